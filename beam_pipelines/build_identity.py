@@ -56,6 +56,7 @@ def identify_request(spec: BuildSpec, input_fingerprint: str) -> dict[str, Any]:
         "input_fingerprint": input_fingerprint,
         "versions": dict(library_versions()),
         **({"map": spec.map.to_json()} if spec.map else {}),
+        **({"input_function": spec.source.function.to_json()} if spec.source.function else {}),
     }
 
 

@@ -20,7 +20,7 @@ from beam_tfrecords.beam_pipelines.running import Published, Unpublished, run_pl
 from beam_tfrecords.beam_pipelines.settings.inherited_settings import read_request
 from beam_tfrecords.beam_pipelines.settings.typed_settings import settings_by_group
 from beam_tfrecords.beam_pipelines.source_opening import open_spec_source
-from beam_tfrecords.beam_pipelines.user_functions import find_function
+from beam_tfrecords.beam_pipelines.user_functions import find_functions
 from beam_tfrecords.beam_pipelines.versioning import Earlier
 from beam_tfrecords.dataset import Dataset, open_dataset
 from beam_tfrecords.errors import BuildError
@@ -161,7 +161,7 @@ def build_dataset(
 def _build(
     spec: BuildSpec, runner: Runner, prepare: Callable[[], Execution], *, wait: bool, report: bool
 ) -> Published | Unpublished | JobRecord:
-    spec = find_function(spec)
+    spec = find_functions(spec)
     runner.arguments.check_known()
     with hold_output(spec, runner) as output:
         # They import what they need while this process does.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import logging
 import shlex
 import sys
 import time
@@ -33,6 +34,8 @@ def convert(argv: Sequence[str]) -> int:
 
 def _convert(arguments: Arguments, summary: RunSummary) -> int:
     start = time.monotonic()
+    # Beam warns on import about extras that are not installed.
+    logging.getLogger().setLevel(logging.CRITICAL)
     runner = find_runner(arguments.beam)
     # First: a misspelt flag is the likelier mistake than the one that its absence looks like.
     runner.arguments.check_known()

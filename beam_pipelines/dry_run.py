@@ -16,8 +16,9 @@ from beam_tfrecords.beam_pipelines.places import check_place
 from beam_tfrecords.beam_pipelines.settings.definitions import show_flags
 from beam_tfrecords.beam_pipelines.source_opening import open_spec_source
 from beam_tfrecords.beam_pipelines.summary import describe_classes, describe_reasons, describe_skipped
-from beam_tfrecords.beam_pipelines.user_functions import find_function
+from beam_tfrecords.beam_pipelines.user_functions import find_functions
 from beam_tfrecords.beam_pipelines.versioning import earlier_classes, open_earlier
+from beam_tfrecords.errors import RequestError
 from beam_tfrecords.examples.layouts import Layout
 from beam_tfrecords.transforms.blocks.convert_sample import ConvertSample
 from beam_tfrecords.transforms.listing.limiting import choose_refs
@@ -54,8 +55,13 @@ def describe_build(spec: BuildSpec) -> DryRun:
 def _describe(spec: BuildSpec) -> DryRun:
     check_place(spec)
     check_output(spec)
-    spec = find_function(spec)
+    spec = find_functions(spec)
     spec, source = open_spec_source(spec)
+    if source.pipeline is not None:
+        raise RequestError(
+            f"`dry_run`: what a pipeline gives is known when it has run; `input={source.pipeline.function.name}` is "
+            "one; leave `dry_run` out, and say for instance `limit=100`"
+        )
     with tempfile.TemporaryDirectory(prefix="beam-tfrecords-") as folder:
         containers = source.containers()
         if containers is None:

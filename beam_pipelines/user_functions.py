@@ -1,18 +1,23 @@
-"""Finds the function that `map` names, with the sources that it is made of."""
+"""Finds the functions that a request names, with the sources that they are made of."""
 
 from __future__ import annotations
 
 import ast
+import contextlib
 import dataclasses
 import inspect
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager
+from types import ModuleType
 from typing import Any
 
 from beam_tfrecords import storage
 from beam_tfrecords.errors import RequestError
 from beam_tfrecords.transforms.mapping.user_function import UserFunction
 from beam_tfrecords.transforms.request.build_spec import BuildSpec, write_map
+from beam_tfrecords.transforms.sources.registry import FUNCTIONS
+from beam_tfrecords.transforms.sources.source_spec import GivenFunction, names_function
 
 _PACKAGE = "__init__"
 # It is on the workers, also where the working folder is a clone of it.
@@ -21,30 +26,57 @@ _OURS = "beam_tfrecords"
 _INSTALLED = ("site-packages", "dist-packages")
 
 
-def find_function(spec: BuildSpec) -> BuildSpec:
-    """The request with the function of the user, if it names one.
+def find_functions(spec: BuildSpec) -> BuildSpec:
+    """The request with the functions of the user that it names: `map`, and the input.
 
     Raises:
       RequestError: there is no such module or function, or it cannot be sent to workers.
     """
-    if spec.map is None or isinstance(spec.map, UserFunction):
+    if spec.map is not None and not isinstance(spec.map, UserFunction):
+        name = write_map(spec.map) or ""
+        spec = dataclasses.replace(spec, map=_find(spec.map, name, f"`map={name}`", spec.map_revision))
+    inputs = [word for word in spec.source.input if names_function(word)]
+    if not inputs:
+        if spec.source.source == FUNCTIONS:
+            raise RequestError(
+                f"`input={spec.source.input[0]}`: `source={FUNCTIONS}` calls a function; expected its module and name, "
+                "such as my_steps:rows"
+            )
         return spec
-    module, _, name = (write_map(spec.map) or "").partition(":")
-    if isinstance(spec.map, str):
+    if len(spec.source.input) > 1:
+        raise RequestError(f"`input={inputs[0]}`: a function is the only input; expected its parts in `parts`")
+    (name,) = inputs
+    given = name.function if isinstance(name, GivenFunction) else name
+    function = _find(given, str(name), f"`input={name}`", None)
+    return dataclasses.replace(spec, source=dataclasses.replace(spec.source, input=(str(name),), function=function))
+
+
+def _find(given: str | Callable[..., Any], named: str, shown: str, revision: str | None) -> UserFunction:
+    """A function that is given, or that a word names.
+
+    Args:
+      named: as `module:function`.
+      shown: the setting, for messages.
+      revision: as in `UserFunction`.
+    """
+    module, _, name = named.partition(":")
+    if isinstance(given, str):
         file = _find_module(module)
         if file is None:
             raise RequestError(
-                f"`map={spec.map}`: there is no module {module} in {storage.absolute('.')} or where Python looks for "
-                f"modules; expected for instance {module.replace('.', '/')}.py"
+                f"{shown}: there is no module {module} in {storage.absolute('.')} or where Python looks for modules; "
+                f"expected for instance {module.replace('.', '/')}.py"
             )
     else:
-        file = inspect.getsourcefile(spec.map) if module != "__main__" and name.isidentifier() else None
-    return dataclasses.replace(spec, map=_of_source(spec, module, name, file) if file else _pickle(spec))
+        file = inspect.getsourcefile(given) if module != "__main__" and name.isidentifier() else None
+        if file is None:
+            return UserFunction(named, {}, revision, _pickle(given, shown))
+    return _of_source(named, shown, revision, file)
 
 
-def _of_source(spec: BuildSpec, module: str, name: str, file: str) -> UserFunction:
+def _of_source(named: str, shown: str, revision: str | None, file: str) -> UserFunction:
     """The function of a module whose source is known."""
-    shown = f"`map={write_map(spec.map)}`"
+    module, _, name = named.partition(":")
     if module.partition(".")[0] in sys.stdlib_module_names:
         raise RequestError(f"{shown}: {module} is a module of Python's own library; rename {storage.basename(file)}")
     root = file
@@ -69,7 +101,7 @@ def _of_source(spec: BuildSpec, module: str, name: str, file: str) -> UserFuncti
         waiting += _imports_of(tree, found, is_package=path.endswith(f"{_PACKAGE}.py"))
         if found == module and name not in _names_of(tree):
             raise RequestError(f"{shown}: {path} has no function {name}; it has: {', '.join(_functions_of(tree))}")
-    return UserFunction(f"{module}:{name}", dict(sorted(sources.items())), spec.map_revision, paths=paths)
+    return UserFunction(named, dict(sorted(sources.items())), revision, paths=paths)
 
 
 def _find_module(module: str) -> str | None:
@@ -117,26 +149,43 @@ def _functions_of(tree: ast.Module) -> list[str]:
     return [node.name for node in tree.body if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)]
 
 
-def _pickle(spec: BuildSpec) -> UserFunction:
+def _pickle(function: Callable[..., Any], shown: str) -> bytes:
     """A function of a notebook or of the script that runs, by value, with the modules beside the script."""
     from apache_beam.internal.cloudpickle import cloudpickle
 
-    function: Callable[..., Any] = spec.map
-    root = storage.absolute(storage.dirname(getattr(sys.modules["__main__"], "__file__", "") or "./script"))
-    ours = [module for module in list(sys.modules.values()) if _is_beside(module, root)]
     try:
-        for module in ours:
-            cloudpickle.register_pickle_by_value(module)
-        pickled = cloudpickle.dumps(function)
+        with _by_value(_beside_script()):
+            pickled: bytes = cloudpickle.dumps(function)
     except Exception as error:
         raise RequestError(
-            f"`map={write_map(function)}`: the function cannot be sent to workers: {error}; put it into a module "
-            "of its own, and give the function of that module"
+            f"{shown}: the function cannot be sent to workers: {error}; put it into a module of its own, and give the "
+            "function of that module"
         ) from error
+    return pickled
+
+
+def pickled_by_value(function: UserFunction) -> AbstractContextManager[None]:
+    """Within it, what is pickled of the modules of a function can be unpickled where they are not installed."""
+    return _by_value([sys.modules[name] for name in function.sources if name in sys.modules] or _beside_script())
+
+
+@contextlib.contextmanager
+def _by_value(modules: Sequence[ModuleType]) -> Iterator[None]:
+    from apache_beam.internal.cloudpickle import cloudpickle
+
+    try:
+        for module in modules:
+            cloudpickle.register_pickle_by_value(module)
+        yield
     finally:
-        for module in ours:
+        for module in modules:
             cloudpickle.unregister_pickle_by_value(module)
-    return UserFunction(str(write_map(function)), {}, spec.map_revision, pickled)
+
+
+def _beside_script() -> list[ModuleType]:
+    """The modules that lie beside the script that runs."""
+    root = storage.absolute(storage.dirname(getattr(sys.modules["__main__"], "__file__", "") or "./script"))
+    return [module for module in list(sys.modules.values()) if _is_beside(module, root)]
 
 
 def _is_beside(module: Any, root: str) -> bool:

@@ -11,14 +11,17 @@ from typing import TYPE_CHECKING
 
 from beam_tfrecords import storage
 from beam_tfrecords.beam_pipelines.execution.runners import Execution
+from beam_tfrecords.beam_pipelines.user_functions import pickled_by_value
+from beam_tfrecords.errors import BuildError
 from beam_tfrecords.storage.opened import MOST_NOTED
 from beam_tfrecords.transforms.request.build_spec import BuildSpec
 from beam_tfrecords.transforms.sources.containers import Container
-from beam_tfrecords.transforms.sources.source import Source
+from beam_tfrecords.transforms.sources.source import ReadPipeline, Source
 from beam_tfrecords.transforms.sources.source_spec import Fingerprint, Skipped
 from beam_tfrecords.transforms.workspace.build_folder import Workspace
 
 if TYPE_CHECKING:
+    from beam_tfrecords.transforms.listing.indexing import IndexPlan
     from beam_tfrecords.transforms.listing.listing import Listing
 
 
@@ -37,7 +40,6 @@ def index_input(
     from beam_tfrecords.transforms.listing.stage import IndexContainers
     from beam_tfrecords.transforms.workspace.counts import clear_stage_counts
 
-    assert source.read_container is not None
     plan = IndexPlan(
         folder,
         source.read_container,
@@ -46,17 +48,49 @@ def index_input(
         launch=uuid.uuid4().hex,
         trusts_time=spec.source.fingerprint is Fingerprint.STAT,
     )
-    stage = IndexContainers(plan, processes=execution.runner.processes)
     write_containers(containers, folder)
     clear_stage_counts(folder)
     what = "pieces of the input" if any(container.part for container in containers) else "containers"
     progress = ListProgress(folder, total=len(containers), what=what)
     with contextlib.nullcontext() if execution.quiet else progress:
-        execution.run(lambda root: root | "IndexContainers" >> stage)
+        if source.pipeline is not None:
+            _run_pipeline(source.pipeline, plan, containers[0], execution)
+        else:
+            stage = IndexContainers(plan, processes=execution.runner.processes)
+            execution.run(lambda root: root | "IndexContainers" >> stage)
     try:
         return read_index_markers(containers, folder)
     except UnreadableError as error:
         raise unreadable_input(OSError(*error.args), spec, source) from error
+
+
+def _run_pipeline(pipeline: ReadPipeline, plan: IndexPlan, container: Container, execution: Execution) -> None:
+    """Runs the pipeline of the user, which lists its samples.
+
+    Raises:
+      RequestError: its function fails, or gives no collection.
+      BuildError: the pipeline failed.
+    """
+    import apache_beam as beam
+
+    from beam_tfrecords.transforms.listing.stage import ListSamples
+
+    shown = f"`input={pipeline.function.name}`"
+
+    def add_stages(root: beam.Pipeline) -> None:
+        try:
+            samples = pipeline.make(root)
+        except Exception as error:  # whatever the user's function raises
+            raise BuildError(f"{shown}: it fails: {pipeline.function.describe(error)}") from error
+        if not isinstance(samples, beam.PCollection):
+            raise BuildError(
+                f"{shown}: without `parts`, a function of one parameter is given a pipeline, and this one returned "
+                f"{type(samples).__name__}; expected a collection of samples, or the parts in `parts`"
+            )
+        _ = samples | "ListSamples" >> ListSamples(plan, container, pipeline.read)
+
+    with pickled_by_value(pipeline.function):
+        execution.run(add_stages)
 
 
 @contextlib.contextmanager

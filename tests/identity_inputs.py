@@ -220,6 +220,7 @@ INPUTS: Mapping[str, tuple[Callable[[Path, int], None], Sequence[str]]] = {
     "numpy": (_write_numpy, ["--input={root}/x.npy"]),
     "idx": (_write_idx, ["--input={root}", "--source=idx"]),
     "cifar": (_write_cifar, ["--input={root}", "--source=cifar"]),
+    "python": (_write_csv, ["--input=tests.own_rows:rows", "--parts={root}"]),
     "webdataset": (_write_webdataset, ["--input={root}/photos.tar"]),
 }
 

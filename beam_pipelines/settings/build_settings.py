@@ -15,8 +15,9 @@ Words: TypeAlias = "str | os.PathLike[str] | Sequence[str | os.PathLike[str]]"
 class BuildSettings(TypedDict, total=False):
     """Settings under the names of the flags, with values as in a spec file."""
     # Input
-    input: Words
+    input: Words | Callable[..., Any]
     source: str
+    parts: str | Sequence[str | int | float]
     label_pattern: str
     image_column: str
     label_column: str

@@ -49,6 +49,7 @@ def read_build_spec(words: Mapping[str, Any]) -> BuildSpec:
         all_columns=values["map"] is not None,
         boxes_are_columns=values["map"] is not None and not (layout and layout.needs_objects),
         images=_name_images(layout) if layout else {},
+        layout_has_objects=layout is not None and layout.needs_objects,
         needs_image=layout.needs_image if layout else True,
         needs_label=layout.needs_label if layout else True,
         needs_objects=layout.needs_objects if layout else True,

@@ -32,6 +32,8 @@ class BuildSettings(TypedDict, total=False):
 '''
 # Settings that a spec file may write in other ways than by their own type.
 _BY_NAME = {
+    "input": "Words | Callable[..., Any]",
+    "parts": "str | Sequence[str | int | float]",
     "output": "Path",
     "reuse": "Path",
     "image_size": "int | str | tuple[int, int]",

@@ -7,6 +7,7 @@ import io
 import itertools
 import json
 import shutil
+import sqlite3
 import tarfile
 import zipfile
 from pathlib import Path
@@ -24,6 +25,16 @@ from tests.pixel_files import save_cifar, save_mnist
 
 PHOTOS = PROJECT / "tests" / "data" / "photos"
 EMOTIONS = ("surprise", "fear", "happy", "sadness", "disgust", "anger")
+# As on the page of the user's own code.
+ROWS = """
+import sqlite3
+
+from beam_tfrecords import Sample
+
+def rows(part):
+    for number, path in sqlite3.connect("photos.db").execute("SELECT id, path FROM photos WHERE kind = ?", (part,)):
+        yield Sample(number, image=path, label=part)
+"""
 
 
 def make_inputs(folder: Path) -> None:
@@ -189,6 +200,11 @@ def _make_tables(folder: Path, names: list[str]) -> None:
     (folder / "views" / "metadata.jsonl").write_text("\n".join(map(json.dumps, views)))
     table = {"path": [f"photos/{name}" for name in names], "label": [name.split("/")[0] for name in names]}
     pq.write_table(pa.table(table), folder / "paths.parquet")
+    with sqlite3.connect(folder / "photos.db") as database:
+        database.execute("CREATE TABLE photos (id INTEGER PRIMARY KEY, path TEXT, kind TEXT)")
+        rows = [(number, f"photos/{name}", name.split("/")[0]) for number, name in enumerate(names)]
+        database.executemany("INSERT INTO photos VALUES (?, ?, ?)", rows)
+    (folder / "my_rows.py").write_text(ROWS)
     with (folder / "faces.jsonl").open("w") as file:
         for number, name in enumerate(names[:8]):
             row = {"path": f"photos/{name}", "class": number % 2, "age": 20 + number, "landmarks": [0.5] * number}

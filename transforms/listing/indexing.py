@@ -6,15 +6,23 @@ import contextlib
 import dataclasses
 import hashlib
 import time
+import uuid
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import msgpack
 
 from beam_tfrecords import storage
 from beam_tfrecords.errors import TRIED_AGAIN, BuildError, FailureReason
-from beam_tfrecords.transforms.listing.listing import Listing, ListPlan, read_shared, write_listing
+from beam_tfrecords.transforms.listing.listing import (
+    CHUNK_BYTES,
+    CHUNK_REFS,
+    Listing,
+    ListPlan,
+    read_shared,
+    write_listing,
+)
 from beam_tfrecords.transforms.ref_columns import RefColumns
 from beam_tfrecords.transforms.refs import SampleRef
 from beam_tfrecords.transforms.service_faults import PAUSES, describe_fault
@@ -32,12 +40,13 @@ class IndexPlan:
     """What a worker needs to know to index containers.
 
     Attributes:
+      read: lists a container; None if a pipeline of the user makes the samples.
       launch: as in `BlockPlan`.
       trusts_time: whether a container that has its size and time is what it was; otherwise every launch lists it.
     """
 
     folder: str
-    read: ReadContainer
+    read: ReadContainer | None
     listing: ListPlan
     max_file_size: int
     launch: str = ""
@@ -136,12 +145,15 @@ def _index(container: Container, plan: IndexPlan) -> tuple[object, ...]:
     """The content of the marker of a container."""
     stem = _stem(container)
     skipped = Skipped()
-    launch = "" if plan.trusts_time else plan.launch
+    # What has no fingerprint, such as what a function of the user reads, may have changed.
+    is_known = bool(container.fingerprint)
+    launch = "" if plan.trusts_time and is_known else plan.launch
     names_others = False
 
     def watched() -> Iterator[SampleRef | RefColumns]:
         nonlocal launch, names_others
         try:
+            assert plan.read is not None
             for ref in until_damage(plan.read(container, spool, skipped), container, skipped):
                 names_others = names_others or not (container.part or _is_within(ref, container.uri, spools))
                 # Those that are read by column are not rejected.
@@ -163,14 +175,82 @@ def _index(container: Container, plan: IndexPlan) -> tuple[object, ...]:
         listing = write_listing(
             watched(), BuildFolder(plan.folder).listing, plan=plan.listing, skipped=skipped, stem=f"{stem}-"
         )
-    listing.read_with = None if names_others else noted.fingerprints
+    listing.read_with = noted.fingerprints if is_known and not names_others else None
     if listing.read_with is None:
         launch = plan.launch
-    written = {file: _checksum(file) for file in (*listing.files, *spool.files)}
     # A damaged container is looked at again by every launch.
     launch = plan.launch if skipped.damaged else launch
+    return _marker_values(listing, skipped, spool.files, launch, container.version)
+
+
+def _marker_values(
+    listing: Listing, skipped: Skipped, spooled: Iterable[str], launch: str, version: str
+) -> tuple[object, ...]:
+    written = {file: _checksum(file) for file in (*listing.files, *spooled)}
     damaged = [dataclasses.astuple(damage) for damage in skipped.damaged]
-    return listing.pack(), dict(skipped.counts), skipped.examples, damaged, launch, container.version, written
+    return listing.pack(), dict(skipped.counts), skipped.examples, damaged, launch, version, written
+
+
+class BundleListing:
+    """Lists samples that a pipeline of the user makes, as they come; the bytes that they have are spooled.
+
+    Args:
+      plan: as for containers.
+      read: as in `ReadPipeline`.
+    """
+
+    def __init__(self, plan: IndexPlan, read: Callable[[Any, Spool], SampleRef]) -> None:
+        self._plan = plan
+        self._read = read
+        # Another attempt at a bundle may run at the same time.
+        self._stem = uuid.uuid4().hex[:16]
+        self._spool = Spool(BuildFolder(plan.folder).spool, self._stem, most_bytes=plan.max_file_size)
+        self._pending: list[SampleRef] = []
+        self._bytes = 0
+        self._listings: list[bytes] = []
+        self._skipped = Skipped()
+
+    def add(self, sample: Any) -> None:
+        """Lists one sample.
+
+        Raises:
+          BuildError: it is none, or a service fault.
+        """
+        ref = self._read(sample, self._spool)
+        self._pending.append(ref)
+        self._bytes += len(ref.pack())
+        if len(self._pending) == CHUNK_REFS or self._bytes >= CHUNK_BYTES:
+            self._write()
+
+    def close(self) -> bytes:
+        """What `join_bundles` takes."""
+        if self._pending:
+            self._write()
+        with self._spool:
+            pass
+        counts = dict(self._skipped.counts), self._skipped.examples
+        packed: bytes = msgpack.packb((self._listings, *counts, self._spool.files))
+        return packed
+
+    def _write(self) -> None:
+        folder, stem = BuildFolder(self._plan.folder).listing, f"{self._stem}-{len(self._listings):06d}-"
+        listing = write_listing(self._pending, folder, plan=self._plan.listing, skipped=self._skipped, stem=stem)
+        self._listings.append(listing.pack())
+        self._pending, self._bytes = [], 0
+
+
+def join_bundles(bundles: Iterable[bytes], *, container: Container, plan: IndexPlan) -> str:
+    """Writes the marker of a container that a pipeline has listed in bundles; returns its file."""
+    listing, skipped, spooled = Listing(read_with=None), Skipped(), list[str]()
+    for listings, counts, examples, files in map(msgpack.unpackb, bundles):
+        for packed in listings:
+            listing.merge(Listing.unpack(packed))
+        skipped.merge(Skipped(Counter(counts), examples))
+        spooled += files
+    marker = _marker(container, plan.folder)
+    storage.write_bytes(marker, msgpack.packb(_marker_values(listing, skipped, spooled, plan.launch, "")))
+    add_listed(plan.folder)
+    return marker
 
 
 def _is_within(found: SampleRef | RefColumns, container: str, spools: str) -> bool:

@@ -4,20 +4,28 @@ from __future__ import annotations
 
 import functools
 from collections import defaultdict
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import Any
 
 import apache_beam as beam
+import msgpack
 from apache_beam.transforms.window import GlobalWindows
 from apache_beam.utils.windowed_value import WindowedValue
 
 from beam_tfrecords import storage
-from beam_tfrecords.transforms.listing.indexing import IndexPlan, index_container, read_containers
+from beam_tfrecords.transforms.listing.indexing import (
+    BundleListing,
+    IndexPlan,
+    index_container,
+    join_bundles,
+    read_containers,
+)
 from beam_tfrecords.transforms.listing.listing import read_chunk_names
 from beam_tfrecords.transforms.listing.ordering import order_chunk
 from beam_tfrecords.transforms.processes.stage import MapInProcesses
 from beam_tfrecords.transforms.ref_columns import join_packed
-from beam_tfrecords.transforms.refs import BlockKey
-from beam_tfrecords.transforms.sources.containers import Container
+from beam_tfrecords.transforms.refs import BlockKey, SampleRef
+from beam_tfrecords.transforms.sources.containers import Container, Spool
 
 # A worker holds up to this many references, or bytes of them, so that those of one block travel together.
 _MOST_REFS = 100_000
@@ -45,6 +53,35 @@ class IndexContainers(beam.PTransform):
             | "Containers" >> beam.FlatMap(storage.bound(_containers), self._folder)
             | "Spread" >> beam.Reshuffle()
             | "Index" >> MapInProcesses(self._index, processes=self._processes)
+        )
+
+
+class ListSamples(beam.PTransform):
+    """Lists the samples that a pipeline of the user makes: `Sample` -> the marker file.
+
+    Each bundle writes files of its own, and only their names go on; bytes of images never do.
+
+    Args:
+      plan: what the workers need to know.
+      container: stands for the pipeline.
+      read: as in `ReadPipeline`.
+    """
+
+    def __init__(self, plan: IndexPlan, container: Container, read: Callable[[Any, Spool], SampleRef]) -> None:
+        super().__init__()
+        self._plan = plan
+        self._container = container
+        self._read = read
+
+    def expand(self, samples: beam.PCollection[Any]) -> beam.PCollection[str]:
+        nothing = samples.pipeline | "Begin" >> beam.Impulse() | "Nothing" >> beam.Map(_no_bundle)
+        listed = samples | "List" >> beam.ParDo(_ListBundle(self._plan, self._read))
+        join = functools.partial(join_bundles, container=self._container, plan=self._plan)
+        return (
+            (listed, nothing)
+            | "All" >> beam.Flatten()
+            | "Together" >> beam.GroupByKey()
+            | "WriteMarker" >> beam.Map(storage.bound(_join), join)
         )
 
 
@@ -101,6 +138,38 @@ def _containers(_: bytes, folder: str) -> Iterator[Container]:
 
 def _chunk_names(_: bytes, folder: str) -> Iterator[str]:
     return read_chunk_names(folder)
+
+
+def _no_bundle(_: bytes) -> tuple[str, bytes]:
+    return "", msgpack.packb(([], {}, {}, []))
+
+
+def _join(grouped: tuple[str, Iterable[bytes]], join: Callable[[Iterable[bytes]], str]) -> str:
+    return join(grouped[1])
+
+
+class _ListBundle(beam.DoFn):
+    """Lists the samples of a bundle: `Sample` -> ("", what `join_bundles` takes)."""
+
+    def __init__(self, plan: IndexPlan, read: Callable[[Any, Spool], SampleRef]) -> None:
+        self._plan = plan
+        self._read = read
+        self._options = storage.current_options()
+
+    def setup(self) -> None:
+        storage.set_options(self._options)
+
+    def start_bundle(self) -> None:
+        self._bundle: BundleListing | None = None
+
+    def process(self, sample: Any) -> None:
+        if self._bundle is None:
+            self._bundle = BundleListing(self._plan, self._read)
+        self._bundle.add(sample)
+
+    def finish_bundle(self) -> Iterator[WindowedValue]:
+        if self._bundle is not None:
+            yield GlobalWindows.windowed_value(("", self._bundle.close()))
 
 
 class _JoinRefs(beam.DoFn):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import functools
 import traceback
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -18,8 +18,10 @@ from beam_tfrecords.transforms.hashing import content_hash
 from beam_tfrecords.transforms.images.image_spec import ImageSpec
 from beam_tfrecords.transforms.images.masks import place_mask, read_mask
 from beam_tfrecords.transforms.images.upright import Upright, decode_upright
+from beam_tfrecords.transforms.mapping.later import Later, is_same, read_only
 from beam_tfrecords.transforms.mapping.pixel_file import has_pixels, hash_file, pixel_file
-from beam_tfrecords.transforms.mapping.sample import Later, Sample, is_same, read_only
+from beam_tfrecords.transforms.mapping.plain_values import plain_value
+from beam_tfrecords.transforms.mapping.sample import Sample
 from beam_tfrecords.transforms.mapping.source_objects import from_source, to_source
 from beam_tfrecords.transforms.mapping.user_function import UserFunction
 from beam_tfrecords.transforms.objects import Objects
@@ -112,8 +114,8 @@ class MapSample:
         files = _take_images(images, sample, made)
         changed = dataclasses.replace(
             ref,
-            label=_plain(made.label),
-            columns={name: _plain(made.columns.get(name)) for name in sorted(self.layout.columns)},
+            label=plain_value(made.label),
+            columns={name: plain_value(made.columns.get(name)) for name in sorted(self.layout.columns)},
             objects=_take_objects(ref.objects, sample, made),
         )
         if has_pixels(files):
@@ -123,11 +125,7 @@ class MapSample:
 
     def _blame(self, error: Exception) -> SampleError:
         """The failure of a sample at which the function raised an error, with the user's file and line."""
-        frames = traceback.extract_tb(error.__traceback__)
-        theirs = [frame for frame in frames if frame.filename in self.function.paths.values()] or frames
-        where = f" ({theirs[-1].filename}:{theirs[-1].lineno})" if theirs else ""
-        detail = " ".join(f"{type(error).__name__}: {error}".split())[:500]
-        return _reject(f"{detail}{where}", "".join(traceback.format_exception(error)))
+        return _reject(self.function.describe(error), "".join(traceback.format_exception(error)))
 
 
 def _pixels_of(upright: Later) -> np.ndarray:
@@ -174,14 +172,3 @@ def _is_moved(sample: Sample, made: Sample) -> bool:
                     f"`{what}` too"
                 )
     return True
-
-
-def _plain(value: Any) -> Any:
-    """A label or a value of a column as a table has it: NumPy's numbers become Python's, arrays lists."""
-    if isinstance(value, np.ndarray | np.generic):
-        value = value.tolist()
-    if isinstance(value, Sequence) and not isinstance(value, str | bytes):
-        return [_plain(one) for one in value]
-    if value is None or isinstance(value, str | int | float | bytes):
-        return value
-    raise TypeError(f"the function returned a value of type {type(value).__name__}; expected texts, numbers or bytes")

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import functools
 import math
-from collections.abc import Callable, Mapping, Sequence
+import os
+from collections.abc import Mapping, Sequence
 from typing import Any, TypeAlias
 
 import numpy as np
-from PIL import Image
+import PIL.Image
 
 from beam_tfrecords.transforms.images.fast_resize import fast_resize
 from beam_tfrecords.transforms.images.geometry import Geometry
@@ -16,6 +16,8 @@ from beam_tfrecords.transforms.images.image_spec import Resample
 from beam_tfrecords.transforms.images.masks import place_mask
 from beam_tfrecords.transforms.images.resize import FILTERS
 from beam_tfrecords.transforms.images.sixteen_bit import resize_16_bit
+from beam_tfrecords.transforms.mapping.image_file import ImageFile, MaskFile, is_file
+from beam_tfrecords.transforms.mapping.later import Later, read_only, value_of
 from beam_tfrecords.transforms.mapping.sample_objects import SampleObjects
 from beam_tfrecords.transforms.refs import IMAGE, Value
 
@@ -23,20 +25,10 @@ from beam_tfrecords.transforms.refs import IMAGE, Value
 _CHANGED = ("image", "images", "mask", "label", "columns", "objects")
 
 
-class Later:
-    """A value that is made when it is first asked for."""
-
-    def __init__(self, make: Callable[[], Any]) -> None:
-        self._make = make
-
-    @functools.cached_property
-    def value(self) -> Any:
-        """The value; the same object each time."""
-        return self._make()
-
-
 # The pixels of an image, or how to get them.
 Pixels: TypeAlias = "np.ndarray | Later"
+# The same as a user gives it.
+Image: TypeAlias = "Pixels | str | bytes | os.PathLike[str]"
 
 
 class Sample:
@@ -58,14 +50,16 @@ class Sample:
       objects: the annotated objects of the image; None if the source has none, or the layout does not ask for them.
 
     Args:
-      key, label, split, columns, objects: as the attributes.
-      image: [H, W] or [H, W, C] uint8 or uint16; for several images, say `images` instead.
+      key: a text, or a number that becomes one.
+      label, split, columns, objects: as the attributes.
+      image: [H, W] or [H, W, C] uint8 or uint16, or a file: its path, its URL or its bytes; for several images, say
+        `images` instead.
       images: name -> image.
-      mask: [H, W] uint8 or uint16, of the size of the image.
+      mask: [H, W] uint8 or uint16, of the size of the image, or a file.
 
     Raises:
-      ValueError: an image or a mask has another shape.
-      TypeError: an image or a mask is of another type.
+      ValueError: an image or a mask has another shape, or the key is empty.
+      TypeError: an image, a mask or the key is of another type.
     """
 
     __slots__ = ("_images", "_mask", "_objects", "columns", "key", "label", "split")
@@ -80,11 +74,11 @@ class Sample:
 
     def __init__(
         self,
-        key: str,
+        key: str | int,
         *,
-        image: Pixels | None = None,
-        images: Mapping[str, Pixels] | None = None,
-        mask: Pixels | None = None,
+        image: Image | None = None,
+        images: Mapping[str, Image] | None = None,
+        mask: Image | None = None,
         label: Any = None,
         split: str | None = None,
         columns: Mapping[str, Any] | None = None,
@@ -92,14 +86,19 @@ class Sample:
     ) -> None:
         if image is not None and images is not None:
             raise ValueError("expected `image` or `images`, not both")
+        if isinstance(key, bool) or not isinstance(key, str | int | np.integer):
+            raise TypeError(f"found a key of type {type(key).__name__}; expected a text or a whole number")
+        if key == "":
+            raise ValueError("found an empty key; expected a name of the sample that no other has")
         named = images if images is not None else {} if image is None else {IMAGE: image}
+        pixels = {name: _check_pixels(one, name) for name, one in named.items()}
         values = {
-            "key": key,
+            "key": str(key),
             "label": label,
             "split": split,
             "columns": dict(columns or {}),
-            "_images": {name: _check_pixels(pixels, name) for name, pixels in named.items()},
-            "_mask": mask if mask is None else _check_mask(mask),
+            "_images": pixels,
+            "_mask": mask if mask is None else _check_mask(mask, next(iter(pixels.values()), None)),
             "_objects": objects,
         }
         for name, value in values.items():
@@ -108,28 +107,32 @@ class Sample:
     def __setattr__(self, name: str, value: Any) -> None:
         raise AttributeError(f"a sample is read-only; say `sample.replace({name}=…)`")
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        images, mask, objects = self._images, self._mask, self._objects
+        return _restore, (self.key, images, mask, self.label, self.split, dict(self.columns), objects)
+
     def __repr__(self) -> str:
         return f"Sample({self.key!r}, label={self.label!r}, split={self.split!r}, columns={self.columns!r})"
 
     @property
     def image(self) -> Any:
         """The first image; see the class."""
-        return next((_value_of(pixels) for pixels in self._images.values()), None)
+        return next((value_of(pixels) for pixels in self._images.values()), None)
 
     @property
     def images(self) -> Mapping[str, np.ndarray]:
         """Name -> image; see the class."""
-        return {name: _value_of(pixels) for name, pixels in self._images.items()}
+        return {name: value_of(pixels) for name, pixels in self._images.items()}
 
     @property
     def mask(self) -> Any:
         """The mask; see the class."""
-        return _value_of(self._mask)
+        return value_of(self._mask)
 
     @property
     def objects(self) -> Any:
         """The annotated objects; see the class."""
-        return _value_of(self._objects)
+        return value_of(self._objects)
 
     @property
     def parts(self) -> Mapping[str, Any]:
@@ -208,20 +211,15 @@ class Sample:
         return self.replace(image=pixels, mask=mask, objects=objects)
 
 
-def is_same(before: Any, after: Any) -> bool:
-    """Whether a value is the one from before, which may have been made by now."""
-    return before is after or (isinstance(before, Later) and "value" in vars(before) and before.value is after)
-
-
-def _value_of(value: Any) -> Any:
-    return value.value if isinstance(value, Later) else value
+def _restore(key: str, images: Any, mask: Any, label: Any, split: str | None, columns: Any, objects: Any) -> Sample:
+    return Sample(key, images=images, mask=mask, label=label, split=split, columns=columns, objects=objects)
 
 
 def _resize(pixels: np.ndarray, geometry: Geometry, resample: Resample) -> np.ndarray:
     plain = pixels[..., 0] if pixels.shape[2] == 1 else pixels
     if pixels.dtype == np.uint16:
         return resize_16_bit(plain, geometry, resample, has_alpha=True)
-    image, size = Image.fromarray(np.ascontiguousarray(plain)), (geometry.final_width, geometry.final_height)
+    image, size = PIL.Image.fromarray(np.ascontiguousarray(plain)), (geometry.final_width, geometry.final_height)
     if image.size == size:
         return pixels
     if image.mode in ("L", "RGB"):
@@ -230,6 +228,8 @@ def _resize(pixels: np.ndarray, geometry: Geometry, resample: Resample) -> np.nd
 
 
 def _check_pixels(pixels: Any, name: str) -> Pixels:
+    if is_file(pixels):
+        return ImageFile(pixels)
     if isinstance(pixels, Later):
         return pixels
     found = _check_array(pixels, name)
@@ -240,7 +240,9 @@ def _check_pixels(pixels: Any, name: str) -> Pixels:
     return found
 
 
-def _check_mask(mask: Any) -> Pixels:
+def _check_mask(mask: Any, image: Pixels | None) -> Pixels:
+    if is_file(mask):
+        return MaskFile(mask, image=image if isinstance(image, ImageFile) else None)
     if isinstance(mask, Later):
         return mask
     found = _check_array(mask, "mask")
@@ -251,16 +253,7 @@ def _check_mask(mask: Any) -> Pixels:
 
 def _check_array(pixels: Any, name: str) -> np.ndarray:
     if not isinstance(pixels, np.ndarray):
-        raise TypeError(f"{name}: found {type(pixels).__name__}; expected a NumPy array")
+        raise TypeError(f"{name}: found {type(pixels).__name__}; expected a NumPy array, a path, a URL or bytes")
     if pixels.dtype not in (np.uint8, np.uint16):
         raise TypeError(f"{name}: found an array of {pixels.dtype}; expected uint8 or uint16")
     return read_only(pixels)
-
-
-def read_only(pixels: np.ndarray) -> np.ndarray:
-    """The array, or a view of it, that cannot be written to."""
-    if not pixels.flags.writeable:
-        return pixels
-    found = pixels.view()
-    found.flags.writeable = False
-    return found

@@ -11,6 +11,7 @@ import importlib.util
 import io
 import pickle
 import sys
+import traceback
 import types
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
@@ -59,6 +60,13 @@ class UserFunction:
         if identity not in _loaded:
             _loaded[identity] = _Unpickler(io.BytesIO(self.pickled)).load() if self.pickled else self._import()
         return _loaded[identity]
+
+    def describe(self, error: BaseException) -> str:
+        """What it has raised, in one line, with the user's file and line."""
+        frames = traceback.extract_tb(error.__traceback__)
+        theirs = [frame for frame in frames if frame.filename in self.paths.values()] or frames
+        where = f" ({theirs[-1].filename}:{theirs[-1].lineno})" if theirs else ""
+        return f"{' '.join(f'{type(error).__name__}: {error}'.split())[:500]}{where}"
 
     def _import(self) -> Callable[[Any], Any]:
         sys.meta_path[:] = [finder for finder in sys.meta_path if not isinstance(finder, _SourceFinder)]

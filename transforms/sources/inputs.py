@@ -14,7 +14,7 @@ from beam_tfrecords.split_names import SPLIT_NAMES
 from beam_tfrecords.transforms.sources.braces import braces_as_glob, expand_braces, has_braces
 from beam_tfrecords.transforms.sources.detect.names import split_in_name
 from beam_tfrecords.transforms.sources.names import is_utf8, printable
-from beam_tfrecords.transforms.sources.source_spec import SourceSpec
+from beam_tfrecords.transforms.sources.source_spec import SourceSpec, names_function
 
 _NAMED_INPUT = re.compile(r"([a-z][a-z0-9_]*)=(.+)", re.DOTALL)
 _MOST_NAMES = 5
@@ -90,6 +90,8 @@ def input_path(word: str) -> str:
     """
     if word.startswith("file://"):
         word = unquote(word.removeprefix("file://").removeprefix("localhost"))
+    if names_function(word):
+        return word
     path = storage.absolute(word)
     _require_utf8(path)
     return path.rstrip("/") if storage.has_scheme(path) else path

@@ -22,6 +22,7 @@ from beam_tfrecords.transforms.sources.inputs import (
 from beam_tfrecords.transforms.sources.names import has_extension, skipped_kind
 from beam_tfrecords.transforms.sources.registry import (
     FILE_EXTENSIONS,
+    FUNCTIONS,
     NAMES,
     SOURCES,
     Entry,
@@ -135,6 +136,8 @@ def _module(entry: Entry) -> Any:
 def _choose(path: str, spec: SourceSpec) -> Entry:
     """The source of one path."""
     named = None if spec.source == "auto" else find_source(spec.source, f"`source={spec.source}`")
+    if spec.function is not None:
+        return find_source(FUNCTIONS, "")
     shown = quote_input(path)
     try:
         is_file = _is_file(path, named)

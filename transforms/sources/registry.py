@@ -92,7 +92,9 @@ SOURCES = (
         among="tar",
         takes=(*_ROWS, "image_column", "mask_column"),
     ),
+    Entry("python", "functions.python", takes=("parts", "classes", "group_column", "image_root")),
 )
+FUNCTIONS = "python"
 NAMES = tuple(entry.name for entry in SOURCES)
 FILE_EXTENSIONS = tuple(extension for entry in SOURCES if not entry.among for extension in entry.extensions)
 

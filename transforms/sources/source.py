@@ -6,12 +6,13 @@ import dataclasses
 import math
 import types
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 from beam_tfrecords.errors import Suggestion
 from beam_tfrecords.examples.contents import Content
+from beam_tfrecords.transforms.mapping.user_function import UserFunction
 from beam_tfrecords.transforms.refs import IMAGE, SampleRef
-from beam_tfrecords.transforms.sources.containers import Container, ReadContainer
+from beam_tfrecords.transforms.sources.containers import Container, ReadContainer, Spool
 from beam_tfrecords.transforms.sources.detect.column_suggestions import one_hot_columns
 from beam_tfrecords.transforms.sources.detect.tree import FolderSummary
 from beam_tfrecords.transforms.sources.inputs import InputFile
@@ -33,6 +34,21 @@ class Unmatched:
     note: str
     count: int
     total: int
+
+
+@dataclasses.dataclass(frozen=True)
+class ReadPipeline:
+    """What lists samples that are made in a pipeline of Beam.
+
+    Attributes:
+      make: adds what makes them to a pipeline: root -> collection of `Sample`.
+      read: the reference of one, with its bytes in the spool.
+      function: of the user.
+    """
+
+    make: Callable[[Any], Any]
+    read: Callable[[Any, Spool], SampleRef]
+    function: UserFunction
 
 
 class Source:
@@ -62,6 +78,7 @@ class Source:
       read_with: file that was opened or asked for when the source was opened -> its fingerprint then; None if they are
         too many to tell.
       read_container: lists the samples of one container, or of one of `parts`; None for a source that has neither.
+      pipeline: what makes and lists the samples of the only container instead; None for other sources.
       records: how they are stored, if samples are records of a dataset of ours; else None.
     """
 
@@ -84,6 +101,7 @@ class Source:
     most_listed_here: float = math.inf
     read_with: Mapping[str, str] | None = None
     read_container: ReadContainer | None = None
+    pipeline: ReadPipeline | None = None
     records: StoredRecords | None = None
 
     def __init__(self) -> None:

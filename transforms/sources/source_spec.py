@@ -8,11 +8,12 @@ import enum
 import functools
 import re
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from beam_tfrecords import storage
 from beam_tfrecords.errors import RequestError
+from beam_tfrecords.transforms.mapping.user_function import UserFunction
 from beam_tfrecords.transforms.objects import BoxFormat, BoxUnit
 from beam_tfrecords.transforms.settings import INPUT, one_of, setting, switch
 from beam_tfrecords.transforms.sources.braces import split_list
@@ -22,11 +23,13 @@ from beam_tfrecords.transforms.sources.selection import Selection, matches, read
 
 # They decide which samples there are, and what their references say.
 _setting = functools.partial(setting, group=INPUT, decides_records=False)
-_INPUT_HELP = "folder, glob, table or archive; local, gs:// or s3://"
+_INPUT_HELP = "folder, glob, table or archive; local, gs:// or s3://; or a function of yours, module:function"
 # They say where masks are.
 MASK_SETTINGS = ("mask_root", "mask_column", "mask_suffix", "image_suffix")
 _MOST_KINDS = 100
 _MOST_EXAMPLES = 3
+# An input that is a function: my_steps:rows.
+_FUNCTION = re.compile(r"[A-Za-z_][\w.]*:[A-Za-z_]\w*")
 # An input that says its split: train=photos/.
 _NAMED = re.compile("[a-z][a-z0-9_]*=.")
 
@@ -54,7 +57,22 @@ class Fingerprint(str, enum.Enum):
     CONTENT = "content"
 
 
+class GivenFunction(str):
+    """The name of a function that Python has given as input, with the function."""
+
+    function: Callable[..., Any]
+
+
+def names_function(word: str) -> bool:
+    """Whether an input names a function, as `module:function`, and not a file."""
+    return isinstance(word, GivenFunction) or (bool(_FUNCTION.fullmatch(word)) and not storage.exists(word))
+
+
 def _read_input(word: Any) -> tuple[str, ...]:
+    if callable(word):
+        name = GivenFunction(f"{word.__module__}:{word.__qualname__}")
+        name.function = word
+        return (name,)
     if isinstance(word, Mapping):
         word = [f"{split}={path}" for split, path in word.items()]
     words = word if isinstance(word, (list, tuple)) else [word]
@@ -72,6 +90,8 @@ def _read_list(word: str) -> list[str]:
 
 def _absolute(word: str) -> str:
     """The path as an absolute one; `train=photos/` keeps its split, unless that is the name of a file."""
+    if names_function(word):
+        return word
     split, _, path = word.partition("=")
     if _NAMED.match(word) and not storage.exists(word):
         return f"{split}={storage.absolute(path)}"
@@ -103,6 +123,16 @@ def _write_list(values: tuple[str, ...]) -> Any:
 
 def _read_words(word: Any) -> tuple[str, ...]:
     return read_names(word) if word not in ("", []) else ()
+
+
+def _read_parts(word: Any) -> tuple[str | int | float, ...]:
+    parts = tuple(split_list(word) if isinstance(word, str) else word)
+    wrong = next((part for part in parts if not isinstance(part, str | int | float)), None)
+    if wrong is not None:
+        raise ValueError(f"a part of type {type(wrong).__name__}; expected texts or numbers")
+    if len(set(parts)) < len(parts):
+        raise ValueError("the same part twice; expected each once")
+    return parts
 
 
 def _read_unknown(word: Any) -> Any:
@@ -175,6 +205,9 @@ class SourceSpec:
       requester_pays: who pays for requests to buckets whose owner does not, as in `storage.StorageOptions`.
       join: table whose columns join the records of a dataset of ours; None for none.
       join_key: its column with their keys.
+      parts: what a function that is the input is called with, once for each.
+      function: the input, if it is a function of the user.
+      layout_has_objects: whether the request names a layout with annotated objects.
       input_splits: path of an input -> its split, where the request says it for each (`train=photos/`).
       split_folders: folder below the root, or word of the split column -> split, where the request names them; else
         None.
@@ -201,6 +234,13 @@ class SourceSpec:
         may_repeat=True,
     )
     source: str = _setting("auto", help=f"auto, {', '.join(NAMES)}")
+    parts: tuple[str | int | float, ...] = _setting(
+        (),
+        help="what a function that is the input is called with, once for each, such as a,b,c",
+        read=_read_parts,
+        write=_write_list,
+        shown_default="",
+    )
     label_pattern: str | None = _setting(
         None, help="regular expression with a group named `label`, searched in the key"
     )
@@ -361,6 +401,8 @@ class SourceSpec:
         decides_bytes=False,
         in_spec=False,
     )
+    function: UserFunction | None = None
+    layout_has_objects: bool = False
     input_splits: Mapping[str, str] = dataclasses.field(default_factory=dict)
     split_folders: Mapping[str, str] | None = None
     splits_auto: bool = True

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from beam_tfrecords import Sample
-from beam_tfrecords.transforms.mapping.sample import Later
+from beam_tfrecords.transforms.mapping.later import Later
 from beam_tfrecords.transforms.mapping.sample_objects import SampleObjects
 
 _HEIGHT, _WIDTH = 24, 32

@@ -1,0 +1,265 @@
+"""Samples from a function of the user: plain Python by parts, or a pipeline of Beam."""
+
+from __future__ import annotations
+
+import io
+import json
+import sqlite3
+import textwrap
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import apache_beam as beam
+import numpy as np
+import pyarrow.parquet as pq
+import pytest
+from PIL import Image
+
+from beam_tfrecords import BuildError, RequestError, Sample, build, open_dataset
+from beam_tfrecords.transforms.mapping.sample_objects import SampleObjects
+from tests.beam_pipelines.dataset_checks import manifest_of, shards_of
+
+
+def png_of(pixels: np.ndarray) -> bytes:
+    file = io.BytesIO()
+    Image.fromarray(pixels).save(file, "PNG")
+    return file.getvalue()
+
+
+def indexed(dataset: Any, split: str, column: str) -> list[Any]:
+    """An index column, in the order of the records."""
+    tables = (
+        pq.read_table(Path(dataset.path, shard["index"]))
+        for shard in manifest_of(Path(dataset.path))["shards"]
+        if shard["split"] == split
+    )
+    return [value for table in tables for value in table[column].to_pylist()]
+
+
+def make_pixels(number: int) -> np.ndarray:
+    return np.random.default_rng(number).integers(0, 256, (10 + number, 12, 3), np.uint8)
+
+
+def rows_of(part: str, folder: str) -> Iterator[Sample]:
+    """Images as arrays, as bytes and as files."""
+    for number in range(9):
+        pixels = make_pixels(number)
+        path = Path(folder, f"{part}{number}.png")
+        if not path.exists():
+            path.write_bytes(png_of(pixels))
+        image = (pixels, png_of(pixels), path)[number % 3]
+        split = "val" if number == 4 else "train"
+        yield Sample(f"{part}/{number}", image=image, label="cat" if number % 2 else "dog", split=split)
+
+
+@pytest.fixture
+def build_of(tmp_path) -> Callable[..., Any]:
+    def make(function: Any, name: str = "out", **settings: Any) -> Any:
+        return build(input=function, output=str(tmp_path / name), quiet=True, name="x", **settings)
+
+    return make
+
+
+def test_arrays_bytes_and_files_are_the_images_of_a_folder(tmp_path, build_of):
+    folder = tmp_path / "in"
+    folder.mkdir()
+
+    def rows(part: str) -> Iterator[Sample]:
+        yield from rows_of(part, str(folder))
+
+    dataset = build_of(rows, parts=["a", "b"], image_encoding="png")
+    assert {split: len(dataset[split]) for split in dataset.splits} == {"train": 16, "validation": 2}
+    assert dataset.class_names == ("cat", "dog")
+    for split in dataset.splits:
+        for record, key in zip(dataset[split], indexed(dataset, split, "key"), strict=True):
+            number = int(key[-1])
+            np.testing.assert_array_equal(record["image"], make_pixels(number))
+            assert dataset.class_names[record["label"]] == ("cat" if number % 2 else "dog")
+
+
+@pytest.mark.local_runner
+def test_a_pipeline_gives_the_bytes_of_a_function(tmp_path, build_of):
+    folder = tmp_path / "in"
+    folder.mkdir()
+
+    def rows(part: str) -> Iterator[Sample]:
+        yield from rows_of(part, str(folder))
+
+    def read(root: Any) -> Any:
+        return root | beam.Create(["a", "b"]) | beam.FlatMap(rows)
+
+    plain, piped = build_of(rows, "plain", parts=["a", "b"]), build_of(read, "piped")
+    assert shards_of(Path(plain.path)) == shards_of(Path(piped.path))
+
+
+@pytest.mark.local_runner
+def test_an_empty_pipeline_and_one_of_something_else_are_said(build_of):
+    with pytest.raises(RequestError, match="no "):
+        build_of(lambda root: root | beam.Create([]))
+    with pytest.raises(BuildError, match=r"gave int where a beam_tfrecords\.Sample is expected"):
+        build_of(lambda root: root | beam.Create([1]))
+    with pytest.raises(BuildError, match="returned list; expected a collection of samples, or the parts"):
+        build_of(lambda part: [Sample("a", image=b"")])
+    with pytest.raises(RequestError, match="known when it has run"):
+        build_of(lambda root: root | beam.Create([1]), dry_run=True)
+
+
+def test_the_module_and_function_of_the_command_line(tmp_path, monkeypatch, run):
+    monkeypatch.chdir(tmp_path)
+    Path("my_rows.py").write_text(
+        textwrap.dedent(
+            """
+            import numpy as np
+            from beam_tfrecords import Sample
+
+            def rows(part):
+                for number in range(4):
+                    label = ("red", "blue")[number % 2]
+                    yield Sample(f"{part}/{number}", image=np.full((8, 8, 3), number, np.uint8), label=label)
+            """
+        )
+    )
+    ran = run("convert", "--input=my_rows:rows", "--parts=a,b", "--output=out")
+    assert ran.code == 0, ran.err
+    assert manifest_of(tmp_path / "out")["listed"] == 8
+    assert manifest_of(tmp_path / "out")["input_function"]["function"] == "my_rows:rows"
+    assert run("verify", "out").code == 0
+    for words, said in (
+        (["--input=my_rows:none"], "has no function none; it has: rows"),
+        (["--input=no_rows:rows"], "there is no module no_rows"),
+        (["--input=my_rows:rows", "--label_column=a", "--parts=a"], "`label_column=a`"),
+        (["--input=photos", "--source=python"], "expected its module and name"),
+        (["--input=my_rows:rows", "--input=photos"], "a function is the only input"),
+        (["--input=photos", "--parts=a"], "photos"),
+    ):
+        ran = run("convert", *words, "--output=other")
+        assert (ran.code, said.strip("`").replace("`", "")[:20] in ran.err.replace("`", "")) == (2, True), ran.err
+    assert not Path("other").exists()
+
+
+def test_masks_objects_columns_and_groups(build_of):
+    def masks() -> Iterator[Sample]:
+        for number in range(6):
+            mask = np.full((10 + number, 12), number, np.uint8)
+            yield Sample(number, image=make_pixels(number), mask=mask if number % 2 else png_of(mask))
+
+    dataset = build_of(masks, "masks", image_encoding="png")
+    assert dataset.layout.needs_mask
+    for record in dataset["train"]:
+        assert np.unique(record["mask"]).tolist() == [record["image"].shape[0] - 10]
+
+    def boxes() -> Iterator[Sample]:
+        for number in range(6):
+            objects = SampleObjects(np.array([[1, 2, 5, 6 + number]], float), [("cup", "pen")[number % 2]])
+            yield Sample(f"s{number}", image=make_pixels(number), objects=objects)
+
+    dataset = build_of(boxes, "boxes")
+    assert dataset.layout.needs_objects
+    assert indexed(dataset, "train", "objects") == [1] * 6
+
+    def rows() -> Iterator[Sample]:
+        for number in range(40):
+            columns = {"patient": number // 4, "age": np.int64(number), "notes": None if number % 2 else "x"}
+            yield Sample(number, image=make_pixels(number % 5), label=number % 2, columns=columns)
+
+    layout = {
+        "image": "image.encoded",
+        "label": "label.index",
+        "age": {"field": "column.age", "type": "int64"},
+        "patient": {"field": "column.patient", "type": "int64"},
+    }
+    dataset = build_of(
+        rows, "rows", layout=layout, group_column="patient", splits={"train": 0.5, "test": 0.5}, class_names="a,b"
+    )
+    found = {split: {record["patient"].item() for record in dataset[split]} for split in dataset.splits}
+    assert not found["train"] & found["test"]
+    assert sum(map(len, found.values())) == 10
+    wrong = {**layout, "age": {"field": "column.years", "type": "int64"}}
+    with pytest.raises(RequestError, match=r"column\.years, and none of the first 20 samples"):
+        build_of(rows, "wrong", layout=wrong, class_names="a,b")
+
+
+def test_one_bad_sample_is_a_failure_and_a_function_that_fails_ends_the_build(tmp_path, build_of):
+    def rows(part: str) -> Iterator[Sample]:
+        for number in range(30):
+            image: Any = make_pixels(number % 5)
+            if part == "b" and number in (21, 22, 23):
+                image = {21: b"no image", 22: b"", 23: str(tmp_path / "missing.png")}[number]
+            label = object() if (part, number) == ("b", 25) else "ab"[number % 2]
+            yield Sample(f"{part}{number % 29}", image=image, label=label)
+
+    dataset = build_of(rows, parts=["a", "b"], max_failures=0.5)
+    failures = [json.loads(line) for line in Path(dataset.path, "failures.jsonl").read_text().splitlines()]
+    assert {one["key"]: one["reason"] for one in failures} == {
+        "b21": "not_an_image",
+        "b22": "empty",
+        "b23": "unreadable",
+        "b25": "invalid_row",
+        "a0": "conflicting_rows",
+        "b0": "conflicting_rows",
+    }
+    assert manifest_of(Path(dataset.path))["listed"] == 60
+
+    def fails(part: str) -> Iterator[Sample]:
+        for number, sample in enumerate(rows(part)):
+            if (part, number) == ("b", 28):
+                raise ValueError("the database is gone")
+            yield sample
+
+    with pytest.raises(BuildError, match=r"part 'b': it fails: ValueError: the database is gone \(.*:\d+\)"):
+        build_of(fails, "fails", parts=["a", "b"], max_failures=0.5)
+    with pytest.raises(RequestError, match="it fails: ValueError"):
+        build_of(lambda: (_ for _ in ()).throw(ValueError("at once")), "never")
+    with pytest.raises(RequestError, match="the function gave tuple; expected"):
+        build_of(lambda: [("a", 1)], "never")
+    with pytest.raises(RequestError, match="has the parameters a, b; expected one"):
+        build_of(lambda a, b: [], "never")
+    with pytest.raises(RequestError, match="takes no part"):
+        build_of(lambda: [], "never", parts=[1])
+    with pytest.raises(RequestError, match="the same part twice"):
+        build_of(lambda part: [], "never", parts=[1, 1])
+
+
+def test_a_version_converts_what_the_function_gives_anew(tmp_path):
+    state = tmp_path / "state.json"
+
+    def rows() -> Iterator[Sample]:
+        bright = json.loads(state.read_text())
+        for number in range(12):
+            yield Sample(
+                f"s{number}", image=make_pixels(number) // (2 if number in bright else 1), label="ab"[number % 2]
+            )
+
+    def version() -> dict[str, Any]:
+        build(input=rows, output=str(tmp_path / "out"), quiet=True, versioned=True)
+        return manifest_of(Path(open_dataset(tmp_path / "out").path))
+
+    state.write_text("[]")
+    first = version()
+    assert version() == first  # called again, and it gave the same
+    state.write_text("[3]")
+    second = version()
+    assert second["reuse"] == {"copied": 11, "reserialized": 0, "converted": 1}
+    assert second["listed"] == first["listed"] == 12
+
+
+def test_rows_of_a_database(tmp_path, build_of):
+    database = str(tmp_path / "photos.db")
+    folder = tmp_path / "photos"
+    folder.mkdir()
+    with sqlite3.connect(database) as opened:
+        opened.execute("create table photos (id integer primary key, path text, kind text)")
+        for number in range(20):
+            folder.joinpath(f"{number}.png").write_bytes(png_of(make_pixels(number)))
+            opened.execute("insert into photos values (?, ?, ?)", (number, f"{number}.png", "ab"[number % 2]))
+
+    def rows(part: int) -> Iterator[Sample]:
+        query = "select id, path, kind from photos where id % 4 = ?"
+        with sqlite3.connect(database) as opened:
+            for number, path, kind in opened.execute(query, (part,)):
+                yield Sample(number, image=path, label=kind)
+
+    dataset = build_of(rows, parts=range(4), image_root=str(folder))
+    assert len(dataset) == 20
+    assert sorted(indexed(dataset, "train", "uri")) == sorted(str(folder / f"{number}.png") for number in range(20))

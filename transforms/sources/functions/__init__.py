@@ -1,0 +1,1 @@
+"""Samples that a function of the user makes."""

@@ -1,0 +1,223 @@
+"""Samples that a function of the user makes: plain Python, or a pipeline of Beam."""
+
+from __future__ import annotations
+
+import dataclasses
+import inspect
+import itertools
+import re
+import traceback
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Any
+
+from beam_tfrecords import storage
+from beam_tfrecords.errors import BuildError, RequestError
+from beam_tfrecords.examples.contents import Content
+from beam_tfrecords.examples.layouts import CAPTIONS
+from beam_tfrecords.transforms.mapping.sample import Sample
+from beam_tfrecords.transforms.mapping.user_function import UserFunction
+from beam_tfrecords.transforms.refs import SampleRef
+from beam_tfrecords.transforms.sources.containers import Container, Spool
+from beam_tfrecords.transforms.sources.functions.sample_reader import SampleReader
+from beam_tfrecords.transforms.sources.inputs import quote_input
+from beam_tfrecords.transforms.sources.source import MakeSource, ReadPipeline, Source
+from beam_tfrecords.transforms.sources.source_spec import Skipped, SourceSpec
+
+# That show what samples have, and parts that are asked for them.
+_FIRST, _MOST_PARTS = 20, 20
+_OF_LIST = re.compile(r"(.+)\[\d+\]")
+_END = object()
+
+
+def open_input(spec: SourceSpec) -> MakeSource:
+    """Calls the function for its first samples; a pipeline is not run.
+
+    Raises:
+      RequestError: the function fails, gives something else, or its parameters and `parts` do not fit.
+    """
+    function = spec.function
+    assert function is not None
+    shown = quote_input(function.name)
+    try:
+        called = function.load()
+        needed = [
+            name
+            for name, parameter in inspect.signature(called).parameters.items()
+            if parameter.kind in (parameter.POSITIONAL_ONLY, parameter.POSITIONAL_OR_KEYWORD)
+            and parameter.default is parameter.empty
+        ]
+    except Exception as error:  # whatever the user's module raises
+        raise _refused(function, error) from error
+    if spec.parts and not needed:
+        raise RequestError(f"{shown}: the function takes no part, and `parts` names {len(spec.parts)}; leave them out")
+    if len(needed) > 1:
+        raise RequestError(
+            f"{shown}: the function has the parameters {', '.join(needed)}; expected one, for a part, or none"
+        )
+    calls = tuple((part,) for part in spec.parts) or ((),)
+    if needed and not spec.parts:
+        return lambda request: PipelineSource(request, function)
+    first = _first_samples(function, calls)
+    return lambda request: PythonSource(request, function, calls, first)
+
+
+def _first_samples(function: UserFunction, calls: Iterable[tuple[Any, ...]]) -> Sequence[Sample]:
+    try:
+        for call in itertools.islice(calls, _MOST_PARTS):
+            if found := list(itertools.islice(_iterate(function.load()(*call)), _FIRST)):
+                break
+        else:
+            return []
+    except Exception as error:  # whatever the user's function raises
+        if isinstance(error, OSError) and storage.is_service_fault(error):
+            raise
+        raise _refused(function, error) from error
+    wrong = next((one for one in found if not isinstance(one, Sample)), None)
+    if wrong is not None:
+        raise RequestError(
+            f"{quote_input(function.name)}: the function gave {type(wrong).__name__}; expected a beam_tfrecords.Sample "
+            "for each sample"
+        )
+    return found
+
+
+def _refused(function: UserFunction, error: Exception) -> RequestError:
+    trace = "".join(traceback.format_exception(error))
+    return RequestError(f"{quote_input(function.name)}: it fails: {function.describe(error)}\n{trace.rstrip()}")
+
+
+def _iterate(made: Any) -> Iterator[Any]:
+    if not isinstance(made, Iterable):
+        raise TypeError(f"the function returned {type(made).__name__}; expected that it yields samples")
+    return iter(made)
+
+
+class _FunctionSource(Source):
+    """What both kinds have in common."""
+
+    name = "python"
+    label_column = "label"
+    labels_may_be_indices = True
+
+    def __init__(self, spec: SourceSpec, function: UserFunction) -> None:
+        super().__init__()
+        self._function = function
+        wanted = None if spec.all_columns or spec.columns is None else spec.columns
+        (root,) = spec.image_root or (storage.absolute("."),)
+        self.reader = SampleReader(function.name, root, wanted, spec.group_column)
+
+
+class PythonSource(_FunctionSource):
+    """A function that yields samples, once for each part.
+
+    Args:
+      spec: the request.
+      function: of the user.
+      calls: its arguments for each part.
+      first: samples that show what they have.
+
+    Raises:
+      RequestError: the layout asks for a column that none of these samples has.
+    """
+
+    def __init__(
+        self,
+        spec: SourceSpec,
+        function: UserFunction,
+        calls: Sequence[tuple[Any, ...]],
+        first: Sequence[Sample],
+    ) -> None:
+        super().__init__(spec, function)
+        self._calls = calls
+        self.columns = tuple(sorted({column for sample in first for column in sample.columns}))
+        missing = sorted({*(spec.columns or ())} - {*self.columns, "label"})
+        if first and missing and not spec.all_columns:
+            raise RequestError(
+                f"`layout` asks for column.{missing[0]}, and none of the first {len(first)} samples of "
+                f"{quote_input(function.name)} has it; they have: {', '.join(self.columns) or 'no columns'}"
+            )
+        names = dict.fromkeys(name for sample in first for name in sample.parts["images"])
+        lists = {name: _OF_LIST.fullmatch(name) for name in names}
+        if names:
+            self.images = {found[1] if found else name: bool(found) for name, found in lists.items()}
+        self.unit = "image" if names or not first else "row"
+        self.has_several_labels = any(isinstance(sample.label, list | tuple) for sample in first)
+        self.provides = _contents(first) if first else frozenset({Content.IMAGE, Content.LABEL})
+        self.read_container = ReadPart(function, self.reader)
+
+    def containers(self) -> Sequence[Container]:
+        """See `Source.containers`."""
+        identity = self._function.identity
+        return [Container(self._function.name, 0, "", "", part=(identity, *call)) for call in self._calls]
+
+
+class PipelineSource(_FunctionSource):
+    """A function that gives a collection of samples in a pipeline: what they have is not known before it has run."""
+
+    def __init__(self, spec: SourceSpec, function: UserFunction) -> None:
+        super().__init__(spec, function)
+        found = {
+            Content.IMAGE: spec.needs_image,
+            Content.LABEL: True,
+            Content.COLUMNS: True,
+            Content.CAPTIONS: CAPTIONS in (spec.columns or ()),
+            Content.MASK: spec.needs_mask,
+            Content.OBJECTS: spec.layout_has_objects,
+            Content.OUTLINES: spec.needs_outlines,
+            Content.KEYPOINTS: spec.needs_keypoints,
+        }
+        self.provides = frozenset(content for content, is_there in found.items() if is_there)
+        self.pipeline = ReadPipeline(function.load(), self.reader.read, function)
+
+    def containers(self) -> Sequence[Container]:
+        """See `Source.containers`: one, which the pipeline lists."""
+        return [Container(self._function.name, 0, "", "", part=(self._function.identity,))]
+
+
+def _contents(first: Sequence[Sample]) -> frozenset[Content]:
+    objects = [sample.objects for sample in first if sample.parts["objects"] is not None]
+    found = {
+        Content.IMAGE: any(sample.parts["images"] for sample in first),
+        Content.LABEL: any(sample.label is not None for sample in first),
+        Content.MASK: any(sample.parts["mask"] is not None for sample in first),
+        Content.OBJECTS: bool(objects),
+        Content.OUTLINES: any(len(of.outlines) for of in objects),
+        Content.KEYPOINTS: any(of.keypoints.size for of in objects),
+        Content.CAPTIONS: any(CAPTIONS in sample.columns for sample in first),
+        Content.COLUMNS: any(sample.columns for sample in first),
+    }
+    return frozenset(content for content, is_there in found.items() if is_there)
+
+
+@dataclasses.dataclass(frozen=True)
+class ReadPart:
+    """Lists the samples of one part. Picklable."""
+
+    function: UserFunction
+    reader: SampleReader
+
+    def __call__(self, container: Container, spool: Spool, skipped: Skipped) -> Iterator[SampleRef]:
+        """Yields one reference per sample.
+
+        Args:
+          spool: receives bytes and arrays.
+
+        Raises:
+          BuildError: the function fails; nobody knows what it would have given.
+        """
+        _, *call = container.part
+        samples = self._guarded(lambda: _iterate(self.function.load()(*call)), call)
+        while (sample := self._guarded(lambda: next(samples, _END), call)) is not _END:
+            yield self.reader.read(sample, spool)
+
+    def _guarded(self, step: Callable[[], Any], call: Sequence[Any]) -> Any:
+        try:
+            return step()
+        except (MemoryError, BuildError):
+            raise
+        except Exception as error:  # whatever the user's function raises
+            if isinstance(error, OSError) and storage.is_service_fault(error):
+                raise
+            part = f", part {call[0]!r}" if call else ""
+            what = self.function.describe(error)
+            raise BuildError(f"{quote_input(self.function.name)}{part}: it fails: {what}") from error

@@ -1,0 +1,114 @@
+"""From a sample that a function of the user makes to its reference."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Collection, Mapping
+from typing import Any
+
+import numpy as np
+
+from beam_tfrecords import storage
+from beam_tfrecords.errors import BuildError, FailureReason, SampleError, Stage
+from beam_tfrecords.split_names import SPLIT_NAMES
+from beam_tfrecords.transforms.hashing import content_hash
+from beam_tfrecords.transforms.mapping.image_file import ImageFile
+from beam_tfrecords.transforms.mapping.plain_values import plain_value
+from beam_tfrecords.transforms.mapping.sample import Sample
+from beam_tfrecords.transforms.mapping.source_objects import to_source
+from beam_tfrecords.transforms.refs import MASK, File, Locator, PixelRange, Range, SampleRef, Value
+from beam_tfrecords.transforms.sources.containers import Spool
+from beam_tfrecords.transforms.sources.image_files import join_fingerprints, look, of_path
+from beam_tfrecords.transforms.sources.inputs import quote_input
+from beam_tfrecords.transforms.sources.names import is_utf8, printable
+from beam_tfrecords.transforms.sources.path_rule import resolve
+
+
+@dataclasses.dataclass(frozen=True)
+class SampleReader:
+    """Reads samples as references: files stay where they are, bytes and arrays are spooled.
+
+    Attributes:
+      name: of the function, as `module:function`.
+      root: folder that relative paths start from.
+      columns: that are wanted; None for all that a sample has.
+      group_column: as the setting.
+    """
+
+    name: str
+    root: str
+    columns: Collection[str] | None
+    group_column: str | None
+
+    def read(self, sample: Any, spool: Spool) -> SampleRef:
+        """The reference of a sample; a rejected one if a value cannot be stored, or an image is not there.
+
+        Raises:
+          BuildError: it is no `Sample`, or a service fault.
+        """
+        if not isinstance(sample, Sample):
+            raise BuildError(
+                f"{quote_input(self.name)}: it gave {type(sample).__name__} where a beam_tfrecords.Sample is expected"
+            )
+        images: dict[str, Locator] = {}
+        key = storage.shown(sample.key)
+        split = None if sample.split is None else SPLIT_NAMES.get(sample.split, sample.split)
+        try:
+            if not is_utf8(key):
+                raise SampleError(Stage.LIST, FailureReason.INVALID_ROW, "the key is not valid UTF-8")
+            label, columns = self._values(sample)
+            of_sample = sample.parts
+            objects = None if of_sample["objects"] is None else to_source(sample.objects, None)
+            parts = {**of_sample["images"], **({} if of_sample["mask"] is None else {MASK: of_sample["mask"]})}
+            sizes, fingerprints = [], []
+            for name, part in parts.items():
+                place, size, fingerprint = self._place(part, f"{self.name}#{key}", spool)
+                images[name] = place
+                sizes.append(size)
+                fingerprints.append(fingerprint)
+        except SampleError as error:
+            return SampleRef(printable(key), images, split=split, failure=(error.reason.value, error.detail))
+        group = sample.columns.get(self.group_column) if self.group_column else None
+        return SampleRef(
+            key,
+            images,
+            sizes[0] if sizes else 0,
+            join_fingerprints(fingerprints),
+            label,
+            split,
+            columns,
+            group=None if group is None else str(group),
+            objects=objects,
+        )
+
+    def _values(self, sample: Sample) -> tuple[Value, Mapping[str, Value]]:
+        wanted = sample.columns if self.columns is None else self.columns
+        try:
+            label = plain_value(sample.label)
+            # A layout of numbers or texts names the label as a column.
+            values = {"label": label, **sample.columns}
+            return label, {name: plain_value(values.get(name)) for name in sorted(wanted)}
+        except TypeError as error:
+            raise SampleError(Stage.LIST, FailureReason.INVALID_ROW, str(error)) from error
+
+    def _place(self, part: Any, name: str, spool: Spool) -> tuple[Locator, int, str]:
+        """Where an image or a mask is, its bytes, and its fingerprint."""
+        if isinstance(part, ImageFile) and isinstance(part.file, str):
+            # What the user's own code names is trusted, as what a request names.
+            uri = resolve(part.file, root=self.root, allow_outside_root=True)
+            size, fingerprint, version = look(uri)
+            return File(uri, version), size, of_path(fingerprint, uri)
+        if isinstance(part, ImageFile):
+            data = part.read()
+            copied = spool.add([data], size=len(data), name=name)
+            return dataclasses.replace(copied, name=name), len(data), content_hash(data)
+        pixels = np.asarray(getattr(part, "value", part))
+        if pixels.ndim == 3 and pixels.shape[2] == 1:
+            pixels = pixels[..., 0]
+        pixels = pixels.astype(pixels.dtype.newbyteorder("<"), copy=False)
+        data = pixels.tobytes()
+        found: Range = spool.add([data], size=len(data), name=name)
+        kind = ("|u1", "<u2")[pixels.itemsize - 1]
+        where = found.uri, found.offset, found.length, name, found.version
+        place = PixelRange(*where, shape=pixels.shape, axes="HWC"[: pixels.ndim], dtype=kind)
+        return place, len(data), f"{content_hash(data)}@{list(pixels.shape)}{kind}"
