@@ -13,7 +13,10 @@ PASSAGES = [passage for page in PAGES if page not in (SCRIPTS, UNSUPPORTED) for 
 
 
 def marks_of(page: Path) -> list[pytest.MarkDecorator]:
-    return [] if page.name == "README.md" else [pytest.mark.exhaustive]
+    if page.name == "README.md":
+        return []
+    # Transforms of Beam's own are more than the plain runner knows.
+    return [pytest.mark.exhaustive, *([pytest.mark.local_runner] if page.name == "your_own_code.md" else [])]
 
 
 @pytest.mark.parametrize(
