@@ -107,15 +107,23 @@ def unreadable_input(error: OSError, spec: BuildSpec, source: Source) -> Request
 
 
 def list_containers_here(
-    containers: Sequence[Container], spec: BuildSpec, source: Source, folder: str
+    containers: Sequence[Container], spec: BuildSpec, source: Source, folder: str, *, spools: str | None = None
 ) -> tuple[Listing, Skipped]:
-    """Lists archives here, one after the other; a build does it in parallel."""
+    """Lists archives here, one after the other; a build does it in parallel.
+
+    Args:
+      spools: folder for what cannot be read at random where it is; None if nobody will read it.
+    """
     source.check_containers()
     listing, skipped = Listing(), Skipped()
     for number, container in enumerate(containers):
 
         def read(container: Container, stem: str = f"{number:06d}-") -> tuple[Listing, Skipped]:
-            return _list_container(container, spec, source, folder, stem=stem)
+            spool = Spool(folder, "", most_bytes=-1)
+            if spools is not None:
+                spool = Spool(spools, stem, most_bytes=spec.max_file_size)
+            with spool:
+                return _list_container(container, spec, source, folder, stem=stem, spool=spool)
 
         listed, skipped_there = read_unchanged(container, read)
         listing.merge(listed)
@@ -124,13 +132,11 @@ def list_containers_here(
 
 
 def _list_container(
-    container: Container, spec: BuildSpec, source: Source, folder: str, *, stem: str
+    container: Container, spec: BuildSpec, source: Source, folder: str, *, stem: str, spool: Spool
 ) -> tuple[Listing, Skipped]:
     assert source.read_container is not None
     skipped = Skipped()
-    samples = until_damage(
-        source.read_container(container, Spool(folder, "", most_bytes=-1), skipped), container, skipped
-    )
+    samples = until_damage(source.read_container(container, spool, skipped), container, skipped)
     return write_listing(samples, folder, plan=plan_listing(spec, source), skipped=skipped, stem=stem), skipped
 
 

@@ -16,6 +16,7 @@ from beam_tfrecords.errors import BuildError, RequestError
 if TYPE_CHECKING:
     from beam_tfrecords.beam_pipelines.building import build
     from beam_tfrecords.beam_pipelines.building import build as convert
+    from beam_tfrecords.beam_pipelines.sample_transforms import ConvertSamples, ReadSamples
     from beam_tfrecords.beam_pipelines.verify import verify_dataset as verify
     from beam_tfrecords.dataset import Dataset, open_dataset
     from beam_tfrecords.reading.records import Records
@@ -25,7 +26,9 @@ if TYPE_CHECKING:
 
 __all__ = [
     "BuildError",
+    "ConvertSamples",
     "Dataset",
+    "ReadSamples",
     "Records",
     "RequestError",
     "Sample",
@@ -39,7 +42,9 @@ __all__ = [
 
 # Imported when first used: reading needs no Beam, and building needs no TensorFlow.
 _OBJECTS = {
+    "ConvertSamples": "beam_tfrecords.beam_pipelines.sample_transforms:ConvertSamples",
     "Dataset": "beam_tfrecords.dataset:Dataset",
+    "ReadSamples": "beam_tfrecords.beam_pipelines.sample_transforms:ReadSamples",
     "Records": "beam_tfrecords.reading.records:Records",
     "Sample": "beam_tfrecords.transforms.mapping.sample:Sample",
     "WriteTFRecordShards": "beam_tfrecords.transforms.sink:WriteTFRecordShards",

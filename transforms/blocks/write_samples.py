@@ -132,13 +132,14 @@ class SampleWriter:
         if error.reason in _PROCESS_ENDED:
             _log.warning("%s: %s", ref.uri or ref.key, error.detail)
         self._counts["failed", self._split, error.reason.value] += 1
-        self.failures.append(_failure_line(ref, error))
+        self.failures.append(json.dumps(describe_failure(ref, error), ensure_ascii=False) + "\n")
         # The listing of every launch is a new one, so what it rejects is not tried again here.
         if error.reason in TRIED_AGAIN and error.stage is not Stage.LIST:
             self.launch = self._this_launch
 
 
-def _failure_line(ref: SampleRef, error: SampleError) -> str:
+def describe_failure(ref: SampleRef, error: SampleError) -> dict[str, Any]:
+    """A failure as a line of `failures.jsonl` has it."""
     line: dict[str, Any] = {
         "key": ref.key,
         "uri": ref.uri,
@@ -150,4 +151,4 @@ def _failure_line(ref: SampleRef, error: SampleError) -> str:
         line["locator"] = locator
     if error.traceback:
         line["traceback"] = error.traceback
-    return json.dumps(line, ensure_ascii=False) + "\n"
+    return line

@@ -27,6 +27,7 @@ class SampleObjects:
         as large as the image; empty unless the layout asks for masks of objects.
       keypoints: [n, points, 3] float32 x and y in pixels, and visibility (0 to 2); no points unless the layout asks for
         them.
+      image_id: what the annotations call the image; "" if they have no name of their own for it.
     """
 
     boxes: np.ndarray
@@ -34,6 +35,7 @@ class SampleObjects:
     values: Mapping[str, Sequence[Any]] = dataclasses.field(default_factory=dict)
     outlines: Sequence[Sequence[np.ndarray] | np.ndarray] = ()
     keypoints: np.ndarray = dataclasses.field(default_factory=lambda: np.empty((0, 0, 3), np.float32))
+    image_id: str = ""
 
     def __post_init__(self) -> None:
         count = len(self.labels)
@@ -54,6 +56,7 @@ class SampleObjects:
             {name: [values[place] for place in places] for name, values in self.values.items()},
             [self.outlines[place] for place in places] if len(self.outlines) else (),
             self.keypoints[np.asarray(places, int)] if len(self.keypoints) else self.keypoints,
+            self.image_id,
         )
 
     def move(self, geometry: Geometry, *, left: int = 0, top: int = 0) -> SampleObjects:

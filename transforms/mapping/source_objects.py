@@ -37,6 +37,7 @@ def from_source(objects: Objects, image: Upright) -> SampleObjects:
         objects.values,
         [_open_outline(packed, scale, to_upright, image) for packed in objects.outlines],
         points,
+        objects.image_id,
     )
 
 
@@ -51,7 +52,7 @@ def to_source(objects: SampleObjects, before: Objects | None) -> Objects:
         tuple(np.asarray(objects.boxes, np.float64).ravel().tolist()),
         tuple(objects.labels),
         {name: tuple(values) for name, values in objects.values.items()},
-        before.image_id if before else "",
+        before.image_id if before else objects.image_id,
         outlines=tuple(map(_pack_outline, objects.outlines)),
         keypoints=tuple(of_object.astype("<f4").tobytes() for of_object in points),
     )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Collection, Mapping
+from collections.abc import Collection
 from typing import Any
 
 import numpy as np
@@ -12,11 +12,10 @@ from beam_tfrecords import storage
 from beam_tfrecords.errors import BuildError, FailureReason, SampleError, Stage
 from beam_tfrecords.split_names import SPLIT_NAMES
 from beam_tfrecords.transforms.hashing import content_hash
+from beam_tfrecords.transforms.mapping.from_sample import objects_of, parts_of, values_of
 from beam_tfrecords.transforms.mapping.image_file import ImageFile
-from beam_tfrecords.transforms.mapping.plain_values import plain_value
 from beam_tfrecords.transforms.mapping.sample import Sample
-from beam_tfrecords.transforms.mapping.source_objects import to_source
-from beam_tfrecords.transforms.refs import MASK, File, Locator, PixelRange, Range, SampleRef, Value
+from beam_tfrecords.transforms.refs import File, Locator, PixelRange, Range, SampleRef
 from beam_tfrecords.transforms.sources.containers import Spool
 from beam_tfrecords.transforms.sources.image_files import join_fingerprints, look, of_path
 from beam_tfrecords.transforms.sources.inputs import quote_input
@@ -56,12 +55,10 @@ class SampleReader:
         try:
             if not is_utf8(key):
                 raise SampleError(Stage.LIST, FailureReason.INVALID_ROW, "the key is not valid UTF-8")
-            label, columns = self._values(sample)
-            of_sample = sample.parts
-            objects = None if of_sample["objects"] is None else to_source(sample.objects, None)
-            parts = {**of_sample["images"], **({} if of_sample["mask"] is None else {MASK: of_sample["mask"]})}
+            label, columns = values_of(sample, self.columns)
+            objects = objects_of(sample)
             sizes, fingerprints = [], []
-            for name, part in parts.items():
+            for name, part in parts_of(sample).items():
                 place, size, fingerprint = self._place(part, f"{self.name}#{key}", spool)
                 images[name] = place
                 sizes.append(size)
@@ -80,16 +77,6 @@ class SampleReader:
             group=None if group is None else str(group),
             objects=objects,
         )
-
-    def _values(self, sample: Sample) -> tuple[Value, Mapping[str, Value]]:
-        wanted = sample.columns if self.columns is None else self.columns
-        try:
-            label = plain_value(sample.label)
-            # A layout of numbers or texts names the label as a column.
-            values = {"label": label, **sample.columns}
-            return label, {name: plain_value(values.get(name)) for name in sorted(wanted)}
-        except TypeError as error:
-            raise SampleError(Stage.LIST, FailureReason.INVALID_ROW, str(error)) from error
 
     def _place(self, part: Any, name: str, spool: Spool) -> tuple[Locator, int, str]:
         """Where an image or a mask is, its bytes, and its fingerprint."""

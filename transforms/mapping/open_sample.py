@@ -1,0 +1,80 @@
+"""From the reference of a sample to the sample as a pipeline of the user sees it."""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+from typing import Any
+
+from beam_tfrecords.errors import FailureReason, SampleError, Stage
+from beam_tfrecords.examples.layouts import Layout
+from beam_tfrecords.transforms.blocks.fetching import read_image, read_images
+from beam_tfrecords.transforms.blocks.stored_record import StoredRecord
+from beam_tfrecords.transforms.images.image_spec import ImageSpec
+from beam_tfrecords.transforms.mapping.image_file import ImageFile, MaskFile
+from beam_tfrecords.transforms.mapping.later import Later
+from beam_tfrecords.transforms.mapping.sample import Sample
+from beam_tfrecords.transforms.mapping.source_objects import from_source
+from beam_tfrecords.transforms.refs import IMAGE, MASK, RecordRange, SampleRef
+
+
+@dataclasses.dataclass(frozen=True)
+class OpenSample:
+    """Opens samples; an image is read when it is first asked for, and travels as its place until then.
+
+    Attributes:
+      image: how images are decoded.
+      max_file_size: as the setting.
+      records: as in `ConvertSample`.
+    """
+
+    image: ImageSpec
+    max_file_size: int
+    records: Layout | None = None
+
+    def open(self, ref: SampleRef) -> Sample:
+        """The sample of a reference.
+
+        Raises:
+          SampleError: why the source rejects it.
+          BuildError: a service fault.
+        """
+        if ref.failure is not None:
+            reason, detail = ref.failure
+            raise SampleError(Stage.LIST, FailureReason(reason), detail)
+        files: dict[str, Any]
+        if self.records is not None and isinstance(ref.locator, RecordRange):
+            read = read_images(ref, max_file_size=self.max_file_size)
+            if isinstance(read, SampleError):
+                raise read
+            files = dict(StoredRecord.read(read[IMAGE], ref.locator, self.records).images)
+        else:
+            files = {name: functools.partial(_read, ref, name, self.max_file_size) for name in ref.images}
+        images = {name: ImageFile(file, self.image) for name, file in files.items() if name != MASK}
+        first = next(iter(images.values()), None)
+        mask = MaskFile(files[MASK], self.image, first) if MASK in files else None
+        objects = None
+        if ref.objects is not None and first is not None:
+            objects = Later(functools.partial(_place, ref, first))
+        return Sample(
+            ref.key,
+            images=images,
+            mask=mask,
+            label=ref.label,
+            split=ref.split,
+            columns=ref.columns,
+            objects=objects,
+        )
+
+
+def _read(ref: SampleRef, name: str, max_file_size: int) -> bytes:
+    size = ref.size if name == ref.first_image else 0
+    data = read_image(ref.images[name], size=size, max_file_size=max_file_size)
+    if isinstance(data, SampleError):
+        raise ref.blame(data, name)
+    return data
+
+
+def _place(ref: SampleRef, image: ImageFile) -> Any:
+    assert ref.objects is not None
+    return from_source(ref.objects, image.upright)
