@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import dataclasses
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from beam_tfrecords import storage
@@ -13,7 +14,7 @@ from beam_tfrecords.transforms.labels import ClassNames
 from beam_tfrecords.transforms.request.build_spec import BuildSpec
 from beam_tfrecords.transforms.sources.detect.table_sidecars import is_table
 from beam_tfrecords.transforms.sources.detect.trial import is_usable
-from beam_tfrecords.transforms.sources.registry import source_of_file
+from beam_tfrecords.transforms.sources.registry import ending_of_file, source_of_file
 from beam_tfrecords.transforms.sources.selection import OTHER_CLASS
 from beam_tfrecords.transforms.sources.source import Source
 from beam_tfrecords.transforms.sources.source_spec import Skipped
@@ -52,7 +53,10 @@ def check_listing(
     if not listing.total:
         inside = "" if source.containers() is None else _describe_archives(skipped)
         found = f"{where}: no {source.unit} found{_describe_skipped(skipped)}{inside}"
-        raise RequestError(found, _other_inputs(spec, skipped))
+        suggestions = _other_inputs(spec, skipped)
+        if spec.source.source != "auto":
+            suggestions = [dataclasses.replace(one, settings={"source": None, **one.settings}) for one in suggestions]
+        raise RequestError(found, suggestions)
     if spec.source.label_pattern is not None and not any(label is not None for label in listing.labels):
         raise RequestError(
             f"`label_pattern={spec.source.label_pattern}`: matches none of {listing.total} keys; "
@@ -95,10 +99,20 @@ def _other_inputs(spec: BuildSpec, skipped: Skipped) -> list[Suggestion]:
     tables = [key for key in keys if is_table(key) or key.endswith((".json", ".npz"))]
     # A file of labels beside one of images has nothing to add.
     unsupported = [key for key in keys if find_unsupported(key) and "labels" not in storage.basename(key)]
-    return [
-        Suggestion(f"the file {key}", {"input": storage.join(folder, key)})
-        for key in (tables + unsupported)[:_MOST_CHOICES]
-    ]
+    by_name = [Suggestion(f"the file {key}", {"input": storage.join(folder, key)}) for key in tables + unsupported]
+    return [*_archives(spec, folder, keys), *by_name][:_MOST_CHOICES]
+
+
+def _archives(spec: BuildSpec, folder: str, keys: Sequence[str]) -> Iterator[Suggestion]:
+    """The archives of a folder: by a glob for each of their extensions, or by name if there is only one."""
+    for source in ("tar", "zip"):
+        archives = [key for key in keys if source_of_file(key) == source]
+        below = "**/" if any("/" in key for key in archives) else ""
+        globs = sorted({f"{below}*{ending_of_file(key)}" for key in archives})
+        names = [storage.join(folder, name) for name in (globs if len(archives) > 1 else archives)]
+        settings = {"input": names[0] if len(names) == 1 else names}
+        if names and is_usable(spec.source, settings):
+            yield Suggestion(f"its {source} archives" if len(archives) > 1 else f"the file {archives[0]}", settings)
 
 
 def _describe_archives(skipped: Skipped) -> str:

@@ -12,9 +12,12 @@ from pathlib import Path
 
 import pytest
 
+from beam_tfrecords.beam_pipelines.settings.suggested_commands import explain
+from beam_tfrecords.errors import RequestError
 from beam_tfrecords.transforms.sources.archives.tar_reader import TarReader
 from beam_tfrecords.transforms.sources.archives.zip_reader import ZipReader
 from tests.beam_pipelines.dataset_checks import manifest_of, shards_of
+from tests.beam_pipelines.listed_records import commands_of, read
 
 FLAGS = ["--name=pets", "--image_size=16", "--splits=train=0.7,test=0.3", "--num_shards=2", "--max_failures=0.1"]
 EXTENSIONS = [".tar", ".tar.gz", ".zip"]
@@ -187,3 +190,36 @@ def test_an_archive_of_archives_is_named(tmp_path, convert):
     assert (
         "archives in an archive are not opened: extract it, and give the folder or the archives as --input" in ran.err
     )
+
+
+@pytest.mark.parametrize("source", [[], ["--source=image_folder"]])
+@pytest.mark.parametrize(
+    ("names", "globs"),
+    [
+        (("a.tar", "b.tar"), ["*.tar"]),
+        (("a.tar.gz", "b.tgz"), ["*.tar.gz", "*.tgz"]),
+        (("a.TAR", "below/b.tar"), ["**/*.TAR", "**/*.tar"]),
+        (("a.zip", "b.zip"), ["*.zip"]),
+        (("a.zip",), ["a.zip"]),
+    ],
+)
+def test_a_folder_of_archives_is_refused_with_a_command_that_reads_them(tmp_path, pets, names, globs, source):
+    for number, name in enumerate(names):
+        path = tmp_path / "in" / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        images = sorted(pets.glob("*/*.png"))[number :: len(names)]
+        if name.endswith(".zip"):
+            with zipfile.ZipFile(path, "w") as written:
+                for image in images:
+                    written.write(image, image.relative_to(pets))
+        else:
+            with tarfile.open(path, "w" if name.lower().endswith(".tar") else "w:gz") as tar:
+                for image in images:
+                    tar.add(image, image.relative_to(pets))
+    argv = [f"--input={tmp_path / 'in'}", "--output=out", *source]
+    with pytest.raises(RequestError, match="no image found") as refused:
+        read(argv, tmp_path / "listing")
+    (command,) = commands_of(explain(refused.value, "convert", argv))
+    assert command == ["--output=out", *(f"--input={tmp_path / 'in' / glob}" for glob in globs)]
+    found, _ = read(command, tmp_path / "listing1")
+    assert found["train"].total() == len(list(pets.glob("*/*.png")))

@@ -116,7 +116,17 @@ def find_source(name: str, shown: str) -> Entry:
 
 def source_of_file(path: str) -> str | None:
     """Name of the source that a file belongs to by its extension; None if there is none."""
-    extensions = {entry.name: entry.extensions for entry in SOURCES if not entry.among}
+    return _find_ending(path)[0]
+
+
+def ending_of_file(path: str) -> str:
+    """The extension by which a file belongs to its source, such as `.tar.gz`; "" if it belongs to none."""
+    return _find_ending(path)[1]
+
+
+def _find_ending(path: str) -> tuple[str | None, str]:
     # Shards have their numbers behind the extension.
-    name = re.sub(r"-\d{5,}-of-\d{5,}$", "", path.lower())
-    return next((source for source, endings in extensions.items() if name.endswith(endings)), None)
+    name = re.sub(r"-\d{5,}-of-\d{5,}$", "", path)
+    endings = ((entry.name, ending) for entry in SOURCES if not entry.among for ending in entry.extensions)
+    found = next(((source, ending) for source, ending in endings if name.lower().endswith(ending)), None)
+    return (found[0], name[-len(found[1]) :]) if found else (None, "")
