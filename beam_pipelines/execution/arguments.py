@@ -7,7 +7,7 @@ import itertools
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from beam_tfrecords.beam_pipelines.settings.beam_flags import add_beam_flags, flag_names
+from beam_tfrecords.beam_pipelines.settings.beam_flags import OUR_FLAGS, add_beam_flags, flag_names
 from beam_tfrecords.beam_pipelines.settings.command_line import Parser, make_parser, refuse_unknown
 from beam_tfrecords.errors import RequestError
 
@@ -52,9 +52,10 @@ _OF_BEAMS_S3 = dict.fromkeys(
 
 @dataclasses.dataclass(frozen=True)
 class BeamArguments:
-    """Arguments for Beam.
+    """Arguments for Beam, and for how it runs.
 
     Attributes:
+      words: those for Beam.
       given: name of a flag -> its word; None where it was not given.
       others: the words that are not in `given`.
     """
@@ -67,10 +68,13 @@ class BeamArguments:
     def parse(cls, words: Sequence[str]) -> BeamArguments:
         """Reads the flags that runners ask for; Beam itself is not imported."""
         parser = Parser(prog="beam-tfrecords convert", add_help=False, allow_abbrev=False)
+        for name in OUR_FLAGS:
+            parser.add_argument(f"--{name}", default=None)
+        ours, beams = parser.parse_known_args(list(words))
         for name in _FLAGS:
             parser.add_argument(f"--{name}", default=None)
-        given, others = parser.parse_known_args(list(words))
-        return cls(tuple(words), vars(given), tuple(others))
+        given, others = parser.parse_known_args(beams, ours)
+        return cls(tuple(beams), vars(given), tuple(others))
 
     def add(self, flags: Mapping[str, str]) -> list[str]:
         """The words, and flags that were not given; a flag without a word is a switch."""
@@ -98,6 +102,9 @@ class BeamArguments:
             is_label = name in JOB_LABELS and ("=" in (word or following) or (word or following).startswith("{"))
             if flag.startswith("--") and name in idle and not is_label:
                 raise RequestError(f"--{name}: {idle[name]}")
+        for name in OUR_FLAGS:
+            if self.given[name] is not None and name in idle:
+                raise RequestError(f"--{name}={self.given[name]}: {idle[name]}")
 
     def check_known(self) -> None:
         """Checks that Beam knows all arguments; imports Beam if there are any that runners do not ask for.

@@ -15,6 +15,8 @@ if TYPE_CHECKING:
     from apache_beam.options.pipeline_options import PipelineOptions
     from apache_beam.runners.runner import PipelineResult
 
+# Of the value of a label.
+_MOST_LETTERS = 63
 _PAGE = "https://console.cloud.google.com/dataflow/jobs"
 
 
@@ -27,6 +29,11 @@ class DataflowRunner(Runner):
     def _template(self) -> str | None:
         """The file that this process writes a job to; None if it starts jobs itself."""
         return self.arguments.given["template_location"]
+
+    def complete(self) -> list[str]:
+        # A job is found by its labels, on the service's page and in bills.
+        labels = [f"--labels=beam-tfrecords-dataset={self.dataset[:_MOST_LETTERS]}"] if self.dataset else []
+        return [*self.arguments.add({"job_name": self.name_job()}), *labels]
 
     def find_job(self, result: PipelineResult, options: PipelineOptions) -> Job:
         from apache_beam.options.pipeline_options import GoogleCloudOptions

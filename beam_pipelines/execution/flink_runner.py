@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import contextlib
 import time
-import uuid
+from collections.abc import Mapping
+from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from beam_tfrecords import storage
+from beam_tfrecords.beam_pipelines.execution.arguments import BeamArguments
 from beam_tfrecords.beam_pipelines.execution.flink import FlinkCluster, FlinkJob
 from beam_tfrecords.beam_pipelines.execution.jar_files import find_jar
 from beam_tfrecords.beam_pipelines.execution.jobs import Job, JobRecord
 from beam_tfrecords.beam_pipelines.execution.runner import Runner
 from beam_tfrecords.errors import RequestError
+from beam_tfrecords.transforms.settings import whole_number
 
 if TYPE_CHECKING:
     from apache_beam.options.pipeline_options import PipelineOptions
@@ -23,16 +26,36 @@ _SUBMISSION_TIMEOUT = 120.0
 
 
 class FlinkRunner(Runner):
-    """A Flink cluster that `flink_master` names."""
+    """A Flink cluster that `flink_master` names.
+
+    Raises:
+      RequestError: the number of slots is not one, or contradicts that of parallel tasks.
+    """
 
     is_detached = True
+    idle_flags: Mapping[str, str] = MappingProxyType({})
     _cluster: FlinkCluster | None = None
     _job_name = ""
     _earlier: FlinkJob | None = None
 
+    def __init__(self, arguments: BeamArguments) -> None:
+        super().__init__(arguments)
+        word, parallelism = arguments.given["max_slots"], arguments.given["parallelism"]
+        if None not in (word, parallelism):
+            raise RequestError(f"--max_slots={word}: contradicts `parallelism={parallelism}`; give one of them")
+        try:
+            self._most_slots = whole_number(1)(word) if word is not None else None
+        except ValueError as error:
+            raise RequestError(f"--max_slots={word}: {error}") from error
+
     def complete(self) -> list[str]:
-        given = self.arguments.given
+        given, most = self.arguments.given, self._most_slots
         if given["job_endpoint"] is not None or (given["flink_master"] or "").startswith("["):
+            if most is not None:
+                raise RequestError(
+                    f"--max_slots={most}: says how many of the free slots of a cluster are taken, which `flink_master` "
+                    "names by host:port; here set `parallelism`"
+                )
             return super().complete()
         if not given["flink_master"]:
             raise RequestError(
@@ -56,14 +79,13 @@ class FlinkRunner(Runner):
                 "managers, or set `parallelism` for a job that waits"
             )
         cluster.check_buffers(where)
-        self._job_name = given["job_name"] or "-".join(
-            ["beam-tfrecords", *([self.dataset] if self.dataset else []), uuid.uuid4().hex[:12]]
-        )
+        self._job_name = self.name_job()
+        slots = min(cluster.free_slots, most or cluster.free_slots)
         filled = {
             **self.worker_environment(self._job_name),
             "flink_version": version,
-            "parallelism": str(cluster.free_slots),
-            "sdk_worker_parallelism": str(cluster.slots_per_manager),
+            "parallelism": str(slots),
+            "sdk_worker_parallelism": str(min(slots, cluster.slots_per_manager)),
         }
         # Beam would list all installed packages, which takes seconds, for the log alone.
         hidden = {"job_name": self._job_name, "experiments": "disable_logging_submission_environment"}
@@ -71,8 +93,8 @@ class FlinkRunner(Runner):
             filled["flink_job_server_jar"] = find_jar(f"flink-{version}-job-server.jar", f"flink:{version}")
             # The cluster runs the jar itself: no Java is needed here, and no server that would have to outlive this.
             hidden["flink_submit_uber_jar"] = ""
-        slots = f"Flink {cluster.version} with {cluster.free_slots} free task slots"
-        self.note = f"{slots}; set: {self.arguments.describe(filled)}"
+        found = f"Flink {cluster.version} with {cluster.free_slots} free task slots"
+        self.note = f"{found}; set: {self.arguments.describe(filled)}"
         if not cluster.is_here:
             hosts = ", ".join(cluster.hosts[:3]) + (", ..." if len(cluster.hosts) > 3 else "")
             self.note += (

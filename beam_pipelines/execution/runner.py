@@ -31,7 +31,9 @@ if TYPE_CHECKING:
     from apache_beam.runners.runner import PipelineResult, PipelineRunner
 
 WORKER = "beam-tfrecords-worker"
-_OF_DATAFLOW = {
+_OF_FLINK = {"max_slots": "counts task slots of Flink; it is taken with --runner=FlinkRunner and --flink_master"}
+_OF_CLUSTERS = {
+    "max_slots": "counts task slots of Flink; expected --direct_num_workers=NUMBER",
     **dict.fromkeys(
         JOB_LABELS,
         "names a job of Dataflow; the classes of images come from folders, `label_column` or `label_pattern`",
@@ -57,7 +59,7 @@ class Runner:
 
     is_detached = False
     resubmits = True
-    idle_flags: Mapping[str, str] = MappingProxyType({})
+    idle_flags: Mapping[str, str] = MappingProxyType(_OF_FLINK)
     processes = 0
     dataset = ""
     has_job = False
@@ -74,6 +76,11 @@ class Runner:
           RequestError: the cluster does not answer, does not fit, or something that it needs is not installed.
         """
         return list(self.arguments.words)
+
+    def name_job(self) -> str:
+        """The name of a job: the user's, or that of the dataset with what no other job has in its name."""
+        words = filter(None, ["beam-tfrecords", self.dataset.replace("_", "-"), uuid.uuid4().hex[:12]])
+        return self.arguments.given["job_name"] or "-".join(words)
 
     def create(self, options: PipelineOptions) -> PipelineRunner:
         """Beam's runner.
@@ -193,7 +200,7 @@ class LocalRunner(Runner):
     """
 
     resubmits = False
-    idle_flags = _OF_DATAFLOW
+    idle_flags = _OF_CLUSTERS
 
     def __init__(self, arguments: BeamArguments) -> None:
         super().__init__(arguments)
@@ -235,7 +242,8 @@ class SparkRunner(Runner):
             raise RequestError(
                 "`runner=SparkRunner` needs Java, and there is no `java` on the PATH; install Java 11 or 17"
             )
-        filled = self.worker_environment(f"beam-tfrecords-{uuid.uuid4().hex[:12]}")
+        job_name = self.name_job()
+        filled = self.worker_environment(job_name)
         if given["spark_job_server_jar"] is None:
             filled["spark_job_server_jar"] = find_jar("spark-3-job-server/spark-3-job-server.jar", "spark:3")
         master = str(given["spark_master_url"] or "local[4]")
@@ -243,4 +251,4 @@ class SparkRunner(Runner):
         if cores:
             filled["sdk_worker_parallelism"] = cores[1]
         self.note = f"Spark at {master}; set: {self.arguments.describe(filled)}"
-        return self.arguments.add(filled)
+        return self.arguments.add({**filled, "job_name": job_name})

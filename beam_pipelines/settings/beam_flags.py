@@ -1,16 +1,21 @@
-"""The flags that Beam knows. They are given on the command line only: they say where a build runs, not what it is."""
+"""The flags of Beam, and ours beside them; only the command line has them: they say where a build runs."""
 
 from __future__ import annotations
 
 import argparse
 
+# What Beam has no flag for.
+OUR_FLAGS = {"max_slots": "task slots of a Flink cluster that a job takes at most; the others stay free"}
+
 
 def add_beam_flags(parser: argparse.ArgumentParser) -> argparse.ArgumentParser:
-    """Adds the flags of Beam and of its runners to a parser; imports Beam."""
+    """Adds the flags of Beam and of its runners, and ours, to a parser; imports Beam."""
     from apache_beam.options.pipeline_options import PipelineOptions
 
     for options in sorted(PipelineOptions.__subclasses__(), key=lambda kind: kind.__name__):
         options._add_argparse_args(parser)
+    for name, help_text in OUR_FLAGS.items():
+        parser.add_argument(f"--{name}", help=help_text)
     return parser
 
 

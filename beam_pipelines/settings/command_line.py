@@ -55,7 +55,8 @@ examples:
   beam-tfrecords convert --input=labels.csv --output=out/ --image_column=path --label_column=class
   beam-tfrecords convert --spec=flowers.yaml --runner=FlinkRunner --flink_master=host:8081
 
-Every other flag goes to Beam (--runner, --direct_num_workers, --temp_location, ...).
+Every other flag goes to Beam (--runner, --direct_num_workers, --temp_location, ...). On Flink, --max_slots=NUMBER
+leaves the other free task slots to other jobs.
 """
 
 

@@ -10,6 +10,7 @@ import pytest
 from apache_beam.options.pipeline_options import PipelineOptions
 from PIL import Image
 
+from beam_tfrecords.beam_pipelines.settings.beam_flags import OUR_FLAGS
 from beam_tfrecords.beam_pipelines.settings.definitions import SETTINGS, flags_table
 from beam_tfrecords.errors import FailureReason
 from beam_tfrecords.examples.layouts import ALL_COLUMNS, COLUMN, FIELDS, NAMED, NAMED_IMAGE
@@ -55,7 +56,7 @@ def beam_flags() -> set[str]:
     parser = argparse.ArgumentParser(conflict_handler="resolve")
     for options in PipelineOptions.__subclasses__():
         options._add_argparse_args(parser)
-    return {flag[2:] for action in parser._actions for flag in action.option_strings}
+    return {*OUR_FLAGS, *(flag[2:] for action in parser._actions for flag in action.option_strings)}
 
 
 @every_page

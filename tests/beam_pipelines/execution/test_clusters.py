@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 
+from beam_tfrecords.beam_pipelines.execution import flink_runner
 from beam_tfrecords.beam_pipelines.execution.failures import describe_trace
 from beam_tfrecords.beam_pipelines.execution.jobs import JobRecord, read_job
 from beam_tfrecords.beam_pipelines.execution.runners import find_runner
@@ -63,7 +66,6 @@ def test_a_failed_job_is_described_in_one_line(stacktrace, line):
         ["--runner=FlinkRunner", "--flink_master=[auto]"],
         ["--runner=FlinkRunner", "--flink_master=[local]"],
         ["--runner=FlinkRunner", "--flink_master=host:8081", "--job_endpoint=localhost:8099"],
-        ["--runner=DataflowRunner", "--project=p"],
     ],
 )
 def test_nothing_is_filled_in_where_no_cluster_is_named(arguments):
@@ -90,6 +92,72 @@ def test_what_the_user_sets_stays(tmp_path, monkeypatch):
     completed = runner.complete()
     assert not [word for word in completed[3:] if word.split("=")[0] in {one.split("=")[0] for one in words}]
     assert runner.note == "Spark at local[2]; set: nothing"
+
+
+@pytest.mark.parametrize("runner", ["DataflowRunner", "SparkRunner"])
+def test_a_job_is_named_after_its_dataset(runner, tmp_path, monkeypatch):
+    (tmp_path / "java").touch(mode=0o755)
+    monkeypatch.setenv("PATH", str(tmp_path))
+    words = [f"--runner={runner}", "--spark_job_server_jar=x.jar"]
+    for given, name in ([], r"beam-tfrecords-red-cats-[0-9a-f]{12}"), (["--job_name=mine"], "mine"):
+        named = find_runner([*words, *given])
+        named.dataset = "red_cats"
+        (found,) = [word for word in named.complete() if word.startswith("--job_name=")]
+        assert re.fullmatch(f"--job_name={name}", found)
+
+
+def test_a_job_on_dataflow_has_the_labels_of_the_user_and_its_dataset():
+    runner = find_runner(["--runner=DataflowRunner", "--labels=team=vision"])
+    runner.dataset = "cats"
+    labels = [word for word in runner.complete() if word.startswith("--labels=")]
+    assert labels == ["--labels=team=vision", "--labels=beam-tfrecords-dataset=cats"]
+
+
+class Cluster:
+    """A cluster of 6 slots, 4 of them free."""
+
+    version, minor_version, is_here = "1.19.3", "1.19", True
+    slots, free_slots, slots_per_manager = 6, 4, 3
+
+    def check_buffers(self, shown: str) -> None:
+        """There are enough."""
+
+
+@pytest.mark.parametrize(
+    ("words", "parallelism", "workers"),
+    [([], "4", "3"), (["--max_slots=2"], "2", "2"), (["--max_slots=9"], "4", "3"), (["--parallelism=5"], "5", "3")],
+)
+def test_a_job_takes_no_more_slots_than_it_is_told_to(words, parallelism, workers, monkeypatch):
+    monkeypatch.setattr(flink_runner.FlinkCluster, "at", lambda master: Cluster())
+    given = [
+        "--runner=FlinkRunner",
+        "--flink_master=host:8081",
+        "--flink_job_server_jar=x",
+        "--environment_type=DOCKER",
+    ]
+    completed = find_runner([*given, *words]).complete()
+    assert {f"--parallelism={parallelism}", f"--sdk_worker_parallelism={workers}"} <= set(completed)
+    assert not [word for word in completed if "max_slots" in word]
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        ([], "--max_slots=2: counts task slots of Flink; expected --direct_num_workers=NUMBER"),
+        (["--runner=SparkRunner"], "--max_slots=2: counts task slots of Flink; it is taken with --runner=FlinkRunner"),
+        (["--runner=FlinkRunner", "--parallelism=4"], "--max_slots=2: contradicts `parallelism=4`; give one of them"),
+        (["--runner=FlinkRunner", "--flink_master=[local]"], "--max_slots=2: says how many of the free slots"),
+    ],
+)
+def test_max_slots_is_refused_where_it_does_nothing(words, message):
+    with pytest.raises(RequestError, match=f"^{re.escape(message)}"):
+        find_runner([*words, "--max_slots=2"]).complete()
+
+
+@pytest.mark.parametrize("word", ["0", "-1", "few", "1.5", ""])
+def test_max_slots_is_a_whole_number(word):
+    with pytest.raises(RequestError, match=f"^--max_slots={word}: "):
+        find_runner(["--runner=FlinkRunner", f"--max_slots={word}"])
 
 
 def test_flink_needs_an_address():
