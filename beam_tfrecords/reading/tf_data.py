@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import itertools
 import os
-from collections.abc import Callable, Iterator, Sequence
-from typing import Any, TypeAlias
+from collections.abc import Callable, Sequence
+from typing import Any
 
 try:
     import tensorflow as tf
@@ -14,14 +13,12 @@ except ImportError as error:
         "reading with tf.data needs TensorFlow: pip install '.[tensorflow]' in a clone of beam-tfrecords"
     ) from error
 
-from beam_tfrecords import storage
 from beam_tfrecords.dataset import Dataset, open_dataset
 from beam_tfrecords.manifest import Shard
-from beam_tfrecords.reading.index_files import replaced
 from beam_tfrecords.reading.resizing import ImageSize, Resize, ResizeMode
 from beam_tfrecords.reading.split_ranges import cut
 from beam_tfrecords.reading.tf_examples import ExampleReader
-from beam_tfrecords.tfrecord import Compression, open_stream, read_records
+from beam_tfrecords.reading.tf_shards import Share, can_be_checkpointed, read_share
 
 # `shuffle=True`: a buffer of so many bytes of records.
 _SHUFFLE_BYTES = 256_000_000
@@ -99,7 +96,7 @@ def load(
     # The order of a shuffle without a seed may also depend on which shard answers first.
     deterministic = not shuffle or seed is not None
     share = _share_records(dataset, split, num_readers=num_readers, reader_index=reader_index)
-    records = _read_share(dataset, share, interleaved=bool(shuffle), deterministic=deterministic)
+    records = read_share(dataset, share, interleaved=bool(shuffle), deterministic=deterministic)
     if shuffle:
         # Before decoding: a buffer of encoded images is a tenth of one of pixels.
         buffer = _buffer_size(dataset.shards, share) if shuffle is True else shuffle
@@ -111,82 +108,19 @@ def load(
     # Autotune's thread sleeps: what iterates waits for it at the end of every other epoch, up to a second.
     options = tf.data.Options()
     options.autotune.enabled = False
-    if not storage.has_scheme(dataset.path):
-        # The check of a shard has no state that a checkpoint of the iterator would need; what Python streams has one.
+    if can_be_checkpointed(dataset):
+        # What Python does for a shard, its check and requests, has no state that a checkpoint would need.
         options.experimental_external_state_policy = tf.data.experimental.ExternalStatePolicy.IGNORE
     return examples.prefetch(tf.data.AUTOTUNE).with_options(options)
 
 
-# (file, records to skip, records to take) -> serialized examples
-_ShardReader: TypeAlias = "Callable[[tf.Tensor, tf.Tensor, tf.Tensor], tf.data.Dataset]"
-
-
-def _checked(read: _ShardReader, dataset: Dataset) -> _ShardReader:
-    """A reader that fails if the shard is not that of the manifest, as after a build with `overwrite`.
-
-    Looks at its size and at what was published before the shard is opened; so no byte of it is read twice, and what is
-    open stays the same file.
-    """
-    sizes = {storage.join(dataset.path, shard.file): shard.bytes for shard in dataset.shards}
-
-    def find_problem(file: bytes) -> str:
-        path = file.decode()
-        if dataset.is_there() and storage.have_sizes({path: sizes[path]}):
-            return ""
-        return str(replaced(dataset.path, storage.basename(path)))
-
-    def read_checked(file: tf.Tensor, skip: tf.Tensor, take: tf.Tensor) -> tf.data.Dataset:
-        problem = tf.ensure_shape(tf.numpy_function(find_problem, [file], tf.string), [])
-        with tf.control_dependencies([tf.debugging.Assert(tf.equal(problem, ""), [problem])]):
-            return read(tf.identity(file), skip, take)
-
-    return read_checked
-
-
-def _shard_reader(path: str, compression: Compression) -> _ShardReader:
-    """What reads records of a shard."""
-    if not storage.has_scheme(path):
-        kind = "GZIP" if compression == "gzip" else ""
-        return lambda file, skip, take: tf.data.TFRecordDataset(file, compression_type=kind).skip(skip).take(take)
-
-    # TensorFlow has no client for s3://, and one for gs:// with settings of its own.
-    def stream(file: bytes, skip: int, take: int) -> Iterator[bytes]:
-        with storage.open_read(file.decode()) as opened:
-            records = read_records(open_stream(opened, compression))
-            yield from (record.data for record in itertools.islice(records, skip, skip + take))
-
-    signature = tf.TensorSpec([], tf.string)
-    return lambda *share: tf.data.Dataset.from_generator(stream, args=share, output_signature=signature)
-
-
-# Files, and for each the records to skip and then to take.
-_Share: TypeAlias = "tuple[list[str], list[int], list[int]]"
-
-
-def _read_share(dataset: Dataset, share: _Share, *, interleaved: bool, deterministic: bool) -> tf.data.Dataset:
-    """The serialized examples of a reader, from several shards at once if they are interleaved."""
-    files, skips, takes = share
-    paths = [storage.join(dataset.path, file) for file in files]
-    shards = tf.data.Dataset.from_tensor_slices(
-        (tf.constant(paths, tf.string), tf.constant(skips, tf.int64), tf.constant(takes, tf.int64))
-    )
-    read = _checked(_shard_reader(dataset.path, dataset.compression), dataset)
-    records = shards.interleave(
-        read,
-        cycle_length=max(1, min(len(paths), 16)) if interleaved else 1,
-        num_parallel_calls=tf.data.AUTOTUNE,
-        deterministic=deterministic,
-    )
-    return records.apply(tf.data.experimental.assert_cardinality(sum(takes)))
-
-
-def _buffer_size(shards: Sequence[Shard], share: _Share) -> int:
+def _buffer_size(shards: Sequence[Shard], share: Share) -> int:
     """Records of a shuffle buffer of `_SHUFFLE_BYTES`, and no more than a reader has."""
     average = sum(shard.bytes for shard in shards) / max(1, sum(shard.records for shard in shards))
     return max(1, min(sum(share[2]), int(_SHUFFLE_BYTES // max(1, average))))
 
 
-def _share_records(dataset: Dataset, split: str, *, num_readers: int, reader_index: int) -> _Share:
+def _share_records(dataset: Dataset, split: str, *, num_readers: int, reader_index: int) -> Share:
     """The share of a reader."""
     if not 0 <= reader_index < num_readers:
         raise ValueError(f"reader_index={reader_index}: expected 0 or more, and less than num_readers={num_readers}")

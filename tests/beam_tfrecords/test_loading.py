@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 import shutil
 import subprocess
 import sys
@@ -44,24 +45,37 @@ def test_a_seed_gives_the_same_shuffle_every_time(dataset):
     assert names(load(dataset, "train", shuffle=True, seed=1)) == names(load(dataset, "train", shuffle=True, seed=1))
 
 
-@pytest.mark.sampled(4)
-@pytest.mark.parametrize("options", [{}, {"shuffle": True, "seed": 1}, {"shuffle": 20, "seed": 2, "image_size": 8}])
-@pytest.mark.parametrize("had", [0, 3, 10])
-def test_a_checkpoint_of_an_iterator_goes_on_with_the_same_batches(dataset, tmp_path, options, had):
-    def batches():
-        return iter(load(dataset, "train", batch_size=4, decode="image_size" in options, **options))
+@pytest.mark.sampled(10)
+@pytest.mark.parametrize("number", range(200))
+def test_a_checkpoint_of_an_iterator_goes_on_with_the_same_batches(dataset, tmp_path, monkeypatch, number):
+    chance = random.Random(number)
+    shuffles = {"shuffle": chance.choice([True, 1, 7, 20]), "seed": chance.randrange(3)}
+    options = chance.choice([{}, shuffles, {**shuffles, "num_readers": 2, "reader_index": 1}])
+    options |= {"batch_size": chance.randint(1, 9), "drop_remainder": chance.random() < 0.5}
+    options |= chance.choice([{"decode": False}, {"image_size": 8}])
+
+    def make(cores: int):
+        monkeypatch.setattr("os.cpu_count", lambda: cores)
+        return load(dataset, "train", **options)
 
     def rest(iterator) -> list[list[bytes]]:
         return [batch["filename"].numpy().tolist() for batch in iterator]
 
-    iterator = batches()
+    examples = make(chance.choice([1, 2, 5]))
+    for _ in range(chance.randrange(3)):
+        rest(examples)
+    iterator, had = iter(examples), chance.randrange(len(examples) + 1)
     for _ in range(had):
         next(iterator)
     path = tf.train.Checkpoint(iterator=iterator).save(tmp_path / "state")
-    expected, again = rest(iterator), batches()
+    expected, following = rest(iterator), rest(examples)
+    others = make(chance.choice([1, 2, 5]))
+    again = iter(others)
     tf.train.Checkpoint(iterator=again).restore(path)
     assert rest(again) == expected
-    assert len(expected) == 11 - had
+    assert len(expected) == len(examples) - had
+    # The epoch after it, too.
+    assert rest(others) == following
 
 
 def test_a_path_object_names_a_dataset(dataset):

@@ -10,6 +10,7 @@ import sys
 from pathlib import Path
 
 import pytest
+import tensorflow as tf
 
 from beam_tfrecords import load, open_dataset
 from tests.integration.servers import gcs, s3
@@ -72,6 +73,24 @@ def test_load_gives_what_it_gives_of_the_same_dataset_on_disk(dataset, local):
     for arguments in ({"split": "train"}, {"split": "validation"}, {"split": "train", "num_readers": 2}):
         assert read(dataset, **arguments) == read(local, **arguments)
     assert len(read(dataset, "train", shuffle=True, seed=1)) == len(read(local, "train"))
+
+
+@pytest.mark.parametrize("options", [{}, {"shuffle": True, "seed": 1}, {"num_readers": 2, "reader_index": 1}])
+@pytest.mark.parametrize("had", [0, 3, 5])
+def test_a_checkpoint_of_an_iterator_goes_on_there(dataset, tmp_path, options, had):
+    def batches():
+        return iter(load(dataset, "all", batch_size=4, **options))
+
+    def rest(iterator) -> list[list[bytes]]:
+        return [batch["filename"].numpy().tolist() for batch in iterator]
+
+    iterator = batches()
+    for _ in range(had):
+        next(iterator)
+    path = tf.train.Checkpoint(iterator=iterator).save(tmp_path / "state")
+    expected, again = rest(iterator), batches()
+    tf.train.Checkpoint(iterator=again).restore(path)
+    assert rest(again) == expected
 
 
 def test_records_there_are_those_of_the_same_dataset_on_disk(dataset, local):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import json
+import random
 import subprocess
 import sys
 
@@ -154,27 +155,34 @@ def test_shards_of_a_stream_have_the_same_length_and_share_nothing(records, name
     assert len(left_out) == 3
 
 
-@pytest.mark.parametrize("had", [0, 1, 3, 11])
-@pytest.mark.parametrize(("before", "after"), [(0, 0), (0, 2), (2, 0), (2, 2), (2, 3)])
-def test_a_stream_goes_on_from_how_many_were_had(records, before, after, had):
+@pytest.mark.sampled(50)
+@pytest.mark.parametrize("number", range(200))
+def test_a_stream_goes_on_from_how_many_were_had(records, number):
+    chance = random.Random(number)
+    epoch, batch, shards = chance.randrange(3), chance.randint(1, 9), chance.randint(1, 3)
+    shuffle, shard = chance.random() < 0.8, (chance.randrange(shards), shards)
+
     def make():
-        return RecordStream(records, batch_size=BATCH, shuffle=True, seed=5)
+        return RecordStream(records, batch_size=batch, shuffle=shuffle, seed=5, shard=shard)
+
+    def read(stream, workers: int):
+        return DataLoader(stream, batch, num_workers=workers)
 
     stream = make()
-    stream.set_epoch(2)
-    expected = names_of(DataLoader(stream, BATCH))
-    loader = iter(DataLoader(stream, BATCH, num_workers=before))
+    stream.set_epoch(epoch)
+    expected = names_of(read(stream, 0))
+    loader, had = iter(read(stream, chance.randrange(3))), chance.randrange(len(expected) + 1)
     for _ in range(had):
         next(loader)
-    state = json.loads(json.dumps(stream.state_dict(examples=min(had * BATCH, len(records)))))
-    again = make()
+    state = json.loads(json.dumps(stream.state_dict(examples=min(had * batch, len(stream)))))
+    again, workers = make(), chance.randrange(4)
     again.load_state_dict(state)
-    assert again.epoch == 2
-    again.set_epoch(2)
-    assert names_of(DataLoader(again, BATCH, num_workers=after)) == expected[had:]
+    assert again.epoch == epoch
+    again.set_epoch(epoch)
+    assert names_of(read(again, workers)) == expected[had:]
     # The epoch after it is a whole one.
-    again.set_epoch(3)
-    assert len(flat(DataLoader(again, BATCH, num_workers=after))) == len(records)
+    again.set_epoch(epoch + 1)
+    assert len(flat(read(again, workers))) == len(stream)
 
 
 def test_a_stream_without_a_loader_knows_where_it_is(records):

@@ -1,0 +1,116 @@
+"""Serialized examples of shards as a `tf.data.Dataset`, whose iterators TensorFlow's checkpoints save exactly."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Iterator
+from typing import TypeAlias
+
+import numpy as np
+import tensorflow as tf
+
+from beam_tfrecords import storage
+from beam_tfrecords.dataset import Dataset
+from beam_tfrecords.reading.index_files import replaced
+from beam_tfrecords.tfrecord import open_stream, read_records
+
+# Records of a bucket that are read at once, and as many ahead: so many bytes, and no more than so many records.
+_GROUP_BYTES = 8 << 20
+_GROUP_RECORDS = 64
+
+# Files, and for each the records to skip and then to take.
+Share: TypeAlias = "tuple[list[str], list[int], list[int]]"
+# (file, records to skip, records to take) -> serialized examples
+_ShardReader: TypeAlias = "Callable[[tf.Tensor, tf.Tensor, tf.Tensor], tf.data.Dataset]"
+
+
+def read_share(dataset: Dataset, share: Share, *, interleaved: bool, deterministic: bool) -> tf.data.Dataset:
+    """The serialized examples of a reader, from several shards at once if they are interleaved."""
+    files, skips, takes = share
+    paths = [storage.join(dataset.path, file) for file in files]
+    shards = tf.data.Dataset.from_tensor_slices(
+        (tf.constant(paths, tf.string), tf.constant(skips, tf.int64), tf.constant(takes, tf.int64))
+    )
+    read = _checked(_shard_reader(dataset), dataset)
+    records = shards.interleave(
+        read,
+        cycle_length=max(1, min(len(paths), 16)) if interleaved else 1,
+        num_parallel_calls=tf.data.AUTOTUNE,
+        deterministic=deterministic,
+    )
+    return records.apply(tf.data.experimental.assert_cardinality(sum(takes)))
+
+
+def _checked(read: _ShardReader, dataset: Dataset) -> _ShardReader:
+    """A reader that fails if the shard is not that of the manifest, as after a build with `overwrite`.
+
+    Looks at its size and at what was published before the shard is opened; so no byte of it is read twice, and what is
+    open stays the same file.
+    """
+    sizes = {storage.join(dataset.path, shard.file): shard.bytes for shard in dataset.shards}
+
+    def find_problem(file: bytes) -> str:
+        path = file.decode()
+        if dataset.is_there() and storage.have_sizes({path: sizes[path]}):
+            return ""
+        return str(replaced(dataset.path, storage.basename(path)))
+
+    def read_checked(file: tf.Tensor, skip: tf.Tensor, take: tf.Tensor) -> tf.data.Dataset:
+        problem = tf.ensure_shape(tf.numpy_function(find_problem, [file], tf.string), [])
+        with tf.control_dependencies([tf.debugging.Assert(tf.equal(problem, ""), [problem])]):
+            return read(tf.identity(file), skip, take)
+
+    return read_checked
+
+
+def can_be_checkpointed(dataset: Dataset) -> bool:
+    """Whether where an iterator is can be saved: of a compressed shard in a bucket, it is known to Python alone."""
+    return not storage.has_scheme(dataset.path) or _has_places(dataset)
+
+
+def _has_places(dataset: Dataset) -> bool:
+    return dataset.compression == "none" and all(shard.index for shard in dataset.shards)
+
+
+def _shard_reader(dataset: Dataset) -> _ShardReader:
+    """What reads records of a shard; TensorFlow has no client for s3://, and one for gs:// with settings of its own."""
+    if storage.has_scheme(dataset.path):
+        return _group_reader(dataset) if _has_places(dataset) else _stream_reader(dataset)
+    kind = "GZIP" if dataset.compression == "gzip" else ""
+    return lambda file, skip, take: tf.data.TFRecordDataset(file, compression_type=kind).skip(skip).take(take)
+
+
+def _group_reader(dataset: Dataset) -> _ShardReader:
+    """Reads groups of records of a bucket by their numbers, which are all the state that there is."""
+    records = dataset.records(form="bytes", verify=True)
+    shards = dataset.shards
+    starts = itertools.accumulate((shard.records for shard in shards), initial=0)
+    first = {storage.join(dataset.path, shard.file): start for shard, start in zip(shards, starts, strict=False)}
+    average = sum(shard.bytes for shard in shards) // max(1, dataset.num_records)
+    group = max(1, min(_GROUP_RECORDS, _GROUP_BYTES // max(1, average)))
+
+    def fetch(file: bytes, begin: int, end: int) -> np.ndarray:
+        start = first[file.decode()]
+        return np.array(records._getitems(range(start + begin, start + end)), object)
+
+    def read(file: tf.Tensor, skip: tf.Tensor, take: tf.Tensor) -> tf.data.Dataset:
+        def read_group(begin: tf.Tensor) -> tf.Tensor:
+            end = tf.minimum(begin + group, skip + take)
+            return tf.ensure_shape(tf.numpy_function(fetch, [file, begin, end], tf.string), [None])
+
+        begins = tf.data.Dataset.range(skip, skip + take, group)
+        return begins.map(read_group, num_parallel_calls=2, deterministic=True).unbatch()
+
+    return read
+
+
+def _stream_reader(dataset: Dataset) -> _ShardReader:
+    """Reads a shard from its beginning."""
+
+    def stream(file: bytes, skip: int, take: int) -> Iterator[bytes]:
+        with storage.open_read(file.decode()) as opened:
+            records = read_records(open_stream(opened, dataset.compression))
+            yield from (record.data for record in itertools.islice(records, skip, skip + take))
+
+    signature = tf.TensorSpec([], tf.string)
+    return lambda *share: tf.data.Dataset.from_generator(stream, args=share, output_signature=signature)
