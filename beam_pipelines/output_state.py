@@ -34,7 +34,7 @@ _MOST_LINES = 100_000
 # Above it, nobody waits.
 _MOST_SECONDS = 10.0**9
 _FAILURE = fields({"reason": text})
-_GOING = ("running", "submitted")
+GOING = ("running", "submitted")
 
 
 def now_at(output: str) -> float:
@@ -93,7 +93,7 @@ def describe_builds(output: str, *, now: float) -> list[dict[str, Any]]:
 
 def find_running(builds: Iterable[dict[str, Any]]) -> dict[str, Any] | None:
     """The build that runs, or may do so; None if none does."""
-    return next((build for build in builds if build["state"] in _GOING), None)
+    return next((build for build in builds if build["state"] in GOING), None)
 
 
 def _describe_build(output: str, folder: str, run: Run | None, *, now: float) -> dict[str, Any]:
@@ -129,7 +129,7 @@ def _describe_build(output: str, folder: str, run: Run | None, *, now: float) ->
     if run is not None and run.is_alive(now):
         rate = (counts.done - run.done_before) / max(1e-3, run.beat - run.began)
         left = (run.listed - counts.done) / rate if rate > 0 else _MOST_SECONDS
-        values |= {"state": "running", "samples_per_second": round(rate, 1)}
+        values |= {"state": "running", "samples_per_second": round(rate, 1 if rate >= 1 else 4)}
         values["seconds_left"] = round(left) if 0 <= left < _MOST_SECONDS else None
     elif _is_published(output, folder):
         values["state"] = "published"

@@ -12,7 +12,7 @@ from typing import Any
 from beam_tfrecords import storage
 from beam_tfrecords.beam_pipelines.execution.progress import Progress, describe_stage
 from beam_tfrecords.beam_pipelines.exit_codes import DONE, FAILED, UNPUBLISHED
-from beam_tfrecords.beam_pipelines.output_state import describe_builds, describe_status, find_running, now_at
+from beam_tfrecords.beam_pipelines.output_state import GOING, describe_builds, describe_status, find_running, now_at
 from beam_tfrecords.beam_pipelines.settings.command_line import Parser
 from beam_tfrecords.beam_pipelines.summary import HEADERS, describe_reasons, format_bytes, format_cells, format_table
 from beam_tfrecords.beam_pipelines.terminal import show
@@ -138,8 +138,9 @@ def _build_lines(build: dict[str, Any]) -> Iterator[str]:
         blocks = f"{build['blocks_done']:,} of {build['blocks']:,}"
         last = f", the last one at {build['last_block']}" if build["last_block"] else ""
         yield f"samples: {build['done']:,} of {build['listed']:,}; blocks: {blocks}{last}"
-        if build["state"] == "running" and build["done"] >= build["listed"]:
-            yield f"stage: {describe_stage(StageCounts(**build['stages']))}"
+        stages = StageCounts(**build["stages"])
+        if build["state"] in GOING and (build["done"] >= build["listed"] or stages.follow_blocks):
+            yield f"stage: {describe_stage(stages)}"
     yield from describe_reasons(build["failure_reasons"])
     if build["samples_per_second"]:
         left = f", about {datetime.timedelta(seconds=build['seconds_left'] or 0)} left"

@@ -154,9 +154,11 @@ class Progress(ProgressLine):
 
     def _update(self) -> bool:
         """Counts again; whether there is something to show. A store that does not answer now may do so next time."""
+        before = self._counts
         try:
             self._counts = read_block_counts(self._folder)
-            if self._counts.done >= self._total:
+            # A worker that died may not have counted its last block.
+            if self._counts.done >= self._total or self._counts == before:
                 self._stages = read_stage_counts(self._folder)
         except (OSError, BuildError):
             return False
@@ -191,6 +193,7 @@ class ReadProgress(ProgressLine):
         super().__init__(stream)
         self._total, self._then, self._folder = total, then, folder
         self._form, self._unit = (form, "") if form else ("{:,.0f}".format, " records")
+        self._form_rate = (lambda rate: f"{form(rate)}/s") if form else format_rate
         self.done = 0
 
     def _describe(self, seconds: float) -> str | None:
@@ -207,7 +210,7 @@ class ReadProgress(ProgressLine):
         remaining = f"{format_seconds(left / rate)} left" if left else self._then
         share = f"{100 * done / self._total:.0f}%"
         known = f"{self._form(done)} of {self._form(self._total)}{self._unit} ({share})"
-        return f"{known}, {self._form(rate)}/s, {remaining}"
+        return f"{known}, {self._form_rate(rate)}, {remaining}"
 
 
 def progress_line(counts: BlockCounts, stages: StageCounts, *, total: int, rate: float) -> str:
@@ -220,7 +223,7 @@ def progress_line(counts: BlockCounts, stages: StageCounts, *, total: int, rate:
     """
     done = min(counts.done, total)
     left = total - done
-    if not left:
+    if not left or stages.follow_blocks:
         return f"{describe_stage(stages)}; {done:,} samples, {counts.failed:,} failed"
     remaining = "starting" if not done else f"{format_seconds(left / rate)} left" if rate else "waiting"
     return (
@@ -237,6 +240,8 @@ def describe_stage(stages: StageCounts) -> str:
         return f"composed {shards:,} shards, publishing"
     if shards:
         return f"composed {stages.composed:,} of {shards:,} shards"
+    if stages.judged:
+        return "judged limits and guards, placing parts in shards"
     removed = [f"removed duplicates from {stages.rewritten:,} parts"] if stages.rewritten else []
     # Near-duplicates are searched for when identical images are removed.
     searched = [f"searched {stages.searched:,} of {stages.ranges:,} ranges of hashes"] if stages.ranges else []

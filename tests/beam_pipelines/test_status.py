@@ -7,14 +7,17 @@ import json
 import os
 import shutil
 import signal
+import socket
 import subprocess
 import time
 
 import pytest
 
+from beam_tfrecords.beam_pipelines.execution.heartbeat import Run
 from beam_tfrecords.beam_pipelines.execution.jobs import JobRecord
 from beam_tfrecords.transforms.stats import Stats
-from beam_tfrecords.transforms.workspace.counts import add_block
+from beam_tfrecords.transforms.workspace.counts import add_block, add_judged
+from beam_tfrecords.transforms.workspace.state_files import write_state
 from tests.beam_pipelines.dataset_checks import BEAM_TFRECORDS
 from tests.beam_pipelines.version_builds import Source, make_source
 
@@ -120,6 +123,22 @@ def test_a_refused_version_shows_its_exit_code(source, status, run):
     assert any("count: records: 28; before: 48" in line for line in found["build"]["why"])
     assert "nothing was published (exit code 3)" in run("status", f"--output={source.output}").out
     assert run("status", f"--output={source.output}", "--follow").code == 3
+
+
+def test_a_slow_build_has_a_speed_and_the_stage_that_runs(source, status, run):
+    folder = source.output / ".build/0123456789abcdef"
+    folder.mkdir(parents=True)
+    now = time.time()
+    record = Run(socket.gethostname(), os.getpid(), now - 100, now, listed=7, blocks=3, done_before=0)
+    write_state(str(folder / "run.json"), record)
+    add_block(str(folder), Stats({("written", "train"): 6}))
+    assert status()["build"]["samples_per_second"] == 0.06
+    shown = run("status", f"--output={source.output}").out
+    assert "speed: 0.06 samples/s" in shown
+    assert "stage: " not in shown
+    # A worker died before it had counted the last sample.
+    add_judged(str(folder))
+    assert "stage: judged limits and guards" in run("status", f"--output={source.output}").out
 
 
 def test_a_job_that_published_after_its_launcher_had_died_is_no_running_build(source, status):

@@ -13,6 +13,7 @@ from beam_tfrecords.transforms.publishing.guards import Verdict, trips
 from beam_tfrecords.transforms.publishing.publication import Publication
 from beam_tfrecords.transforms.request.schedule_spec import GuardMode
 from beam_tfrecords.transforms.stats import Stats
+from beam_tfrecords.transforms.workspace.counts import add_judged
 from beam_tfrecords.transforms.workspace.output_folder import remove_old_files
 
 
@@ -37,6 +38,7 @@ def open_output(stats: Stats, *, publication: Publication) -> Decision:
     Raises:
       BuildError: the samples listed are not those written, failed, filtered and dropped.
     """
+    add_judged(publication.folder)
     check_counts(stats, listed=publication.listed)
     if not publication.is_within_limits(stats):
         return _open(publication, stats, Decision(publishes=False))

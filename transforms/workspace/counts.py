@@ -1,4 +1,4 @@
-"""What every worker process has listed, converted, searched, rewritten and composed, in a small file of its own.
+"""What every worker process has done in each stage, in a small file of its own.
 
 The files let anybody follow a build, on every runner and from storage alone, at a cost that depends on the number of
 workers and not of blocks. They may miss the last block of a worker that died; the markers of the blocks decide.
@@ -71,6 +71,7 @@ class StageCounts:
       listed: containers, or pieces of a large input.
       searched: ranges of hashes in which duplicates were searched for.
       ranges: how many there are at most; 0 before the search.
+      judged: how often limits and guards were judged.
     """
 
     rewritten: int = 0
@@ -79,17 +80,24 @@ class StageCounts:
     listed: int = 0
     searched: int = 0
     ranges: int = 0
+    judged: int = 0
+
+    @property
+    def follow_blocks(self) -> bool:
+        """Whether a stage behind the blocks has begun, so that all blocks are done."""
+        return bool(self.searched or self.rewritten or self.judged or self.shards)
 
     @classmethod
     def sum(cls, counts: Iterable[StageCounts]) -> StageCounts:
         """The sum of several."""
-        rewritten = composed = listed = searched = ranges = 0
+        rewritten = composed = listed = searched = ranges = judged = 0
         shards: dict[str, int] = {}
         for one in counts:
             rewritten, composed = rewritten + one.rewritten, composed + one.composed
             listed, searched, ranges = listed + one.listed, searched + one.searched, max(ranges, one.ranges)
             shards.update(one.shards)
-        return cls(rewritten, composed, shards, listed, searched, ranges)
+            judged += one.judged
+        return cls(rewritten, composed, shards, listed, searched, ranges, judged)
 
 
 Counts = TypeVar("Counts", BlockCounts, StageCounts)
@@ -127,6 +135,11 @@ def add_rewritten(folder: str) -> None:
 def add_shards(folder: str, split: str, *, of: int, composed: int) -> None:
     """Adds shards, of so many of their split, that this process has composed; once for a group of small ones."""
     _add(BuildFolder(folder).stages, [StageCounts(composed=composed, shards={split: of})])
+
+
+def add_judged(folder: str) -> None:
+    """Adds that this process judges limits and guards to what its file in the build's folder says."""
+    _add(BuildFolder(folder).stages, [StageCounts(judged=1)])
 
 
 def add_listed(folder: str) -> None:

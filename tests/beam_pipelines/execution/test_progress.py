@@ -11,13 +11,20 @@ from pathlib import Path
 import pytest
 
 from beam_tfrecords.beam_pipelines.execution import progress
-from beam_tfrecords.beam_pipelines.execution.progress import Progress, format_rate, format_seconds, progress_line
+from beam_tfrecords.beam_pipelines.execution.progress import (
+    Progress,
+    describe_stage,
+    format_rate,
+    format_seconds,
+    progress_line,
+)
 from beam_tfrecords.transforms.duplicates import stage as duplicates
 from beam_tfrecords.transforms.listing import indexing
 from beam_tfrecords.transforms.workspace import counts
 from beam_tfrecords.transforms.workspace.counts import (
     BlockCounts,
     StageCounts,
+    add_judged,
     add_listed,
     add_rewritten,
     add_searched,
@@ -51,12 +58,36 @@ def test_a_block_that_was_converted_twice_does_not_lead_beyond_the_end():
             StageCounts(rewritten=1_200, searched=7, ranges=15),
             "removed duplicates from 1,200 parts, searched 7 of 15 ranges of hashes",
         ),
+        (
+            StageCounts(rewritten=1, searched=7, ranges=15, judged=1),
+            "judged limits and guards, placing parts in shards",
+        ),
         (StageCounts(1_200, 120, {"train": 1_990, "test": 10}), "composed 120 of 2,000 shards"),
         (StageCounts(0, 2_003, {"train": 2_000}), "composed 2,000 shards, publishing"),
     ],
 )
 def test_what_follows_the_blocks_has_a_count_of_its_own(stages, text):
     assert progress_line(BlockCounts(3, 990, 10), stages, total=1_000, rate=0) == f"{text}; 1,000 samples, 10 failed"
+
+
+@pytest.mark.parametrize("stages", [StageCounts(judged=1), StageCounts(rewritten=1), StageCounts(searched=1, ranges=3)])
+def test_the_stage_that_runs_is_shown_if_a_worker_died_before_it_counted_its_last_block(stages):
+    line = progress_line(BlockCounts(3, 900, 0), stages, total=1_000, rate=10)
+    assert line == f"{describe_stage(stages)}; 900 samples, 0 failed"
+
+
+def test_listed_containers_are_no_stage_behind_the_blocks():
+    assert progress_line(BlockCounts(3, 900, 0), StageCounts(listed=3), total=1_000, rate=10).startswith("900 of 1,000")
+
+
+def test_a_line_about_what_a_dead_worker_has_not_counted_says_the_stage(tmp_path, monkeypatch):
+    monkeypatch.setattr(progress, "_LOG_SECONDS", 0.05)
+    stream = io.StringIO()
+    add_worker(tmp_path, "a", blocks=1, written=9)
+    add_judged(str(tmp_path))
+    with Progress(str(tmp_path), total=10, stream=stream):
+        time.sleep(0.5)
+    assert stream.getvalue().splitlines()[-1].startswith("judged limits and guards")
 
 
 def test_the_counts_of_the_stages_are_those_of_all_workers_in_this_launch(tmp_path):
