@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from beam_tfrecords.beam_pipelines.sample_transforms import ConvertSamples, ReadSamples
     from beam_tfrecords.beam_pipelines.verify import verify_dataset as verify
     from beam_tfrecords.dataset import Dataset, open_dataset
+    from beam_tfrecords.reading.mixing import mix
     from beam_tfrecords.reading.records import Records
     from beam_tfrecords.reading.tf_data import load
     from beam_tfrecords.transforms.mapping.sample import Sample
@@ -36,6 +37,7 @@ __all__ = [
     "build",
     "convert",
     "load",
+    "mix",
     "open_dataset",
     "verify",
 ]
@@ -51,6 +53,7 @@ _OBJECTS = {
     "build": "beam_tfrecords.beam_pipelines.building:build",
     "convert": "beam_tfrecords.beam_pipelines.building:build",
     "load": "beam_tfrecords.reading.tf_data:load",
+    "mix": "beam_tfrecords.reading.mixing:mix",
     "open_dataset": "beam_tfrecords.dataset:open_dataset",
     "verify": "beam_tfrecords.beam_pipelines.verify:verify_dataset",
 }

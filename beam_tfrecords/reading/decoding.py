@@ -11,6 +11,7 @@ import numpy as np
 
 from beam_tfrecords.errors import BuildError
 from beam_tfrecords.examples import example_pb2
+from beam_tfrecords.examples.class_values import ClassValue
 from beam_tfrecords.examples.layouts import BOXES, IMAGE_FIELDS, MASK_FIELD, OBJECT_MASKS, Feature
 from beam_tfrecords.manifest import StoredImages
 from beam_tfrecords.reading.resizing import Placement, Resize
@@ -37,6 +38,7 @@ class ReadExample:
       has_text: whether texts are `str`; else they are `bytes`. A column's value that is not UTF-8, or has a zero, is no
         text.
       resize: the size of decoded images; masks, boxes and keypoints follow. None for that of the stored ones.
+      classes: the index that each class is given instead of its own; None keeps them.
     """
 
     features: tuple[Feature, ...]
@@ -44,6 +46,7 @@ class ReadExample:
     pixels: bool
     has_text: bool = False
     resize: Resize | None = None
+    classes: tuple[int, ...] | None = None
 
     def read_batch(self, batch: Sequence[bytes]) -> list[dict[str, Any]]:
         """Reads examples that are used together: JPEGs of one size are decoded into the rows of one array.
@@ -70,6 +73,10 @@ class ReadExample:
         example = self._parse(data)
         if self.pixels:
             self._decode_images(example, row)
+        if self.classes is not None:
+            for feature in self.features:
+                if feature.class_value is not None:
+                    example[feature.name] = _renumber(example[feature.name], feature.class_value, self.classes)
         if self.has_text:
             for feature in self.features:
                 if feature.type == "bytes" and not (feature.holds_image or feature.field in _MASKS):
@@ -185,6 +192,17 @@ class ReadExample:
         if missing:
             raise BuildError(f"raw images of different sizes need {' and '.join(missing)} in the layout to be decoded")
         return int(example[names["image.height"]]), int(example[names["image.width"]]), self.images.channels or -1
+
+
+def _renumber(values: Any, kind: ClassValue, classes: Sequence[int]) -> Any:
+    """Values with the indices that classes are given instead of their own; names, and what is no class, stay."""
+    if kind is ClassValue.NAME or not isinstance(values, np.ndarray | np.generic):
+        return values
+    first = 1 if kind is ClassValue.ID else 0
+    numbers = np.asarray(values)
+    is_class = (numbers >= first) & (numbers < first + len(classes))
+    own = np.where(is_class, numbers - first, 0).astype(np.int64)
+    return np.where(is_class, np.array(classes)[own] + first, numbers).astype(numbers.dtype)[()]
 
 
 def _text(value: bytes) -> str:

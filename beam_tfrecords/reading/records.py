@@ -21,7 +21,7 @@ import pyarrow.compute as pc
 
 from beam_tfrecords import storage
 from beam_tfrecords.errors import BuildError
-from beam_tfrecords.examples.layouts import Layout
+from beam_tfrecords.examples.layouts import MASK_FIELD, Layout
 from beam_tfrecords.manifest import Shard
 from beam_tfrecords.missing import explain_missing
 from beam_tfrecords.reading.collating import as_examples
@@ -129,6 +129,33 @@ class Records(Sequence[Any]):
             raise ValueError("these records are serialized examples (form='bytes'), without features")
         return Layout(self._read.features)
 
+    @property
+    def has_features(self) -> bool:
+        """Whether examples are read; else they are serialized."""
+        return isinstance(self._read, ReadExample)
+
+    @property
+    def class_names(self) -> tuple[str, ...]:
+        """The classes that the indices of labels are about."""
+        return self._columns.class_names
+
+    def renumbered(self, class_names: Sequence[str]) -> Records:
+        """The same records with the indices of other class names, among which are all of its own.
+
+        Raises:
+          ValueError: these records are serialized examples, or have masks, whose classes have other indices there.
+        """
+        own = self.class_names
+        if own == tuple(class_names[: len(own)]):
+            return self
+        if not isinstance(self._read, ReadExample) or MASK_FIELD in self.layout.fields:
+            raise ValueError(
+                f"{self._path}: its classes ({', '.join(own[:3])}…) have other indices in a mixture, and masks and "
+                "serialized examples cannot be changed; build the datasets with one list of `class_names`"
+            )
+        indices = tuple(map(list(class_names).index, own))
+        return self._with(_read=dataclasses.replace(self._read, classes=indices))
+
     def read_batch(self, numbers: Iterable[SupportsIndex]) -> list[Any]:
         """As `__getitems__`, for examples that are used together; see `ReadExample.read_batch`."""
         fetched = self._fetch(numbers)
@@ -215,7 +242,7 @@ class Records(Sequence[Any]):
         raise TypeError("records are found by their keys: filter(key=...)")
 
     def _with(self, **changed: Any) -> Records:
-        records = object.__new__(Records)
+        records = object.__new__(type(self))
         records.__dict__.update(self.__dict__, **changed)
         return records
 

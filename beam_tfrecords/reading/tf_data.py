@@ -15,6 +15,7 @@ except ImportError as error:
 
 from beam_tfrecords.dataset import Dataset, open_dataset
 from beam_tfrecords.manifest import Shard
+from beam_tfrecords.reading.mixing import MixOrder, Mixture
 from beam_tfrecords.reading.resizing import ImageSize, Resize, ResizeMode
 from beam_tfrecords.reading.split_ranges import cut
 from beam_tfrecords.reading.tf_examples import ExampleReader
@@ -25,7 +26,7 @@ _SHUFFLE_BYTES = 256_000_000
 
 
 def load(
-    path: str | os.PathLike[str],
+    path: str | os.PathLike[str] | Mixture,
     split: str,
     *,
     batch_size: int | None = None,
@@ -49,7 +50,7 @@ def load(
     such as the labels of a multi-label dataset or the boxes of objects, are ragged in a batch. Autotune is off.
 
     Args:
-      path: the dataset's folder.
+      path: the dataset's folder; or datasets that `mix` joins.
       split: name of the split, or an expression: "train[:80%]", "train[100:]", "train[:10%]+validation", "all".
       batch_size: examples in a batch; None for single examples.
       shuffle: examples in the shuffle buffer, which several shards fill in turn; True for as many as take 256 MB, False
@@ -80,38 +81,73 @@ def load(
       RequestError: there is no such dataset or split.
       ValueError: an argument does not fit the dataset, or images of different sizes would be batched.
     """
-    dataset = open_dataset(path)
-    read = ExampleReader.of(
-        dataset,
-        decodes=decode and dataset.layout.needs_image,
-        resize=Resize.of(image_size, resize_mode, dataset.images),
-        channels=channels,
-        transform=transform,
-        as_supervised=as_supervised,
-        multi_hot=multi_hot,
-        num_objects=num_objects,
-    )
+    mixture = path if isinstance(path, Mixture) else None
+    datasets = path.datasets if isinstance(path, Mixture) else (open_dataset(path),)
+    reads = [
+        ExampleReader.of(
+            dataset,
+            class_names=mixture.class_names if mixture else dataset.class_names,
+            decodes=decode and dataset.layout.needs_image,
+            resize=Resize.of(image_size, resize_mode, dataset.images),
+            channels=channels,
+            transform=transform,
+            as_supervised=as_supervised,
+            multi_hot=multi_hot,
+            num_objects=num_objects,
+        )
+        for dataset in datasets
+    ]
     if batch_size is not None:
-        read.check_batches(batch_size)
-    # The order of a shuffle without a seed may also depend on which shard answers first.
-    deterministic = not shuffle or seed is not None
-    share = _share_records(dataset, split, num_readers=num_readers, reader_index=reader_index)
-    records = read_share(dataset, share, interleaved=bool(shuffle), deterministic=deterministic)
-    if shuffle:
-        # Before decoding: a buffer of encoded images is a tenth of one of pixels.
-        buffer = _buffer_size(dataset.shards, share) if shuffle is True else shuffle
-        records = records.shuffle(buffer, seed=seed)
-    examples = records.map(read, num_parallel_calls=os.cpu_count(), deterministic=deterministic)
+        _check_batches(reads, batch_size)
+    shares = [_share_records(one, split, num_readers=num_readers, reader_index=reader_index) for one in datasets]
+    parts = [
+        _read_part(read, share, shuffle=shuffle, seed=seed, repeats=mixture is not None)
+        for read, share in zip(reads, shares, strict=True)
+    ]
+    examples = parts[0]
+    if mixture:
+        examples = _mix(parts, MixOrder([sum(takes) for _, _, takes in shares], mixture.weights, mixture.seed))
     if batch_size:
-        batch = examples.ragged_batch if read.is_ragged else examples.batch
+        batch = examples.ragged_batch if reads[0].is_ragged else examples.batch
         examples = batch(batch_size, drop_remainder=drop_remainder)
     # Autotune's thread sleeps: what iterates waits for it at the end of every other epoch, up to a second.
     options = tf.data.Options()
     options.autotune.enabled = False
-    if can_be_checkpointed(dataset):
+    if all(map(can_be_checkpointed, datasets)):
         # What Python does for a shard, its check and requests, has no state that a checkpoint would need.
         options.experimental_external_state_policy = tf.data.experimental.ExternalStatePolicy.IGNORE
     return examples.prefetch(tf.data.AUTOTUNE).with_options(options)
+
+
+def _check_batches(reads: Sequence[ExampleReader], batch_size: int) -> None:
+    for read in reads:
+        read.check_batches(batch_size)
+    sizes = {read.size for read in reads if read.decodes and not read.transform}
+    if len(sizes) > 1:
+        raise ValueError(f"images of the datasets have different sizes: {sizes}; pass image_size=, such as 224")
+
+
+def _read_part(
+    read: ExampleReader, share: Share, *, shuffle: bool | int, seed: int | None, repeats: bool
+) -> tf.data.Dataset:
+    """The examples of a dataset."""
+    # The order of a shuffle without a seed may also depend on which shard answers first.
+    deterministic = not shuffle or seed is not None
+    records = read_share(read.dataset, share, interleaved=bool(shuffle), deterministic=deterministic)
+    if shuffle:
+        # Before decoding: a buffer of encoded images is a tenth of one of pixels.
+        buffer = _buffer_size(read.dataset.shards, share) if shuffle is True else shuffle
+        records = records.shuffle(buffer, seed=seed)
+    if repeats:
+        records = records.repeat()
+    return records.map(read, num_parallel_calls=os.cpu_count(), deterministic=deterministic)
+
+
+def _mix(parts: Sequence[tf.data.Dataset], order: MixOrder) -> tf.data.Dataset:
+    """An epoch of endless examples of several datasets."""
+    which = tf.data.Dataset.from_tensor_slices(order.pattern).repeat().take(len(order))
+    mixed = tf.data.Dataset.choose_from_datasets(list(parts), which, stop_on_empty_dataset=False)
+    return mixed.apply(tf.data.experimental.assert_cardinality(len(order)))
 
 
 def _buffer_size(shards: Sequence[Shard], share: Share) -> int:

@@ -9,6 +9,7 @@ from typing import Any
 import tensorflow as tf
 
 from beam_tfrecords.dataset import Dataset
+from beam_tfrecords.examples.class_values import ClassValue
 from beam_tfrecords.examples.layouts import BOXES, KEYPOINTS, MASK_FIELD, OBJECT_MASKS, Feature, no_pair
 from beam_tfrecords.manifest import StoredImages
 from beam_tfrecords.reading.resizing import Resize
@@ -23,6 +24,7 @@ class ExampleReader:
 
     Attributes:
       dataset: the dataset.
+      class_names: those that the indices of labels are about; among them are all of the dataset.
       decodes: whether images are decoded.
       resize: the size of decoded images; None for that of the stored ones.
       channels: as in `load`.
@@ -37,6 +39,7 @@ class ExampleReader:
     """
 
     dataset: Dataset
+    class_names: tuple[str, ...]
     decodes: bool
     resize: Resize | None
     channels: int | None
@@ -54,7 +57,7 @@ class ExampleReader:
         if as_supervised and pair is None:
             raise ValueError(no_pair(dataset.layout))
         hot = [feature.name for feature in features if feature.field == "labels.index"] if multi_hot else []
-        if multi_hot and not (hot and dataset.class_names):
+        if multi_hot and not (hot and given["class_names"]):
             raise ValueError("multi_hot=True: expected a dataset with the field labels.index and with class names")
         objects = [
             feature for feature in features if feature.field.startswith("objects.") and feature.field not in KEYPOINTS
@@ -66,7 +69,7 @@ class ExampleReader:
         if number is not None and (number < 1 or not self.objects):
             raise ValueError(f"num_objects={number}: expected 1 or more, and a dataset with annotated objects")
         lists = [feature.name for feature in self._images if feature.several]
-        if self.decodes and lists and self._size is None:
+        if self.decodes and lists and self.size is None:
             raise ValueError(
                 f"{self.dataset.path}: the images of a list ({', '.join(lists)}) have different sizes; pass "
                 "image_size=, or decode=False"
@@ -80,7 +83,7 @@ class ExampleReader:
         """
         if batch_size < 1:
             raise ValueError(f"batch_size={batch_size}: expected 1 or more, or None for single examples")
-        if self.decodes and self._size is None and not self.transform:
+        if self.decodes and self.size is None and not self.transform:
             raise ValueError(
                 f"{self.dataset.path}: its images have different sizes and cannot be batched as they are; pass "
                 "image_size= (resize_mode='crop', 'pad' or 'exact'), a transform= that makes them equal, or "
@@ -98,7 +101,7 @@ class ExampleReader:
         return [feature for feature in self.dataset.layout.features if feature.holds_image]
 
     @property
-    def _size(self) -> tuple[int, int] | None:
+    def size(self) -> tuple[int, int] | None:
         """(height, width) of every decoded image; None if they differ."""
         stored = self.dataset.images.size
         if self.resize is None:
@@ -113,14 +116,28 @@ class ExampleReader:
                 example[feature.name] = tf.reshape(example[feature.name], [-1, 4])
         if self.decodes:
             self._decode(example)
+        for feature in features:
+            if feature.class_value is not None:
+                example[feature.name] = self._renumber(example[feature.name], feature.class_value)
         for feature in self.objects:
             example[feature.name] = _pad(example[feature.name], self.num_objects)
         for name in self.hot:
             indices = tf.cast(example[name], tf.int64)
-            is_label = tf.one_hot(indices, len(self.dataset.class_names), on_value=True, off_value=False)
+            is_label = tf.one_hot(indices, len(self.class_names), on_value=True, off_value=False)
             example[name] = tf.cast(tf.reduce_any(is_label, axis=0), tf.float32)
         example = self.transform(example) if self.transform else example
         return (example[self.pair[0]], example[self.pair[1]]) if self.pair else example
+
+    def _renumber(self, values: tf.Tensor, kind: ClassValue) -> tf.Tensor:
+        """Values with the indices of `class_names`; names, and what is no class, stay."""
+        own = self.dataset.class_names
+        if kind is ClassValue.NAME or own == self.class_names[: len(own)]:
+            return values
+        first = 1 if kind is ClassValue.ID else 0
+        numbers = tf.cast(values, tf.int64) - first
+        is_class = (numbers >= 0) & (numbers < len(own))
+        table = tf.constant([self.class_names.index(name) + first for name in own], values.dtype)
+        return tf.where(is_class, tf.gather(table, tf.where(is_class, numbers, 0)), values)
 
     def _decode(self, example: dict[str, Any]) -> None:
         """Puts pixels in the place of the bytes of images and masks, and moves objects with them."""
@@ -136,21 +153,21 @@ class ExampleReader:
                 kind = tf.uint16 if stored.mask_bit_depth == 16 else tf.uint8
                 mask = tf.io.decode_png(example[feature.name], channels=1, dtype=kind)
                 mask = Placement.of(mask, self.resize).mask(mask)
-                mask.set_shape([*(self._size or (None, None)), 1])
+                mask.set_shape([*(self.size or (None, None)), 1])
                 example[feature.name] = mask
 
     def _place_objects(self, example: dict[str, Any], placed: Placement) -> None:
         for feature in self.objects:
             if feature.field == OBJECT_MASKS:
                 masks = _decode_masks(example[feature.name], placed)
-                example[feature.name] = tf.ensure_shape(masks, [None, *(self._size or (None, None))])
+                example[feature.name] = tf.ensure_shape(masks, [None, *(self.size or (None, None))])
         if self.resize:
             placed.objects(example, self.dataset.layout.features)
 
     def _decode_list(self, encoded: tf.Tensor, example: dict[str, Any]) -> tf.Tensor:
         stored = self.dataset.images
         kind = tf.uint16 if stored.bit_depth == 16 else tf.uint8
-        shape = tf.TensorSpec([*(self._size or (None, None)), _depth(stored, self.channels)], kind)
+        shape = tf.TensorSpec([*(self.size or (None, None)), _depth(stored, self.channels)], kind)
         return tf.map_fn(lambda one: self._decode_image(one, example)[0], encoded, fn_output_signature=shape)
 
     def _decode_image(self, encoded: tf.Tensor, example: dict[str, Any]) -> tuple[tf.Tensor, Placement]:
@@ -159,7 +176,7 @@ class ExampleReader:
         placed = Placement.of(image, self.resize)
         if self.resize:
             image = placed.image(image)
-            image.set_shape([*(self._size or (None, None)), None])
+            image.set_shape([*(self.size or (None, None)), None])
         return image, placed
 
 

@@ -8,7 +8,7 @@ import grain
 import numpy as np
 import pytest
 
-from beam_tfrecords import open_dataset
+from beam_tfrecords import mix, open_dataset
 from beam_tfrecords.grain import RecordSource
 from tests.annotated_inputs import save_pictures, write_coco
 from tests.docs.pages import PROJECT, passages_of
@@ -98,6 +98,25 @@ def test_an_iteration_goes_on_from_its_state(source, workers):
     again.set_state(state)
     assert [batch.tolist() for batch in again] == rest
     assert len(rest) == 8
+
+
+@pytest.mark.parametrize("make", [lambda mixed: mixed, RecordSource])
+def test_a_mixture_is_read_as_records_are(records, make):
+    def mixture(seed: int):
+        return mix([(records.filter(label="cat"), 0.5), (records, 0.5)], seed=seed)
+
+    expected = sorted(example["filename"] for example in mixture(1))
+    names = iter(load(make(mixture(1)), workers=2))
+    had = [next(names) for _ in range(10)]
+    state = names.get_state()
+    rest = list(names)
+    assert sorted(had + rest) == expected
+    again = iter(load(make(mixture(1)), workers=2))
+    again.set_state(state)
+    assert list(again) == rest
+    if make is RecordSource:
+        with pytest.raises(ValueError, match="RecordSource"):
+            iter(load(make(mixture(2)), workers=2)).set_state(state)
 
 
 def test_the_passage_of_the_documentation_runs(folder, tmp_path, monkeypatch, capsys):

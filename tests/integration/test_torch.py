@@ -15,7 +15,7 @@ from PIL import Image
 from torch.utils.data import DataLoader, DistributedSampler
 from torchdata.stateful_dataloader import StatefulDataLoader
 
-from beam_tfrecords import open_dataset
+from beam_tfrecords import mix, open_dataset
 from beam_tfrecords.torch import RecordDataset, RecordStream
 from tests.annotated_inputs import save_pictures, write_coco
 from tests.docs.pages import PROJECT, passages_of
@@ -183,6 +183,27 @@ def test_a_stream_goes_on_from_how_many_were_had(records, number):
     # The epoch after it is a whole one.
     again.set_epoch(epoch + 1)
     assert len(flat(read(again, workers))) == len(stream)
+
+
+def test_a_mixture_is_read_as_records_are(records, names):
+    mixed = mix([(records.filter(label="cat"), 0.5), (records, 0.5)], seed=1)
+    expected = [example["filename"] for example in mixed]
+    assert len(expected) == len(mixed) > 2 * len(records) - 4
+    assert flat(DataLoader(mixed, BATCH, num_workers=2)) == expected
+    assert flat(DataLoader(RecordDataset(mixed), BATCH)) == expected
+    shards = [RecordDataset(mixed, shard=(number, 2)) for number in range(2)]
+    assert [e["filename"] for shard in shards for e in shard] == expected[: len(expected) // 2 * 2]
+
+    def stream(of):
+        return RecordStream(of, batch_size=BATCH, shuffle=True, seed=2)
+
+    shuffled = names_of(DataLoader(stream(mixed), BATCH))
+    assert sorted(itertools.chain(*shuffled)) == sorted(expected)
+    again = stream(mixed)
+    again.load_state_dict(stream(mixed).state_dict(examples=3 * BATCH))
+    assert names_of(DataLoader(again, BATCH, num_workers=2)) == shuffled[3:]
+    with pytest.raises(ValueError, match="the state is that of"):
+        stream(mix([(records, 0.5), (records, 0.5)])).load_state_dict(stream(mixed).state_dict())
 
 
 def test_a_stream_without_a_loader_knows_where_it_is(records):

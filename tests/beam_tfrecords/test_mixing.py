@@ -1,0 +1,211 @@
+"""Mixtures: proportions, epochs, classes joined by name, and the same order in `load` and `records`."""
+
+from __future__ import annotations
+
+import dataclasses
+import pickle
+from collections import Counter
+
+import numpy as np
+import pytest
+import tensorflow as tf
+from hypothesis import given
+from hypothesis import strategies as st
+
+from beam_tfrecords import load, mix, open_dataset
+from beam_tfrecords.errors import RequestError
+from beam_tfrecords.reading.mixing import MixOrder
+from tests.annotated_inputs import CATEGORIES, PICTURES, save_pictures, write_coco
+
+SEVERAL = "cat|dog", "dog", "red|cat", "blue"
+PARTS = st.lists(st.tuples(st.integers(1, 300), st.floats(0.01, 10)), min_size=1, max_size=4)
+
+
+@pytest.fixture(scope="module")
+def datasets(tmp_path_factory, photos, build):
+    """30 and 12 photos; the classes of the second are others, and one that both have."""
+    folder = tmp_path_factory.mktemp("mixing")
+    paths = sorted(photos.glob("*/*"))
+    found = []
+    for name, own in (("first", paths[:30]), ("second", paths[30:])):
+        labels = [path.parent.name if name == "first" or number % 3 else "cat" for number, path in enumerate(own)]
+        rows = [f"{path},{label}" for path, label in zip(own, labels, strict=True)]
+        (folder / f"{name}.csv").write_text("\n".join(["image,label", *rows]))
+        flags = ["--allow_outside_root", "--image_size=16", "--resize_mode=crop", "--num_shards=2"]
+        found.append(build(folder / name, f"--input={folder / name}.csv", *flags))
+    return found
+
+
+def labels_of(dataset) -> dict[str, str]:
+    """File -> its class."""
+    opened = open_dataset(dataset)
+    return {example["filename"]: opened.int2str(example["label"]) for example in opened.records()}
+
+
+@given(PARTS, st.integers(0, 5))
+def test_every_stretch_has_the_proportions_and_an_epoch_gives_each_part_whole(parts, seed):
+    sizes, weights = zip(*parts, strict=True)
+    order = MixOrder(sizes, weights, seed)
+    which, numbers = order(np.arange(len(order)))
+    total = sum(weights)
+    for part, (size, weight) in enumerate(parts):
+        own = numbers[which == part]
+        assert own.tolist() == [number % size for number in range(len(own))]
+        assert len(own) >= size
+        counts = np.cumsum(which == part)
+        # Weights are rounded to ten-thousandths.
+        expected = np.arange(1, len(order) + 1) * weight / total
+        assert np.abs(counts - expected).max() <= 2 + len(order) * 1e-4 + 0.01 * expected[-1]
+    ends = [np.flatnonzero(which == part)[size - 1] for part, size in enumerate(sizes)]
+    assert len(order) == max(ends) + 1
+
+
+def test_a_place_alone_has_what_it_has_among_others():
+    order = MixOrder([30, 12], [0.7, 0.3], 1)
+    which, numbers = order(np.arange(100_000))
+    places = np.array([0, 9_999, 10_000, 99_999])
+    assert [one.tolist() for one in order(places)] == [which[places].tolist(), numbers[places].tolist()]
+
+
+def test_the_order_never_changes():
+    # A state that was saved must fit the order of a later version.
+    assert MixOrder([30, 12], [0.7, 0.3], 0)(np.arange(12))[0].tolist() == [0, 1, 0, 0, 1, 0, 0, 0, 1, 0, 1, 0]
+
+
+def test_classes_are_joined_by_name(datasets):
+    mixed = mix([(datasets[0], 0.7), (datasets[1], 0.3)])
+    first, second = map(open_dataset, datasets)
+    assert second.class_names != first.class_names[: len(second.class_names)]
+    assert mixed.class_names[: len(first.class_names)] == first.class_names
+    assert set(mixed.class_names) == {*first.class_names, *second.class_names}
+    expected = labels_of(datasets[0]) | labels_of(datasets[1])
+    records = mixed.records("train")
+    assert records.class_names == mixed.class_names
+    for example in records:
+        assert mixed.class_names[example["label"]] == expected[example["filename"]]
+    for example in load(mixed, "train").as_numpy_iterator():
+        assert mixed.class_names[example["label"]] == expected[example["filename"].decode()]
+
+
+def test_load_and_records_give_one_order(datasets):
+    mixed = mix([(open_dataset(datasets[0]), 7), (datasets[1], 3)], seed=3)
+    names = [example["filename"] for example in mixed["train"]]
+    assert [example["filename"].decode() for example in load(mixed, "train").as_numpy_iterator()] == names
+    assert len(names) == len(mixed["train"]) == load(mixed, "train").cardinality().numpy()
+    assert len(set(names)) == 42
+    parts = [(open_dataset(one).records("train"), weight) for one, weight in zip(datasets, (0.7, 0.3), strict=True)]
+    assert [example["filename"] for example in mix(parts, seed=3)] == names
+    assert [example["filename"] for example in mix(parts, seed=4)] != names
+
+
+def test_a_shuffled_epoch_has_the_proportions_and_others_order(datasets):
+    mixed = mix([(datasets[0], 0.5), (datasets[1], 0.5)])
+    second = {example["filename"] for example in open_dataset(datasets[1]).records()}
+    examples = load(mixed, "train", shuffle=True, seed=1, batch_size=10)
+    epochs = [[name.decode() for batch in examples for name in batch["filename"].numpy()] for _ in range(2)]
+    assert epochs[0] != epochs[1]
+    for names in epochs:
+        assert abs(sum(name in second for name in names) - len(names) / 2) <= 2
+        assert len(set(names)) == 42
+        assert set(Counter(name for name in names if name in second).values()) <= {2, 3}
+
+
+@pytest.mark.parametrize("options", [{}, {"shuffle": 9, "seed": 1}])
+def test_a_checkpoint_goes_on_in_a_mixture(datasets, tmp_path, options):
+    def batches():
+        return iter(load(mix([(datasets[0], 0.5), (datasets[1], 0.5)]), "train", batch_size=4, **options))
+
+    def rest(iterator) -> list[list[bytes]]:
+        return [batch["filename"].numpy().tolist() for batch in iterator]
+
+    iterator = batches()
+    for _ in range(9):
+        next(iterator)
+    path = tf.train.Checkpoint(iterator=iterator).save(tmp_path / "state")
+    expected, again = rest(iterator), batches()
+    tf.train.Checkpoint(iterator=again).restore(path)
+    assert rest(again) == expected != []
+
+
+def test_mixed_records_are_sliced_pickled_and_resized(datasets):
+    parts = [open_dataset(one).records("train") for one in datasets]
+    mixed = mix([(parts[0], 0.7), (parts[1], 0.3)])
+    names = [example["filename"] for example in mixed]
+    assert [example["filename"] for example in pickle.loads(pickle.dumps(mixed[5:20:3]))] == names[5:20:3]
+    assert mixed[-1]["filename"] == names[-1]
+    assert mixed.resized(8)[0]["image"].shape == (8, 8, 3)
+    assert [example["filename"] for example in mixed.read_batch([3, 3, 0])] == [names[3], names[3], names[0]]
+    others = (mixed[1:], mix([(parts[0], 0.6), (parts[1], 0.4)]), mix([(parts[0], 0.7), (parts[1], 0.3)], seed=1))
+    assert len({mixed.digest, *(other.digest for other in others)}) == 4
+    with pytest.raises(TypeError, match="filter each part"):
+        mixed.filter(label="cat")
+
+
+def test_several_labels_and_objects_are_joined_too(tmp_path, photos, build):
+    mixtures = []
+    paths = sorted(photos.glob("*/*"))[: len(SEVERAL)]
+    for name, labels in (("a", SEVERAL), ("b", SEVERAL[::-1][:2])):
+        rows = [f"{path},{label}" for path, label in zip(paths, labels, strict=False)]
+        (tmp_path / f"{name}.csv").write_text("\n".join(["image,label", *rows]))
+        flags = ["--label_separator=|", "--allow_outside_root", "--image_size=16", "--resize_mode=exact"]
+        mixtures.append(build(tmp_path / name, f"--input={tmp_path / name}.csv", *flags))
+    mixed = mix([(mixtures[1], 1), (mixtures[0], 1)])
+    assert mixed.class_names == ("blue", "cat", "red", "dog")
+    found = {tuple(sorted(mixed.class_names[one] for one in example["labels"])) for example in mixed["train"]}
+    assert found == {tuple(sorted(labels.split("|"))) for labels in SEVERAL}
+    hot = load(mixed, "train", multi_hot=True, batch_size=20)
+    assert {row.shape for batch in hot for row in batch["labels"].numpy()} == {(4,)}
+    rows = [batch["labels"].to_list() for batch in load(mixed, "train", batch_size=20)]
+    assert rows == [[example["labels"].tolist() for example in mixed["train"]]]
+
+
+def test_what_cannot_be_mixed_is_refused(datasets, tmp_path, photos, build):
+    records = open_dataset(datasets[0]).records("train")
+    for weights in ([0], [-1], [float("nan")], []):
+        with pytest.raises(ValueError, match="a number above 0"):
+            mix([(records, weight) for weight in weights])
+    with pytest.raises(ValueError, match="part 1 has no record"):
+        mix([(records, 1), (records[:0], 1)])
+    with pytest.raises(TypeError, match=r"load\(mix"):
+        mix([(load(datasets[0], "train"), 1)])
+    with pytest.raises(RequestError, match="no finished dataset"):
+        mix([(tmp_path / "none", 1)])
+    other = build(tmp_path / "other", f"--input={photos}", "--layout=imagenet", "--image_size=8")
+    with pytest.raises(RequestError, match=r"part 1 have other features .* filename is bytes in part 0 and missing"):
+        mix([(datasets[0], 1), (other, 1)])
+    small = build(tmp_path / "small", f"--input={photos}", "--image_size=8", "--resize_mode=crop")
+    with pytest.raises(ValueError, match="different sizes"):
+        load(mix([(datasets[0], 1), (small, 1)]), "train", batch_size=4)
+    parts = [open_dataset(one).records("train", form="bytes") for one in datasets]
+    with pytest.raises(ValueError, match="one list of `class_names`"):
+        mix([(parts[0], 1), (parts[1], 1)])
+
+
+@pytest.mark.parametrize("layout", ["tfds", "detection"])
+def test_objects_have_joined_classes(tmp_path, build, layout):
+    found = []
+    for name, labels in (("a", ["dog"]), ("b", ["cat", "person"])):
+        pictures = {
+            f"{name}{file}": dataclasses.replace(one, objects=[box for box in one.objects if box[0] in labels])
+            for file, one in PICTURES.items()
+        }
+        save_pictures(tmp_path / name, pictures)
+        used = [{"id": CATEGORIES[label], "name": label} for label in labels]
+        path = write_coco(tmp_path / f"{name}.json", pictures, categories=used)
+        flags = (f"--image_root={tmp_path / name}", "--image_size=16", "--resize_mode=pad", f"--layout={layout}")
+        found.append(build(tmp_path / "out" / name, f"--input={path}", *flags))
+    mixed = mix([(one, 1) for one in found])
+    assert mixed.class_names == ("dog", "person", "cat")
+    feature, first = ("objects/label", 0) if layout == "tfds" else ("image/object/class/label", 1)
+    file = "filename" if layout == "tfds" else "image/filename"
+    expected = {
+        f"{name}{file}": [mixed.class_names.index(label) + first for label, _ in one.objects if label in labels]
+        for name, labels in (("a", ["dog"]), ("b", ["cat", "person"]))
+        for file, one in PICTURES.items()
+    }
+    assert {example[file]: example[feature].tolist() for example in mixed["train"]} == expected
+    padded = load(mixed, "train", num_objects=4, batch_size=20)
+    rows = [row for batch in padded for row in zip(batch[file].numpy(), batch[feature].numpy().tolist(), strict=True)]
+    assert {name.decode(): row for name, row in rows} == {
+        name: [*row, *[-1] * (4 - len(row))] for name, row in expected.items()
+    }
