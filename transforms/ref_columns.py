@@ -236,14 +236,20 @@ def unpack_batches(data: bytes) -> Iterator[RefColumns]:
         raise ValueError("references end in the middle")
 
 
+def long_bytes(ref: SampleRef) -> int:
+    """Bytes of the long values of a reference."""
+    size = sum([len(value) for value in (ref.label, *ref.columns.values()) if isinstance(value, _LONG)])
+    if ref.objects is not None:
+        size += len(ref.objects.labels) * _OBJECT_BYTES + sum(map(len, ref.objects.outlines))
+    return size
+
+
 def _take_fitting(refs: Iterator[SampleRef], most: int) -> list[SampleRef]:
     """The next references that may be held at once."""
     taken, size = [], 0
     for ref in refs:
         taken.append(ref)
-        size += sum([len(value) for value in (ref.label, *ref.columns.values()) if isinstance(value, _LONG)])
-        if ref.objects is not None:
-            size += len(ref.objects.labels) * _OBJECT_BYTES + sum(map(len, ref.objects.outlines))
+        size += long_bytes(ref)
         if len(taken) == most or size >= _MOST_BYTES:
             break
     return taken

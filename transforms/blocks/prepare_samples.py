@@ -17,14 +17,15 @@ from beam_tfrecords.transforms.blocks.files_seen import FilesSeen
 from beam_tfrecords.transforms.blocks.guard import Convert, guarded
 from beam_tfrecords.transforms.blocks.reuse import BlockReuse
 from beam_tfrecords.transforms.blocks.stopwatch import Stopwatch
-from beam_tfrecords.transforms.ref_columns import RefColumns
+from beam_tfrecords.transforms.ref_columns import RefColumns, join_alike, long_bytes
 from beam_tfrecords.transforms.refs import MASK, SampleRef
 from beam_tfrecords.transforms.stats import Change, Key
 
 # What became of a sample before it is written.
 Outcome: TypeAlias = "PreparedSample | SampleError"
-# Converted images that are held at once, if there are several.
-_MOST_BYTES = 1 << 20
+# Samples that are held at once, and bytes of their converted images and long values, if there are several. Writing
+# photos one by one took 5% of the time of a build.
+_MOST, _MOST_BYTES = 256, 1 << 20
 _ROW = PreparedSample()
 
 
@@ -76,18 +77,20 @@ def prepare_samples(
         guard(convert.prepare) as prepare,
         guard(plan.map.apply, what="the function of `map`") if plan.map else nullcontext() as apply,
     ):
+        preparing = _Preparing(plan, prepare, apply, reuse, counts)
         for refs, fetched in fetch(known, needs_images=needs_images, max_file_size=plan.max_file_size):
             clock.lap("read")
-            preparing = _Preparing(plan, prepare, apply, reuse, counts)
             yield from preparing.prepare(seen.hash_bytes(refs, fetched), fetched)
+            clock.lap("convert")
+        yield from preparing.take()
 
 
-@dataclasses.dataclass(frozen=True)
+@dataclasses.dataclass
 class _Preparing:
-    """What a sample goes through before it is written.
+    """What samples go through before they are written.
 
     Attributes:
-      prepare_images: converts its images.
+      prepare_images: converts the images of a sample.
       apply: applies the function of the user; None without one.
     """
 
@@ -97,15 +100,20 @@ class _Preparing:
     reuse: BlockReuse | None
     counts: Counter[Key]
 
+    def __post_init__(self) -> None:
+        self._refs: list[RefColumns] = []
+        # References that the function has made, which may have other columns in each sample.
+        self._mapped: list[SampleRef] = []
+        self._found: list[tuple[Outcome, Change | None, int]] = []
+        self._size = 0
+
     def prepare(self, refs: RefColumns, fetched: deque[Fetched]) -> Iterator[PreparedBatch]:
-        """Yields the samples of a batch."""
+        """Yields samples that are held, if they are enough."""
         if not (self.reuse or self.apply or any(fetched)):
+            yield from self.take()
             yield PreparedBatch(refs, [_ROW] * len(refs), [None] * len(refs), refs.each("size"))
             return
-        found: list[tuple[Outcome, Change | None, int]] = []
-        # Other references than these are only there if the function has made some.
-        mapped: list[SampleRef] = []
-        size = start = 0
+        start = 0
         for place, ref in enumerate(refs):
             read = fetched.popleft()
             of_images = [] if isinstance(read, SampleError) else [len(read[name]) for name in read if name != MASK]
@@ -113,20 +121,32 @@ class _Preparing:
             images: Fetched | None = read
             if self.apply is not None:
                 ref, images = self._map(ref, read)
-                mapped += [] if images is None else [ref]
+                self._mapped += [] if images is None else [ref]
             if images is not None:
                 outcome, change = self._take_or_prepare(ref, images)
-                found.append((outcome, change, source_bytes))
-                size += outcome.size if isinstance(outcome, PreparedSample) else 0
+                self._found.append((outcome, change, source_bytes))
+                self._size += long_bytes(ref) + (outcome.size if isinstance(outcome, PreparedSample) else 0)
                 del outcome
             # Otherwise two images would be held while the next one is read.
             del images, read
-            if found and (size > _MOST_BYTES or not fetched):
-                # What the function makes may have other columns in each sample.
-                for chosen in RefColumns.of(mapped) if self.apply else (refs.slice(start, place + 1),):
-                    yield PreparedBatch(chosen, *zip(*found[: len(chosen)], strict=True))
-                    found = found[len(chosen) :]
-                found, mapped, size, start = [], [], 0, place + 1
+            if self._size > _MOST_BYTES or len(self._found) == _MOST:
+                self._hold(refs.slice(start, place + 1))
+                start = place + 1
+                yield from self.take()
+        if start < len(refs):
+            self._hold(refs.slice(start, len(refs)))
+
+    def take(self) -> Iterator[PreparedBatch]:
+        """Yields the samples that are held, and holds them no longer."""
+        found, held = self._found, RefColumns.of(self._mapped) if self.apply else join_alike(self._refs)
+        self._found, self._mapped, self._refs, self._size = [], [], [], 0
+        for chosen in held:
+            yield PreparedBatch(chosen, *zip(*found[: len(chosen)], strict=True))
+            found = found[len(chosen) :]
+
+    def _hold(self, refs: RefColumns) -> None:
+        if self.apply is None:
+            self._refs.append(refs)
 
     def _map(self, ref: SampleRef, images: Fetched) -> tuple[SampleRef, Fetched | None]:
         """The sample that the function makes of a sample, and its images; no images if it leaves it out."""

@@ -28,6 +28,7 @@ from beam_tfrecords.transforms.blocks.convert_sample import ConvertSample, Prepa
 from beam_tfrecords.transforms.blocks.fetching import fetch
 from beam_tfrecords.transforms.blocks.guard import convert_sample, guarded
 from beam_tfrecords.transforms.blocks.results import BlockResult, read_marker
+from beam_tfrecords.transforms.blocks.write_samples import SampleWriter
 from beam_tfrecords.transforms.hashing import order_hashes
 from beam_tfrecords.transforms.images import decode
 from beam_tfrecords.transforms.images.image_spec import ImageEncoding, ImageSpec
@@ -462,6 +463,28 @@ def test_where_a_worker_has_died_later_blocks_are_converted_in_child_processes(b
 
 def reject_odd_but_seven(ref: SampleRef, images: Mapping[str, bytes]) -> PreparedSample:
     return echo(ref, images) if ref.key == "7.jpg" else reject_odd(ref, images)
+
+
+@pytest.mark.parametrize("column", [0, 100_000])
+def test_photos_are_written_together_up_to_a_mebibyte(block, monkeypatch, column):
+    counts: list[int] = []
+    write = SampleWriter.write
+
+    def watch(self: SampleWriter, refs: RefColumns, *others) -> list:
+        counts.append(len(refs))
+        return write(self, refs, *others)
+
+    def store(ref: SampleRef, images: Mapping[str, bytes]) -> PreparedSample:
+        return echo(ref, images)._replace(size=len(images[IMAGE]))
+
+    monkeypatch.setattr(SampleWriter, "write", watch)
+    photos = []
+    for ref in block.refs:
+        (block.folder / ref.key).write_bytes(ref.key.encode().ljust(200_000))
+        photos.append(dataclasses.replace(ref, size=200_000, columns={"text": "x" * column}))
+    result = block.convert(store, refs=photos)
+    assert counts == ([4, 4, 4] if column else [6, 6])
+    assert block.records(result) == [key.ljust(200_000) for key in in_order(KEYS)]
 
 
 def test_an_attempt_in_a_child_process_writes_the_same_bytes(block):
