@@ -27,6 +27,7 @@ _FLAGS = (
     "flink_master",
     "flink_version",
     "flink_job_server_jar",
+    "prism_log_kind",
     "spark_master_url",
     "spark_job_server_jar",
     "temp_location",

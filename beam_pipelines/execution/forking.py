@@ -24,7 +24,8 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Iterator
+from pathlib import Path
 
 # Set in the workers' environment: names the job.
 JOB_VARIABLE = "BEAM_TFRECORDS_JOB"
@@ -205,6 +206,33 @@ def _import_all() -> None:
     os.environ.setdefault("JE_ARROW_MALLOC_CONF", "background_thread:false")
     for module in _PRELOADED:
         importlib.import_module(module)
+
+
+def find_children() -> frozenset[int]:
+    """Numbers of the processes that this process has started; none where the kernel does not list them."""
+    found: set[int] = set()
+    with contextlib.suppress(OSError):
+        for thread in os.listdir("/proc/self/task"):
+            with contextlib.suppress(OSError):  # it has just ended
+                found.update(map(int, Path("/proc/self/task", thread, "children").read_text().split()))
+    return frozenset(found)
+
+
+@contextlib.contextmanager
+def ended_with_us(processes: Collection[int]) -> Iterator[None]:
+    """Within it, processes of this machine end when this process does, however it ends."""
+    if not processes:
+        yield
+        return
+    # What it reads from is closed by the end of this process.
+    command = ["sh", "-c", 'read -r _; kill -9 "$@"', "sh", *map(str, processes)]
+    with subprocess.Popen(
+        command, stdin=subprocess.PIPE, stderr=subprocess.DEVNULL, start_new_session=True
+    ) as watching:
+        try:
+            yield
+        finally:
+            watching.kill()
 
 
 def is_there(process: int) -> bool:

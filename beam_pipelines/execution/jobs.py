@@ -7,6 +7,7 @@ import dataclasses
 import time
 from typing import Any, Protocol
 
+from beam_tfrecords.beam_pipelines.execution.forking import ended_with_us
 from beam_tfrecords.transforms.workspace.build_folder import BuildFolder
 from beam_tfrecords.transforms.workspace.state_files import read_state, write_state
 
@@ -47,14 +48,20 @@ class Job(Protocol):
 
 @dataclasses.dataclass(frozen=True)
 class PipelineJob:
-    """A job that Beam follows."""
+    """A job that Beam follows.
+
+    Attributes:
+      companions: processes that Beam has started for the job; they end with this process, even if it is killed.
+    """
 
     record: JobRecord | None
     result: Any
+    companions: frozenset[int] = frozenset()
 
     def wait(self) -> None:
         """See `Job`."""
-        self.result.wait_until_finish()
+        with ended_with_us(self.companions):
+            self.result.wait_until_finish()
 
     def cancel(self) -> None:
         """See `Job`; a job without a record ends with this process."""

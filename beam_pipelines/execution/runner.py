@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import json
 import os
 import re
@@ -17,8 +18,9 @@ from typing import TYPE_CHECKING, Any
 
 from beam_tfrecords import storage
 from beam_tfrecords.beam_pipelines.execution.arguments import JOB_LABELS, BeamArguments
-from beam_tfrecords.beam_pipelines.execution.forking import JOB_VARIABLE
+from beam_tfrecords.beam_pipelines.execution.forking import JOB_VARIABLE, find_children
 from beam_tfrecords.beam_pipelines.execution.jar_files import find_jar
+from beam_tfrecords.beam_pipelines.execution.job_server import ServerJob
 from beam_tfrecords.beam_pipelines.execution.jobs import Job, JobRecord, PipelineJob, is_advancing
 from beam_tfrecords.errors import RequestError
 from beam_tfrecords.transforms.processes.pool import usable_cores
@@ -97,7 +99,9 @@ class Runner:
 
     def find_job(self, result: PipelineResult, options: PipelineOptions) -> Job:
         """The job that was made of a pipeline."""
-        job_id = getattr(result, "job_id", None)
+        job_id, endpoint = getattr(result, "job_id", None), self.arguments.given["job_endpoint"]
+        if endpoint:
+            return PipelineJob(ServerJob(endpoint, str(getattr(result, "_job_id", ""))).record, result)
         return PipelineJob(JobRecord(self.name, str(job_id()), "") if callable(job_id) else None, result)
 
     def before(self) -> None:
@@ -138,7 +142,8 @@ class Runner:
 
     def find_running(self, record: JobRecord) -> Job | None:
         """The job of an earlier launcher, if the runner says that it still runs."""
-        return None
+        job = ServerJob.of(record) if record.url else None
+        return job if job and job.is_running() else None
 
     def is_alive(self, record: JobRecord, last_block: float | None) -> bool | None:
         """Whether a job still runs; None if nobody knows.
@@ -146,11 +151,13 @@ class Runner:
         Args:
           last_block: when it last finished a block, in seconds since the epoch.
         """
-        return True if is_advancing(last_block) else None if self.is_detached else False
+        if not self.is_detached:
+            return ServerJob.of(record).is_running() if record.url else False
+        return True if is_advancing(last_block) else None
 
     def find_end(self, record: JobRecord) -> str | None:
         """Why a job has ended, in one line; None if it has not, or nobody knows."""
-        return None
+        return ServerJob.of(record).find_end() if record.url and not self.is_detached else None
 
     def check_detached(self, flag: str) -> None:
         """Checks that a job ends without the process that submitted it.
@@ -187,7 +194,9 @@ class PrismRunner(Runner):
     def complete(self) -> list[str]:
         """See `Runner.complete`."""
         # Otherwise Beam takes the one of any earlier pipeline of this process, whatever `prism_location` says now.
-        return [*self.arguments.words, "--experiments=disable_prism_server_singleton"]
+        experiment = "--experiments=disable_prism_server_singleton"
+        # What Prism writes to its console, Beam shows whatever level is asked for.
+        return [*self.arguments.add({"prism_log_kind": "text"}), experiment]
 
 
 class LocalRunner(Runner):
@@ -234,6 +243,8 @@ class LocalRunner(Runner):
 class SparkRunner(Runner):
     """Spark, by Beam's job server, which is a process of this machine."""
 
+    _children: frozenset[int] = frozenset()
+
     def complete(self) -> list[str]:
         given = self.arguments.given
         if given["job_endpoint"] is not None:
@@ -252,3 +263,11 @@ class SparkRunner(Runner):
             filled["sdk_worker_parallelism"] = cores[1]
         self.note = f"Spark at {master}; set: {self.arguments.describe(filled)}"
         return self.arguments.add({**filled, "job_name": job_name})
+
+    def before(self) -> None:
+        self._children = find_children()
+
+    def find_job(self, result: PipelineResult, options: PipelineOptions) -> Job:
+        job = super().find_job(result, options)
+        started = find_children() - self._children
+        return dataclasses.replace(job, companions=started) if isinstance(job, PipelineJob) else job

@@ -11,6 +11,7 @@ import sys
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
+from beam_tfrecords import storage
 from beam_tfrecords.beam_pipelines.execution.arguments import BeamArguments
 from beam_tfrecords.beam_pipelines.execution.dataflow import DataflowRunner
 from beam_tfrecords.beam_pipelines.execution.failures import JobFailedError, describe_error, find_build_error
@@ -21,7 +22,7 @@ from beam_tfrecords.beam_pipelines.execution.runner import LocalRunner, PrismRun
 from beam_tfrecords.beam_pipelines.interrupts import Terminated, keep_interrupts
 from beam_tfrecords.beam_pipelines.terminal import show
 from beam_tfrecords.errors import BuildError
-from beam_tfrecords.transforms.workspace.build_folder import Workspace
+from beam_tfrecords.transforms.workspace.build_folder import BuildFolder, Workspace
 from beam_tfrecords.transforms.workspace.counts import read_block_counts, read_last_block_time
 
 if TYPE_CHECKING:
@@ -104,6 +105,9 @@ class Execution:
     ) -> JobRecord | None:
         """Runs a pipeline to its end; a failed job is resubmitted as long as each attempt finishes blocks.
 
+        The first time that one did not finish a block, the next attempt has child processes for the conversions: what
+        ended a worker ends one of them.
+
         Args:
           folder: the build's folder for temporary files, which remembers the job. A job of an earlier launcher that
             still runs is followed; a second one would do the same work again.
@@ -124,8 +128,8 @@ class Execution:
             try:
                 return self._run_once(add_stages, folder, wait=wait)
             except JobFailedError as error:
-                # Flink's default is to give up at the first lost worker.
-                if folder is None or read_block_counts(folder).blocks == blocks:
+                # Flink's default is to give up at the first lost worker; Spark has no other way.
+                if folder is None or not (read_block_counts(folder).blocks > blocks or _isolate_blocks(folder)):
                     raise
                 show(f"the job failed: {error}; a new one resumes from the finished blocks", file=sys.stderr)
 
@@ -168,6 +172,19 @@ class Execution:
                 job.cancel()
             raise
         return None
+
+
+def _isolate_blocks(folder: str) -> bool:
+    """Has all blocks converted in child processes if one was begun and not finished; False if they are already."""
+    build = BuildFolder(folder)
+    if storage.exists(build.unfinished):
+        return False
+    paths = {entry.path for entry in storage.list_files(build.blocks, literal=True)}
+    stems = {storage.basename(path).partition(".")[0] for path in paths}
+    if all(build.block(stem) in paths for stem in stems):
+        return False
+    storage.write_bytes(build.unfinished, b"")
+    return True
 
 
 @dataclasses.dataclass(frozen=True)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import json
 import subprocess
 import sys
 import threading
@@ -14,7 +15,10 @@ import numpy as np
 import pytest
 from PIL import Image
 
+from beam_tfrecords.beam_pipelines import planning
+from beam_tfrecords.beam_pipelines.planning import BuildPlan
 from beam_tfrecords.dataset import open_dataset
+from tests.hostile import Hostile
 from tests.integration.servers import processes
 
 # File, CRC-32C and SHA-256 of the index of every shard.
@@ -96,6 +100,29 @@ class ClusterBuild:
             for name, when in self.finished_blocks().items():
                 self._seen.setdefault(name, set()).add(when)
             time.sleep(0.05)
+
+
+def make_hostile(monkeypatch: pytest.MonkeyPatch, **keys: str) -> list[str]:
+    """Lets the conversions of builds of this process end or keep their worker at some keys, as `Hostile` says.
+
+    Returns:
+      Flags by which Python workers of a cluster find the modules of the tests.
+    """
+    plan_build = planning.plan_build
+
+    def plan_hostile(*words: Any, **settings: Any) -> BuildPlan:
+        plan = plan_build(*words, **settings)
+        return dataclasses.replace(plan, convert=Hostile(plan.convert, **keys))
+
+    monkeypatch.setattr(planning, "plan_build", plan_hostile)
+    worker = {"command": str(PROGRAM.with_name("beam-tfrecords-worker")), "env": {"PYTHONPATH": str(processes.PROJECT)}}
+    return ["--environment_type=PROCESS", f"--environment_config={json.dumps(worker)}"]
+
+
+def read_reasons(output: Path) -> dict[str, str]:
+    """Key of a rejected sample -> why it was rejected."""
+    failures = map(json.loads, (output / "failures.jsonl").read_text().splitlines())
+    return {failure["key"]: failure["reason"] for failure in failures}
 
 
 def check(build: ClusterBuild, finished: dict[str, int], expected: Hashes, *, says: str = "") -> None:

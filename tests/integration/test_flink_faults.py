@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
-import json
 import os
 import signal
 import subprocess
@@ -11,9 +9,15 @@ from collections.abc import Iterator
 
 import pytest
 
-from beam_tfrecords.beam_pipelines import planning
-from tests.hostile import Hostile
-from tests.integration.cluster_builds import PROGRAM, SLOW, ClusterBuild, check, slow_hashes, slow_photos
+from tests.integration.cluster_builds import (
+    SLOW,
+    ClusterBuild,
+    check,
+    make_hostile,
+    read_reasons,
+    slow_hashes,
+    slow_photos,
+)
 from tests.integration.servers import flink, processes
 
 __all__ = ["slow_hashes", "slow_photos"]
@@ -145,26 +149,11 @@ def test_a_decoder_that_ends_its_process_costs_one_sample(
     photos, tmp_path, run, cluster, on_flink, monkeypatch, hostile, reason
 ):
     key = "cat/cat_03.jpg"
-    plan_build = planning.plan_build
-
-    def plan_hostile(*words, **settings):
-        plan = plan_build(*words, **settings)
-        return dataclasses.replace(plan, convert=Hostile(plan.convert, **{hostile: key}))
-
-    monkeypatch.setattr(planning, "plan_build", plan_hostile)
-    worker = {"command": str(PROGRAM.with_name("beam-tfrecords-worker")), "env": {"PYTHONPATH": str(processes.PROJECT)}}
-    ran = run(
-        "convert",
-        f"--input={photos}",
-        f"--output={tmp_path / 'out'}",
-        *("--image_size=64", "--max_failures=0.1", "--image_timeout=3"),
-        *on_flink,
-        "--environment_type=PROCESS",
-        f"--environment_config={json.dumps(worker)}",
-    )
+    words = [f"--input={photos}", f"--output={tmp_path / 'out'}", "--image_size=64"]
+    words += ["--max_failures=0.1", "--image_timeout=3", *make_hostile(monkeypatch, **{hostile: key})]
+    ran = run("convert", *words, *on_flink)
     assert ran.code == 0, ran.err
-    (failure,) = [json.loads(line) for line in (tmp_path / "out/failures.jsonl").read_text().splitlines()]
-    assert (failure["key"], failure["reason"]) == (key, reason)
+    assert read_reasons(tmp_path / "out") == {key: reason}
     # The log of the task manager names the sample too.
     assert key in cluster.logs()
 

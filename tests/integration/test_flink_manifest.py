@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
-import json
 import shutil
 from pathlib import Path
 from typing import Any
@@ -11,9 +9,7 @@ from typing import Any
 import pytest
 import yaml
 
-from beam_tfrecords.beam_pipelines import planning
-from tests.hostile import Hostile
-from tests.integration.cluster_builds import PROGRAM, hashes
+from tests.integration.cluster_builds import hashes, make_hostile, read_reasons
 from tests.integration.servers import flink
 from tests.integration.servers.processes import PROJECT
 
@@ -61,25 +57,16 @@ def test_many_crashes_and_hangs_do_not_use_up_the_restarts(photos, tmp_path, run
         shutil.copy(photos / "cat/cat_01.jpg", tmp_path / f"in/{number:03d}.jpg")
     settings = (PROJECT / "deploy/flink/builds.yaml").read_text()
     (tmp_path / "settings.yaml").write_text(settings.replace("per-interval: 10", "per-interval: 3"))
-    plan_build = planning.plan_build
-
-    def plan_hostile(*words, **named):
-        plan = plan_build(*words, **named)
-        return dataclasses.replace(plan, convert=Hostile(plan.convert, crash="*[1-9]0.jpg", hang="*00.jpg"))
-
-    monkeypatch.setattr(planning, "plan_build", plan_hostile)
-    worker = {"command": str(PROGRAM.with_name("beam-tfrecords-worker")), "env": {"PYTHONPATH": str(PROJECT)}}
     words = [f"--input={tmp_path / 'in'}", f"--output={tmp_path / 'out'}", "--layout=image", "--image_size=64"]
-    words += ["--max_failures=0.5", "--image_timeout=3", "--environment_type=PROCESS"]
+    words += ["--max_failures=0.5", "--image_timeout=3"]
+    words += make_hostile(monkeypatch, crash="*[1-9]0.jpg", hang="*00.jpg")
     with flink.flink_cluster(tmp_path / "flink", options=[f"--settings={tmp_path / 'settings.yaml'}"]) as cluster:
         on_flink = ["--runner=FlinkRunner", f"--flink_master={cluster.master}"]
-        ran = run("convert", *words, f"--environment_config={json.dumps(worker)}", *on_flink)
+        ran = run("convert", *words, *on_flink)
         assert ran.code == 0, ran.err
         assert len(cluster.get("/jobs/overview")["jobs"]) == 1
-    failures = map(json.loads, (tmp_path / "out/failures.jsonl").read_text().splitlines())
-    reasons = {failure["key"]: failure["reason"] for failure in failures}
     crashed = {f"{number:03d}.jpg": "decoder_crash" for number in range(0, 200, 10) if number % 100}
-    assert reasons == {**crashed, "000.jpg": "decode_timeout", "100.jpg": "decode_timeout"}
+    assert read_reasons(tmp_path / "out") == {**crashed, "000.jpg": "decode_timeout", "100.jpg": "decode_timeout"}
 
 
 def test_a_build_with_all_stages_runs_on_the_cluster_that_ships(photos_twice, tmp_path, run, deployment):

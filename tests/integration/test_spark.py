@@ -10,7 +10,16 @@ import apache_beam as beam
 from beam_tfrecords import WriteTFRecordShards
 from beam_tfrecords.beam_pipelines.execution.runners import Execution, find_runner
 from beam_tfrecords.tfrecord import read_records
-from tests.integration.cluster_builds import SLOW, ClusterBuild, check, hashes, slow_hashes, slow_photos
+from tests.integration.cluster_builds import (
+    SLOW,
+    ClusterBuild,
+    check,
+    hashes,
+    make_hostile,
+    read_reasons,
+    slow_hashes,
+    slow_photos,
+)
 from tests.integration.servers import processes
 
 __all__ = ["slow_hashes", "slow_photos"]
@@ -44,10 +53,35 @@ def test_any_examples_are_written_to_shards(tmp_path):
 def test_a_python_worker_is_killed_and_the_job_submitted_again(tmp_path, slow_photos, slow_hashes):
     build = ClusterBuild(tmp_path / "out", f"--input={slow_photos}", *SLOW, *ON_SPARK)
     finished = build.wait_for_open_blocks()
-    (job_server,) = processes.children(build.pid)
+    job_server = next(child for child in processes.children(build.pid) if processes.children(child))
     os.kill(processes.children(job_server)[0], signal.SIGKILL)
     check(build, finished, slow_hashes, says="a new one resumes from the finished blocks")
     assert not processes.is_running(job_server)
+
+
+def test_the_launcher_is_killed_and_its_job_ends_with_it(tmp_path, slow_photos, slow_hashes, run):
+    words = [f"--input={slow_photos}", *SLOW]
+    build = ClusterBuild(tmp_path / "out", *words, *ON_SPARK)
+    finished = build.wait_for_open_blocks()
+    job_server = next(child for child in processes.children(build.pid) if processes.children(child))
+    os.kill(build.pid, signal.SIGKILL)
+    build.wait()
+    processes.wait_until(lambda: not processes.is_running(job_server), what="the end of the job server")
+    assert run("status", f"--output={build.output}").out.startswith(f"{build.output}: dead\n")
+    check(ClusterBuild(build.output, *words), finished, slow_hashes)
+
+
+def test_crashes_and_hangs_cost_their_samples_alone(photos, tmp_path, run, monkeypatch):
+    hostile = make_hostile(monkeypatch, crash="*_0[23].jpg", hang="cat/cat_01.jpg")
+    words = [f"--input={photos}", f"--output={tmp_path / 'out'}", "--image_size=64", "--max_failures=0.5"]
+    ran = run("convert", *words, "--image_timeout=3", *hostile, *ON_SPARK)
+    assert ran.code == 0, ran.err
+    assert ran.err.count("a new one resumes from the finished blocks") < 3
+    crashed = [path.relative_to(photos).as_posix() for path in photos.glob("*/*_0[23].jpg")]
+    assert read_reasons(tmp_path / "out") == {
+        **dict.fromkeys(crashed, "decoder_crash"),
+        "cat/cat_01.jpg": "decode_timeout",
+    }
 
 
 def test_no_wait_is_refused(photos, tmp_path, run):

@@ -75,7 +75,8 @@ def test_nothing_is_filled_in_where_no_cluster_is_named(arguments):
 
 def test_prism_is_started_for_each_pipeline_where_it_is_said_to_be():
     arguments = ["--runner=PrismRunner", "--prism_location=prism"]
-    assert find_runner(arguments).complete() == [*arguments, "--experiments=disable_prism_server_singleton"]
+    quiet = "--prism_log_kind=text"
+    assert find_runner(arguments).complete() == [*arguments, quiet, "--experiments=disable_prism_server_singleton"]
 
 
 def test_without_java_spark_is_refused(tmp_path, monkeypatch):

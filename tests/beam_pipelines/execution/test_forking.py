@@ -13,6 +13,9 @@ from pathlib import Path
 import pytest
 
 from beam_tfrecords.beam_pipelines.execution import worker
+from beam_tfrecords.beam_pipelines.execution.forking import ended_with_us
+
+ROOT = Path(__file__).parents[3]
 
 # What a runner starts, with a template whose workers note their own number and that of their parent, and work until
 # they are ended.
@@ -129,6 +132,32 @@ def test_a_template_that_was_killed_is_replaced(manager):
     os.kill(template, signal.SIGKILL)
     wait_until(lambda: not is_there(template))
     assert manager.start("1-2")[2] != template
+
+
+def test_companions_end_with_a_launcher_that_is_killed(tmp_path):
+    script = (
+        "import subprocess, time\n"
+        "from beam_tfrecords.beam_pipelines.execution.forking import ended_with_us, find_children\n"
+        "before = find_children()\n"
+        "started = subprocess.Popen(['sleep', '600'])\n"
+        "assert find_children() - before == {started.pid}\n"
+        "with ended_with_us(find_children()):\n"
+        "    print(started.pid, flush=True)\n"
+        "    time.sleep(600)\n"
+    )
+    with subprocess.Popen([sys.executable, "-c", script], stdout=subprocess.PIPE, text=True, cwd=ROOT) as launcher:
+        assert launcher.stdout
+        companion = int(launcher.stdout.readline())
+        launcher.kill()
+    wait_until(lambda: not is_there(companion))
+
+
+def test_companions_of_a_job_that_has_ended_are_let_alone():
+    with subprocess.Popen(["sleep", "600"]) as companion:
+        with ended_with_us([companion.pid]):
+            pass
+        assert is_there(companion.pid)
+        companion.kill()
 
 
 @pytest.mark.parametrize("missing", ["--id", "--provision_endpoint"])

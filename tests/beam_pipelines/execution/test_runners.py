@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import os
 
 import apache_beam as beam
 import pytest
@@ -13,6 +14,7 @@ from apache_beam.runners.runner import PipelineRunner
 
 from beam_tfrecords.beam_pipelines.execution.runners import Execution, find_runner
 from beam_tfrecords.errors import BuildError
+from beam_tfrecords.transforms.workspace.build_folder import BuildFolder
 
 FLAGS = ["--name=pets", "--image_size=8"]
 
@@ -79,6 +81,28 @@ def test_a_service_fault_in_a_worker_says_what_to_do():
 def test_an_error_of_the_build_keeps_its_message():
     with pytest.raises(BuildError, match=r"^gs://bucket does not answer$"):
         run(FnApiRunner(), break_build)
+
+
+@pytest.mark.parametrize(
+    ("markers", "attempts"),
+    [([], 1), (["a.started", "a.json"], 1), (["a.started"], 2), (["a.started", "a.json", "b.started"], 2)],
+)
+def test_a_job_that_lost_a_worker_in_a_block_is_submitted_again_with_child_processes(tmp_path, markers, attempts):
+    folder = BuildFolder(str(tmp_path))
+    (tmp_path / "blocks").mkdir()
+    for name in markers:
+        (tmp_path / "blocks" / name).touch()
+    tried = []
+
+    class LosesItsWorkers(PipelineRunner):
+        def run_pipeline(self, pipeline, options):
+            tried.append(os.path.exists(folder.unfinished))
+            raise RuntimeError("a worker died")
+
+    execution = Execution(find_runner(["--runner=SparkRunner"]), LosesItsWorkers(), PipelineOptions([]))
+    with pytest.raises(BuildError, match="a worker died"):
+        execution.run(lambda root: root | beam.Create([1]), str(tmp_path))
+    assert tried == [False, True][:attempts]
 
 
 def test_a_pipeline_that_ends_without_publishing_is_not_a_success(photos, tmp_path, convert, monkeypatch):
