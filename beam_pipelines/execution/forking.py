@@ -88,6 +88,8 @@ def _connect(job: str) -> socket.socket | None:
         if not is_started:
             subprocess.Popen(
                 [*_TEMPLATE_COMMAND, TEMPLATE, path, str(os.getppid())],
+                # Without it, modules would be looked for in the current folder first, which may be the user's.
+                env={**os.environ, "PYTHONSAFEPATH": "1"},
                 stdin=subprocess.DEVNULL,
                 start_new_session=True,
             )
