@@ -23,7 +23,7 @@ from beam_tfrecords.beam_pipelines.source_opening import open_spec_source
 from beam_tfrecords.beam_pipelines.user_functions import find_functions
 from beam_tfrecords.beam_pipelines.versioning import Earlier
 from beam_tfrecords.dataset import Dataset, open_dataset
-from beam_tfrecords.errors import BuildError
+from beam_tfrecords.errors import BuildError, RequestError
 from beam_tfrecords.transforms.request.build_spec import BuildSpec
 
 if TYPE_CHECKING:
@@ -128,6 +128,7 @@ def build_dataset(
     quiet: bool = False,
     wait: bool = True,
     keeps_job: bool = False,
+    fails_job: bool = False,
     report: bool = True,
 ) -> Published | Unpublished | JobRecord:
     """Runs a build to its end.
@@ -139,6 +140,7 @@ def build_dataset(
       quiet: whether no progress is shown.
       wait: False returns when the cluster has the job.
       keeps_job: whether SIGTERM leaves the job to the cluster.
+      fails_job: whether a job that is not waited for fails if it publishes nothing.
       report: whether `report.html` is written.
 
     Returns:
@@ -154,12 +156,14 @@ def build_dataset(
         for name, is_given in (("no_wait", not wait), ("keep_job", keeps_job)):
             if is_given:
                 runner.check_detached(name)
+        if fails_job and wait:
+            raise RequestError("`fail_job`: says how a job ends that this process does not wait for; add `no_wait`")
         prepare = functools.partial(Execution.prepare, runner, verbose=verbose, quiet=quiet, keeps_job=keeps_job)
-        return _build(spec, runner, prepare, wait=wait, report=report)
+        return _build(spec, runner, prepare, wait=wait, fails_job=fails_job, report=report)
 
 
 def _build(
-    spec: BuildSpec, runner: Runner, prepare: Callable[[], Execution], *, wait: bool, report: bool
+    spec: BuildSpec, runner: Runner, prepare: Callable[[], Execution], *, wait: bool, fails_job: bool, report: bool
 ) -> Published | Unpublished | JobRecord:
     spec = find_functions(spec)
     runner.arguments.check_known()
@@ -177,7 +181,7 @@ def _build(
             execution.run_nothing()
             outcome = Published(plan.newest.path, is_unchanged=True)
         else:
-            outcome = run_plan(plan, execution, wait=wait)
+            outcome = run_plan(plan, execution, wait=wait, fails_unpublished=fails_job)
         outcome, problem = finish(spec, outcome, earlier, output, report=report)
     note_left(spec.output, problem)
     return outcome

@@ -55,6 +55,7 @@ def _convert(arguments: Arguments, summary: RunSummary) -> int:
         quiet=arguments.quiet,
         wait=not arguments.no_wait,
         keeps_job=arguments.keep_job,
+        fails_job=arguments.fail_job,
         report=not arguments.no_report,
     )
     seconds = time.monotonic() - start

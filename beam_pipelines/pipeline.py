@@ -14,7 +14,7 @@ from beam_tfrecords.transforms.duplicates.stage import DropDuplicates, FindDupli
 from beam_tfrecords.transforms.listing.stage import AssignOrder, ListSource
 from beam_tfrecords.transforms.parts import Part, count_bytes, without_hashes
 from beam_tfrecords.transforms.publishing.decide import Decision
-from beam_tfrecords.transforms.publishing.stage import OpenOutput, PublishDataset
+from beam_tfrecords.transforms.publishing.stage import FailUnpublished, OpenOutput, PublishDataset
 from beam_tfrecords.transforms.shards.plan import ShardPolicy
 from beam_tfrecords.transforms.shards.stage import ComposeShards, PlanShards
 from beam_tfrecords.transforms.stats import Stats
@@ -22,12 +22,15 @@ from beam_tfrecords.transforms.workspace.build_folder import BuildFolder
 from beam_tfrecords.transforms.workspace.stage import RemoveTemporary
 
 
-def build_pipeline(root: beam.Pipeline, plan: BuildPlan, *, processes: int = 0, cleans: bool = False) -> None:
+def build_pipeline(
+    root: beam.Pipeline, plan: BuildPlan, *, processes: int = 0, cleans: bool = False, fails_unpublished: bool = False
+) -> None:
     """Adds all stages of a build to a pipeline.
 
     Args:
       processes: number of processes of this machine that do the work; 0 leaves it to the runner.
       cleans: whether the pipeline removes its temporary files, because nobody waits for its end.
+      fails_unpublished: whether the pipeline fails if it publishes nothing.
     """
     spec = plan.spec
     results = (
@@ -76,6 +79,8 @@ def build_pipeline(root: beam.Pipeline, plan: BuildPlan, *, processes: int = 0, 
         done | "RemoveTemporary" >> RemoveTemporary(
             BuildFolder(folder).workspace, success=storage.join(output, SUCCESS), outcome=BuildFolder(folder).outcome
         )
+    if fails_unpublished:
+        done | "FailUnpublished" >> FailUnpublished(decision)
 
 
 def _add_duplicates(

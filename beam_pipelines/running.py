@@ -70,13 +70,16 @@ class Unpublished:
     filtered: int = 0
 
 
-def run_plan(plan: BuildPlan, execution: Execution, *, wait: bool) -> Published | Unpublished | JobRecord:
+def run_plan(
+    plan: BuildPlan, execution: Execution, *, wait: bool, fails_unpublished: bool = False
+) -> Published | Unpublished | JobRecord:
     """Runs the pipeline of a plan.
 
     Args:
       plan: of the build.
       execution: where pipelines run.
       wait: False returns when the cluster has the job.
+      fails_unpublished: whether a job that nobody waits for fails if it publishes nothing.
 
     Returns:
       The job if it was submitted and not waited for.
@@ -98,8 +101,9 @@ def run_plan(plan: BuildPlan, execution: Execution, *, wait: bool) -> Published 
         progress = Progress(plan.block_plan.folder, total=listed)
         heartbeat = Heartbeat(plan.block_plan.folder, listed=listed, blocks=blocks)
         with heartbeat, contextlib.nullcontext() if execution.quiet else progress:
-            stages = functools.partial(build_pipeline, plan=plan, processes=execution.runner.processes, cleans=not wait)
-            job = execution.run(stages, plan.block_plan.folder, wait)
+            stages = functools.partial(build_pipeline, plan=plan, processes=execution.runner.processes)
+            left = functools.partial(stages, cleans=True, fails_unpublished=fails_unpublished)
+            job = execution.run(stages if wait else left, plan.block_plan.folder, wait)
         if job is not None:
             return job
     except BuildError:

@@ -31,6 +31,7 @@ _SWITCHES = {
     "dry_run": "list the input, show what would be built, and build nothing; exit code 3 if nothing would be published",
     "no_wait": "submit the job to a cluster and return; `status` shows how far it is",
     "keep_job": "when SIGTERM ends the command, leave the job to the cluster; the same command follows it",
+    "fail_job": "with --no_wait, let the job fail if it publishes nothing, because of a limit or guard",
     "no_report": "do not write report.html",
     "quiet": "print nothing if the build succeeds; errors and warnings only",
     "verbose": "show Beam's own log",
@@ -193,6 +194,7 @@ class Arguments:
     dry_run: bool
     no_wait: bool
     keep_job: bool
+    fail_job: bool
     no_report: bool
 
 

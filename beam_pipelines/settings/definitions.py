@@ -97,7 +97,7 @@ def _show_flag(name: str, value: str) -> str:
 _FLAGS = {
     *SETTINGS,
     *(f"no_{name}" for name, setting in SETTINGS.items() if setting.is_switch and setting.default),
-    *("spec", "dry_run", "no_wait", "keep_job", "no_report", "quiet", "verbose"),
+    *("spec", "dry_run", "no_wait", "keep_job", "fail_job", "no_report", "quiet", "verbose"),
     *("dataset", "split", "temp_location", "runner"),
     *("examples", "findings", "json"),
     *("flink_master", "flink_version", "parallelism", "environment_type", "environment_config"),

@@ -49,6 +49,15 @@ _OTHERS: tuple[dict[str, Any], ...] = (
         "groupName": "Spec file",
     },
     {
+        "name": "fail_job",
+        "label": "Fail job",
+        "helpText": "Lets the job fail if it publishes nothing, because of a limit or guard. Default: off.",
+        "isOptional": True,
+        "paramType": "BOOLEAN",
+        "defaultValue": "false",
+        "groupName": _DATAFLOW,
+    },
+    {
         "name": "sdk_container_image",
         "label": "Image of the workers",
         "helpText": "The image of this template: the workers need the program and libraries of the launcher.",

@@ -21,4 +21,8 @@ gcloud dataflow flex-template run "${JOB:-beam-tfrecords-$(date -u +%Y%m%d-%H%M%
   --staging-location="$BUCKET/staging" --temp-location="$BUCKET/temp" \
   --max-workers="$MAX_WORKERS" --worker-machine-type="$MACHINE_TYPE" \
   ${SERVICE_ACCOUNT:+--service-account-email="$SERVICE_ACCOUNT"} \
+  ${LABELS:+--additional-user-labels="$LABELS"} \
+  ${SUBNETWORK:+--subnetwork="$SUBNETWORK"} ${PRIVATE:+--disable-public-ips} \
+  ${KMS_KEY:+--dataflow-kms-key="$KMS_KEY"} ${SPOT:+--flexrs-goal=COST_OPTIMIZED} \
+  ${ADDITIONAL_OPTIONS:+--additional-pipeline-options="$ADDITIONAL_OPTIONS"} \
   --parameters="$parameters"

@@ -10,8 +10,10 @@ source "$(dirname "${BASH_SOURCE[0]}")/names.sh"
 JOB=${JOB:-beam-tfrecords-nightly}
 
 request=$(
+  export LABELS SUBNETWORK PRIVATE KMS_KEY SPOT ADDITIONAL_OPTIONS
   python3 - "$JOB" "$TEMPLATE" "$IMAGE" "$BUCKET" "$MAX_WORKERS" "$MACHINE_TYPE" "$SERVICE_ACCOUNT" "$@" <<'PYTHON'
 import json
+import os
 import sys
 
 job, template, image, bucket, workers, machine, account, *flags = sys.argv[1:]
@@ -24,8 +26,16 @@ environment = {
     "stagingLocation": f"{bucket}/staging",
     "tempLocation": f"{bucket}/temp",
 }
-if account:
-    environment["serviceAccountEmail"] = account
+asked = {
+    "serviceAccountEmail": account,
+    "additionalUserLabels": dict(one.split("=", 1) for one in os.environ["LABELS"].split(",") if one),
+    "subnetwork": os.environ["SUBNETWORK"],
+    "ipConfiguration": "WORKER_IP_PRIVATE" if os.environ["PRIVATE"] else "",
+    "kmsKeyName": os.environ["KMS_KEY"],
+    "flexrsGoal": "FLEXRS_COST_OPTIMIZED" if os.environ["SPOT"] else "",
+    "additionalPipelineOptions": [one for one in os.environ["ADDITIONAL_OPTIONS"].split(",") if one],
+}
+environment |= {name: value for name, value in asked.items() if value}
 parameters = {
     "sdk_container_image": image,
     "number_of_worker_harness_threads": "1",

@@ -97,6 +97,54 @@ def test_schedule_sends_the_same_request_every_night(script):
     assert request["environment"]["maxWorkers"] == 20
 
 
+ASKED = {
+    "LABELS": "team=vision,cost_center=7",
+    "SUBNETWORK": "regions/europe-west4/subnetworks/private",
+    "PRIVATE": "true",
+    "KMS_KEY": "projects/p/locations/l/keyRings/r/cryptoKeys/k",
+    "SPOT": "true",
+    "ADDITIONAL_OPTIONS": "disk_size_gb=50,resource_hints=min_ram=8GB",
+}
+
+
+def test_run_asks_for_the_machines_that_the_environment_names(script):
+    _, (plain,) = script("run.sh", "--input=gs://bucket/photos")
+    ran, (_, call) = script("run.sh", "--input=gs://bucket/photos", **ASKED)
+    assert ran.returncode == 0, ran.stderr
+    assert [word for word in call if word not in plain and not word.startswith("beam-tfrecords-")] == [
+        "--additional-user-labels=team=vision,cost_center=7",
+        "--subnetwork=regions/europe-west4/subnetworks/private",
+        "--disable-public-ips",
+        "--dataflow-kms-key=projects/p/locations/l/keyRings/r/cryptoKeys/k",
+        "--flexrs-goal=COST_OPTIMIZED",
+        "--additional-pipeline-options=disk_size_gb=50,resource_hints=min_ram=8GB",
+    ]
+
+
+def test_schedule_asks_for_the_machines_that_the_environment_names(script):
+    ran, (_, call) = script("schedule.sh", "--output=gs://bucket/out", SCHEDULER_ACCOUNT="scheduler@project", **ASKED)
+    assert ran.returncode == 0, ran.stderr
+    environment = json.loads(flags(call)["message-body"])["launchParameter"]["environment"]
+    assert environment == {
+        "maxWorkers": 20,
+        "machineType": "n2-standard-4",
+        "stagingLocation": "gs://bucket/staging",
+        "tempLocation": "gs://bucket/temp",
+        "additionalUserLabels": {"team": "vision", "cost_center": "7"},
+        "subnetwork": "regions/europe-west4/subnetworks/private",
+        "ipConfiguration": "WORKER_IP_PRIVATE",
+        "kmsKeyName": "projects/p/locations/l/keyRings/r/cryptoKeys/k",
+        "flexrsGoal": "FLEXRS_COST_OPTIMIZED",
+        "additionalPipelineOptions": ["disk_size_gb=50", "resource_hints=min_ram=8GB"],
+    }
+
+
+def test_a_switch_of_the_environment_that_is_neither_on_nor_off_is_refused(script):
+    ran, calls = script("run.sh", "--input=gs://bucket/photos", PRIVATE="no")
+    assert (ran.returncode, calls) == (2, [])
+    assert "PRIVATE=no: expected true, or nothing" in ran.stderr
+
+
 @pytest.mark.parametrize("name", ["run.sh", "schedule.sh"])
 def test_a_switch_without_a_value_is_refused(script, name):
     ran, calls = script(name, "--overwrite", SCHEDULER_ACCOUNT="scheduler@project")

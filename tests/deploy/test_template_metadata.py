@@ -21,7 +21,7 @@ from beam_tfrecords.errors import RequestError
 ROOT = Path(__file__).parents[2]
 FOLDER = ROOT / "deploy" / "dataflow"
 PARAMETERS = {one["name"]: one for one in template_metadata()["parameters"]}
-NO_SETTINGS = {"spec", "sdk_container_image", "number_of_worker_harness_threads"}
+NO_SETTINGS = {"spec", "fail_job", "sdk_container_image", "number_of_worker_harness_threads"}
 # Words that one reader or another takes.
 WORDS = [
     *("0", "1", "-1", "+7", "100", "999999999999999999", "0.5", ".5", "1e-2", "1.", "150MB", "16 MiB", "1.5GB", "1h"),
@@ -105,6 +105,11 @@ def test_switches_are_read_as_the_service_passes_them(name, launch):
         given_words = parse_arguments(launch.read_switches([f"--{name}={word}"])).words
         assert given_words.get(name, SETTINGS[name].default) is (word == "true")
     assert PARAMETERS[name]["defaultValue"] == str(SETTINGS[name].default).lower()
+
+
+@pytest.mark.parametrize(("word", "fails"), [("true", True), ("false", False)])
+def test_the_job_fails_if_the_service_passes_that_it_may(word, fails, launch):
+    assert parse_arguments(launch.read_switches([f"--fail_job={word}"])).fail_job is fails
 
 
 def test_what_the_service_passes_is_a_request(launch):

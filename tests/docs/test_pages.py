@@ -33,6 +33,7 @@ _OTHER_FLAGS = {
     "dry_run",
     "no_wait",
     "keep_job",
+    "fail_job",
     "no_report",
     "dataset",
     "split",

@@ -2,51 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 
-import apache_beam as beam
 import pytest
-from apache_beam.options import pipeline_options
 from apache_beam.portability import common_urns
 from apache_beam.portability.api import beam_runner_api_pb2
 from apache_beam.runners.dataflow.dataflow_runner import DataflowRunner
+from apache_beam.runners.dataflow.internal.apiclient import Environment
+from google.protobuf import json_format
 
-from beam_tfrecords.beam_pipelines.execution.runners import Execution, find_runner
-from beam_tfrecords.beam_pipelines.holding import hold_output
-from beam_tfrecords.beam_pipelines.pipeline import build_pipeline
-from beam_tfrecords.beam_pipelines.preparing import prepare_build
-from beam_tfrecords.beam_pipelines.settings.definitions import read_build_spec
-from beam_tfrecords.beam_pipelines.source_opening import open_spec_source
+from tests.integration.make_golden_graph import IMAGE, describe_graph, translate
 
-PHOTOS = Path(__file__).parents[1] / "data" / "photos"
-IMAGE = "europe-docker.pkg.dev/project/repository/beam-tfrecords:tag"
-DATAFLOW = (
-    *("--runner=DataflowRunner", "--project=project", "--region=europe-west4", "--job_name=photos"),
-    *("--temp_location=gs://bucket/temp", f"--sdk_container_image={IMAGE}"),
+GOLDEN = Path(__file__).parents[1] / "data" / "dataflow_graph.txt"
+# What an operator asks of the machines.
+ASKED = (
+    *("--labels=team=vision", "--subnetwork=regions/europe-west4/subnetworks/private", "--no_use_public_ips"),
+    *("--dataflow_kms_key=projects/p/locations/l/keyRings/r/cryptoKeys/k", "--flexrs_goal=COST_OPTIMIZED"),
+    *("--disk_size_gb=50", "--machine_type=n2-highmem-8", "--max_num_workers=7", "--resource_hints=min_ram=8GB"),
 )
 
 
 @pytest.fixture(scope="module")
-def runner(tmp_path_factory) -> Iterator[DataflowRunner]:
+def runner(tmp_path_factory) -> DataflowRunner:
     """The runner, after it has translated a build and not submitted it."""
-    output = tmp_path_factory.mktemp("dataflow") / "out"
-    words = {
-        "input": str(PHOTOS),
-        "output": str(output),
-        "image_size": "64",
-        "splits": "train=0.8,test=0.2",
-        "duplicates": "drop",
-    }
-    execution = Execution.prepare(find_runner(DATAFLOW), verbose=False)
-    execution.options.view_as(pipeline_options.TestOptions).dry_run = True
-    spec, source = open_spec_source(read_build_spec(words))
-    with hold_output(spec, execution.runner) as held:
-        plan = prepare_build(spec, source, execution, output=held)
-        pipeline = beam.Pipeline(runner=execution.beam_runner, options=execution.options)
-        build_pipeline(pipeline, plan, processes=execution.runner.processes, cleans=True)
-        pipeline.run()
-        yield execution.beam_runner
+    return translate(tmp_path_factory.mktemp("dataflow") / "out", *ASKED)
 
 
 @pytest.fixture(scope="module")
@@ -80,7 +59,34 @@ def test_the_steps_have_the_names_of_the_stages(runner, components):
         "ChangeFiles",
         "PublishDataset",
         "RemoveTemporary",
+        "FailUnpublished",
     ]
+
+
+def test_the_stages_are_fused_as_they_were(tmp_path):
+    graph = describe_graph(translate(tmp_path / "out", near_duplicates="4").proto_pipeline)
+    assert graph == GOLDEN.read_text(), (
+        "say: python -m tests.integration.make_golden_graph > tests/data/dataflow_graph.txt"
+    )
+
+
+def test_what_is_asked_of_the_machines_is_in_the_job(runner, components):
+    job = json_format.MessageToDict(runner.job.proto._pb)
+    made = Environment([], runner.job.options, "2", "gs://bucket/pipeline.pb", proto_pipeline=runner.proto_pipeline)
+    environment = json_format.MessageToDict(made.proto._pb)
+    (pool,) = environment["workerPools"]
+    assert job["labels"]["team"] == "vision"
+    assert environment["serviceKmsKeyName"].endswith("/cryptoKeys/k")
+    assert environment["flexResourceSchedulingGoal"] == "FLEXRS_COST_OPTIMIZED"
+    assert (pool["subnetwork"], pool["ipConfiguration"]) == (
+        "regions/europe-west4/subnetworks/private",
+        "WORKER_IP_PRIVATE",
+    )
+    assert (pool["diskSizeGb"], pool["machineType"]) == (50, "n2-highmem-8")
+    assert pool["autoscalingSettings"]["maxNumWorkers"] == 7
+    # All stages have the hint: those with another one would not be fused.
+    hints = [one.resource_hints for one in components.environments.values() if one.resource_hints]
+    assert hints == [{common_urns.resource_hints.MIN_RAM_BYTES.urn: b"8000000000"}]
 
 
 def test_side_inputs_are_those_that_dataflow_has(components):
@@ -97,6 +103,7 @@ def test_side_inputs_are_those_that_dataflow_has(components):
         "PlanShards/PlaceParts",
         "PlanShards/EveryGroup",
         "PublishDataset/WriteMetadata",
+        "FailUnpublished/Fail",
     }
 
 

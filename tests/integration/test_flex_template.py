@@ -51,12 +51,13 @@ def names(server: gcs.GcsServer, bucket: str) -> list[str]:
     return sorted(blob.name for blob in server.client().list_blobs(bucket))
 
 
-def run_job(server: gcs.GcsServer) -> str:
+def run_job(server: gcs.GcsServer, *, fails: bool = False) -> str:
     """Does what the service does with the job that the launcher has left; returns the file of its pipeline."""
     job = json.loads(server.client().bucket("staging").blob("launches/job_object").download_as_bytes())
     staged = job["environment"]["sdkPipelineOptions"]["options"]["pipelineUrl"]
     ran = run(server, "-m", "tests.integration.run_staged_job", staged)
-    assert ran.returncode == 0, ran.stderr
+    assert (ran.returncode != 0) == fails, ran.stderr
+    assert ("BuildError: nothing was published" in ran.stderr) == fails
     return staged
 
 
@@ -101,13 +102,14 @@ def test_the_launcher_returns_and_its_job_publishes_the_dataset(server, tmp_path
     assert status(server)["dataset"]["records"] == 42
 
 
-def test_status_says_that_a_job_published_nothing(server):
+@pytest.mark.parametrize("fails", [False, True])
+def test_status_says_that_a_job_published_nothing(server, fails):
     bucket = server.client().bucket("photos")
     for number in range(3):
         bucket.blob(f"cat/broken_{number}.jpg").upload_from_string(b"no image")
     flags = ["--input=gs://photos", "--output=gs://datasets/out", *REQUEST]
-    assert run(server, FOLDER / "launch.py", *flags, *ADDED).returncode == 0
-    run_job(server)
+    assert run(server, FOLDER / "launch.py", *flags, f"--fail_job={fails}".lower(), *ADDED).returncode == 0
+    run_job(server, fails=fails)
     found = status(server)
     assert (found["state"], found["build"]["exit_code"], found["build"]["failed"]) == ("unpublished", 3, 3)
     assert "out/_SUCCESS" not in names(server, "datasets")

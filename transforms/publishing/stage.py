@@ -1,10 +1,16 @@
-"""OpenOutput and PublishDataset: counts and shards in; a dataset with its metadata out, `_SUCCESS` last."""
+"""OpenOutput and PublishDataset: counts and shards in; a dataset with its metadata out, `_SUCCESS` last.
+
+FailUnpublished lets a job fail that nobody waits for, if it has published nothing.
+"""
 
 from __future__ import annotations
+
+from typing import Any
 
 import apache_beam as beam
 
 from beam_tfrecords import storage
+from beam_tfrecords.errors import BuildError
 from beam_tfrecords.manifest import Shard
 from beam_tfrecords.transforms.publishing.decide import Decision, open_output
 from beam_tfrecords.transforms.publishing.publication import Publication
@@ -66,3 +72,25 @@ class PublishDataset(beam.PTransform):
             | "WriteMetadata"
             >> beam.Map(storage.bound(publish_dataset), shards=beam.pvalue.AsIter(shards), **self._inputs)
         )
+
+
+class FailUnpublished(beam.PTransform):
+    """Fails if a limit or guard did not allow to publish: anything, once publishing is done -> nothing.
+
+    Args:
+      decision: of `OpenOutput`, one value.
+    """
+
+    def __init__(self, decision: beam.PCollection[Decision]) -> None:
+        super().__init__()
+        self._decision = beam.pvalue.AsSingleton(decision)
+
+    def expand(self, published: beam.PCollection[Any]) -> beam.PCollection[None]:
+        # A runner tries again what fails: this, and not publishing.
+        return published | "AfterPublishing" >> beam.Reshuffle() | "Fail" >> beam.Map(_fail, decision=self._decision)
+
+
+def _fail(_: Any, decision: Decision) -> None:
+    if not decision.publishes:
+        why = "; ".join(f"guard {verdict}" for verdict in decision.tripped) or "too many failures, or duplicates"
+        raise BuildError(f"nothing was published: {why}; `status` says more")
