@@ -15,6 +15,7 @@ from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias, get_args
 
 from beam_tfrecords import storage
+from beam_tfrecords.byte_sizes import number_of_bytes
 from beam_tfrecords.errors import BuildError, RequestError
 from beam_tfrecords.examples.layouts import Feature, Layout, parse_layout
 from beam_tfrecords.files import CHANGES, LATEST, MANIFEST, REMOVED, SUCCESS, VERSION_NAME
@@ -27,10 +28,13 @@ if TYPE_CHECKING:
     from beam_tfrecords.reading.record_columns import RecordColumns
     from beam_tfrecords.reading.records import Records
     from beam_tfrecords.reading.resizing import ImageSize, ResizeMode
+    from beam_tfrecords.storage.cache_folder import CacheFolder
 
 # What a record is given as; see `Dataset.records`.
 Form: TypeAlias = Literal["pixels", "features", "bytes"]
 
+# Of a cache on this machine, if nobody says how large it is.
+CACHE_SIZE = "50GB"
 # Format of a manifest. Version 0.1.0 wrote format 1, without its number: shards have a SHA-256 and no CRC-32C.
 FORMAT = 2
 
@@ -59,12 +63,14 @@ class Dataset:
     Attributes:
       manifest_sha256: hex digest of the manifest as it is.
       published_sha256: hex digest of the manifest as it was published.
+      cache: where what is read from a bucket is kept; None for nowhere.
     """
 
     path: str
     manifest: Mapping[str, Any]
     manifest_sha256: str
     published_sha256: str
+    cache: CacheFolder | None = dataclasses.field(default=None, compare=False)
 
     def __repr__(self) -> str:
         splits = ", ".join(f"{split} {records:,}" for split, records in self.splits.items())
@@ -171,6 +177,7 @@ class Dataset:
         """
         from beam_tfrecords.reading.decoding import ReadExample
         from beam_tfrecords.reading.records import Records
+        from beam_tfrecords.reading.shard_cache import ShardCache
 
         if form not in get_args(Form):
             raise ValueError(f"form={form!r}: expected {', '.join(map(repr, get_args(Form)))}")
@@ -192,6 +199,7 @@ class Dataset:
             read=bytes if form == "bytes" else read_example,
             columns=self.unindexed_columns,
             verify=verify,
+            cache=ShardCache.of(self.cache, shards) if self.cache else None,
         )
         starts = dict(zip(used, itertools.accumulate((self.splits[name] for name in used), initial=0), strict=False))
         numbers = [range(starts[name] + begin, starts[name] + end) for name, begin, end in ranges]
@@ -323,13 +331,23 @@ class DatasetRef:
         return dataset
 
 
-def open_dataset(path: str | os.PathLike[str]) -> Dataset:
+def open_dataset(
+    path: str | os.PathLike[str], *, cache: str | os.PathLike[str] | None = None, cache_size: int | str = CACHE_SIZE
+) -> Dataset:
     """Opens a finished dataset; of a folder with versions, the one that `LATEST` names now.
 
+    Args:
+      path: its folder.
+      cache: a folder of this machine where the records and indices that are read from a bucket are kept; processes and
+        datasets may share it. None keeps nothing.
+      cache_size: bytes that the folder keeps, or a text such as "50GB"; what was used longest ago is removed first.
+
     Raises:
-      RequestError: there is none, or a later version of beam-tfrecords has made it.
+      RequestError: there is none, or a later version of beam-tfrecords has made it; or the cache is in a bucket.
       BuildError: its manifest cannot be read, or LATEST is damaged.
+      ValueError: the size cannot be read.
     """
+    kept = None if cache is None else _open_cache(os.fspath(cache), cache_size)
     path = storage.absolute(os.fspath(path)).rstrip("/")
     version = read_latest(path)
     root, path = path, storage.join(path, version) if version else path
@@ -340,9 +358,20 @@ def open_dataset(path: str | os.PathLike[str]) -> Dataset:
             f"{path}: no finished dataset (there is no {SUCCESS}){gone}; expected the `output` of a build"
         )
     try:
-        return _parse(path, *_read_files(path))
+        return dataclasses.replace(_parse(path, *_read_files(path)), cache=kept)
     except _DamagedError as error:
         raise BuildError(f"{path}: there is a {SUCCESS}, but {error}") from error
+
+
+def _open_cache(path: str, size: int | str) -> CacheFolder:
+    from beam_tfrecords.storage.cache_folder import CacheFolder
+
+    if storage.has_scheme(path):
+        raise RequestError(f"`cache={path}`: expected a folder of this machine")
+    try:
+        return CacheFolder(storage.absolute(path), number_of_bytes(size))
+    except ValueError as error:
+        raise ValueError(f"cache_size={size!r}: {error}") from error
 
 
 def is_dataset(path: str) -> bool:

@@ -60,6 +60,13 @@ def masked_crc32c(data: bytes) -> int:
     return (((crc >> 15) | (crc << 17)) + _MASK_DELTA) & 0xFFFFFFFF
 
 
+def open_frame(framed: bytes) -> bytes | None:
+    """The data of one framed record; None if its length or its CRC says that it is none."""
+    data = framed[HEADER_BYTES:-FOOTER_BYTES]
+    is_whole = int.from_bytes(framed[:8], "little") == len(data) == len(framed) - FRAME_BYTES
+    return data if is_whole and int.from_bytes(framed[-FOOTER_BYTES:], "little") == masked_crc32c(data) else None
+
+
 def frame(examples: Sequence[bytes], crcs: Sequence[int]) -> list[tuple[bytes, bytes, bytes]]:
     """The three pieces of each framed record: header, the data itself (not copied), footer.
 

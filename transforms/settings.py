@@ -17,9 +17,6 @@ from typing import Any, TypeVar
 
 from beam_tfrecords.errors import RequestError
 
-_UNITS = {"": 1, "B": 1, "KB": 10**3, "MB": 10**6, "GB": 10**9, "KIB": 1 << 10, "MIB": 1 << 20, "GIB": 1 << 30}
-# Smaller sizes need a unit: nobody means shards of 150 bytes.
-_PLAIN_BYTES = 10_000
 _KEY = "setting"
 
 INPUT, OUTPUT, IMAGES, FAILURES = "Input", "Output", "Images", "Rejected images"
@@ -182,18 +179,6 @@ def share(word: Any) -> float:
     if number is None or not 0 <= number <= 1:
         raise ValueError("expected a share from 0 to 1, such as 0.01")
     return number
-
-
-def number_of_bytes(word: Any) -> int:
-    """Reads a number of bytes: `150MB` (10**6), `16MiB` (2**20) or a plain number, unless its unit may be missing."""
-    match = re.fullmatch(r"\s*([0-9]+(?:\.[0-9]+)?)\s*([A-Za-z]*)\s*", str(word))
-    if match and match[2].upper() in _UNITS:
-        size = int(float(match[1]) * _UNITS[match[2].upper()])
-        if 0 < size < _PLAIN_BYTES and not match[2]:
-            raise ValueError(f"{match[1]} bytes? say {match[1]}MB, or {match[1]}B if bytes are meant")
-        if size > 0:
-            return size
-    raise ValueError("not a size; expected something like 150MB, 16MiB or a number of bytes")
 
 
 def check_unique(words: list[str]) -> None:

@@ -14,9 +14,10 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from beam_tfrecords.beam_pipelines.settings.definitions import SETTINGS
+from beam_tfrecords.byte_sizes import number_of_bytes
 from beam_tfrecords.transforms.images.image_spec import read_channels, read_image_size
 from beam_tfrecords.transforms.request.build_spec import BuildSpec
-from beam_tfrecords.transforms.settings import Setting, number_of_bytes, share, whole_number
+from beam_tfrecords.transforms.settings import Setting, share, whole_number
 from beam_tfrecords.transforms.sources.registry import NAMES
 
 # The service checks parameters before it starts a machine. The patterns are POSIX's extended ones, and let pass

@@ -23,6 +23,7 @@ from beam_tfrecords.examples.layouts import COLUMN, Layout
 from beam_tfrecords.index import INDEX_SCHEMA
 from beam_tfrecords.manifest import Shard
 from beam_tfrecords.reading.index_files import read_index
+from beam_tfrecords.reading.shard_cache import ShardCache
 
 # What every condition may name. The split is that of the file; `labels` are all of a record's, from `join_labels`.
 LABELS = "labels"
@@ -132,7 +133,14 @@ def split_condition(text: str) -> list[str]:
     )
 
 
-def find_rows(path: str, shard: Shard, condition: pc.Expression, records: ReadsColumns | None = None) -> np.ndarray:
+def find_rows(
+    path: str,
+    shard: Shard,
+    condition: pc.Expression,
+    records: ReadsColumns | None = None,
+    *,
+    cache: ShardCache | None = None,
+) -> np.ndarray:
     """Numbers of a shard's records that fulfil a condition; a record is read only for what its index row lacks.
 
     Args:
@@ -140,6 +148,7 @@ def find_rows(path: str, shard: Shard, condition: pc.Expression, records: ReadsC
       shard: a shard with an index.
       condition: as `make_condition` makes it.
       records: reads what the index lacks, if the condition may name it.
+      cache: where the index may be kept.
 
     Raises:
       RequestError: a number of the condition, or one that it computes, is too large.
@@ -150,7 +159,7 @@ def find_rows(path: str, shard: Shard, condition: pc.Expression, records: ReadsC
     read = records.read(path, shard, unindexed) if records and unindexed else None
     names = [name for name in named if name not in (*unindexed, "split")] or ["offset"]
     found, start = [np.empty(0, np.int64)], 0
-    for rows in read_index(path, shard, names):
+    for rows in read_index(path, shard, names, cache=cache):
         columns: dict[str, Any] = (
             {} if read is None else {name: read[name].slice(start, rows.num_rows) for name in unindexed}
         )

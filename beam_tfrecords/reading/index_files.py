@@ -13,21 +13,29 @@ from beam_tfrecords.errors import BuildError
 from beam_tfrecords.index import read_batches, sealed_crcs
 from beam_tfrecords.manifest import Shard
 from beam_tfrecords.missing import explain_missing
+from beam_tfrecords.reading.shard_cache import ShardCache
 
 
-def read_index(path: str, shard: Shard, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
+def read_index(
+    path: str, shard: Shard, columns: Sequence[str], *, cache: ShardCache | None = None
+) -> Iterator[pa.RecordBatch]:
     """The index of a shard in batches of rows, as `read_batches` reads it.
+
+    Args:
+      path: the dataset's folder.
+      shard: a shard with an index.
+      columns: as in `read_batches`.
+      cache: where the file may be kept.
 
     Raises:
       BuildError: it is not the one of the manifest, is not there any more, or has not a row for each record.
     """
-    name = shard.index or ""
-    try:
-        data = storage.read_bytes(storage.join(path, name))
-    except FileNotFoundError as error:
-        raise explain_missing(path, name) from error
-    if shard.index_sha256 not in (None, hashlib.sha256(data).hexdigest()):
-        raise replaced(path, name)
+    name, sha256 = shard.index or "", shard.index_sha256
+    data = cache.read_index(sha256) if cache and sha256 else None
+    if data is None:
+        data = _read_checked(path, name, sha256)
+        if cache and sha256:
+            cache.keep_index(sha256, data)
     rows = 0
     try:
         for batch in read_batches(data, columns):
@@ -39,14 +47,24 @@ def read_index(path: str, shard: Shard, columns: Sequence[str]) -> Iterator[pa.R
         raise BuildError(f"{shard.index} has {rows} rows, but its shard has {shard.records} records")
 
 
-def read_places(path: str, shard: Shard) -> np.ndarray:
+def _read_checked(path: str, name: str, sha256: str | None) -> bytes:
+    try:
+        data = storage.read_bytes(storage.join(path, name))
+    except FileNotFoundError as error:
+        raise explain_missing(path, name) from error
+    if sha256 not in (None, hashlib.sha256(data).hexdigest()):
+        raise replaced(path, name)
+    return data
+
+
+def read_places(path: str, shard: Shard, *, cache: ShardCache | None = None) -> np.ndarray:
     """[records, 3] int64: offset and length of each record in bytes, and its CRC, or -1.
 
     Raises:
       BuildError: as `read_index`.
     """
     batches = [np.empty((0, 3), np.int64)]
-    for rows in read_index(path, shard, ["offset", "length", "sample_hash"]):
+    for rows in read_index(path, shard, ["offset", "length", "sample_hash"], cache=cache):
         try:
             crcs = sealed_crcs(rows["sample_hash"])
         except (ValueError, KeyError) as error:

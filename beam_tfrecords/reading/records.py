@@ -30,6 +30,7 @@ from beam_tfrecords.reading.decoding import ReadExample
 from beam_tfrecords.reading.index_files import read_places, replaced
 from beam_tfrecords.reading.record_columns import RecordColumns
 from beam_tfrecords.reading.resizing import ImageSize, Resize, ResizeMode
+from beam_tfrecords.reading.shard_cache import ShardCache
 from beam_tfrecords.storage.open_file import OpenFile
 from beam_tfrecords.tfrecord import FOOTER_BYTES, HEADER_BYTES, RecordError, read_records
 
@@ -56,6 +57,7 @@ class Records(Sequence[Any]):
       read: makes of a serialized example what is given.
       columns: reads for a filter what indices lack.
       verify: whether CRCs are checked when a record is read.
+      cache: where records of a store are kept; None for nowhere.
     """
 
     def __init__(
@@ -66,8 +68,10 @@ class Records(Sequence[Any]):
         read: Callable[[bytes], Any],
         columns: RecordColumns,
         verify: bool,
+        cache: ShardCache | None = None,
     ) -> None:
         self._path = path
+        self._cache = cache if storage.has_scheme(path) else None
         self._shards = shards
         self._verify = verify
         self._read = read
@@ -101,7 +105,7 @@ class Records(Sequence[Any]):
         if isinstance(number, slice):
             kept = np.arange(self._starts[-1]) if self._kept is None else self._kept
             return self._with(_kept=kept[number])
-        return self._read(self._read_record(*self._find(operator.index(number))))
+        return self._read(self._fetch([number])[0])
 
     def _getitems(self, numbers: Iterable[SupportsIndex]) -> list[Any]:
         """Several records at once; from a store, those that lie together with one request."""
@@ -203,7 +207,7 @@ class Records(Sequence[Any]):
           BuildError: the dataset was replaced, or its index is damaged.
         """
         checked = make_condition(condition, self._columns.schema, **equals)
-        find = functools.partial(find_rows, self._path, condition=checked, records=self._columns)
+        find = functools.partial(find_rows, self._path, condition=checked, records=self._columns, cache=self._cache)
         kept, shards = self._kept, list(range(len(self._shards)))
         if kept is not None:
             shards = np.unique(np.searchsorted(self._starts, kept, side="right") - 1).tolist()
@@ -254,22 +258,67 @@ class Records(Sequence[Any]):
         # One after the other, the indices of a shuffled batch would take a request's time for each of its records.
         missing = {self._shard_of(self._number(number)) for number in asked} - self._places.keys()
         shards = (self._shards[shard] for shard in missing)
-        self._places.update(zip(missing, _pool().map(functools.partial(read_places, self._path), shards), strict=True))
+        self._places.update(zip(missing, _pool().map(self._read_places, shards), strict=True))
         places = [self._find(number) for number in asked]
-        requests = _merge(place[:3] for place in places)
-        found: dict[tuple[int, int], bytes] = {}
-        for request, data in zip(requests, _pool().map(lambda one: self._read_range(*one[:3]), requests), strict=True):
-            shard, begin, _, wanted = request
-            for offset, length in wanted:
-                found[shard, offset] = data[offset - begin :][:length]
-        return [self._check(found[shard, offset], shard, offset, crc) for shard, offset, _, crc in places]
+        found = self._find_kept(places)
+        lacking = [place for place in places if place not in found]
+        requests = self._block_requests(lacking) if self._cache and self._cache.keeps_all else _merge(lacking)
+        for answer in _pool().map(self._request, requests):
+            found.update(answer)
+        return [found[place] for place in places]
 
-    def _find(self, number: int) -> tuple[int, int, int, int]:
+    def _read_places(self, shard: Shard) -> np.ndarray:
+        return read_places(self._path, shard, cache=self._cache)
+
+    def _find_kept(self, places: Iterable[_Place]) -> dict[_Place, bytes]:
+        """The examples that the cache has."""
+        found: dict[_Place, bytes] = {}
+        if self._cache:
+            for place in set(places):
+                example = self._cache.read_example(self._shards[place[0]], *place[1:])
+                if example is not None:
+                    found[place] = example
+        return found
+
+    def _block_requests(self, places: Iterable[_Place]) -> list[_Request]:
+        """Requests for all records that begin in the same blocks of the shards."""
+        blocks: dict[tuple[int, int], list[_Place]] = {}
+        for place in sorted(set(places)):
+            blocks.setdefault((place[0], place[1] // _REQUEST_BYTES), []).append(place)
+        requests = []
+        for (shard, block), wanted in blocks.items():
+            starts, lengths = self._places[shard][:, 0], self._places[shard][:, 1]
+            first, behind = np.searchsorted(starts, [block * _REQUEST_BYTES, (block + 1) * _REQUEST_BYTES])
+            begin, end = int(starts[first]), int(starts[behind - 1] + lengths[behind - 1])
+            requests.append((shard, begin, end - begin, wanted))
+        return requests
+
+    def _request(self, request: _Request) -> dict[_Place, bytes]:
+        """The examples that a request is for."""
+        shard, begin, length, wanted = request
+        if self._cache is None:
+            return self._cut(request, self._read_range(shard, begin, length))
+        named = self._shards[shard]
+        with self._cache.filling(named, begin):
+            # Another process may have read them meanwhile.
+            found = self._find_kept(wanted)
+            if len(found) < len(wanted):
+                data = self._read_range(shard, begin, length)
+                self._cache.keep(named, begin, data)
+                found = self._cut(request, data)
+        return found
+
+    def _cut(self, request: _Request, data: bytes) -> dict[_Place, bytes]:
+        shard, begin, _, wanted = request
+        framed = {place: data[place[1] - begin :][: place[2]] for place in wanted}
+        return {place: self._check(record, shard, place[1], place[3]) for place, record in framed.items()}
+
+    def _find(self, number: int) -> _Place:
         """Shard, offset, length and CRC of a record."""
         number = self._number(number)
         shard = self._shard_of(number)
         if shard not in self._places:
-            self._places[shard] = read_places(self._path, self._shards[shard])
+            self._places[shard] = self._read_places(self._shards[shard])
         return (shard, *self._places[shard][number - self._starts[shard]].tolist())
 
     def _number(self, number: int) -> int:
@@ -318,21 +367,24 @@ class Records(Sequence[Any]):
         return framed[HEADER_BYTES:-FOOTER_BYTES]
 
 
-# (shard, offset, length, [(offset, length) of a record])
-_Request: TypeAlias = "tuple[int, int, int, list[tuple[int, int]]]"
+# (shard, offset, length, CRC) of a record
+_Place: TypeAlias = "tuple[int, int, int, int]"
+# (shard, offset, length, the records that are wanted of it)
+_Request: TypeAlias = "tuple[int, int, int, list[_Place]]"
 
 
-def _merge(places: Iterable[tuple[int, int, int]]) -> list[_Request]:
-    """Requests that cover the records: shard, offset, length, and the records in it."""
+def _merge(places: Iterable[_Place]) -> list[_Request]:
+    """Requests that cover the records."""
     requests: list[_Request] = []
-    for shard, offset, length in sorted(set(places)):
+    for place in sorted(set(places)):
+        shard, offset, length, _ = place
         if requests:
             last, begin, size, wanted = requests[-1]
             end = offset + length
             if last == shard and offset - begin - size <= _GAP_BYTES and end - begin <= _REQUEST_BYTES:
-                requests[-1] = (shard, begin, end - begin, [*wanted, (offset, length)])
+                requests[-1] = (shard, begin, end - begin, [*wanted, place])
                 continue
-        requests.append((shard, offset, length, [(offset, length)]))
+        requests.append((shard, offset, length, [place]))
     return requests
 
 

@@ -13,7 +13,7 @@ except ImportError as error:
         "reading with tf.data needs TensorFlow: pip install '.[tensorflow]' in a clone of beam-tfrecords"
     ) from error
 
-from beam_tfrecords.dataset import Dataset, open_dataset
+from beam_tfrecords.dataset import CACHE_SIZE, Dataset, open_dataset
 from beam_tfrecords.manifest import Shard
 from beam_tfrecords.reading.mixing import MixOrder, Mixture
 from beam_tfrecords.reading.resizing import ImageSize, Resize, ResizeMode
@@ -43,6 +43,8 @@ def load(
     num_objects: int | None = None,
     num_readers: int = 1,
     reader_index: int = 0,
+    cache: str | os.PathLike[str] | None = None,
+    cache_size: int | str = CACHE_SIZE,
 ) -> tf.data.Dataset:
     """Reads one split of a dataset: parsed, decoded, shuffled, batched, prefetched.
 
@@ -76,13 +78,15 @@ def load(
       num_readers: number of readers that share the split; each reads a contiguous part of the same size, and the
         last `records % num_readers` records are read by none.
       reader_index: number of this reader, from 0.
+      cache: as in `open_dataset`: a folder of this machine for what is read from a bucket.
+      cache_size: as there, in bytes or as "50GB".
 
     Raises:
       RequestError: there is no such dataset or split.
       ValueError: an argument does not fit the dataset, or images of different sizes would be batched.
     """
     mixture = path if isinstance(path, Mixture) else None
-    datasets = path.datasets if isinstance(path, Mixture) else (open_dataset(path),)
+    datasets = path.datasets if isinstance(path, Mixture) else (open_dataset(path, cache=cache, cache_size=cache_size),)
     reads = [
         ExampleReader.of(
             dataset,

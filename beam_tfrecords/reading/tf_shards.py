@@ -31,7 +31,7 @@ def read_share(dataset: Dataset, share: Share, *, interleaved: bool, determinist
     shards = tf.data.Dataset.from_tensor_slices(
         (tf.constant(paths, tf.string), tf.constant(skips, tf.int64), tf.constant(takes, tf.int64))
     )
-    read = _checked(_shard_reader(dataset), dataset)
+    read = _shard_reader(dataset)
     records = shards.interleave(
         read,
         cycle_length=max(1, min(len(paths), 16)) if interleaved else 1,
@@ -75,9 +75,14 @@ def _has_places(dataset: Dataset) -> bool:
 def _shard_reader(dataset: Dataset) -> _ShardReader:
     """What reads records of a shard; TensorFlow has no client for s3://, and one for gs:// with settings of its own."""
     if storage.has_scheme(dataset.path):
-        return _group_reader(dataset) if _has_places(dataset) else _stream_reader(dataset)
+        # The index tells each record of another dataset.
+        return _group_reader(dataset) if _has_places(dataset) else _checked(_stream_reader(dataset), dataset)
     kind = "GZIP" if dataset.compression == "gzip" else ""
-    return lambda file, skip, take: tf.data.TFRecordDataset(file, compression_type=kind).skip(skip).take(take)
+
+    def read(file: tf.Tensor, skip: tf.Tensor, take: tf.Tensor) -> tf.data.Dataset:
+        return tf.data.TFRecordDataset(file, compression_type=kind).skip(skip).take(take)
+
+    return _checked(read, dataset)
 
 
 def _group_reader(dataset: Dataset) -> _ShardReader:

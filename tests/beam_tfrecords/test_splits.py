@@ -149,7 +149,7 @@ def test_a_dataset_says_what_it_has(dataset):
     [("num_rows", "num_records"), ("num_examples", "num_records"), ("column_names", "features"), ("spilts", "splits")],
 )
 def test_what_a_dataset_does_not_have_names_what_it_has(dataset, name, ours):
-    with pytest.raises(AttributeError, match=rf"no '{name}'; did you mean '{ours}'\? It has: class_names, "):
+    with pytest.raises(AttributeError, match=rf"no '{name}'; did you mean '{ours}'\? It has: cache, class_names, "):
         getattr(dataset, name)
 
 

@@ -7,11 +7,11 @@ import enum
 
 import pytest
 
+from beam_tfrecords.byte_sizes import number_of_bytes
 from beam_tfrecords.errors import RequestError
 from beam_tfrecords.transforms.settings import (
     FAILURES,
     IMAGES,
-    number_of_bytes,
     one_of,
     read_settings,
     setting,

@@ -8,8 +8,9 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
+from beam_tfrecords.byte_sizes import number_of_bytes
 from beam_tfrecords.errors import RequestError
-from beam_tfrecords.transforms.settings import FAILURES, IMAGES, number_of_bytes, one_of, setting, switch, whole_number
+from beam_tfrecords.transforms.settings import FAILURES, IMAGES, one_of, setting, switch, whole_number
 
 
 class ResizeMode(str, enum.Enum):

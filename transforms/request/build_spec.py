@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from beam_tfrecords import storage
+from beam_tfrecords.byte_sizes import number_of_bytes
 from beam_tfrecords.errors import RequestError
 from beam_tfrecords.examples.layouts import Layout, parse_layout
 from beam_tfrecords.tfrecord import Compression
@@ -22,7 +23,6 @@ from beam_tfrecords.transforms.settings import (
     INPUT,
     OUTPUT,
     check_unique,
-    number_of_bytes,
     one_of,
     setting,
     share,
