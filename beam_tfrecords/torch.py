@@ -21,7 +21,7 @@ from beam_tfrecords.examples.layouts import MASK_FIELD, no_pair
 from beam_tfrecords.reading.collating import Pair
 from beam_tfrecords.reading.records import Records
 from beam_tfrecords.reading.resizing import ImageSize, ResizeMode
-from beam_tfrecords.reading.shuffling import LISTED, Shuffle
+from beam_tfrecords.reading.shuffling import LISTED, RunShuffle, Shuffle
 from beam_tfrecords.reading.torch_collating import collate
 
 __all__ = ["RecordDataset", "RecordStream", "collate"]
@@ -85,6 +85,8 @@ class RecordStream(torch.utils.data.IterableDataset[Any]):
       batch_size: that of the `DataLoader`; so many records are read at once.
       shuffle: whether each epoch has an order of its own; else all have that of the dataset.
       seed: of the shuffle; every process needs the same.
+      run_length: so many neighbours stay together in a shuffle; a bucket is asked once for a run, and not for each
+        record. Each epoch has other runs.
       image_size: as in `RecordDataset`.
       resize_mode: as there.
       as_supervised: as there.
@@ -103,14 +105,18 @@ class RecordStream(torch.utils.data.IterableDataset[Any]):
         batch_size: int = 1,
         shuffle: bool = False,
         seed: int = 0,
+        run_length: int = 1,
         image_size: ImageSize = None,
         resize_mode: ResizeMode | None = None,
         as_supervised: bool = False,
         transform: Callable[[Any], Any] | None = None,
         shard: tuple[int, int] = (0, 1),
     ) -> None:
+        if run_length < 1:
+            raise ValueError(f"run_length={run_length}: expected 1 or more")
         self._share, self._begin = _share(records, shard)
         self._records = records.resized(image_size, resize_mode)
+        self._run_length = operator.index(run_length)
         self._batch_size = batch_size
         # Order and identity depend on their texts, and NumPy's numbers have others.
         self._shuffle = shuffle = bool(shuffle)
@@ -119,7 +125,8 @@ class RecordStream(torch.utils.data.IterableDataset[Any]):
         self._give = _Give.of(self._records, as_supervised=as_supervised, transform=transform)
         # A short order is another one than in version 0.2.
         listed = " listed" if shuffle and len(records) <= LISTED else ""
-        self._identity = f"{records.digest} {shuffle} {seed} {shard}{listed}"
+        runs = f" runs of {self._run_length}" if shuffle and run_length > 1 else ""
+        self._identity = f"{records.digest} {shuffle} {seed} {shard}{listed}{runs}"
         # Epoch, and examples of it that were had before the iteration; persistent workers see what this process sets.
         self._position = torch.zeros(2, dtype=torch.int64)
         # Without a /dev/shm that can be written to, PyTorch has no persistent workers either.
@@ -176,9 +183,17 @@ class RecordStream(torch.utils.data.IterableDataset[Any]):
         starts = range(begin + own * self._batch_size, self._share, workers * self._batch_size)
         return self._iterate(epoch, starts[self._given // self._batch_size :], self._given % self._batch_size)
 
+    def _make_order(self, epoch: int) -> Callable[[np.ndarray], np.ndarray]:
+        """What gives the numbers at some places of an epoch."""
+        if not self._shuffle:
+            return np.asarray
+        if self._run_length == 1:
+            return Shuffle(len(self._records), self._seed, epoch)
+        return RunShuffle(len(self._records), self._run_length, self._seed, epoch)
+
     def _iterate(self, epoch: int, starts: Iterable[int], cut: int) -> Iterator[Any]:
         """The examples of the batches that begin at some places of the order, but for the first `cut` of them."""
-        order = Shuffle(len(self._records), self._seed, epoch) if self._shuffle else np.asarray
+        order = self._make_order(epoch)
         places = (np.arange(start, min(start + self._batch_size, self._share)) for start in starts)
         batches = (order(self._begin + batch[0 if number else cut :]) for number, batch in enumerate(places))
         for examples in self._records.read_batches(batches):

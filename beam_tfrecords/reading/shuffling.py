@@ -49,6 +49,30 @@ class Shuffle:
         return permuted
 
 
+class RunShuffle:
+    """A permutation that leaves runs of neighbours together; they begin at other numbers for other seeds.
+
+    Args:
+      size: how many numbers there are.
+      length: of a run; the last one may be shorter.
+      seeds: what decides the order.
+    """
+
+    def __init__(self, size: int, length: int, *seeds: int) -> None:
+        self._size, self._length = size, length
+        self._runs = size // length
+        self._order = Shuffle(max(1, self._runs), *seeds)
+        self._begin = int(Shuffle(size, *seeds)(np.zeros(1, np.int64))[0])
+
+    def __call__(self, places: np.ndarray) -> np.ndarray:
+        """The numbers at some places of the order."""
+        run, within = np.divmod(places, self._length)
+        is_whole = run < self._runs
+        numbers = np.where(is_whole, self._order(np.where(is_whole, run, 0)), run) * self._length + within
+        shifted: np.ndarray = (numbers + self._begin) % self._size
+        return shifted
+
+
 def _mix(numbers: np.ndarray) -> np.ndarray:
     """The finalizer of SplitMix64."""
     numbers = (numbers ^ (numbers >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)

@@ -160,10 +160,11 @@ def test_shards_of_a_stream_have_the_same_length_and_share_nothing(records, name
 def test_a_stream_goes_on_from_how_many_were_had(records, number):
     chance = random.Random(number)
     epoch, batch, shards = chance.randrange(3), chance.randint(1, 9), chance.randint(1, 3)
+    run_length = chance.choice([1, 1, 4])
     shuffle, shard = chance.random() < 0.8, (chance.randrange(shards), shards)
 
     def make():
-        return RecordStream(records, batch_size=batch, shuffle=shuffle, seed=5, shard=shard)
+        return RecordStream(records, batch_size=batch, shuffle=shuffle, seed=5, run_length=run_length, shard=shard)
 
     def read(stream, workers: int):
         return DataLoader(stream, batch, num_workers=workers)
@@ -253,6 +254,7 @@ def test_a_state_of_other_records_is_refused(records):
         RecordStream(records, shuffle=True, seed=1),
         RecordStream(records),
         RecordStream(records, shuffle=True, shard=(0, 2)),
+        RecordStream(records, shuffle=True, run_length=4),
     )
     for other in others:
         with pytest.raises(ValueError, match="the state is that of"):
