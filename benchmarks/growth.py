@@ -59,6 +59,21 @@ def rows(folder: pathlib.Path, count: int, *, form: str) -> Steps:
     yield _convert_rows(inputs.write_rows(folder / f"rows.{form}", inputs.keyed_rows(count)))
 
 
+def own_samples(folder: pathlib.Path, count: int) -> Steps:
+    """A function that yields images, in ten parts."""
+    code = f"""
+import numpy as np
+from beam_tfrecords import Sample, build
+
+def rows(part):
+    for number in range({count} // 10):
+        yield Sample(f"{{part}}/{{number}}", image=np.full((8, 8, 3), number % 256, np.uint8), label=number % 10)
+
+build(input=rows, parts=list(range(10)), output={str(folder / "out")!r}, quiet=True, report=False)
+"""
+    yield "build", [sys.executable, "-c", code]
+
+
 def wide(folder: pathlib.Path, count: int, *, columns: int) -> Steps:
     """A table with many columns."""
     table = inputs.wide_rows(count, columns=columns)
@@ -208,6 +223,7 @@ CASES: dict[str, Case] = {
     "rows_csv": Case("rows of a CSV file", _ROWS, functools.partial(rows, form="csv")),
     "rows_jsonl": Case("rows of a JSON Lines file", _ROWS, functools.partial(rows, form="jsonl")),
     "rows_parquet": Case("rows of a Parquet file", _ROWS, functools.partial(rows, form="parquet")),
+    "own_samples": Case("samples of a function", (1_000, 100_000, 1_000_000), own_samples),
     "columns_500": Case("rows of 500 columns", (10, 2_000, 10_000), functools.partial(wide, columns=500)),
     "columns_2000": Case("rows of 2,000 columns", (10, 500, 2_500), functools.partial(wide, columns=2_000)),
     "captions_100KB": Case("captions of 100 KB", (1, 500, 2_500), functools.partial(captions, characters=100_000)),

@@ -85,7 +85,7 @@ def test_a_script_without_a_main_guard_runs_a_build_and_ends(pets, tmp_path, fai
 
 def test_every_public_name_can_be_imported():
     errors = {"BuildError", "RequestError"}
-    kinds = {"Dataset", "Records", "Sample", "WriteTFRecordShards"}
+    kinds = {"ConvertSamples", "Dataset", "ReadSamples", "Records", "Sample", "WriteTFRecordShards"}
     assert set(beam_tfrecords.__all__) == {"build", "convert", "load", "mix", "open_dataset", "verify"} | kinds | errors
     for name in beam_tfrecords.__all__:
         assert callable(getattr(beam_tfrecords, name))

@@ -390,6 +390,8 @@ ELSEWHERE = {
     "or say what starts Python workers, by `environment_type`": "tests/integration/test_flink.py",
     "or set `parallelism` for a job that waits": "tests/integration/test_flink.py",
     "or set `environment_type` and `environment_config`": "tests/beam_pipelines/execution",
+    "names by host:port; here set `parallelism`": "tests/beam_pipelines/execution",
+    "leave `dry_run` out, and say for instance `limit=100`": "tests/beam_pipelines/test_python_source.py",
     "allow more, or lower `max_image_memory`": "tests/integration/test_memory_kills.py",
     "allow more, or say less with `max_image_memory`": "tests/integration/test_memory_kills.py",
 }

@@ -10,6 +10,7 @@ import pytest
 from beam_tfrecords.beam_pipelines.settings.command_line import parse_arguments
 from beam_tfrecords.beam_pipelines.settings.definitions import read_build_spec
 from beam_tfrecords.beam_pipelines.source_opening import open_spec_source
+from beam_tfrecords.beam_pipelines.user_functions import find_functions
 from beam_tfrecords.transforms.sources.registry import find_source
 from tests.identity_inputs import INPUTS, flags_of
 
@@ -28,6 +29,6 @@ def test_an_input_is_opened_once(source, layout, tmp_path, monkeypatch):
     monkeypatch.setattr(module, "open_input", count)
     INPUTS[source][0](tmp_path, 0)
     words = parse_arguments([*flags_of(source, tmp_path), *layout, f"--output={tmp_path}/out"]).words
-    spec, opened = open_spec_source(read_build_spec(words))
+    spec, opened = open_spec_source(find_functions(read_build_spec(words)))
     assert (opened.name, spec.layout is not None) == (source, True)
     assert calls == {source: 1}

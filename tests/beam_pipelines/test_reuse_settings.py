@@ -37,6 +37,7 @@ JOINED: Words = {"input": "dataset", "join": "ages.parquet", "join_key": "key"}
 CHANGED: Mapping[str, tuple[Words, Words]] = {
     "input": (FOLDER, {"input": "moved/in"}),
     "source": (TABLE, {"source": "csv"}),
+    "parts": ({"input": "tests.own_rows:rows", "parts": "."}, {"parts": "moved"}),
     "label_pattern": (FOLDER, {"label_pattern": "(?P<label>cat|dog)"}),
     "image_column": (TABLE, {"image_column": "other"}),
     "label_column": (TABLE, {"label_column": "name"}),

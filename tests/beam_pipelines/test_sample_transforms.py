@@ -65,7 +65,7 @@ def test_failures_have_their_reasons(tmp_path):
         listed = samples.failures | "A" >> beam.Map(lambda line: (line["key"], line["reason"]))
         failed = converted.failures | "B" >> beam.Map(lambda line: (line["key"], line["stage"], line["reason"]))
         assert_that(listed, equal_to([("missing.jpg", "unreadable")]), "listed")
-        expected = [("cat/1.jpg", "read", "not_an_image"), ("dog/2.jpg", "label", "unknown_class")]
+        expected = [("cat/1.jpg", "decode", "not_an_image"), ("dog/2.jpg", "label", "unknown_class")]
         assert_that(failed, equal_to(expected), "failed")
 
 

@@ -16,6 +16,7 @@ from tests.docs.pages import PROJECT, passages_of
 from tests.integration.cluster_builds import PROGRAM, Hashes, hashes
 from tests.integration.servers import flink, processes
 
+PAGE = PROJECT / "docs" / "your_own_code.md"
 # Its modules are those of nobody but the launcher.
 STEPS = {
     "transforms.py": """\
@@ -56,8 +57,12 @@ def on_runner(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathF
 
 def build_all(work: Path, out: Path, flags: list[str]) -> dict[str, Hashes]:
     """Builds what the page builds, and with functions of a file called `transforms.py`; name -> hashes."""
-    module, command, script, *_ = passages_of(PROJECT / "docs" / "your_own_code.md")
-    (work / "my_steps.py").write_text(module.text)
+    module, command, script, rows, of_rows, _, pipeline, of_pipeline, *_ = passages_of(PAGE)
+    # What a function opens itself is found where the worker runs.
+    texts = {"my_steps": module, "my_rows": rows, "my_pipeline": pipeline}
+    for name, passage in texts.items():
+        text = passage.text.replace('"photos.db"', repr(str(work / "photos.db")))
+        (work / f"{name}.py").write_text(text.replace('"paths.parquet"', repr(str(work / "paths.parquet"))))
     (work / "script.py").write_text(
         "import sys\n" + script.text.replace("map=upper_half)", "map=upper_half, beam_arguments=sys.argv[1:])")
     )
@@ -69,6 +74,8 @@ def build_all(work: Path, out: Path, flags: list[str]) -> dict[str, Hashes]:
             *(PROGRAM, "convert", "--input=photos", "--output=out/marked"),
             *("--map=transforms:clean", f"--class_names={classes}"),
         ],
+        "rows": [PROGRAM, *shlex.split(of_rows.text)[1:]],
+        "piped": [PROGRAM, *shlex.split(of_pipeline.text)[1:]],
     }
     shutil.rmtree(work / "out", ignore_errors=True)
     for name, words in commands.items():
