@@ -16,6 +16,8 @@ import tensorflow_datasets as tfds
 from PIL import Image
 
 from beam_tfrecords import RequestError, load, open_dataset
+from beam_tfrecords.grain import RecordSource
+from beam_tfrecords.torch import RecordDataset, RecordStream
 from tests.annotated_inputs import CATEGORIES, PICTURES, save_pictures, write_captions, write_coco
 
 
@@ -336,7 +338,11 @@ def test_split_expressions_name_the_same_records(shards_of_splits, seed):
             dataset.records(expression)
         return
     names = [example["filename"].decode() for example in theirs.as_numpy_iterator()]
-    assert [example["filename"] for example in dataset.records(expression)] == names, expression
+    records = dataset.records(expression)
+    loaded = load(dataset.path, expression, decode=False).as_numpy_iterator()
+    assert [example["filename"].decode() for example in loaded] == names, expression
+    for reader in (records, RecordDataset(records), RecordStream(records, batch_size=3), RecordSource(records)):
+        assert [example["filename"] for example in reader] == names, (reader, expression)
 
 
 @pytest.fixture(scope="module")
