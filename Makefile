@@ -87,6 +87,7 @@ bench: $(VENV)/.installed $(VENV)-integration/.installed
 	$(VENV)-integration/bin/python benchmarks/latency.py
 	$(VENV)-integration/bin/python benchmarks/readers.py
 	$(VENV)-integration/bin/python benchmarks/readers.py --first_batch
+	$(VENV)-integration/bin/python benchmarks/readers.py --cache
 	$(BIN)/python benchmarks/tables.py
 
 bench-cold: $(VENV)/.installed

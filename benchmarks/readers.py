@@ -3,6 +3,7 @@
     python benchmarks/readers.py                                     8,000 photos stored at 224x224, 5 rounds
     python benchmarks/readers.py --only=tf_data,load --rounds=9
     python benchmarks/readers.py --first_batch                       from gs:// and s3://, every request 20 ms
+    python benchmarks/readers.py --cache                             epochs with a cache, against a local disk
 
 The same JPEGs are stored as a dataset, as files in class folders, and as litData's and MosaicML Streaming's own files.
 In each round every reader gives two epochs in a process of its own; the second one is measured, in the page cache. The
@@ -17,6 +18,7 @@ import functools
 import json
 import os
 import pathlib
+import shutil
 import statistics
 import subprocess
 import sys
@@ -64,6 +66,25 @@ else:
     records = open_dataset(sys.argv[2]).records("train")
     next(iter(DataLoader(RecordStream(records, batch_size=64, shuffle=True), 64, num_workers=2)))
 print(time.monotonic() - begin)
+"""
+
+# Three epochs, each as a line of seconds.
+_EPOCHS = """
+import random, sys, time
+from beam_tfrecords import load, open_dataset
+how, path, cache = sys.argv[1:]
+given = {"cache": cache} if cache else {}
+if how == "load":
+    examples = load(path, "train", batch_size=64, shuffle=1000, **given)
+    epoch = lambda: sum(1 for _ in examples)
+else:
+    records = open_dataset(path, **given).records("train")
+    order = random.Random(0).sample(range(len(records)), len(records))
+    epoch = lambda: [records.read_batch(order[start : start + 64]) for start in range(0, len(order), 64)][:0]
+for _ in range(3):
+    begin = time.monotonic()
+    epoch()
+    print(time.monotonic() - begin)
 """
 
 
@@ -119,11 +140,53 @@ def measure_first_batches(folder: pathlib.Path, *, rounds: int, latency: float) 
                 )
 
 
+def measure_cache(folder: pathlib.Path, *, rounds: int, latency: float) -> None:
+    """Prints epochs of a dataset in a bucket with a cache, of one process and of four, and those from a local disk."""
+    out, count = "s3://datasets/out", 4
+    with buckets.services(folder, "s3", s3_program="versitygw") as servers:
+        buckets.upload(folder / "records", out)
+        servers["s3"].latency = latency
+        for how in ("load", "records"):
+            found: dict[str, list[float]] = {"first": [], "cached": [], "local": [], "four": []}
+            for number in range(rounds):
+                cache = f"{folder}/{how}-{number}"
+                first, *_, cached = _run_epochs(how, out, cache, processes=1)[0]
+                local = _run_epochs(how, f"{folder}/records", "", processes=1)[0][-1]
+                four = _run_epochs(how, out, f"{cache}-shared", processes=count)
+                values = (first, cached, local, max(times[0] for times in four))
+                for times, value in zip(found.values(), values, strict=True):
+                    times.append(value)
+                for one in (cache, f"{cache}-shared"):
+                    shutil.rmtree(one)
+            ratio = statistics.median(a / b for a, b in zip(found["local"], found["cached"], strict=True))
+            first, four_first = (statistics.median(found[name]) for name in ("first", "four"))
+            print(
+                f"{how}: first epoch {first:.2f} s, later ones {ratio:.2f} of the rate of a local disk; the first "
+                f"epoch of {count} processes with one cache {four_first:.2f} s",
+                flush=True,
+            )
+
+
+def _run_epochs(how: str, path: str, cache: str, *, processes: int) -> list[list[float]]:
+    """Seconds of the epochs of each process."""
+    command = [sys.executable, "-c", _EPOCHS, how, path, cache]
+    quiet = {**os.environ, "PYTHONPATH": str(_PROJECT)}
+    started = [
+        subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, env=quiet)
+        for _ in range(processes)
+    ]
+    found = [list(map(float, process.communicate()[0].split())) for process in started]
+    if any(process.returncode for process in started):
+        raise RuntimeError(f"{how} of {path} failed")
+    return found
+
+
 def main() -> None:
     """Runs the rounds and prints the medians."""
     parser = photo_options(__doc__ or "")
     parser.add_argument("--only", default=",".join(READERS), help=f"some of {', '.join(READERS)}")
     parser.add_argument("--first_batch", action="store_true", help="measure the first batch from buckets instead")
+    parser.add_argument("--cache", action="store_true", help="measure epochs from a bucket with a cache instead")
     parser.add_argument("--latency", type=float, default=0.02, help="seconds of a request to a bucket")
     arguments = parser.parse_args()
     names = arguments.only.split(",")
@@ -132,9 +195,10 @@ def main() -> None:
     photos = prepare_photos(arguments.size, arguments.count)
     with tempfile.TemporaryDirectory(dir=photos.resolve().parent) as temporary:
         folder = pathlib.Path(temporary)
-        if arguments.first_batch:
+        if arguments.first_batch or arguments.cache:
             make_inputs(photos, folder, [])
-            measure_first_batches(folder, rounds=arguments.rounds, latency=arguments.latency)
+            measure = measure_cache if arguments.cache else measure_first_batches
+            measure(folder, rounds=arguments.rounds, latency=arguments.latency)
             return
         environments = sorted({environment for name in names if (environment := READERS[name][1])})
         install = [str(_PROJECT / "benchmarks" / "environments.sh"), *environments]
