@@ -55,6 +55,9 @@ def explain_unpublished(outcome: Unpublished, spec: BuildSpec) -> Iterator[str]:
         why = "no record was written" if few else f"--max_failures={spec.max_failures:g} allows fewer"
         filtered = f" and {outcome.filtered:,} were filtered" if outcome.filtered else ""
         yield f"Nothing was published: {outcome.failed:,} of {outcome.listed:,} samples failed{filtered}; {why}."
+        if few and outcome.filtered:
+            flags = [flag for flag, value in (("--where", spec.where), ("--map", spec.map)) if value is not None]
+            yield f"{' and '.join(flags)} left out every sample that did not fail; change it and start again."
     if outcome.failed:
         failures = storage.join(outcome.folder, FAILURES)
         yield from describe_reasons(outcome.reasons, find_examples(failures, outcome.reasons))

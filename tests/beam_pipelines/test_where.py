@@ -135,6 +135,7 @@ def test_columns_of_the_layout_and_several_labels_are_known(tmp_path, build, con
         return
     if not keys:
         assert (ran.code, "were filtered" in ran.err) == (3, True)
+        assert "--where left out every sample that did not fail; change it" in ran.err
         return
     assert ran.code == 0, ran.err
     # The row with `six` is rejected where it fulfils the condition, or where its age decides.
