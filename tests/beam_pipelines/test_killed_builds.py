@@ -118,6 +118,28 @@ def test_a_killed_build_leaves_no_process_and_resumes_to_the_same_bytes(
 
 
 @pytest.mark.exhaustive
+def test_a_killed_build_with_a_function_resumes_to_the_same_bytes(many, tmp_path, monkeypatch):
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+    (tmp_path / "killed_steps.py").write_text(
+        "def invert(sample):\n    return sample.replace(image=255 - sample.image)\n"
+    )
+    words = [BEAM_TFRECORDS, "convert", f"--input={many.folder}", *SLOW, "--map=killed_steps:invert"]
+    subprocess.run([*words, f"--output={tmp_path / 'expected'}"], check=True, capture_output=True)
+    output = tmp_path / "out"
+    process = start_build(many, output, command=[*words, f"--output={output}"])
+    os.killpg(process.pid, signal.SIGKILL)
+    process.communicate()
+    spoilt = spoil_sources(output)
+    assert spoilt
+    try:
+        # If a finished block were converted again, its pictures would now fail.
+        subprocess.run([*words, f"--output={output}"], check=True, capture_output=True)
+    finally:
+        restore_sources(spoilt)
+    assert shards_of(output) == shards_of(tmp_path / "expected")
+
+
+@pytest.mark.exhaustive
 def test_shards_of_a_killed_build_do_not_stay_beside_those_of_another_request(many, tmp_path, build, verify):
     output = tmp_path / "out"
     process = start_build(many, output, pattern="*.tfrecord-*", count=1)
