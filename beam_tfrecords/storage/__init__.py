@@ -131,7 +131,7 @@ class _FileSystem(Protocol):
     def is_file(self, path: str) -> bool: ...
     def stat(self, path: str) -> FileEntry: ...
     def open_read(self, path: str, *, version: str) -> IO[bytes]: ...
-    def read_bytes(self, path: str, *, version: str) -> bytes: ...
+    def read_bytes(self, path: str, *, version: str, size: int) -> bytes: ...
     def read_range(self, path: str, offset: int, length: int, *, version: str) -> bytes: ...
     def write_new(self, path: str, data: bytes) -> bool: ...
     def read_state(self, path: str) -> tuple[bytes, str] | None: ...
@@ -272,14 +272,19 @@ def open_read(path: str, *, version: str = "") -> IO[bytes]:
     return _system(path).open_read(path, version=version)
 
 
-def read_bytes(path: str, *, version: str = "") -> bytes:
+def read_bytes(path: str, *, version: str = "", size: int = 0) -> bytes:
     """Reads a whole file.
+
+    Args:
+      path: the file.
+      version: as in `open_read`.
+      size: of this version, in bytes, if it is known: an object that a store sends with another is downloaded again.
 
     Raises:
       ChangedError: the file is no longer this version.
     """
     note(path, find_fingerprint)
-    return _system(path).read_bytes(path, version=version)
+    return _system(path).read_bytes(path, version=version, size=size)
 
 
 def read_range(path: str, offset: int, length: int, *, version: str = "") -> bytes:

@@ -80,7 +80,7 @@ def open_read(path: str, *, version: str) -> IO[bytes]:
         return files.open(path, compression_type=_AS_STORED)
 
 
-def read_bytes(path: str, *, version: str) -> bytes:
+def read_bytes(path: str, *, version: str, size: int = 0) -> bytes:
     """See `storage.read_bytes`."""
     with _file_system(path) as files, files.open(path, compression_type=_AS_STORED) as file:
         return file.read()

@@ -29,8 +29,7 @@ from beam_tfrecords.storage.entries import (
     Part,
     StorageError,
 )
-from beam_tfrecords.storage.faults import read_complete
-from beam_tfrecords.storage.gcs_client import RETRY, blob_at, bucket_of, client, denied, errors, split
+from beam_tfrecords.storage.gcs_client import blob_at, bucket_of, client, denied, errors, retried, split
 from beam_tfrecords.storage.gcs_download import download
 from beam_tfrecords.storage.name_ranges import Names, Page, cut_below, list_below
 from beam_tfrecords.storage.range_reader import open_ranges
@@ -52,7 +51,7 @@ _WRITE_ID = "beam-tfrecords-write"
 def exists(path: str) -> bool:
     """See `storage.exists`."""
     with errors(path):
-        return bool(split(path)[1]) and bool(blob_at(path).exists(retry=RETRY))
+        return bool(split(path)[1]) and bool(blob_at(path).exists(retry=retried))
 
 
 is_file = exists
@@ -62,7 +61,7 @@ def stat(path: str) -> FileEntry:
     """See `storage.stat`."""
     with errors(path):
         blob = blob_at(path)
-        blob.reload(retry=RETRY)
+        blob.reload(retry=retried)
         return _entry_of(path, blob)
 
 
@@ -73,21 +72,19 @@ def open_read(path: str, *, version: str) -> IO[bytes]:
     return open_ranges(entry.size, functools.partial(read_range, path, version=entry.version))
 
 
-def read_bytes(path: str, *, version: str) -> bytes:
-    """See `storage.read_bytes`."""
-    return download(path, version=version)[0]
+def read_bytes(path: str, *, version: str, size: int = 0) -> bytes:
+    """See `storage.read_bytes`; the service tells the checksum of an object, which says more than its size."""
+    data = download(path, version=version)
+    assert data is not None
+    return data
 
 
 def read_range(path: str, offset: int, length: int, *, version: str) -> bytes:
     """See `storage.read_range`."""
-
-    def read() -> tuple[bytes, int]:
-        data, size = download(path, version=version, offset=offset, length=length) if length else (b"", None)
-        if size is None:
-            size = _stat_version(path, version).size
-        return data, min(length, size - offset)
-
-    return read_complete(path, read)
+    data = download(path, version=version, offset=offset, length=length) if length else None
+    if data is None:
+        _stat_version(path, version)
+    return data or b""
 
 
 def _stat_version(path: str, version: str) -> FileEntry:
@@ -124,7 +121,7 @@ def open_new(path: str, *, staging: str | None, check: Check) -> Iterator[IO[byt
 def _upload(blob: Blob, file: IO[bytes], **condition: int) -> None:
     size = file.seek(0, io.SEEK_END)
     blob.chunk_size = _UPLOAD_BYTES
-    blob.upload_from_file(file, rewind=True, size=size, retry=RETRY, **condition)
+    blob.upload_from_file(file, rewind=True, size=size, retry=retried, **condition)
 
 
 def _keep_if(check: Check, path: str, generation: int) -> None:
@@ -148,7 +145,7 @@ def read_state(path: str) -> tuple[bytes, str] | None:
             with errors(path):
                 blob = blob_at(path)
                 try:
-                    blob.reload(retry=RETRY)
+                    blob.reload(retry=retried)
                 except exceptions.NotFound:
                     return None
             version = str(blob.generation)
@@ -166,7 +163,7 @@ def delete(path: str, *, version: str) -> bool:
     """See `storage.delete`."""
     with errors(path):
         try:
-            blob_at(path).delete(if_generation_match=int(version), retry=RETRY)
+            blob_at(path).delete(if_generation_match=int(version), retry=retried)
         except (exceptions.PreconditionFailed, exceptions.NotFound):
             return False
     return True
@@ -188,7 +185,7 @@ def _upload_if(path: str, file: IO[bytes], generation: int) -> int | None:
             # The answer to an attempt that succeeded may get lost; the next attempt then fails.
             blob = blob_at(path)
             try:
-                blob.reload(retry=RETRY)
+                blob.reload(retry=retried)
             except exceptions.NotFound:
                 return None
             if (blob.metadata or {}).get(_WRITE_ID) != mine[_WRITE_ID]:
@@ -276,9 +273,9 @@ def _compose(path: str, names: list[str], *, generation: int | None = None) -> B
     blob.content_type = "application/octet-stream"
     # Retried without a precondition too: the same path is only ever given the same bytes.
     if names:
-        blob.compose([blob.bucket.blob(name) for name in names], if_generation_match=generation, retry=RETRY)
+        blob.compose([blob.bucket.blob(name) for name in names], if_generation_match=generation, retry=retried)
     else:
-        blob.upload_from_string(b"", content_type=blob.content_type, if_generation_match=generation, retry=RETRY)
+        blob.upload_from_string(b"", content_type=blob.content_type, if_generation_match=generation, retry=retried)
     return blob
 
 
@@ -313,7 +310,7 @@ def _list_page(root: str, after: str, before: str | None, *, prefix: str, size: 
             start_offset=after or None,
             end_offset=before and before + "~",
             fields="items(name,size,updated,generation),nextPageToken",
-            retry=RETRY,
+            retry=retried,
         )
         items: list[Any] = []
         for page in listed.pages:
@@ -333,7 +330,7 @@ def list_folders(root: str) -> list[str]:
     prefix = paths.folder_prefix(split(root)[1])
     with errors(root):
         listed = client().list_blobs(
-            bucket_of(root), prefix=prefix, delimiter="/", fields="prefixes,nextPageToken", retry=RETRY
+            bucket_of(root), prefix=prefix, delimiter="/", fields="prefixes,nextPageToken", retry=retried
         )
         for _ in listed.pages:
             pass
@@ -353,7 +350,7 @@ def delete_files(files: Iterable[str]) -> None:
 
 def _delete_batch(files: list[str]) -> None:
     with errors(paths.dirname(files[0])):
-        RETRY(_request_deletes)(files)
+        retried(_request_deletes)(files)
 
 
 def _request_deletes(files: list[str]) -> None:

@@ -10,7 +10,7 @@ import os
 import re
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from types import SimpleNamespace
 from typing import Any, NamedTuple
 from urllib.parse import urlsplit
@@ -18,7 +18,6 @@ from urllib.parse import urlsplit
 import google.auth
 import requests
 from google.api_core import exceptions
-from google.api_core.retry import Retry
 from google.auth.credentials import AnonymousCredentials
 from google.auth.exceptions import DefaultCredentialsError, GoogleAuthError, InvalidOperation, TransportError
 from google.auth.transport.requests import Request
@@ -30,21 +29,30 @@ from requests import PreparedRequest, RequestException, Response, Timeout
 from requests.adapters import HTTPAdapter
 from requests.utils import select_proxy
 from urllib3 import PoolManager
+from urllib3.exceptions import HTTPError
 
 from beam_tfrecords.errors import BuildError
 from beam_tfrecords.storage import paths, traffic
 from beam_tfrecords.storage.entries import AccessDeniedError, ChangedError, ServiceFaultError, StorageError
 from beam_tfrecords.storage.faults import is_fault_status
 from beam_tfrecords.storage.options import OWN_PROJECT, current_options
+from beam_tfrecords.storage.retries import REFUSALS, DamagedAnswerError, Result, Store
 
 # Connections that stay open: readers ask for several objects at once.
 _CONNECTIONS = 32
-# Retries 429, 5xx and lost connections, with growing pauses, for two minutes. The library has no public name for when.
-RETRY = Retry(predicate=DEFAULT_RETRY._predicate, on_error=lambda _: traffic.count("retries"))
+_STORE = Store()
 # Seconds that a metadata server may take; where there is none, some networks never answer.
 _METADATA_SECONDS = 3
-# Exhausted retries, and errors that are not retried.
-_NO_ANSWER = (exceptions.RetryError, exceptions.ServerError, TransportError, InvalidResponse, RequestException)
+# Errors that were retried, and that are not.
+_NO_ANSWER = (
+    exceptions.ServerError,
+    exceptions.TooManyRequests,
+    TransportError,
+    InvalidResponse,
+    RequestException,
+    HTTPError,
+    ConnectionError,
+)
 _PERMISSIONS = {
     traffic.LIST: "storage.objects.list",
     traffic.READ: "storage.objects.get",
@@ -71,6 +79,36 @@ class _Access(NamedTuple):
     connections: AuthorizedHttp
     project: str | None
     is_anonymous: bool
+
+
+def retried(request: Callable[..., Result]) -> Callable[..., Result]:
+    """The request, sent again by the policy of `retries`; the library takes it for a retry of its own."""
+
+    def attempt(*words: Any, **named: Any) -> Result:
+        _STORE.wait()
+        return request(*words, **named)
+
+    @functools.wraps(request)
+    def send(*words: Any, **named: Any) -> Result:
+        return _STORE.send(functools.partial(attempt, *words, **named), may_pass=_may_pass, is_busy=_is_busy)
+
+    return send
+
+
+def _may_pass(error: Exception) -> bool:
+    # The library has no public name for when it retries: 408, 429, 5xx and lost connections.
+    return isinstance(error, DamagedAnswerError) or DEFAULT_RETRY._predicate(error)
+
+
+def _is_busy(error: Exception) -> bool:
+    return _status(error) in REFUSALS
+
+
+def _status(error: Exception) -> int | None:
+    """HTTP status of an answer that is an error."""
+    if isinstance(error, InvalidResponse):
+        return int(error.response.status_code)
+    return error.code if isinstance(error, exceptions.GoogleAPICallError) else None
 
 
 def client() -> Client:
@@ -205,7 +243,7 @@ def errors(path: str) -> Iterator[None]:
         raise BuildError(f"{path}: the Google credentials cannot be used: {reason}; {_LOG_IN}") from error
     except exceptions.GoogleAPICallError as error:
         raise _error_of(path, error) from error
-    except DataCorruption as error:
+    except (DataCorruption, DamagedAnswerError) as error:
         raise ServiceFaultError(f"{path}: what was downloaded does not have the checksum of the object") from error
 
 
@@ -255,13 +293,11 @@ def message_of(status: int, text: str) -> str:
 
 def _silence(error: Exception) -> str:
     """Why there was no answer, in one line."""
-    cause = error.cause if isinstance(error, exceptions.RetryError) and error.cause else error
-    if isinstance(cause, InvalidResponse):
-        return _phrase(cause.response.status_code)
-    if isinstance(cause, exceptions.GoogleAPICallError) and cause.code:
-        return _phrase(cause.code)
+    status = _status(error)
+    if status:
+        return _phrase(status)
     host = client().api_endpoint
-    return f"no answer from {host}" if isinstance(cause, Timeout) else f"no connection to {host}"
+    return f"no answer from {host}" if isinstance(error, Timeout) else f"no connection to {host}"
 
 
 def _phrase(status: int) -> str:

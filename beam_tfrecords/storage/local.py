@@ -69,7 +69,7 @@ def open_read(path: str, *, version: str) -> IO[bytes]:
     return _CheckedReader(path, version) if version else io.BufferedReader(_RawReader(path), _READ_BYTES)
 
 
-def read_bytes(path: str, *, version: str) -> bytes:
+def read_bytes(path: str, *, version: str, size: int = 0) -> bytes:
     """See `storage.read_bytes`."""
     return read_range(path, 0, sys.maxsize, version=version)
 

@@ -26,7 +26,7 @@ from boto3.s3.transfer import TransferConfig
 from botocore import exceptions
 
 from beam_tfrecords import crc32c
-from beam_tfrecords.storage import paths, traffic
+from beam_tfrecords.storage import paths
 from beam_tfrecords.storage.entries import (
     AccessDeniedError,
     ChangedError,
@@ -39,11 +39,10 @@ from beam_tfrecords.storage.entries import (
 )
 from beam_tfrecords.storage.name_ranges import Names, Page, cut_below, list_below
 from beam_tfrecords.storage.range_reader import open_ranges
-from beam_tfrecords.storage.s3_client import BROKEN_OFF, BUSY, client, code_of, errors, split, status_of
+from beam_tfrecords.storage.retries import DamagedAnswerError
+from beam_tfrecords.storage.s3_client import BUSY, client, code_of, errors, retried, split, status_of
 from beam_tfrecords.storage.upload_plan import MIN_BYTES, Piece, plan_upload
 
-# Attempts at a download that breaks off, and at deletes that the store answers with an error of its own.
-_REPEATS = 4
 # Attempts at a conditional write beside another conditional write.
 _ATTEMPTS = 10
 # Objects of up to 8 MiB are one request; larger ones go in parts of this many bytes, two at a time.
@@ -105,10 +104,10 @@ def open_read(path: str, *, version: str) -> IO[bytes]:
     return open_ranges(entry.size, functools.partial(read_range, path, version=entry.version))
 
 
-def read_bytes(path: str, *, version: str) -> bytes:
+def read_bytes(path: str, *, version: str, size: int = 0) -> bytes:
     """See `storage.read_bytes`."""
     with errors(path):
-        return _download(path, version)[0]
+        return _download(path, version, size=size)[0]
 
 
 def read_range(path: str, offset: int, length: int, *, version: str) -> bytes:
@@ -127,23 +126,25 @@ def read_range(path: str, offset: int, length: int, *, version: str) -> bytes:
     return b""
 
 
-def _download(path: str, version: str, **options: str) -> tuple[bytes, str]:
-    """Content and version; botocore sends requests again, but does not go on reading what broke off."""
+def _download(path: str, version: str, *, size: int = 0, **options: str) -> tuple[bytes, str]:
+    """Content and version, as `read_bytes`."""
     if version:
         options["IfMatch"] = f'"{version}"'
-    for left in reversed(range(_REPEATS)):
+
+    def download() -> tuple[bytes, str]:
         answer = client().get_object(**_object(path), **options)
         with contextlib.closing(answer["Body"]) as body:
             # The precondition saves the transfer; some stores ignore it.
             if version and _version_of(answer) != version:
                 raise ChangedError(f"{path} has changed since it was listed")
-            try:
-                return body.read(), _version_of(answer)
-            except BROKEN_OFF:
-                if not left:
-                    raise
-                traffic.count("retries")
-    raise AssertionError
+            data = body.read()
+        # "bytes 0-9/20"
+        first, _, last = answer.get("ContentRange", "").partition("/")[0].removeprefix("bytes ").partition("-")
+        if len(data) != (int(last) - int(first) + 1 if last else size or len(data)):
+            raise DamagedAnswerError
+        return data, _version_of(answer)
+
+    return retried(download)
 
 
 def _stat_version(path: str, version: str) -> FileEntry:
@@ -506,18 +507,22 @@ def delete_files(files: Iterable[str]) -> None:
 
 
 def _delete_batch(bucket: str, names: list[str]) -> None:
-    for left in reversed(range(_REPEATS)):
-        objects = [{"Key": name} for name in names]
+    left = names
+
+    def delete_left() -> None:
+        nonlocal left
+        objects = [{"Key": name} for name in left]
         answer = client().delete_objects(Bucket=bucket, Delete={"Objects": objects, "Quiet": True})
-        failed = answer.get("Errors", ())
-        if not failed:
-            return
-        if not left or any(one["Code"] not in BUSY for one in failed):
+        # Errors that do not pass come first.
+        failed = sorted(answer.get("Errors", ()), key=lambda one: one["Code"] in BUSY)
+        if failed:
+            left = [one["Key"] for one in failed]
             status = 403 if failed[0]["Code"] == "AccessDenied" else 200
             raise exceptions.ClientError(
                 {"Error": failed[0], "ResponseMetadata": {"HTTPStatusCode": status}}, "DeleteObjects"
             )
-        names = [one["Key"] for one in failed]
+
+    retried(delete_left)
 
 
 def _entry_of(path: str, size: int, found: Any) -> FileEntry:

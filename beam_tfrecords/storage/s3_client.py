@@ -6,10 +6,9 @@ import contextlib
 import datetime
 import functools
 import os
-import random
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 from xml.etree import ElementTree
 
@@ -32,14 +31,18 @@ from beam_tfrecords.storage.entries import (
 )
 from beam_tfrecords.storage.faults import is_fault_status
 from beam_tfrecords.storage.options import current_options
+from beam_tfrecords.storage.retries import REFUSALS, RETRIED, DamagedAnswerError, Result, Store
 
 # Connections that stay open: readers ask for several objects at once.
 _CONNECTIONS = 32
-# Attempts at a request, the first included; the pauses between them grow to 20 seconds.
-_ATTEMPTS = 10
 _CONNECT_SECONDS = 10
-# A download that broke off, or that does not have the object's checksum.
-BROKEN_OFF = (exceptions.HTTPClientError, exceptions.IncompleteReadError, exceptions.FlexibleChecksumError)
+# A download that broke off, or that is not what the object is.
+_BROKEN_OFF = (
+    exceptions.HTTPClientError,
+    exceptions.IncompleteReadError,
+    exceptions.FlexibleChecksumError,
+    DamagedAnswerError,
+)
 # Codes of the store for "try again" that come with other statuses than 5xx, too.
 BUSY = frozenset({"InternalError", "RequestTimeout", "ServiceUnavailable", "SlowDown", "Throttling"})
 _NO_CREDENTIALS = (
@@ -84,6 +87,7 @@ _KINDS = {
 _LOG_IN = "set AWS_PROFILE, or AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY"
 # What the garbage collector closes may make requests too, in the thread that holds it.
 _client_lock = threading.RLock()
+_STORE = Store()
 
 
 def client() -> Any:
@@ -98,22 +102,22 @@ def _make_client(process: int, *endpoints: str | None) -> Any:
     core = botocore.session.Session()
     core.register_component("data_loader", _make_loader())
     session = boto3.session.Session(botocore_session=core)
-    attempts = int(os.environ.get("AWS_MAX_ATTEMPTS", _ATTEMPTS))
     config = Config(
         signature_version=None if session.get_credentials() else botocore.UNSIGNED,
         max_pool_connections=_CONNECTIONS,
         connect_timeout=_CONNECT_SECONDS,
-        retries={"mode": "standard", "total_max_attempts": attempts},
+        # The library would give up after a number of attempts, and sooner if many requests fail.
+        retries={"mode": "standard", "total_max_attempts": 1},
     )
     try:
         made = session.client("s3", config=config)
     except ValueError as error:
         raise SchemeError(f"s3:// cannot be used: {one_line(error)}; look at AWS_ENDPOINT_URL") from error
-    made.meta.events.register("before-call.s3", _say_who_pays)
+    made.meta.events.register("before-call.s3", _begin_request)
     made.meta.events.register("before-parse.s3.ListObjectsV2", _read_objects)
     made.meta.events.register("before-send.s3", _count_request)
     made.meta.events.register("needs-retry.s3", _count_answer)
-    made.meta.events.register("needs-retry.s3", functools.partial(_retry_too_many, most=attempts))
+    made.meta.events.register("needs-retry.s3", _send_again)
     return made
 
 
@@ -123,14 +127,32 @@ def _make_loader() -> Any:
     return botocore.session.Session().get_component("data_loader")
 
 
-def _retry_too_many(response: Any, attempts: int, *, most: int, **_: Any) -> float | None:
-    """Seconds until a request is sent again that was one too many: AWS answers 503, other stores 429."""
-    if response is None or response[0].status_code != 429 or attempts >= most:
+def _send_again(
+    response: Any, caught_exception: Exception | None, attempts: int, request_dict: Any, event_name: str, **_: Any
+) -> float | None:
+    """Seconds until a request is sent again that the store refused or lost."""
+    status, code = (response[0].status_code, response[1].get("Error", {}).get("Code")) if response else (0, "")
+    is_lost = isinstance(caught_exception, (exceptions.ConnectionError, *_BROKEN_OFF))
+    if not (is_lost or status in RETRIED or code in BUSY):
+        # The content of an object is still to come.
+        if not event_name.endswith(".GetObject") or status >= 300:
+            _STORE.note_answer()
         return None
-    return random.random() * min(2 ** (attempts - 1), 20)
+    began = request_dict["context"]["began"]
+    return _STORE.pause(began, attempts - 1, is_busy=status in REFUSALS or code == "SlowDown")
 
 
-def _say_who_pays(params: dict[str, Any], **_: Any) -> None:
+def retried(request: Callable[[], Result]) -> Result:
+    """The result of a request, sent again for what its answer holds: the client looks at the status alone."""
+    return _STORE.send(request, may_pass=_may_pass)
+
+
+def _may_pass(error: Exception) -> bool:
+    return isinstance(error, _BROKEN_OFF) or (isinstance(error, exceptions.ClientError) and code_of(error) in BUSY)
+
+
+def _begin_request(params: dict[str, Any], **_: Any) -> None:
+    params["context"]["began"] = time.monotonic()
     if current_options().payer:
         params["headers"]["x-amz-request-payer"] = "requester"
 
@@ -157,6 +179,7 @@ def _read_objects(response_dict: dict[str, Any], customized_response_dict: dict[
 
 def _count_request(request: Any, event_name: str, **_: Any) -> None:
     """Counts a request, for each time that it is sent."""
+    _STORE.wait()
     kind = _KINDS.get(event_name.rpartition(".")[2], traffic.WRITE)
     traffic.count(kind)
     if kind == traffic.WRITE:
@@ -164,9 +187,7 @@ def _count_request(request: Any, event_name: str, **_: Any) -> None:
         traffic.count("bytes_written", int(request.headers.get("x-amz-decoded-content-length", size)))
 
 
-def _count_answer(response: Any, attempts: int, event_name: str, **_: Any) -> None:
-    if attempts > 1:
-        traffic.count("retries")
+def _count_answer(response: Any, event_name: str, **_: Any) -> None:
     if response is not None and event_name.endswith(".GetObject"):
         traffic.count("bytes_read", int(response[1].get("ContentLength", 0)))
 
@@ -188,6 +209,8 @@ def errors(path: str) -> Iterator[None]:
         raise StorageError(f"{path}: {one_line(error)}") from error
     except _NO_CREDENTIALS as error:
         raise BuildError(f"{path}: no AWS credentials can be used: {one_line(error)}") from error
+    except DamagedAnswerError as error:
+        raise ServiceFaultError(f"{path}: what was downloaded is not as long as the object") from error
     except (exceptions.BotoCoreError, Boto3Error, ResponseParserError) as error:
         raise silence(_silence(error)) from error
 
@@ -212,7 +235,7 @@ def _error_of(path: str, error: exceptions.ClientError) -> Exception | None:
             _make_client.cache_clear()
             return BuildError(f"{path}: access denied, and no AWS credentials were found; {_LOG_IN}")
         return AccessDeniedError(path, _PERMISSIONS.get(error.operation_name, "s3:PutObject"))
-    if status >= 500 or code in BUSY:
+    if status >= 500 or status in RETRIED or code in BUSY:
         return None
     kind = ServiceFaultError if is_fault_status(status) or status == 409 else StorageError
     return kind(f"{path}: {code}: {reason}")
@@ -231,7 +254,7 @@ def _silence(error: Exception) -> str:
         return f"no connection to {client().meta.endpoint_url}"
     if isinstance(error, ResponseParserError):
         return f"{client().meta.endpoint_url} does not speak the protocol of S3"
-    if isinstance(error, BROKEN_OFF):
+    if isinstance(error, _BROKEN_OFF):
         return f"the connection broke off ({type(error).__name__})"
     return f"{type(error).__name__}: {one_line(error)}"
 

@@ -16,7 +16,6 @@ import pytest
 
 from beam_tfrecords import storage
 from beam_tfrecords.errors import BuildError
-from beam_tfrecords.storage import gcs_download
 from tests.integration.servers import gcs, s3
 from tests.integration.servers.many_objects import many_objects
 
@@ -46,7 +45,6 @@ def server(scheme: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iter
     with start(tmp_path, buckets=("photos", "datasets")) as running:
         for name, value in running.environment.items():
             monkeypatch.setenv(name, value)
-        monkeypatch.setenv("AWS_MAX_ATTEMPTS", "2")
         for number, path in enumerate(PHOTOS):
             storage.write_bytes(f"{scheme}://photos/in/cat/{number}.jpg", path.read_bytes())
         yield running
@@ -213,9 +211,7 @@ def test_the_project_of_the_credentials_pays(paid, scheme, tmp_path):
 
 
 def test_a_store_that_never_answers_ends_with_the_time_that_was_waited(server, scheme, monkeypatch):
-    monkeypatch.setattr(
-        gcs_download, "RETRY", gcs_download.RETRY.with_timeout(1.5).with_delay(initial=0.4, maximum=0.4)
-    )
+    monkeypatch.setenv("BEAM_TFRECORDS_RETRY_SECONDS", "1.5")
     for method in ("GET", "HEAD"):
         server.refuse(method, "", times=1000)
     begin = time.monotonic()

@@ -15,7 +15,7 @@ import pytest
 from beam_tfrecords import storage
 from beam_tfrecords.errors import BuildError
 from beam_tfrecords.storage import gcs as gcs_files
-from beam_tfrecords.storage import gcs_client, gcs_download
+from beam_tfrecords.storage import gcs_client
 from tests.integration.servers import gcs, processes
 
 
@@ -32,8 +32,7 @@ def server(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[gcs.GcsS
 @pytest.fixture
 def short_retries(monkeypatch: pytest.MonkeyPatch) -> None:
     """Retries end after half a second instead of two minutes."""
-    for module in (gcs_files, gcs_download):
-        monkeypatch.setattr(module, "RETRY", gcs_files.RETRY.with_timeout(0.5))
+    monkeypatch.setenv("BEAM_TFRECORDS_RETRY_SECONDS", "0.5")
 
 
 def listed(root: str, **options: object) -> list[str]:

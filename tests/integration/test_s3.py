@@ -168,7 +168,7 @@ def test_an_input_that_is_not_there_is_one_line(server, bucket, message, tmp_pat
 
 def test_a_store_that_is_not_there_is_one_line(server, tmp_path):
     words = ["convert", "--input=s3://photos", f"--output={tmp_path}/out"]
-    environment = {**os.environ, "AWS_ENDPOINT_URL": "http://127.0.0.1:9", "AWS_MAX_ATTEMPTS": "2"}
+    environment = {**os.environ, "AWS_ENDPOINT_URL": "http://127.0.0.1:9", "BEAM_TFRECORDS_RETRY_SECONDS": "1"}
     command = [Path(sys.executable).with_name("beam-tfrecords"), *words]
     ran = subprocess.run(command, env=environment, capture_output=True, text=True)
     assert ran.returncode == 1

@@ -175,7 +175,8 @@ def _read_listed(locator: Locator, *, size: int, max_file_size: int) -> bytes:
         raise _too_large(found, max_file_size)
     if isinstance(locator, File):
         listed = size
-        data = storage.read_bytes(locator.uri, version=locator.version)
+        # A store without versions may have another object under the name by now.
+        data = storage.read_bytes(locator.uri, version=locator.version, size=size if locator.version else 0)
     else:
         listed = locator.length
         data = storage.read_range(locator.uri, locator.offset, listed, version=locator.version)

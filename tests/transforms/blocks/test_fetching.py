@@ -308,7 +308,7 @@ class SlowStore:
         with self._request(0):
             return storage.FileEntry(path, self.sizes[path], 0)
 
-    def read_bytes(self, path: str, *, version: str) -> bytes:
+    def read_bytes(self, path: str, *, version: str, size: int) -> bytes:
         with self._request(self.sizes[path]):
             return bytes(self.sizes[path])
 
@@ -419,7 +419,7 @@ def test_a_store_that_does_not_answer_ends_the_build(monkeypatch, known):
 @pytest.mark.parametrize("scheme", ["", "slow://"], ids=["local", "remote"])
 @pytest.mark.parametrize("known", [True, False], ids=["size is listed", "size is not"])
 def test_an_unexpected_exception_while_reading_rejects_one_sample(monkeypatch, scheme, known):
-    def fail(path: str, *_: int, version: str) -> bytes:
+    def fail(path: str, *_: int, version: str, size: int = 0) -> bytes:
         if path.endswith("bad"):
             raise ZeroDivisionError("a bug in a client library")
         return b"image"
