@@ -51,6 +51,8 @@ def test_columns_of_a_table_become_features_and_images_stay(tmp_path, build, ver
             assert now[split][key] == record
     assert facts(out) == facts(first)
     assert verify(out).code == 0
+    noted = [note for note in manifest_of(out)["notes"] if "join no record" in note]
+    assert noted == [f"table.parquet: 1 of {len(keys) + 1} rows join no record; the first has the key 'no such key'"]
 
 
 def test_a_record_without_a_row_is_rejected_and_one_with_two_as_well(tmp_path, build, first):
@@ -84,12 +86,13 @@ def test_a_spec_file_chooses_columns_and_gives_types_to_those_of_a_csv_file(tmp_
         (["--join=table.csv"], "needs a type"),
         (["--join=nothing.parquet"], "expected a csv, jsonl or Parquet file"),
         (["--join=twice.parquet"], "has a feature 'label' already"),
+        (["--join=table.parquet"], "none of its 1 rows has the key of a record; the first is 'a'"),
     ],
 )
 def test_a_table_that_cannot_join_is_refused(tmp_path, convert, first, monkeypatch, flags, words):
     monkeypatch.chdir(tmp_path)
     write_table(tmp_path / "table.parquet", ["a"])
-    (tmp_path / "table.csv").write_text("key,score\na,1\n")
+    (tmp_path / "table.csv").write_text(f"key,score\n{min(facts(first))},1\n")
     pq.write_table(pa.table({"key": ["a"], "label": ["b"]}), tmp_path / "twice.parquet")
     ran = convert(f"--input={first}", f"--output={tmp_path / 'out'}", *flags)
     assert (ran.code, words in ran.err) == (2, True), ran.err

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from beam_tfrecords import storage
@@ -13,6 +13,7 @@ from beam_tfrecords.examples.contents import Content
 from beam_tfrecords.examples.layouts import IMAGE_FIELDS, NAMED, Layout, parse_layout
 from beam_tfrecords.files import MANIFEST, SUCCESS
 from beam_tfrecords.manifest import Shard
+from beam_tfrecords.reading.index_files import read_index
 from beam_tfrecords.transforms.images.image_spec import ImageSpec
 from beam_tfrecords.transforms.labels import sort_names
 from beam_tfrecords.transforms.refs import IMAGE
@@ -39,6 +40,7 @@ class DatasetSource(ContainerSource):
       files: their shards.
       shards: file -> its dataset's input, and the shard.
       joined: the table whose columns join the records; None for none.
+      notes: on its rows.
       spec: the request.
 
     Raises:
@@ -53,9 +55,11 @@ class DatasetSource(ContainerSource):
         files: Sequence[InputFile],
         shards: Mapping[str, tuple[str, Shard]],
         joined: JoinedTable | None,
+        notes: Sequence[str],
         spec: SourceSpec,
     ) -> None:
         super().__init__(files)
+        self.notes += notes
         self.name = spec.source
         _refuse_settings(next(iter(datasets)), spec)
         layout = common_layout(datasets)
@@ -128,7 +132,15 @@ def open_datasets(datasets: Mapping[str, Dataset], joined: JoinedTable | None) -
                 raise RequestError(f"{quote_input(place)}: the dataset is not whole: {shard.file} is not there")
             files.append(InputFile(prefix, entries[path], None))
             shards[path] = place, shard
-    return functools.partial(DatasetSource, datasets, files, shards, joined)
+    notes = joined.describe_unused(_read_keys(datasets, shards.values())) if joined else []
+    return functools.partial(DatasetSource, datasets, files, shards, joined, notes)
+
+
+def _read_keys(datasets: Mapping[str, Dataset], shards: Iterable[tuple[str, Shard]]) -> Iterator[str]:
+    """The keys of all records, as their indices have them."""
+    for place, shard in shards:
+        for rows in read_index(datasets[place].path, shard, ["key"]):
+            yield from rows[0].to_pylist()
 
 
 def common_layout(datasets: Mapping[str, Dataset]) -> Layout:

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import functools
 import itertools
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from typing import Any
+
+import numpy as np
 
 from beam_tfrecords import storage
 from beam_tfrecords.errors import BuildError, FailureReason, RequestError, SampleError, Stage
+from beam_tfrecords.transforms.hashing import order_hashes
 from beam_tfrecords.transforms.refs import Value
 from beam_tfrecords.transforms.sources.names import printable
 from beam_tfrecords.transforms.sources.registry import source_of_file
@@ -82,6 +86,33 @@ class JoinedTable:
         held = _hold(self.path, self.fingerprint, self.key, frozenset(columns))
         return {key: held[key] for key in keys if key in held}
 
+    def describe_unused(self, records: Iterable[str]) -> list[str]:
+        """A note on rows that join no record.
+
+        Args:
+          records: the keys of all of them.
+
+        Raises:
+          RequestError: no row joins one.
+        """
+        with contextlib.suppress(SampleError, BuildError):  # listing says what is damaged
+            rows = np.frombuffer(order_hashes(seed=0, keys=_read_keys(self.path, self.key)), np.uint64)
+            unused = np.flatnonzero(~np.isin(rows, np.frombuffer(order_hashes(seed=0, keys=records), np.uint64)))
+            if unused.size:
+                key = next(itertools.islice(_read_keys(self.path, self.key), int(unused[0]), None))
+                if unused.size == rows.size:
+                    raise RequestError(
+                        f"`join={self.path}`: none of its {rows.size:,} rows has the key of a record; the first is "
+                        f"{printable(key)!r}; expected the keys of the index in column {self.key!r}, or another "
+                        "`join_key`"
+                    )
+                name = printable(storage.basename(self.path))
+                return [
+                    f"{name}: {unused.size:,} of {rows.size:,} rows join no record; the first has the key "
+                    f"{printable(key)!r}"
+                ]
+        return []
+
     def lacks(self, key: str) -> SampleError:
         """The failure of a sample that the table has no row for."""
         return _unusable(f"{printable(storage.basename(self.path))} has no row with {self.key} {key!r}")
@@ -93,6 +124,14 @@ def _hold(
 ) -> dict[str, Mapping[str, Value] | SampleError]:
     """All rows of a table as it is now."""
     return dict(_read(path, key, columns, None))
+
+
+def _read_keys(path: str, key: str) -> Iterator[str]:
+    for row in open_table(path).rows([key]):
+        check_end(row)
+        with contextlib.suppress(SampleError):  # its sample has no row then
+            if not isinstance(row, InvalidRow):
+                yield read_text(row, key)
 
 
 def _read(
