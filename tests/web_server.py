@@ -124,6 +124,10 @@ class _Handler(BaseHTTPRequestHandler):
             self.wfile.write(b"%x\r\n%s\r\n" % (len(piece), piece))
         self.wfile.write(b"0\r\n\r\n")
 
+    def answer_silent(self, name: str) -> None:
+        self.server.closing.wait(20)
+        self.close_connection = True
+
     def answer_cut(self, name: str) -> None:
         data = self.server.files[name]
         self.send(200, data[:50], length=len(data))

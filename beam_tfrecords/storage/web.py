@@ -8,12 +8,14 @@ from __future__ import annotations
 import contextlib
 import errno
 import functools
+import io
 import ipaddress
 import os
 import socket
 import ssl
 import threading
 import time
+from contextvars import ContextVar
 from typing import Any
 from urllib.parse import urljoin
 
@@ -25,6 +27,7 @@ from urllib3.exceptions import (
     LocationValueError,
     NameResolutionError,
     NewConnectionError,
+    ReadTimeoutError,
     SSLError,
 )
 from urllib3.util import parse_url
@@ -36,7 +39,7 @@ from beam_tfrecords.storage.paths import is_web, shown
 # Connections of a process to one host, and to how many hosts they are kept.
 _CONNECTIONS = 8
 _HOSTS = 64
-# Seconds for a connection, until the next bytes, and for all of an image.
+# Seconds for a connection, until the next bytes, and for all attempts at an image.
 _CONNECT_SECONDS = 10.0
 _READ_SECONDS = 30.0
 _MOST_SECONDS = 120.0
@@ -45,7 +48,7 @@ _PAUSES = (1.0, 4.0)
 _MOST_PAUSE = 30.0
 _MOST_REDIRECTS = 5
 _TRIED_AGAIN = (408, 425, 429, 500, 502, 503, 504)
-# So often in a row a host cannot be connected to, and then it is left alone for so many seconds.
+# So often in a row a host refuses or says nothing, and then it is left alone for so many seconds.
 _MOST_DEAD = 3
 _DEAD_SECONDS = 60.0
 # An answer of any host, so many seconds before an attempt, shows that there is a way to hosts.
@@ -61,6 +64,8 @@ _CARRIERS = tuple(
 # NAT64 of one's own network (RFC 8215).
 _LOCAL_NAT64 = ipaddress.IPv6Network("64:ff9b:1::/48")
 _UNKNOWN_NAME = (socket.EAI_NONAME, getattr(socket, "EAI_NODATA", socket.EAI_NONAME))
+# Host of the image that this thread reads, and when it has to be there.
+_READING: ContextVar[tuple[str, float]] = ContextVar("reading")
 _NO_WAY = (errno.ENETUNREACH, errno.ENETDOWN, errno.EHOSTUNREACH)
 
 
@@ -70,22 +75,28 @@ def read(url: str, length: int) -> bytes:
     Raises:
       StorageError: it cannot be had; a ServiceFaultError if no host can be reached at all.
     """
-    host = _host(url)
-    _HEALTH.check(url, host)
+    host, deadline = _host(url), time.monotonic() + _MOST_SECONDS
+    _READING.set((host, deadline))
     for pause in (*_PAUSES, None):
         began = time.monotonic()
         try:
-            data = _get(url, length, deadline=began + _MOST_SECONDS)
+            _HEALTH.check(host)
+            data = _get(url, length, deadline=deadline)
+        except _LeftAloneError as error:
+            raise StorageError(f"{shown(url)}: {error}") from error
         except _Failure as failure:
+            is_fault = failure.is_doubtful and not _HEALTH.answered_since(began - _ANSWER_SECONDS)
+            if failure.is_silent and not is_fault:
+                _HEALTH.note_dead(host)
             wait = max(pause or 0, failure.wait)
-            is_late = time.monotonic() >= began + _MOST_SECONDS
+            is_late = time.monotonic() + wait >= deadline
             if pause is not None and failure.may_pass and wait <= _MOST_PAUSE and not is_late:
                 time.sleep(wait)
                 continue
             detail = f"{shown(url)}: {failure}"
-            if failure.is_doubtful and not _HEALTH.answered_since(began - _ANSWER_SECONDS):
+            if is_fault:
                 raise ServiceFaultError(f"{detail}; no other host answers either") from failure
-            if not failure.is_connected:
+            if not (failure.is_connected or failure.is_silent):
                 _HEALTH.note_dead(host)
             raise StorageError(detail) from failure
         _HEALTH.note_alive(host)
@@ -101,6 +112,7 @@ class _Failure(Exception):
       wait: seconds that the host asks for before it.
       is_connected: whether the host has answered.
       is_doubtful: whether there may be no way to any host.
+      is_silent: whether the host has said nothing for as long as it may.
     """
 
     def __init__(
@@ -111,10 +123,15 @@ class _Failure(Exception):
         wait: float = 0.0,
         is_connected: bool = True,
         is_doubtful: bool = False,
+        is_silent: bool = False,
     ) -> None:
         super().__init__(detail)
         self.may_pass, self.wait = may_pass, wait
-        self.is_connected, self.is_doubtful = is_connected, is_doubtful
+        self.is_connected, self.is_doubtful, self.is_silent = is_connected, is_doubtful, is_silent
+
+
+class _LeftAloneError(Exception):
+    """The host has refused or said nothing several times."""
 
 
 class _Health:
@@ -123,7 +140,7 @@ class _Health:
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._answered = -_MOST_SECONDS
-        # Host -> attempts in a row without a connection, and when the last one ended.
+        # Host -> how often in a row there was no answer, and when the last time ended.
         self._dead: dict[str, tuple[int, float]] = {}
 
     def note_answer(self) -> None:
@@ -140,15 +157,15 @@ class _Health:
             self._dead.pop(host, None)
 
     def note_dead(self, host: str) -> None:
-        """A host cannot be connected to."""
+        """A host has refused, or said nothing."""
         with self._lock:
             self._dead[host] = (self._dead.get(host, (0, 0.0))[0] + 1, time.monotonic())
 
-    def check(self, url: str, host: str) -> None:
-        """Raises StorageError for a host that is left alone."""
+    def check(self, host: str) -> None:
+        """Raises _LeftAloneError for a host that is left alone."""
         count, last = self._dead.get(host, (0, 0.0))
         if count >= _MOST_DEAD and time.monotonic() < last + _DEAD_SECONDS:
-            raise StorageError(f"{shown(url)}: {host} could not be connected to {count} times in a row")
+            raise _LeftAloneError(f"{host} could not be reached {count} times in a row")
 
 
 _HEALTH = _Health()
@@ -166,6 +183,8 @@ class _Checked:
     def _new_conn(self) -> socket.socket:
         name = self._dns_host
         deadline = time.monotonic() + _CONNECT_SECONDS
+        # While this thread waited for a connection to be free, others may have waited in vain.
+        _HEALTH.check(_READING.get()[0])
         try:
             addresses = _find_addresses(name, self.port)  # type: ignore[attr-defined]
             for number, address in enumerate(addresses, 1):
@@ -187,13 +206,18 @@ class _Checked:
     def getresponse(self) -> Any:
         # A header that comes byte by byte meets every limit of silence.
         connected = self.sock  # type: ignore[attr-defined]
-        timer = threading.Timer(_MOST_SECONDS, _shut, (connected,))
+        timer = threading.Timer(_time_left(), _shut, (connected,))
         timer.daemon = True
         timer.start()
         try:
             return super().getresponse()  # type: ignore[misc]
         finally:
             timer.cancel()
+
+
+def _time_left() -> float:
+    """Seconds that the image of this thread may still take."""
+    return max(0.01, _READING.get()[1] - time.monotonic())
 
 
 def _shut(connected: socket.socket) -> None:
@@ -288,6 +312,7 @@ def _join(url: str, target: str) -> str:
 
 
 def _request(url: str) -> urllib3.BaseHTTPResponse:
+    left = _time_left()
     try:
         response = _pools(os.getpid(), current_options().allow_private_addresses).request(
             "GET",
@@ -296,7 +321,7 @@ def _request(url: str) -> urllib3.BaseHTTPResponse:
             redirect=False,
             retries=False,
             preload_content=False,
-            timeout=urllib3.Timeout(connect=_CONNECT_SECONDS, read=_READ_SECONDS),
+            timeout=urllib3.Timeout(connect=min(_CONNECT_SECONDS, left), read=min(_READ_SECONDS, left)),
         )
     except _PrivateAddressError as error:
         _HEALTH.note_answer()
@@ -334,11 +359,12 @@ def _describe(error: HTTPError, url: str) -> _Failure:
     # The others are kinds of it too.
     if isinstance(error, ConnectTimeoutError):
         detail = f"no connection to {host} within {_CONNECT_SECONDS:.0f} seconds"
-        return _Failure(detail, may_pass=True, is_connected=False, is_doubtful=True)
+        return _Failure(detail, may_pass=True, is_connected=False, is_doubtful=True, is_silent=True)
     _HEALTH.note_answer()
     if isinstance(error, SSLError) or isinstance(cause, ssl.SSLError):
         return _Failure(f"no encrypted connection to {host}: {error}", is_connected=False)
-    return _Failure(f"{host} does not answer: {type(error).__name__}: {error}", may_pass=True)
+    is_silent = isinstance(error, ReadTimeoutError) or _time_left() <= 0.01
+    return _Failure(f"{host} does not answer: {type(error).__name__}: {error}", may_pass=True, is_silent=is_silent)
 
 
 def _is_address(host: str) -> bool:
@@ -356,20 +382,19 @@ def _read_answer(response: urllib3.BaseHTTPResponse, length: int, deadline: floa
             may_pass=response.status in _TRIED_AGAIN,
             wait=_wait_of(response),
         )
-    chunks: list[bytes] = []
-    size = 0
+    body, size = io.BytesIO(), 0
     try:
         while size < length:
             chunk = response.read1(min(_CHUNK_BYTES, length - size), decode_content=True)
             if not chunk:
                 break
-            chunks.append(chunk)
-            size += len(chunk)
+            size += body.write(chunk)
             if time.monotonic() > deadline:
                 raise _Failure(f"not complete after {_MOST_SECONDS:.0f} seconds, with {size:,} bytes")
     except HTTPError as error:
         raise _Failure(f"the answer ends after {size:,} bytes: {error}", may_pass=True) from error
-    return b"".join(chunks)
+    # Without another copy.
+    return body.getvalue()
 
 
 def _wait_of(response: urllib3.BaseHTTPResponse) -> float:

@@ -226,9 +226,37 @@ def test_a_host_that_refuses_connections_is_left_alone_after_a_while(server):
         with pytest.raises(storage.StorageError, match="Connection refused") as error:
             read(f"{url}/a.jpg")
         assert not storage.is_service_fault(error.value)
-    with pytest.raises(storage.StorageError, match="could not be connected to 3 times in a row"):
+    with pytest.raises(storage.StorageError, match="could not be reached 3 times in a row"):
         read(f"{url}/b.jpg")
     assert read(f"{server.url}/plain/a.jpg") == FILE
+
+
+def test_a_host_that_says_nothing_three_times_is_left_alone(server, monkeypatch):
+    monkeypatch.setattr(web, "_READ_SECONDS", 0.2)
+    urls = [f"{server.url}/silent/{number}" for number in range(60)]
+
+    def message(url: str) -> str:
+        with pytest.raises(storage.StorageError) as error:
+            read(url)
+        assert not storage.is_service_fault(error.value)
+        return str(error.value)
+
+    with ThreadPoolExecutor(16) as threads:
+        messages = list(threads.map(message, urls))
+    assert sum("could not be reached" in one for one in messages) > 40
+    # Some were under way already, in each of the connections.
+    assert server.seen.total() <= web._MOST_DEAD + web._CONNECTIONS
+    with pytest.raises(storage.StorageError, match="could not be reached"):
+        read(f"{server.url}/plain/a.jpg")
+
+
+@pytest.mark.parametrize(("way", "most"), [("drip_header", 1), ("silent", 2), ("broken", 3)])
+def test_all_attempts_at_an_image_have_one_deadline(server, monkeypatch, way, most):
+    monkeypatch.setattr(web, "_MOST_SECONDS", 1.0)
+    monkeypatch.setattr(web, "_READ_SECONDS", 0.7)
+    with pytest.raises(storage.StorageError):
+        read(f"{server.url}/{way}/x")
+    assert 1 <= server.seen.total() <= most
 
 
 @pytest.fixture
