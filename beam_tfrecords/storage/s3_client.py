@@ -6,6 +6,7 @@ import contextlib
 import datetime
 import functools
 import os
+import subprocess
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -16,7 +17,7 @@ import boto3
 import botocore
 import botocore.session
 from boto3.exceptions import Boto3Error
-from botocore import exceptions
+from botocore import credentials, exceptions
 from botocore.config import Config
 from botocore.parsers import ResponseParserError
 
@@ -36,6 +37,8 @@ from beam_tfrecords.storage.retries import REFUSALS, RETRIED, DamagedAnswerError
 # Connections that stay open: readers ask for several objects at once.
 _CONNECTIONS = 32
 _CONNECT_SECONDS = 10
+# Seconds that a program of the user may take that gives credentials.
+_PROCESS_SECONDS = 60.0
 # A download that broke off, or that is not what the object is.
 _BROKEN_OFF = (
     exceptions.HTTPClientError,
@@ -101,6 +104,7 @@ def client() -> Any:
 def _make_client(process: int, *endpoints: str | None) -> Any:
     core = botocore.session.Session()
     core.register_component("data_loader", _make_loader())
+    _limit_processes(core)
     session = boto3.session.Session(botocore_session=core)
     config = Config(
         signature_version=None if session.get_credentials() else botocore.UNSIGNED,
@@ -119,6 +123,37 @@ def _make_client(process: int, *endpoints: str | None) -> Any:
     made.meta.events.register("needs-retry.s3", _count_answer)
     made.meta.events.register("needs-retry.s3", _send_again)
     return made
+
+
+class _CredentialProcess(subprocess.Popen[bytes]):
+    """A `credential_process` of a profile, which may wait for a person or a network."""
+
+    def communicate(self, input: bytes | None = None, timeout: float | None = None) -> tuple[bytes, bytes]:
+        try:
+            return super().communicate(input, timeout or _PROCESS_SECONDS)
+        except subprocess.TimeoutExpired as error:
+            self.kill()
+            self.wait()
+            detail = f"credential_process has not ended after {_PROCESS_SECONDS:g} seconds"
+            raise exceptions.CredentialRetrievalError(provider="custom-process", error_msg=detail) from error
+
+
+def _limit_processes(core: botocore.session.Session) -> None:
+    """Bounds the time of each `credential_process`, that of a role's source profile included."""
+    found = core.get_component("credential_provider").providers
+    # The library has no public name for it.
+    for role in (one for one in found if isinstance(one, credentials.AssumeRoleProvider)):
+        builder = role._profile_provider_builder
+        builder._create_process_provider = functools.partial(_limited, builder._create_process_provider)
+    for provider in found:
+        if isinstance(provider, credentials.ProcessProvider):
+            provider._popen = _CredentialProcess
+
+
+def _limited(create: Callable[[str], Any], profile_name: str) -> Any:
+    provider = create(profile_name)
+    provider._popen = _CredentialProcess
+    return provider
 
 
 @functools.lru_cache(maxsize=1)
