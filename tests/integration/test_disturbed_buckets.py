@@ -60,6 +60,23 @@ def test_a_build_makes_the_same_dataset_and_leaves_nothing_else(server, scheme, 
 
 
 @pytest.mark.parametrize("seed", SEEDS)
+def test_a_storm_slows_a_build_down_and_only_time_ends_it(server, scheme, expected, monkeypatch, seed):
+    output, after = f"{scheme}://datasets/storm-{seed}", random.Random(seed).randrange(10, 90)
+    words = [f"--input={scheme}://photos", f"--output={output}", *FLAGS]
+    server.storm(600, after=after)
+    monkeypatch.setenv("BEAM_TFRECORDS_RETRY_SECONDS", "2")
+    process = buckets.start(*words)
+    _, err = process.communicate(timeout=300)
+    assert (process.returncode, "does not answer" in err) == (1, True), err
+    server.forget_faults()
+    server.storm(5, after=after)
+    monkeypatch.setenv("BEAM_TFRECORDS_RETRY_SECONDS", "30")
+    buckets.build(*words)
+    server.forget_faults()
+    assert buckets.content_of(output) == expected
+
+
+@pytest.mark.parametrize("seed", SEEDS)
 def test_versions_are_built_and_removed(server, scheme, tmp_path, seed):
     root, output = f"{scheme}://tables/changing-{seed}", f"{scheme}://datasets/versions-{seed}"
     words = [f"--input={root}", f"--output={output}", "--name=photos", "--image_size=64", "--versioned"]

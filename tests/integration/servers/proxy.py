@@ -75,6 +75,9 @@ class StorageServer:
     _faults: list[Fault] = dataclasses.field(default_factory=list)
     _share: float = 0.0
     _seed: int = 0
+    # Requests until a storm begins, its seconds, and when it ends.
+    _storm: tuple[int, float] = (0, 0.0)
+    _storm_ends: float = 0.0
     _asked: Counter[str] = dataclasses.field(default_factory=Counter)
     _lock: threading.Lock = dataclasses.field(default_factory=threading.Lock)
 
@@ -108,6 +111,7 @@ class StorageServer:
         with self._lock:
             self._faults.clear()
             self._share = 0.0
+            self._storm, self._storm_ends = (0, 0.0), 0.0
 
     def has_faults(self) -> bool:
         """Whether there are faults that no request has met."""
@@ -124,10 +128,25 @@ class StorageServer:
             self.disturbed = 0
             self._asked.clear()
 
+    def storm(self, seconds: float, *, after: int) -> None:
+        """Refuses every request for some seconds, after so many requests from now."""
+        with self._lock:
+            self._storm = (after, seconds)
+
+    def _is_stormy(self) -> bool:
+        left, seconds = self._storm
+        self._storm = (left - 1, seconds)
+        if left == 1:
+            self._storm_ends = time.monotonic() + seconds
+        return time.monotonic() < self._storm_ends
+
     def meet(self, method: str, path: str) -> Fault | None:
         """Records a request; what happens to it, if anything does."""
         with self._lock:
             self.requests.append(f"{method} {path}")
+            if self._is_stormy():
+                self.disturbed += 1
+                return Fault(Kind.REFUSE, status=503, text=self.error_text(503))
             for fault in self._faults:
                 if fault.times and fault.method == method and fault.contains in path:
                     fault.times -= 1
