@@ -68,7 +68,8 @@ def _find(given: str | Callable[..., Any], named: str, shown: str, revision: str
                 f"expected for instance {module.replace('.', '/')}.py"
             )
     else:
-        file = inspect.getsourcefile(given) if module != "__main__" and name.isidentifier() else None
+        is_plain = inspect.isfunction(given) and module != "__main__" and name.isidentifier()
+        file = inspect.getsourcefile(given) if is_plain else None
         if file is None:
             return UserFunction(named, {}, revision, _pickle(given, shown))
     return _of_source(named, shown, revision, file)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import io
 import json
 import sqlite3
@@ -242,6 +243,26 @@ def test_a_version_converts_what_the_function_gives_anew(tmp_path):
     second = version()
     assert second["reuse"] == {"copied": 11, "reserialized": 0, "converted": 1}
     assert second["listed"] == first["listed"] == 12
+
+
+class Reader:
+    """A reader that is no function."""
+
+    def __init__(self, count: int) -> None:
+        self.count = count
+
+    def __call__(self, part: int = 0) -> Iterator[Sample]:
+        for number in range(self.count):
+            yield Sample(number, image=make_pixels(number), label=number % 2 + part)
+
+    def method(self) -> Iterator[Sample]:
+        yield from self(0)
+
+
+@pytest.mark.parametrize("kind", ["object", "method", "partial"])
+def test_what_can_be_called_is_an_input(build_of, kind):
+    made = {"object": Reader(5), "method": Reader(5).method, "partial": functools.partial(Reader(5), 0)}[kind]
+    assert len(build_of(made)) == 5
 
 
 def test_rows_of_a_database(tmp_path, build_of):

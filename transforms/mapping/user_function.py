@@ -23,6 +23,12 @@ _CLOUDPICKLE = "apache_beam.internal.cloudpickle.cloudpickle"
 _loaded: dict[str, Callable[[Any], Any]] = {}
 
 
+def name_of(function: Callable[..., Any]) -> str:
+    """The name of a function, or of the kind of another callable, as `module:function`."""
+    named = function if hasattr(function, "__qualname__") else type(function)
+    return f"{named.__module__}:{named.__qualname__}"
+
+
 @dataclasses.dataclass(frozen=True)
 class UserFunction:
     """A function of the user, and what it is known by.

@@ -15,7 +15,7 @@ from beam_tfrecords.examples.layouts import Layout, parse_layout
 from beam_tfrecords.tfrecord import Compression
 from beam_tfrecords.transforms.images.image_spec import ImageEncoding, ImageSpec, ResizeMode
 from beam_tfrecords.transforms.labels import ClassOrder
-from beam_tfrecords.transforms.mapping.user_function import UserFunction
+from beam_tfrecords.transforms.mapping.user_function import UserFunction, name_of
 from beam_tfrecords.transforms.objects import InvalidBoxes
 from beam_tfrecords.transforms.request.schedule_spec import NO_REUSE, ScheduleSpec
 from beam_tfrecords.transforms.settings import (
@@ -143,7 +143,7 @@ def write_map(function: Any) -> str | None:
     """The name of a function, as `module:function`."""
     if isinstance(function, UserFunction):
         return function.name
-    return f"{function.__module__}:{function.__qualname__}" if callable(function) else function
+    return name_of(function) if callable(function) else function
 
 
 def _write_layout(layout: Layout | None) -> Any:

@@ -13,7 +13,7 @@ from typing import Any
 
 from beam_tfrecords import storage
 from beam_tfrecords.errors import RequestError
-from beam_tfrecords.transforms.mapping.user_function import UserFunction
+from beam_tfrecords.transforms.mapping.user_function import UserFunction, name_of
 from beam_tfrecords.transforms.objects import BoxFormat, BoxUnit
 from beam_tfrecords.transforms.settings import INPUT, one_of, setting, switch
 from beam_tfrecords.transforms.sources.braces import split_list
@@ -70,7 +70,7 @@ def names_function(word: str) -> bool:
 
 def _read_input(word: Any) -> tuple[str, ...]:
     if callable(word):
-        name = GivenFunction(f"{word.__module__}:{word.__qualname__}")
+        name = GivenFunction(name_of(word))
         name.function = word
         return (name,)
     if isinstance(word, Mapping):
