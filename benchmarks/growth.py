@@ -74,6 +74,24 @@ build(input=rows, parts=list(range(10)), output={str(folder / "out")!r}, quiet=T
     yield "build", [sys.executable, "-c", code]
 
 
+def database(folder: pathlib.Path, count: int) -> Steps:
+    """A function that yields the rows of a database, in ten parts; a thousand files are its images."""
+    inputs.write_database(folder, count)
+    code = f"""
+import sqlite3
+from beam_tfrecords import Sample, build
+
+def rows(part):
+    query = "SELECT id, path, kind FROM photos WHERE id % 10 = ?"
+    for number, path, kind in sqlite3.connect({str(folder / "photos.db")!r}).execute(query, (part,)):
+        yield Sample(number, image=path, label=kind)
+
+words = {{"image_root": {str(folder)!r}, "output": {str(folder / "out")!r}}}
+build(input=rows, parts=list(range(10)), quiet=True, report=False, **words)
+"""
+    yield "build", [sys.executable, "-c", code]
+
+
 def wide(folder: pathlib.Path, count: int, *, columns: int) -> Steps:
     """A table with many columns."""
     table = inputs.wide_rows(count, columns=columns)
@@ -224,6 +242,7 @@ CASES: dict[str, Case] = {
     "rows_jsonl": Case("rows of a JSON Lines file", _ROWS, functools.partial(rows, form="jsonl")),
     "rows_parquet": Case("rows of a Parquet file", _ROWS, functools.partial(rows, form="parquet")),
     "own_samples": Case("samples of a function", (1_000, 100_000, 1_000_000), own_samples),
+    "database": Case("rows of a database with paths", (1_000, 30_000, 100_000), database),
     "columns_500": Case("rows of 500 columns", (10, 2_000, 10_000), functools.partial(wide, columns=500)),
     "columns_2000": Case("rows of 2,000 columns", (10, 500, 2_500), functools.partial(wide, columns=2_000)),
     "captions_100KB": Case("captions of 100 KB", (1, 500, 2_500), functools.partial(captions, characters=100_000)),

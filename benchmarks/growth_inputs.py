@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 import io
 import itertools
 import json
 import math
 import os
 import pathlib
+import sqlite3
 import struct
 import tarfile
 import zipfile
@@ -47,6 +49,17 @@ def noise_images(count: int) -> Iterator[bytes]:
     """PNGs of 32 x 32 whose pixels differ."""
     generator = np.random.default_rng(0)
     return (encode(generator.integers(0, 256, (32, 32, 3), np.uint8)) for _ in range(count))
+
+
+def write_database(folder: pathlib.Path, count: int) -> None:
+    """`photos.db`, a table of SQLite with so many rows, whose paths are those of a thousand images."""
+    (folder / "images").mkdir()
+    for number, image in enumerate(tiny_images(1000)):
+        (folder / f"images/{number}.png").write_bytes(image)
+    with contextlib.closing(sqlite3.connect(folder / "photos.db")) as database, database:
+        database.execute("CREATE TABLE photos (id INTEGER PRIMARY KEY, path TEXT, kind TEXT)")
+        rows = ((number, f"images/{number % 1000}.png", f"kind {number % _CLASSES}") for number in range(count))
+        database.executemany("INSERT INTO photos VALUES (?, ?, ?)", rows)
 
 
 def camera_frames(distinct: int) -> list[bytes]:

@@ -72,7 +72,7 @@ class Heartbeat:
     def __exit__(self, *error: object) -> None:
         self._stop.set()
         self._thread.join()
-        # Of a finished build, the folder may be gone.
+        # The folder of a finished build may be gone.
         with contextlib.suppress(OSError, BuildError):
             if storage.exists(self._path):
                 self._write(ended=time.time())
