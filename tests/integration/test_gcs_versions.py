@@ -8,14 +8,15 @@ import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from types import SimpleNamespace
 
 import google_crc32c
 import pytest
 
 from beam_tfrecords import storage
 from beam_tfrecords.errors import BuildError
-from beam_tfrecords.storage import faults, gcs_download
 from beam_tfrecords.storage import gcs as gcs_files
+from beam_tfrecords.storage import gcs_download
 from beam_tfrecords.storage.lease import Lease
 from beam_tfrecords.transforms.sources.folders.image_folder import ImageFolder
 from beam_tfrecords.transforms.sources.folders.roots import root_of
@@ -99,21 +100,25 @@ def test_the_head_of_a_small_object_takes_one_request(server):
     assert len(server.requests) == 1
 
 
-@pytest.mark.parametrize("says_size", [True, False])
-def test_missing_bytes_are_read_again_and_then_end_the_build(server, monkeypatch, says_size):
+@pytest.mark.parametrize("is_whole", [True, False])
+def test_missing_bytes_are_read_again_and_then_end_the_build(server, monkeypatch, is_whole):
     storage.write_bytes("gs://photos/a", b"0123456789")
-    download, shorter = gcs_files.download, [1, 2]
+    connections, shorter = gcs_download.connections, [1, 2]
 
-    def shortened(path, **range_):
-        data, size = download(path, **range_)
-        return data[: -shorter.pop()] if shorter else data, size if says_size else None
+    def request(*words, **named):
+        answer = connections().request(*words, **named)
+        data = answer.data[: -shorter.pop()] if shorter else answer.data
+        return SimpleNamespace(status=answer.status, headers=answer.headers, data=data)
 
-    monkeypatch.setattr(gcs_files, "download", shortened)
-    monkeypatch.setattr(faults, "_PAUSES", (0.0, 0.0))
-    assert storage.read_range("gs://photos/a", 1, 5) == b"12345"
-    shorter += [1, 1, 1]
-    with pytest.raises(BuildError, match="gs://photos/a: only 4 of 5 bytes can be read"):
-        storage.read_range("gs://photos/a", 1, 5)
+    def read():
+        return storage.read_bytes("gs://photos/a") if is_whole else storage.read_range("gs://photos/a", 1, 5)
+
+    monkeypatch.setattr(gcs_download, "connections", lambda: SimpleNamespace(request=request))
+    assert read() == (b"0123456789" if is_whole else b"12345")
+    monkeypatch.setenv("BEAM_TFRECORDS_RETRY_SECONDS", "0.2")
+    shorter += [1] * 1000
+    with pytest.raises(storage.ServiceFaultError, match="what was downloaded does not have the checksum"):
+        read()
 
 
 def test_a_new_object_is_written_once(server):
