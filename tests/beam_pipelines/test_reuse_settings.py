@@ -37,7 +37,7 @@ JOINED: Words = {"input": "dataset", "join": "ages.parquet", "join_key": "key"}
 CHANGED: Mapping[str, tuple[Words, Words]] = {
     "input": (FOLDER, {"input": "moved/in"}),
     "source": (TABLE, {"source": "csv"}),
-    "parts": ({"input": "tests.own_rows:rows", "parts": "."}, {"parts": "moved"}),
+    "parts": ({"input": "tests.own_rows:shades", "parts": "1,2"}, {"parts": "1,3"}),
     "label_pattern": (FOLDER, {"label_pattern": "(?P<label>cat|dog)"}),
     "image_column": (TABLE, {"image_column": "other"}),
     "label_column": (TABLE, {"label_column": "name"}),
@@ -216,7 +216,7 @@ class Workshop:
     def run(self, words: Words, *, output: Path):
         given = {name: word for name, word in words.items() if word is not None}
         for name in ("input", "image_root", "mask_root", "join"):
-            if name in given:
+            if name in given and ":" not in given[name]:  # a function is in no folder
                 given[name] = self.root / given[name]
         if given.get("reuse", "none") != "none":
             given["reuse"] = output.parent / given["reuse"]
