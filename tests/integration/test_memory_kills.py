@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 from tests.beam_pipelines.conftest import make_picture, save_picture
-from tests.beam_pipelines.dataset_checks import BEAM_TFRECORDS, manifest_of
+from tests.beam_pipelines.dataset_checks import BEAM_TFRECORDS, manifest_of, shards_of
 
 CONTROLLER = Path("/sys/fs/cgroup/memory")
 MIB = 1 << 20
@@ -39,13 +39,15 @@ def _group(limit: int) -> Iterator[Path]:
         folder.rmdir()
 
 
-def convert(*words: str, group: Path | None = None) -> subprocess.CompletedProcess[str]:
+def convert(*words: str, group: Path | None = None, folder: Path | None = None) -> subprocess.CompletedProcess[str]:
     def enter() -> None:
         if group is not None:
             (group / "cgroup.procs").write_text(str(os.getpid()))
 
     command = [BEAM_TFRECORDS, "convert", *words, *FLAGS]
-    return subprocess.run(command, preexec_fn=enter, capture_output=True, text=True, timeout=300, check=False)
+    return subprocess.run(
+        command, preexec_fn=enter, capture_output=True, text=True, timeout=300, check=False, cwd=folder
+    )
 
 
 def test_a_build_whose_workers_are_killed_for_their_memory_says_so_and_resumes(tmp_path):
@@ -58,7 +60,7 @@ def test_a_build_whose_workers_are_killed_for_their_memory_says_so_and_resumes(t
         assert (ran.returncode, ran.stdout) == (1, ""), ran.stderr
         (line,) = ran.stderr.splitlines()
         assert line == (
-            f"beam-tfrecords: the run failed: the conversion of {tmp_path}/in/cat/large.png was killed twice; the "
+            f"beam-tfrecords: the run failed: the decoder was killed twice at {tmp_path}/in/cat/large.png; the "
             "system kills a process when memory runs out; allow more, or say less with --max_image_memory or "
             "--direct_num_workers; the same command resumes"
         )
@@ -71,3 +73,49 @@ def test_a_build_whose_workers_are_killed_for_their_memory_says_so_and_resumes(t
     ran = convert(*flags)
     assert ran.returncode == 0, ran.stderr
     assert (manifest_of(tmp_path / "out")["records"], manifest_of(tmp_path / "out")["failures"]) == (41, 0)
+
+
+# In two workers, a build of these pictures needs less than half of this.
+_OF_FUNCTIONS = 500 * MIB
+FUNCTIONS = """
+held = []
+
+def leak(sample):
+    held.append(b"x" * 20_000_000)
+    return sample
+
+def take_all(sample):
+    if sample.key == "cat/20.png":
+        held.extend(b"x" * 20_000_000 for _ in range(100))
+    return sample
+"""
+
+
+@pytest.fixture
+def steps(tmp_path) -> Path:
+    """A folder with pictures, and a module whose functions take memory."""
+    for number in range(40):
+        save_picture(tmp_path / "in" / ("cat", "dog")[number % 2] / f"{number}.png", make_picture(number, 30, 30))
+    (tmp_path / "greedy.py").write_text(FUNCTIONS)
+    return tmp_path
+
+
+def test_a_function_that_keeps_memory_costs_workers_and_no_sample(steps):
+    expected = convert("--input=in", "--output=expected", folder=steps)
+    assert expected.returncode == 0, expected.stderr
+    with _group(_OF_FUNCTIONS) as group:
+        ran = convert("--input=in", "--output=out", "--map=greedy:leak", group=group, folder=steps)
+    assert ran.returncode == 0, ran.stderr
+    assert shards_of(steps / "out") == shards_of(steps / "expected")
+
+
+def test_a_function_that_takes_all_memory_ends_the_build_and_is_named_with_its_sample(steps):
+    with _group(_OF_FUNCTIONS) as group:
+        ran = convert("--input=in", "--output=out", "--map=greedy:take_all", group=group, folder=steps)
+    assert (ran.returncode, ran.stdout) == (1, ""), ran.stderr
+    (line,) = ran.stderr.splitlines()
+    assert f"the function of --map was killed twice at {steps}/in/cat/20.png; " in line
+    # With more memory, the same command goes on.
+    ran = convert("--input=in", "--output=out", "--map=greedy:take_all", folder=steps)
+    assert ran.returncode == 0, ran.stderr
+    assert manifest_of(steps / "out")["records"] == 40

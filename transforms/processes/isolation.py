@@ -85,7 +85,7 @@ def isolated(
             if error.may_be_killed and is_first:
                 return call(*arguments, is_first=False)
             if error.is_killed:
-                raise BuildError(f"the conversion of {name(*arguments)} was killed twice; {OUT_OF_MEMORY}") from error
+                raise BuildError(f"{what} was killed twice at {name(*arguments)}; {OUT_OF_MEMORY}") from error
             return SampleError(Stage.DECODE, FailureReason.DECODER_CRASH, f"{what} ended its process: {error}")
         return result
 

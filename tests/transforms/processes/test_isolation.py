@@ -51,9 +51,7 @@ def test_a_decoder_that_hangs_costs_its_sample_and_the_next_one_is_converted(con
 def test_a_child_that_the_system_kills_twice_ends_the_build_and_rejects_nothing():
     hostile = Hostile(Converter(), killed="large.jpg")
     with isolated(functools.partial(convert_sample, hostile.prepare), 5, name=lambda ref, _: ref.key) as convert:
-        with pytest.raises(
-            BuildError, match=r"^the conversion of large\.jpg was killed twice; .* when memory runs out"
-        ):
+        with pytest.raises(BuildError, match=r"^the decoder was killed twice at large\.jpg; .* when memory runs out"):
             convert(SampleRef("large.jpg", {}), {})
         assert convert(OK, NEXT).example == b"next"
 
