@@ -120,7 +120,7 @@ class RefColumns:
 
     def slice(self, start: int, stop: int) -> RefColumns:
         """The references from one place to before another."""
-        return self._choose(lambda values: values[start:stop])
+        return self if (start, stop) == (0, len(self)) else self._choose(lambda values: values[start:stop])
 
     def replace(self, **shared: Any) -> RefColumns:
         """The same references with other values of attributes that may be shared."""

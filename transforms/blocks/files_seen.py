@@ -48,10 +48,11 @@ class FilesSeen:
         Args:
           fetched: the bytes of each, if they were read.
         """
-        if not any(fetched):
+        asking = self.asks_for_bytes(refs)
+        if not (any(asking) and any(fetched)):
             return refs
         fingerprints = list(refs.each("fingerprint"))
-        for place, (images, asks) in enumerate(zip(fetched, self.asks_for_bytes(refs), strict=True)):
+        for place, (images, asks) in enumerate(zip(fetched, asking, strict=True)):
             if asks and images and not isinstance(images, SampleError):
                 fingerprints[place] = "+".join(map(content_hash, images.values()))
                 self._add(refs.keys[place], fingerprints[place])
