@@ -23,16 +23,27 @@ from beam_tfrecords.transforms.workspace.stage import RemoveTemporary
 
 
 def build_pipeline(
-    root: beam.Pipeline, plan: BuildPlan, *, processes: int = 0, cleans: bool = False, fails_unpublished: bool = False
+    root: beam.Pipeline,
+    plan: BuildPlan,
+    *,
+    processes: int = 0,
+    least_memory: int = 0,
+    cleans: bool = False,
+    fails_unpublished: bool = False,
 ) -> None:
     """Adds all stages of a build to a pipeline.
 
     Args:
       processes: number of processes of this machine that do the work; 0 leaves it to the runner.
+      least_memory: bytes that the machines which convert are asked to have; 0 leaves it to the runner.
       cleans: whether the pipeline removes its temporary files, because nobody waits for its end.
       fails_unpublished: whether the pipeline fails if it publishes nothing.
     """
     spec = plan.spec
+    convert_blocks = ConvertBlocks(plan.block_plan, plan.convert, processes=processes)
+    if least_memory:
+        # Not fused with steps of other hints: a shuffle comes before, and some kilobytes for each block after.
+        convert_blocks = convert_blocks.with_resource_hints(min_ram=least_memory)
     results = (
         root
         | "ListSource" >> ListSource(plan.block_plan.folder)
@@ -41,7 +52,7 @@ def build_pipeline(
         # -> ((split, block), [joined references])
         | "GroupByKey" >> beam.GroupByKey()
         # -> BlockResult
-        | "ConvertBlocks" >> ConvertBlocks(plan.block_plan, plan.convert, processes=processes)
+        | "ConvertBlocks" >> convert_blocks
     )
     # -> Part, DuplicatesFound
     parts, duplicates = _add_duplicates(results, plan, processes=processes)

@@ -101,7 +101,10 @@ def run_plan(
         progress = Progress(plan.block_plan.folder, total=listed)
         heartbeat = Heartbeat(plan.block_plan.folder, listed=listed, blocks=blocks)
         with heartbeat, contextlib.nullcontext() if execution.quiet else progress:
-            stages = functools.partial(build_pipeline, plan=plan, processes=execution.runner.processes)
+            memory = execution.runner.least_memory(plan.spec.image.max_image_memory)
+            stages = functools.partial(
+                build_pipeline, plan=plan, processes=execution.runner.processes, least_memory=memory
+            )
             left = functools.partial(stages, cleans=True, fails_unpublished=fails_unpublished)
             job = execution.run(stages if wait else left, plan.block_plan.folder, wait)
         if job is not None:

@@ -32,6 +32,8 @@ _FLAGS = (
     "spark_job_server_jar",
     "temp_location",
     "template_location",
+    "resource_hints",
+    "flexrs_goal",
 )
 # Flags that every scheduler may set.
 JOB_LABELS = ("label", "labels")

@@ -15,6 +15,8 @@ if TYPE_CHECKING:
     from apache_beam.options.pipeline_options import PipelineOptions
     from apache_beam.runners.runner import PipelineResult
 
+# Bytes that a core of a standard machine has, and those of a worker beside its image.
+_MEMORY_OF_CORE, _MEMORY_OF_WORKER = 4 * 10**9, 10**9
 # Of the value of a label.
 _MOST_LETTERS = 63
 _PAGE = "https://console.cloud.google.com/dataflow/jobs"
@@ -34,6 +36,12 @@ class DataflowRunner(Runner):
         # A job is found by its labels, on the service's page and in bills.
         labels = [f"--labels=beam-tfrecords-dataset={self.dataset[:_MOST_LETTERS]}"] if self.dataset else []
         return [*self.arguments.add({"job_name": self.name_job()}), *labels]
+
+    def least_memory(self, image_memory: int) -> int:
+        needed = image_memory + _MEMORY_OF_WORKER
+        # A hint makes Dataflow choose machines by itself, which FlexRS cannot have.
+        is_left = self.arguments.given["resource_hints"] or self.arguments.given["flexrs_goal"]
+        return 0 if is_left or needed <= _MEMORY_OF_CORE else needed
 
     def find_job(self, result: PipelineResult, options: PipelineOptions) -> Job:
         from apache_beam.options.pipeline_options import GoogleCloudOptions

@@ -104,6 +104,14 @@ class Runner:
             return PipelineJob(ServerJob(endpoint, str(getattr(result, "_job_id", ""))).record, result)
         return PipelineJob(JobRecord(self.name, str(job_id()), "") if callable(job_id) else None, result)
 
+    def least_memory(self, image_memory: int) -> int:
+        """Bytes of memory that the machines which convert are asked to have; 0 leaves it to the runner.
+
+        Args:
+          image_memory: bytes that one image may take.
+        """
+        return 0
+
     def before(self) -> None:
         """Called before a pipeline is submitted."""
 

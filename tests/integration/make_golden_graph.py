@@ -1,5 +1,7 @@
 """The graph of a build with all stages as Dataflow gets it, by fused stages: a break of the fusion is seen in review.
 
+Below it are the blocks of another build, whose images may take 8 GB of memory: machines are asked for that.
+
 python -m tests.integration.make_golden_graph > tests/data/dataflow_graph.txt
 """
 
@@ -43,6 +45,10 @@ _HEADER = """\
 # python -m tests.integration.make_golden_graph > tests/data/dataflow_graph.txt
 # A block is what a worker does with an element in one go; `<-` are its side inputs, for which a stage waits.
 """
+_LARGE_IMAGES = """
+# With max_image_memory=8GB, these are other blocks:
+
+"""
 
 
 def translate(output: Path, *more: str, **words: str) -> DataflowRunner:
@@ -60,9 +66,24 @@ def translate(output: Path, *more: str, **words: str) -> DataflowRunner:
     with hold_output(spec, execution.runner) as held:
         plan = prepare_build(spec, source, execution, output=held)
         pipeline = beam.Pipeline(runner=execution.beam_runner, options=execution.options)
-        build_pipeline(pipeline, plan, processes=execution.runner.processes, cleans=True, fails_unpublished=True)
+        memory = execution.runner.least_memory(plan.spec.image.max_image_memory)
+        words = {"processes": execution.runner.processes, "least_memory": memory}
+        build_pipeline(pipeline, plan, **words, cleans=True, fails_unpublished=True)
         pipeline.run()
     return execution.beam_runner
+
+
+def describe_graphs(folder: Path) -> str:
+    """The golden file.
+
+    Args:
+      folder: for the outputs of builds that are not run.
+    """
+    words = {"near_duplicates": "4"}
+    graph = describe_graph(translate(folder / "usual", **words).proto_pipeline)
+    large = describe_graph(translate(folder / "large", **words, max_image_memory="8GB").proto_pipeline)
+    others = [block for block in large.split("\n\n") if block not in graph.split("\n\n")]
+    return graph + _LARGE_IMAGES + "\n\n".join(others) + "\n"
 
 
 def describe_graph(proto: beam_runner_api_pb2.Pipeline) -> str:
@@ -71,7 +92,8 @@ def describe_graph(proto: beam_runner_api_pb2.Pipeline) -> str:
     _, stages = translations.create_and_optimize_stages(proto, _PHASES, known, use_state_iterables=True)
     order = {name: place for place, name in enumerate(_names(proto.components, proto.root_transform_ids))}
     blocks = [
-        sorted(line for transform in stage.transforms for line in _describe(transform, order)) for stage in stages
+        sorted(line for transform in stage.transforms for line in _describe(transform, order, proto.components))
+        for stage in stages
     ]
     return "\n".join([_HEADER, *("".join(f"{line}\n" for _, line in block) for block in sorted(blocks) if block)])
 
@@ -83,7 +105,9 @@ def _names(components: beam_runner_api_pb2.Components, transforms: Iterable[str]
         yield from _names(components, components.transforms[one].subtransforms)
 
 
-def _describe(transform: beam_runner_api_pb2.PTransform, order: Mapping[str, int]) -> Iterator[tuple[int, str]]:
+def _describe(
+    transform: beam_runner_api_pb2.PTransform, order: Mapping[str, int], components: beam_runner_api_pb2.Components
+) -> Iterator[tuple[int, str]]:
     """The place and the line of a transform; nothing of one that the fusion has added for the data between stages."""
     kind = transform.spec.urn.split(":")[2] if transform.spec.urn.startswith("beam:") else ""
     if kind in ("source", "sink") or "/Transcode/" in transform.unique_name:
@@ -94,10 +118,11 @@ def _describe(transform: beam_runner_api_pb2.PTransform, order: Mapping[str, int
         payload.ParseFromString(transform.spec.payload)
     sides = f" <- {len(payload.side_inputs)}" if payload.side_inputs else ""
     place = max((at for known, at in order.items() if transform.unique_name.startswith(known)), default=0)
-    yield place, f"{name}{sides}" + (f" ({kind})" if kind in _OF_RUNNER else "")
+    hints = components.environments[transform.environment_id].resource_hints if transform.environment_id else {}
+    asked = "".join(f" [{urn.split(':')[2]} {value.decode()}]" for urn, value in sorted(hints.items()))
+    yield place, f"{name}{sides}" + (f" ({kind})" if kind in _OF_RUNNER else asked)
 
 
 if __name__ == "__main__":
     with tempfile.TemporaryDirectory() as folder:
-        runner = translate(Path(folder, "out"), near_duplicates="4")
-    print(describe_graph(runner.proto_pipeline), end="")
+        print(describe_graphs(Path(folder)), end="")

@@ -35,6 +35,28 @@ def test_a_template_waits_for_no_other_job_and_leaves_one():
         runner.check_listing_job()
 
 
+@pytest.mark.parametrize(
+    ("words", "asked"),
+    [
+        ([], 9 * 10**9),
+        # What the user asks of the machines stays.
+        (["--resource_hints=min_ram=4GB"], 0),
+        # Dataflow cannot do both.
+        (["--flexrs_goal=COST_OPTIMIZED"], 0),
+    ],
+)
+def test_machines_are_asked_for_the_memory_of_large_images(words, asked):
+    runner = find_runner(["--runner=DataflowRunner", *OPTIONS, *words])
+    assert runner.least_memory(8 * 10**9) == asked
+    # A core of a standard machine has enough for usual ones.
+    assert runner.least_memory(10**9) == 0
+    runner.arguments.check_known()
+
+
+def test_no_memory_is_asked_of_other_runners():
+    assert find_runner(["--runner=FlinkRunner"]).least_memory(8 * 10**9) == 0
+
+
 @pytest.mark.parametrize("words", [[], ["--runner=DataflowRunner", *OPTIONS], ["--runner=FlinkRunner"]])
 def test_without_a_template_jobs_list_inputs(words):
     runner = find_runner(words)
