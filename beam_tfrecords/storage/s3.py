@@ -26,7 +26,7 @@ from boto3.s3.transfer import TransferConfig
 from botocore import exceptions
 
 from beam_tfrecords import crc32c
-from beam_tfrecords.storage import paths
+from beam_tfrecords.storage import paths, s3_reads
 from beam_tfrecords.storage.entries import (
     AccessDeniedError,
     ChangedError,
@@ -128,23 +128,32 @@ def read_range(path: str, offset: int, length: int, *, version: str) -> bytes:
 
 def _download(path: str, version: str, *, size: int = 0, **options: str) -> tuple[bytes, str]:
     """Content and version, as `read_bytes`."""
+    target = _object(path)
     if version:
         options["IfMatch"] = f'"{version}"'
+    fast = s3_reads.read(target["Bucket"], target["Key"], size=size, **options)
+    if fast is not None:
+        data, headers = fast
+        _check_version(path, headers, version)
+        return data, _version_of(headers)
 
     def download() -> tuple[bytes, str]:
-        answer = client().get_object(**_object(path), **options)
+        answer = client().get_object(**target, **options)
         with contextlib.closing(answer["Body"]) as body:
-            # The precondition saves the transfer; some stores ignore it.
-            if version and _version_of(answer) != version:
-                raise ChangedError(f"{path} has changed since it was listed")
+            _check_version(path, answer, version)
             data = body.read()
-        # "bytes 0-9/20"
-        first, _, last = answer.get("ContentRange", "").partition("/")[0].removeprefix("bytes ").partition("-")
-        if len(data) != (int(last) - int(first) + 1 if last else size or len(data)):
+        if not s3_reads.is_complete(data, answer.get("ContentRange", ""), size):
             raise DamagedAnswerError
+        s3_reads.learn(target["Bucket"], target["Key"])
         return data, _version_of(answer)
 
     return retried(download)
+
+
+def _check_version(path: str, found: Any, version: str) -> None:
+    """The precondition saves the transfer; some stores ignore it."""
+    if version and _version_of(found) != version:
+        raise ChangedError(f"{path} has changed since it was listed")
 
 
 def _stat_version(path: str, version: str) -> FileEntry:

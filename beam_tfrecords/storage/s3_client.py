@@ -10,7 +10,7 @@ import subprocess
 import threading
 import time
 from collections.abc import Callable, Iterator
-from typing import Any
+from typing import Any, NamedTuple
 from xml.etree import ElementTree
 
 import boto3
@@ -90,24 +90,47 @@ _KINDS = {
 _LOG_IN = "set AWS_PROFILE, or AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY"
 # What the garbage collector closes may make requests too, in the thread that holds it.
 _client_lock = threading.RLock()
-_STORE = Store()
+STORE = Store()
+PAYER_HEADER = "x-amz-request-payer"
+
+
+class Access(NamedTuple):
+    """How this process reaches the store.
+
+    Attributes:
+      client: of the library.
+      credentials: that it signs requests with; None if it does not sign them.
+      sent: of each thread, the last request for an object, as `request`.
+      routes: bucket -> how its objects are read without the client; None if they are not.
+    """
+
+    client: Any
+    credentials: Any
+    sent: threading.local
+    routes: dict[str, Any]
 
 
 def client() -> Any:
     """The client of this process, made at the first call; any thread may use it."""
+    return access().client
+
+
+def access() -> Access:
+    """The client of this process, and what it takes to do without."""
     with _client_lock:
         return _make_client(os.getpid(), os.environ.get("AWS_ENDPOINT_URL_S3"), os.environ.get("AWS_ENDPOINT_URL"))
 
 
 # A forked process must not share its parent's connections.
 @functools.lru_cache(maxsize=1)
-def _make_client(process: int, *endpoints: str | None) -> Any:
+def _make_client(process: int, *endpoints: str | None) -> Access:
     core = botocore.session.Session()
     core.register_component("data_loader", _make_loader())
     _limit_processes(core)
     session = boto3.session.Session(botocore_session=core)
+    found = session.get_credentials()
     config = Config(
-        signature_version=None if session.get_credentials() else botocore.UNSIGNED,
+        signature_version=None if found else botocore.UNSIGNED,
         max_pool_connections=_CONNECTIONS,
         connect_timeout=_CONNECT_SECONDS,
         # The library would give up after a number of attempts, and sooner if many requests fail.
@@ -122,7 +145,9 @@ def _make_client(process: int, *endpoints: str | None) -> Any:
     made.meta.events.register("before-send.s3", _count_request)
     made.meta.events.register("needs-retry.s3", _count_answer)
     made.meta.events.register("needs-retry.s3", _send_again)
-    return made
+    sent = threading.local()
+    made.meta.events.register("before-send.s3.GetObject", lambda request, **_: setattr(sent, "request", request))
+    return Access(made, found, sent, {})
 
 
 class _CredentialProcess(subprocess.Popen[bytes]):
@@ -171,15 +196,15 @@ def _send_again(
     if not (is_lost or status in RETRIED or code in BUSY):
         # The content of an object is still to come.
         if not event_name.endswith(".GetObject") or status >= 300:
-            _STORE.note_answer()
+            STORE.note_answer()
         return None
     began = request_dict["context"]["began"]
-    return _STORE.pause(began, attempts - 1, is_busy=status in REFUSALS or code == "SlowDown")
+    return STORE.pause(began, attempts - 1, is_busy=status in REFUSALS or code == "SlowDown")
 
 
 def retried(request: Callable[[], Result]) -> Result:
     """The result of a request, sent again for what its answer holds: the client looks at the status alone."""
-    return _STORE.send(request, may_pass=_may_pass)
+    return STORE.send(request, may_pass=_may_pass)
 
 
 def _may_pass(error: Exception) -> bool:
@@ -189,7 +214,7 @@ def _may_pass(error: Exception) -> bool:
 def _begin_request(params: dict[str, Any], **_: Any) -> None:
     params["context"]["began"] = time.monotonic()
     if current_options().payer:
-        params["headers"]["x-amz-request-payer"] = "requester"
+        params["headers"][PAYER_HEADER] = "requester"
 
 
 def _read_objects(response_dict: dict[str, Any], customized_response_dict: dict[str, Any], **_: Any) -> None:
@@ -214,7 +239,7 @@ def _read_objects(response_dict: dict[str, Any], customized_response_dict: dict[
 
 def _count_request(request: Any, event_name: str, **_: Any) -> None:
     """Counts a request, for each time that it is sent."""
-    _STORE.wait()
+    STORE.wait()
     kind = _KINDS.get(event_name.rpartition(".")[2], traffic.WRITE)
     traffic.count(kind)
     if kind == traffic.WRITE:

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import base64
+import hashlib
 import logging
 import os
 import sys
 import time
+import zlib
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -331,6 +334,167 @@ def test_another_version_is_found_in_the_answer_of_a_store_that_ignores_precondi
     }
     with pytest.raises(storage.ChangedError):
         reads[read]()
+
+
+@pytest.fixture
+def read_before(server) -> s3.S3Server:
+    """The store, after an object of its bucket was read: others are read without the client."""
+    storage.write_bytes("s3://photos/first", b"first")
+    storage.read_bytes("s3://photos/first")
+    server.requests.clear()
+    return server
+
+
+@pytest.fixture
+def asked(monkeypatch) -> list[str]:
+    """The objects that the client of the library is asked for."""
+    names = []
+    client = s3_client.client()
+    get = client.get_object
+    monkeypatch.setattr(client, "get_object", lambda **options: (names.append(options["Key"]), get(**options))[1])
+    return names
+
+
+@pytest.mark.parametrize("name", ["plain.jpg", "a b#c~d/é+&;=@:!*'()/%41.jpg", "a//b", "../up", "?a=b"])
+def test_the_library_is_asked_for_the_first_object_of_a_bucket_alone(read_before, asked, name):
+    path = f"s3://photos/{name}"
+    storage.write_bytes(path, b"0123456789")
+    version = storage.stat(path).version
+    read_before.requests.clear()
+    assert storage.read_bytes(path, version=version, size=10) == b"0123456789"
+    assert storage.read_range(path, 2, 3, version=version) == b"234"
+    assert storage.read_state(path) == (b"0123456789", version)
+    assert (methods(read_before), asked) == (["GET"] * 3, [])
+
+
+def test_requests_are_signed_as_the_library_signs_them(read_before, monkeypatch):
+    monkeypatch.setenv("AWS_SESSION_TOKEN", "token")
+    monkeypatch.setenv("BEAM_TFRECORDS_REQUESTER_PAYS", "true")
+    s3_client._make_client.cache_clear()
+    seen = []
+    monkeypatch.setattr(
+        proxy.Handler,
+        "do_GET",
+        lambda self, get=proxy.Handler.do_GET: (seen.append(dict(self.headers.items())), get(self))[1],
+    )
+    version = storage.stat("s3://photos/first").version
+    for _ in range(2):
+        storage.read_range("s3://photos/first", 1, 2, version=version)
+    library, ours = seen
+    of_one_request = {"amz-sdk-invocation-id", "amz-sdk-request"}
+    assert {name.lower() for name in library} - of_one_request == {name.lower() for name in ours}
+    for name in ("X-Amz-Security-Token", "x-amz-request-payer", "Range", "If-Match", "x-amz-checksum-mode"):
+        assert ours[name] == library[name], name
+
+    def parts(headers):
+        scope, names, _ = headers["Authorization"].split(", ")
+        signed = set(names.removeprefix("SignedHeaders=").split(";"))
+        return scope, signed - of_one_request
+
+    assert parts(ours) == parts(library)
+
+
+def test_other_credentials_sign_other_requests(server, tmp_path, monkeypatch):
+    # Those of a program expire, and are asked for again.
+    program = tmp_path / "program.py"
+    program.write_text(
+        "import datetime, json, pathlib, sys\n"
+        "file = pathlib.Path(sys.argv[1]); number = len(file.read_text()) if file.exists() else 0\n"
+        "file.write_text('x' * (number + 1))\n"
+        "now = datetime.datetime.now(datetime.timezone.utc)\n"
+        "until = now + datetime.timedelta(seconds=60)\n"
+        "print(json.dumps({'Version': 1, 'AccessKeyId': f'ID{number}', 'SecretAccessKey': 'secret', "
+        "'SessionToken': f'token{number}', 'Expiration': until.isoformat()}))\n"
+    )
+    (tmp_path / "config").write_text(f"[default]\ncredential_process = {sys.executable} {program} {tmp_path}/count\n")
+    for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"):
+        monkeypatch.delenv(name)
+    monkeypatch.setenv("AWS_CONFIG_FILE", str(tmp_path / "config"))
+    s3_client._make_client.cache_clear()
+    seen = []
+    monkeypatch.setattr(
+        proxy.Handler,
+        "do_GET",
+        lambda self, get=proxy.Handler.do_GET: (seen.append(dict(self.headers.items())), get(self))[1],
+    )
+    storage.write_bytes("s3://photos/a", b"0123")
+    for _ in range(3):
+        assert storage.read_bytes("s3://photos/a") == b"0123"
+    keys = [one["Authorization"].partition("Credential=")[2].partition("/")[0] for one in seen]
+    assert len(set(keys)) == 3
+    assert [one["X-Amz-Security-Token"] for one in seen] == [key.replace("ID", "token") for key in keys]
+
+
+@pytest.mark.parametrize("kind", [proxy.Kind.REFUSE, proxy.Kind.RESET, proxy.Kind.SHORT])
+def test_a_read_that_fails_is_left_to_the_library(read_before, asked, kind):
+    storage.write_bytes("s3://photos/a", b"0123")
+    storage.take_traffic()
+    read_before.add(proxy.Fault(kind, "GET", "/photos/a", status=503, text=read_before.error_text(503)))
+    assert storage.read_bytes("s3://photos/a") == b"0123"
+    assert not read_before.has_faults()
+    assert asked == ["a"]
+    found = storage.take_traffic()
+    assert (found["read"], found["retries"]) == (2, 1)
+    assert storage.read_bytes("s3://photos/a") == b"0123"
+    assert asked == ["a"]
+
+
+@pytest.mark.parametrize("name", ["crc32c", "crc32", "sha1", "sha256"])
+def test_an_object_with_another_checksum_is_downloaded_again(read_before, asked, monkeypatch, name):
+    storage.write_bytes("s3://photos/a", b"0123")
+    told = {
+        "crc32c": google_crc32c.value(b"0123").to_bytes(4, "big"),
+        "crc32": zlib.crc32(b"0123").to_bytes(4, "big"),
+        "sha1": hashlib.sha1(b"0123").digest(),
+        "sha256": hashlib.sha256(b"0123").digest(),
+    }[name]
+    answers = []
+
+    def pass_on(self, body, pass_on=proxy.Handler.pass_on):
+        answer = pass_on(self, body)
+        kept = {key: value for key, value in answer.headers.items() if not key.lower().startswith("x-amz-checksum")}
+        answers.append(answer)
+        return answer._replace(
+            headers={**kept, f"x-amz-checksum-{name}": base64.b64encode(told).decode()},
+            content=b"0124" if len(answers) == 1 else answer.content,
+        )
+
+    monkeypatch.setattr(proxy.Handler, "pass_on", pass_on)
+    assert storage.read_bytes("s3://photos/a") == b"0123"
+    assert (len(answers), asked) == (2, ["a"])
+
+
+def test_what_the_store_says_of_an_object_is_said_after_others_were_read(read_before):
+    storage.write_bytes("s3://photos/a", b"0123")
+    version = storage.stat("s3://photos/a").version
+    storage.write_bytes("s3://photos/a", b"4567")
+    with pytest.raises(storage.ChangedError):
+        storage.read_bytes("s3://photos/a", version=version)
+    with pytest.raises(storage.StorageError, match=r"^s3://photos/b does not exist$"):
+        storage.read_bytes("s3://photos/b")
+    assert storage.read_state("s3://photos/b") is None
+    assert storage.read_range("s3://photos/a", 9, 1) == b""
+    read_before.refuse("GET", "/photos/a", status=403, code="AccessDenied", times=2)
+    with pytest.raises(storage.AccessDeniedError):
+        storage.read_bytes("s3://photos/a")
+    read_before.refuse("GET", "/photos/a", status=400, code="ExpiredToken")
+    with pytest.raises(BuildError, match="credentials are refused: ExpiredToken"):
+        storage.read_bytes("s3://photos/a")
+    assert storage.read_bytes("s3://photos/a") == b"4567"
+
+
+def test_a_proxy_is_left_to_the_library(read_before, monkeypatch):
+    class Handler(proxy.Handler):
+        def pass_on(self, body):
+            return proxy.Answer(200, {"ETag": '"1"'}, self.path.encode())
+
+    with proxy.running(Handler, lambda endpoint: s3.S3Server(endpoint, 0, {})) as other:
+        monkeypatch.setenv("HTTP_PROXY", other.endpoint)
+        monkeypatch.setenv("AWS_ENDPOINT_URL", "http://store.invalid")
+        s3_client._make_client.cache_clear()
+        for _ in range(2):
+            assert storage.read_bytes("s3://photos/first") == b"http://store.invalid/photos/first"
+    s3_client._make_client.cache_clear()
 
 
 USES: dict[str, Callable[[str], object]] = {
