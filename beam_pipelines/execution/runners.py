@@ -13,10 +13,10 @@ from typing import TYPE_CHECKING, Any
 
 from beam_tfrecords import storage
 from beam_tfrecords.beam_pipelines.execution.arguments import BeamArguments
+from beam_tfrecords.beam_pipelines.execution.beam_calls import asked_once
 from beam_tfrecords.beam_pipelines.execution.dataflow import DataflowRunner
 from beam_tfrecords.beam_pipelines.execution.failures import JobFailedError, describe_error, find_build_error
 from beam_tfrecords.beam_pipelines.execution.flink_runner import FlinkRunner
-from beam_tfrecords.beam_pipelines.execution.ipython import hide_ipython
 from beam_tfrecords.beam_pipelines.execution.jobs import Job, JobRecord, read_job
 from beam_tfrecords.beam_pipelines.execution.runner import LocalRunner, PrismRunner, Runner, SparkRunner
 from beam_tfrecords.beam_pipelines.interrupts import Terminated, keep_interrupts
@@ -142,7 +142,7 @@ class Execution:
         self, add_stages: Callable[[beam.Pipeline], Any], folder: str | None, *, wait: bool
     ) -> JobRecord | None:
         try:
-            with keep_interrupts(), hide_ipython():
+            with keep_interrupts(), asked_once():
                 self.runner.before()
                 import apache_beam as beam
 
