@@ -6,10 +6,14 @@ import contextlib
 import dataclasses
 import functools
 import hashlib
+import secrets
 from collections.abc import Sequence
+from typing import IO
 
+from beam_tfrecords import crc32c
 from beam_tfrecords.manifest import Shard
 from beam_tfrecords.storage.cache_folder import CacheFolder
+from beam_tfrecords.storage.chunks import read_chunks
 from beam_tfrecords.tfrecord import FOOTER_BYTES, open_frame
 
 _NAME_DIGITS = 32
@@ -53,6 +57,29 @@ class ShardCache:
         """A block in which no other thread or process reads the same range of the store."""
         return self.folder.filling(_name_of(shard), offset)
 
+    def open_shard(self, shard: Shard) -> IO[bytes] | None:
+        """A whole shard that is kept, checked from its beginning to its end; None if it is not, or is damaged."""
+        file = self.folder.open(_name_of(shard))
+        # A disk that cannot read it is as good as none.
+        with contextlib.suppress(OSError):
+            if file and _has_content(shard, file):
+                file.seek(0)
+                return file
+        if file:
+            file.close()
+        return None
+
+    def keep_shard(self, shard: Shard, file: IO[bytes]) -> None:
+        """Keeps a whole shard, which is open in its store; nobody sees a part of it."""
+        # What a process leaves that is killed here is one day the oldest.
+        temporary, offset = secrets.token_hex(_NAME_DIGITS // 2), 0
+        for chunk in read_chunks(file, limit=shard.bytes):
+            if not self.folder.write(temporary, offset, chunk):
+                self.folder.remove(temporary)
+                return
+            offset += len(chunk)
+        self.folder.rename(temporary, _name_of(shard))
+
     def read_index(self, sha256: str) -> bytes | None:
         """The index file that has a digest, if it is kept."""
         data = self.folder.read(sha256[:_NAME_DIGITS])
@@ -67,3 +94,16 @@ class ShardCache:
 def _name_of(shard: Shard) -> str:
     content = shard.bytes, shard.records, shard.crc32c, shard.sha256, shard.index_sha256
     return hashlib.sha256(repr(content).encode()).hexdigest()[:_NAME_DIGITS]
+
+
+def _has_content(shard: Shard, file: IO[bytes]) -> bool:
+    """Whether a file has the bytes that the manifest says; format 1 has another digest of them."""
+    crc, digest, size = 0, hashlib.sha256(), 0
+    for chunk in read_chunks(file):
+        size += len(chunk)
+        if shard.crc32c:
+            crc = crc32c.extend(crc, bytes(chunk))
+        else:
+            digest.update(chunk)
+    found = crc32c.to_hex(crc) if shard.crc32c else digest.hexdigest()
+    return size == shard.bytes and found == (shard.crc32c or shard.sha256)

@@ -19,7 +19,7 @@ from beam_tfrecords.reading.mixing import MixOrder, Mixture
 from beam_tfrecords.reading.resizing import ImageSize, Resize, ResizeMode
 from beam_tfrecords.reading.split_ranges import cut
 from beam_tfrecords.reading.tf_examples import ExampleReader
-from beam_tfrecords.reading.tf_shards import Share, can_be_checkpointed, read_share
+from beam_tfrecords.reading.tf_shards import Share, read_share
 
 # `shuffle=True`: a buffer of so many bytes of records.
 _SHUFFLE_BYTES = 256_000_000
@@ -50,6 +50,9 @@ def load(
 
     The result knows its cardinality, so that Keras knows the steps of an epoch. Features with any number of values,
     such as the labels of a multi-label dataset or the boxes of objects, are ragged in a batch. Autotune is off.
+
+    `tf.train.Checkpoint(iterator=iter(...))` saves the state of an iterator and restores it, in mid-epoch too: the
+    batches after it are the same, without a shuffle or with a `seed`.
 
     Args:
       path: the dataset's folder; or datasets that `mix` joins.
@@ -117,9 +120,8 @@ def load(
     # Autotune's thread sleeps: what iterates waits for it at the end of every other epoch, up to a second.
     options = tf.data.Options()
     options.autotune.enabled = False
-    if all(map(can_be_checkpointed, datasets)):
-        # What Python does for a shard, its check and requests, has no state that a checkpoint would need.
-        options.experimental_external_state_policy = tf.data.experimental.ExternalStatePolicy.IGNORE
+    # What Python does for a shard, its check and requests, has no state that a checkpoint would need.
+    options.experimental_external_state_policy = tf.data.experimental.ExternalStatePolicy.IGNORE
     return examples.prefetch(tf.data.AUTOTUNE).with_options(options)
 
 

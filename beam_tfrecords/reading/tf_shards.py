@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import TypeAlias
 
 import numpy as np
@@ -12,7 +12,7 @@ import tensorflow as tf
 from beam_tfrecords import storage
 from beam_tfrecords.dataset import Dataset
 from beam_tfrecords.reading.index_files import replaced
-from beam_tfrecords.tfrecord import open_stream, read_records
+from beam_tfrecords.reading.shard_streams import ShardStreams
 
 # Records of a bucket that are read at once, and as many ahead: so many bytes, and no more than so many records.
 _GROUP_BYTES = 8 << 20
@@ -22,6 +22,8 @@ _GROUP_RECORDS = 64
 Share: TypeAlias = "tuple[list[str], list[int], list[int]]"
 # (file, records to skip, records to take) -> serialized examples
 _ShardReader: TypeAlias = "Callable[[tf.Tensor, tf.Tensor, tf.Tensor], tf.data.Dataset]"
+# (path of a shard, begin and end of a group, end of what is read of the shard) -> serialized examples
+_Groups: TypeAlias = "Callable[[str, int, int, int], list[bytes]]"
 
 
 def read_share(dataset: Dataset, share: Share, *, interleaved: bool, deterministic: bool) -> tf.data.Dataset:
@@ -63,20 +65,10 @@ def _checked(read: _ShardReader, dataset: Dataset) -> _ShardReader:
     return read_checked
 
 
-def can_be_checkpointed(dataset: Dataset) -> bool:
-    """Whether where an iterator is can be saved: of a compressed shard in a bucket, it is known to Python alone."""
-    return not storage.has_scheme(dataset.path) or _has_places(dataset)
-
-
-def _has_places(dataset: Dataset) -> bool:
-    return dataset.compression == "none" and all(shard.index for shard in dataset.shards)
-
-
 def _shard_reader(dataset: Dataset) -> _ShardReader:
     """What reads records of a shard; TensorFlow has no client for s3://, and one for gs:// with settings of its own."""
     if storage.has_scheme(dataset.path):
-        # The index tells each record of another dataset.
-        return _group_reader(dataset) if _has_places(dataset) else _checked(_stream_reader(dataset), dataset)
+        return _group_reader(dataset)
     kind = "GZIP" if dataset.compression == "gzip" else ""
 
     def read(file: tf.Tensor, skip: tf.Tensor, take: tf.Tensor) -> tf.data.Dataset:
@@ -87,35 +79,40 @@ def _shard_reader(dataset: Dataset) -> _ShardReader:
 
 def _group_reader(dataset: Dataset) -> _ShardReader:
     """Reads groups of records of a bucket by their numbers, which are all the state that there is."""
-    records = dataset.records(form="bytes", verify=True)
-    shards = dataset.shards
-    starts = itertools.accumulate((shard.records for shard in shards), initial=0)
-    first = {storage.join(dataset.path, shard.file): start for shard, start in zip(shards, starts, strict=False)}
-    average = sum(shard.bytes for shard in shards) // max(1, dataset.num_records)
+    by_index = dataset.compression == "none" and all(shard.index for shard in dataset.shards)
+    find = _find_groups(dataset) if by_index else _stream_groups(dataset)
+    average = sum(shard.bytes for shard in dataset.shards) // max(1, dataset.num_records)
     group = max(1, min(_GROUP_RECORDS, _GROUP_BYTES // max(1, average)))
 
-    def fetch(file: bytes, begin: int, end: int) -> np.ndarray:
-        start = first[file.decode()]
-        return np.array(records._getitems(range(start + begin, start + end)), object)
+    def fetch(file: bytes, begin: int, end: int, stop: int) -> np.ndarray:
+        return np.array(find(file.decode(), begin, end, stop), object)
 
     def read(file: tf.Tensor, skip: tf.Tensor, take: tf.Tensor) -> tf.data.Dataset:
-        def read_group(begin: tf.Tensor) -> tf.Tensor:
-            end = tf.minimum(begin + group, skip + take)
-            return tf.ensure_shape(tf.numpy_function(fetch, [file, begin, end], tf.string), [None])
+        stop = skip + take
 
-        begins = tf.data.Dataset.range(skip, skip + take, group)
-        return begins.map(read_group, num_parallel_calls=2, deterministic=True).unbatch()
+        def read_group(begin: tf.Tensor) -> tf.Tensor:
+            end = tf.minimum(begin + group, stop)
+            return tf.ensure_shape(tf.numpy_function(fetch, [file, begin, end, stop], tf.string), [None])
+
+        begins = tf.data.Dataset.range(skip, stop, group)
+        # A stream has one group after the other.
+        groups = begins.map(read_group, num_parallel_calls=2 if by_index else 1, deterministic=True)
+        return groups.unbatch()
 
     return read
 
 
-def _stream_reader(dataset: Dataset) -> _ShardReader:
-    """Reads a shard from its beginning."""
+def _find_groups(dataset: Dataset) -> _Groups:
+    """By the index, which tells each record of another dataset."""
+    records = dataset.records(form="bytes", verify=True)
+    shards = dataset.shards
+    starts = itertools.accumulate((shard.records for shard in shards), initial=0)
+    first = {storage.join(dataset.path, shard.file): start for shard, start in zip(shards, starts, strict=False)}
+    return lambda path, begin, end, _: records._getitems(range(first[path] + begin, first[path] + end))
 
-    def stream(file: bytes, skip: int, take: int) -> Iterator[bytes]:
-        with storage.open_read(file.decode()) as opened:
-            records = read_records(open_stream(opened, dataset.compression))
-            yield from (record.data for record in itertools.islice(records, skip, skip + take))
 
-    signature = tf.TensorSpec([], tf.string)
-    return lambda *share: tf.data.Dataset.from_generator(stream, args=share, output_signature=signature)
+def _stream_groups(dataset: Dataset) -> _Groups:
+    """From the beginning of the shards."""
+    streams = ShardStreams(dataset)
+    shards = {storage.join(dataset.path, shard.file): shard for shard in dataset.shards}
+    return lambda path, begin, end, stop: streams.read(shards[path], begin, end, stop=stop)

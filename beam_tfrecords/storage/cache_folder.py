@@ -16,6 +16,7 @@ import re
 import time
 import zlib
 from collections.abc import Callable, Iterator
+from typing import IO
 
 from beam_tfrecords.storage import looks
 from beam_tfrecords.storage.locks import lock_file, try_lock
@@ -72,19 +73,55 @@ class CacheFolder:
             self._note(error)
             return b""
 
-    def write(self, name: str, offset: int, data: bytes) -> None:
-        """Keeps bytes of a file. A disk that cannot keep them is no error: they will be read from the store again."""
+    def open(self, name: str) -> IO[bytes] | None:
+        """A file from its beginning, which stays open whoever removes it; None if it is not there."""
+        try:
+            number = os.open(self._path_of(name), os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW)
+        except FileNotFoundError:
+            return None
+        except OSError as error:
+            self._note(error)
+            return None
+        with contextlib.suppress(OSError):
+            os.utime(number)
+        return os.fdopen(number, "rb")
+
+    def rename(self, name: str, new_name: str) -> None:
+        """Gives a file another name, which no other one has from then on."""
+        self._files.pop(name, None)
+        try:
+            os.replace(self._path_of(name), self._path_of(new_name))
+        except FileNotFoundError:
+            pass  # it was removed as the oldest
+        except OSError as error:
+            self._note(error)
+
+    def write(self, name: str, offset: int, data: bytes | memoryview) -> bool:
+        """Keeps bytes of a file. A disk that cannot keep them is no error: they will be read from the store again.
+
+        Returns:
+          Whether they are kept.
+        """
+        is_kept = False
         try:
             looks.make_folder(self.path)
             file = self._open(name, creates=True)
             if file:
                 file.write(offset, data)
+                is_kept = True
         except OSError as error:
             self._note(error)
         self._written += len(data)
         if self._written > self._look_bytes:
             self._written = 0
             self.remove_oldest()
+        return is_kept
+
+    def remove(self, name: str) -> None:
+        """Removes a file."""
+        self._files.pop(name, None)
+        with contextlib.suppress(OSError):
+            os.remove(self._path_of(name))
 
     @contextlib.contextmanager
     def filling(self, name: str, offset: int) -> Iterator[None]:
@@ -133,12 +170,15 @@ class CacheFolder:
                 os.remove(path)
             excess -= size
 
+    def _path_of(self, name: str) -> str:
+        return os.path.join(self.path, _PREFIX + name)
+
     def _open(self, name: str, *, creates: bool = False) -> _CachedFile | None:
         file = self._files.get(name)
         if file and file.is_there():
             return file
         try:
-            file = _CachedFile(os.path.join(self.path, _PREFIX + name), os.O_CREAT if creates else 0)
+            file = _CachedFile(self._path_of(name), os.O_CREAT if creates else 0)
         except FileNotFoundError:
             return None
         if len(self._files) >= _MOST_OPEN:
@@ -176,7 +216,7 @@ class _CachedFile:
             os.utime(self._number)
         return os.pread(self._number, length, offset)
 
-    def write(self, offset: int, data: bytes) -> None:
+    def write(self, offset: int, data: bytes | memoryview) -> None:
         rest = memoryview(data)
         while rest:
             written = os.pwrite(self._number, rest, offset)
