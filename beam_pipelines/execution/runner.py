@@ -53,6 +53,7 @@ class Runner:
       is_detached: whether its jobs need neither this process nor one that it starts.
       resubmits: whether a failed job is submitted again, because it may have lost its workers.
       idle_flags: flags of Beam that look as if they did something here -> what they are, and what does it.
+      needs_answers: whether Beam or a cluster is asked something before a pipeline is planned.
       processes: worker processes of `MapInProcesses`; 0 leaves the work to the runner.
       dataset: name of the dataset that is built, for the name of its job.
       has_job: whether a job writes to the output already; it is followed, so that this request submits none.
@@ -62,6 +63,7 @@ class Runner:
     is_detached = False
     resubmits = True
     idle_flags: Mapping[str, str] = MappingProxyType(_OF_FLINK)
+    needs_answers = True
     processes = 0
     dataset = ""
     has_job = False
@@ -227,6 +229,8 @@ class LocalRunner(Runner):
         except ValueError as error:
             raise RequestError(f"--direct_num_workers={workers}: {error}") from error
         self.processes = 0 if arguments.given["direct_running_mode"] else processes
+        # Importing Beam takes longer than to find that nothing has changed.
+        self.needs_answers = bool(arguments.others or not self.processes)
 
     def create(self, options: PipelineOptions) -> PipelineRunner:
         from apache_beam.options.pipeline_options import DirectOptions

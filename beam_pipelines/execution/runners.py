@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 from beam_tfrecords import storage
 from beam_tfrecords.beam_pipelines.execution.arguments import BeamArguments
 from beam_tfrecords.beam_pipelines.execution.beam_calls import asked_once
+from beam_tfrecords.beam_pipelines.execution.beam_import import import_beam
 from beam_tfrecords.beam_pipelines.execution.dataflow import DataflowRunner
 from beam_tfrecords.beam_pipelines.execution.failures import JobFailedError, describe_error, find_build_error
 from beam_tfrecords.beam_pipelines.execution.flink_runner import FlinkRunner
@@ -64,13 +65,15 @@ class Execution:
     """Where a pipeline runs.
 
     Attributes:
+      beam_runner: None until a pipeline runs, if nothing has to be asked before.
+      options: likewise.
       quiet: whether no progress is shown.
       keeps_job: whether SIGTERM leaves a job that was submitted to its cluster.
     """
 
     runner: Runner
-    beam_runner: PipelineRunner
-    options: PipelineOptions
+    beam_runner: PipelineRunner | None = None
+    options: PipelineOptions | None = None
     quiet: bool = False
     keeps_job: bool = False
 
@@ -81,15 +84,23 @@ class Execution:
         Raises:
           RequestError: Beam does not know an argument, or not the runner, or what it needs is not installed.
         """
-        from apache_beam.options.pipeline_options import PipelineOptions
-
         runner.arguments.check_known()
         logging.getLogger().setLevel(logging.INFO if verbose else logging.CRITICAL)
-        completed = runner.complete()
-        if runner.note and not quiet:
-            show(*runner.note.splitlines(), file=sys.stderr)
+        execution = cls(runner, quiet=quiet, keeps_job=keeps_job)
+        return execution._with_beam() if runner.needs_answers else execution
+
+    def _with_beam(self) -> Execution:
+        """The same with Beam's runner and options."""
+        if self.options is not None:
+            return self
+        import_beam()
+        from apache_beam.options.pipeline_options import PipelineOptions
+
+        completed = self.runner.complete()
+        if self.runner.note and not self.quiet:
+            show(*self.runner.note.splitlines(), file=sys.stderr)
         options = PipelineOptions(completed)
-        return cls(runner, runner.create(options), options, quiet, keeps_job)
+        return dataclasses.replace(self, beam_runner=self.runner.create(options), options=options)
 
     def find_running(self, folder: str) -> Job | None:
         """The job of an earlier launcher that still runs; None if there is none, or nobody knows.
@@ -141,14 +152,16 @@ class Execution:
     def _run_once(
         self, add_stages: Callable[[beam.Pipeline], Any], folder: str | None, *, wait: bool
     ) -> JobRecord | None:
+        ready = self._with_beam()
+        assert ready.options is not None
         try:
             with keep_interrupts(), asked_once():
                 self.runner.before()
                 import apache_beam as beam
 
-                pipeline = beam.Pipeline(runner=self.beam_runner, options=self.options)
+                pipeline = beam.Pipeline(runner=ready.beam_runner, options=ready.options)
                 add_stages(pipeline)
-                job = self.runner.find_job(pipeline.run(), self.options)
+                job = self.runner.find_job(pipeline.run(), ready.options)
                 if job.record is not None and folder is not None:
                     job.record.write(folder)
                 return self._follow(job, wait=wait)

@@ -31,6 +31,13 @@ def test_a_refused_request_imports_nothing_heavy(tmp_path):
     assert imported.isdisjoint({"apache_beam", "pyarrow", "numpy", "PIL", "cv2"})
 
 
+@pytest.mark.local_runner
+def test_a_version_that_would_change_nothing_needs_no_beam(tmp_path):
+    words = ["convert", f"--input={PHOTOS}", f"--output={tmp_path}", "--image_size=16", "--versioned"]
+    assert "apache_beam" in modules_after(*words)
+    assert "apache_beam" not in modules_after(*words)
+
+
 @pytest.mark.exhaustive
 def test_local_work_imports_no_client_of_a_cloud(tmp_path):
     # Beam imports libraries of its own where it is installed with them.
