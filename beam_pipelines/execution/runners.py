@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING, Any
 from beam_tfrecords import storage
 from beam_tfrecords.beam_pipelines.execution.arguments import BeamArguments
 from beam_tfrecords.beam_pipelines.execution.beam_calls import asked_once
-from beam_tfrecords.beam_pipelines.execution.beam_import import import_beam
 from beam_tfrecords.beam_pipelines.execution.dataflow import DataflowRunner
 from beam_tfrecords.beam_pipelines.execution.failures import JobFailedError, describe_error, find_build_error
 from beam_tfrecords.beam_pipelines.execution.flink_runner import FlinkRunner
@@ -93,7 +92,6 @@ class Execution:
         """The same with Beam's runner and options."""
         if self.options is not None:
             return self
-        import_beam()
         from apache_beam.options.pipeline_options import PipelineOptions
 
         completed = self.runner.complete()
