@@ -6,7 +6,7 @@ import contextlib
 import dataclasses
 import tempfile
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from beam_tfrecords import storage
 from beam_tfrecords.beam_pipelines.execution.runners import Execution
@@ -61,20 +61,26 @@ def list_input(
     stack: contextlib.ExitStack,
 ) -> Listed:
     """Lists an input here, or has workers do it; the chunk files are there until the stack is closed."""
+    from beam_tfrecords.beam_pipelines.execution.progress import Listing as ListingLine
     from beam_tfrecords.beam_pipelines.local_listing import ManySamplesError, cut_input, infer_listing, list_samples
+
+    def line() -> contextlib.AbstractContextManager[Any]:
+        return contextlib.nullcontext() if execution.quiet else ListingLine(spec.source.input)
 
     most = execution.runner.most_listed_here(source.most_listed_here)
     here = stack.enter_context(tempfile.TemporaryDirectory(prefix="beam-tfrecords-"))
     listing: Listing | None = None
     # What began to list ends with the block.
-    with contextlib.suppress(ManySamplesError):
+    with contextlib.suppress(ManySamplesError), line():
         listing = list_samples(spec, source, here, most=most)
     parts, shared = cut_input(spec, source) if listing is None else (), None
     if parts:
         shared = stack.enter_context(folder_of_parts(spec.output))
         listing, source.skipped = index_input(parts, source, spec, execution, folder=shared)
         listing = infer_listing(listing, spec, source, source.skipped, BuildFolder(shared).listing)
-    listing = listing or list_samples(spec, source, here)
+    if listing is None:
+        with line():
+            listing = list_samples(spec, source, here)
     class_names = check_listing(spec, source, listing, source.skipped, earlier=earlier_classes(spec, earlier))
     return Listed(listing.fingerprint, listing, source.skipped, class_names, shared)
 

@@ -22,6 +22,7 @@ from beam_tfrecords.dataset import Dataset, open_dataset, open_whole, read_chang
 from beam_tfrecords.errors import BuildError, RequestError
 from beam_tfrecords.files import REMOVED, SUCCESS
 from beam_tfrecords.schema import LAST_MOMENT, fields, read_json, text
+from beam_tfrecords.storage.lease import find_holder
 from beam_tfrecords.transforms.publishing.lists import read_outcome
 from beam_tfrecords.transforms.stats import find_fact
 from beam_tfrecords.transforms.workspace.build_folder import BuildFolder, Workspace
@@ -50,7 +51,7 @@ def describe_status(output: str, *, now: float) -> dict[str, Any]:
     builds = describe_builds(output, now=now)
     running = find_running(builds)
     last = running or next((build for build in builds if build["state"] == "unpublished"), None)
-    temporary = Workspace(output).path
+    temporary, output_lease = Workspace(output).path, Workspace(output).lease
     registered = Workspace(output).list_versions()
     described = [_describe_version(output, version.name) for version in list_versions(output)]
     # A folder named like a version may be somebody's own.
@@ -64,9 +65,13 @@ def describe_status(output: str, *, now: float) -> dict[str, Any]:
         pinned = read_pinned(output)
     except BuildError as error:
         pinned, notes = None, (*notes, str(error))
+    is_dead = any(build["state"] == "dead" for build in builds)
+    # After the input is listed there is a build.
+    holder = None if last or any(build["state"] != "dead" for build in builds) else find_holder(output_lease, now=now)
     return {
         "output": output,
-        "state": last["state"] if last else "dead" if any(build["state"] == "dead" for build in builds) else "idle",
+        "state": last["state"] if last else "listing" if holder else "dead" if is_dead else "idle",
+        "holder": holder,
         "build": last or (builds[0] if builds else None),
         "latest": read_latest(output),
         "pinned": pinned,

@@ -98,7 +98,7 @@ def run_plan(
     clear_stage_counts(plan.block_plan.folder)
     try:
         listed, blocks = sum(plan.publication.listed.values()), sum(plan.blocks.values())
-        progress = Progress(plan.block_plan.folder, total=listed)
+        progress = Progress(plan.block_plan.folder, total=listed, blocks=blocks)
         heartbeat = Heartbeat(plan.block_plan.folder, listed=listed, blocks=blocks)
         with heartbeat, contextlib.nullcontext() if execution.quiet else progress:
             memory = execution.runner.least_memory(plan.spec.image.max_image_memory)

@@ -85,7 +85,7 @@ def _hold(output: str, version: str | None) -> None:
 
 def _follow(output: str) -> dict[str, Any]:
     """Shows the progress of the build that runs, if one does, until none does; what is known then."""
-    while build := find_running(describe_builds(output, now=now_at(output))):
+    while build := _find_going(output):
         folder, listed = build["folder"], build["listed"]
         # A job that no launcher follows does not say how many samples it has.
         with Progress(folder, total=listed) if listed else contextlib.nullcontext():
@@ -95,9 +95,20 @@ def _follow(output: str) -> dict[str, Any]:
     return describe_status(output, now=now_at(output))
 
 
+def _find_going(output: str) -> dict[str, Any] | None:
+    """The build that runs, once its input is listed; None if none does."""
+    while True:
+        build = find_running(describe_builds(output, now=now_at(output)))
+        if build or describe_status(output, now=now_at(output))["state"] != "listing":
+            return build
+        time.sleep(_FOLLOW_SECONDS)
+
+
 def _lines(found: dict[str, Any]) -> Iterator[str]:
     build = found["build"]
     yield f"{found['output']}: {found['state']}"
+    if found["holder"]:
+        yield f"the input is being listed by {found['holder']}"
     if build is not None:
         yield from _build_lines(build)
     if found["dataset"]:

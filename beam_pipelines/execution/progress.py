@@ -9,9 +9,10 @@ import os
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import TextIO, TypeVar
 
+from beam_tfrecords.beam_pipelines.terminal import escape
 from beam_tfrecords.errors import BuildError
 from beam_tfrecords.transforms.workspace.counts import (
     BlockCounts,
@@ -78,7 +79,10 @@ class ProgressLine(abc.ABC):
             self._show_every(_LOG_SECONDS)
 
     def _show_every(self, seconds: float) -> None:
-        while not self._stop.wait(seconds):
+        # On a terminal at once.
+        wait = 0.0 if self.rewrites else seconds
+        while not self._stop.wait(wait):
+            wait = seconds
             if (line := self._describe(time.monotonic() - self._start)) is None:
                 continue
             with self._lock:
@@ -105,6 +109,24 @@ class ProgressLine(abc.ABC):
         """The line after so many seconds; None if there is nothing to say."""
 
 
+class Listing(ProgressLine):
+    """Shows that an input is listed, and for how long.
+
+    Args:
+      inputs: as the request names them.
+    """
+
+    is_logged = True
+
+    def __init__(self, inputs: Sequence[str], *, stream: TextIO | None = None) -> None:
+        super().__init__(stream)
+        more = f" and {len(inputs) - 1:,} more" if len(inputs) > 1 else ""
+        self._text = escape(f"listing {inputs[0]}{more}")
+
+    def _describe(self, seconds: float) -> str:
+        return f"{self._text}, {format_seconds(seconds)}" if seconds >= 1 else self._text
+
+
 class ListProgress(ProgressLine):
     """Shows how much of an input workers have listed.
 
@@ -126,17 +148,23 @@ class ListProgress(ProgressLine):
         except (OSError, BuildError):
             return None
         # A runner may have listed a container twice.
-        return f"listed {min(listed, self._total):,} of {self._total:,} {self._what}" if listed else None
+        return f"listed {min(listed, self._total):,} of {self._total:,} {self._what}"
 
 
 class Progress(ProgressLine):
-    """Shows the progress of a build; without a terminal a line now and then."""
+    """Shows the progress of a build; without a terminal a line now and then.
+
+    Args:
+      folder: of the build.
+      total: samples listed.
+      blocks: in how many blocks they are; shown before the first block is done.
+    """
 
     is_logged = True
 
-    def __init__(self, folder: str, *, total: int, stream: TextIO | None = None) -> None:
+    def __init__(self, folder: str, *, total: int, blocks: int = 0, stream: TextIO | None = None) -> None:
         super().__init__(stream)
-        self._folder = folder
+        self._folder, self._blocks = folder, blocks
         self._counts, self._stages = BlockCounts(), StageCounts()
         self._total = total
 
@@ -148,7 +176,8 @@ class Progress(ProgressLine):
 
     def _describe(self, seconds: float) -> str | None:
         if not self._update():
-            return None
+            is_first = self._blocks and not self._counts.blocks
+            return f"{self._total:,} samples in {self._blocks:,} blocks, starting" if is_first else None
         rate = (self._counts.done - self._before) / seconds
         return progress_line(self._counts, self._stages, total=self._total, rate=rate)
 

@@ -153,6 +153,23 @@ class Lease:
         return json.dumps(self._content).encode()
 
 
+def find_holder(path: str, *, now: float) -> str | None:
+    """Describes who holds a lease; None if nobody does, as far as can be told without taking it.
+
+    Args:
+      path: its file.
+      now: the time by the clock of the store.
+    """
+    try:
+        state = storage.read_state(path)
+        if state is None or now - storage.stat(path).modified > _STALE:
+            return None
+    except FileNotFoundError:
+        return None
+    content = _decoded(state[0])
+    return None if _has_ended(content) else str(content.get("holder", "an unknown build"))
+
+
 def _decoded(data: bytes) -> dict[str, Any]:
     try:
         content = json.loads(data)

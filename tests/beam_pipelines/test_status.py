@@ -15,7 +15,9 @@ import pytest
 
 from beam_tfrecords.beam_pipelines.execution.heartbeat import Run
 from beam_tfrecords.beam_pipelines.execution.jobs import JobRecord
+from beam_tfrecords.storage.lease import Lease
 from beam_tfrecords.transforms.stats import Stats
+from beam_tfrecords.transforms.workspace.build_folder import Workspace
 from beam_tfrecords.transforms.workspace.counts import add_block, add_judged
 from beam_tfrecords.transforms.workspace.state_files import write_state
 from tests.beam_pipelines.dataset_checks import BEAM_TFRECORDS
@@ -40,6 +42,20 @@ def status(run, source):
 def test_an_output_that_is_not_there_is_refused(run, tmp_path):
     ran = run("status", f"--output={tmp_path / 'nowhere'}")
     assert (ran.code, "no such folder" in ran.err) == (2, True)
+
+
+def test_an_input_that_is_being_listed(source, status, run):
+    source.output.mkdir()
+    lease = Lease.take(Workspace(str(source.output)).lease, "process 7 on a machine")
+    with lease:
+        assert (status()["state"], status()["holder"]) == ("listing", "process 7 on a machine")
+        assert "is being listed by process 7 on a machine" in run("status", f"--output={source.output}").out
+        follow = [BEAM_TFRECORDS, "status", f"--output={source.output}", "--follow"]
+        following = subprocess.Popen(follow, stdout=subprocess.PIPE, text=True)
+        with pytest.raises(subprocess.TimeoutExpired):
+            following.wait(3)
+    assert "idle" in following.communicate(timeout=60)[0]
+    assert (status()["state"], status()["holder"]) == ("idle", None)
 
 
 def test_versions_are_listed_with_their_counts(source, status, run):

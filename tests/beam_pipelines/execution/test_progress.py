@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import io
 import json
+import os
+import subprocess
 import tarfile
 import time
 from pathlib import Path
@@ -12,6 +15,7 @@ import pytest
 
 from beam_tfrecords.beam_pipelines.execution import progress
 from beam_tfrecords.beam_pipelines.execution.progress import (
+    Listing,
     Progress,
     describe_stage,
     format_rate,
@@ -32,6 +36,7 @@ from beam_tfrecords.transforms.workspace.counts import (
     clear_stage_counts,
     read_stage_counts,
 )
+from tests.beam_pipelines.dataset_checks import BEAM_TFRECORDS
 
 
 def add_worker(folder: Path, name: str, *, blocks: int, written: int, failed: int = 0) -> None:
@@ -149,3 +154,25 @@ def test_without_a_terminal_whole_lines_are_written_and_no_escapes(tmp_path, mon
     assert lines
     assert lines[-1].startswith("5 of 10 samples (50%)")
     assert "\x1b" not in stream.getvalue()
+
+
+@pytest.mark.local_runner
+def test_a_terminal_shows_at_once_what_is_done(photos, tmp_path):
+    ours, theirs = os.openpty()
+    words = ["convert", f"--input={photos}", f"--output={tmp_path / 'out'}", "--image_size=16", "--no_report"]
+    with subprocess.Popen([BEAM_TFRECORDS, *words], stdout=subprocess.DEVNULL, stderr=theirs) as build:
+        os.close(theirs)
+        shown = b""
+        # A terminal whose other end is closed answers with an error.
+        with contextlib.suppress(OSError):
+            while piece := os.read(ours, 4096):
+                shown += piece
+    os.close(ours)
+    assert build.returncode == 0
+    first, second = shown.index(f"listing {photos}"[:79].encode()), shown.index(b"42 samples in 2 blocks, starting")
+    assert first < second
+
+
+def test_a_listing_says_how_long_it_takes():
+    assert Listing(["photos/"])._describe(0.2) == "listing photos/"
+    assert Listing(["a/", "b/", "c/"])._describe(72.3) == "listing a/ and 2 more, 1 min 12 s"
