@@ -7,7 +7,7 @@ DEMO_OUT := out/demo
 # Nothing of the caller's Python environment may leak into ours.
 unexport PYTHONPATH PYTHONHOME PYTHONDONTWRITEBYTECODE
 
-.PHONY: demo test lint typecheck unit test-integration test-pins bench bench-cold screenshot deploy-files clean
+.PHONY: demo test lint typecheck unit test-integration test-pins bench bench-cold bench-clusters screenshot deploy-files clean
 
 demo: $(VENV)/.program
 	$(BIN)/beam-tfrecords convert --input=tests/data/photos --output=$(DEMO_OUT) --name=photos \
@@ -95,6 +95,10 @@ bench-cold: $(VENV)/.installed
 	$(BIN)/python benchmarks/run.py --count=40000 --cold --name=keep_cold --reference=beam_tfrecords_keep_header \
 	  --only=beam_tfrecords_keep_header,copy
 	$(BIN)/python benchmarks/tables.py
+
+# Memory on clusters; takes what tests/integration/install.sh installs. The figures are those of docs/clusters.md.
+bench-clusters: $(VENV)/.installed
+	$(BIN)/python benchmarks/session_cluster.py --jobs=300
 
 # The picture in README.md; takes Chromium, which tests/integration/install.sh installs.
 screenshot: $(VENV)-integration/.installed
