@@ -144,7 +144,8 @@ def _build_lines(build: dict[str, Any]) -> Iterator[str]:
         last = f", last heartbeat {build['last_heartbeat']}" if is_there else ""
         yield f"{'build:' if is_there else 'submitted by'} {who}, since {build['since']}{last}"
     if build["job"]:
-        yield f"job: {build['job']['job_id']} on {build['job']['runner']}, {build['job']['url']}"
+        job = build["job"]
+        yield f"job: {job['job_id'] or job['name']} on {job['runner']}, {job['url']}"
     if build["listed"]:
         blocks = f"{build['blocks_done']:,} of {build['blocks']:,}"
         last = f", the last one at {build['last_block']}" if build["last_block"] else ""

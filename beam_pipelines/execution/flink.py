@@ -37,6 +37,8 @@ _SORT_BUFFERS, _BUFFER_BYTES = 512, 32 << 10
 _SORTED_OUTPUTS = 4
 # Task managers that are asked: those of one cluster are alike.
 _MOST_ASKED = 16
+# What a request raises if Flink does not answer, or something else does.
+UNREACHABLE = (OSError, http.client.HTTPException, ValueError, LookupError, TypeError)
 # Java could not start the worker.
 _NO_PROGRAM = re.compile(r'Cannot run program "([^"]+)"')
 
@@ -131,8 +133,7 @@ class FlinkCluster:
 
     def find_job(self, name: str) -> FlinkJob | None:
         """The newest job of this name, if there is one."""
-        jobs = [job for job in _get(f"{self.url}/jobs/overview")["jobs"] if job["name"] == name]
-        return FlinkJob(self.url, max(jobs, key=lambda job: job["start-time"])["jid"]) if jobs else None
+        return FlinkJob.named(self.url, name)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -147,9 +148,16 @@ class FlinkJob:
     id: str
 
     @classmethod
-    def of(cls, record: JobRecord) -> FlinkJob:
-        """The job that a build's folder remembers."""
-        return cls(record.url.partition("/#")[0], record.job_id)
+    def of(cls, record: JobRecord) -> FlinkJob | None:
+        """The job that a build's folder remembers; None if it was about to be submitted, and Flink knows none."""
+        url = record.url.partition("/#")[0]
+        return cls(url, record.job_id) if record.job_id else cls.named(url, record.name)
+
+    @classmethod
+    def named(cls, url: str, name: str) -> FlinkJob | None:
+        """The newest job of a name, if there is one."""
+        jobs = [job for job in _get(f"{url}/jobs/overview")["jobs"] if job["name"] == name]
+        return cls(url, max(jobs, key=lambda job: job["start-time"])["jid"]) if jobs else None
 
     @property
     def record(self) -> JobRecord:
@@ -162,7 +170,7 @@ class FlinkJob:
             return self._state() not in _ENDED
         except urllib.error.HTTPError as error:
             return False if error.code == 404 else None
-        except (OSError, http.client.HTTPException, ValueError, LookupError):
+        except UNREACHABLE:
             return None
 
     def find_end(self) -> str | None:
@@ -172,7 +180,7 @@ class FlinkJob:
             return self._describe_end(state, self._failures()) if state in _ENDED else None
         except urllib.error.HTTPError as error:
             return f"{_FORGOTTEN} job {self.id}" if error.code == 404 else None
-        except (OSError, http.client.HTTPException, ValueError, LookupError):
+        except UNREACHABLE:
             return None
 
     def _describe_end(self, state: str, failures: Sequence[str]) -> str:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from beam_tfrecords import storage
 from beam_tfrecords.beam_pipelines.execution.arguments import BeamArguments
-from beam_tfrecords.beam_pipelines.execution.flink import FlinkCluster, FlinkJob
+from beam_tfrecords.beam_pipelines.execution.flink import UNREACHABLE, FlinkCluster, FlinkJob
 from beam_tfrecords.beam_pipelines.execution.jar_files import find_jar
 from beam_tfrecords.beam_pipelines.execution.jobs import Job, JobRecord
 from beam_tfrecords.beam_pipelines.execution.runner import Runner
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from apache_beam.options.pipeline_options import PipelineOptions
     from apache_beam.runners.runner import PipelineResult
 
+_UNKNOWN = "Flink knows no job {}: its launcher ended before it was submitted, or the job manager was restarted"
 # Seconds until a job that was handed over is in its cluster's list.
 _SUBMISSION_TIMEOUT = 120.0
 
@@ -103,9 +104,14 @@ class FlinkRunner(Runner):
             )
         return self.arguments.add({**filled, **hidden})
 
-    def before(self) -> None:
+    def before(self) -> JobRecord | None:
+        if self._cluster is None:
+            return None
         # A build of archives has two jobs, one after the other, of the same name.
-        self._earlier = self._cluster.find_job(self._job_name) if self._cluster is not None else None
+        self._earlier = self._cluster.find_job(self._job_name)
+        # The jobs of other builds may have a name that the user gives.
+        is_ours = self.arguments.given["job_name"] is None
+        return JobRecord("FlinkRunner", "", self._cluster.url, self._job_name) if is_ours else None
 
     def find_job(self, result: PipelineResult, options: PipelineOptions) -> Job:
         """The job that the cluster has made of a pipeline, once it is in its list."""
@@ -121,14 +127,25 @@ class FlinkRunner(Runner):
         return super().find_job(result, options)
 
     def find_running(self, record: JobRecord) -> Job | None:
-        job = FlinkJob.of(record)
-        return job if job.is_running() else None
+        try:
+            job = FlinkJob.of(record)
+        except UNREACHABLE:
+            return None
+        return job if job and job.is_running() else None
 
     def is_alive(self, record: JobRecord, last_block: float | None) -> bool | None:
-        return FlinkJob.of(record).is_running()
+        try:
+            job = FlinkJob.of(record)
+        except UNREACHABLE:
+            return None
+        return job.is_running() if job else False
 
     def find_end(self, record: JobRecord) -> str | None:
-        return FlinkJob.of(record).find_end()
+        try:
+            job = FlinkJob.of(record)
+        except UNREACHABLE:
+            return None
+        return job.find_end() if job else _UNKNOWN.format(record.name)
 
 
 def _remove_submitted(result: PipelineResult) -> None:

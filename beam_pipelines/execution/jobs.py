@@ -17,15 +17,18 @@ _ADVANCING = 60.0
 
 @dataclasses.dataclass(frozen=True)
 class JobRecord:
-    """A job that was submitted.
+    """A job that was submitted, or is about to be.
 
     Attributes:
+      job_id: the runner's number of it; empty until the runner has said it.
       url: where a person can watch it.
+      name: by which it is found without a number.
     """
 
     runner: str
     job_id: str
     url: str
+    name: str = ""
 
     def write(self, folder: str) -> None:
         """Writes the record to the build's folder for temporary files."""

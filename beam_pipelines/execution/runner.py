@@ -114,8 +114,13 @@ class Runner:
         """
         return 0
 
-    def before(self) -> None:
-        """Called before a pipeline is submitted."""
+    def before(self) -> JobRecord | None:
+        """Called before a pipeline is submitted.
+
+        Returns:
+          What is known of its job by then, if the job can be found by that should this process end now.
+        """
+        return None
 
     def start_workers(self, *modules: str) -> None:
         """Starts what the worker processes of this machine are made from, if the runner has some.
@@ -276,8 +281,9 @@ class SparkRunner(Runner):
         self.note = f"Spark at {master}; set: {self.arguments.describe(filled)}"
         return self.arguments.add({**filled, "job_name": job_name})
 
-    def before(self) -> None:
+    def before(self) -> JobRecord | None:
         self._children = find_children()
+        return None
 
     def find_job(self, result: PipelineResult, options: PipelineOptions) -> Job:
         job = super().find_job(result, options)

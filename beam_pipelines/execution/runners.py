@@ -154,7 +154,9 @@ class Execution:
         assert ready.options is not None
         try:
             with keep_interrupts(), asked_once():
-                self.runner.before()
+                announced = self.runner.before()
+                if announced is not None and folder is not None:
+                    announced.write(folder)
                 import apache_beam as beam
 
                 pipeline = beam.Pipeline(runner=ready.beam_runner, options=ready.options)

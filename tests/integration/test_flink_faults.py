@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import subprocess
+import sys
 from collections.abc import Iterator
 
 import pytest
@@ -93,6 +95,47 @@ def test_the_launcher_is_killed_and_the_same_command_follows_its_job(
     page = f"http://{cluster.master}/#/job/running/{job}"
     check(again, finished, slow_hashes, says=f"the job of this build runs already: {page}")
     assert build.converted_twice(finished) == []
+
+
+@pytest.mark.parametrize(
+    ("method", "more", "is_submitted"),
+    [
+        ("JobRecord.write", [], False),
+        ("FlinkRunner.find_job", [], True),
+        # The jobs of other builds may have that name: it says nothing.
+        ("FlinkRunner.find_job", ["--job_name=nightly"], None),
+    ],
+)
+def test_the_launcher_is_killed_where_it_submits_its_job(
+    tmp_path, cluster, slow_photos, on_flink, slow_hashes, run, method, more, is_submitted
+):
+    words, before = [f"--input={slow_photos}", *SLOW, *on_flink, *more], len(cluster.get("/jobs")["jobs"])
+    # A step that follows what it is told to do is the last one.
+    code = f"""
+import os, signal, sys
+from beam_tfrecords.beam_pipelines.cli import main
+from beam_tfrecords.beam_pipelines.execution.flink_runner import FlinkRunner, JobRecord
+
+def killed(*words, does={method}):
+    if does.__name__ == "write":
+        does(*words)
+    os.kill(os.getpid(), signal.SIGKILL)
+
+{method} = killed
+main(sys.argv[1:])
+"""
+    command = [sys.executable, "-c", code, "convert", f"--output={tmp_path / 'out'}", *words]
+    assert subprocess.run(list(map(str, command)), cwd=processes.PROJECT, check=False).returncode == -signal.SIGKILL
+    assert len(cluster.running_jobs()) == (method == "FlinkRunner.find_job")
+    state = json.loads(run("status", f"--output={tmp_path / 'out'}", "--json").out)["state"]
+    assert (state in ("submitted", "running")) == bool(is_submitted), state
+    if is_submitted is None:
+        assert not list((tmp_path / "out").glob(".build/*/job.json"))
+        return
+    again = ClusterBuild(tmp_path / "out", *words)
+    check(again, {}, slow_hashes, says="the job of this build runs already" if is_submitted else "")
+    # No second job has done the same work.
+    assert len(cluster.get("/jobs")["jobs"]) == before + 1
 
 
 def test_a_job_without_a_launcher_keeps_other_builds_away(build, cluster, slow_photos, run):
