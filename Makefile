@@ -80,6 +80,7 @@ bench: $(VENV)/.installed $(VENV)-integration/.installed
 	$(BIN)/python benchmarks/near_duplicates.py
 	$(BIN)/python benchmarks/growth.py
 	$(BIN)/python benchmarks/quality.py
+	$(BIN)/python benchmarks/fast_codec.py
 	$(BIN)/python benchmarks/annotations.py
 	$(BIN)/python benchmarks/small_samples.py
 	$(BIN)/python benchmarks/map_function.py

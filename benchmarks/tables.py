@@ -164,6 +164,17 @@ def _quality() -> str:
     return _format((f"{results['count']} photos", "found"), [*faults, *copies])
 
 
+def _fast_codec(name: str) -> str:
+    """How near the fast codec is to the exact one."""
+    results = _read(name)
+    head = [_photos(results), *_NEARNESS.values()]
+    rows = (
+        [f"shorter side {side}", *(f"{found[share]:.1f} dB" for share in _NEARNESS)]
+        for side, found in results["decibels"].items()
+    )
+    return _format(head, rows)
+
+
 def _near_duplicates(name: str) -> str:
     """The processor time of builds by the distance at which near-duplicates are listed."""
     results = _read(name)
@@ -208,6 +219,7 @@ def _measured() -> str:
 # Contestants that README leaves to the page of benchmarks.
 _ON_ITS_PAGE_ONLY = ("pillow", "daft", "litdata", "tfds_generator", "ray_data")
 _READING = ("images/s", "slowest to fastest", "against")
+_NEARNESS = {"50": "half of the photos", "1": "99 of 100", "0.1": "999 of 1,000", "0": "all"}
 _KEEP = ("images/s", "slowest to fastest", "peak memory")
 TABLES: dict[str, Callable[[], str]] = {
     "summary": lambda: _contest(
@@ -219,6 +231,7 @@ TABLES: dict[str, Callable[[], str]] = {
     "keep": lambda: _contest("keep", _KEEP),
     "keep_cold": lambda: _contest("keep_cold", _KEEP),
     "quality": _quality,
+    "fast_codec": lambda: _fast_codec("fast_codec_500x375_2000"),
     "near_duplicates": lambda: _near_duplicates("near_duplicates_40000"),
     "sources": lambda: _sources("sources_8000"),
     "reuse": lambda: _reuse("reuse_8000"),

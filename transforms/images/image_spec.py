@@ -52,7 +52,7 @@ class ImageEncoding(str, enum.Enum):
 
 
 class Codec(str, enum.Enum):
-    """EXACT writes the bytes that a Pillow script writes; FAST stays within 38 dB PSNR of its pixels."""
+    """EXACT writes the bytes that a Pillow script writes; FAST stays within 38 dB PSNR of the pixels of most."""
 
     FAST = "fast"
     EXACT = "exact"

@@ -1,4 +1,4 @@
-"""codec=fast is within 38 dB PSNR of codec=exact, without a shift or a change of color."""
+"""codec=fast is within 38 dB PSNR of codec=exact on the sample photos, without a shift or a change of color."""
 
 from __future__ import annotations
 

@@ -1,0 +1,63 @@
+"""How near `codec=fast` is to `codec=exact`: PSNR of their pixels before they are encoded, over many photos.
+
+    python benchmarks/fast_codec.py                     2,000 photos of 500x375
+    python benchmarks/fast_codec.py --size=1600x1200 --count=500
+
+Percentiles for each shorter side go to --results; the same photos always give the same.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import math
+import multiprocessing
+import pathlib
+from collections.abc import Sequence
+
+import numpy as np
+from run import photo_options, prepare_photos, write_figures
+
+from beam_tfrecords.transforms.images.convert_image import convert_image
+from beam_tfrecords.transforms.images.image_spec import Codec, ImageEncoding, ImageSpec, ResizeMode
+from beam_tfrecords.transforms.processes.pool import usable_cores
+
+_SIDES = (32, 64, 128, 224, 256)
+_PERCENTILES = (0, 0.1, 1, 10, 50)
+
+
+def measure(path: pathlib.Path, sides: Sequence[int]) -> list[float]:
+    """PSNR of a photo at each shorter side, in dB; infinite if the pixels are equal."""
+    data = path.read_bytes()
+    found = []
+    for side in sides:
+        spec = ImageSpec((side, side), resize_mode=ResizeMode.CROP, image_encoding=ImageEncoding.RAW)
+        exact, fast = (
+            np.frombuffer(convert_image(data, dataclasses.replace(spec, codec=codec)).data, np.uint8).astype(np.float64)
+            for codec in (Codec.EXACT, Codec.FAST)
+        )
+        error = float(np.mean((exact - fast) ** 2))
+        found.append(10 * math.log10(255**2 / error) if error else math.inf)
+    return found
+
+
+def main() -> None:
+    """Measures all photos and prints the percentiles."""
+    arguments = photo_options(__doc__ or "", count=2000, rounds=1).parse_args()
+    paths = sorted(prepare_photos(arguments.size, arguments.count).rglob("*.jpg"))
+    with multiprocessing.Pool(usable_cores()) as pool:
+        found = np.array(pool.map(functools.partial(measure, sides=_SIDES), paths, chunksize=16))
+    decibels: dict[str, dict[str, float]] = {}
+    for side, values in zip(_SIDES, found.T, strict=True):
+        # Equal pixels are the best there are; interpolation would make no number of them.
+        of_side = np.percentile(values, _PERCENTILES, method="lower")
+        decibels[str(side)] = dict(zip(map(str, _PERCENTILES), map(float, np.round(of_side, 1)), strict=True))
+        below = int(np.sum(values < 38))
+        print(f"{side:4}  {decibels[str(side)]}  below 38 dB: {below} of {len(paths)}", flush=True)
+        print("      lowest:", *(paths[place].name for place in np.argsort(values)[:3]))
+    stem = f"fast_codec_{arguments.size}_{arguments.count}"
+    write_figures(arguments.results / f"{stem}.json", arguments, decibels=decibels)
+
+
+if __name__ == "__main__":
+    main()
