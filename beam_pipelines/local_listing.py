@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import gc
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import TypeVar
 
 from beam_tfrecords.errors import LimitError, RequestError
@@ -13,6 +13,7 @@ from beam_tfrecords.transforms.listing.indexing import read_unchanged
 from beam_tfrecords.transforms.listing.limiting import limit_listing
 from beam_tfrecords.transforms.listing.listing import Listing, ListPlan, read_refs, write_listing
 from beam_tfrecords.transforms.listing.stratifying import stratify
+from beam_tfrecords.transforms.ref_columns import RefColumns
 from beam_tfrecords.transforms.refs import SampleRef
 from beam_tfrecords.transforms.request.build_spec import BuildSpec
 from beam_tfrecords.transforms.service_faults import retry_faults
@@ -73,11 +74,13 @@ def list_samples(spec: BuildSpec, source: Source, folder: str, *, most: float = 
     return infer_listing(listing, spec, source, source.skipped, folder)
 
 
-def _up_to(most: float, samples: Iterator[SampleRef]) -> Iterator[SampleRef]:
+def _up_to(most: float, samples: Iterable[SampleRef | RefColumns]) -> Iterator[SampleRef | RefColumns]:
     if not most:
         raise ManySamplesError
-    for number, sample in enumerate(samples):
-        if number == most:
+    count = 0
+    for sample in samples:
+        count += len(sample) if isinstance(sample, RefColumns) else 1
+        if count > most:
             raise ManySamplesError
         yield sample
 

@@ -276,6 +276,12 @@ def pack_identity(
     return _pack((*values, names) if names else values)
 
 
+def plain_files(uris: Iterable[str], versions: Iterable[str]) -> list[dict[str, tuple[Any, ...]]]:
+    """`SampleRef.plain_images` of samples whose only image is a whole file."""
+    kind = _LOCATORS.index(File)
+    return [{IMAGE: (kind, uri, version)} for uri, version in zip(uris, versions, strict=True)]
+
+
 def pack_places(images: Mapping[str, Sequence[Any]]) -> bytes:
     """Where images are, as people see it: a size and a time say nothing of a file elsewhere.
 

@@ -11,6 +11,7 @@ from typing import Any, TypeAlias
 from beam_tfrecords.errors import Suggestion
 from beam_tfrecords.examples.contents import Content
 from beam_tfrecords.transforms.mapping.user_function import UserFunction
+from beam_tfrecords.transforms.ref_columns import RefColumns
 from beam_tfrecords.transforms.refs import IMAGE, SampleRef
 from beam_tfrecords.transforms.sources.containers import Container, ReadContainer, Spool
 from beam_tfrecords.transforms.sources.detect.column_suggestions import one_hot_columns
@@ -121,7 +122,7 @@ class Source:
         """What else may say the labels, once all samples are listed: words for a message, and requests that read it."""
         return "", ()
 
-    def samples(self) -> Iterator[SampleRef]:
+    def samples(self) -> Iterator[SampleRef | RefColumns]:
         """The samples that are not in containers, in bounded memory; may be iterated once."""
         return iter(())
 

@@ -63,7 +63,7 @@ def listed() -> Callable[[Source], dict[str, SampleRef]]:
     """Key -> final reference. Every reference survives packing, and no two have the same key."""
 
     def read(source: Source) -> dict[str, SampleRef]:
-        samples = list(source.samples())
+        samples = list(one_by_one(source.samples()))
         samples = infer(source, samples, source.skipped)
         assert [repacked(sample) for sample in samples] == samples
         by_key = {sample.key: sample for sample in samples}

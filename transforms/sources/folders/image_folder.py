@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from beam_tfrecords import storage
 from beam_tfrecords.errors import RequestError
 from beam_tfrecords.examples.contents import Content
+from beam_tfrecords.transforms.ref_columns import RefColumns
 from beam_tfrecords.transforms.refs import SampleRef
 from beam_tfrecords.transforms.sources.containers import Container
 from beam_tfrecords.transforms.sources.detect.interpretation import Interpretation, Request
@@ -51,8 +52,8 @@ class ImageFolder(InferredSource):
         if not self._has_masks and all(storage.can_cut(root.listing) for root in roots):
             self.most_listed_here = MOST_LISTED_HERE
 
-    def samples(self) -> Iterator[SampleRef]:
-        """One reference per image, in the order in which storage lists them; may be iterated once."""
+    def samples(self) -> Iterator[SampleRef | RefColumns]:
+        """A reference to each image, in the order in which storage lists them; may be iterated once."""
         self._masks = find_mask_files(self._roots, self._spec) if self._has_masks else {}
         for root in self._roots:
             files = storage.list_files(root.listing, special=True, literal=root.is_folder)

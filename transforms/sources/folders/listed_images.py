@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from beam_tfrecords import storage
 from beam_tfrecords.errors import FailureReason, SampleError
 from beam_tfrecords.transforms.images.formats import SNIFFED_BYTES, may_be_an_image
-from beam_tfrecords.transforms.refs import File, SampleRef, one_image
+from beam_tfrecords.transforms.ref_columns import RefColumns
+from beam_tfrecords.transforms.refs import File, SampleRef, one_image, plain_files
 from beam_tfrecords.transforms.service_faults import retry_faults
 from beam_tfrecords.transforms.sources.containers import Container, Spool
 from beam_tfrecords.transforms.sources.detect.inference import assume_folders
@@ -33,6 +34,9 @@ from beam_tfrecords.transforms.sources.path_labels import (
 )
 from beam_tfrecords.transforms.sources.source_spec import Skipped, SourceSpec
 
+# References that are held while a folder is read.
+_MOST = 256
+
 
 @dataclasses.dataclass(frozen=True)
 class ReadImages:
@@ -46,8 +50,8 @@ class ReadImages:
     roots: Mapping[str, Root]
     spec: SourceSpec
 
-    def __call__(self, container: Container, spool: Spool, skipped: Skipped) -> Iterator[SampleRef]:
-        """One reference per image."""
+    def __call__(self, container: Container, spool: Spool, skipped: Skipped) -> Iterator[SampleRef | RefColumns]:
+        """A reference to each image."""
         root = self.roots[container.key_prefix]
         files = storage.list_part(root.listing, container.part, special=True, literal=root.is_folder)
         return list_images(files, root, self.spec, skipped)
@@ -55,21 +59,33 @@ class ReadImages:
 
 def list_images(
     files: Iterable[storage.FileEntry], root: Root, spec: SourceSpec, skipped: Skipped, masks: MaskFiles | None = None
-) -> Iterator[SampleRef]:
-    """One reference per image among the listed files of a root; counts the others."""
+) -> Iterator[SampleRef | RefColumns]:
+    """A reference to each image among the listed files of a root, in their order; counts the others."""
     guess, pattern, start = assume_folders(spec), compile_pattern(spec), root.start
     only_splits = spec.split_folders is not None
     _, names = find_path_columns(pattern, spec)
     # Images of one folder come one after the other.
     last: str | None = None
     placed: tuple[str | None, str | None] = (None, None)
+    # Those of one folder of which there is nothing else to say.
+    keys: list[str] = []
+    plain: list[storage.FileEntry] = []
+    is_plain = pattern is None and masks is None and not names
+
+    def take() -> Iterator[RefColumns]:
+        if keys:
+            yield _by_column(keys, plain, *placed)
+            keys.clear()
+            plain.clear()
+
     for entry in files:
         relative = entry.path[start:]
         kind = skipped_kind(relative)
         if kind == FOLDER_MARKER and entry.size < 0:
             kind = "link to a listed folder"
         folder = relative[: relative.rfind("/") + 1]
-        if folder != last:
+        if folder != last or len(keys) == _MOST:
+            yield from take()
             last, placed = folder, guess.place(folder)
         label, split = placed
         if kind is None and split is None and only_splits:
@@ -83,6 +99,11 @@ def list_images(
             skipped.add(kind, printable(key))
             continue
         failure = _failure(entry)
+        if is_plain and failure is None:
+            keys.append(key)
+            plain.append(entry)
+            continue
+        yield from take()
         if failure is not None and not is_utf8(entry.path):
             yield SampleRef(printable(key), one_image(File(printable(entry.path))), split=split, failure=failure)
             continue
@@ -94,6 +115,23 @@ def list_images(
         columns = path_columns(key, pattern, names) if names else {}
         ref = SampleRef(key, images, size, entry.fingerprint, label, split, columns, failure, group)
         yield ref if masks is None or failure else _with_mask(ref, masks, relative)
+    yield from take()
+
+
+def _by_column(
+    keys: Sequence[str], entries: Sequence[storage.FileEntry], label: str | None, split: str | None
+) -> RefColumns:
+    """References to the images of one folder, which take a third of the time of making each."""
+    places = [entry.path for entry in entries], [entry.version for entry in entries]
+    return RefColumns.of_rows(
+        list(keys),
+        [label] * len(keys),
+        {},
+        split=split,
+        images=plain_files(*places),
+        size=[entry.size for entry in entries],
+        fingerprint=[entry.fingerprint for entry in entries],
+    )
 
 
 def _with_mask(ref: SampleRef, masks: MaskFiles, relative: str) -> SampleRef:

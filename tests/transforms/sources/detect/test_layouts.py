@@ -8,6 +8,7 @@ import tarfile
 import pytest
 
 from beam_tfrecords.errors import RequestError
+from beam_tfrecords.transforms.ref_columns import one_by_one
 from beam_tfrecords.transforms.sources.detect.interpretation import Request, UnclearError
 from beam_tfrecords.transforms.sources.detect.layouts import LAYOUTS, Level
 from beam_tfrecords.transforms.sources.detect.tree import FolderSummary
@@ -235,7 +236,7 @@ def test_a_single_class_without_folders_below_it_is_a_class(touch, opened, liste
 def test_the_listing_is_made_anew_only_where_the_first_guess_was_wrong(touch, opened, names, is_right):
     source = opened(touch(*names))
     folders = FolderSummary()
-    for sample in source.samples():
+    for sample in one_by_one(source.samples()):
         folders.add_image(sample.key)
     assert (source.infer(folders) is None) == is_right
 

@@ -8,7 +8,8 @@ import pytest
 from beam_tfrecords import storage
 from beam_tfrecords.errors import RequestError
 from beam_tfrecords.examples.contents import Content
-from beam_tfrecords.transforms.refs import File
+from beam_tfrecords.transforms.ref_columns import RefColumns, one_by_one
+from beam_tfrecords.transforms.refs import File, SampleRef, one_image
 from beam_tfrecords.transforms.sources.folders.image_folder import ImageFolder
 from beam_tfrecords.transforms.sources.folders.roots import Root
 from beam_tfrecords.transforms.sources.source_spec import SourceSpec
@@ -279,3 +280,21 @@ def test_the_listing_takes_the_same_memory_for_many_files_as_for_few(touch):
 
     few = peak(listing_of(f"{root}/a"))
     assert peak(listing_of(str(root))) < few + 20_000
+
+
+def test_images_of_a_folder_are_listed_by_column(touch, opened):
+    names = [f"{kind}/{number}.jpg" for kind in ("cat", "dog") for number in range(300)]
+    root = touch(*names, "dog/notes.txt")
+    os.symlink(root / "nowhere", root / "cat/300.jpg")
+    found = list(opened(root, source="image_folder").samples())
+    batches = [refs for refs in found if isinstance(refs, RefColumns)]
+    assert sum(map(len, batches)) == 600
+    assert max(map(len, batches)) == 256
+    (broken,) = (ref for ref in found if not isinstance(ref, RefColumns))
+    assert (broken.key, broken.failure[0]) == ("cat/300.jpg", "unreadable")
+    refs = {ref.key: ref for ref in one_by_one(found)}
+    assert refs.keys() == {*names, "cat/300.jpg"}
+    entry = storage.stat(str(root / "dog/7.jpg"))
+    assert refs["dog/7.jpg"] == SampleRef(
+        "dog/7.jpg", one_image(File(entry.path, entry.version)), entry.size, entry.fingerprint, "dog"
+    )
