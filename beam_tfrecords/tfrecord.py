@@ -60,11 +60,19 @@ def masked_crc32c(data: bytes) -> int:
     return (((crc >> 15) | (crc << 17)) + _MASK_DELTA) & 0xFFFFFFFF
 
 
-def open_frame(framed: bytes) -> bytes | None:
-    """The data of one framed record; None if its length or its CRC says that it is none."""
-    data = framed[HEADER_BYTES:-FOOTER_BYTES]
-    is_whole = int.from_bytes(framed[:8], "little") == len(data) == len(framed) - FRAME_BYTES
-    return data if is_whole and int.from_bytes(framed[-FOOTER_BYTES:], "little") == masked_crc32c(data) else None
+def open_frame(framed: bytes, begin: int, length: int) -> tuple[bytes, int] | None:
+    """The data of one framed record, and its masked CRC; None if its length or its CRC says that it is none.
+
+    Args:
+      framed: records.
+      begin: where it begins there.
+      length: of it, frame included.
+    """
+    end = begin + length - FOOTER_BYTES
+    data, footer = framed[begin + HEADER_BYTES : end], framed[end : end + FOOTER_BYTES]
+    is_whole = int.from_bytes(framed[begin : begin + 8], "little") == len(data) == length - FRAME_BYTES
+    crc = masked_crc32c(data)
+    return (data, crc) if is_whole and int.from_bytes(footer, "little") == crc and len(footer) == FOOTER_BYTES else None
 
 
 def frame(examples: Sequence[bytes], crcs: Sequence[int]) -> list[tuple[bytes, bytes, bytes]]:

@@ -77,6 +77,7 @@ class Records(Sequence[Any]):
         self._read = read
         self._columns = columns
         self._starts = [0, *itertools.accumulate(shard.records for shard in self._shards)]
+        self._bounds = np.array(self._starts)
         # Numbers of the records that a filter or a slice has kept; None for all.
         self._kept: np.ndarray | None = None
         self._is_remote = storage.has_scheme(path)
@@ -256,13 +257,11 @@ class Records(Sequence[Any]):
         if not self._is_remote:
             return [self._read_record(*self._find(number)) for number in asked]
         # One after the other, the indices of a shuffled batch would take a request's time for each of its records.
-        missing = {self._shard_of(self._number(number)) for number in asked} - self._places.keys()
-        shards = (self._shards[shard] for shard in missing)
-        self._places.update(zip(missing, _pool().map(self._read_places, shards), strict=True))
-        places = [self._find(number) for number in asked]
+        places = self._find_all(asked)
         found = self._find_kept(places)
         lacking = [place for place in places if place not in found]
-        requests = self._block_requests(lacking) if self._cache and self._cache.keeps_all else _merge(lacking)
+        reads_blocks = self._cache and self._cache.keeps_all
+        requests = self._block_requests(lacking) if reads_blocks else _merge(lacking, gap=_GAP_BYTES)
         for answer in _pool().map(self._request, requests):
             found.update(answer)
         return [found[place] for place in places]
@@ -273,11 +272,12 @@ class Records(Sequence[Any]):
     def _find_kept(self, places: Iterable[_Place]) -> dict[_Place, bytes]:
         """The examples that the cache has."""
         found: dict[_Place, bytes] = {}
-        if self._cache:
-            for place in set(places):
-                example = self._cache.read_example(self._shards[place[0]], *place[1:])
-                if example is not None:
-                    found[place] = example
+        if self._cache is None:
+            return found
+        # Neighbours are read at once.
+        for shard, begin, length, wanted in _merge(places, gap=0):
+            kept = self._cache.read_examples(self._shards[shard], begin, length, [place[1:] for place in wanted])
+            found.update((place, example) for place, example in zip(wanted, kept, strict=True) if example is not None)
         return found
 
     def _block_requests(self, places: Iterable[_Place]) -> list[_Request]:
@@ -312,6 +312,19 @@ class Records(Sequence[Any]):
         shard, begin, _, wanted = request
         framed = {place: data[place[1] - begin :][: place[2]] for place in wanted}
         return {place: self._check(record, shard, place[1], place[3]) for place, record in framed.items()}
+
+    def _find_all(self, asked: Sequence[int]) -> list[_Place]:
+        """As `_find`, of several records; indices that are not there yet are read at once."""
+        numbers = list(map(self._number, asked))
+        shards = (np.searchsorted(self._bounds, numbers, side="right") - 1).tolist()
+        missing = set(shards) - self._places.keys()
+        read = _pool().map(self._read_places, (self._shards[shard] for shard in missing))
+        self._places.update(zip(missing, read, strict=True))
+        starts, places = self._starts, self._places
+        return [
+            (shard, *places[shard][number - starts[shard]].tolist())
+            for shard, number in zip(shards, numbers, strict=True)
+        ]
 
     def _find(self, number: int) -> _Place:
         """Shard, offset, length and CRC of a record."""
@@ -373,16 +386,17 @@ _Place: TypeAlias = "tuple[int, int, int, int]"
 _Request: TypeAlias = "tuple[int, int, int, list[_Place]]"
 
 
-def _merge(places: Iterable[_Place]) -> list[_Request]:
-    """Requests that cover the records."""
+def _merge(places: Iterable[_Place], *, gap: int) -> list[_Request]:
+    """Requests that cover the records; those with no more bytes than `gap` between them are joined."""
     requests: list[_Request] = []
     for place in sorted(set(places)):
         shard, offset, length, _ = place
         if requests:
             last, begin, size, wanted = requests[-1]
             end = offset + length
-            if last == shard and offset - begin - size <= _GAP_BYTES and end - begin <= _REQUEST_BYTES:
-                requests[-1] = (shard, begin, end - begin, [*wanted, place])
+            if last == shard and offset - begin - size <= gap and end - begin <= _REQUEST_BYTES:
+                wanted.append(place)
+                requests[-1] = (shard, begin, end - begin, wanted)
                 continue
         requests.append((shard, offset, length, [place]))
     return requests

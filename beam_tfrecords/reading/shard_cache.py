@@ -14,7 +14,7 @@ from beam_tfrecords import crc32c
 from beam_tfrecords.manifest import Shard
 from beam_tfrecords.storage.cache_folder import CacheFolder
 from beam_tfrecords.storage.chunks import read_chunks
-from beam_tfrecords.tfrecord import FOOTER_BYTES, open_frame
+from beam_tfrecords.tfrecord import open_frame
 
 _NAME_DIGITS = 32
 
@@ -36,18 +36,21 @@ class ShardCache:
         """Keeps some shards."""
         return cls(folder, sum(shard.bytes for shard in shards) <= folder.most_bytes)
 
-    def read_example(self, shard: Shard, offset: int, length: int, crc: int) -> bytes | None:
-        """The example in a record that is kept; None if it is not, or is damaged.
+    def read_examples(
+        self, shard: Shard, begin: int, length: int, places: Sequence[tuple[int, int, int]]
+    ) -> list[bytes | None]:
+        """The examples of records that are kept; None for one that is not, or is damaged.
 
         Args:
-          shard: its shard.
-          offset: where it begins in the shard.
-          length: of it, frame included.
-          crc: of its example as the index has it, or -1.
+          shard: their shard.
+          begin: of a range of it that has them all.
+          length: of the range.
+          places: where each begins in the shard, its length with its frame, and the CRC of its example as the index
+            has it, or -1.
         """
-        framed = self.folder.read(_name_of(shard), offset, length)
-        fits = len(framed) == length and crc in (-1, int.from_bytes(framed[-FOOTER_BYTES:], "little"))
-        return open_frame(framed) if fits else None
+        framed = self.folder.read(_name_of(shard), begin, length)
+        found = ((open_frame(framed, offset - begin, size), crc) for offset, size, crc in places)
+        return [opened[0] if opened and crc in (-1, opened[1]) else None for opened, crc in found]
 
     def keep(self, shard: Shard, offset: int, data: bytes) -> None:
         """Keeps bytes of a shard."""
