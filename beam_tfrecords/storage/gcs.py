@@ -30,9 +30,10 @@ from beam_tfrecords.storage.entries import (
     StorageError,
 )
 from beam_tfrecords.storage.gcs_client import blob_at, bucket_of, client, denied, errors, retried, split
-from beam_tfrecords.storage.gcs_download import download
+from beam_tfrecords.storage.gcs_download import download, download_state
 from beam_tfrecords.storage.name_ranges import Names, Page, cut_below, list_below
 from beam_tfrecords.storage.range_reader import open_ranges
+from beam_tfrecords.storage.threads import map_in_threads
 
 # Uploads of up to 8 MiB are one request; larger ones go in chunks of this many bytes, each held in memory.
 _UPLOAD_BYTES = 16 << 20
@@ -42,6 +43,8 @@ _SMALL_BYTES = 8 << 20
 _BATCH = 100
 # The most that the service composes in one request.
 _SOURCES = 32
+# Requests to compose that are under way at once.
+_COMPOSERS = 8
 # Batches that are under way at once; the service takes half a second for one.
 _DELETERS = 8
 # Metadata that names the write that made an object.
@@ -140,18 +143,12 @@ def write_new(path: str, data: bytes) -> bool:
 
 def read_state(path: str) -> tuple[bytes, str] | None:
     """See `storage.read_state`."""
-    while True:
-        try:
-            with errors(path):
-                blob = blob_at(path)
-                try:
-                    blob.reload(retry=retried)
-                except exceptions.NotFound:
-                    return None
-            version = str(blob.generation)
+    while (found := download_state(path)) is not None and not found[1]:
+        # An emulator that does not say the generation with the object.
+        with contextlib.suppress(ChangedError):  # between the two requests
+            version = stat(path).version
             return read_bytes(path, version=version), version
-        except ChangedError:  # between the two requests
-            continue
+    return found
 
 
 def replace(path: str, data: bytes, *, version: str) -> bool:
@@ -221,8 +218,10 @@ def concatenate(
                 level += 1
                 above = [f"{temporary}-{level}-{number}" for number in range(len(groups))]
                 made += above
-                for path, group in zip(above, groups, strict=True):
-                    _compose(path, group)
+                for _ in map_in_threads(
+                    lambda one: _compose(*one), zip(above, groups, strict=True), threads=_COMPOSERS
+                ):
+                    pass
                 names = [split(path)[1] for path in above]
             try:
                 blob = _compose(target, names, generation=None if replaces else 0)

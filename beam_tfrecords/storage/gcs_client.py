@@ -13,7 +13,7 @@ import time
 from collections.abc import Callable, Iterator
 from types import SimpleNamespace
 from typing import Any, NamedTuple
-from urllib.parse import urlsplit
+from urllib.parse import quote, urlsplit
 
 import google.auth
 import requests
@@ -116,6 +116,29 @@ def client() -> Client:
     return _access().client
 
 
+class _Connections(PoolManager):
+    """Connections that are found without parsing the URL anew for each request, which takes a third of its time."""
+
+    def __init__(self, **options: Any) -> None:
+        super().__init__(**options)
+        self._pools: dict[str, Any] = {}
+
+    def urlopen(  # type: ignore[override]
+        self, method: str, url: str, redirect: bool = True, **options: Any
+    ) -> Any:
+        end = url.find("/", len("https://"))
+        if end < 0:
+            return super().urlopen(method, url, redirect=redirect, **options)
+        root = url[:end]
+        pool = self._pools.get(root)
+        if pool is None:
+            pool = self._pools[root] = self.connection_from_url(root)
+        answer = pool.urlopen(method, url[len(root) :], redirect=False, assert_same_host=False, **options)
+        if redirect and answer.get_redirect_location():
+            return super().urlopen(method, url, redirect=redirect, **options)
+        return answer
+
+
 def connections() -> AuthorizedHttp:
     """Connections of this process that send its credentials, for what the client does too slowly."""
     return _access().connections
@@ -131,14 +154,33 @@ def blob_at(path: str) -> Blob:
 
 def bucket_of(path: str) -> Bucket:
     """The bucket of a path, whose requests are paid by whom the settings say."""
-    access, payer = _access(), current_options().payer
+    access = _access()
+    return access.client.bucket(split(path)[0], user_project=_payer(access))
+
+
+def _payer(access: _Access) -> str | None:
+    """The project that pays for requests; None for the owner of the bucket."""
+    payer = current_options().payer
     if payer == OWN_PROJECT:
         payer = access.project
         if payer is None:
             raise BuildError(
                 "`requester_pays=true`: the Google credentials name no project that pays; say `requester_pays=PROJECT`"
             )
-    return access.client.bucket(split(path)[0], user_project=payer)
+    return payer
+
+
+def download_url(path: str, *, version: str) -> str:
+    """Where the content of an object is; the library takes as long to say so as the request takes."""
+    bucket, name = split(path)
+    if not name:
+        raise StorageError(f"{path} is a bucket, not an object")
+    access = _access()
+    condition = f"&ifGenerationMatch={version}" if version else ""
+    payer = _payer(access)
+    paid = f"&userProject={quote(payer, safe='')}" if payer else ""
+    root = f"{access.client.api_endpoint}/download/storage/v1"
+    return f"{root}/b/{bucket}/o/{quote(name, safe='~')}?alt=media{condition}{paid}"
 
 
 def split(path: str) -> tuple[str, str]:
@@ -182,7 +224,7 @@ def _connect(made: Client, credentials: Any) -> AuthorizedHttp:
     if proxy:
         pool = HTTPAdapter(pool_maxsize=_CONNECTIONS).proxy_manager_for(proxy, ca_certs=trusted)
     else:
-        pool = PoolManager(maxsize=_CONNECTIONS, ca_certs=trusted)
+        pool = _Connections(maxsize=_CONNECTIONS, ca_certs=trusted)
     return AuthorizedHttp(credentials, http=pool)
 
 

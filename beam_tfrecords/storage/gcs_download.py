@@ -1,14 +1,13 @@
 """Reads objects of Google Cloud Storage by its JSON API.
 
-The library's own download takes 1.7 ms of processor time for an image, this 0.5: a third of what
-converting a photo takes. Credentials and errors are the library's.
+The library's own download takes 1.7 ms of processor time for an image, this less than a third: converting a photo
+takes 3. Credentials and errors are the library's.
 """
 
 from __future__ import annotations
 
 import base64
 from collections.abc import Mapping
-from urllib.parse import urlencode
 
 import requests
 import urllib3
@@ -17,11 +16,12 @@ from google.api_core import exceptions
 from beam_tfrecords import crc32c
 from beam_tfrecords.storage import traffic
 from beam_tfrecords.storage.entries import ChangedError
-from beam_tfrecords.storage.gcs_client import blob_at, client, connections, errors, message_of, retried
+from beam_tfrecords.storage.gcs_client import connections, download_url, errors, message_of, retried
 from beam_tfrecords.storage.retries import DamagedAnswerError
 
 # Seconds to connect, and between two pieces of an answer; the library's.
 _TIMEOUT = 60
+_GENERATION = "x-goog-generation"
 
 
 def download(path: str, *, version: str, offset: int = 0, length: int = 0) -> bytes | None:
@@ -36,28 +36,39 @@ def download(path: str, *, version: str, offset: int = 0, length: int = 0) -> by
     Returns:
       The bytes, fewer where the object ends; None if it ends before the range begins.
     """
+    with errors(path):
+        try:
+            data, found = _request(path, version=version, offset=offset, length=length)
+        except exceptions.RequestRangeNotSatisfiable:
+            return None
+    # The precondition saves the transfer; some stores ignore it when they are read from.
+    if version and found.get(_GENERATION, version) != version:
+        raise ChangedError(f"{path} has changed since it was listed")
+    return data
+
+
+def download_state(path: str) -> tuple[bytes, str] | None:
+    """An object and its generation, "" if the store does not say it with the object; None if there is no object."""
+    with errors(path):
+        try:
+            data, found = _request(path)
+        except exceptions.NotFound:
+            return None
+    return data, found.get(_GENERATION, "")
+
+
+def _request(path: str, *, version: str = "", offset: int = 0, length: int = 0) -> tuple[bytes, Mapping[str, str]]:
     # What is stored compressed comes as it is stored.
     headers = {"Accept-Encoding": "gzip"}
     if length:
         headers["Range"] = f"bytes={offset}-{offset + length - 1}"
-    with errors(path):
-        blob = blob_at(path)
-        query = {"alt": "media", "ifGenerationMatch": version, "userProject": blob.user_project}
-        words = urlencode({name: value for name, value in query.items() if value})
-        try:
-            data, found = retried(_get)(f"{client().api_endpoint}/download/storage/v1{blob.path}?{words}", headers)
-        except exceptions.RequestRangeNotSatisfiable:
-            return None
-    # The precondition saves the transfer; some stores ignore it when they are read from.
-    if version and found.get("x-goog-generation", version) != version:
-        raise ChangedError(f"{path} has changed since it was listed")
-    return data
+    return retried(_get)(download_url(path, version=version), headers)
 
 
 def _get(url: str, headers: Mapping[str, str]) -> tuple[bytes, Mapping[str, str]]:
     """One attempt: the content of the answer, and its headers."""
     try:
-        answer = connections().request(
+        answer = connections().urlopen(
             "GET", url, headers=dict(headers), timeout=_TIMEOUT, retries=False, decode_content=False
         )
     # As the library reports them.

@@ -86,7 +86,9 @@ def test_reading_and_writing_take_one_request_each(server):
     storage.write_bytes("gs://photos/a b#c", memoryview(b"0123456789"))
     storage.read_bytes("gs://photos/a b#c")
     storage.read_range("gs://photos/a b#c", 1, 2)
-    assert [request.partition(" ")[0] for request in server.requests] == ["POST", "GET", "GET"]
+    _, version = storage.read_state("gs://photos/a b#c")
+    assert [request.partition(" ")[0] for request in server.requests] == ["POST", "GET", "GET", "GET"]
+    assert storage.stat("gs://photos/a b#c").version == version
 
 
 def test_what_is_stored_compressed_is_read_compressed(server):
