@@ -33,6 +33,8 @@ if TYPE_CHECKING:
     from apache_beam.runners.runner import PipelineResult, PipelineRunner
 
 WORKER = "beam-tfrecords-worker"
+# Of a local build from or to a store: at the end of a block, a process waits for the store most of a tenth of a second.
+_PROCESSES_PER_CORE = 2
 _OF_FLINK = {"max_slots": "counts task slots of Flink; it is taken with --runner=FlinkRunner and --flink_master"}
 _OF_CLUSTERS = {
     "max_slots": "counts task slots of Flink; expected --direct_num_workers=NUMBER",
@@ -126,7 +128,7 @@ class Runner:
         """Starts what the worker processes of this machine are made from, if the runner has some.
 
         Args:
-          modules: that they need.
+          modules: that they need for stores; none if they read and write on disks only.
         """
 
     def shared_folder(self) -> AbstractContextManager[str]:
@@ -236,6 +238,7 @@ class LocalRunner(Runner):
         self.processes = 0 if arguments.given["direct_running_mode"] else processes
         # Importing Beam takes longer than to find that nothing has changed.
         self.needs_answers = bool(arguments.others or not self.processes)
+        self._may_add_processes = not workers
 
     def create(self, options: PipelineOptions) -> PipelineRunner:
         from apache_beam.options.pipeline_options import DirectOptions
@@ -247,6 +250,9 @@ class LocalRunner(Runner):
         return FnApiRunner()
 
     def start_workers(self, *modules: str) -> None:
+        if modules and self._may_add_processes:
+            self.processes *= _PROCESSES_PER_CORE
+            self._may_add_processes = False
         if self.processes:
             start_fork_server(*modules)
 

@@ -14,6 +14,7 @@ from apache_beam.runners.runner import PipelineRunner
 
 from beam_tfrecords.beam_pipelines.execution.runners import Execution, find_runner
 from beam_tfrecords.errors import BuildError
+from beam_tfrecords.transforms.processes.pool import usable_cores
 from beam_tfrecords.transforms.workspace.build_folder import BuildFolder
 
 FLAGS = ["--name=pets", "--image_size=8"]
@@ -157,3 +158,17 @@ def test_progress_goes_on_after_an_error_of_the_storage(tmp_path, monkeypatch, e
     with progress.Progress(str(tmp_path), total=10, stream=stream):
         time.sleep(0.4)
     assert "5 of 10 samples" in stream.getvalue()
+
+
+@pytest.mark.parametrize(
+    ("words", "modules", "processes"),
+    [
+        ([], ["beam_tfrecords.storage.local"], 2 * usable_cores()),
+        ([], [], usable_cores()),
+        (["--direct_num_workers=3"], ["beam_tfrecords.storage.local"], 3),
+    ],
+)
+def test_a_core_has_two_processes_where_one_waits_for_a_store(words, modules, processes):
+    runner = find_runner(words)
+    runner.start_workers(*modules)
+    assert runner.processes == processes
