@@ -134,8 +134,11 @@ def open_folder(folder: str, output: Output, execution: Execution, *, keeps: str
       RequestError: the output cannot be written.
       BuildError: so far, by a service fault.
     """
-    workspace, version, job = Workspace(output.path), read_version(folder), BuildFolder(folder).job
-    if execution.find_running(folder) is not None:
+    workspace, job = Workspace(output.path), BuildFolder(folder).job
+    version, running = storage.ask_at_once(
+        folder, functools.partial(read_version, folder), functools.partial(execution.find_running, folder)
+    )
+    if running is not None:
         # The job that is followed has made it, and may be publishing.
         return dataclasses.replace(output.fence, job=job)
     try:

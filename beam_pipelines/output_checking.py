@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import functools
+
 from beam_tfrecords import storage
 from beam_tfrecords.dataset import read_latest
 from beam_tfrecords.errors import RequestError
@@ -22,10 +24,13 @@ def check_output(spec: BuildSpec) -> list[str]:
     """
     versioned = spec.schedule.versioned
     try:
-        is_finished = storage.exists(storage.join(spec.output, SUCCESS))
-        has_versions = not versioned and (
-            bool(read_latest(spec.output)) or any(version.published for version in list_versions(spec.output))
+        is_finished, latest, versions = storage.ask_at_once(
+            spec.output,
+            functools.partial(storage.exists, storage.join(spec.output, SUCCESS)),
+            functools.partial(read_latest, spec.output),
+            functools.partial(list_versions, spec.output),
         )
+        has_versions = not versioned and (bool(latest) or any(version.published for version in versions))
     except (OSError, storage.SchemeError) as error:
         raise RequestError(f"`output={spec.output}`: cannot be reached: {error}") from error
     if versioned and is_finished:

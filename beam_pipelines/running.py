@@ -93,13 +93,15 @@ def run_plan(
 
     path = BuildFolder(plan.block_plan.folder).outcome
     # That of an earlier attempt at the same build does not count.
-    if storage.exists(path):
-        storage.delete_files([path])
-    clear_stage_counts(plan.block_plan.folder)
+    listed, blocks = sum(plan.publication.listed.values()), sum(plan.blocks.values())
+    heartbeat, *_ = storage.ask_at_once(
+        path,
+        functools.partial(Heartbeat, plan.block_plan.folder, listed=listed, blocks=blocks),
+        functools.partial(_delete_if_there, path),
+        functools.partial(clear_stage_counts, plan.block_plan.folder),
+    )
     try:
-        listed, blocks = sum(plan.publication.listed.values()), sum(plan.blocks.values())
         progress = Progress(plan.block_plan.folder, total=listed, blocks=blocks)
-        heartbeat = Heartbeat(plan.block_plan.folder, listed=listed, blocks=blocks)
         with heartbeat, contextlib.nullcontext() if execution.quiet else progress:
             memory = execution.runner.least_memory(plan.spec.image.max_image_memory)
             stages = functools.partial(
@@ -114,15 +116,26 @@ def run_plan(
         if not (_is_published(plan) and plan.publication.fence.is_held()):
             raise
         return _published(plan)
-    outcome = read_outcome(plan.block_plan.folder)
+    outcome, is_published, published = storage.ask_at_once(
+        plan.publication.output,
+        functools.partial(read_outcome, plan.block_plan.folder),
+        functools.partial(_is_published, plan),
+        functools.partial(_published, plan),
+    )
     if outcome is None:
-        if _is_published(plan):
-            return _published(plan)
+        if is_published:
+            return published
         raise BuildError(
             f"the pipeline ended without an error, but {plan.publication.output} holds no dataset of this build; "
             "the log of the runner may say why"
         )
     return _explain(plan, outcome)
+
+
+def _delete_if_there(path: str) -> None:
+    """Asks for the permission to delete only if it is needed."""
+    if storage.exists(path):
+        storage.delete_files([path])
 
 
 def _explain(plan: BuildPlan, values: Mapping[str, Any]) -> Published | Unpublished:
@@ -155,7 +168,10 @@ def _published(plan: BuildPlan) -> Published:
 def _is_published(plan: BuildPlan) -> bool:
     """Whether `_SUCCESS` is there, and with a manifest of this build."""
     output = plan.publication.output
-    if not (is_open(output) and storage.exists(storage.join(output, SUCCESS))):
+    is_ours, is_finished = storage.ask_at_once(
+        output, functools.partial(is_open, output), functools.partial(storage.exists, storage.join(output, SUCCESS))
+    )
+    if not (is_ours and is_finished):
         return False
     dataset = open_dataset(output)
     return dataset.states(plan.publication.facts) and dataset.is_whole

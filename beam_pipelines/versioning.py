@@ -20,7 +20,7 @@ from beam_tfrecords.transforms.request.schedule_spec import NO_REUSE
 from beam_tfrecords.transforms.sources.source_spec import Fingerprint
 from beam_tfrecords.transforms.workspace.build_folder import BuildFolder, Workspace
 from beam_tfrecords.transforms.workspace.output_folder import register_version
-from beam_tfrecords.transforms.workspace.state_files import read_small
+from beam_tfrecords.transforms.workspace.state_files import read_if_there
 from beam_tfrecords.versions import (
     find_old,
     find_unfinished,
@@ -176,8 +176,7 @@ def choose_version(spec: BuildSpec, folder: str) -> str:
 
 def read_version(folder: str) -> str | None:
     """The version that a build writes, from its folder for temporary files; None if it writes none."""
-    path = BuildFolder(folder).version
-    name = read_small(path).decode(errors="replace") if storage.exists(path) else ""
+    name = (read_if_there(BuildFolder(folder).version) or b"").decode(errors="replace")
     # A power cut may have emptied the file, and a stranger's names anything.
     return name if VERSION_NAME.fullmatch(name) else None
 

@@ -349,9 +349,11 @@ def open_dataset(
     """
     kept = None if cache is None else _open_cache(os.fspath(cache), cache_size)
     path = storage.absolute(os.fspath(path)).rstrip("/")
-    version = read_latest(path)
+    version, is_published = storage.ask_at_once(
+        path, functools.partial(read_latest, path), functools.partial(storage.exists, storage.join(path, SUCCESS))
+    )
     root, path = path, storage.join(path, version) if version else path
-    if not storage.exists(storage.join(path, SUCCESS)):
+    if not (storage.exists(storage.join(path, SUCCESS)) if version else is_published):
         _check_latest(root)
         gone = "; the version was removed, or never finished" if VERSION_NAME.fullmatch(storage.basename(path)) else ""
         raise RequestError(
@@ -376,7 +378,12 @@ def _open_cache(path: str, size: int | str) -> CacheFolder:
 
 def is_dataset(path: str) -> bool:
     """Whether a folder is a finished dataset, or has versions of one."""
-    return all(storage.exists(storage.join(path, name)) for name in (SUCCESS, MANIFEST)) or bool(read_latest(path))
+    is_published, has_manifest, latest = storage.ask_at_once(
+        path,
+        *(functools.partial(storage.exists, storage.join(path, name)) for name in (SUCCESS, MANIFEST)),
+        functools.partial(read_latest, path),
+    )
+    return (is_published and has_manifest) or bool(latest)
 
 
 def read_changes(path: str) -> dict[str, Any] | None:
@@ -439,8 +446,7 @@ def read_pointer(root: str, file: str) -> str | None:
 
 def find_newest(root: str) -> str | None:
     """The name of the newest version that is whole; None if there is none."""
-    names = storage.list_folders(root) if storage.is_folder(root) else []
-    for name in sorted(filter(VERSION_NAME.fullmatch, names), reverse=True):
+    for name in sorted(filter(VERSION_NAME.fullmatch, storage.list_folders(root, missing_ok=True)), reverse=True):
         # A later version of beam-tfrecords has made it.
         with contextlib.suppress(RequestError):
             if open_whole(storage.join(root, name))[0]:
@@ -480,11 +486,18 @@ def _read_file(path: str, name: str) -> bytes:
 
 def _read_files(path: str) -> tuple[bytes, str]:
     """The manifest, and the hex SHA-256 of the one that was published."""
-    name = SUCCESS
+    published, manifest = storage.ask_at_once(
+        path, functools.partial(_read_or_raise, path, SUCCESS), functools.partial(_read_or_raise, path, MANIFEST)
+    )
     try:
-        published = _read_published(path)
-        name = MANIFEST
-        return _read_file(path, name), published
+        return manifest, str(read_json(published, SUCCESS_CHECK)["manifest_sha256"])
+    except ValueError as error:
+        raise _DamagedError(f"{SUCCESS} cannot be read: {error}") from error
+
+
+def _read_or_raise(path: str, name: str) -> bytes:
+    try:
+        return _read_file(path, name)
     except (OSError, ValueError) as error:
         if storage.is_unanswered(error):
             # It may be whole: nobody may take it for damaged.

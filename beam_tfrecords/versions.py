@@ -45,7 +45,7 @@ class Version:
 def new_version(root: str, now: float) -> str:
     """The name of a version that begins at `now` (seconds since the epoch), or a second after the newest one."""
     time, second = datetime.datetime.fromtimestamp(now, datetime.timezone.utc), datetime.timedelta(seconds=1)
-    names = list(filter(VERSION_NAME.fullmatch, storage.list_folders(root) if storage.is_folder(root) else ()))
+    names = list(filter(VERSION_NAME.fullmatch, storage.list_folders(root, missing_ok=True)))
     # This machine's clock may be behind that of another one. A name may also be no time.
     with contextlib.suppress(ValueError, OverflowError):
         newest = datetime.datetime.strptime(f"{max(names)}+0000", f"{_FORMAT}%z")
@@ -60,9 +60,7 @@ def list_versions(root: str) -> list[Version]:
 
     None if there is no folder `root`. One that is not finished may be somebody else's.
     """
-    if not storage.is_folder(root):
-        return []
-    names = sorted(name for name in storage.list_folders(root) if VERSION_NAME.fullmatch(name))
+    names = sorted(filter(VERSION_NAME.fullmatch, storage.list_folders(root, missing_ok=True)))
     versions = []
     for name in names:
         success = storage.join(root, name, SUCCESS)

@@ -91,9 +91,9 @@ def read_samples(dataset: Dataset, groups: Sequence[Sequence[Chosen]]) -> list[S
 def _read_split(dataset: Dataset, split: str, chosen: Sequence[Chosen]) -> Iterator[tuple[Chosen, bytes]]:
     if dataset.compression == "none":
         records = dataset.records(split, form="bytes")
-        for start in range(0, len(chosen), _AT_ONCE):
-            some = chosen[start : start + _AT_ONCE]
-            yield from zip(some, records.__getitems__([one.number for one in some]), strict=True)
+        groups = [chosen[start : start + _AT_ONCE] for start in range(0, len(chosen), _AT_ONCE)]
+        found = records.read_batches([one.number for one in some] for some in groups)
+        yield from zip(chosen, itertools.chain.from_iterable(found), strict=True)
         return
     wanted = {one.number: one for one in chosen}
     first = dataset.split_shards(split)[0].file

@@ -12,9 +12,9 @@ from __future__ import annotations
 import hashlib
 import itertools
 import os
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
-from typing import IO, Protocol
+from typing import IO, Any, Protocol
 
 from beam_tfrecords.errors import BuildError
 from beam_tfrecords.storage import local
@@ -46,7 +46,7 @@ from beam_tfrecords.storage.paths import (
     plain_uri,
     shown,
 )
-from beam_tfrecords.storage.threads import map_in_threads
+from beam_tfrecords.storage.threads import call_at_once, map_in_threads
 from beam_tfrecords.storage.traffic import add_traffic, take_traffic
 
 __all__ = [
@@ -64,6 +64,7 @@ __all__ = [
     "abort_uploads",
     "absolute",
     "add_traffic",
+    "ask_at_once",
     "basename",
     "bound",
     "can_cut",
@@ -256,6 +257,14 @@ def now(path: str) -> float:
         return stat(probe).modified
     finally:
         delete_files([probe])
+
+
+def ask_at_once(path: str, *questions: Callable[[], Any]) -> list[Any]:
+    """The answers to questions that do not depend on each other, in their order.
+
+    Where `path` is in a store, which answers many at once, each is asked in a thread of its own.
+    """
+    return call_at_once(*questions) if has_scheme(path) else [ask() for ask in questions]
 
 
 def open_read(path: str, *, version: str = "") -> IO[bytes]:
@@ -477,8 +486,15 @@ def list_part(root: str, part: Part, *, special: bool = False, literal: bool = F
     return _system(root).list_part(root, part, special=special, literal=literal)
 
 
-def list_folders(root: str) -> list[str]:
-    """Names of the folders directly below a folder, sorted."""
+def list_folders(root: str, *, missing_ok: bool = False) -> list[str]:
+    """Names of the folders directly below a folder, sorted.
+
+    Args:
+      root: the folder; in a store there is always one.
+      missing_ok: whether a local folder that is not there has none.
+    """
+    if missing_ok and not has_scheme(root) and not local.is_folder(root):
+        return []
     return _system(root).list_folders(root)
 
 

@@ -41,6 +41,7 @@ from beam_tfrecords.storage.name_ranges import Names, Page, cut_below, list_belo
 from beam_tfrecords.storage.range_reader import open_ranges
 from beam_tfrecords.storage.retries import DamagedAnswerError
 from beam_tfrecords.storage.s3_client import BUSY, client, code_of, errors, retried, split, status_of
+from beam_tfrecords.storage.threads import map_in_threads
 from beam_tfrecords.storage.upload_plan import MIN_BYTES, Piece, plan_upload
 
 # Attempts at a conditional write beside another conditional write.
@@ -55,6 +56,8 @@ _UPLOAD = TransferConfig(
 )
 # Parts that are written at once, of 5 MiB each in memory.
 _COPIERS = 4
+# Requests for sizes, or for pieces of a part, that are under way at once.
+_READERS = 8
 # The most that the service accepts in one request to delete, or puts on one page.
 _BATCH = 1000
 # How files end that note an upload.
@@ -304,15 +307,15 @@ def concatenate(
     condition = {} if replaces else {"IfNoneMatch": "*"}
     has_crc = client().meta.config.request_checksum_calculation != "when_required"
     checksum = {"ChecksumAlgorithm": "CRC32C", "ChecksumType": "FULL_OBJECT"} if has_crc else {}
+    entries = list(map_in_threads(stat, (source.path for source in sources), threads=_READERS))
     with ThreadPoolExecutor(_COPIERS) as pool:
-        entries = list(pool.map(stat, (source.path for source in sources)))
         sizes = [source.length_in(entry.size) for source, entry in zip(sources, entries, strict=True)]
         parts = [
             [piece._replace(offset=sources[piece.source].offset + piece.offset) for piece in part]
             for part in plan_upload(sizes)
         ]
         if sum(sizes) <= _SINGLE_BYTES:
-            data = b"".join(_read_pieces(entries, part) for part in parts)
+            data = _read_pieces(entries, [piece for part in parts for piece in part])
             if replaces:
                 with errors(target):
                     client().put_object(**_object(target), Body=data)
@@ -409,10 +412,11 @@ def _part(number: int, answer: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _read_pieces(entries: Sequence[FileEntry], pieces: list[Piece]) -> bytes:
-    sources = [(entries[piece.source], piece) for piece in pieces]
-    return b"".join(
-        read_range(source.path, piece.offset, piece.length, version=source.version) for source, piece in sources
-    )
+    def read(piece: Piece) -> bytes:
+        source = entries[piece.source]
+        return read_range(source.path, piece.offset, piece.length, version=source.version)
+
+    return b"".join(map_in_threads(read, pieces, threads=_READERS))
 
 
 def abort_uploads(folder: str) -> None:

@@ -104,6 +104,9 @@ def read(bucket: str, key: str, *, size: int = 0, **options: str) -> tuple[bytes
 
     Returns:
       The content of the answer, and its headers; None if the client is to be asked.
+
+    Raises:
+      ClientError: there is no such object.
     """
     found = access()
     route = found.routes.get(bucket)
@@ -128,6 +131,10 @@ def read(bucket: str, key: str, *, size: int = 0, **options: str) -> tuple[bytes
         return None
     if answer.status in RETRIED:
         _pause(began, status=answer.status)
+    elif answer.status == 404 and b"<Code>NoSuchKey</Code>" in answer.data:
+        STORE.note_answer()
+        response = {"Error": {"Code": "NoSuchKey"}, "ResponseMetadata": {"HTTPStatusCode": 404}}
+        raise found.client.exceptions.NoSuchKey(response, "GetObject")
     elif answer.status in _ELSEWHERE:
         found.routes.pop(bucket, None)
     elif answer.status in (200, 206) and "ETag" in answer.headers:

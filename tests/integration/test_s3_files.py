@@ -472,7 +472,9 @@ def test_what_the_store_says_of_an_object_is_said_after_others_were_read(read_be
         storage.read_bytes("s3://photos/a", version=version)
     with pytest.raises(storage.StorageError, match=r"^s3://photos/b does not exist$"):
         storage.read_bytes("s3://photos/b")
+    read_before.requests.clear()
     assert storage.read_state("s3://photos/b") is None
+    assert methods(read_before) == ["GET"]
     assert storage.read_range("s3://photos/a", 9, 1) == b""
     read_before.refuse("GET", "/photos/a", status=403, code="AccessDenied", times=2)
     with pytest.raises(storage.AccessDeniedError):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import json
 from collections import Counter
 from collections.abc import Iterable, Iterator
@@ -57,8 +58,12 @@ def convert_block(
     result = write_block(
         refs, counts, split=split, number=number, stem=stem, plan=plan, convert=convert, is_first=not is_isolated
     )
-    storage.write_bytes(marker, json.dumps(result.to_json()).encode())
-    add_block(plan.folder, result.stats, before=finished.stats if finished else None)
+    # The counts may be of a block more than there are markers; the markers decide.
+    storage.ask_at_once(
+        marker,
+        functools.partial(storage.write_bytes, marker, json.dumps(result.to_json()).encode()),
+        functools.partial(add_block, plan.folder, result.stats, before=finished.stats if finished else None),
+    )
     return result
 
 

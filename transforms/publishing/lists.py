@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import hashlib
 from collections.abc import Iterable
 from typing import Any
@@ -16,7 +17,7 @@ from beam_tfrecords.transforms.publishing.manifest import dump_json
 from beam_tfrecords.transforms.publishing.publication import Publication
 from beam_tfrecords.transforms.stats import Stats
 from beam_tfrecords.transforms.workspace.build_folder import BuildFolder
-from beam_tfrecords.transforms.workspace.state_files import read_small
+from beam_tfrecords.transforms.workspace.state_files import read_if_there
 from beam_tfrecords.versions import remove
 
 _OUTCOME = fields(
@@ -35,12 +36,19 @@ def write_lists(
     publication: Publication, stats: Stats, folder: str, *, failures: Iterable[str], duplicates: Iterable[str]
 ) -> dict[str, str]:
     """Writes the lists of failures and duplicates; returns their names and hex SHA-256."""
-    lists = {}
-    for name, sources, counted in (
+    expected = (
         (FAILURES, failures, stats.total("failed")),
         (DUPLICATES, duplicates, stats.total("duplicates", "groups") + stats.total("near", "groups")),
-    ):
-        lists[name], lines = _compose_lines(sorted(sources), storage.join(folder, name), publication=publication)
+    )
+    composed = storage.ask_at_once(
+        folder,
+        *(
+            functools.partial(_compose_lines, sorted(files), storage.join(folder, name), publication=publication)
+            for name, files, _ in expected
+        ),
+    )
+    lists = {}
+    for (name, _, counted), (lists[name], lines) in zip(expected, composed, strict=True):
         if lines != counted:
             raise BuildError(f"{name} has {lines} lines, but {counted} were counted")
     return lists
@@ -97,6 +105,7 @@ def read_outcome(folder: str) -> dict[str, Any] | None:
     """What `write_outcome` wrote to a build's folder; None if the file is missing, or is not what was written."""
     path = BuildFolder(folder).outcome
     with contextlib.suppress(ValueError):
-        found: dict[str, Any] | None = read_json(read_small(path), _OUTCOME) if storage.exists(path) else None
+        content = read_if_there(path)
+        found: dict[str, Any] | None = None if content is None else read_json(content, _OUTCOME)
         return found
     return None

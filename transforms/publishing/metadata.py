@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from beam_tfrecords import storage
 from beam_tfrecords.dataset import Dataset
 from beam_tfrecords.files import CARD, CROISSANT, MANIFEST, REPORT, SUCCESS
 from beam_tfrecords.manifest import Shard
@@ -33,7 +35,9 @@ def write_files(publication: Publication, described: Mapping[str, Any], shards: 
     )
     metadata |= {CARD: write_card(dataset), CROISSANT: write_croissant(dataset, metadata)}
     publication.claim([*metadata, MANIFEST, SUCCESS, REPORT])
-    files = {name: publication.write(name, content) for name, content in sorted(metadata.items())}
+    contents = sorted(metadata.items())
+    digests = storage.ask_at_once(publication.output, *(functools.partial(publication.write, *one) for one in contents))
+    files = dict(zip((name for name, _ in contents), digests, strict=True))
     if described["spec"]["dali_index"]:
         files |= write_dali_indices(dataset, write=publication.write)
     return files

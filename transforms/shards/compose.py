@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import hashlib
 from collections.abc import Iterable, Iterator, Sequence
 
@@ -90,10 +91,13 @@ def _compose_shard(
     if fence:
         fence.check()
     index = names.index(key) if rows else None
-    index_sha256 = first_key = None
-    if index and rows:
-        path = storage.join(names.folder, index)
-        index_sha256, first_key = _compose_index(rows.of(pieces), path, staging=names.staging, fence=fence)
+    crc, (index_sha256, first_key) = storage.ask_at_once(
+        names.folder,
+        functools.partial(
+            _compose_records, pieces, storage.join(names.folder, names.shard(key)), staging=names.staging, fence=fence
+        ),
+        functools.partial(_compose_index, pieces, rows, index, names=names, fence=fence),
+    )
     return Shard(
         split=key[0],
         number=key[1],
@@ -101,9 +105,7 @@ def _compose_shard(
         file=names.shard(key),
         records=sum(piece.records for piece in pieces),
         bytes=sum(piece.bytes for piece in pieces),
-        crc32c=_compose_records(
-            pieces, storage.join(names.folder, names.shard(key)), staging=names.staging, fence=fence
-        ),
+        crc32c=crc,
         index=index,
         index_sha256=index_sha256,
         first_key=first_key,
@@ -143,14 +145,20 @@ def _compose_records(pieces: Sequence[Piece], path: str, *, staging: str, fence:
 
 
 def _compose_index(
-    tables: Iterable[pa.Table], path: str, *, staging: str, fence: Fence | None
-) -> tuple[str, str | None]:
-    """Concatenates index rows, offsets moved; returns the hex SHA-256 of the result and its first key."""
+    pieces: Sequence[Piece], rows: _IndexRows | None, index: str | None, *, names: ShardNames, fence: Fence | None
+) -> tuple[str | None, str | None]:
+    """Concatenates index rows, offsets moved; returns the hex SHA-256 of the result and its first key.
+
+    Both are None if there are no rows.
+    """
+    if not (rows and index):
+        return None, None
+    path, staging = storage.join(names.folder, index), names.staging
     begin = 0
     first_key = None
     sink = pa.BufferOutputStream()
     with pq.ParquetWriter(sink, INDEX_SCHEMA) as writer:
-        for table in tables:
+        for table in rows.of(pieces):
             first_key = first_key or table["key"][0].as_py()
             column = table.schema.get_field_index("offset")
             # Importing Arrow's compute functions, or what pa.array needs of NumPy, takes longer than this does.

@@ -21,6 +21,7 @@ from __future__ import annotations
 import functools
 import glob
 import re
+from collections.abc import Iterable
 
 from beam_tfrecords import storage
 from beam_tfrecords.files import LATEST, PINNED, REPORT, VERSION_NAME
@@ -76,7 +77,7 @@ class Workspace:
 
     def list_folders(self) -> list[str]:
         """Those of builds and listings, sorted; what others have put here is not among them."""
-        names = storage.list_folders(self.path) if storage.is_folder(self.path) else []
+        names = storage.list_folders(self.path, missing_ok=True)
         return [storage.join(self.path, name) for name in names if _DIGEST.fullmatch(name)]
 
     def list_own_files(self) -> list[str]:
@@ -86,7 +87,12 @@ class Workspace:
 
     def list_versions(self) -> list[str]:
         """The names of the versions that are registered."""
-        names = [storage.basename(path).removeprefix(_VERSION) for path in self.list_own_files()]
+        return self.find_versions(self.list_own_files())
+
+    @staticmethod
+    def find_versions(files: Iterable[str]) -> list[str]:
+        """The names of the versions that are registered by files from `list_own_files`."""
+        names = [storage.basename(path).removeprefix(_VERSION) for path in files]
         return sorted(filter(VERSION_NAME.fullmatch, names))
 
     @staticmethod

@@ -24,10 +24,13 @@ def delete_temporary(output: str, *, keeps: Collection[str] = ()) -> None:
       keeps: folders of builds and files that stay.
     """
     workspace = Workspace(output)
-    for folder in workspace.list_folders():
+    folders, files = storage.ask_at_once(
+        output, workspace.list_folders, lambda: [path for path in _list_files(output) if path not in keeps]
+    )
+    for folder in folders:
         if folder not in keeps:
             storage.delete_tree(folder)
-    storage.delete_files(path for path in _list_files(output) if path not in keeps)
+    storage.delete_files(files)
 
 
 def list_batches(_: Any, *, folder: str, success: str, outcome: str) -> Iterator[Sequence[str]]:
@@ -69,13 +72,14 @@ def delete_batch(paths: Sequence[str]) -> None:
 def _list_files(output: str) -> Iterator[str]:
     """The files in the folder of all builds that no build needs any more."""
     workspace = Workspace(output)
+    files = workspace.list_own_files()
     unfinished = {
         workspace.version(name)
-        for name in workspace.list_versions()
+        for name in workspace.find_versions(files)
         if storage.is_folder(storage.join(output, name)) and not storage.exists(storage.join(output, name, SUCCESS))
     }
     held = {workspace.lease, f"{workspace.lease}.lock", workspace.fence, *unfinished}
-    for path in workspace.list_own_files():
+    for path in files:
         # What a killed build has begun beside lease and fence goes. A live one writes it anew.
         if path not in held:
             yield path

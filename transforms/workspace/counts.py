@@ -7,6 +7,7 @@ workers and not of blocks. They may miss the last block of a worker that died; t
 from __future__ import annotations
 
 import dataclasses
+import functools
 import math
 import os
 import threading
@@ -17,6 +18,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, TypeVar
 
 from beam_tfrecords import storage
+from beam_tfrecords.storage.threads import map_in_threads
 from beam_tfrecords.transforms.stats import Stats
 from beam_tfrecords.transforms.workspace.build_folder import BuildFolder
 from beam_tfrecords.transforms.workspace.state_files import read_state, write_state
@@ -105,6 +107,8 @@ _lock = threading.Lock()
 # Counts of this process: (process number, folder of counts) -> file, counts, and when they were written. A forked
 # process starts anew.
 _own: dict[tuple[int, str], tuple[str, Any, float]] = {}
+# Files of counts in a store that are read at once.
+_READERS = 8
 # Small steps are written no more often; the last ones of a process may be missing, which nothing depends on.
 _PAUSE_SECONDS = 0.2
 
@@ -187,7 +191,9 @@ def read_last_block_time(folder: str) -> float | None:
 
 
 def _sum(kind: type[Counts], folder: str) -> Counts:
-    found = (read_state(kind, file.path) for file in _list_counts(folder))
+    files = [file.path for file in _list_counts(folder)]
+    read = functools.partial(read_state, kind)
+    found = map_in_threads(read, files, threads=_READERS) if storage.has_scheme(folder) else map(read, files)
     return kind.sum(counts for counts in found if counts is not None)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import glob
 import itertools
 import json
@@ -12,7 +13,7 @@ from beam_tfrecords.dataset import open_dataset, read_pointer
 from beam_tfrecords.errors import BuildError, RequestError
 from beam_tfrecords.files import DUPLICATES, FAILURES, FOLDERS, LATEST, REPORT, SUCCESS, is_dataset_file
 from beam_tfrecords.transforms.workspace.build_folder import Workspace
-from beam_tfrecords.transforms.workspace.state_files import naming_damage
+from beam_tfrecords.transforms.workspace.state_files import naming_damage, read_if_there
 from beam_tfrecords.versions import delete_dataset_files, is_damaged, list_versions
 
 _MOST_SHOWN = 3
@@ -29,17 +30,22 @@ def find_old_files(output: str) -> list[str]:
     Raises:
       RequestError: some of them are neither; or nothing in the folder is ours, and there are other files in it.
     """
-    names = _list_names(output)
-    found = {name for name in names if is_dataset_file(name)}
-    for folder, end in FOLDERS.items():
-        listed = {f"{folder}/{name}" for name in _list_names(storage.join(output, folder)) if name.endswith(end)}
-        found.update(listed)
     workspace = Workspace(output)
-    claimed = _read_names(workspace.claim)
-    if claimed is None and storage.exists(workspace.claim):
+    claim, old_files, names, *below = storage.ask_at_once(
+        output,
+        functools.partial(_read, workspace.claim),
+        functools.partial(_read, workspace.old_files),
+        functools.partial(_list_names, output),
+        *(functools.partial(_list_names, storage.join(output, folder)) for folder in FOLDERS),
+    )
+    found = {name for name in names if is_dataset_file(name)}
+    for (folder, end), listed in zip(FOLDERS.items(), below, strict=True):
+        found.update(f"{folder}/{name}" for name in listed if name.endswith(end))
+    claimed = _parse_names(claim)
+    if claimed is None and claim is not None:
         # A power cut has emptied it. What a refused build leaves can be told by what it says.
         claimed = {name for name in found if _is_list_of_ours(output, name)}
-    ours = {*(claimed or ()), *(_read_names(workspace.old_files) or ())}
+    ours = {*(claimed or ()), *(_parse_names(old_files) or ())}
     if SUCCESS in found:
         ours |= _files_of_dataset(output)
     if foreign := found - ours:
@@ -47,7 +53,7 @@ def find_old_files(output: str) -> list[str]:
             f"`output={output}`: has files that belong to no dataset of beam-tfrecords and would mix with the new one: "
             f"{_show(foreign)}; move or delete them, or choose another folder"
         )
-    if not (found or storage.exists(workspace.claim)):
+    if not (found or claim is not None):
         _refuse_foreign(output, names)
     return sorted(found)
 
@@ -91,7 +97,7 @@ def _show(names: Iterable[str]) -> str:
 def claim_files(output: str, names: Iterable[str]) -> None:
     """Lists files of an output as ours; called before they are written."""
     workspace = Workspace(output)
-    before, names = _read_names(workspace.claim), set(names)
+    before, names = _parse_names(_read(workspace.claim)), set(names)
     claimed = before or set()
     if before is not None and claimed.issuperset(names):
         return
@@ -153,10 +159,14 @@ def _list_names(folder: str) -> list[str]:
     return [storage.basename(entry.path) for entry in entries]
 
 
-def _read_names(path: str) -> set[str] | None:
+def _read(path: str) -> bytes | None:
+    return read_if_there(path, read=storage.read_bytes)
+
+
+def _parse_names(content: bytes | None) -> set[str] | None:
     """The names that a file lists; None if it is missing, or was emptied by a power cut."""
     try:
-        return set(map(str, json.loads(storage.read_bytes(path)))) if storage.exists(path) else None
+        return set(map(str, json.loads(content))) if content is not None else None
     except (ValueError, TypeError):
         return None
 

@@ -6,7 +6,7 @@ import contextlib
 import dataclasses
 import json
 import zlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any, TypeVar, get_type_hints
 
 from beam_tfrecords import storage
@@ -27,12 +27,29 @@ def write_state(path: str, value: Any) -> None:
 
 def read_state(kind: type[Value], path: str) -> Value | None:
     """The dataclass that `write_state` wrote; None if the file is missing, or is not what was written."""
-    return parse_state(kind, read_small(path)) if storage.exists(path) else None
+    content = read_if_there(path)
+    return None if content is None else parse_state(kind, content)
 
 
 def read_small(path: str) -> bytes:
     """A file of a build's folder, which may be a stranger's: of a large one the beginning."""
     return storage.read_range(path, 0, _MOST_BYTES)
+
+
+def read_if_there(path: str, *, read: Callable[[str], bytes] = read_small) -> bytes | None:
+    """What a function reads of a file, or None if there is no such file. A store is asked once.
+
+    Raises:
+      OSError: nobody knows.
+    """
+    if not storage.has_scheme(path):
+        return read(path) if storage.exists(path) else None
+    try:
+        return read(path)
+    except OSError as error:
+        if storage.is_unanswered(error):
+            raise
+        return None
 
 
 def parse_state(kind: type[Value], content: bytes) -> Value | None:

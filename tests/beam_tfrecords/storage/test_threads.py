@@ -1,12 +1,14 @@
-"""map_in_threads: everything once, in order, and few at a time."""
+"""map_in_threads: everything once, in order, and few at a time; call_at_once: all at a time."""
 
 from __future__ import annotations
 
+import threading
 import time
 
 import pytest
 
-from beam_tfrecords.storage.threads import map_in_threads
+from beam_tfrecords import storage
+from beam_tfrecords.storage.threads import call_at_once, map_in_threads
 
 
 def test_results_come_in_the_order_of_the_items_and_few_are_waited_for():
@@ -28,3 +30,24 @@ def test_an_error_of_one_item_ends_the_results_before_it():
     assert [next(results) for _ in range(3)] == [0, 0, 1]
     with pytest.raises(ZeroDivisionError):
         next(results)
+
+
+def test_functions_run_at_once_and_give_their_results_in_order():
+    barrier = threading.Barrier(3, timeout=30)
+    assert call_at_once(*(lambda number=number: (barrier.wait(), number)[1] for number in range(3))) == [0, 1, 2]
+
+
+def test_an_error_is_raised_when_all_functions_have_ended():
+    ended = threading.Event()
+    with pytest.raises(ZeroDivisionError):
+        call_at_once(lambda: 1 // 0, lambda: (time.sleep(0.05), ended.set()))
+    assert ended.is_set()
+
+
+def test_files_that_are_opened_in_these_threads_are_noted(tmp_path):
+    noted = storage.NotedFiles()
+    for name in ("a", "b"):
+        (tmp_path / name).write_bytes(b"")
+    with storage.noting_files(noted):
+        call_at_once(*(lambda name=name: storage.read_bytes(f"{tmp_path}/{name}") for name in ("a", "b")))
+    assert sorted(noted.fingerprints) == [f"{tmp_path}/a", f"{tmp_path}/b"]
