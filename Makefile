@@ -101,6 +101,7 @@ bench-cold: $(VENV)/.installed
 
 # Memory on clusters; takes what tests/integration/install.sh installs. The figures are those of docs/clusters.md.
 bench-clusters: $(VENV)/.installed
+	$(BIN)/python benchmarks/cluster_memory.py
 	$(BIN)/python benchmarks/session_cluster.py --jobs=300
 
 # The picture in README.md; takes Chromium, which tests/integration/install.sh installs.

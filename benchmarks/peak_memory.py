@@ -65,8 +65,7 @@ def measure(
       log: gets what the command prints; None lets it through.
       environment: variables set in addition to those of this process.
     """
-    # A process whose parent ends becomes a child of this one, so that none gets out of sight.
-    ctypes.CDLL(None, use_errno=True).prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+    adopt_orphans()
     before = descendants(os.getpid())
     peak_bytes = largest_bytes = 0
     finished = threading.Event()
@@ -91,6 +90,11 @@ def measure(
         sampler.join()
         _end_leftovers(before)
     return Measurement(seconds, peak_bytes, largest_bytes, used_seconds() - used, exit_code)
+
+
+def adopt_orphans() -> None:
+    """Makes a process whose parent ends a child of this one, so that none gets out of sight."""
+    ctypes.CDLL(None, use_errno=True).prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
 
 
 def used_seconds() -> float:
