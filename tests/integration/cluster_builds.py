@@ -65,6 +65,11 @@ class ClusterBuild:
         """Process number of the launcher."""
         return self._launcher.pid
 
+    @property
+    def is_running(self) -> bool:
+        """Whether the launcher has not ended."""
+        return self._launcher.poll() is None
+
     def finished_blocks(self) -> dict[str, int]:
         """Markers of finished blocks, with their time of modification."""
         found = {}
@@ -79,7 +84,7 @@ class ClusterBuild:
         """Waits until some blocks are finished and another is open; returns the finished ones."""
 
         def is_open() -> bool:
-            assert self._launcher.poll() is None, self._launcher.communicate()
+            assert self.is_running, self._launcher.communicate()
             started = len(list(self.output.glob(".build/*/blocks/*.started")))
             return len(self.finished_blocks()) >= finished and started > len(self.finished_blocks())
 
@@ -96,7 +101,7 @@ class ClusterBuild:
         return [name for name, when in blocks.items() if self._seen.get(name, {when}) - {when}]
 
     def _watch(self) -> None:
-        while self._launcher.poll() is None:
+        while self.is_running:
             for name, when in self.finished_blocks().items():
                 self._seen.setdefault(name, set()).add(when)
             time.sleep(0.05)
