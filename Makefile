@@ -83,8 +83,7 @@ bench: $(VENV)/.installed $(VENV)-integration/.installed
 	$(BIN)/python benchmarks/fast_codec.py
 	$(BIN)/python benchmarks/annotations.py
 	$(BIN)/python benchmarks/small_samples.py
-	$(BIN)/python benchmarks/make_photos.py --output=/tmp/start-photos --count=8000 --size=256x192
-	$(BIN)/python benchmarks/start.py --inputs=/tmp/start-photos --flags=--image_size=128
+	$(BIN)/python benchmarks/start.py
 	$(BIN)/python benchmarks/map_function.py
 	$(BIN)/python benchmarks/scale_plan.py
 	$(VENV)-integration/bin/python benchmarks/latency.py

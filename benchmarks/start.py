@@ -1,9 +1,9 @@
 """What small builds wait for: time to the first block, from the last block to the end, and of the next versions.
 
-    python benchmarks/start.py --inputs=photos                    5 rounds
-    python benchmarks/start.py --inputs=photos --rounds=2 --only=first
+    python benchmarks/start.py                                    8,000 photos of 256x192, 5 rounds
+    python benchmarks/start.py --rounds=2 --only=first ../before ../after
 
-`photos` is a folder of classes, such as `make_photos.py` writes. Each round builds a version, then one after 1% of the
+Each round builds a version, then one after 1% of the
 photos were changed, then one after nothing was. Times are those of the files that appear in the build folder, seen
 every 2 ms from a process of its own.
 """
@@ -21,7 +21,12 @@ import sys
 import tempfile
 import time
 from collections import defaultdict
+from typing import TypeAlias
 
+from make_photos import write_photos
+
+# Checkout and kind of build -> what each took.
+Found: TypeAlias = "defaultdict[tuple[str, str], list[dict[str, float]]]"
 _CHANGED = 0.01
 _PAUSE = 0.002
 
@@ -76,21 +81,30 @@ def change(photos: pathlib.Path, *, offset: int) -> None:
 def main() -> None:
     """The command."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--inputs", type=pathlib.Path, required=True)
+    parser.add_argument("--inputs", type=pathlib.Path, help="folder that keeps the photos for the next time")
+    parser.add_argument("--count", type=int, default=8_000)
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--only", choices=("first", "versions"), default="versions")
-    parser.add_argument("--flags", default="--image_size=256")
+    parser.add_argument("--flags", default="--image_size=128")
     parser.add_argument("checkouts", nargs="*", type=pathlib.Path, help="run in turn; this one if none is named")
     arguments = parser.parse_args()
     checkouts = [path.resolve() for path in arguments.checkouts or [pathlib.Path(__file__).parents[1]]]
-    photos = arguments.inputs.resolve()
-    found: dict[tuple[str, str], list[dict[str, float]]] = defaultdict(list)
+    with tempfile.TemporaryDirectory(prefix="start-photos-") as folder:
+        photos = (arguments.inputs or pathlib.Path(folder, "photos")).resolve()
+        if not photos.exists():
+            write_photos(photos, count=arguments.count, sizes=((256, 192),))
+        report(compare(photos, checkouts, arguments))
+
+
+def compare(photos: pathlib.Path, checkouts: list[pathlib.Path], arguments: argparse.Namespace) -> Found:
+    """What the builds of each checkout took."""
+    found: Found = defaultdict(list)
     for number in range(arguments.rounds):
         for checkout in checkouts:
             with tempfile.TemporaryDirectory(prefix="start-") as folder:
                 output = pathlib.Path(folder, "out")
                 flags = [
-                    f"--input={arguments.inputs.resolve()}",
+                    f"--input={photos}",
                     f"--output={output}",
                     "--versioned",
                     *arguments.flags.split(),
@@ -102,6 +116,11 @@ def main() -> None:
                     found[checkout.name, "1% changed"].append(watch(command, output, checkout))
                     found[checkout.name, "unchanged"].append(watch(command, output, checkout))
                 shutil.rmtree(output)
+    return found
+
+
+def report(found: Found) -> None:
+    """Prints medians and ranges."""
     for (name, kind), runs in found.items():
         parts = []
         for what in ("first block", "after the last", "all", "processors"):
