@@ -215,6 +215,10 @@ def _spell(text: str) -> str:
         # SQL's 'it''s' is 'its' in Python.
         raise _UnreadableError("two texts have nothing between them; write a text with ' as \"it's\"")
     words = [(kind, _WORDS.get(word, word)) for kind, word, *_ in tokens]
+    # In SQL, ('cat') is a list.
+    for place in range(len(words) - 4, -1, -1):
+        if [word for _, word in words[place : place + 2]] == ["in", "("] and words[place + 3][1] == ")":
+            words.insert(place + 3, (tokenize.OP, ","))
     # `not like` is an operator of its own.
     negated = {place for place, pair in enumerate(itertools.pairwise(words)) if [w for _, w in pair] == ["not", "@"]}
     return tokenize.untokenize(
@@ -346,7 +350,7 @@ def _is_in(column: pc.Expression, values: Sequence[Any]) -> pc.Expression:
 def _refusal(text: str, problem: str, schema: pa.Schema = SCHEMA) -> RequestError:
     if (bare := _BARE.search(text)) and bare[3] not in schema.names:
         column, op, value = bare.groups()
-        quoted = f"({value!r},)" if op.endswith("in") else repr(value)
+        quoted = f"({value!r})" if op.endswith("in") else repr(value)
         problem = (
             f"a text needs quotes, {column} {op} {quoted}; in a shell, quotes of the other kind around the condition "
             "keep them"

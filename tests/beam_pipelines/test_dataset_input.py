@@ -235,7 +235,7 @@ def check_halves(tmp_path: Path, build: Any, words: list[str], whole: Path) -> N
     assert same == {key: {**row, "key": ""} for key, row in facts(whole).items()}
 
 
-@pytest.mark.sampled(12)
+@pytest.mark.sampled(5)
 @pytest.mark.parametrize("layout", LAYOUTS)
 def test_two_halves_of_every_layout_give_the_whole(tmp_path, build, layout):
     write, flags = LAYOUTS[layout]
@@ -243,6 +243,7 @@ def test_two_halves_of_every_layout_give_the_whole(tmp_path, build, layout):
     check_halves(tmp_path, build, words, build(tmp_path / "whole", *words))
 
 
+@pytest.mark.sampled(5)
 @pytest.mark.parametrize("source", INPUTS)
 def test_two_halves_of_every_source_give_the_whole(tmp_path, build, source):
     (tmp_path / "in").mkdir()
@@ -251,7 +252,7 @@ def test_two_halves_of_every_source_give_the_whole(tmp_path, build, source):
     check_halves(tmp_path, build, words, build(tmp_path / "whole", *words))
 
 
-@pytest.mark.sampled(8)
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("form", FORMS)
 def test_two_halves_of_every_form_give_the_whole(tmp_path, build, form):
     write_form(form, tmp_path / "in")
