@@ -241,12 +241,12 @@ class Dataset:
         """Whether the manifest is the one that was published."""
         return self.manifest_sha256 == self.published_sha256
 
-    @property
+    @functools.cached_property
     def layout(self) -> Layout:
         """Features of an example."""
         return parse_layout(self.manifest["spec"]["layout"])
 
-    @property
+    @functools.cached_property
     def images(self) -> StoredImages:
         """How its images are stored."""
         return StoredImages.of(self.manifest["spec"])

@@ -37,6 +37,8 @@ _MOST_GROUPS = 20
 _MOST_PICTURED = 4
 _MOST_PLOTS = 6
 _MOST_TEXT = 300
+# In C, where the library has it: 1 ms instead of 8.
+_DUMPER = getattr(yaml, "CSafeDumper", yaml.SafeDumper)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -317,7 +319,7 @@ def _changes(dataset: Dataset) -> dict[str, Any] | None:
 def _settings(dataset: Dataset) -> str:
     """The settings as a spec file, without those that are not set; where the dataset goes is left to who copies it."""
     spec = {name: value for name, value in dataset.manifest["spec"].items() if name != "output" and value is not None}
-    return str(yaml.safe_dump(spec, sort_keys=False, width=100))
+    return str(yaml.dump(spec, Dumper=_DUMPER, sort_keys=False, width=100, allow_unicode=True))
 
 
 def _shorten(text: str, most: int = _MOST_TEXT) -> str:
