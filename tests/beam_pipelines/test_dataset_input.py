@@ -190,7 +190,7 @@ LAYOUTS = {
 }
 
 
-@pytest.mark.sampled(12)
+@pytest.mark.sampled(6)
 @pytest.mark.parametrize("encoding", [(), ("--image_encoding=keep",)])
 @pytest.mark.parametrize("layout", LAYOUTS)
 def test_every_layout_comes_back(tmp_path, build, verify, layout, encoding):
@@ -321,7 +321,7 @@ def test_settings_of_the_request_beat_those_of_the_dataset(tmp_path, build):
     assert record["image/channels"] == ("int64", [1])
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("encoding", ["jpeg", "png", "webp", "raw", "keep"])
 def test_a_layout_with_more_of_an_image_finds_it_in_what_is_stored(tmp_path, build, encoding):
     words = ["--image_size=16", "--resize_mode=pad", "--name=x"] if encoding == "raw" else ["--name=x"]
@@ -345,6 +345,7 @@ def test_objects_and_masks_move_with_a_new_size(tmp_path, build):
                 assert again["train"][key][name] == (kind, values), name
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("orientation", range(1, 9))
 def test_objects_of_kept_files_move_with_an_image_that_is_turned_now(tmp_path, build, orientation):
     save_pictures(tmp_path)
@@ -395,6 +396,7 @@ def test_of_versions_the_one_of_latest_is_read(tmp_path, build):
     assert {row["label"] for row in facts(second).values()} == {"cat", "flower"}
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("compression", ["none", "gzip"])
 @pytest.mark.parametrize("damage", ["header", "data", "cut", "index"])
 def test_damage_is_listed_with_the_keys_of_the_dataset(tmp_path, build, convert, damage, compression):

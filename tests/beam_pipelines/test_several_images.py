@@ -152,6 +152,7 @@ def test_a_list_of_images_of_different_sizes_needs_a_size_to_be_loaded(build_pai
     assert {len(example["views"]) for example in load(out, "train", image_size=8)} == {0, 1, 2, 3}
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("encoding", ["raw", "png", "webp", "keep"])
 def test_images_of_every_encoding_are_read_back(encoding, pairs, build_pairs):
     size = [] if encoding == "keep" else ["--image_size=16x12", "--resize_mode=exact"]

@@ -123,6 +123,7 @@ def test_tensorflow_gives_what_numpy_gives(stored, mode):
             np.testing.assert_array_equal(read[name]["masks"], example["masks"])
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("mode", FIXED)
 def test_images_masks_and_objects_of_one_size_are_batched(stored, mode):
     (batch,) = load(stored, "train", image_size=24, resize_mode=mode, batch_size=4, num_objects=3)
