@@ -63,6 +63,8 @@ _PERMISSION = re.compile(r"\bstorage\.[a-z]+\.[a-zA-Z]+\b")
 _LOG_IN = "log in by `gcloud auth application-default login`, or set GOOGLE_APPLICATION_CREDENTIALS"
 # What the garbage collector closes may make requests too, in the thread that holds it.
 _client_lock = threading.RLock()
+# How this process last reached the service, under "access".
+_latest: dict[str, _Access] = {}
 
 
 class _Access(NamedTuple):
@@ -209,7 +211,15 @@ def _make_access(process: int, emulator: str | None) -> _Access:
             session.mount(scheme, HTTPAdapter(pool_maxsize=_CONNECTIONS))
     session.hooks["response"].append(_count)
     is_anonymous = isinstance(credentials, AnonymousCredentials) and not emulator
-    return _Access(made, _connect(made, credentials), project or os.environ.get("GOOGLE_CLOUD_PROJECT"), is_anonymous)
+    project = project or os.environ.get("GOOGLE_CLOUD_PROJECT")
+    access = _latest["access"] = _Access(made, _connect(made, credentials), project, is_anonymous)
+    return access
+
+
+def _is_anonymous() -> bool:
+    """Whether requests had no credentials; looking for some again would take seconds in each thread that is refused."""
+    with _client_lock:
+        return (_latest.get("access") or _access()).is_anonymous
 
 
 def _connect(made: Client, credentials: Any) -> AuthorizedHttp:
@@ -302,7 +312,7 @@ def _error_of(path: str, error: exceptions.GoogleAPICallError) -> Exception:
         return StorageError(f"{path} does not exist")
     if isinstance(error, exceptions.PreconditionFailed):
         return ChangedError(f"{path} has changed since it was listed")
-    if error.code == 401 or (error.code == 403 and _access().is_anonymous):
+    if error.code == 401 or (error.code == 403 and _is_anonymous()):
         return _refused(path, message)
     if error.code == 403:
         return denied(path, kind, message)
@@ -312,7 +322,7 @@ def _error_of(path: str, error: exceptions.GoogleAPICallError) -> Exception:
 
 
 def _refused(path: str, message: str) -> BuildError:
-    if _access().is_anonymous:
+    if _is_anonymous():
         # The next request looks for credentials again: a busy machine may have had none to give.
         _make_access.cache_clear()
         return BuildError(f"{path}: access denied, and no Google credentials were found; {_LOG_IN}")
