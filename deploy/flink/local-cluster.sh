@@ -24,7 +24,7 @@ options (or environment)
   --slots=N           FLINK_SLOTS          task slots of each task manager (1)
   --rest-port=PORT    FLINK_REST_PORT      web page and submissions (8081)
   --rpc-port=PORT     FLINK_RPC_PORT       task managers to job manager (6123)
-  --memory=SIZE       FLINK_MEMORY         one task manager's JVM, all included (1600m)
+  --memory=SIZE       FLINK_MEMORY         one task manager's JVM, all included (2000m)
   --settings=FILE     FLINK_SETTINGS       what builds need of any cluster (builds.yaml beside this script)
   --home=DIR          FLINK_HOME_DIR       where everything lives (.cache/flink in the project)
   --run-dir=DIR       FLINK_RUN_DIR        configuration, logs and process numbers of this cluster, so that
@@ -251,7 +251,7 @@ task_managers=${FLINK_TASK_MANAGERS:-2}
 slots=${FLINK_SLOTS:-1}
 rest_port=${FLINK_REST_PORT:-8081}
 rpc_port=${FLINK_RPC_PORT:-6123}
-memory=${FLINK_MEMORY:-1600m}
+memory=${FLINK_MEMORY:-2000m}
 settings=${FLINK_SETTINGS:-$(dirname "${BASH_SOURCE[0]}")/builds.yaml}
 run=${FLINK_RUN_DIR:-}
 words=()
