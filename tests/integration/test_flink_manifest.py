@@ -42,7 +42,7 @@ def test_a_cluster_with_too_few_buffers_is_refused_before_a_job_starts(photos, t
     kept = [line for line in settings if "network" not in line]
     (tmp_path / "settings.yaml").write_text("\n".join(kept) + "\n")
     with flink.flink_cluster(
-        tmp_path / "flink", slots=2, options=[f"--settings={tmp_path / 'settings.yaml'}"]
+        tmp_path / "flink", slots=2, options=["--memory=1600m", f"--settings={tmp_path / 'settings.yaml'}"]
     ) as cluster:
         words = [f"--input={photos}", f"--output={tmp_path / 'out'}", "--image_size=64"]
         ran = run("convert", *words, "--runner=FlinkRunner", f"--flink_master={cluster.master}")
