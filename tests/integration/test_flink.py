@@ -279,5 +279,5 @@ def test_workers_that_cannot_see_the_output_end_the_build_and_say_so(photos, tmp
     assert all(line.startswith("Flink starts tasks again: ") for line in before)
     assert "cannot read" in last
     assert "expected an output that all workers reach under the same name" in last
-    assert time.monotonic() - begin < 60
+    assert time.monotonic() - begin < 180
     assert not cluster.running_jobs()
