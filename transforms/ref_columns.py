@@ -11,7 +11,15 @@ from typing import Any, cast
 import msgpack
 
 from beam_tfrecords.transforms.objects import Objects
-from beam_tfrecords.transforms.refs import SampleRef, Scalar, Value, name_of_place, pack_identity, pack_places
+from beam_tfrecords.transforms.refs import (
+    SampleRef,
+    Scalar,
+    Value,
+    file_of_place,
+    name_of_place,
+    pack_identity,
+    pack_places,
+)
 
 # References of a batch, at most; and while a source still reads others. Bytes of their long values.
 _MOST, _MOST_READ, _MOST_BYTES = 10_000, 256, 4 << 20
@@ -143,6 +151,10 @@ class RefColumns:
     def uris(self) -> list[str | None]:
         """`SampleRef.uri` of each."""
         return [next(map(name_of_place, images.values()), None) for images in self.each("images")]
+
+    def files(self) -> Iterator[str]:
+        """The files that their images are read from."""
+        return (file_of_place(place) for images in self.each("images") for place in images.values())
 
     def places(self) -> Iterator[bytes]:
         """`pack_places` of each."""

@@ -297,6 +297,12 @@ def name_of_place(place: Sequence[Any]) -> str:
     return name
 
 
+def file_of_place(place: Sequence[Any]) -> str:
+    """The file that a locator as it is packed is read from."""
+    file: str = place[1]
+    return file
+
+
 def _make_ref(values: dict[str, Any]) -> SampleRef:
     """A reference of all its values; the constructor of a frozen dataclass takes three times as long."""
     ref = object.__new__(SampleRef)

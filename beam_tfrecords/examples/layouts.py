@@ -221,7 +221,7 @@ class Layout:
         """The fields that the layout asks for."""
         return frozenset(feature.field for feature in self.features)
 
-    @property
+    @functools.cached_property
     def columns(self) -> frozenset[str]:
         """The table columns that the layout asks for."""
         return frozenset(feature.column for feature in self.features if feature.column is not None)

@@ -23,8 +23,11 @@ _THREADS = 16
 _AHEAD_BYTES = 32 << 20
 # Bytes read at once of a remote file of unknown size (tables do not tell); a larger file is read when it is its turn.
 _HEAD_BYTES = 1 << 20
-# Samples of a batch, without and with images; an image that is not small is alone. Memory: 1 MB.
-_ROWS, _IMAGES, _SMALL_BYTES = 256, 64, 1 << 14
+# Samples of a batch, without and with images.
+_ROWS, _IMAGES = 256, 64
+# Bytes of images that end a batch. From a disk, reading many in a row keeps the code that reads in the processor's
+# caches; from a store, the next images are requested only as these are taken.
+_DISK_BYTES, _STORE_BYTES = 1 << 20, 1 << 14
 
 # The bytes of the images of a sample by their names, none for a row without one, or why there are none.
 Fetched: TypeAlias = "dict[str, bytes] | SampleError"
@@ -52,18 +55,20 @@ def fetch(
       needs_images: whether the images of each reference are read.
     """
     of, start = RefColumns.of_rows([], [], {}), 0
-    batch: deque[Fetched] = deque()
+    batch, size, most = deque[Fetched](), 0, 0
     for refs, place, found in _read_in_order(batches, needs_images, max_file_size):
-        taken = sum(len(data) for images in found if isinstance(images, dict) for data in images.values())
-        if batch and (of is not refs or taken > _SMALL_BYTES or len(batch) + len(found) > _IMAGES):
+        if batch and of is not refs:
             yield of.slice(start, start + len(batch)), batch
-            batch = deque()
+            batch, size = deque(), 0
+        if of is not refs:
+            most = _STORE_BYTES if any(map(storage.has_scheme, refs.files())) else _DISK_BYTES
         of, start = (of, start) if batch else (refs, place)
         batch.extend(found)
+        size += sum(len(data) for images in found if isinstance(images, dict) for data in images.values())
         del found
-        if taken > _SMALL_BYTES:
-            yield of.slice(start, start + 1), batch
-            batch = deque()
+        if size >= most or len(batch) >= _IMAGES:
+            yield of.slice(start, start + len(batch)), batch
+            batch, size = deque(), 0
     if batch:
         yield of.slice(start, start + len(batch)), batch
 
