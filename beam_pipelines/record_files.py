@@ -13,7 +13,7 @@ from beam_tfrecords import storage
 from beam_tfrecords.beam_pipelines.execution.progress import ReadProgress
 from beam_tfrecords.beam_pipelines.exit_codes import DONE, FAILED
 from beam_tfrecords.beam_pipelines.summary import format_bytes
-from beam_tfrecords.beam_pipelines.terminal import escape, show
+from beam_tfrecords.beam_pipelines.terminal import counted, escape, show
 from beam_tfrecords.beam_pipelines.values import describe_value
 from beam_tfrecords.errors import BuildError, RequestError, SampleError
 from beam_tfrecords.examples.parse import parse_example
@@ -102,9 +102,9 @@ def verify_files(files: Sequence[storage.FileEntry], *, findings: int) -> int:
             before += file.size
     where = _count(files)
     if found:
-        show(f"{found:,} finding{'s' if found > 1 else ''} in {where}; {good:,} records are whole", file=sys.stderr)
+        show(f"{counted(found, 'finding')} in {where}; {good:,} records are whole", file=sys.stderr)
         return FAILED
-    show(f"OK: framing and CRCs of {good:,} records in {where}")
+    show(f"OK: framing and CRCs of {counted(good, 'record')} in {where}")
     return DONE
 
 
@@ -141,7 +141,7 @@ def _read_examples(files: Sequence[storage.FileEntry]) -> Iterator[dict[str, tup
 
 def _count(files: Sequence[storage.FileEntry]) -> str:
     size = format_bytes(sum(file.size for file in files))
-    return f"{len(files):,} TFRecord file{'s' if len(files) > 1 else ''} of {size}"
+    return f"{counted(len(files), 'TFRecord file')} of {size}"
 
 
 def _describe(values: Sequence[Any]) -> str:

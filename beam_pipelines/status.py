@@ -15,7 +15,7 @@ from beam_tfrecords.beam_pipelines.exit_codes import DONE, FAILED, UNPUBLISHED
 from beam_tfrecords.beam_pipelines.output_state import GOING, describe_builds, describe_status, find_running, now_at
 from beam_tfrecords.beam_pipelines.settings.command_line import Parser
 from beam_tfrecords.beam_pipelines.summary import HEADERS, describe_reasons, format_bytes, format_cells, format_table
-from beam_tfrecords.beam_pipelines.terminal import show
+from beam_tfrecords.beam_pipelines.terminal import counted, show
 from beam_tfrecords.errors import RequestError
 from beam_tfrecords.files import LATEST
 from beam_tfrecords.transforms.request.build_spec import read_output
@@ -131,7 +131,7 @@ def _lines(found: dict[str, Any]) -> Iterator[str]:
     debris = found["debris"]
     if debris["builds"] or debris["bytes"]:
         count = debris["builds"]
-        what = f"{count} dead build{'s' if count > 1 else ''}" if count else "temporary files"
+        what = counted(count, "dead build") if count else "temporary files"
         size = format_bytes(debris["bytes"])
         yield f"left over: {what}, {size}; rerun the command to resume; any other build deletes it"
 
@@ -165,4 +165,5 @@ def _build_lines(build: dict[str, Any]) -> Iterator[str]:
 
 
 def _counts(dataset: dict[str, Any]) -> str:
-    return f"{dataset['records']:,} records, {dataset['failures']:,} failures, {format_bytes(dataset['bytes'])}"
+    records, failures = counted(dataset["records"], "record"), counted(dataset["failures"], "failure")
+    return f"{records}, {failures}, {format_bytes(dataset['bytes'])}"

@@ -10,7 +10,7 @@ from typing import Any, TypeAlias
 from beam_tfrecords import storage
 from beam_tfrecords.beam_pipelines.execution.progress import format_rate
 from beam_tfrecords.beam_pipelines.settings.definitions import show_flags
-from beam_tfrecords.beam_pipelines.terminal import escape
+from beam_tfrecords.beam_pipelines.terminal import counted, escape
 from beam_tfrecords.errors import FailureReason
 from beam_tfrecords.files import FAILURES
 from beam_tfrecords.storage.traffic import KINDS
@@ -102,7 +102,7 @@ def summarize(
     lines += describe_changes(manifest["reuse"], changes)
     lines += describe_traffic(traffic or {})
     rate = manifest["listed"] / seconds
-    lines.append(f"{manifest['listed']:,} samples in {seconds:.1f} s ({format_rate(rate)}, start-up included)")
+    lines.append(f"{counted(manifest['listed'], 'sample')} in {seconds:.1f} s ({format_rate(rate)}, start-up included)")
     lines.append(f"dataset: {output}")
     return lines
 

@@ -23,6 +23,11 @@ def escape(text: str) -> str:
     return _UNSAFE.sub(lambda found: found[0].encode("unicode_escape").decode(), text)
 
 
+def counted(number: int, what: str) -> str:
+    """A number with its noun, given in the singular: `1 block`, `2,000 blocks`."""
+    return f"{number:,} {what}" if number == 1 else f"{number:,} {what}s"
+
+
 class PrintError(Exception):
     """What is printed cannot be written, such as to a full disk; the message says why."""
 

@@ -14,7 +14,7 @@ from beam_tfrecords.beam_pipelines.find_problems import find_problems
 from beam_tfrecords.beam_pipelines.limits import check_limits
 from beam_tfrecords.beam_pipelines.opening import open_dataset_or_files
 from beam_tfrecords.beam_pipelines.settings.command_line import Parser, argument
-from beam_tfrecords.beam_pipelines.terminal import show
+from beam_tfrecords.beam_pipelines.terminal import counted, show
 from beam_tfrecords.dataset import open_dataset
 from beam_tfrecords.transforms.settings import whole_number
 
@@ -39,11 +39,12 @@ def verify(argv: Sequence[str]) -> int:
             show(str(finding))
         findings += not finding.is_note
         notes += finding.is_note
-    where = f"{dataset.manifest['records']:,} records in {len(dataset.shards):,} shards of {dataset.path}"
+    records, shards = counted(dataset.manifest["records"], "record"), counted(len(dataset.shards), "shard")
+    where = f"{records} in {shards} of {dataset.path}"
     if findings:
-        show(f"{findings:,} finding{'s' if findings > 1 else ''} in {where}", file=sys.stderr)
+        show(f"{counted(findings, 'finding')} in {where}", file=sys.stderr)
         return FAILED
-    show(f"OK: {where} verified" + (f"; {notes:,} notes" if notes else ""))
+    show(f"OK: {where} verified" + (f"; {counted(notes, 'note')}" if notes else ""))
     return DONE
 
 

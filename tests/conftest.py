@@ -19,6 +19,7 @@ import hypothesis
 import pytest
 from hypothesis import HealthCheck
 
+from beam_tfrecords.beam_pipelines.execution import progress
 from tests.plain_runner import plain_pipelines
 
 PHOTOS = Path(__file__).parent / "data/photos"
@@ -41,6 +42,9 @@ def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line("markers", "every_value: fewer combinations; each value of each parameter is in one")
     config.addinivalue_line("markers", "every_pair: fewer combinations; each two values of two parameters are in one")
     config.addinivalue_line("markers", "sampled(count): so many combinations")
+    # On a busy machine a small build takes more than ten seconds. The line of progress that comes then stays out of
+    # what tests compare; where tests start a program, `without_progress` leaves it out.
+    progress._LOG_SECONDS = 3600.0
     # A shell ignores Ctrl-C in what it starts in the background, and so would the programs that tests start and end.
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)

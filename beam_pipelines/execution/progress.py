@@ -12,7 +12,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from typing import TextIO, TypeVar
 
-from beam_tfrecords.beam_pipelines.terminal import escape
+from beam_tfrecords.beam_pipelines.terminal import counted, escape
 from beam_tfrecords.errors import BuildError
 from beam_tfrecords.transforms.workspace.counts import (
     BlockCounts,
@@ -176,8 +176,9 @@ class Progress(ProgressLine):
 
     def _describe(self, seconds: float) -> str | None:
         if not self._update():
-            is_first = self._blocks and not self._counts.blocks
-            return f"{self._total:,} samples in {self._blocks:,} blocks, starting" if is_first else None
+            if not self._blocks or self._counts.blocks:
+                return None
+            return f"{counted(self._total, 'sample')} in {counted(self._blocks, 'block')}, starting"
         rate = (self._counts.done - self._before) / seconds
         return progress_line(self._counts, self._stages, total=self._total, rate=rate)
 
@@ -253,10 +254,10 @@ def progress_line(counts: BlockCounts, stages: StageCounts, *, total: int, rate:
     done = min(counts.done, total)
     left = total - done
     if not left or stages.follow_blocks:
-        return f"{describe_stage(stages)}; {done:,} samples, {counts.failed:,} failed"
+        return f"{describe_stage(stages)}; {counted(done, 'sample')}, {counts.failed:,} failed"
     remaining = "starting" if not done else f"{format_seconds(left / rate)} left" if rate else "waiting"
     return (
-        f"{done:,} of {total:,} samples ({100 * done / total:.0f}%), {format_rate(rate)}, "
+        f"{done:,} of {counted(total, 'sample')} ({100 * done / total:.0f}%), {format_rate(rate)}, "
         f"{counts.failed:,} failed, {remaining}"
     )
 
@@ -266,12 +267,12 @@ def describe_stage(stages: StageCounts) -> str:
     shards = sum(stages.shards.values())
     # A runner may have composed a shard twice.
     if shards and stages.composed >= shards:
-        return f"composed {shards:,} shards, publishing"
+        return f"composed {counted(shards, 'shard')}, publishing"
     if shards:
-        return f"composed {stages.composed:,} of {shards:,} shards"
+        return f"composed {stages.composed:,} of {counted(shards, 'shard')}"
     if stages.judged:
         return "judged limits and guards, placing parts in shards"
-    removed = [f"removed duplicates from {stages.rewritten:,} parts"] if stages.rewritten else []
+    removed = [f"removed duplicates from {counted(stages.rewritten, 'part')}"] if stages.rewritten else []
     # Near-duplicates are searched for when identical images are removed.
     searched = [f"searched {stages.searched:,} of {stages.ranges:,} ranges of hashes"] if stages.ranges else []
     return ", ".join([*removed, *searched]) or "searching for duplicates"

@@ -15,6 +15,7 @@ from pathlib import Path
 import pytest
 
 from tests.beam_pipelines.dataset_checks import BEAM_TFRECORDS, manifest_of, shards_of
+from tests.progress_lines import without_progress
 
 pytestmark = pytest.mark.local_runner
 
@@ -66,8 +67,9 @@ def run(
 
 def assert_refused(ran: subprocess.CompletedProcess[str], code: int, said: str) -> None:
     assert (ran.returncode, ran.stdout) == (code, ""), ran.stderr
-    assert ran.stderr.startswith("beam-tfrecords: ")
-    assert ran.stderr.count("\n") == 1, ran.stderr
+    err = without_progress(ran.stderr)
+    assert err.startswith("beam-tfrecords: ")
+    assert err.count("\n") == 1, err
     assert said in ran.stderr
 
 

@@ -18,6 +18,7 @@ import pytest
 from beam_tfrecords.beam_pipelines import local_listing
 from beam_tfrecords.transforms import service_faults
 from tests.beam_pipelines.dataset_checks import BEAM_TFRECORDS, manifest_of, shards_of
+from tests.progress_lines import without_progress
 
 pytestmark = [
     pytest.mark.local_runner,
@@ -63,8 +64,7 @@ class Machine:
             "FAULTY_CALL": self.call,
             "FAULTY_WHILE": str(self.switch),
         }
-        # Quiet, because a line of progress comes every ten seconds.
-        command = [BEAM_TFRECORDS, "convert", *map(str, words), "--quiet"]
+        command = [BEAM_TFRECORDS, "convert", *map(str, words)]
         return subprocess.run(command, env=environment, capture_output=True, text=True, timeout=300, check=False)
 
 
@@ -78,7 +78,7 @@ def machine(shim, tmp_path) -> Machine:
 def test_a_fault_of_reading_ends_the_build_and_the_same_command_resumes(photos, machine, tmp_path, build):
     flags = [f"--input={photos}", "--max_failures=1", *FLAGS]
     ran = machine.convert(f"--output={tmp_path / 'out'}", *flags)
-    (line,) = ran.stderr.splitlines()
+    (line,) = without_progress(ran.stderr).splitlines()
     assert line == (
         f"beam-tfrecords: the run failed: {photos}/dog/13.png cannot be read: Input/output error; "
         "the same command resumes once it can"

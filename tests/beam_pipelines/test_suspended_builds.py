@@ -9,6 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.progress_lines import without_progress
+
 ROOT = Path(__file__).parents[2]
 # A build makes some 80 changes; all of them take two minutes.
 EVERY = 19
@@ -80,5 +82,5 @@ def test_a_suspended_build_leaves_what_another_has_published_meanwhile(words, tm
         is_made = one["was_published"] or (other == "one" and "--versioned" in flags)
         assert code in ((0, 1) if is_made else (1,)), one
         if code:
-            (line,) = one["errors"][0].splitlines()
+            (line,) = without_progress(one["errors"][0]).splitlines()
             assert "another build" in line

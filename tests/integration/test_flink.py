@@ -22,6 +22,7 @@ from beam_tfrecords.transforms.blocks.stage import NAMESPACE, report_block
 from beam_tfrecords.transforms.stats import Stats
 from tests.integration.cluster_builds import PROGRAM, hashes
 from tests.integration.servers import flink, processes
+from tests.progress_lines import without_progress
 
 FLAGS = ["--image_size=64", "--splits=train=0.8,validation=0.2", "--num_shards=2"]
 
@@ -219,7 +220,7 @@ def refused(photos: Path, out: Path, *words: str) -> str:
     assert time.monotonic() - begin < 15
     assert (ran.returncode, ran.stdout) == (2, ""), ran.stderr
     assert not out.exists()
-    (line,) = ran.stderr.splitlines()
+    (line,) = without_progress(ran.stderr).splitlines()
     return line
 
 
@@ -274,7 +275,7 @@ def test_workers_that_cannot_see_the_output_end_the_build_and_say_so(photos, tmp
     if "unshare" in ran.stderr or "mount:" in ran.stderr:
         pytest.skip("needs the right to mount a tmpfs: run as root")
     assert ran.returncode == 1
-    _, *before, last = ran.stderr.splitlines()
+    _, *before, last = without_progress(ran.stderr).splitlines()
     # None, where two attempts fail between two looks at the job.
     assert all(line.startswith("Flink starts tasks again: ") for line in before)
     assert "cannot read" in last

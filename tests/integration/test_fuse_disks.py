@@ -17,6 +17,7 @@ from pathlib import Path
 import pytest
 
 from tests.beam_pipelines.dataset_checks import BEAM_TFRECORDS, manifest_of, shards_of
+from tests.progress_lines import without_progress
 
 pytestmark = pytest.mark.skipif(not os.access("/dev/fuse", os.R_OK | os.W_OK), reason="needs /dev/fuse, and root")
 SERVER = Path(__file__).with_name("servers") / "fuse_disk.py"
@@ -87,7 +88,7 @@ def start(*words: object) -> subprocess.Popen[str]:
 
 def finish(process: subprocess.Popen[str]) -> tuple[int, str]:
     _, err = process.communicate(timeout=120)
-    return process.returncode, err
+    return process.returncode, without_progress(err)
 
 
 def test_a_build_makes_the_same_bytes_and_is_taken_for_done(disk, photos_there, expected, verify):

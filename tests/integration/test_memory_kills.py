@@ -14,6 +14,7 @@ import pytest
 
 from tests.beam_pipelines.conftest import make_picture, save_picture
 from tests.beam_pipelines.dataset_checks import BEAM_TFRECORDS, manifest_of, shards_of
+from tests.progress_lines import without_progress
 
 CONTROLLER = Path("/sys/fs/cgroup/memory")
 MIB = 1 << 20
@@ -58,7 +59,7 @@ def test_a_build_whose_workers_are_killed_for_their_memory_says_so_and_resumes(t
     with _group(400 * MIB) as group:
         ran = convert(*flags, group=group)
         assert (ran.returncode, ran.stdout) == (1, ""), ran.stderr
-        (line,) = ran.stderr.splitlines()
+        (line,) = without_progress(ran.stderr).splitlines()
         assert line == (
             f"beam-tfrecords: the run failed: the decoder was killed twice at {tmp_path}/in/cat/large.png; the "
             "system kills a process when memory runs out; allow more, or say less with --max_image_memory or "
@@ -113,7 +114,7 @@ def test_a_function_that_takes_all_memory_ends_the_build_and_is_named_with_its_s
     with _group(_OF_FUNCTIONS) as group:
         ran = convert("--input=in", "--output=out", "--map=greedy:take_all", group=group, folder=steps)
     assert (ran.returncode, ran.stdout) == (1, ""), ran.stderr
-    (line,) = ran.stderr.splitlines()
+    (line,) = without_progress(ran.stderr).splitlines()
     assert f"the function of --map was killed twice at {steps}/in/cat/20.png; " in line
     # With more memory, the same command goes on.
     ran = convert("--input=in", "--output=out", "--map=greedy:take_all", folder=steps)

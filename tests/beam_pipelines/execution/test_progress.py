@@ -16,7 +16,9 @@ import pytest
 from beam_tfrecords.beam_pipelines.execution import progress
 from beam_tfrecords.beam_pipelines.execution.progress import (
     Listing,
+    ListProgress,
     Progress,
+    ProgressLine,
     describe_stage,
     format_rate,
     format_seconds,
@@ -37,6 +39,7 @@ from beam_tfrecords.transforms.workspace.counts import (
     read_stage_counts,
 )
 from tests.beam_pipelines.dataset_checks import BEAM_TFRECORDS
+from tests.progress_lines import without_progress
 
 
 def add_worker(folder: Path, name: str, *, blocks: int, written: int, failed: int = 0) -> None:
@@ -176,3 +179,28 @@ def test_a_terminal_shows_at_once_what_is_done(photos, tmp_path):
 def test_a_listing_says_how_long_it_takes():
     assert Listing(["photos/"])._describe(0.2) == "listing photos/"
     assert Listing(["a/", "b/", "c/"])._describe(72.3) == "listing a/ and 2 more, 1 min 12 s"
+
+
+def test_one_block_is_no_blocks():
+    assert Progress("none", total=1, blocks=1)._describe(1) == "1 sample in 1 block, starting"
+    assert Progress("none", total=2_000, blocks=2)._describe(1) == "2,000 samples in 2 blocks, starting"
+    line = progress_line(BlockCounts(1, 1, 0), StageCounts(composed=1, shards={"train": 1}), total=1, rate=1)
+    assert line == "composed 1 shard, publishing; 1 sample, 0 failed"
+
+
+@pytest.mark.parametrize("total", [1, 2_000])
+def test_tests_of_programs_leave_out_all_lines_of_progress_and_no_others(tmp_path, total):
+    assert {kind for kind in ProgressLine.__subclasses__() if kind.is_logged} == {Listing, ListProgress, Progress}
+    listings = [ListProgress(str(tmp_path), total=total, what=what) for what in ("containers", "pieces of the input")]
+    stages = [StageCounts(), StageCounts(judged=1), StageCounts(rewritten=total, searched=1, ranges=total)]
+    stages += [StageCounts(composed=done, shards={"train": total}) for done in (0, total)]
+    lines = [
+        *(Listing(["photos/"])._describe(seconds) for seconds in (0.2, 72.3)),
+        *(one._describe(1) for one in listings),
+        Progress(str(tmp_path), total=total, blocks=total)._describe(1),
+        *(progress_line(BlockCounts(1, done, 0), StageCounts(), total=total, rate=0.5) for done in (0, total)),
+        *(progress_line(BlockCounts(1, total, 0), stage, total=total, rate=1) for stage in stages),
+    ]
+    assert without_progress("".join(f"{line}\n" for line in lines)) == ""
+    said = "note: 3 images are left out\nbeam-tfrecords: the run failed: 1 of 3 samples failed\n"
+    assert without_progress(f"{said}42 samples in 1 block, starting\n") == said
