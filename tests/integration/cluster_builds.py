@@ -88,7 +88,7 @@ class ClusterBuild:
             started = len(list(self.output.glob(".build/*/blocks/*.started")))
             return len(self.finished_blocks()) >= finished and started > len(self.finished_blocks())
 
-        processes.wait_until(is_open, what="open blocks", seconds=90)
+        processes.wait_until(is_open, what="open blocks")
         return self.finished_blocks()
 
     def wait(self, seconds: float = 240) -> Ended:

@@ -79,7 +79,7 @@ def test_the_job_manager_is_killed_and_started_again(build, cluster, slow_photos
     assert "; the same command resumes from the finished blocks" in ended.err
     assert not cluster.running_jobs()
     # On a busy machine, task managers take longer to let go of the lost job's slots than a launcher waits for them.
-    processes.wait_until(lambda: cluster.get("/overview")["slots-available"] == 2, what="free slots", seconds=60)
+    processes.wait_until(lambda: cluster.get("/overview")["slots-available"] == 2, what="free slots")
     again = ClusterBuild(build.output, f"--input={slow_photos}", *SLOW, *on_flink)
     check(again, finished, slow_hashes)
 
@@ -172,7 +172,7 @@ def test_a_job_that_the_cluster_gives_up_is_submitted_again(without_restarts, bu
 def test_ctrl_c_and_sigterm_cancel_the_job(build, cluster, number, code):
     build.wait_for_open_blocks()
     os.kill(build.pid, number)
-    ended = build.wait(seconds=30)
+    ended = build.wait()
     assert ended.code == code, ended.err
     assert "the same command resumes from its finished blocks" in ended.err
     assert not cluster.running_jobs()
@@ -184,7 +184,7 @@ def test_sigterm_leaves_the_job_where_the_request_says_so(cluster, slow_photos, 
     finished = build.wait_for_open_blocks()
     (job,) = cluster.running_jobs()
     os.kill(build.pid, signal.SIGTERM)
-    assert build.wait(seconds=30).code == 143
+    assert build.wait().code == 143
     assert cluster.running_jobs() == [job]
     check(ClusterBuild(build.output, *words), finished, slow_hashes, says="the job of this build runs already")
 

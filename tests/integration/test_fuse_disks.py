@@ -87,7 +87,7 @@ def start(*words: object) -> subprocess.Popen[str]:
 
 
 def finish(process: subprocess.Popen[str]) -> tuple[int, str]:
-    _, err = process.communicate(timeout=120)
+    _, err = process.communicate(timeout=300)
     return process.returncode, without_progress(err)
 
 
@@ -124,7 +124,7 @@ def test_a_second_build_is_refused_and_a_killed_one_resumes(disk, photos_there, 
 
 
 def wait_for(root: Path, pattern: str, process: subprocess.Popen[str]) -> None:
-    deadline = time.monotonic() + 60
+    deadline = time.monotonic() + 300
     while not list(root.glob(pattern)):
         assert process.poll() is None, process.communicate()
         assert time.monotonic() < deadline

@@ -61,7 +61,7 @@ def test_the_launcher_is_killed_and_its_job_ends_with_it(tmp_path, slow_photos, 
     started = processes.children(build.pid)
     os.kill(build.pid, signal.SIGKILL)
     build.wait()
-    processes.wait_until(lambda: not any(map(processes.is_running, started)), what="the end of Prism", seconds=30)
+    processes.wait_until(lambda: not any(map(processes.is_running, started)), what="the end of Prism")
     assert run("status", f"--output={build.output}").out.startswith(f"{build.output}: dead\n")
     check(ClusterBuild(build.output, *words), finished, slow_hashes)
 
@@ -83,6 +83,6 @@ def test_sigterm_cancels_the_job_of_a_job_server(tmp_path, slow_photos, run, on_
     build = ClusterBuild(tmp_path / "out", f"--input={slow_photos}", *SLOW, *on_job_server)
     build.wait_for_open_blocks()
     os.kill(build.pid, signal.SIGTERM)
-    assert build.wait(seconds=60).code == 143
+    assert build.wait().code == 143
     found = json.loads(run("status", f"--output={build.output}", "--json").out)
     assert (found["state"], found["build"]["why"]) == ("dead", ["job job-001 was cancelled"])

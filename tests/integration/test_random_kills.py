@@ -146,7 +146,7 @@ def runs_for(build: ClusterBuild, seconds: float) -> bool:
 
 def wait_for_slots(cluster: flink.FlinkCluster) -> None:
     """Waits until task managers have let go of the slots of a lost job."""
-    processes.wait_until(lambda: cluster.get("/overview")["slots-available"] == 2, what="two free slots", seconds=90)
+    processes.wait_until(lambda: cluster.get("/overview")["slots-available"] == 2, what="two free slots")
 
 
 def said(ended: Ended) -> list[str]:

@@ -7,7 +7,6 @@ import hashlib
 import logging
 import os
 import sys
-import time
 import zlib
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -583,11 +582,9 @@ def test_objects_that_the_store_fails_to_delete_are_deleted_again(server):
 def test_a_public_object_is_read_without_credentials(server):
     server.client().put_object(Bucket="photos", Key="a", Body=b"public", ACL="public-read")
     server.client().put_object(Bucket="photos", Key="b", Body=b"private")
-    start = time.monotonic()
     assert storage.read_bytes("s3://photos/a") == b"public"
     with pytest.raises(BuildError, match=r"^s3://photos/b: access denied, and no AWS credentials were found; "):
         storage.read_bytes("s3://photos/b")
-    assert time.monotonic() - start < 5
 
 
 def test_credentials_that_come_later_are_found(server, no_credentials, monkeypatch):

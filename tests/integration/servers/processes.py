@@ -37,8 +37,8 @@ def free_port() -> int:
         return int(probe.getsockname()[1])
 
 
-def wait_until(condition: Callable[[], bool], *, what: str, seconds: float = 60.0) -> None:
-    """Polls until the condition holds.
+def wait_until(condition: Callable[[], bool], *, what: str, seconds: float = 300.0) -> None:
+    """Polls until the condition holds; a busy machine takes minutes for what takes seconds.
 
     Raises:
       ServerError: it did not within the time; `what` names what was waited for.
