@@ -8,9 +8,10 @@ from typing import Any
 
 import pytest
 import yaml
+from PIL import Image
 
 from tests.integration.cluster_builds import hashes, make_hostile, read_reasons
-from tests.integration.servers import flink
+from tests.integration.servers import flink, processes
 from tests.integration.servers.processes import PROJECT
 
 KUBERNETES = PROJECT / "deploy" / "kubernetes"
@@ -51,22 +52,34 @@ def test_a_cluster_with_too_few_buffers_is_refused_before_a_job_starts(photos, t
         assert not cluster.get("/jobs")["jobs"]
 
 
-def test_many_crashes_and_hangs_do_not_use_up_the_restarts(photos, tmp_path, run, monkeypatch):
-    (tmp_path / "in").mkdir()
-    for number in range(200):
-        shutil.copy(photos / "cat/cat_01.jpg", tmp_path / f"in/{number:03d}.jpg")
+# A crash among 40, a hang among 200.
+@pytest.mark.timeout(3600)
+@pytest.mark.parametrize("count", [200, pytest.param(40_000, marks=pytest.mark.exhaustive)])
+def test_many_crashes_and_hangs_do_not_use_up_the_restarts_of_a_detached_job(photos, tmp_path, run, monkeypatch, count):
+    with Image.open(photos / "cat/cat_01.jpg") as photo:
+        photo.resize((64, 64)).save(tmp_path / "small.jpg")
+    data, reasons = (tmp_path / "small.jpg").read_bytes(), {}
+    for number in range(count):
+        fate = "hang" if number % 200 == 3 else "crash" if number % 40 == 7 else "good"
+        path = tmp_path / f"in/{number % 40}/{number}_{fate}.jpg"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        # Distinct bytes behind the end of the picture.
+        path.write_bytes(data + b"%d" % number)
+        if fate != "good":
+            reasons[f"{number % 40}/{path.name}"] = {"hang": "decode_timeout", "crash": "decoder_crash"}[fate]
     settings = (PROJECT / "deploy/flink/builds.yaml").read_text()
     (tmp_path / "settings.yaml").write_text(settings.replace("per-interval: 10", "per-interval: 3"))
-    words = [f"--input={tmp_path / 'in'}", f"--output={tmp_path / 'out'}", "--layout=image", "--image_size=64"]
-    words += ["--max_failures=0.5", "--image_timeout=3"]
-    words += make_hostile(monkeypatch, crash="*[1-9]0.jpg", hang="*00.jpg")
+    words = [f"--input={tmp_path / 'in'}", f"--output={tmp_path / 'out'}", "--image_size=32", "--max_failures=0.5"]
+    words += ["--image_timeout=3", "--no_wait", *make_hostile(monkeypatch, crash="*_crash.jpg", hang="*_hang.jpg")]
     with flink.flink_cluster(tmp_path / "flink", options=[f"--settings={tmp_path / 'settings.yaml'}"]) as cluster:
-        on_flink = ["--runner=FlinkRunner", f"--flink_master={cluster.master}"]
-        ran = run("convert", *words, *on_flink)
+        ran = run("convert", *words, "--runner=FlinkRunner", f"--flink_master={cluster.master}")
         assert ran.code == 0, ran.err
-        assert len(cluster.get("/jobs/overview")["jobs"]) == 1
-    crashed = {f"{number:03d}.jpg": "decoder_crash" for number in range(0, 200, 10) if number % 100}
-    assert read_reasons(tmp_path / "out") == {**crashed, "000.jpg": "decode_timeout", "100.jpg": "decode_timeout"}
+        processes.wait_until(lambda: not cluster.running_jobs(), what="the end of the job", seconds=3000)
+        (job,) = cluster.get("/jobs/overview")["jobs"]
+        assert (job["state"], (tmp_path / "out/_SUCCESS").exists()) == ("FINISHED", True), cluster.failures(job["jid"])
+        # `-s` shows it.
+        print({"samples": count, "seconds": job["duration"] // 1000, "restarts": cluster.failures(job["jid"])})
+    assert read_reasons(tmp_path / "out") == reasons
 
 
 def test_a_build_with_all_stages_runs_on_the_cluster_that_ships(photos_twice, tmp_path, run, deployment):
