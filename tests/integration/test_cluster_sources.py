@@ -1,0 +1,100 @@
+"""Every source and all stages on Flink, with two and four task managers, and on Spark: the same bytes as locally."""
+
+from __future__ import annotations
+
+import shutil
+
+import pytest
+
+from beam_tfrecords.storage import local
+from beam_tfrecords.transforms.sources.folders import image_folder
+from tests.integration.cluster_builds import hashes
+from tests.integration.servers import flink
+from tests.source_forms import FORMS, flags_of, write_form
+from tests.web_server import web_server
+
+# They are listed by the same functions as others.
+LISTED_ALIKE = {
+    *("folder", "csv", "tar", "parquet", "tfrecord", "tfrecord_pixels", "npy", "cifar"),
+    *("parquet_objects", "webdataset_objects", "hf_folder_objects", "parquet_masks", "tfrecord_masks"),
+}
+TASK_MANAGERS = {"flink_2": 2, "flink_4": 4}
+CLUSTERS = [*TASK_MANAGERS, "spark"]
+# On Spark a job starts its own JVM; those of Flink are there.
+USUAL = {*(("flink_2", form) for form in FORMS.keys() - LISTED_ALIKE), ("spark", "zip")}
+
+
+def cases() -> list[object]:
+    """Every source on every cluster; most of them with `--exhaustive`."""
+    return [
+        pytest.param(cluster, form, marks=() if (cluster, form) in USUAL else pytest.mark.exhaustive)
+        for cluster in CLUSTERS
+        for form in sorted(FORMS)
+    ]
+
+
+@pytest.fixture(scope="module")
+def convert_on_both(request, tmp_path_factory, run):
+    """Runs a request here and on a cluster, into folders of these names."""
+
+    def convert_on(*where: str):
+        def convert(folder, *words: str) -> None:
+            for name, more in ("local", ()), ("cluster", where):
+                ran = run("convert", f"--output={folder / name}", "--name=photos", "--image_size=32", *words, *more)
+                assert ran.code == 0, ran.err
+
+        return convert
+
+    if request.param == "spark":
+        yield convert_on("--runner=SparkRunner", "--spark_master_url=local[2]")
+        return
+    # Of this module alone, as others count their jobs.
+    folder, slots = tmp_path_factory.mktemp("flink"), 4 // TASK_MANAGERS[request.param]
+    with flink.flink_cluster(folder, task_managers=TASK_MANAGERS[request.param], slots=slots) as cluster:
+        yield convert_on("--runner=FlinkRunner", f"--flink_master={cluster.master}")
+
+
+on_flink = pytest.mark.parametrize("convert_on_both", ["flink_2"], indirect=True)
+
+
+@pytest.mark.parametrize(("convert_on_both", "form"), cases(), indirect=["convert_on_both"])
+def test_every_source_gives_the_bytes_of_a_local_build(tmp_path, convert_on_both, form):
+    write_form(form, tmp_path / "in")
+    convert_on_both(tmp_path, *flags_of(form, tmp_path / "in"))
+    assert hashes(tmp_path / "cluster") == hashes(tmp_path / "local")
+
+
+@pytest.mark.parametrize(
+    "convert_on_both", [pytest.param("flink_4", marks=pytest.mark.exhaustive), "spark"], indirect=True
+)
+def test_all_stages_give_the_bytes_of_a_local_build(photos, tmp_path, convert_on_both):
+    shutil.copytree(photos, tmp_path / "in")
+    for path in sorted((tmp_path / "in").rglob("*_0?.jpg"))[:5]:
+        shutil.copy(path, path.with_name(f"copy_of_{path.name}"))
+    words = ["--splits=train=0.8,validation=0.2", "--duplicates=drop", "--near_duplicates=4", "--num_shards=3"]
+    convert_on_both(tmp_path, f"--input={tmp_path / 'in'}", *words)
+    assert hashes(tmp_path / "cluster") == hashes(tmp_path / "local")
+    found = [(tmp_path / name / "duplicates.jsonl").read_bytes() for name in ("cluster", "local")]
+    assert found[0] == found[1]
+
+
+@on_flink
+def test_the_workers_of_a_cluster_fetch_images_of_the_web(photos, tmp_path, convert_on_both):
+    files = {path.name: path.read_bytes() for path in photos.glob("*/*_01.jpg")}
+    with web_server(files) as server:
+        rows = (f"{server.url}/plain/{name},{name.split('_')[0]}\n" for name in files)
+        (tmp_path / "urls.csv").write_text("".join(["url,label\n", *rows]))
+        convert_on_both(tmp_path, f"--input={tmp_path / 'urls.csv'}", "--allow_private_addresses")
+    assert hashes(tmp_path / "cluster") == hashes(tmp_path / "local")
+
+
+@on_flink
+def test_the_workers_of_a_cluster_list_a_large_folder(photos, tmp_path, convert_on_both, monkeypatch, count_parts):
+    counts = count_parts()
+    monkeypatch.setattr(local, "_LEAST_PART", 4)
+    convert_on_both(tmp_path / "here", f"--input={photos}")
+    monkeypatch.setattr(image_folder, "MOST_LISTED_HERE", 5)
+    convert_on_both(tmp_path / "there", f"--input={photos}")
+    assert counts == [14, 14]
+    assert hashes(tmp_path / "there/local") == hashes(tmp_path / "here/local")
+    assert hashes(tmp_path / "there/cluster") == hashes(tmp_path / "here/cluster")
