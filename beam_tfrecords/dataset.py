@@ -10,6 +10,7 @@ import hashlib
 import importlib
 import itertools
 import json
+import operator
 import os
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias, get_args
@@ -52,6 +53,22 @@ _OTHER_NAMES = {
     **dict.fromkeys(("root", "folder", "data_dir", "data_path"), "path"),
     **dict.fromkeys(("as_dataset", "select", "filter", "take", "examples", "with_format"), "records"),
 }
+# What a message names of all that a dataset has.
+_SHOWN = [
+    "name",
+    "path",
+    "num_records",
+    "splits",
+    "features",
+    "class_names",
+    "int2str",
+    "str2int",
+    "records",
+    "verify",
+    "shards",
+    "files",
+    "manifest",
+]
 # Class names that `repr` shows.
 _FEW_NAMES = 8
 
@@ -97,11 +114,12 @@ class Dataset:
     def __iter__(self) -> Iterator[str]:
         return iter(self.splits)
 
-    def __getattr__(self, name: str) -> Any:
-        known = [known for known in dir(type(self)) if not known.startswith("_")]
-        near = [_OTHER_NAMES.get(name), *difflib.get_close_matches(name, known, n=1)]
-        hint = next((f"did you mean {word!r}? " for word in near if word), "")
-        raise AttributeError(f"a dataset has no {name!r}; {hint}It has: {', '.join(known)}")
+    if not TYPE_CHECKING:  # type checkers refuse what there is not
+
+        def __getattr__(self, name: str) -> Any:
+            near = [_OTHER_NAMES.get(name), *difflib.get_close_matches(name, _SHOWN, n=1)]
+            hint = next((f"did you mean {word!r}? " for word in near if word), "")
+            raise AttributeError(f"a dataset has no {name!r}; {hint}It has: {', '.join(_SHOWN)}")
 
     @property
     def name(self) -> str:
@@ -124,9 +142,13 @@ class Dataset:
         Raises:
           ValueError: there is no such index.
         """
-        if not 0 <= index < len(self.class_names):
+        try:
+            number = operator.index(index)
+        except TypeError as error:
+            raise ValueError(f"{index!r} is no index of a class; expected one number, such as 0") from error
+        if not 0 <= number < len(self.class_names):
             raise ValueError(f"{index} is no index of a class; there are {len(self.class_names):,} classes")
-        return self.class_names[index]
+        return self.class_names[number]
 
     def str2int(self, name: str) -> int:
         """The index of a class.
@@ -134,6 +156,8 @@ class Dataset:
         Raises:
           ValueError: there is no such class.
         """
+        if not isinstance(name, str):
+            raise ValueError(f"{name!r} is no class; expected one name, such as 'cat'")
         if name not in self.class_names:
             near = difflib.get_close_matches(name, self.class_names, n=1)
             hint = f"did you mean {near[0]!r}?" if near else f"there are {len(self.class_names):,}"
@@ -213,6 +237,10 @@ class Dataset:
         """
         splits, in_order = self.splits, dict.fromkeys(shard.split for shard in self.shards)
         return find_ranges({name: splits[name] for name in in_order}, split or ALL)
+
+    def with_cache(self, folder: str | os.PathLike[str] | None, size: int | str = CACHE_SIZE) -> Dataset:
+        """The same dataset with a cache, as in `open_dataset`; None leaves it as it is."""
+        return self if folder is None else dataclasses.replace(self, cache=_open_cache(os.fspath(folder), size))
 
     @property
     def unindexed_columns(self) -> RecordColumns:
@@ -347,7 +375,6 @@ def open_dataset(
       BuildError: its manifest cannot be read, or LATEST is damaged.
       ValueError: the size cannot be read.
     """
-    kept = None if cache is None else _open_cache(os.fspath(cache), cache_size)
     path = storage.absolute(os.fspath(path)).rstrip("/")
     version, is_published = storage.ask_at_once(
         path, functools.partial(read_latest, path), functools.partial(storage.exists, storage.join(path, SUCCESS))
@@ -360,7 +387,7 @@ def open_dataset(
             f"{path}: no finished dataset (there is no {SUCCESS}){gone}; expected the `output` of a build"
         )
     try:
-        return dataclasses.replace(_parse(path, *_read_files(path)), cache=kept)
+        return _parse(path, *_read_files(path)).with_cache(cache, cache_size)
     except _DamagedError as error:
         raise BuildError(f"{path}: there is a {SUCCESS}, but {error}") from error
 

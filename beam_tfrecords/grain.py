@@ -16,7 +16,7 @@ except ImportError as error:
 
 from beam_tfrecords.examples.layouts import no_pair
 from beam_tfrecords.reading.collating import make_batch, ragged_names
-from beam_tfrecords.reading.records import Records
+from beam_tfrecords.reading.records import Records, check_records
 from beam_tfrecords.reading.resizing import ImageSize, ResizeMode
 
 
@@ -33,6 +33,7 @@ class RecordSource(grain.sources.RandomAccessDataSource[Any]):
       as_supervised: gives (image, label), or (image, mask), instead of a dict.
 
     Raises:
+      TypeError: they are no records.
       ValueError: there is no such size, or no image with a label.
     """
 
@@ -44,7 +45,7 @@ class RecordSource(grain.sources.RandomAccessDataSource[Any]):
         resize_mode: ResizeMode | None = None,
         as_supervised: bool = False,
     ) -> None:
-        self._records = records.resized(image_size, resize_mode)
+        self._records = check_records(records).resized(image_size, resize_mode)
         self._pair = self._records.layout.supervised if as_supervised else None
         if as_supervised and self._pair is None:
             raise ValueError(no_pair(self._records.layout))

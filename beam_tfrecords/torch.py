@@ -19,7 +19,7 @@ except ImportError as error:
 
 from beam_tfrecords.examples.layouts import MASK_FIELD, no_pair
 from beam_tfrecords.reading.collating import Pair
-from beam_tfrecords.reading.records import Records
+from beam_tfrecords.reading.records import Records, check_records
 from beam_tfrecords.reading.resizing import ImageSize, ResizeMode
 from beam_tfrecords.reading.shuffling import LISTED, RunShuffle, Shuffle
 from beam_tfrecords.reading.torch_collating import collate
@@ -41,6 +41,7 @@ class RecordDataset(torch.utils.data.Dataset[Any]):
         none.
 
     Raises:
+      TypeError: they are no records.
       ValueError: there is no such shard or size, or no image with a label.
     """
 
@@ -95,6 +96,7 @@ class RecordStream(torch.utils.data.IterableDataset[Any]):
         each epoch of a shuffle, are in none.
 
     Raises:
+      TypeError: they are no records.
       ValueError: there is no such shard or size, or no image with a label.
     """
 
@@ -238,8 +240,9 @@ class _Give:
 
 
 def _share(records: Records, shard: tuple[int, int]) -> tuple[int, int]:
-    """Length of a shard, and where it begins."""
+    """Length of a shard of records, and where it begins."""
     number, of = shard
+    check_records(records)
     if not 0 <= number < of:
         raise ValueError(f"shard={shard}: expected (i, n) with i from 0 to n - 1")
     if len(records) < of:

@@ -21,7 +21,7 @@ class Example(dict[str, Any]):
 
 
 class Pair(tuple[Any, Any]):
-    """(image, label), for PyTorch too."""
+    """(image, label), or (image, mask), for PyTorch too."""
 
     __slots__ = ()
 
@@ -62,8 +62,9 @@ def make_batch(
         columns = {name: [example[name] for example in examples] for name in first}
         return {name: _batch(name, columns[name], name in ragged, stack, convert) for name in columns}
     if isinstance(first, tuple):
-        values = enumerate(zip(*examples, strict=True))
-        return tuple(_batch(f"value {place}", column, False, stack, convert) for place, column in values)
+        names = ("image", "label") if isinstance(first, Pair) else [f"value {place}" for place in range(len(first))]
+        values = zip(names, zip(*examples, strict=True), strict=True)
+        return tuple(_batch(name, column, False, stack, convert) for name, column in values)
     return stack(examples)
 
 

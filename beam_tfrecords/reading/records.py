@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import bisect
 import dataclasses
+import difflib
 import functools
 import hashlib
 import importlib
@@ -14,7 +15,7 @@ import os
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any, SupportsIndex, TypeAlias, overload
+from typing import TYPE_CHECKING, Any, SupportsIndex, TypeAlias, overload
 
 import numpy as np
 import pyarrow.compute as pc
@@ -45,8 +46,21 @@ _REQUEST_BYTES = 4 << 20
 _GROUP = 64
 
 
+# What other libraries call what records have, or leave to others.
+_OTHER_NAMES = {
+    **dict.fromkeys(("shuffle", "batch", "map", "repeat", "prefetch", "to_tf_dataset"), "load, DataLoader or Grain"),
+    **dict.fromkeys(("take", "select", "skip", "head"), "records[:10]"),
+    **dict.fromkeys(("num_records", "num_rows", "num_examples", "size", "shape"), "len(records)"),
+    **dict.fromkeys(("features", "column_names", "columns"), "layout"),
+    **dict.fromkeys(("classes", "names"), "class_names"),
+    "where": "filter",
+}
+# What a message names of all that records have.
+_SHOWN = ("class_names", "digest", "filter", "layout", "read_batch", "resized")
+
+
 class Records(Sequence[Any]):
-    """The records of splits in their order: `len`, `[number]`, slices, lists of numbers, iteration.
+    """The records of splits in their order: `len`, `[number]`, slices, iteration.
 
     Loaders take it as it is: Grain as a random access source (`_getitems`), PyTorch as a map-style dataset
     (`__getitems__`). Processes may share it by pickling or forking.
@@ -102,11 +116,20 @@ class Records(Sequence[Any]):
     def __getitem__(self, number: int) -> Any: ...
     @overload
     def __getitem__(self, number: slice) -> Records: ...
-    def __getitem__(self, number: int | slice) -> Any:
+    def __getitem__(self, number: Any) -> Any:
         if isinstance(number, slice):
             kept = np.arange(self._starts[-1]) if self._kept is None else self._kept
             return self._with(_kept=kept[number])
+        if isinstance(number, str):
+            raise TypeError(f"records[{number!r}]: records have numbers, and each its features: records[0][{number!r}]")
         return self._read(self._fetch([number])[0])
+
+    if not TYPE_CHECKING:  # type checkers refuse what there is not
+
+        def __getattr__(self, name: str) -> Any:
+            near = [_OTHER_NAMES.get(name), *difflib.get_close_matches(name, _SHOWN, n=1)]
+            hint = next((f"did you mean {word}? " for word in near if word), "")
+            raise AttributeError(f"records have no {name!r}; {hint}They have: {', '.join(_SHOWN)}")
 
     def _getitems(self, numbers: Iterable[SupportsIndex]) -> list[Any]:
         """Several records at once; from a store, those that lie together with one request."""
@@ -378,6 +401,20 @@ class Records(Sequence[Any]):
         if crc not in (-1, int.from_bytes(framed[-FOOTER_BYTES:], "little")):
             raise replaced(self._path, self._shards[shard].file)
         return framed[HEADER_BYTES:-FOOTER_BYTES]
+
+
+def check_records(given: Any) -> Records:
+    """What a loader is given, if it is records.
+
+    Raises:
+      TypeError: it is something else, such as a dataset or its folder.
+    """
+    if isinstance(given, Records):
+        return given
+    raise TypeError(
+        f"found a value of type {type(given).__name__}; expected the records of a split, such as "
+        "open_dataset('out/')['train']"
+    )
 
 
 # (shard, offset, length, CRC) of a record

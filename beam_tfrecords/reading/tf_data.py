@@ -26,7 +26,7 @@ _SHUFFLE_BYTES = 256_000_000
 
 
 def load(
-    path: str | os.PathLike[str] | Mixture,
+    path: str | os.PathLike[str] | Dataset | Mixture,
     split: str,
     *,
     batch_size: int | None = None,
@@ -55,7 +55,7 @@ def load(
     batches after it are the same, without a shuffle or with a `seed`.
 
     Args:
-      path: the dataset's folder; or datasets that `mix` joins.
+      path: the dataset's folder, or the dataset itself; or datasets that `mix` joins.
       split: name of the split, or an expression: "train[:80%]", "train[100:]", "train[:10%]+validation", "all".
       batch_size: examples in a batch; None for single examples.
       shuffle: examples in the shuffle buffer, which several shards fill in turn; True for as many as take 256 MB, False
@@ -89,7 +89,10 @@ def load(
       ValueError: an argument does not fit the dataset, or images of different sizes would be batched.
     """
     mixture = path if isinstance(path, Mixture) else None
-    datasets = path.datasets if isinstance(path, Mixture) else (open_dataset(path, cache=cache, cache_size=cache_size),)
+    if not isinstance(path, str | os.PathLike | Dataset | Mixture):
+        raise TypeError(f"load: found {path!r}; expected a dataset or its folder, and a split: load('out/', 'train')")
+    given = path.datasets if isinstance(path, Mixture) else [path if isinstance(path, Dataset) else open_dataset(path)]
+    datasets = [dataset.with_cache(cache, cache_size) for dataset in given]
     reads = [
         ExampleReader.of(
             dataset,

@@ -83,6 +83,13 @@ def test_a_path_object_names_a_dataset(dataset):
     assert len(names(load(dataset, "train"))) == 42
 
 
+def test_a_dataset_is_loaded_as_its_folder_is(dataset):
+    opened = open_dataset(dataset)
+    assert names(load(opened, "train")) == names(load(dataset, "train"))
+    with pytest.raises(TypeError, match=r"<42 records of train in .*expected a dataset or its folder, and a split"):
+        load(opened["train"], "train")
+
+
 def test_one_number_is_the_size_of_both_sides(dataset):
     (batch,) = load(dataset, "train", image_size=64, batch_size=42)
     assert batch["image"].shape == (42, 64, 64, 3)

@@ -74,6 +74,23 @@ def test_features_leave_images_encoded(dataset, records):
     assert first["filename"].decode() == records[0]["filename"]
 
 
+@pytest.mark.parametrize(
+    ("name", "hint"),
+    [
+        ("shuffle", "load, DataLoader or Grain"),
+        ("take", r"records\[:10\]"),
+        ("num_rows", r"len\(records\)"),
+        ("features", "layout"),
+        ("class_nmaes", "class_names"),
+    ],
+)
+def test_what_records_do_not_have_names_what_they_have(records, name, hint):
+    with pytest.raises(AttributeError, match=rf"no '{name}'; did you mean {hint}\? They have: class_names, "):
+        getattr(records, name)
+    with pytest.raises(TypeError, match=r"records\[0\]\['image'\]"):
+        records["image"]
+
+
 def names(records) -> list[str]:
     return [example["filename"] for example in records]
 

@@ -149,7 +149,7 @@ def test_a_dataset_says_what_it_has(dataset):
     [("num_rows", "num_records"), ("num_examples", "num_records"), ("column_names", "features"), ("spilts", "splits")],
 )
 def test_what_a_dataset_does_not_have_names_what_it_has(dataset, name, ours):
-    with pytest.raises(AttributeError, match=rf"no '{name}'; did you mean '{ours}'\? It has: cache, class_names, "):
+    with pytest.raises(AttributeError, match=rf"no '{name}'; did you mean '{ours}'\? It has: name, path, "):
         getattr(dataset, name)
 
 
@@ -159,5 +159,10 @@ def test_a_class_that_there_is_not_is_refused(dataset):
     for index in (-1, 7):
         with pytest.raises(ValueError, match="7 classes"):
             dataset.int2str(index)
+    for several in ([0, 1], "cat", None):
+        with pytest.raises(ValueError, match="no index of a class; expected one number"):
+            dataset.int2str(several)
+    with pytest.raises(ValueError, match="no class; expected one name"):
+        dataset.str2int(["cat"])
     with pytest.raises(TypeError, match=r"dataset\['train'\]"):
         dataset[0]

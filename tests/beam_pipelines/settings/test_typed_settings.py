@@ -26,6 +26,12 @@ told: str = convert(input="a/", output="out", image_size=(224, 224), class_names
 records: Records = dataset["train"]
 """
 BAD = ("imagesize=3", "image_size=2.5", "resize_mode='squeeze'", "overwrite='yes'", "seed='0'")
+BAD_READING = (
+    "load('out', 'train', imagesize=3)",
+    "open_dataset('out').records('train', resize_mode='squeeze')",
+    "open_dataset('out').num_rows",
+    "open_dataset('out')['train'].shuffle()",
+)
 
 
 def test_the_types_are_generated_from_the_settings():
@@ -37,7 +43,8 @@ def test_the_types_are_generated_from_the_settings():
 
 @pytest.mark.exhaustive
 def test_a_type_checker_knows_every_setting(tmp_path):
-    calls = "".join(f"beam_tfrecords.build(input='a', output='b', {words})\n" for words in BAD)
+    lines = [*(f"build(input='a', output='b', {words})" for words in BAD), *BAD_READING]
+    calls = "".join(f"beam_tfrecords.{line}\n" for line in lines)
     (tmp_path / "good.py").write_text(GOOD)
     (tmp_path / "bad.py").write_text(f"import beam_tfrecords\n{calls}")
     words = ["-m", "mypy", "--config-file=", f"--cache-dir={tmp_path}", "--follow-imports=silent"]
@@ -46,7 +53,7 @@ def test_a_type_checker_knows_every_setting(tmp_path):
         ran = subprocess.run([sys.executable, *words, tmp_path / f"{name}.py"], capture_output=True, text=True)
         found[name] = [line for line in ran.stdout.splitlines() if f"{name}.py:" in line and ": error: " in line]
     assert found["good"] == []
-    assert {line.split(":")[1] for line in found["bad"]} == {str(number) for number in range(2, 2 + len(BAD))}
+    assert {line.split(":")[1] for line in found["bad"]} == {str(number) for number in range(2, 2 + len(lines))}
 
 
 def test_help_names_the_settings_in_groups():
