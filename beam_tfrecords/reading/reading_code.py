@@ -79,13 +79,10 @@ def _training_code(dataset: Dataset, folder: str, split: str, size: str) -> list
     classes, images = len(dataset.class_names), dataset.images
     scale = 65535 if images.bit_depth == 16 else 255
     model = (
-        "model = keras.Sequential(\n    [\n"
-        f"        keras.layers.Rescaling(1 / {scale}),\n"
-        '        keras.layers.Conv2D(32, 5, strides=4, activation="relu"),\n'
-        "        keras.layers.GlobalAveragePooling2D(),\n"
-        f"        keras.layers.Dense({classes}),\n    ]\n)\n"
-        "loss = keras.losses.SparseCategoricalCrossentropy(from_logits=True)\n"
-        'model.compile("adam", loss, metrics=["accuracy"])\n'
+        f'layers = [keras.layers.Rescaling(1 / {scale}), keras.layers.Conv2D(32, 5, strides=4, activation="relu")]\n'
+        f'layers += [keras.layers.GlobalAveragePooling2D(), keras.layers.Dense({classes}, activation="softmax")]\n'
+        "model = keras.Sequential(layers)\n"
+        'model.compile("adam", "sparse_categorical_crossentropy", metrics=["accuracy"])\n'
     )
     return [
         Snippet(
@@ -100,15 +97,14 @@ def _training_code(dataset: Dataset, folder: str, split: str, size: str) -> list
             "from beam_tfrecords.torch import RecordDataset\n\n"
             f"{folder}records = open_dataset(FOLDER).records({split})  # random access, no TensorFlow\n"
             f"train = RecordDataset(records, as_supervised=True{size})\n"
-            "loader = torch.utils.data.DataLoader(train, batch_size=32, shuffle=True, num_workers=2)\n"
             f"layers = [torch.nn.Conv2d({images.channels or 3}, 32, 5, stride=4), torch.nn.ReLU()]\n"
-            "layers += [torch.nn.AdaptiveAvgPool2d(1), torch.nn.Flatten()]\n"
-            f"model = torch.nn.Sequential(*layers, torch.nn.Linear(32, {classes}))\n"
+            f"layers += [torch.nn.AdaptiveAvgPool2d(1), torch.nn.Flatten(), torch.nn.Linear(32, {classes})]\n"
+            "model = torch.nn.Sequential(*layers)\n"
             "optimizer = torch.optim.Adam(model.parameters())\n"
-            "for epoch in range(2):\n"
-            "    for images, labels in loader:  # [32, C, H, W] and [32]\n"
-            f"        loss = torch.nn.functional.cross_entropy(model(images / {scale}), labels)\n"
-            "        optimizer.zero_grad()\n        loss.backward()\n        optimizer.step()\n",
+            "for images, labels in torch.utils.data.DataLoader(train, batch_size=32, shuffle=True, num_workers=2):\n"
+            "    optimizer.zero_grad()\n"
+            f"    torch.nn.functional.cross_entropy(model(images / {scale}), labels).backward()\n"
+            "    optimizer.step()\n",
         ),
         Snippet(
             "JAX: Grain",

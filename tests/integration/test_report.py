@@ -130,6 +130,8 @@ def test_the_code_that_it_shows_runs(name, shown, request, library):
     codes = [one.code for one in reading_code(dataset) if one.code.startswith(library)]
     assert len(codes) == (library in shown)
     for code in codes:
+        # Imports and the folder are not counted.
+        assert len(re.findall(r"^(?!$|import |from |FOLDER)", code, re.MULTILINE)) <= 11
         # In a process of its own: TensorFlow and PyTorch in one end in a crash.
         code = code.replace(f"FOLDER = {dataset.manifest['name']!r}", f"FOLDER = {dataset.path!r}")
         subprocess.run([sys.executable, "-c", code], check=True)
