@@ -31,9 +31,8 @@ SCHEMA = pa.schema([*INDEX_SCHEMA, pa.field("split", pa.string()), pa.field(LABE
 _EXAMPLE = "label = 'cat' and sharpness < 20"
 # A column of texts that is compared with a word, or several, without quotes.
 _TEXTS = "|".join(field.name for field in SCHEMA if field.type == pa.string())
-_BARE = re.compile(
-    rf"\b({_TEXTS})\s*(==?|!=|(?:not\s+)?in\b)\s*[(\[]?\s*(?!None\b|null\b)(\w[^'\",)\]]*?)\s*(?:$|[,)\]]|\b(?:and|or)\b)"
-)
+_BARE = re.compile(rf"\b({_TEXTS})\s*(==?|!=|<>)\s*(?!(?i:None|null)\b)(\w[^'\",)\]]*?)\s*(?:$|[,)\]]|\b(?i:and|or)\b)")
+_BARE_LIST = re.compile(rf"\b({_TEXTS})\s*((?i:(?:not\s+)?in))\b\s*[(\[]?\s*(\w[^'\")\]]*)")
 
 _OPERATORS: Mapping[type[ast.AST], Callable[[Any, Any], pc.Expression]] = {
     ast.Eq: operator.eq,
@@ -51,7 +50,8 @@ _OPERATORS: Mapping[type[ast.AST], Callable[[Any, Any], pc.Expression]] = {
     ast.Mult: operator.mul,
 }
 # A word of SQL -> the operator of Python that stands for it while a condition is read; no condition has these.
-_WORDS = {"=": "==", "like": "@"}
+_WORDS = {"=": "==", "<>": "!=", "like": "@"}
+_CAPITALS = frozenset(("AND", "OR", "NOT", "IN", "IS", "LIKE", "NULL", "NONE"))
 _TYPES = {"int64": pa.int64(), "float": pa.float32(), "bytes": pa.string()}
 
 
@@ -214,7 +214,7 @@ def _spell(text: str) -> str:
     if any(one.type == other.type == tokenize.STRING for one, other in itertools.pairwise(tokens)):
         # SQL's 'it''s' is 'its' in Python.
         raise _UnreadableError("two texts have nothing between them; write a text with ' as \"it's\"")
-    words = [(kind, _WORDS.get(word, word)) for kind, word, *_ in tokens]
+    words = _lower(tokens)
     # In SQL, ('cat') is a list.
     for place in range(len(words) - 4, -1, -1):
         if [word for _, word in words[place : place + 2]] == ["in", "("] and words[place + 3][1] == ")":
@@ -226,6 +226,21 @@ def _spell(text: str) -> str:
         for place, (kind, word) in enumerate(words)
         if place - 1 not in negated
     )
+
+
+def _lower(tokens: Sequence[tokenize.TokenInfo]) -> list[tuple[int, str]]:
+    """The words of a condition, with those of SQL that may be in capital letters as Python has them."""
+    words: list[tuple[int, str]] = []
+    for kind, word, *_ in tokens:
+        before = words[-1][1] if words else ""
+        if (before, word) == ("<", ">"):
+            # Before Python 3.12 these are two.
+            words[-1] = kind, "!="
+            continue
+        if word in _CAPITALS and before != ".":
+            word = "None" if word in ("NULL", "NONE") else word.lower()
+        words.append((kind, _WORDS.get(word, word)))
+    return words
 
 
 class _UnreadableError(Exception):
@@ -348,9 +363,11 @@ def _is_in(column: pc.Expression, values: Sequence[Any]) -> pc.Expression:
 
 
 def _refusal(text: str, problem: str, schema: pa.Schema = SCHEMA) -> RequestError:
-    if (bare := _BARE.search(text)) and bare[3] not in schema.names:
+    if (bare := _BARE.search(text) or _BARE_LIST.search(text)) and bare[3] not in schema.names:
         column, op, value = bare.groups()
-        quoted = f"({value!r})" if op.endswith("in") else repr(value)
+        quoted = repr(value)
+        if op.lower().endswith("in"):
+            quoted = f"({', '.join(repr(one.strip()) for one in value.split(','))})"
         problem = (
             f"a text needs quotes, {column} {op} {quoted}; in a shell, quotes of the other kind around the condition "
             "keep them"
