@@ -238,7 +238,7 @@ def test_class_and_file_names_are_text(tmp_path, picture, save, build):
     assert not re.search("[\x00-\x08\x0b-\x1f\u202a-\u202e]", html)
     assert "a\\u202eb" in page.words
     assert "<b>broken.png" in page.words
-    assert "4 images occur more than once" in page.text
+    assert "Images that occur more than once: 4;" in page.text
 
 
 def test_failures_leaks_and_notes_are_shown(tmp_path, picture, save, build):
