@@ -5,7 +5,7 @@ from __future__ import annotations
 import difflib
 import re
 import shlex
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from beam_tfrecords.beam_pipelines.terminal import escape
@@ -24,16 +24,25 @@ SETTINGS: Mapping[str, Setting] = {setting.name: setting for kind in KINDS for s
 _QUOTED = re.compile(r"`([a-z_]+)((?:=[^`]*)?)`")
 
 
+def check_names(words: Iterable[str]) -> None:
+    """Checks that there are such settings.
+
+    Raises:
+      RequestError: a name is no setting's.
+    """
+    unknown = next((name for name in words if name not in SETTINGS), None)
+    if unknown is not None:
+        near = difflib.get_close_matches(unknown, SETTINGS, n=1)
+        raise RequestError(f"`{unknown}` is no setting" + (f"; did you mean `{near[0]}`?" if near else ""))
+
+
 def read_build_spec(words: Mapping[str, Any]) -> BuildSpec:
     """The request that words make.
 
     Args:
       words: name of a setting -> word of its flag, or its value in a spec file.
     """
-    unknown = next((name for name in words if name not in SETTINGS), None)
-    if unknown is not None:
-        near = difflib.get_close_matches(unknown, SETTINGS, n=1)
-        raise RequestError(f"`{unknown}` is no setting" + (f"; did you mean `{near[0]}`?" if near else ""))
+    check_names(words)
     values: dict[str, Any] = {}
     for setting in SETTINGS.values():
         values[setting.name] = setting.value_of(words, values)

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from beam_tfrecords import storage
-from beam_tfrecords.beam_pipelines.settings.definitions import read_build_spec
+from beam_tfrecords.beam_pipelines.settings.definitions import check_names, read_build_spec
 from beam_tfrecords.dataset import is_dataset
 from beam_tfrecords.errors import BuildError, RequestError
 from beam_tfrecords.transforms.images.image_spec import ImageEncoding, ImageSpec
@@ -31,6 +31,7 @@ def read_request(words: Mapping[str, Any]) -> BuildSpec:
       RequestError: a word is wrong, or the inputs are datasets of ours that cannot be merged.
       BuildError: such a dataset cannot be read.
     """
+    check_names(words)
     of_input: dict[str, Any] = {}
     for setting in settings_of(SourceSpec):
         of_input[setting.name] = setting.value_of(words, of_input)

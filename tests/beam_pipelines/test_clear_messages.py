@@ -69,6 +69,9 @@ def test_labels_of_jobs_may_be_given_to_every_runner(photos, tmp_path, run, word
 def test_a_misspelt_setting_of_the_python_call_is_refused(photos, tmp_path):
     with pytest.raises(RequestError, match="`image_sise` is no setting; did you mean `image_size`"):
         build(input=str(photos), output=str(tmp_path / "out"), image_sise=32)
+    # Before what is missing or wrong.
+    with pytest.raises(RequestError, match="`imagesize` is no setting; did you mean `image_size`"):
+        build(imagesize=3)
     with pytest.raises(RequestError, match="`no_wait` is no setting"):
         build(input=str(photos), output=str(tmp_path / "out"), no_wait=True)
     assert not (tmp_path / "out").exists()
