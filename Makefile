@@ -62,14 +62,14 @@ PIN_PYTHONS ?= python3.10 python3.13
 test-pins:
 	for python in $(PIN_PYTHONS); do tests/pins.sh $$python || exit; done
 
-# Every table of README.md and docs/benchmarks.md comes from here: the contestants in turn, each in an environment of its
+# The chart of README.md and every table of docs/benchmarks.md come from here: the contestants in turn, each in an environment of its
 # own; our codec in a bare pool, for more photos too; large photos; files passed through; archives and other datasets;
 # the next version; near-duplicates; how costs grow; planted faults; a million references; COCO's annotations; small
 # images and rows; and what a billion images would take. Two and a half hours in all.
 # bench-cold reads from the disk and writes to it; it takes root.
 bench: $(VENV)/.installed $(VENV)-integration/.installed
 	$(BIN)/python -m compileall -q beam_tfrecords transforms beam_pipelines
-	$(BIN)/python benchmarks/run.py --name=imagenet_like_8000
+	$(BIN)/python benchmarks/run.py --name=imagenet_like_8000 --chart=docs/benchmarks.png
 	$(BIN)/python benchmarks/run.py --name=imagenet_like_40000 --count=40000 --only=beam_tfrecords,own_codec
 	$(BIN)/python benchmarks/run.py --size=4000x3000 --count=400 --only=beam_tfrecords,pillow,img2dataset
 	$(BIN)/python benchmarks/run.py --name=keep --reference=beam_tfrecords_keep_header \

@@ -2,7 +2,8 @@
 
 python benchmarks/annotations.py                      118,287 images, 860,001 boxes with polygons, as train2017
 python benchmarks/annotations.py --polygon=0          without polygons
-python benchmarks/annotations.py --layout=detection_masks    their polygons listed
+
+Of each layout, detection and detection_masks, which lists the polygons; the figures go to --results.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ import random
 import sys
 import tempfile
 
+from figures import RESULTS, write_figures
 from peak_memory import measure
 
 _COMMAND = pathlib.Path(sys.executable).with_name("beam-tfrecords")
@@ -49,8 +51,9 @@ def main() -> None:
     parser.add_argument("--images", type=int, default=118_287)
     parser.add_argument("--boxes", type=int, default=860_001)
     parser.add_argument("--polygon", type=int, default=40, help="numbers in the polygon of each box")
-    parser.add_argument("--layout", default="detection", help="detection_masks lists the polygons too")
-    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--layouts", default="detection,detection_masks")
+    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--results", type=pathlib.Path, default=RESULTS, help="folder to write to")
     arguments = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
         root = pathlib.Path(folder)
@@ -58,15 +61,34 @@ def main() -> None:
         make_annotations(path, images=arguments.images, boxes=arguments.boxes, polygon=arguments.polygon)
         for number in range(arguments.images):
             (root / f"{number:012d}.jpg").write_bytes(b"not read by a dry run")
-        print(f"{path.stat().st_size / 1e6:,.0f} MB")
+        megabytes = path.stat().st_size / 1e6
+        print(f"{megabytes:,.0f} MB")
         command = [str(_COMMAND), "convert", f"--input={path}", f"--output={root / 'out'}", "--dry_run"]
-        command.append(f"--layout={arguments.layout}")
+        seconds: dict[str, list[float]] = {layout: [] for layout in arguments.layouts.split(",")}
+        peaks: dict[str, int] = {}
         # Looking at the memory slows the command down.
         for samples_memory in [*[False] * arguments.rounds, True]:
-            with open("/dev/null", "wb") as log:
-                found = measure(command, sample_memory=samples_memory, log=log)
-            memory = f", {found.peak_bytes / 1e6:,.0f} MB at most" if samples_memory else ""
-            print(f"exit code {found.exit_code}: {found.seconds:.1f} s{memory}")
+            for layout in seconds:
+                with open("/dev/null", "wb") as log:
+                    found = measure([*command, f"--layout={layout}"], sample_memory=samples_memory, log=log)
+                if found.exit_code:
+                    raise RuntimeError(f"a dry run with --layout={layout} ended with exit code {found.exit_code}")
+                if samples_memory:
+                    peaks[layout] = found.peak_bytes
+                else:
+                    seconds[layout].append(found.seconds)
+                memory = f", {found.peak_bytes / 1e6:,.0f} MB at most" if samples_memory else ""
+                print(f"{layout:16} {found.seconds:.1f} s{memory}", flush=True)
+    write_figures(
+        arguments.results / "annotations.json",
+        script=__file__,
+        rounds=arguments.rounds,
+        images=arguments.images,
+        boxes=arguments.boxes,
+        file_megabytes=round(megabytes),
+        seconds=seconds,
+        peak_bytes=peaks,
+    )
 
 
 if __name__ == "__main__":

@@ -23,6 +23,8 @@ _CHUNK_ITEMS = struct.Struct("<I")
 ENVIRONMENT = {
     "PYTHONPATH": str(_PEERS),
     "DO_NOT_TRACK": "1",
+    "HF_HUB_DISABLE_TELEMETRY": "1",
+    "HF_HUB_OFFLINE": "1",
     "LITDATA_DISABLE_VERSION_CHECK": "1",
     "NO_ALBUMENTATIONS_UPDATE": "1",
     "RAY_USAGE_STATS_ENABLED": "0",
@@ -77,6 +79,7 @@ CONTESTANTS = {
     "tfds_beam": _script("TFDS, Beam writer", "tfds", "tfds_builder.py", _WORKERS),
     "ray_data": _script("Ray Data", "ray", "ray_data.py", _WORKERS),
     "litdata": _script("litData optimize", "litdata", "litdata_optimize.py", _WORKERS),
+    "datasets": _script("Hugging Face datasets (Parquet files)", "datasets", "datasets_map.py", _WORKERS),
     "daft": _script("Daft (Parquet files)", "daft", "daft_images.py"),
     "daft_own_codec": _script("Daft with its own codec (JPEG quality 75)", "daft", "daft_images.py", "--codec=daft"),
     "pillow_draft": _script("bare Pillow pool with draft()", None, "bare_pillow.py", _WORKERS, "--codec=draft"),
@@ -92,7 +95,7 @@ CONTESTANTS = {
 # Those that run unless others are asked for.
 USUAL = (
     *("beam_tfrecords", "own_codec", "pillow", "pillow_draft", "img2dataset"),
-    *("daft", "litdata", "tfds_generator", "ray_data", "tfds_beam"),
+    *("datasets", "daft", "litdata", "tfds_generator", "ray_data", "tfds_beam"),
 )
 
 

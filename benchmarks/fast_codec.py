@@ -16,7 +16,8 @@ import pathlib
 from collections.abc import Sequence
 
 import numpy as np
-from run import photo_options, prepare_photos, write_figures
+from figures import write_figures
+from run import photo_options, prepare_photos
 
 from beam_tfrecords.transforms.images.convert_image import convert_image
 from beam_tfrecords.transforms.images.image_spec import Codec, ImageEncoding, ImageSpec, ResizeMode
@@ -56,7 +57,14 @@ def main() -> None:
         print(f"{side:4}  {decibels[str(side)]}  below 38 dB: {below} of {len(paths)}", flush=True)
         print("      lowest:", *(paths[place].name for place in np.argsort(values)[:3]))
     stem = f"fast_codec_{arguments.size}_{arguments.count}"
-    write_figures(arguments.results / f"{stem}.json", arguments, decibels=decibels)
+    write_figures(
+        arguments.results / f"{stem}.json",
+        script=__file__,
+        rounds=arguments.rounds,
+        size=arguments.size,
+        count=arguments.count,
+        decibels=decibels,
+    )
 
 
 if __name__ == "__main__":

@@ -1,8 +1,11 @@
-"""Lists, orders and groups references, and does nothing else: what a huge dataset costs before its first image.
+"""What references cost: listed, ordered and grouped, and then through shards to a published dataset.
 
-    python benchmarks/group_references.py            a million links to tiny images
+    python benchmarks/group_references.py                       a million links to tiny images
+    python benchmarks/group_references.py --count=10000000      half an hour
 
-How long it took and its peak memory go to --results.
+The images are tiny and are kept as they are, so nearly all of a build is what a sample costs beside its bytes. The
+shards are small, so that there are as many as of large photos. Seconds, processor time and peak memory of both go to
+--results.
 """
 
 from __future__ import annotations
@@ -17,9 +20,9 @@ import tempfile
 from collections.abc import Iterable
 
 import apache_beam as beam
+from figures import RESULTS, write_figures
 from peak_memory import measure
 from PIL import Image
-from run import RESULTS, describe_machine, list_versions
 
 from beam_tfrecords.beam_pipelines.execution.runners import Execution, find_runner
 from beam_tfrecords.beam_pipelines.holding import hold_output
@@ -30,8 +33,10 @@ from beam_tfrecords.beam_pipelines.source_opening import open_spec_source
 from beam_tfrecords.transforms.listing.stage import AssignOrder, ListSource
 from beam_tfrecords.transforms.ref_columns import unpack_refs
 
+_COMMAND = pathlib.Path(sys.executable).with_name("beam-tfrecords")
 _LINKS_PER_FILE = 10_000
 _CLASSES = 100
+_SHARD_SIZE = "1MB"
 
 
 def main() -> None:
@@ -39,27 +44,43 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--count", type=int, default=1_000_000, help="of references")
     parser.add_argument("--results", type=pathlib.Path, default=RESULTS, help="folder to write to")
+    parser.add_argument("--place", help="folder for the links and the dataset (the system's for temporary files)")
     parser.add_argument("--folder", help=argparse.SUPPRESS)
     arguments = parser.parse_args()
     if arguments.folder:
         group_references(arguments.folder, arguments.count)
         return
-    with tempfile.TemporaryDirectory() as folder:
-        make_links(pathlib.Path(folder), arguments.count)
-        words = [f"--folder={folder}", f"--count={arguments.count}"]
-        measured = measure([sys.executable, __file__, *words])
+    with tempfile.TemporaryDirectory(dir=arguments.place) as name:
+        folder = pathlib.Path(name)
+        make_links(folder / "in", arguments.count)
+        words = [f"--folder={folder / 'in'}", f"--count={arguments.count}"]
+        steps = {"grouped": _measure([sys.executable, __file__, *words])}
+        request = [f"--input={folder / 'in'}", f"--output={folder / 'out'}", "--image_encoding=keep", "--check=header"]
+        steps["published"] = _measure([str(_COMMAND), "convert", *request, f"--shard_size={_SHARD_SIZE}", "--quiet"])
+        manifest = json.loads((folder / "out" / "manifest.json").read_text())
+        if (written := sum(shard["records"] for shard in manifest["shards"])) != arguments.count:
+            raise RuntimeError(f"{written} records were published of {arguments.count} images")
+    for name, step in steps.items():
+        print(f"{name:10} {step['seconds']:.1f} s, {step['peak_bytes'] / 1e6:.0f} MB")
+    write_figures(
+        arguments.results / f"references_{arguments.count}.json",
+        script=__file__,
+        rounds=1,
+        count=arguments.count,
+        shards=len(manifest["shards"]),
+        steps=steps,
+    )
+
+
+def _measure(command: list[str]) -> dict[str, float]:
+    measured = measure(command)
     if measured.exit_code:
-        raise RuntimeError(f"grouping ended with exit code {measured.exit_code}")
-    results = {
-        "count": arguments.count,
-        "rounds": 1,
-        "machine": describe_machine(),
-        "versions": list_versions(None),
+        raise RuntimeError(f"{' '.join(command)} ended with exit code {measured.exit_code}")
+    return {
         "seconds": measured.seconds,
+        "processor_seconds": measured.processor_seconds,
         "peak_bytes": measured.peak_bytes,
     }
-    print(f"{measured.seconds:.1f} s, {measured.peak_bytes / 1e6:.0f} MB")
-    (arguments.results / "references.json").write_text(json.dumps(results, indent=1) + "\n")
 
 
 def group_references(folder: str, count: int) -> None:

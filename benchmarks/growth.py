@@ -23,9 +23,9 @@ from typing import Any, TypeAlias
 
 import growth_inputs as inputs
 import numpy as np
+from figures import RESULTS, describe_code, write_figures
 from peak_memory import Measurement, measure
 from PIL import Image
-from run import RESULTS, describe_machine, list_versions
 
 _COMMAND = str(pathlib.Path(sys.executable).with_name("beam-tfrecords"))
 _LEAST_SECONDS = 0.5  # that say how the time grows
@@ -323,10 +323,10 @@ def main() -> None:
     figures = json.loads(path.read_text())["cases"] if path.exists() else {}
     for name in arguments.cases:
         sizes = [int(size) for size in arguments.sizes.split(",")] if arguments.sizes else CASES[name].sizes
-        figures[name] = measure_case(name, CASES[name], sizes)
+        # Cases that were measured before stay, with the code that they are of.
+        figures[name] = {"code": describe_code(pathlib.Path(__file__)), **measure_case(name, CASES[name], sizes)}
         cases = {known: figures[known] for known in CASES if known in figures}
-        results = {"rounds": 1, "machine": describe_machine(), "versions": list_versions(None), "cases": cases}
-        path.write_text(json.dumps(results, indent=1) + "\n")
+        write_figures(path, script=__file__, rounds=1, cases=cases)
 
 
 if __name__ == "__main__":

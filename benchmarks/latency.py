@@ -5,7 +5,7 @@
 
 Each round builds from disk to disk, and from bucket to bucket of each store. The stores, emulators behind a proxy that
 waits before it passes a request on, have the last core for themselves, and all builds the others: a real store takes
-no time from the machine that asks it. Wall time includes start-up.
+no time from the machine that asks it. Wall time includes start-up. The figures go to --results.
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ import sys
 import tempfile
 import time
 
+from figures import RESULTS, write_figures
 from make_photos import parse_sizes, write_photos
 
 sys.path.append(str(pathlib.Path(__file__).resolve().parents[1]))
@@ -48,6 +49,7 @@ def main() -> None:
     parser.add_argument("--latency", type=float, default=0.02, help="seconds of a request")
     parser.add_argument("--photos", type=pathlib.Path, help="a folder of class folders; made if not given")
     parser.add_argument("--stores", default="gs,s3")
+    parser.add_argument("--results", type=pathlib.Path, default=RESULTS, help="folder to write to")
     arguments = parser.parse_args()
     *cores, own = sorted(os.sched_getaffinity(0))
     stores = arguments.stores.split(",")
@@ -82,6 +84,18 @@ def main() -> None:
         asked = f", {requests[name] / count:.2f} requests an image" if name in requests else ""
         rate = statistics.median(count / one for one in times)
         print(f"{name:5} {rate:5.0f} images/s, {share:.2f} of the local rate{asked}")
+
+    write_figures(
+        arguments.results / f"latency_{count}.json",
+        script=__file__,
+        rounds=arguments.rounds,
+        size=arguments.size,
+        count=count,
+        cores=len(cores),
+        latency=arguments.latency,
+        seconds=seconds,
+        requests=requests,
+    )
 
 
 if __name__ == "__main__":

@@ -22,8 +22,9 @@ import sys
 import tempfile
 from collections.abc import Callable, Mapping
 
+from figures import write_figures
 from map_steps import crop
-from run import photo_options, prepare_photos, write_figures
+from run import photo_options, prepare_photos
 
 from beam_tfrecords import Sample
 from beam_tfrecords.transforms.images.convert_image import convert_image
@@ -118,7 +119,14 @@ def main() -> None:
             print(f"round {number + 1}  { ({name: round(found[-1], 2) for name, found in msec.items()}) }", flush=True)
     for name, found in msec.items():
         print(f"{name:12} {statistics.median(found):7.2f} ms of one core for a photo")
-    write_figures(arguments.results / f"map_{arguments.count}.json", arguments, msec=msec)
+    write_figures(
+        arguments.results / f"map_{arguments.count}.json",
+        script=__file__,
+        rounds=arguments.rounds,
+        size=arguments.size,
+        count=arguments.count,
+        msec=msec,
+    )
 
 
 if __name__ == "__main__":

@@ -15,8 +15,9 @@ import statistics
 import sys
 import tempfile
 
+from figures import write_figures
 from peak_memory import measure
-from run import photo_options, prepare_photos, write_figures
+from run import photo_options, prepare_photos
 
 _COMMAND = pathlib.Path(sys.executable).with_name("beam-tfrecords")
 _DISTANCES = (0, 4)
@@ -53,7 +54,15 @@ def main() -> None:
         f"near-duplicates of {arguments.count:,} photos: {cost:.1f} s of processor time, {share:.1%}; {groups:,} groups"
     )
     path = arguments.results / f"near_duplicates_{arguments.count}.json"
-    write_figures(path, arguments, processor_seconds=seconds, groups=groups)
+    write_figures(
+        path,
+        script=__file__,
+        rounds=arguments.rounds,
+        size=arguments.size,
+        count=arguments.count,
+        processor_seconds=seconds,
+        groups=groups,
+    )
 
 
 if __name__ == "__main__":

@@ -19,8 +19,8 @@ import tempfile
 from collections.abc import Callable, Mapping
 
 import pyarrow.parquet as pq
+from figures import RESULTS, write_figures
 from PIL import Image, ImageFilter, ImageOps
-from run import RESULTS, describe_machine, list_versions
 
 from beam_tfrecords import open_dataset
 
@@ -128,15 +128,14 @@ def main() -> None:
         right, pairs = find_copies(photos, change)
         copies[title] = {"recall": right / len(photos), "wrong": pairs - right}
         print(f"{title:28} {copies[title]}", flush=True)
-    results = {
-        "count": len(photos),
-        "rounds": 1,
-        "machine": describe_machine(),
-        "versions": list_versions(None),
-        "faults": faults,
-        "copies": copies,
-    }
-    (arguments.results / "quality.json").write_text(json.dumps(results, indent=1) + "\n")
+    write_figures(
+        arguments.results / "quality.json",
+        script=__file__,
+        rounds=1,
+        count=len(photos),
+        faults=faults,
+        copies=copies,
+    )
 
 
 if __name__ == "__main__":

@@ -26,7 +26,8 @@ import tempfile
 from typing import Any
 
 from contestants import ENVIRONMENT, environment_python
-from run import describe_machine, list_versions, photo_options, prepare_photos
+from figures import list_versions, write_figures
+from run import photo_options, prepare_environments, prepare_photos
 
 sys.path.append(str(pathlib.Path(__file__).resolve().parents[1]))
 
@@ -119,9 +120,14 @@ def make_inputs(photos: pathlib.Path, folder: pathlib.Path, names: list[str]) ->
             run_python(READERS[name][1], _SCRIPT, "make", name, str(folder))
 
 
-def measure_first_batches(folder: pathlib.Path, *, rounds: int, latency: float) -> None:
-    """Prints how long the first batch of a dataset in a bucket takes, where every request takes some time."""
+def measure_first_batches(folder: pathlib.Path, *, rounds: int, latency: float) -> dict[str, Any]:
+    """How long the first batch of a dataset in a bucket takes, where every request takes some time.
+
+    Returns:
+      Store -> reader -> seconds of each round.
+    """
     *cores, own = sorted(os.sched_getaffinity(0))
+    found: dict[str, Any] = {scheme: {} for scheme in buckets.SCHEMES}
     with contextlib.ExitStack() as stack:
         os.sched_setaffinity(0, {own})
         # Moto is busy for 3 ms with each of hundreds of requests, and would be what is measured.
@@ -138,11 +144,18 @@ def measure_first_batches(folder: pathlib.Path, *, rounds: int, latency: float) 
                     f"first batch of {READERS[reader][0]} from {scheme}://: {statistics.median(times):.2f} s",
                     flush=True,
                 )
+                found[scheme][READERS[reader][0]] = times
+    return found
 
 
-def measure_cache(folder: pathlib.Path, *, rounds: int, latency: float) -> None:
-    """Prints epochs of a dataset in a bucket with a cache, of one process and of four, and those from a local disk."""
+def measure_cache(folder: pathlib.Path, *, rounds: int, latency: float) -> dict[str, Any]:
+    """Epochs of a dataset in a bucket with a cache, of one process and of four, and those from a local disk.
+
+    Returns:
+      Reader -> kind of epoch -> seconds of each round.
+    """
     out, count = "s3://datasets/out", 4
+    measured: dict[str, Any] = {}
     with buckets.services(folder, "s3", s3_program="versitygw") as servers:
         buckets.upload(folder / "records", out)
         servers["s3"].latency = latency
@@ -165,6 +178,8 @@ def measure_cache(folder: pathlib.Path, *, rounds: int, latency: float) -> None:
                 f"epoch of {count} processes with one cache {four_first:.2f} s",
                 flush=True,
             )
+            measured[how] = found
+    return measured
 
 
 def _run_epochs(how: str, path: str, cache: str, *, processes: int) -> list[list[float]]:
@@ -197,13 +212,19 @@ def main() -> None:
         folder = pathlib.Path(temporary)
         if arguments.first_batch or arguments.cache:
             make_inputs(photos, folder, [])
-            measure = measure_cache if arguments.cache else measure_first_batches
-            measure(folder, rounds=arguments.rounds, latency=arguments.latency)
+            measure, stem = (measure_cache, "cache") if arguments.cache else (measure_first_batches, "first_batch")
+            write_figures(
+                arguments.results / f"{stem}_{arguments.count}.json",
+                script=__file__,
+                rounds=arguments.rounds,
+                size="224x224",
+                count=arguments.count,
+                latency=arguments.latency,
+                seconds=measure(folder, rounds=arguments.rounds, latency=arguments.latency),
+            )
             return
         environments = sorted({environment for name in names if (environment := READERS[name][1])})
-        install = [str(_PROJECT / "benchmarks" / "environments.sh"), *environments]
-        if environments:
-            subprocess.run(install, check=True, env={**os.environ, "PYTHON": sys.executable})
+        prepare_environments(environments)
         make_inputs(photos, folder, names)
         rates: dict[str, list[float]] = {name: [] for name in names}
         for number in range(arguments.rounds):
@@ -214,12 +235,7 @@ def main() -> None:
                     raise RuntimeError(f"{name} gave {epoch['images']} of {arguments.count} images")
                 rates[name].append(epoch["images"] / epoch["seconds"])
                 print(f"round {number + 1}  {name:14} {rates[name][-1]:7.0f} images/s", file=sys.stderr)
-    results: dict[str, Any] = {
-        "size": "224x224",
-        "count": arguments.count,
-        "rounds": arguments.rounds,
-        "machine": describe_machine(),
-        "versions": {str(name): list_versions(name) for name in {READERS[name][1] for name in names}},
+    results = {
         "rates": {READERS[name][0]: rates[name] for name in names},
         "against": {
             f"{READERS[name][0]} against {READERS[other][0]}": [
@@ -236,8 +252,15 @@ def main() -> None:
         print(f"{title:52} {statistics.median(one):6.0f} images/s ({min(one):.0f} to {max(one):.0f})")
     for title, one in results["against"].items():
         print(f"{title}: {statistics.median(one):.2f}x")
-    arguments.results.mkdir(parents=True, exist_ok=True)
-    (arguments.results / f"readers_{arguments.count}.json").write_text(json.dumps(results, indent=1) + "\n")
+    write_figures(
+        arguments.results / f"readers_{arguments.count}.json",
+        script=__file__,
+        rounds=arguments.rounds,
+        versions={str(one): list_versions(environment_python(one)) for one in {READERS[name][1] for name in names}},
+        size="224x224",
+        count=arguments.count,
+        **results,
+    )
 
 
 if __name__ == "__main__":

@@ -21,7 +21,8 @@ import tempfile
 import time
 from typing import Any
 
-from run import photo_options, prepare_photos, write_figures
+from figures import write_figures
+from run import photo_options, prepare_photos
 
 _COMMAND = pathlib.Path(sys.executable).with_name("beam-tfrecords")
 
@@ -96,7 +97,14 @@ def main() -> None:
     for name, times in seconds.items():
         share = statistics.median(time / first for time, first in zip(times, seconds["first"], strict=True))
         print(f"{name:14} {statistics.median(times):7.2f} s  {share:6.1%} of the first build")
-    write_figures(arguments.results / f"reuse_{arguments.count}.json", arguments, seconds=seconds)
+    write_figures(
+        arguments.results / f"reuse_{arguments.count}.json",
+        script=__file__,
+        rounds=arguments.rounds,
+        size=arguments.size,
+        count=arguments.count,
+        seconds=seconds,
+    )
 
 
 if __name__ == "__main__":

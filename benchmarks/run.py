@@ -6,19 +6,16 @@
     python benchmarks/run.py --only=beam_tfrecords_keep_header,copy  the source's own bytes, against a copy
 
 Wall time includes start-up. Looking at memory slows a command down, so it gets a round of its own, which
-is not timed. Missing photos and environments are made first. The figures (JSON) and a chart (PNG) go to
---results; `tables.py` makes the tables of the documents from them.
+is not timed. Missing photos and environments are made first. The figures go to --results, and `tables.py` makes
+the tables of the documents from them; --chart draws them.
 """
 
 from __future__ import annotations
 
 import argparse
 import dataclasses
-import datetime
-import json
 import os
 import pathlib
-import platform
 import shutil
 import statistics
 import subprocess
@@ -26,38 +23,14 @@ import sys
 import tempfile
 import time
 from collections.abc import Sequence
-from typing import Any
 
 from contestants import CONTESTANTS, ENVIRONMENT, USUAL, count_images, environment_python
+from figures import RESULTS, describe_machine, list_versions, write_figures
 from make_photos import parse_sizes, write_photos
 from peak_memory import measure
 
 _DROP_CACHES = pathlib.Path("/proc/sys/vm/drop_caches")
 _HERE = pathlib.Path(__file__).resolve().parent
-RESULTS = _HERE / "results"
-_LIBRARIES = (
-    "apache-beam",
-    "beam-tfrecords",
-    "daft",
-    "img2dataset",
-    "grain",
-    "litdata",
-    "mosaicml-streaming",
-    "numpy",
-    "opencv-python-headless",
-    "pillow",
-    "pyarrow",
-    "ray",
-    "simplejpeg",
-    "tensorflow",
-    "tensorflow-datasets",
-    "torch",
-    "torchvision",
-)
-_LIST_VERSIONS = (
-    "import importlib.metadata, json;"
-    "print(json.dumps({d.name.lower(): d.version for d in importlib.metadata.distributions()}))"
-)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -193,33 +166,6 @@ def format_table(rows: Sequence[Row], *, reference: str) -> str:
     return "\n".join(lines)
 
 
-def describe_machine() -> dict[str, Any]:
-    """Processor, cores, memory in bytes, system, Python and date."""
-    model = next(
-        (
-            line.partition(":")[2].strip()
-            for line in pathlib.Path("/proc/cpuinfo").read_text().splitlines()
-            if line.startswith("model name")
-        ),
-        platform.machine(),
-    )
-    return {
-        "processor": model,
-        "cores": os.cpu_count(),
-        "memory_bytes": os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE"),
-        "system": platform.platform(),
-        "python": platform.python_version(),
-        "date": datetime.date.today().isoformat(),
-    }
-
-
-def list_versions(environment: str | None) -> dict[str, str]:
-    """Versions of the libraries that matter in an environment."""
-    command = [environment_python(environment), "-c", _LIST_VERSIONS]
-    installed = json.loads(subprocess.run(command, check=True, capture_output=True).stdout)
-    return {library: installed[library] for library in _LIBRARIES if library in installed}
-
-
 def prepare_photos(sizes: str, count: int) -> pathlib.Path:
     """The folder with the photos of a benchmark, made if it is not there yet."""
     folder = _HERE / ".photos" / f"{sizes.replace(',', '-')}x{count}"
@@ -232,11 +178,11 @@ def prepare_photos(sizes: str, count: int) -> pathlib.Path:
     return folder
 
 
-def prepare_environments(names: Sequence[str]) -> None:
+def prepare_environments(environments: Sequence[str]) -> None:
     """Installs the environments that are not there yet."""
-    environments = sorted({CONTESTANTS[name].environment or "chart" for name in names} | {"chart"})
-    command = [str(_HERE / "environments.sh"), *environments]
-    subprocess.run(command, check=True, env={**os.environ, "PYTHON": sys.executable})
+    if environments:
+        command = [str(_HERE / "environments.sh"), *environments]
+        subprocess.run(command, check=True, env={**os.environ, "PYTHON": sys.executable})
 
 
 def photo_options(description: str, *, count: int = 8000, rounds: int = 5) -> argparse.ArgumentParser:
@@ -249,17 +195,10 @@ def photo_options(description: str, *, count: int = 8000, rounds: int = 5) -> ar
     return parser
 
 
-def write_figures(path: pathlib.Path, options: argparse.Namespace, **figures: Any) -> None:
-    """Writes what a script measured, on which photos and machine and with which libraries."""
-    known = {"size": options.size, "count": options.count, "rounds": options.rounds, "machine": describe_machine()}
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(json.dumps({**known, "versions": list_versions(None), **figures}, indent=1) + "\n")
-
-
 def write_results(
     stem: pathlib.Path, *, runs: Sequence[Run], size: str, count: int, names: Sequence[str], reference: str
 ) -> str:
-    """Writes the figures and the chart of the rounds so far.
+    """Writes the figures of the rounds so far.
 
     Args:
       stem: beginning of the files' paths.
@@ -275,26 +214,22 @@ def write_results(
     machine = describe_machine()
     rows = summarize(runs, count=count, reference=reference)
     rounds = len({run.round for run in runs if run.peak_bytes is None})
-    environments = {name: CONTESTANTS[name].environment for name in names}
-    raw = {
-        "size": size,
-        "count": count,
-        "rounds": rounds,
-        "machine": machine,
-        "versions": {name: list_versions(environment) for name, environment in environments.items()},
-        "summary": [dataclasses.asdict(row) for row in rows],
-        "runs": [dataclasses.asdict(run) for run in runs],
-    }
+    write_figures(
+        stem.with_suffix(".json"),
+        script=__file__,
+        rounds=rounds,
+        versions={name: list_versions(environment_python(CONTESTANTS[name].environment)) for name in names},
+        size=size,
+        count=count,
+        summary=[dataclasses.asdict(row) for row in rows],
+        runs=[dataclasses.asdict(run) for run in runs],
+    )
     table = (
         f"{count} photos of {size} pixels; medians of {rounds} interleaved rounds, start-up included.\n"
         f"{machine['processor']}, {machine['cores']} cores, {machine['memory_bytes'] / 2**30:.0f} GiB; "
         f"Python {machine['python']}; {machine['date']}.\n\n"
         f"{format_table(rows, reference=reference)}\n"
     )
-    stem.parent.mkdir(parents=True, exist_ok=True)
-    stem.with_suffix(".json").write_text(json.dumps(raw, indent=1) + "\n")
-    chart = [environment_python("chart"), str(_HERE / "chart.py"), f"{stem}.json", f"{stem}.png"]
-    subprocess.run(chart, check=True)
     return table
 
 
@@ -305,6 +240,7 @@ def main() -> None:
     parser.add_argument("--only", default=",".join(USUAL), help=f"some of {', '.join(CONTESTANTS)}")
     parser.add_argument("--reference", help="the one that all are held against (beam_tfrecords, or the first)")
     parser.add_argument("--name", help="of the results' files (size and count)")
+    parser.add_argument("--chart", type=pathlib.Path, help="PNG to draw when all rounds are done")
     parser.add_argument("--cold", action="store_true", help="from and to the disk, past the page cache; takes root")
     arguments = parser.parse_args()
     names = arguments.only.split(",")
@@ -316,11 +252,13 @@ def main() -> None:
     if arguments.cold and not os.access(_DROP_CACHES, os.W_OK):
         parser.error(f"--cold: {_DROP_CACHES} can't be written to; it takes Linux and root")
 
-    prepare_environments(names)
+    needed = {environment for name in names if (environment := CONTESTANTS[name].environment)}
+    prepare_environments(sorted(needed | ({"chart"} if arguments.chart else set())))
     photos = prepare_photos(arguments.size, arguments.count)
     for path in photos.glob("*/*.jpg"):
         path.read_bytes()  # into the page cache, for all alike
 
+    stem = arguments.results / (arguments.name or f"{arguments.size.replace(',', '-')}x{arguments.count}")
     runs: list[Run] = []
     for round_number in range(arguments.rounds + arguments.memory_rounds):
         # Each round begins with another one, so that none always runs after the same.
@@ -338,13 +276,16 @@ def main() -> None:
             figure = f"{run.seconds:.2f} s" if run.peak_bytes is None else f"{run.peak_bytes / 1e6:.0f} MB"
             print(f"round {round_number + 1}  {name:22} {figure:>10}  {run.images} images", file=sys.stderr)
         table = write_results(
-            arguments.results / (arguments.name or f"{arguments.size.replace(',', '-')}x{arguments.count}"),
+            stem,
             runs=runs,
             size=arguments.size,
             count=arguments.count,
             names=names,
             reference=reference,
         )
+    if arguments.chart:
+        draw = [environment_python("chart"), str(_HERE / "chart.py"), f"{stem}.json", str(arguments.chart)]
+        subprocess.run(draw, check=True)
     print(table, end="")
 
 

@@ -5,7 +5,7 @@
 
 A bare loop lists, decodes, encodes, serializes and frames in one process per core, and does nothing else. Each round
 runs the bare loop of a kind and then beam-tfrecords, start-up included. Besides the time it prints that of the
-processors, which says more on a machine that does other work.
+processors, which says more on a machine that does other work. The figures go to --results.
 """
 
 from __future__ import annotations
@@ -26,12 +26,14 @@ import subprocess
 import sys
 import tarfile
 import tempfile
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.csv
 import pyarrow.parquet as pq
+from figures import RESULTS, write_figures
 from peak_memory import measure
 from PIL import Image
 
@@ -174,6 +176,7 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--images", type=int, default=_IMAGES)
     parser.add_argument("--rows", type=int, default=_ROWS)
+    parser.add_argument("--results", type=pathlib.Path, default=RESULTS, help="folder to write to")
     parser.add_argument("--inputs", type=pathlib.Path, help="folder that keeps the inputs for the next time")
     parser.add_argument("--bare", nargs=3, help=argparse.SUPPRESS)
     arguments = parser.parse_args()
@@ -181,31 +184,52 @@ def main() -> None:
         kind, source, target = arguments.bare
         run_bare(pathlib.Path(source), pathlib.Path(target), kind)
         return
+    kinds: dict[str, dict[str, Any]] = {}
     with tempfile.TemporaryDirectory() as folder:
         inputs, output = arguments.inputs or pathlib.Path(folder, "inputs"), pathlib.Path(folder, "out")
         if not inputs.exists():
             make_inputs(inputs, images=arguments.images, rows=arguments.rows)
         for kind in arguments.only.split(","):
-            samples, source = arguments.rows if kind in ("parquet", "csv") else arguments.images, input_of(inputs, kind)
-            found: dict[str, list[tuple[float, float]]] = {"bare loop": [], "beam-tfrecords": []}
-            for _ in range(arguments.rounds):
-                found["bare loop"].append(run([sys.executable, __file__, "--bare", kind, source, output]))
-                shutil.rmtree(output)
-                flags = [flag.format(root=inputs) for flag in _FLAGS[kind]]
-                words = ["convert", f"--input={source}", f"--output={output}", *flags, "--no_report"]
-                found["beam-tfrecords"].append(run([_COMMAND, *words]))
-                shutil.rmtree(output)
-            for name, runs in found.items():
-                seconds = statistics.median(one for one, _ in runs)
-                spent = statistics.median(one for _, one in runs)
-                ratios = [bare / ours for (bare, _), (ours, _) in zip(found["bare loop"], runs, strict=True)]
-                shares = [bare / ours for (_, bare), (_, ours) in zip(found["bare loop"], runs, strict=True)]
-                print(
-                    f"{kind:8} {name:15} {samples / seconds:9,.0f} /s  {seconds:6.2f} s  {1e6 * spent / samples:7.1f} "
-                    f"µs of processors a sample  {statistics.median(ratios):5.2f} of the bare loop's rate, "
-                    f"{statistics.median(shares):5.2f} of its processor time",
-                    flush=True,
-                )
+            samples = arguments.rows if kind in ("parquet", "csv") else arguments.images
+            runs = measure_kind(kind, input_of(inputs, kind), output, inputs=inputs, rounds=arguments.rounds)
+            kinds[kind] = {"samples": samples, **runs}
+            report(kind, samples, runs)
+            write_figures(
+                arguments.results / f"small_samples_{arguments.images}.json",
+                script=__file__,
+                rounds=arguments.rounds,
+                kinds=kinds,
+            )
+
+
+def measure_kind(
+    kind: str, source: pathlib.Path, output: pathlib.Path, *, inputs: pathlib.Path, rounds: int
+) -> dict[str, list[tuple[float, float]]]:
+    """Seconds by the clock and of the processors, of each round: of the bare loop and of beam-tfrecords."""
+    found: dict[str, list[tuple[float, float]]] = {"bare loop": [], "beam-tfrecords": []}
+    for _ in range(rounds):
+        found["bare loop"].append(run([sys.executable, __file__, "--bare", kind, source, output]))
+        shutil.rmtree(output)
+        flags = [flag.format(root=inputs) for flag in _FLAGS[kind]]
+        words = ["convert", f"--input={source}", f"--output={output}", *flags, "--no_report"]
+        found["beam-tfrecords"].append(run([_COMMAND, *words]))
+        shutil.rmtree(output)
+    return found
+
+
+def report(kind: str, samples: int, found: Mapping[str, Sequence[tuple[float, float]]]) -> None:
+    """Prints the medians of a kind."""
+    for name, runs in found.items():
+        seconds = statistics.median(one for one, _ in runs)
+        spent = statistics.median(one for _, one in runs)
+        ratios = [bare / ours for (bare, _), (ours, _) in zip(found["bare loop"], runs, strict=True)]
+        shares = [bare / ours for (_, bare), (_, ours) in zip(found["bare loop"], runs, strict=True)]
+        print(
+            f"{kind:8} {name:15} {samples / seconds:9,.0f} /s  {seconds:6.2f} s  {1e6 * spent / samples:7.1f} "
+            f"µs of processors a sample  {statistics.median(ratios):5.2f} of the bare loop's rate, "
+            f"{statistics.median(shares):5.2f} of its processor time",
+            flush=True,
+        )
 
 
 if __name__ == "__main__":

@@ -22,8 +22,9 @@ from collections.abc import Callable, Mapping, Sequence
 import pyarrow as pa
 import pyarrow.parquet as pq
 from contestants import count_images
+from figures import write_figures
 from peak_memory import measure
-from run import photo_options, prepare_photos, write_figures
+from run import photo_options, prepare_photos
 
 _COMMAND = pathlib.Path(sys.executable).with_name("beam-tfrecords")
 _FILES = 8
@@ -141,7 +142,15 @@ def main() -> None:
     for title, times in seconds.items():
         ratio = statistics.median(base / time for base, time in zip(seconds["folder"], times, strict=True))
         print(f"{title:16} {statistics.median(times):7.2f} s  {ratio:.2f} of the folder's rate")
-    write_figures(arguments.results / f"sources_{arguments.count}.json", arguments, seconds=seconds, peak_bytes=peaks)
+    write_figures(
+        arguments.results / f"sources_{arguments.count}.json",
+        script=__file__,
+        rounds=arguments.rounds,
+        size=arguments.size,
+        count=arguments.count,
+        seconds=seconds,
+        peak_bytes=peaks,
+    )
 
 
 if __name__ == "__main__":

@@ -3,9 +3,9 @@
     python benchmarks/start.py                                    8,000 photos of 256x192, 5 rounds
     python benchmarks/start.py --rounds=2 --only=first ../before ../after
 
-Each round builds a version, then one after 1% of the
-photos were changed, then one after nothing was. Times are those of the files that appear in the build folder, seen
-every 2 ms from a process of its own.
+Each round builds a version, then one after 1% of the photos were changed, then one after nothing was. Times are those
+of the files that appear in the build folder, seen every 2 ms from a process of its own. The figures go to --results,
+unless checkouts are named.
 """
 
 from __future__ import annotations
@@ -23,6 +23,7 @@ import time
 from collections import defaultdict
 from typing import TypeAlias
 
+from figures import RESULTS, write_figures
 from make_photos import write_photos
 
 # Checkout and kind of build -> what each took.
@@ -86,6 +87,7 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--only", choices=("first", "versions"), default="versions")
     parser.add_argument("--flags", default="--image_size=128")
+    parser.add_argument("--results", type=pathlib.Path, default=RESULTS, help="folder to write to")
     parser.add_argument("checkouts", nargs="*", type=pathlib.Path, help="run in turn; this one if none is named")
     arguments = parser.parse_args()
     checkouts = [path.resolve() for path in arguments.checkouts or [pathlib.Path(__file__).parents[1]]]
@@ -93,7 +95,17 @@ def main() -> None:
         photos = (arguments.inputs or pathlib.Path(folder, "photos")).resolve()
         if not photos.exists():
             write_photos(photos, count=arguments.count, sizes=((256, 192),))
-        report(compare(photos, checkouts, arguments))
+        found = compare(photos, checkouts, arguments)
+    report(found)
+    if not arguments.checkouts and arguments.only == "versions":
+        write_figures(
+            arguments.results / f"start_{arguments.count}.json",
+            script=__file__,
+            rounds=arguments.rounds,
+            size="256x192",
+            count=arguments.count,
+            builds={kind: runs for (_, kind), runs in found.items()},
+        )
 
 
 def compare(photos: pathlib.Path, checkouts: list[pathlib.Path], arguments: argparse.Namespace) -> Found:

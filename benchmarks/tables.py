@@ -1,4 +1,4 @@
-"""Writes the tables of README.md and docs/benchmarks.md from benchmarks/results; `make bench` ends with it.
+"""Writes the tables of docs/benchmarks.md from benchmarks/results; `make bench` ends with it.
 
     python benchmarks/tables.py
 
@@ -16,7 +16,7 @@ from typing import Any
 
 _PROJECT = pathlib.Path(__file__).resolve().parent.parent
 RESULTS = _PROJECT / "benchmarks" / "results"
-PAGES = (_PROJECT / "README.md", _PROJECT / "docs" / "benchmarks.md")
+PAGES = (_PROJECT / "docs" / "benchmarks.md",)
 _TABLE = re.compile(r"^(<!-- benchmarks/tables\.py: (\w+) -->\n)(?:\|.*\n)*", re.MULTILINE)
 _OURS, _CODEC = "beam_tfrecords", "own_codec"
 
@@ -135,13 +135,162 @@ def _sources(name: str) -> str:
 
 
 def _memory_growth() -> str:
-    references = _read("references")
-    rows = [(f"{references['count']:,} references listed and grouped", _memory(references["peak_bytes"]))]
+    rows = []
     for name, what in (("keep_cold", "files kept"), ("keep", "files kept"), ("imagenet_like_8000", "photos resized")):
         results = _read(name)
         ours = next(row for row in results["summary"] if row["contestant"].startswith(_OURS))
         rows.append((f"{results['count']:,} {what}", _memory(ours["peak_bytes"])))
     return _format(["", "peak memory, all processes"], rows)
+
+
+_STEPS = {"grouped": "listed, ordered and grouped", "published": "through {shards:,} shards to a published dataset"}
+
+
+def _references() -> str:
+    """What references cost, of each number that was measured."""
+    rows = []
+    for results in _all("references_*"):
+        # The oldest results are of the first step alone.
+        for step, measured in results.get("steps", {"grouped": results}).items():
+            what = _STEPS[step].format(shards=results.get("shards", 0))
+            spent = measured.get("processor_seconds")
+            cells = [f"{results['count']:,} {what}", f"{measured['seconds']:,.0f} s"]
+            rows.append([*cells, f"{spent:,.0f} s" if spent else "", _memory(measured["peak_bytes"])])
+    return _format(["references", "time", "processor time", "peak memory, all processes"], rows)
+
+
+def _all(pattern: str) -> list[dict[str, Any]]:
+    """The results of a benchmark at all counts, the smallest first.
+
+    Raises:
+      FileNotFoundError: there are none.
+    """
+    found = [_read(path.stem) for path in RESULTS.glob(f"{pattern}.json")]
+    if not found:
+        raise FileNotFoundError(pattern)
+    return sorted(found, key=lambda results: results["count"])
+
+
+def _range(values: Iterable[float], form: str) -> str:
+    """The median of values, and the lowest to the highest."""
+    least, *_, most = low_to_high = sorted(values)
+    return f"{statistics.median(low_to_high):{form}} ({least:{form}} to {most:{form}})"
+
+
+_PLACES = {"disk": "a disk", "gs": "a bucket, gs://", "s3": "a bucket, s3://"}
+
+
+def _latency(name: str) -> str:
+    """What is left of the rate of a disk where every request takes a while."""
+    results = _read(name)
+    disk = results["seconds"]["disk"]
+    rows = []
+    for place, seconds in results["seconds"].items():
+        shares = [base / one for base, one in zip(disk, seconds, strict=True)]
+        asked = results["requests"].get(place)
+        rows.append(
+            [
+                f"{_PLACES[place]} to the same",
+                _range((results["count"] / one for one in seconds), ",.0f"),
+                _range(shares, ".2f") if place != "disk" else "",
+                f"{asked / results['count']:.2f}" if asked else "",
+            ]
+        )
+    cores = f"{results['cores']} core" + ("s" if results["cores"] > 1 else "")
+    head = f"{_photos(results)}, {cores}, {1000 * results['latency']:.0f} ms a request"
+    return _format([head, "images/s", "of the disk's rate", "requests an image"], rows)
+
+
+_KINDS = {
+    "png": "PNG files to PNG",
+    "jpeg": "JPEG files to JPEG",
+    "tar": "PNG files in a tar file",
+    "keep": "PNG files kept",
+    "parquet": "rows of a Parquet file",
+    "csv": "rows of a CSV file",
+}
+
+
+def _small_samples(name: str) -> str:
+    """Small images and rows against bare loops."""
+    rows = []
+    for kind, found in _read(name)["kinds"].items():
+        bare, ours = found["bare loop"], found["beam-tfrecords"]
+        ratios = [one / other for (one, _), (other, _) in zip(bare, ours, strict=True)]
+        spent = [one / other for (_, one), (_, other) in zip(bare, ours, strict=True)]
+        rows.append(
+            [
+                f"{found['samples']:,} {_KINDS[kind]}",
+                _range((found["samples"] / one for one, _ in ours), ",.0f"),
+                f"{statistics.median(found['samples'] / one for one, _ in bare):,.0f}",
+                _range(ratios, ".2f"),
+                f"{statistics.median(spent):.2f}",
+            ]
+        )
+    return _format(["", "samples/s", "the bare loop", "of its rate", "of its rate by processor time"], rows)
+
+
+def _start(name: str) -> str:
+    """What small builds wait for."""
+    results = _read(name)
+    rows = []
+    for kind, runs in results["builds"].items():
+        of = {what: [one[what] for one in runs if what in one] for what in ("first block", "after the last", "all")}
+        rows.append([kind, *(_range(seconds, ".2f") if seconds else "" for seconds in of.values())])
+    head = (_photos(results), "s to the first block", "s after the last", "s in all")
+    return _format(head, rows)
+
+
+_MAPS = {
+    "without": "without a function",
+    "same": "with one that returns the sample",
+    "crop": "with one that crops",
+    "pool": "our codec in a bare pool",
+    "pool, crop": "the same, cropping",
+}
+
+
+def _map(name: str) -> str:
+    """What a function of the user costs."""
+    results = _read(name)
+    rows = ((_MAPS[kind], _range(found, ".2f")) for kind, found in results["msec"].items())
+    return _format([_photos(results), "ms of a core for a photo"], rows)
+
+
+def _annotations() -> str:
+    """A dry run over annotations of the size of COCO's."""
+    results = _read("annotations")
+    rows = (
+        (f"`--layout={layout}`", _range(seconds, ".1f"), _memory(results["peak_bytes"][layout]))
+        for layout, seconds in results["seconds"].items()
+    )
+    head = f"{results['images']:,} images, {results['boxes']:,} boxes, {results['file_megabytes']:,} MB of JSON"
+    return _format([head, "s of a dry run", "peak memory"], rows)
+
+
+def _first_batch(name: str) -> str:
+    """The first batch from a bucket."""
+    results = _read(name)
+    rows = [
+        (f"{reader}, {store}://", _range(seconds, ".2f"))
+        for store, readers in results["seconds"].items()
+        for reader, seconds in readers.items()
+    ]
+    head = f"{_photos(results)}, {1000 * results['latency']:.0f} ms a request"
+    return _format([head, "s to the first batch"], rows)
+
+
+def _cache(name: str) -> str:
+    """Epochs from a bucket with a cache."""
+    results = _read(name)
+    rows = []
+    for reader, found in results["seconds"].items():
+        shares = [local / cached for local, cached in zip(found["local"], found["cached"], strict=True)]
+        title = "load" if reader == "load" else "records.read_batch"
+        rows.append([title, *(_range(found[kind], ".2f") for kind in ("first", "four")), _range(shares, ".2f")])
+    head = f"{_photos(results)}, {1000 * results['latency']:.0f} ms a request"
+    columns = ("s of the first epoch", "s of the first of 4 processes", "later epochs, of a local disk's rate")
+    return _format([head, *columns], rows)
 
 
 def _readers() -> str:
@@ -206,25 +355,39 @@ def _growth() -> str:
 
 
 def _measured() -> str:
-    """Where and when each table's results were measured."""
+    """Where, when and with which code each table's results were measured."""
     rows = []
     for path in sorted(RESULTS.glob("*.json")):
         results = _read(path.stem)
         machine = results["machine"]
         where = f"{machine['processor']}, {machine['cores']} cores, {machine['memory_bytes'] / 2**30:.0f} GiB"
-        rows.append([f"`{path.name}`", str(results["rounds"]), where, machine["python"], machine["date"]])
-    return _format(["results", "rounds", "machine", "Python", "date"], rows)
+        cells = [f"`{path.name}`", str(results["rounds"]), where, machine["python"], machine["date"]]
+        codes = codes_of(results)
+        rows.append(
+            [*cells, _names(map(_commit, codes)), _names(str(code.get("digest", "unknown"))[:12] for code in codes)]
+        )
+    return _format(["results", "rounds", "machine", "Python", "date", "commit", "hash"], rows)
 
 
-# Contestants that README leaves to the page of benchmarks.
-_ON_ITS_PAGE_ONLY = ("pillow", "daft", "litdata", "tfds_generator", "ray_data")
+def codes_of(results: Row) -> list[Row]:
+    """The code that results are of; cases of a benchmark may be of different code. Empty if nothing says so."""
+    of_cases = [case.get("code", {}) for case in results.get("cases", {}).values()]
+    return of_cases or [results.get("code", {})]
+
+
+def _commit(code: Row) -> str:
+    commit = str(code.get("commit", "unknown"))[:10]
+    return f"{commit}, changed" if code.get("is_changed") else commit
+
+
+def _names(names: Iterable[str]) -> str:
+    return "; ".join(dict.fromkeys(names))
+
+
 _READING = ("images/s", "slowest to fastest", "against")
 _NEARNESS = {"50": "half of the photos", "1": "99 of 100", "0.1": "999 of 1,000", "0": "all"}
 _KEEP = ("images/s", "slowest to fastest", "peak memory")
 TABLES: dict[str, Callable[[], str]] = {
-    "summary": lambda: _contest(
-        "imagenet_like_8000", ("images/s", "peak memory"), without=(_CODEC, *_ON_ITS_PAGE_ONLY)
-    ),
     "peers": lambda: _contest("imagenet_like_8000", _COLUMNS, without=(_CODEC,)),
     "large_photos": lambda: _contest("4000x3000x400", _COLUMNS),
     "overhead": lambda: _overhead(("imagenet_like_8000", "imagenet_like_40000")),
@@ -236,7 +399,15 @@ TABLES: dict[str, Callable[[], str]] = {
     "sources": lambda: _sources("sources_8000"),
     "reuse": lambda: _reuse("reuse_8000"),
     "memory": _memory_growth,
+    "references": _references,
+    "latency": lambda: _latency("latency_2000"),
+    "small_samples": lambda: _small_samples("small_samples_60000"),
+    "start": lambda: _start("start_8000"),
+    "map": lambda: _map("map_8000"),
+    "annotations": _annotations,
     "readers": _readers,
+    "first_batch": lambda: _first_batch("first_batch_8000"),
+    "cache": lambda: _cache("cache_8000"),
     "growth": _growth,
     "measured": _measured,
 }

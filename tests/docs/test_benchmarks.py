@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import hashlib
 import importlib.util
+import json
 import re
 
 import pytest
+from PIL import Image
 
 from tests.docs.pages import PROJECT, prose_of
 
@@ -14,14 +17,30 @@ FOLDER = PROJECT / "benchmarks"
 FIGURE = re.compile(r"\d[\d,.]* ?(?:MB|GB|GiB|s|ms|hours?|minutes?|images/s|x|times|%)(?![\w-])")
 
 
-def load_tables():
-    spec = importlib.util.spec_from_file_location("tables", FOLDER / "tables.py")
+# Measured before results said of which code they are. What is measured again leaves this list, and nothing enters it.
+OF_UNKNOWN_CODE = {
+    *("4000x3000x400", "fast_codec_500x375_2000", "growth", "imagenet_like_40000", "imagenet_like_8000", "keep"),
+    *("keep_cold", "near_duplicates_40000", "quality", "readers_8000", "references_1000000", "reuse_8000"),
+    "sources_8000",
+}
+CODE = {"version", "commit", "is_changed", "digest"}
+
+
+def load(name):
+    spec = importlib.util.spec_from_file_location(name, FOLDER / f"{name}.py")
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
     return module
 
 
-TABLES = load_tables()
+TABLES, FIGURES = load("tables"), load("figures")
+RESULTS = sorted(TABLES.RESULTS.glob("*.json"))
+
+
+def is_out_of_date(version, *, today):
+    """Whether a result of a version is of more than a release ago: of an earlier minor version than the last one."""
+    (major, minor), (major_today, minor_today) = (tuple(map(int, one.split(".")[:2])) for one in (version, today))
+    return major != major_today or not minor_today - 1 <= minor <= minor_today
 
 
 @pytest.mark.parametrize("page", TABLES.PAGES, ids=lambda page: page.name)
@@ -35,6 +54,15 @@ def test_a_changed_figure_is_found():
     text = page.read_text(encoding="utf-8")
     line = next(line for line in text.splitlines() if line.startswith("| **beam-tfrecords** |"))
     assert TABLES.fill_page(text.replace(line, line.replace("1", "2"))) == text
+
+
+def test_the_chart_is_that_of_the_results():
+    results = TABLES.RESULTS / "imagenet_like_8000.json"
+    with Image.open(PROJECT / "docs" / "benchmarks.png") as chart:
+        digest = chart.info["Results"]
+    assert digest == hashlib.sha256(results.read_bytes()).hexdigest(), (
+        f"say: python benchmarks/chart.py {results.relative_to(PROJECT)} docs/benchmarks.png, in .venvs/chart"
+    )
 
 
 def test_every_table_stands_on_a_page():
@@ -52,6 +80,86 @@ def test_every_file_of_results_is_in_a_table(monkeypatch):
     assert read >= {path.stem for path in TABLES.RESULTS.glob("*.json")}
 
 
+@pytest.mark.parametrize("path", RESULTS, ids=lambda path: path.stem)
+def test_results_say_of_which_code_they_are_and_are_not_out_of_date(path):
+    codes = TABLES.codes_of(json.loads(path.read_text()))
+    if path.stem in OF_UNKNOWN_CODE and not all(codes):
+        return
+    assert path.stem not in OF_UNKNOWN_CODE, f"it was measured again: take {path.stem} out of OF_UNKNOWN_CODE"
+    for code in codes:
+        assert code.keys() == CODE
+        assert re.fullmatch(r"[0-9a-f]{40}", code["commit"]), "measure in a clone, with git"
+        assert not is_out_of_date(code["version"], today=FIGURES.project_version()), "measure it again: make bench"
+
+
+def test_results_of_unknown_code_are_there():
+    assert {path.stem for path in RESULTS} >= OF_UNKNOWN_CODE
+
+
+@pytest.mark.parametrize(
+    ("version", "today", "expected"),
+    [
+        ("0.2.0", "0.2.0", False),
+        ("0.2.0", "0.2.7", False),
+        ("0.2.3", "0.3.0", False),
+        ("0.2.3", "0.4.0", True),
+        ("0.3.0", "0.2.0", True),
+        ("0.9.0", "1.0.0", True),
+    ],
+)
+def test_a_result_of_more_than_a_minor_version_ago_is_out_of_date(version, today, expected):
+    assert is_out_of_date(version, today=today) is expected
+
+
+def test_the_page_says_of_which_code_a_result_is(monkeypatch):
+    old = json.loads((TABLES.RESULTS / "quality.json").read_text())
+    code = {"version": "0.2.0", "commit": "1234567890abcdef", "is_changed": True, "digest": "fedcba0987654321"}
+    measured = {**{name: old[name] for name in ("rounds", "machine")}, "code": code}
+    monkeypatch.setattr(TABLES, "_read", lambda name: measured)
+    assert "| 1234567890, changed | fedcba098765 |" in TABLES.TABLES["measured"]()
+    cases = {"one": {"code": code}, "other": {"code": {**code, "commit": "f" * 40, "is_changed": False}}, "old": {}}
+    monkeypatch.setattr(TABLES, "_read", lambda name: {**measured, "cases": cases})
+    assert "| 1234567890, changed; ffffffffff; unknown | fedcba098765; unknown |" in TABLES.TABLES["measured"]()
+
+
+def test_figures_are_written_with_the_commit_and_a_hash_of_the_files_that_decide_them(tmp_path):
+    FIGURES.describe_code.cache_clear()
+    FIGURES.write_figures(tmp_path / "x.json", script=str(FOLDER / "quality.py"), rounds=2, versions={}, found=[1.5])
+    results = json.loads((tmp_path / "x.json").read_text())
+    assert results["found"] == [1.5]
+    assert results["code"].keys() == CODE
+    assert results["code"]["digest"] == FIGURES.digest_of(FIGURES.deciding_files(FOLDER / "quality.py"))
+
+
+def test_the_files_that_decide_are_the_package_and_what_the_script_uses():
+    def names(script):
+        return {path.relative_to(PROJECT).as_posix() for path in FIGURES.deciding_files(FOLDER / script)}
+
+    own, contest = names("quality.py"), names("run.py")
+    package = {"beam_tfrecords/dataset.py", "transforms/images/encode.py", "beam_pipelines/report/report.html.jinja"}
+    assert package <= own & contest
+    assert "benchmarks/quality.py" in own - contest
+    assert {"benchmarks/run.py", "benchmarks/peak_memory.py", "benchmarks/peers/bare_pillow.py"} <= contest - own
+    assert "tests/integration/servers/proxy.py" in names("latency.py")
+    assert not any("figures.py" in name for name in own)
+
+
+def test_a_changed_file_changes_the_hash(tmp_path, monkeypatch):
+    monkeypatch.setattr(FIGURES, "_PROJECT", tmp_path)
+    path = tmp_path / "a.py"
+    path.write_text("1")
+    before = FIGURES.digest_of([path])
+    path.write_text("2")
+    assert FIGURES.digest_of([path]) != before
+
+
+def test_every_script_that_make_bench_runs_writes_figures():
+    makefile = (PROJECT / "Makefile").read_text()
+    recipe = makefile[makefile.index("\nbench:") : makefile.index("\nbench-cold:")]
+    scripts = set(re.findall(r"benchmarks/(\w+)\.py", recipe)) - {"scale_plan", "tables"}
+    assert {name for name in scripts if "write_figures(" not in (FOLDER / f"{name}.py").read_text()} == set()
+
+
 def test_the_prose_of_the_page_has_no_measured_figure():
     (page,) = (page for page in TABLES.PAGES if page.name == "benchmarks.md")
     prose = "\n".join(line for line in prose_of(page).splitlines() if not line.startswith("|"))
@@ -65,7 +173,7 @@ def test_make_bench_runs_every_benchmark():
     # Called by the others, for a single file, or to compare two commits.
     helpers = {
         *("batches", "chart", "contestants", "cut_sample_photos"),
-        *("growth_inputs", "icc_profiles", "make_photos", "map_steps", "peak_memory"),
+        *("figures", "growth_inputs", "icc_profiles", "make_photos", "map_steps", "peak_memory"),
     }
     scripts = {path.stem for path in FOLDER.glob("*.py")} - helpers
     assert set(re.findall(r"benchmarks/(\w+)\.py", recipes)) == scripts

@@ -85,13 +85,15 @@ def test_the_readme_links_to_every_page():
     assert linked == {page.name for page in PAGES if page.parent == DOCS}
 
 
-def test_the_readme_shows_the_report_and_says_what_is_in_the_picture():
-    ((text, name),) = re.findall(r"!\[([^]]*)\]\((docs/[^)]+)\)", README.read_text(encoding="utf-8"))
-    assert text
-    with Image.open(PROJECT / name) as picture:
-        assert picture.format == "PNG"
-        assert picture.width <= 1000
-    assert (PROJECT / name).stat().st_size < 150_000
+def test_the_readme_shows_the_report_and_the_benchmark_and_says_what_is_in_the_pictures():
+    pictures = re.findall(r"!\[([^]]*)\]\((docs/[^)]+)\)", README.read_text(encoding="utf-8"))
+    assert [name for _, name in pictures] == ["docs/report.png", "docs/benchmarks.png"]
+    for text, name in pictures:
+        assert text
+        with Image.open(PROJECT / name) as picture:
+            assert picture.format == "PNG"
+            assert picture.width <= 1000
+        assert (PROJECT / name).stat().st_size < 150_000
 
 
 def test_the_readme_is_short():
