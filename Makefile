@@ -62,10 +62,11 @@ PIN_PYTHONS ?= python3.10 python3.13
 test-pins:
 	for python in $(PIN_PYTHONS); do tests/pins.sh $$python || exit; done
 
-# The chart of README.md and every table of docs/benchmarks.md come from here: the contestants in turn, each in an environment of its
-# own; our codec in a bare pool, for more photos too; large photos; files passed through; archives and other datasets;
-# the next version; near-duplicates; how costs grow; planted faults; a million references; COCO's annotations; small
-# images and rows; and what a billion images would take. Two and a half hours in all.
+# The chart of README.md and every table of docs/benchmarks.md and docs/scale.md come from here: the contestants in turn,
+# each in an environment of its own; our codec in a bare pool, for more photos too; large photos; files passed through;
+# archives and other datasets; the next version; near-duplicates; how costs grow; planted faults; a million references,
+# through shards to a dataset; COCO's annotations; small images and rows; start and end; functions; and what a billion
+# images would take; buckets; readers. Three hours in all.
 # bench-cold reads from the disk and writes to it; it takes root.
 bench: $(VENV)/.installed $(VENV)-integration/.installed
 	$(BIN)/python -m compileall -q beam_tfrecords transforms beam_pipelines

@@ -3,7 +3,8 @@
     python benchmarks/scale_plan.py                  all three; 10^9 takes about two minutes and 1 GB
 
 The decisions are those of the project's own functions. Listing and ordering are run on a sample of the references and
-counted up; the sizes of all blocks are drawn, and every part is placed in its shard.
+counted up; the sizes of all blocks are drawn, and every part is placed in its shard. The figures go to --results, and
+`tables.py` makes the tables of docs/scale.md from them.
 """
 
 from __future__ import annotations
@@ -14,6 +15,8 @@ import dataclasses
 import itertools
 import json
 import math
+import pathlib
+import statistics
 import tempfile
 import time
 from collections import Counter
@@ -23,6 +26,20 @@ from typing import Any
 import apache_beam as beam
 import numpy as np
 from apache_beam.typehints import Tuple
+from figures import RESULTS, write_figures
+from scale_cluster import (
+    GCS_READS,
+    GCS_WRITES,
+    S3_READS,
+    S3_WRITES,
+    Clock,
+    Copies,
+    Machines,
+    count_copies,
+    draw_clocks,
+    size_machines,
+    soft_delete_dollars,
+)
 
 from beam_tfrecords.beam_pipelines.work import estimate_output
 from beam_tfrecords.examples.layouts import parse_layout
@@ -60,7 +77,9 @@ _DELETE_SECONDS = 0.5
 # Dollars, list prices of a Google Cloud region in the USA: 1,000 requests of class A (write, list) and B (read);
 # a GB through Dataflow's shuffle; an hour of a core with 4 GB.
 _CLASS_A, _CLASS_B, _SHUFFLE_GB, _CORE_HOUR = 0.005, 0.0004, 0.011, 0.07
-_IMAGES_PER_CORE_SECOND = 200
+# Where latency.py has not been run: 312 from a disk, and 0.59 of that from gs://.
+_RATE = 184
+_WORKERS = (100, 1000)
 
 
 @dataclasses.dataclass
@@ -103,8 +122,51 @@ def _key(number: int) -> str:
     return f"n{1_440_764 + 7 * (number % _CLASSES):08d}/n{number:010d}.JPEG"
 
 
-def plan(samples: int, seed: int) -> list[Stage]:
-    """The stages of a build, in the order of the data."""
+@dataclasses.dataclass
+class Plan:
+    """What a build asks for.
+
+    Attributes:
+      stages: in the order of the data.
+      blocks: of references.
+      parts: written.
+      shards: published.
+      shard_bytes: in all shards.
+      manifest_bytes: of `manifest.json`.
+      near: the stage of `--near_duplicates=4`, which the sums leave out.
+      near_alike: hashes that agree in a band at most.
+      near_hours: of a core, to compare those of all bands.
+      clocks: how long the conversion takes, by the number of workers.
+      copies: what S3 is asked for to join the parts.
+      machines: of Flink, by the number of workers.
+    """
+
+    stages: list[Stage]
+    blocks: int
+    parts: int
+    shards: int
+    shard_bytes: int
+    manifest_bytes: int
+    near: Stage
+    near_alike: int
+    near_hours: float
+    clocks: list[Clock]
+    copies: Copies
+    machines: list[Machines]
+
+    @property
+    def dollars(self) -> float:
+        """Of requests and shuffle."""
+        return sum(stage.dollars for stage in self.stages)
+
+    @property
+    def shuffled(self) -> int:
+        """Bytes that are shuffled."""
+        return sum(stage.shuffled for stage in self.stages)
+
+
+def plan(samples: int, seed: int, *, rate: float) -> Plan:
+    """Plans a build of photos that one core converts so many of a second."""
     listing, packed = _list(samples)
     output = estimate_output(ImageSpec(image_size=(256, 256)), parse_layout("tfds"), samples=samples, source_bytes=0)
     blocks = count_blocks(
@@ -148,7 +210,7 @@ def plan(samples: int, seed: int) -> list[Stage]:
         reads=failed_blocks * joins,
     )
     publish = Stage(
-        f"PublishDataset (manifest {_manifest_bytes(shards) / 1e6:,.0f} MB)",
+        "PublishDataset",
         elements=shards + failure_files,
         writes=6,
         reads=3 * failure_files,
@@ -162,8 +224,25 @@ def plan(samples: int, seed: int) -> list[Stage]:
         serial=temporary * (_PAGE_SECONDS / _PAGE / _LISTERS + _DELETE_SECONDS / _DELETES / _DELETERS),
     )
     source = Stage("ListSource", elements=chunks, reads=chunks)
-    duplicates = [_find_duplicates(samples, parts), _find_near_duplicates(samples, parts, generator)]
-    return [*listing, source, order, convert, *duplicates, place, compose, collect, publish, clean]
+    near, alike, near_hours = _find_near_duplicates(samples, parts, generator)
+    # They are looked for if the build is told to: not part of the sums.
+    stages = [*listing, source, order, convert, _find_duplicates(samples, parts)]
+    stages += [place, compose, collect, publish, clean]
+    shuffled = sum(stage.shuffled for stage in stages)
+    return Plan(
+        stages=stages,
+        near=near,
+        blocks=blocks,
+        parts=parts.number,
+        shards=shards,
+        shard_bytes=int(parts.bytes.sum()),
+        manifest_bytes=_manifest_bytes(shards),
+        near_alike=alike,
+        near_hours=near_hours,
+        clocks=draw_clocks(counts, _WORKERS, rate=rate, writes=convert.writes, generator=generator),
+        copies=count_copies(parts.bytes, shards=shards),
+        machines=[size_machines(workers, shuffled=shuffled) for workers in _WORKERS],
+    )
 
 
 class _PhotoNames(Sequence[str]):
@@ -221,9 +300,9 @@ def _cut(samples: int) -> tuple[Stage, Stage]:
 def _list(samples: int) -> tuple[list[Stage], RefColumns]:
     here = min(samples, MOST_LISTED_HERE)
     with tempfile.TemporaryDirectory() as folder:
-        start = time.perf_counter()
+        start = time.process_time()
         listing = write_listing(make_refs(_SAMPLE), folder, plan=ListPlan(Splits(), seed=0))
-        listed = time.perf_counter() - start
+        listed = time.process_time() - start
         chunk = read_chunk(listing.chunks[0])[0]
     first = Stage(
         "list the first million",
@@ -310,7 +389,6 @@ def _place(parts: _Parts) -> tuple[Stage, int]:
     size = len(beam.coders.registry.get_coder(Part).encode(make_part(123_456, 16 << 20, 382)))
     # Once by range, once by shard.
     stage = Stage("PlanShards", elements=2 * parts.number, shuffled=2 * parts.number * size, largest=largest)
-    print(f"  {len(groups):,} shards, {max(groups.values())} parts in the largest, {len(totals):,} ranges of blocks")
     return stage, len(groups)
 
 
@@ -329,8 +407,11 @@ def _find_duplicates(samples: int, parts: _Parts) -> Stage:
     )
 
 
-def _find_near_duplicates(samples: int, parts: _Parts, generator: np.random.Generator) -> Stage:
+def _find_near_duplicates(samples: int, parts: _Parts, generator: np.random.Generator) -> tuple[Stage, int, float]:
     """With `--near_duplicates=4`; compares the most hashes that agree in a band, and counts that up.
+
+    Returns:
+      The stage, those hashes, and the core hours that comparing all takes.
 
     Half of the bits of a hash are ones, and these are random here: photos that look alike come on top.
     """
@@ -348,17 +429,15 @@ def _find_near_duplicates(samples: int, parts: _Parts, generator: np.random.Gene
     start = time.process_time()
     found = find_near(((0, 0), [(("train", 0, 0), hashes.tobytes())]), search=search).stats
     hours = (time.process_time() - start) * bands * samples / max(1, alike) / 3600
-    compared = "not all" if found.total("near", "ranges_cut") else "all"
-    print(
-        f"  near-duplicates: at most {alike:,} hashes agree in a band, {compared} of them compared; "
-        f"{hours:,.1f} core hours for all bands"
-    )
-    return Stage(
+    if found.total("near", "ranges_cut"):
+        raise RuntimeError(f"of {alike:,} hashes that agree in a band, not all are compared")
+    stage = Stage(
         "FindNearDuplicates",
         elements=elements + 2 * parts.number,
         shuffled=elements * len(coder.encode(element)) + 2 * parts.number * 300,
         largest=max(alike, elements // bands // ranges),
     )
+    return stage, alike, hours
 
 
 def _draw_hashes(count: int, width: int, generator: np.random.Generator) -> np.ndarray:
@@ -376,30 +455,61 @@ def _manifest_bytes(shards: int) -> int:
     return shards * len(json.dumps(shard.to_json(), indent=2))
 
 
+def measured_rate() -> float:
+    """Images a second and core from gs://, as `latency.py` has measured it last."""
+    path = RESULTS / "latency_2000.json"
+    if not path.exists():
+        return _RATE
+    results = json.loads(path.read_text())
+    return statistics.median(results["count"] / seconds for seconds in results["seconds"]["gs"]) / int(results["cores"])
+
+
+def to_json(found: Plan, *, samples: int, rate: float) -> dict[str, Any]:
+    """A plan as plain values, with what they cost."""
+    values = dataclasses.asdict(found)
+    for stage, row in zip(found.stages, values["stages"], strict=True):
+        row["dollars"] = stage.dollars
+    hours = samples / rate / 3600
+    return {
+        "samples": samples,
+        **values,
+        "dollars": found.dollars,
+        "core_hours": hours,
+        "core_dollars": hours * _CORE_HOUR,
+        "serial_hours": sum(stage.serial for stage in found.stages) / 3600,
+        "shuffled": found.shuffled,
+        # The parts are deleted when the shards are there.
+        "soft_delete_dollars": soft_delete_dollars(found.shard_bytes),
+        "copy_dollars": (found.copies.writes * _CLASS_A + found.copies.reads * _CLASS_B) / 1000,
+    }
+
+
 def main() -> None:
-    """Prints a table for each number of images."""
+    """Plans each number of images."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--samples", type=lambda word: int(float(word)), nargs="*", default=[10**7, 10**8, 10**9])
     parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--rate", type=float, default=measured_rate(), help="images a second and core, from a bucket")
+    parser.add_argument("--results", type=pathlib.Path, default=RESULTS, help="folder to write to")
     arguments = parser.parse_args()
+    plans = []
     for samples in arguments.samples:
-        print(f"\n{samples:,} images (seed {arguments.seed})")
-        stages = plan(samples, arguments.seed)
-        print(
-            "| stage | elements | GB shuffled | largest group | objects | class A | class B | $ | one process, hours |"
-        )
-        print("|---|---|---|---|---|---|---|---|---|")
-        for one in stages:
-            numbers = (one.elements, one.largest, one.objects, one.writes, one.reads)
-            elements, *cells = (f"{number:,}" for number in numbers)
-            shuffled = f"{one.shuffled / 1e9:,.1f}"
-            row = [one.name, elements, shuffled, *cells, f"{one.dollars:,.2f}", f"{one.serial / 3600:.2f}"]
-            print(f"| {' | '.join(row)} |")
-        hours = samples / _IMAGES_PER_CORE_SECOND / 3600
-        print(
-            f"requests and shuffle ${sum(one.dollars for one in stages):,.0f}; conversion {hours:,.0f} core hours, "
-            f"${hours * _CORE_HOUR:,.0f}; {sum(one.serial for one in stages) / 3600:,.1f} hours in one process"
-        )
+        found = to_json(plan(samples, arguments.seed, rate=arguments.rate), samples=samples, rate=arguments.rate)
+        plans.append(found)
+        print(f"\n{samples:,} images, {arguments.rate:.0f} a second and core (seed {arguments.seed})")
+        for name, value in found.items():
+            for row in value if isinstance(value, list) else [value]:
+                print(f"{name:16} {row}")
+    write_figures(
+        arguments.results / "scale_plan.json",
+        script=__file__,
+        rounds=1,
+        seed=arguments.seed,
+        rate=arguments.rate,
+        gcs={"reads": GCS_READS, "writes": GCS_WRITES},
+        s3={"reads": S3_READS, "writes": S3_WRITES},
+        plans=plans,
+    )
 
 
 if __name__ == "__main__":

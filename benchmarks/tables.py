@@ -1,4 +1,4 @@
-"""Writes the tables of docs/benchmarks.md from benchmarks/results; `make bench` ends with it.
+"""Writes the tables of docs/benchmarks.md and docs/scale.md from benchmarks/results; `make bench` ends with it.
 
     python benchmarks/tables.py
 
@@ -7,6 +7,7 @@ A table stands below a line `<!-- benchmarks/tables.py: NAME -->`. A test compar
 
 from __future__ import annotations
 
+import functools
 import json
 import pathlib
 import re
@@ -14,9 +15,11 @@ import statistics
 from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import Any
 
+import scale_tables
+
 _PROJECT = pathlib.Path(__file__).resolve().parent.parent
 RESULTS = _PROJECT / "benchmarks" / "results"
-PAGES = (_PROJECT / "docs" / "benchmarks.md",)
+PAGES = (_PROJECT / "docs" / "benchmarks.md", _PROJECT / "docs" / "scale.md")
 _TABLE = re.compile(r"^(<!-- benchmarks/tables\.py: (\w+) -->\n)(?:\|.*\n)*", re.MULTILINE)
 _OURS, _CODEC = "beam_tfrecords", "own_codec"
 
@@ -354,6 +357,11 @@ def _growth() -> str:
     return _format(["", "all processes, MB", "the largest, MB", "processor time, s", "growth"], rows)
 
 
+def _scale(name: str) -> str:
+    """What builds of up to a billion images ask for."""
+    return _format(*scale_tables.TABLES[name](_read("scale_plan")))
+
+
 def _measured() -> str:
     """Where, when and with which code each table's results were measured."""
     rows = []
@@ -410,6 +418,7 @@ TABLES: dict[str, Callable[[], str]] = {
     "cache": lambda: _cache("cache_8000"),
     "growth": _growth,
     "measured": _measured,
+    **{name: functools.partial(_scale, name) for name in scale_tables.TABLES},
 }
 
 
