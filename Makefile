@@ -99,10 +99,13 @@ bench-cold: $(VENV)/.installed
 	  --only=beam_tfrecords_keep_header,copy
 	$(BIN)/python benchmarks/tables.py
 
-# Memory on clusters; takes what tests/integration/install.sh installs. The figures are those of docs/clusters.md.
-bench-clusters: $(VENV)/.installed
+# Memory on clusters, and a million images; takes what tests/integration/install.sh installs. The figures are those of
+# docs/clusters.md and docs/scale.md.
+bench-clusters: $(VENV)/.installed $(VENV)-integration/.installed
 	$(BIN)/python benchmarks/cluster_memory.py
 	$(BIN)/python benchmarks/session_cluster.py --jobs=300
+	$(VENV)-integration/bin/python benchmarks/million.py
+	$(BIN)/python benchmarks/tables.py
 
 # The picture in README.md; takes Chromium, which tests/integration/install.sh installs.
 screenshot: $(VENV)-integration/.installed

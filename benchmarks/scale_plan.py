@@ -82,6 +82,14 @@ _RATE = 184
 _WORKERS = (100, 1000)
 
 
+@dataclasses.dataclass(frozen=True)
+class Photos:
+    """What the images are like: their shorter side when stored, and their bytes in the bucket."""
+
+    side: int = 256
+    source_bytes: int = _SOURCE_BYTES
+
+
 @dataclasses.dataclass
 class Stage:
     """What one stage asks for.
@@ -165,12 +173,13 @@ class Plan:
         return sum(stage.shuffled for stage in self.stages)
 
 
-def plan(samples: int, seed: int, *, rate: float) -> Plan:
-    """Plans a build of photos that one core converts so many of a second."""
+def plan(samples: int, seed: int, *, rate: float, photos: Photos = Photos()) -> Plan:
+    """Plans a build of images that one core converts so many of a second."""
     listing, packed = _list(samples)
-    output = estimate_output(ImageSpec(image_size=(256, 256)), parse_layout("tfds"), samples=samples, source_bytes=0)
+    spec = ImageSpec(image_size=(photos.side, photos.side))
+    output = estimate_output(spec, parse_layout("tfds"), samples=samples, source_bytes=0)
     blocks = count_blocks(
-        samples=samples, output_bytes=output, of_samples=samples, source_bytes=samples * _SOURCE_BYTES
+        samples=samples, output_bytes=output, of_samples=samples, source_bytes=samples * photos.source_bytes
     )
     chunks = -(-samples // CHUNK_REFS)
     order = _order(samples, blocks, packed)
@@ -310,15 +319,15 @@ def _list(samples: int) -> tuple[list[Stage], RefColumns]:
         writes=-(-here // _PAGE),
         serial=max(here / _PAGE * _PAGE_SECONDS / _LISTERS, here * _ENTRY_SECONDS) + listed * here / _SAMPLE,
     )
-    cut, index = _cut(samples)
     chunks = -(-samples // CHUNK_REFS)
-    return [
-        first,
-        cut,
-        index,
-        Stage("read the markers", elements=cut.elements, reads=cut.elements, serial=cut.elements * _REQUEST_SECONDS),
-        Stage("move the listing", elements=chunks, serial=2 * chunks * _REQUEST_SECONDS / _UPLOADS),
-    ], chunk
+    move = Stage("move the listing", elements=chunks, serial=2 * chunks * _REQUEST_SECONDS / _UPLOADS)
+    if samples <= MOST_LISTED_HERE:
+        return [first, move], chunk
+    cut, index = _cut(samples)
+    markers = Stage(
+        "read the markers", elements=cut.elements, reads=cut.elements, serial=cut.elements * _REQUEST_SECONDS
+    )
+    return [first, cut, index, markers, move], chunk
 
 
 def _order(samples: int, blocks: int, chunk: RefColumns) -> Stage:

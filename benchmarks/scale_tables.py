@@ -1,4 +1,4 @@
-"""The tables of docs/scale.md, from what `scale_plan.py` has planned: (head, rows) of each."""
+"""The tables of docs/scale.md, from what `scale_plan.py` planned and `million.py` measured: (head, rows) of each."""
 
 from __future__ import annotations
 
@@ -10,7 +10,16 @@ Row: TypeAlias = Mapping[str, Any]
 Table: TypeAlias = tuple[Iterable[str], Iterable[Iterable[str]]]
 # Stages of the project's own names.
 _OWN = frozenset(
-    ["IndexContainers", "ListSource", "ConvertBlocks", "FindDuplicates", "PlanShards", "ComposeShards", "CollectFiles"]
+    [
+        "IndexContainers",
+        "ListSource",
+        "ConvertBlocks",
+        "FindDuplicates",
+        "PlanShards",
+        "ComposeShards",
+        "CollectFiles",
+        "PublishDataset",
+    ]
 )
 # What is done by one process, and why it takes no longer.
 _SERIAL = {
@@ -49,7 +58,7 @@ def totals(results: Row) -> Table:
             f"{one['core_hours']:,.0f} core hours, ${one['core_dollars']:,.0f}"
         ),
         "soft delete of the parts, if it is on": lambda one: f"${one['soft_delete_dollars']:,.0f}",
-        "**one process, before and after the work of the others**": lambda one: f"**{one['serial_hours']:.1f} h**",
+        "**one process, before and after the work of the others**": lambda one: f"**{one['serial_hours']:.2f} h**",
     }
     return _by_samples("", results, rows)
 
@@ -136,6 +145,44 @@ def flink(results: Row) -> Table:
     return head, rows
 
 
+def million(results: Row) -> Table:
+    """What a build asked for, beside what was predicted."""
+    measured, predicted = results["measured"], results["predicted"]
+    requests = results["samples"][-1]["requests"]
+    reads = sum(number for name, number in requests.items() if name in ("GET", "HEAD"))
+    writes = sum(number for name, number in requests.items() if name not in ("GET", "HEAD", "DELETE"))
+    rows = [
+        ["blocks", f"{measured['blocks']:,}", f"{predicted['blocks']:,}"],
+        ["parts", f"{measured['parts']:,}", f"{predicted['parts']:,}"],
+        ["shards", f"{measured['shards']:,}", f"{predicted['shards']:,}"],
+        ["requests that read, for an image", *(f"{one / results['count']:.3f}" for one in (reads, predicted["reads"]))],
+        ["others, for an image", *(f"{one / results['count']:.3f}" for one in (writes, predicted["writes"]))],
+        ["MB that tasks sent", *(f"{one / 1e6:,.0f}" for one in (measured["sent_bytes"], predicted["shuffled"]))],
+        ["images a second", f"{results['count'] / measured['seconds']:,.0f}", ""],
+    ]
+    return [f"{results['count']:,} images of {results['source_bytes']:,} bytes", "measured", "planned"], rows
+
+
+def million_over_time(results: Row) -> Table:
+    """The largest memory by role in each fifth of a build, and its requests."""
+    samples = results["samples"]
+    length = samples[-1]["seconds"]
+    rows = []
+    before = 0
+    for part in range(1, 6):
+        inside = [one for one in samples if (part - 1) / 5 <= one["seconds"] / length <= part / 5]
+        if not inside:
+            continue
+        sizes = (max(one["memory"].get(role, 0) for one in inside) for role in _ROLES)
+        asked = sum(inside[-1]["requests"].values())
+        row = [f"to {part * length / 5:,.0f} s", *(f"{size:,.0f}" for size in sizes)]
+        rows.append([*row, f"{asked - before:,}", f"{inside[-1]['blocks']:,}"])
+        before = asked
+    return ["MB at most", *_ROLES.values(), "requests", "blocks done"], rows
+
+
+# Roles of processes, as `million.py` tells them apart.
+_ROLES = {"workers": "Python workers", "JVMs": "JVMs", "launcher": "launcher", "store": "store"}
 TABLES: dict[str, Callable[[Row], Table]] = {
     "scale_totals": totals,
     "scale_stages": stages,
@@ -144,4 +191,6 @@ TABLES: dict[str, Callable[[Row], Table]] = {
     "scale_rates": rates,
     "scale_copies": copies,
     "scale_flink": flink,
+    "million": million,
+    "million_over_time": million_over_time,
 }

@@ -44,7 +44,7 @@ def _read(name: str) -> dict[str, Any]:
 
 
 def _format(head: Iterable[str], rows: Iterable[Iterable[str]]) -> str:
-    first, *rest = (f"| {' | '.join(cells)} |\n".replace("|  |", "| |") for cells in (head, *rows))
+    first, *rest = (f"|{''.join(f' {cell} |' if cell else ' |' for cell in cells)}\n" for cells in (head, *rows))
     return f"{first}|{'---|' * (first.count('|') - 1)}\n{''.join(rest)}"
 
 
@@ -359,7 +359,8 @@ def _growth() -> str:
 
 def _scale(name: str) -> str:
     """What builds of up to a billion images ask for."""
-    return _format(*scale_tables.TABLES[name](_read("scale_plan")))
+    results = _read("million_1000000" if name.startswith("million") else "scale_plan")
+    return _format(*scale_tables.TABLES[name](results))
 
 
 def _measured() -> str:

@@ -42,6 +42,8 @@ _OTHER_FLAGS = {
 _OTHER_FLAGS |= {"no_report", "json", "json_summary", "metrics_file", "examples", "findings"}
 # Of pytest, in CONTRIBUTING.md.
 _OTHER_FLAGS |= {"exhaustive"}
+# Of gcloud, in scale.md: --clear-soft-delete.
+_OTHER_FLAGS |= {"clear"}
 _OTHER_FLAGS |= {"where", "image", "save", "follow", "failed_images", "pin", "unpin"}
 
 every_page = pytest.mark.parametrize("page", PAGES, ids=[page.name for page in PAGES])
