@@ -11,7 +11,6 @@ shards are small, so that there are as many as of large photos. Seconds, process
 from __future__ import annotations
 
 import argparse
-import io
 import json
 import os
 import pathlib
@@ -20,6 +19,7 @@ import tempfile
 from collections.abc import Iterable
 
 import apache_beam as beam
+import numpy as np
 from figures import RESULTS, write_figures
 from peak_memory import measure
 from PIL import Image
@@ -116,15 +116,15 @@ def _check_block(block: tuple[str, int], packed: Iterable[bytes]) -> None:
 
 
 def make_links(folder: pathlib.Path, count: int) -> None:
-    """Makes `count` hard links to tiny PNGs, in class folders."""
-    buffer = io.BytesIO()
-    Image.new("RGB", (4, 4), "red").save(buffer, "png")
+    """Makes `count` hard links to tiny PNGs, ten thousand to each, in class folders."""
     for number in range(_CLASSES):
         (folder / f"class_{number:02d}").mkdir(parents=True, exist_ok=True)
     for number in range(count):
         path = folder / f"class_{number % _CLASSES:02d}" / f"{number:09d}.png"
         if number % _LINKS_PER_FILE == 0:
-            path.write_bytes(buffer.getvalue())
+            # Each file has another colour.
+            colour = (*divmod(number // _LINKS_PER_FILE, 256), 0)
+            Image.fromarray(np.full((4, 4, 3), colour, np.uint8)).save(path)
             target = path
         else:
             os.link(target, path)

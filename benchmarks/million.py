@@ -4,16 +4,18 @@
     .venv-integration/bin/python benchmarks/million.py
     .venv-integration/bin/python benchmarks/million.py --count=5000 --seconds=1
 
-The store is an emulator of S3 that keeps objects as files, so the images are written to its folder, and it logs its
-requests. All runs on this machine: the store, the cluster, the launcher. When half of the blocks are done, a task
-manager is killed with SIGKILL and another one started. Memory and requests are looked at over the length of the build;
-they, and what `scale_plan.py` predicts for as many images, go to --results.
+The store is an emulator of S3 that keeps objects as files with extended attributes, so the images are written to its
+folder, and it logs its requests. All runs on this machine: the store, the cluster, the launcher. When half of the
+blocks are done, a task manager is killed with SIGKILL and another one started. Memory and requests are looked at over
+the length of the build; they, and what `scale_plan.py` predicts for as many images, go to --results.
 """
 
 from __future__ import annotations
 
 import argparse
 import contextlib
+import hashlib
+import io
 import json
 import multiprocessing
 import os
@@ -31,7 +33,7 @@ from typing import Any
 import boto3
 import numpy as np
 from figures import RESULTS, write_figures
-from peak_memory import adopt_orphans, descendants, memory_of
+from peak_memory import adopt_orphans, descendants, memory_of, seconds_of, used_seconds
 from PIL import Image
 from scale_plan import Photos, plan
 
@@ -45,8 +47,10 @@ _COMMAND = pathlib.Path(sys.executable).with_name("beam-tfrecords")
 _SIDE, _CLASSES, _TASK_MANAGERS = 32, 1000, 4
 _IMAGES, _OUTPUT = "photos", "datasets/out"
 _USER, _PASSWORD = "benchmark", "of-a-million"
-# Of a line of the log: the operation, and the method of the request.
-_REQUEST = re.compile(r"\b(REST\.[A-Z]+\.[A-Z_]+|\"(?:GET|PUT|POST|HEAD|DELETE) )")
+# Of a line of the log.
+_OPERATION = re.compile(r" s3_(\w+) ")
+# Where the store keeps an object's ETag.
+_ETAG = "user.etag"
 
 
 def write_images(folder: pathlib.Path, count: int) -> int:
@@ -66,8 +70,11 @@ def _write_share(folder: pathlib.Path, numbers: range) -> int:
         # As smooth as photos are.
         coarse = Image.fromarray(generator.integers(0, 256, (6, 6, 3), np.uint8))
         path = folder / f"class_{number % _CLASSES:03d}" / f"{number:09d}.jpg"
-        coarse.resize((_SIDE, _SIDE), Image.Resampling.BICUBIC).save(path, quality=90)
-        size += path.stat().st_size
+        encoded = io.BytesIO()
+        coarse.resize((_SIDE, _SIDE), Image.Resampling.BICUBIC).save(encoded, "jpeg", quality=90)
+        path.write_bytes(encoded.getvalue())
+        os.setxattr(path, _ETAG, hashlib.md5(encoded.getvalue()).hexdigest().encode())
+        size += len(encoded.getvalue())
     return size
 
 
@@ -75,10 +82,8 @@ def _write_share(folder: pathlib.Path, numbers: range) -> int:
 def store(root: pathlib.Path, log: pathlib.Path) -> Iterator[None]:
     """Runs the store over a folder of buckets, for this process and those that it starts."""
     port = processes.free_port()
-    metadata = root.with_name("metadata")
-    metadata.mkdir()
     command: list[str | pathlib.Path] = [processes.binary("versitygw"), "--quiet", "--keep-alive"]
-    command += [f"--port=127.0.0.1:{port}", f"--access-log={log}", "posix", f"--sidecar={metadata}", root]
+    command += [f"--port=127.0.0.1:{port}", f"--access-log={log}", "posix", root]
     own = {"ROOT_ACCESS_KEY": _USER, "ROOT_SECRET_KEY": _PASSWORD}
     os.environ |= {
         "AWS_ENDPOINT_URL": f"http://127.0.0.1:{port}",
@@ -96,7 +101,7 @@ class Watch:
     """Looks at memory, requests and finished blocks every few seconds.
 
     Attributes:
-      samples: at each time: seconds, MB by role, requests by operation, blocks, parts.
+      samples: at each time: seconds, those of the processors, MB by role, requests by operation, blocks, parts.
     """
 
     def __init__(self, log: pathlib.Path, output: pathlib.Path, *, seconds: float) -> None:
@@ -104,6 +109,7 @@ class Watch:
         self._log, self._output, self._seconds = log, output, seconds
         self._requests, self._read = Counter[str](), 0
         self._begun = time.monotonic()
+        self._spent = used_seconds() + sum(map(seconds_of, descendants(os.getpid())))
         self._ended = threading.Event()
         self._thread = threading.Thread(target=self._run)
 
@@ -123,12 +129,18 @@ class Watch:
     def look(self) -> None:
         """Adds a sample."""
         sizes = Counter[str]()
+        spent = used_seconds()
         for pid in descendants(os.getpid()):
+            spent += seconds_of(pid)
             with contextlib.suppress(OSError):
                 words = pathlib.Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0")
                 sizes[_role_of(words)] += memory_of(pid)
         self._count_requests()
-        found = {"seconds": time.monotonic() - self._begun, "requests": dict(self._requests)}
+        found = {
+            "seconds": time.monotonic() - self._begun,
+            "processor_seconds": spent - self._spent,
+            "requests": dict(self._requests),
+        }
         self.samples.append(
             found | {"memory": {role: size / 1e6 for role, size in sizes.items()}} | finished(self._output)
         )
@@ -140,7 +152,7 @@ class Watch:
             # The last line may be half written.
             whole = lines[: lines.rfind("\n") + 1]
             self._read += len(whole.encode())
-            self._requests.update(found[1].strip('" ') for found in map(_REQUEST.search, whole.splitlines()) if found)
+            self._requests.update(found[1] for found in map(_OPERATION.search, whole.splitlines()) if found)
 
 
 def _role_of(words: list[bytes]) -> str:
@@ -210,7 +222,7 @@ def main() -> None:
     parser.add_argument("--count", type=int, default=1_000_000, help="of images")
     parser.add_argument("--seconds", type=float, default=5, help="between two looks")
     parser.add_argument("--memory", default="1600m", help="of a task manager")
-    parser.add_argument("--place", help="folder for the store (the system's for temporary files)")
+    parser.add_argument("--place", help="folder for the store, 4 GB (the system's for temporary files)")
     parser.add_argument("--results", type=pathlib.Path, default=RESULTS, help="folder to write to")
     arguments = parser.parse_args()
     # The programs of the cluster are sessions of their own.

@@ -103,6 +103,15 @@ def used_seconds() -> float:
     return usage.ru_utime + usage.ru_stime
 
 
+def seconds_of(pid: int) -> float:
+    """Processor time of a process, and of its children that have ended and were waited for; 0 if it has ended."""
+    try:
+        fields = (_PROC / str(pid) / "stat").read_text().rpartition(")")[2].split()
+    except (FileNotFoundError, ProcessLookupError):
+        return 0.0
+    return sum(map(int, fields[11:15])) / os.sysconf("SC_CLK_TCK")
+
+
 def descendants(root: int) -> set[int]:
     """Process ids of all children of a process, their children, and so on."""
     children: dict[int, list[int]] = {}
