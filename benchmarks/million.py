@@ -220,7 +220,7 @@ def main() -> None:
     """Makes the images, runs the build and prints what it took beside what was predicted."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--count", type=int, default=1_000_000, help="of images")
-    parser.add_argument("--seconds", type=float, default=5, help="between two looks")
+    parser.add_argument("--seconds", type=float, default=15, help="between two looks")
     parser.add_argument("--memory", default="1600m", help="of a task manager")
     parser.add_argument("--place", help="folder for the store, 4 GB (the system's for temporary files)")
     parser.add_argument("--results", type=pathlib.Path, default=RESULTS, help="folder to write to")

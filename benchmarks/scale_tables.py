@@ -177,7 +177,7 @@ def million_over_time(results: Row) -> Table:
         sizes = (max(one["memory"].get(role, 0) for one in inside) for role in _ROLES)
         asked = sum(inside[-1]["requests"].values())
         row = [f"to {part * length / 5:,.0f} s", *(f"{size:,.0f}" for size in sizes)]
-        rows.append([*row, f"{asked - before:,}", f"{inside[-1]['blocks']:,}"])
+        rows.append([*row, f"{asked - before:,}", f"{max(one['blocks'] for one in inside):,}"])
         before = asked
     return ["MB at most", *_ROLES.values(), "requests", "blocks done"], rows
 
