@@ -176,8 +176,8 @@ def _all(pattern: str) -> list[dict[str, Any]]:
 
 def _range(values: Iterable[float], form: str) -> str:
     """The median of values, and the lowest to the highest."""
-    least, *_, most = low_to_high = sorted(values)
-    return f"{statistics.median(low_to_high):{form}} ({least:{form}} to {most:{form}})"
+    found = list(values)
+    return f"{statistics.median(found):{form}} ({min(found):{form}} to {max(found):{form}})"
 
 
 _PLACES = {"disk": "a disk", "gs": "a bucket, gs://", "s3": "a bucket, s3://"}

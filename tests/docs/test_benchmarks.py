@@ -113,6 +113,11 @@ def test_a_result_of_more_than_a_minor_version_ago_is_out_of_date(version, today
     assert is_out_of_date(version, today=today) is expected
 
 
+def test_a_range_of_rounds_is_the_median_with_the_lowest_and_the_highest():
+    assert TABLES._range([3, 1, 2], ".1f") == "2.0 (1.0 to 3.0)"
+    assert TABLES._range([0.5], ".2f") == "0.50 (0.50 to 0.50)"
+
+
 def test_the_page_says_of_which_code_a_result_is(monkeypatch):
     old = json.loads((TABLES.RESULTS / "quality.json").read_text())
     code = {"version": "0.2.0", "commit": "1234567890abcdef", "is_changed": True, "digest": "fedcba0987654321"}
