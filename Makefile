@@ -86,8 +86,8 @@ bench: $(VENV)/.installed $(VENV)-integration/.installed
 	$(BIN)/python benchmarks/small_samples.py
 	$(BIN)/python benchmarks/start.py
 	$(BIN)/python benchmarks/map_function.py
-	$(BIN)/python benchmarks/scale_plan.py
 	$(VENV)-integration/bin/python benchmarks/latency.py
+	$(BIN)/python benchmarks/scale_plan.py
 	$(VENV)-integration/bin/python benchmarks/readers.py
 	$(VENV)-integration/bin/python benchmarks/readers.py --first_batch
 	$(VENV)-integration/bin/python benchmarks/readers.py --cache
