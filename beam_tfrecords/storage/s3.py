@@ -155,7 +155,7 @@ def _download(path: str, version: str, *, size: int = 0, **options: str) -> tupl
 
 def _check_version(path: str, found: Any, version: str) -> None:
     """The precondition saves the transfer; some stores ignore it."""
-    if version and _version_of(found) != version:
+    if version and _version_of(found) not in (version, ""):
         raise ChangedError(f"{path} has changed since it was listed")
 
 
@@ -254,9 +254,12 @@ def read_state(path: str) -> tuple[bytes, str] | None:
     """See `storage.read_state`."""
     with errors(path):
         try:
-            return _download(path, "")
+            data, version = _download(path, "")
         except client().exceptions.NoSuchKey:
             return None
+    if not version:
+        raise StorageError(f"{path}: the store tells no ETag of its objects; expected one that does, for an output")
+    return data, version
 
 
 def replace(path: str, data: bytes, *, version: str) -> bool:
@@ -545,7 +548,8 @@ def _entry_of(path: str, size: int, found: Any) -> FileEntry:
 
 
 def _version_of(found: Any) -> str:
-    return str(found["ETag"]).strip('"')
+    """The ETag; "" of a store that tells none."""
+    return str(found.get("ETag", "")).strip('"')
 
 
 def _object(path: str) -> dict[str, str]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -11,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.integration.servers import s3
+from tests.integration.servers import proxy, s3
 from tests.progress_lines import without_progress
 
 PHOTOS = Path(__file__).parents[1] / "data" / "photos"
@@ -92,6 +93,24 @@ def test_a_glob_of_objects(server, tmp_path):
     shards = shards_in(tmp_path / "objects")
     assert shards
     assert shards == shards_in(tmp_path / "files")
+
+
+class WithoutETags(proxy.Handler):
+    """A store that tells nothing by which two contents of a name can be told apart."""
+
+    def pass_on(self, body: bytes) -> proxy.Answer:
+        status, headers, content = super().pass_on(body)
+        headers = {name: value for name, value in headers.items() if name.lower() != "etag"}
+        return proxy.Answer(status, headers, re.sub(rb"<ETag>.*?</ETag>", b"", content))
+
+
+def test_images_of_a_store_without_etags_are_read(server, local_shards, tmp_path, monkeypatch):
+    with proxy.running(WithoutETags, lambda url: s3.S3Server(url, server.upstream_port, {})) as bare:
+        monkeypatch.setenv("AWS_ENDPOINT_URL", bare.endpoint)
+        built("--input=s3://photos", f"--output={tmp_path}", *FLAGS)
+        assert shards_in(tmp_path) == local_shards
+        ran = run("convert", f"--input={PHOTOS}", "--output=s3://datasets/bare", *FLAGS)
+    assert (ran.returncode, "the store tells no ETag of its objects" in ran.stderr) == (1, True), ran.stderr
 
 
 def test_a_table_in_one_bucket_names_images_in_another_and_missing_ones_are_listed(server, tmp_path):
