@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import operator
+from collections.abc import Sequence
 
 import apache_beam as beam
 
@@ -54,12 +55,13 @@ def build_pipeline(
         # -> BlockResult
         | "ConvertBlocks" >> convert_blocks
     )
-    # -> Part, DuplicatesFound
-    parts, duplicates = _add_duplicates(results, plan, processes=processes)
+    # -> Part, DuplicatesFound, Stats
+    parts, duplicates, searched = _add_duplicates(results, plan, processes=processes)
     stats = (
         (
             results | "CountBlocks" >> beam.Map(operator.attrgetter("stats")),
             duplicates | "CountDuplicates" >> beam.Map(operator.attrgetter("stats")),
+            *searched,
             parts | "CountBytes" >> beam.Map(count_bytes),
         )
         | "AllStats" >> beam.Flatten()
@@ -81,9 +83,8 @@ def build_pipeline(
         plan.publication,
         stats=stats,
         decision=decision,
-        failures=results | "FailureFiles" >> CollectFiles("failures", folder=plan.publication.folder, blocks=blocks),
+        lists=results | "ListFiles" >> CollectFiles(folder=plan.publication.folder, blocks=blocks),
         duplicates=duplicates | "DuplicateFiles" >> beam.FlatMap(operator.attrgetter("files")),
-        changes=results | "ChangeFiles" >> CollectFiles("changes", folder=plan.publication.folder, blocks=blocks),
     )
     if cleans:
         output, folder = plan.publication.output, plan.publication.folder
@@ -96,11 +97,16 @@ def build_pipeline(
 
 def _add_duplicates(
     results: beam.PCollection, plan: BuildPlan, *, processes: int
-) -> tuple[beam.PCollection, beam.PCollection]:
-    """Adds the search for duplicates: BlockResult -> the Part of every record that stays, and DuplicatesFound."""
+) -> tuple[beam.PCollection, beam.PCollection, Sequence[beam.PCollection]]:
+    """Adds the search for duplicates.
+
+    Returns:
+      The Part of every record that stays, DuplicatesFound, and Stats of what was searched.
+    """
     hashed_parts = results | "TakeParts" >> beam.FlatMap(operator.attrgetter("parts"))
     parts = hashed_parts | "WithoutHashes" >> beam.Map(without_hashes)
     duplicates = hashed_parts | "FindDuplicates" >> FindDuplicates(plan.search)
+    searched: Sequence[beam.PCollection] = ()
     if plan.search.drops:
         parts |= "DropDuplicates" >> DropDuplicates(
             duplicates,
@@ -111,9 +117,9 @@ def _add_duplicates(
         )
     if plan.search.near_distance:
         # Copies that are dropped have no near-duplicates.
-        near = parts | "FindNearDuplicates" >> FindNearDuplicates(plan.search)
+        near, *searched = parts | "FindNearDuplicates" >> FindNearDuplicates(plan.search)
         duplicates = (duplicates, near) | "AllDuplicates" >> beam.Flatten()
-    return parts, duplicates
+    return parts, duplicates, searched
 
 
 def _is_published(_: Part, decision: Decision) -> bool:

@@ -15,8 +15,8 @@ from beam_tfrecords import storage
 PURE = {
     *("CountSamples", "CountBlocks", "CountDuplicates", "CountBytes", "CountHashed"),
     *("TakeParts", "TakeDropped", "TakePhashes", "TakePairs", "TakeFile", "TakeParts/Keys"),
-    *("WithoutHashes", "KeyParts", "JoinRows", "WholeParts", "OtherParts", "IfAnythingLeft", "JoinRefs", "FindFile"),
-    *("FindRepeated", "FindNear", "MergePairs", "FindCrowded", "AllCrowded", "CountNear", "CountCrowds"),
+    *("WithoutHashes", "KeyParts", "JoinRows", "WholeParts", "OtherParts", "IfAnythingLeft", "JoinRefs", "FindFiles"),
+    *("FindRepeated", "FindNear", "MergePairs", "FindCrowded", "JoinCrowds", "CountNear", "CountCrowds"),
     *("GatherImages", "EachShard", "KeyByRange", "Sizes", "PlaceParts", "IfPublished"),
     *("DuplicateFiles", "ByFile", "Findings", "MergeStats", "Classes", "AddClasses", "CompareClasses", "Miscounted"),
 }

@@ -12,7 +12,7 @@ from beam_tfrecords import storage
 from beam_tfrecords.transforms.blocks.block_plan import BlockPlan
 from beam_tfrecords.transforms.blocks.convert_block import convert_block
 from beam_tfrecords.transforms.blocks.convert_sample import ConvertSample
-from beam_tfrecords.transforms.blocks.joining import Kind, find_file, join_files
+from beam_tfrecords.transforms.blocks.joining import ListKey, find_files, join_files, take_file
 from beam_tfrecords.transforms.blocks.results import BlockResult
 from beam_tfrecords.transforms.parts import RANGE_BLOCKS
 from beam_tfrecords.transforms.processes.stage import MapInProcesses
@@ -48,29 +48,26 @@ class ConvertBlocks(beam.PTransform):
 
 
 class CollectFiles(beam.PTransform):
-    """Collects the files of one kind: BlockResult -> file.
+    """Collects the lists of failures and of changes: BlockResult -> (kind, file).
 
     One process reads them all when the dataset is published. Of very many blocks, the files of each range are joined
     first: a million requests, one after the other, take a day.
     """
 
-    def __init__(self, kind: Kind, *, folder: str, blocks: int) -> None:
+    def __init__(self, *, folder: str, blocks: int) -> None:
         super().__init__()
-        self._kind = kind
         self._folder = folder
         self._joins = blocks > RANGE_BLOCKS
 
-    def expand(self, results: beam.PCollection[BlockResult]) -> beam.PCollection[str]:
-        # -> ((split, range), file)
-        found = results | "FindFile" >> beam.FlatMap(find_file, kind=self._kind).with_output_types(
-            tuple[tuple[str, int], str]
-        )
+    def expand(self, results: beam.PCollection[BlockResult]) -> beam.PCollection[tuple[str, str]]:
+        # -> ((kind, split, range), file). Both kinds together: each output of a task costs network buffers on Flink.
+        found = results | "FindFiles" >> beam.FlatMap(find_files).with_output_types(tuple[ListKey, str])
         if not self._joins:
-            return found | "TakeFile" >> beam.Values()
+            return found | "TakeFile" >> beam.Map(take_file)
         return (
             found
             | "GroupRanges" >> beam.GroupByKey()
-            | "JoinFiles" >> beam.Map(storage.bound(join_files), kind=self._kind, folder=self._folder)
+            | "JoinFiles" >> beam.Map(storage.bound(join_files), folder=self._folder)
         )
 
 

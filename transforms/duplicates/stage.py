@@ -68,13 +68,13 @@ class FindDuplicates(beam.PTransform):
 
 
 class FindNearDuplicates(beam.PTransform):
-    """Finds images whose perceptual hashes are near: Part -> DuplicatesFound."""
+    """Finds images whose perceptual hashes are near: Part -> DuplicatesFound, and Stats of what was searched."""
 
     def __init__(self, search: DuplicateSearch) -> None:
         super().__init__()
         self._search = search
 
-    def expand(self, parts: beam.PCollection[Part]) -> beam.PCollection[DuplicatesFound]:
+    def expand(self, parts: beam.PCollection[Part]) -> tuple[beam.PCollection, ...]:
         search = self._search
         read = parts | "ReadPhashes" >> beam.Map(storage.bound(read_phashes), search=search)
         near = (
@@ -92,12 +92,8 @@ class FindNearDuplicates(beam.PTransform):
             | "GroupPairs" >> beam.GroupByKey()
             | "MergePairs" >> beam.Map(merge_pairs)
         )
-        crowds = (
-            pairs
-            | "FindCrowded" >> beam.Map(find_crowded)
-            | "AllCrowded" >> beam.CombineGlobally(b"".join)
-            | "JoinCrowds" >> beam.Map(join_crowds)
-        )
+        crowded = beam.pvalue.AsIter(pairs | "FindCrowded" >> beam.Map(find_crowded))
+        crowds = parts.pipeline | "Once" >> beam.Impulse() | "JoinCrowds" >> beam.Map(_join_crowds, crowded)
         # -> (range, packed groups of hashes)
         groups = pairs | "AssignGroups" >> beam.FlatMap(assign_groups, beam.pvalue.AsSingleton(crowds), search=search)
         # -> (part id, packed hashes)
@@ -116,12 +112,12 @@ class FindNearDuplicates(beam.PTransform):
             | "GroupImages" >> beam.GroupByKey()
             | "DescribeNear" >> beam.Map(storage.bound(describe_near), search=search)
         )
-        counted = (
-            read | "CountHashed" >> beam.Map(lambda read: _as_found(read[1])),
-            near | "CountNear" >> beam.Map(lambda near: _as_found(near.stats)),
+        return (
+            found,
+            read | "CountHashed" >> beam.Map(operator.itemgetter(1)),
+            near | "CountNear" >> beam.Map(operator.attrgetter("stats")),
             crowds | "CountCrowds" >> beam.Map(_count_crowds),
         )
-        return (found, *counted) | "AllFound" >> beam.Flatten()
 
 
 class DropDuplicates(beam.PTransform):
@@ -172,12 +168,12 @@ def _find_near(bucket: tuple[Range, Iterable[tuple[PartId, bytes]]], *, search: 
     return near
 
 
-def _as_found(stats: Stats) -> DuplicatesFound:
-    return DuplicatesFound((), (), stats)
+def _join_crowds(_: bytes, crowded: Iterable[bytes]) -> Crowds:
+    return join_crowds(b"".join(crowded))
 
 
-def _count_crowds(crowds: Crowds) -> DuplicatesFound:
-    return _as_found(count_near({"ranges_cut": not crowds.is_whole}))
+def _count_crowds(crowds: Crowds) -> Stats:
+    return count_near({"ranges_cut": not crowds.is_whole})
 
 
 def _pair(joined: tuple[PartId, Mapping[str, Iterable[Any]]]) -> Iterator[tuple[Part, frozenset[int]]]:

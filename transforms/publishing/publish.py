@@ -45,7 +45,7 @@ def publish_dataset(
     decision: Decision,
     failures: Iterable[str],
     duplicates: Iterable[str],
-    changes: Iterable[str] = (),
+    changes: Iterable[str],
 ) -> None:
     """Writes failures and duplicates and, if the dataset is to be published, metadata, manifest and `_SUCCESS`.
 

@@ -5,6 +5,8 @@ FailUnpublished lets a job fail that nobody waits for, if it has published nothi
 
 from __future__ import annotations
 
+from collections import defaultdict
+from collections.abc import Iterable
 from typing import Any
 
 import apache_beam as beam
@@ -40,9 +42,8 @@ class PublishDataset(beam.PTransform):
       publication: what publishing needs to know.
       stats: the counts of the build, one value.
       decision: of `OpenOutput`, one value.
-      failures: files with rejected samples.
+      lists: kind and path of files with rejected samples, and with what has changed since the version before.
       duplicates: files with groups of identical images.
-      changes: files with what has changed since the version before.
     """
 
     def __init__(
@@ -51,26 +52,29 @@ class PublishDataset(beam.PTransform):
         *,
         stats: beam.PCollection[Stats],
         decision: beam.PCollection[Decision],
-        failures: beam.PCollection[str],
+        lists: beam.PCollection[tuple[str, str]],
         duplicates: beam.PCollection[str],
-        changes: beam.PCollection[str],
     ) -> None:
         super().__init__()
         self._publication = publication
         self._inputs = {
             "stats": beam.pvalue.AsSingleton(stats),
             "decision": beam.pvalue.AsSingleton(decision),
-            "failures": beam.pvalue.AsIter(failures),
+            "lists": beam.pvalue.AsIter(lists),
             "duplicates": beam.pvalue.AsIter(duplicates),
-            "changes": beam.pvalue.AsIter(changes),
         }
 
     def expand(self, shards: beam.PCollection[Shard]) -> beam.PCollection[None]:
         return (
             shards.pipeline
-            | "Once" >> beam.Create([self._publication])
+            | "Once" >> beam.Impulse()
             | "WriteMetadata"
-            >> beam.Map(storage.bound(publish_dataset), shards=beam.pvalue.AsIter(shards), **self._inputs)
+            >> beam.Map(
+                storage.bound(_publish),
+                publication=self._publication,
+                shards=beam.pvalue.AsIter(shards),
+                **self._inputs,
+            )
         )
 
 
@@ -88,6 +92,13 @@ class FailUnpublished(beam.PTransform):
     def expand(self, published: beam.PCollection[Any]) -> beam.PCollection[None]:
         # A runner tries again what fails: this, and not publishing.
         return published | "AfterPublishing" >> beam.Reshuffle() | "Fail" >> beam.Map(_fail, decision=self._decision)
+
+
+def _publish(_: bytes, *, publication: Publication, lists: Iterable[tuple[str, str]], **found: Any) -> None:
+    files = defaultdict[str, list[str]](list)
+    for kind, file in lists:
+        files[kind].append(file)
+    publish_dataset(publication, failures=files["failures"], changes=files["changes"], **found)
 
 
 def _fail(_: Any, decision: Decision) -> None:

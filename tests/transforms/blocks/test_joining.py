@@ -29,10 +29,11 @@ def results(tmp_path) -> list[BlockResult]:
 
 def collect(results: list[BlockResult], folder: Path, *, blocks: int) -> list[str]:
     with beam.Pipeline() as root:
-        stage = CollectFiles("failures", folder=str(folder), blocks=blocks)
-        files = root | beam.Create(results) | stage
-        files | beam.Map(lambda file: (folder / f"found-{Path(file).name}").write_text(file))
-    return sorted(path.read_text() for path in folder.glob("found-*"))
+        files = root | beam.Create(results) | CollectFiles(folder=str(folder), blocks=blocks)
+        files | beam.MapTuple(lambda kind, file: (folder / f"found-{Path(file).name}").write_text(f"{kind} {file}"))
+    found = [path.read_text().split(" ", 1) for path in folder.glob("found-*")]
+    assert {kind for kind, _ in found} == {"failures"}
+    return sorted(file for _, file in found)
 
 
 def test_files_of_few_blocks_stay_as_they_are(results, tmp_path):
@@ -47,7 +48,8 @@ def test_files_of_many_blocks_are_joined_by_range_in_the_order_of_the_blocks(res
     assert lines == [f'{{"block": {number}}}' for number in NUMBERS]
 
 
-def test_blocks_without_changes_have_no_file(results, tmp_path):
+def test_each_file_has_its_kind(tmp_path):
+    block = BlockResult("train", 0, (), "failures/train.jsonl", Stats(), changes="changes/train.jsonl")
     with beam.Pipeline() as root:
-        files = root | beam.Create(results) | CollectFiles("changes", folder=str(tmp_path), blocks=1)
-        assert_that(files, equal_to([]))
+        files = root | beam.Create([block]) | CollectFiles(folder=str(tmp_path), blocks=1)
+        assert_that(files, equal_to([("failures", block.failures), ("changes", block.changes)]))
