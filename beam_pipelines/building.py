@@ -22,7 +22,7 @@ from beam_tfrecords.beam_pipelines.settings.typed_settings import settings_by_gr
 from beam_tfrecords.beam_pipelines.source_opening import open_spec_source
 from beam_tfrecords.beam_pipelines.user_functions import find_functions
 from beam_tfrecords.beam_pipelines.versioning import Earlier
-from beam_tfrecords.dataset import Dataset, open_dataset
+from beam_tfrecords.dataset import Dataset
 from beam_tfrecords.errors import BuildError, RequestError
 from beam_tfrecords.transforms.request.build_spec import BuildSpec
 
@@ -98,7 +98,7 @@ def build(
         root.setLevel(level)
     assert not isinstance(outcome, JobRecord)
     if isinstance(outcome, Published):
-        return open_dataset(outcome.path)
+        return outcome.dataset
     if outcome.tripped:
         raise BuildError(f"nothing was published: {'; '.join(outcome.tripped)}")
     raise BuildError(
@@ -179,9 +179,9 @@ def _build(
         if isinstance(plan, Earlier):
             assert plan.newest
             execution.run_nothing()
-            outcome = Published(plan.newest.path, is_unchanged=True)
+            outcome = Published(plan.newest, is_unchanged=True)
         else:
-            outcome = run_plan(plan, execution, wait=wait, fails_unpublished=fails_job)
+            outcome = run_plan(plan, execution, wait=wait, fails_unpublished=fails_job, is_new=output.is_new)
         outcome, problem = finish(spec, outcome, earlier, output, report=report)
     note_left(spec.output, problem)
     return outcome

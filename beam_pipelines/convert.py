@@ -20,7 +20,6 @@ from beam_tfrecords.beam_pipelines.running import Published
 from beam_tfrecords.beam_pipelines.settings.command_line import Arguments, find_summary_files, parse_arguments
 from beam_tfrecords.beam_pipelines.settings.inherited_settings import read_request
 from beam_tfrecords.beam_pipelines.terminal import show
-from beam_tfrecords.dataset import open_dataset
 
 
 def convert(argv: Sequence[str]) -> int:
@@ -67,7 +66,7 @@ def _convert(arguments: Arguments, summary: RunSummary) -> int:
         return DONE
     if isinstance(outcome, Published):
         summary.status = "unchanged" if outcome.is_unchanged else "published"
-        dataset = open_dataset(outcome.path)
+        dataset = outcome.dataset
         summary.dataset, summary.manifest = dataset.path, dataset.manifest
         summary.add_traffic(outcome.traffic)
         summary.facts |= {"removed_versions": outcome.removed, "pinned": outcome.pinned}

@@ -12,7 +12,7 @@ from beam_tfrecords.beam_pipelines.holding import Output
 from beam_tfrecords.beam_pipelines.running import Published, Unpublished
 from beam_tfrecords.beam_pipelines.terminal import show
 from beam_tfrecords.beam_pipelines.versioning import Earlier, clean_versions, point_to_whole
-from beam_tfrecords.dataset import open_dataset
+from beam_tfrecords.dataset import Dataset
 from beam_tfrecords.errors import BuildError
 from beam_tfrecords.files import REPORT
 from beam_tfrecords.transforms.request.build_spec import BuildSpec
@@ -56,7 +56,7 @@ def finish(
                 show(f"removed: version {name}", file=sys.stderr)
     # A build that was killed after it had published a version has left it without one.
     if report and isinstance(outcome, Published) and not (outcome.is_unchanged and _has_report(outcome.path)):
-        outcome = dataclasses.replace(outcome, report=_write_report(spec, outcome.path, check=output.lease.check))
+        outcome = dataclasses.replace(outcome, report=_write_report(spec, outcome.dataset, check=output.lease.check))
     if isinstance(outcome, Published):
         return outcome, _find_overtaken(output) or _remove_temporary(spec.output)
     return outcome, None
@@ -81,18 +81,18 @@ def _has_report(path: str) -> bool:
     return storage.exists(storage.join(path, REPORT))
 
 
-def _write_report(spec: BuildSpec, path: str, *, check: storage.Check) -> str | None:
+def _write_report(spec: BuildSpec, dataset: Dataset, *, check: storage.Check) -> str | None:
     """Writes the report of a published dataset, which stays published whatever goes wrong."""
     try:
         from beam_tfrecords.beam_pipelines.report.page import write_report
 
         # Its failures are files of the input that this request names.
-        return write_report(open_dataset(path), failed_images=True, staging=Workspace(spec.output).path, check=check)
+        return write_report(dataset, failed_images=True, staging=Workspace(spec.output).path, check=check)
     except Exception as error:
         reason = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
         show(
             f"note: the report could not be written: {reason}; the dataset is whole, and "
-            f"`beam-tfrecords report --dataset={shlex.quote(path)} --failed_images` tries again",
+            f"`beam-tfrecords report --dataset={shlex.quote(dataset.path)} --failed_images` tries again",
             file=sys.stderr,
         )
         return None

@@ -22,7 +22,7 @@ from beam_tfrecords.storage.lease import Lease
 from beam_tfrecords.transforms.request.build_spec import BuildSpec
 from beam_tfrecords.transforms.workspace.build_folder import BuildFolder, Workspace
 from beam_tfrecords.transforms.workspace.cleaning import delete_temporary
-from beam_tfrecords.transforms.workspace.output_folder import claim_output
+from beam_tfrecords.transforms.workspace.output_folder import Claim, claim_output
 from beam_tfrecords.versions import remove
 
 if TYPE_CHECKING:
@@ -39,6 +39,7 @@ class Output:
       old_files: files in it that the build replaces.
       job: of an earlier launcher, which may still write to it; None if there is none.
       fence: the right to publish; that of the job if there is one.
+      is_new: whether nothing was there when this launch took the lease, so that nothing of it need be asked for.
     """
 
     path: str
@@ -46,6 +47,7 @@ class Output:
     old_files: Sequence[str]
     job: RunningJob | None
     fence: Fence
+    is_new: bool = False
 
 
 @contextlib.contextmanager
@@ -72,17 +74,18 @@ def hold_output(spec: BuildSpec, runner: Runner) -> Iterator[Output]:
                 "folder"
             )
         with taken:
-            job = find_job(spec.output)
+            is_new = workspace.is_all_there_is()
+            job = None if is_new else find_job(spec.output)
             # A job goes on without its launcher, and may publish.
             fence = Fence.find(workspace.fence) if job else Fence.take_over(workspace.fence, taken)
             try:
                 try:
-                    old_files = check_output(spec)
+                    old_files = [] if is_new else check_output(spec)
                 except RequestError:
                     # A misspelt `versioned` or `overwrite` is the likelier mistake.
                     runner.arguments.check_known()
                     raise
-                yield Output(spec.output, taken, old_files, job, fence)
+                yield Output(spec.output, taken, old_files, job, fence, is_new)
             except (OSError, RequestError, BuildError) as error:
                 # Another build may have removed what was not found. A store that does not answer is not asked again.
                 if not (isinstance(error, BuildError) and storage.has_scheme(spec.output)):
@@ -118,7 +121,7 @@ def open_listing(folder: str, output: Output) -> None:
         raise _not_writable(output.path, error) from error
 
 
-def open_folder(folder: str, output: Output, execution: Execution, *, keeps: str | None = None) -> Fence:
+def open_folder(folder: str, output: Output, execution: Execution, *, keeps: str | None = None) -> tuple[Fence, Claim]:
     """Makes the folder of this build, and removes what other builds and dead attempts have left.
 
     Args:
@@ -128,19 +131,22 @@ def open_folder(folder: str, output: Output, execution: Execution, *, keeps: str
       keeps: another folder that this launch has made.
 
     Returns:
-      The fence of this launch, or of the job that it follows.
+      The fence of this launch, or of the job that it follows; and what of the output is listed as ours.
 
     Raises:
       RequestError: the output cannot be written.
       BuildError: so far, by a service fault.
     """
     workspace, job = Workspace(output.path), BuildFolder(folder).job
+    if output.is_new:
+        output.fence.check()
+        return dataclasses.replace(output.fence, job=job), claim_output(output.path, (), is_new=True)
     version, running = storage.ask_at_once(
         folder, functools.partial(read_version, folder), functools.partial(execution.find_running, folder)
     )
     if running is not None:
         # The job that is followed has made it, and may be publishing.
-        return dataclasses.replace(output.fence, job=job)
+        return dataclasses.replace(output.fence, job=job), Claim()
     try:
         fence = Fence.take_over(workspace.fence, output.lease) if output.job else output.fence
         fence.check()
@@ -153,11 +159,12 @@ def open_folder(folder: str, output: Output, execution: Execution, *, keeps: str
             # Its shards may be others than those that this attempt composes.
             delete = functools.partial(storage.delete_checked, staging=folder, check=fence.check)
             remove(output.path, version, delete=delete)
-        claim_output(output.path, output.old_files)
-        storage.write_bytes(BuildFolder(folder).started, b"")
+        claim = claim_output(output.path, output.old_files)
+        if not storage.has_scheme(folder):
+            storage.write_bytes(BuildFolder(folder).started, b"")
     except OSError as error:
         raise _not_writable(output.path, error) from error
-    return dataclasses.replace(fence, job=job)
+    return dataclasses.replace(fence, job=job), claim
 
 
 @contextlib.contextmanager

@@ -20,6 +20,7 @@ from beam_tfrecords.transforms.publishing.changes import History
 from beam_tfrecords.transforms.publishing.publication import Publication
 from beam_tfrecords.transforms.request.build_spec import BuildSpec, Duplicates
 from beam_tfrecords.transforms.shards.plan import ShardPolicy
+from beam_tfrecords.transforms.workspace.output_folder import Claim
 
 
 @dataclasses.dataclass(frozen=True)
@@ -55,6 +56,7 @@ def plan_build(
     earlier: Earlier,
     version: str | None,
     fence: Fence,
+    claim: Claim,
 ) -> BuildPlan:
     """Derives the plan of a build from its work.
 
@@ -67,6 +69,7 @@ def plan_build(
       earlier: the datasets that the build looks back to.
       version: name of the version that it writes, or None.
       fence: the right to publish it.
+      claim: what is known of the output.
     """
     publication = Publication(
         output=storage.join(spec.output, version) if version else spec.output,
@@ -81,6 +84,7 @@ def plan_build(
         facts=facts,
         count_shards=ShardPolicy(spec.shard_size, spec.num_shards).count,
         fence=fence,
+        claimed=claim,
         history=_plan_history(spec, work, earlier, version) if version is not None else None,
     )
     return BuildPlan(

@@ -76,13 +76,21 @@ def prepare_build(spec: BuildSpec, source: Source, execution: Execution, *, outp
         if not listing.unknown and would_repeat(earlier, spec, {**facts, "class_names": class_names.names}):
             return earlier
         check_map(spec, work, listing)
-        fence = open_folder(folder, output, execution, keeps=listed.folder)
+        fence, claim = open_folder(folder, output, execution, keeps=listed.folder)
         if containers is None:
             _copy_chunks(listing, BuildFolder(folder).listing)
     write_chunk_names(listing, folder)
     version = choose_version(spec, folder) if spec.schedule.versioned else None
     return plan_build(
-        spec, work, folder=folder, listing=listing, facts=facts, earlier=earlier, version=version, fence=fence
+        spec,
+        work,
+        folder=folder,
+        listing=listing,
+        facts=facts,
+        earlier=earlier,
+        version=version,
+        fence=fence,
+        claim=claim,
     )
 
 

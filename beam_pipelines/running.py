@@ -11,13 +11,12 @@ from typing import TYPE_CHECKING, Any
 from beam_tfrecords import storage
 from beam_tfrecords.beam_pipelines.execution.jobs import JobRecord
 from beam_tfrecords.beam_pipelines.execution.runners import Execution
-from beam_tfrecords.dataset import open_dataset
+from beam_tfrecords.dataset import Dataset, open_whole
 from beam_tfrecords.errors import BuildError
-from beam_tfrecords.files import SUCCESS
 from beam_tfrecords.transforms.publishing.lists import read_outcome
 from beam_tfrecords.transforms.stats import DUPLICATE_COUNTS, Stats
 from beam_tfrecords.transforms.workspace.build_folder import BuildFolder
-from beam_tfrecords.transforms.workspace.counts import clear_stage_counts
+from beam_tfrecords.transforms.workspace.counts import clear_stage_counts, read_block_counts
 from beam_tfrecords.transforms.workspace.output_folder import is_open
 
 if TYPE_CHECKING:
@@ -29,7 +28,7 @@ class Published:
     """A finished dataset.
 
     Attributes:
-      path: its folder.
+      dataset: it, opened.
       is_unchanged: whether it is the version before, because nothing has changed.
       traffic: what the workers have asked object stores for.
       report: path of `report.html`, or None if it was not written.
@@ -37,12 +36,17 @@ class Published:
       pinned: the version that LATEST stays at, or None.
     """
 
-    path: str
+    dataset: Dataset
     is_unchanged: bool = False
     traffic: Mapping[str, int] = dataclasses.field(default_factory=dict)
     report: str | None = None
     removed: tuple[str, ...] = ()
     pinned: str | None = None
+
+    @property
+    def path(self) -> str:
+        """Its folder."""
+        return self.dataset.path
 
 
 @dataclasses.dataclass(frozen=True)
@@ -71,7 +75,7 @@ class Unpublished:
 
 
 def run_plan(
-    plan: BuildPlan, execution: Execution, *, wait: bool, fails_unpublished: bool = False
+    plan: BuildPlan, execution: Execution, *, wait: bool, fails_unpublished: bool = False, is_new: bool = False
 ) -> Published | Unpublished | JobRecord:
     """Runs the pipeline of a plan.
 
@@ -80,6 +84,7 @@ def run_plan(
       execution: where pipelines run.
       wait: False returns when the cluster has the job.
       fails_unpublished: whether a job that nobody waits for fails if it publishes nothing.
+      is_new: whether no earlier launch of this build has left anything.
 
     Returns:
       The job if it was submitted and not waited for.
@@ -94,41 +99,47 @@ def run_plan(
     path = BuildFolder(plan.block_plan.folder).outcome
     # That of an earlier attempt at the same build does not count.
     listed, blocks = sum(plan.publication.listed.values()), sum(plan.blocks.values())
-    heartbeat, *_ = storage.ask_at_once(
-        path,
-        functools.partial(Heartbeat, plan.block_plan.folder, listed=listed, blocks=blocks),
-        functools.partial(_delete_if_there, path),
-        functools.partial(clear_stage_counts, plan.block_plan.folder),
-    )
+    done_before = 0
+    if not is_new:
+        done_before, *_ = storage.ask_at_once(
+            path,
+            lambda: read_block_counts(plan.block_plan.folder).done,
+            functools.partial(_delete_if_there, path),
+            functools.partial(clear_stage_counts, plan.block_plan.folder),
+        )
+    heartbeat = Heartbeat(plan.block_plan.folder, listed=listed, blocks=blocks, done_before=done_before)
     try:
-        progress = Progress(plan.block_plan.folder, total=listed, blocks=blocks)
+        progress = Progress(plan.block_plan.folder, total=listed, blocks=blocks, done_before=done_before)
         with heartbeat, contextlib.nullcontext() if execution.quiet else progress:
             memory = execution.runner.least_memory(plan.spec.image.max_image_memory)
             stages = functools.partial(
                 build_pipeline, plan=plan, processes=execution.runner.processes, least_memory=memory
             )
             left = functools.partial(stages, cleans=True, fails_unpublished=fails_unpublished)
-            job = execution.run(stages if wait else left, plan.block_plan.folder, wait)
+            job = execution.run(stages if wait else left, plan.block_plan.folder, wait, is_new=is_new)
         if job is not None:
+            heartbeat.end()
             return job
     except BuildError:
         # A runner may fail after the pipeline's last step, which wrote `_SUCCESS`; or another launch has written it.
-        if not (_is_published(plan) and plan.publication.fence.is_held()):
+        dataset = _find_published(plan)
+        if dataset is None or not plan.publication.fence.is_held():
             raise
-        return _published(plan)
-    outcome, is_published, published = storage.ask_at_once(
+        return Published(dataset, traffic=_read_traffic(plan))
+    outcome, dataset, traffic = storage.ask_at_once(
         plan.publication.output,
         functools.partial(read_outcome, plan.block_plan.folder),
-        functools.partial(_is_published, plan),
-        functools.partial(_published, plan),
+        functools.partial(_find_published, plan),
+        functools.partial(_read_traffic, plan),
     )
     if outcome is None:
-        if is_published:
-            return published
+        if dataset is not None:
+            return Published(dataset, traffic=traffic)
         raise BuildError(
             f"the pipeline ended without an error, but {plan.publication.output} holds no dataset of this build; "
             "the log of the runner may say why"
         )
+    heartbeat.end()
     return _explain(plan, outcome)
 
 
@@ -141,7 +152,7 @@ def _delete_if_there(path: str) -> None:
 def _explain(plan: BuildPlan, values: Mapping[str, Any]) -> Published | Unpublished:
     """What the pipeline has left that published nothing."""
     if values["is_unchanged"] and plan.earlier.newest:
-        return Published(plan.earlier.newest.path, is_unchanged=True)
+        return Published(plan.earlier.newest, is_unchanged=True)
     stats = Stats.from_json(values["stats"])
     return Unpublished(
         listed=sum(values["listed"].values()),
@@ -155,23 +166,18 @@ def _explain(plan: BuildPlan, values: Mapping[str, Any]) -> Published | Unpublis
     )
 
 
-def _published(plan: BuildPlan) -> Published:
-    from beam_tfrecords.transforms.workspace.counts import read_block_counts
-
+def _read_traffic(plan: BuildPlan) -> Mapping[str, int]:
+    """What the workers have asked object stores for; nothing if that cannot be read: what is published is published."""
     try:
-        traffic: Mapping[str, int] = read_block_counts(plan.block_plan.folder).traffic
-    except (OSError, BuildError):  # what is published is published
-        traffic = {}
-    return Published(plan.publication.output, traffic=traffic)
+        return read_block_counts(plan.block_plan.folder).traffic
+    except (OSError, BuildError):
+        return {}
 
 
-def _is_published(plan: BuildPlan) -> bool:
-    """Whether `_SUCCESS` is there, and with a manifest of this build."""
+def _find_published(plan: BuildPlan) -> Dataset | None:
+    """The dataset, if `_SUCCESS` is there, and with a manifest of this build."""
     output = plan.publication.output
-    is_ours, is_finished = storage.ask_at_once(
-        output, functools.partial(is_open, output), functools.partial(storage.exists, storage.join(output, SUCCESS))
-    )
-    if not (is_ours and is_finished):
-        return False
-    dataset = open_dataset(output)
-    return dataset.states(plan.publication.facts) and dataset.is_whole
+    if plan.publication.claimed.replaces and not is_open(output):
+        return None
+    dataset, _ = open_whole(output)
+    return dataset if dataset is not None and dataset.states(plan.publication.facts) else None

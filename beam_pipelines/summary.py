@@ -157,6 +157,8 @@ def describe_skipped(skipped: Mapping[str, tuple[int, Sequence[str]]]) -> list[s
 def find_examples(path: str, reasons: Mapping[str, int]) -> dict[str, Example]:
     """The first failure of each reason in a list of failures; of a very long list, only the beginning is read."""
     found: dict[str, Example] = {}
+    if not reasons:
+        return found
     with storage.open_read(path) as file:
         for line in itertools.islice(file, _MOST_LINES):
             failure = json.loads(line)

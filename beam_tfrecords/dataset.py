@@ -405,12 +405,10 @@ def _open_cache(path: str, size: int | str) -> CacheFolder:
 
 def is_dataset(path: str) -> bool:
     """Whether a folder is a finished dataset, or has versions of one."""
-    is_published, has_manifest, latest = storage.ask_at_once(
-        path,
-        *(functools.partial(storage.exists, storage.join(path, name)) for name in (SUCCESS, MANIFEST)),
-        functools.partial(read_latest, path),
+    is_published, latest = storage.ask_at_once(
+        path, functools.partial(storage.exists, storage.join(path, SUCCESS)), functools.partial(read_latest, path)
     )
-    return (is_published and has_manifest) or bool(latest)
+    return bool(latest) or (is_published and storage.exists(storage.join(path, MANIFEST)))
 
 
 def read_changes(path: str) -> dict[str, Any] | None:

@@ -14,7 +14,6 @@ from beam_tfrecords import storage
 from beam_tfrecords.beam_pipelines.execution.forking import is_there
 from beam_tfrecords.errors import BuildError
 from beam_tfrecords.transforms.workspace.build_folder import BuildFolder, Workspace
-from beam_tfrecords.transforms.workspace.counts import read_block_counts
 from beam_tfrecords.transforms.workspace.state_files import read_state, write_state
 
 _INTERVAL = 5.0
@@ -56,10 +55,9 @@ class Run:
 class Heartbeat:
     """Writes the heartbeat of a build while it runs."""
 
-    def __init__(self, folder: str, *, listed: int, blocks: int) -> None:
+    def __init__(self, folder: str, *, listed: int, blocks: int, done_before: int = 0) -> None:
         now = time.time()
-        done = read_block_counts(folder).done
-        self._run = Run(socket.gethostname(), os.getpid(), now, now, listed, blocks, done)
+        self._run = Run(socket.gethostname(), os.getpid(), now, now, listed, blocks, done_before)
         self._path = BuildFolder(folder).run
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._beat, name="heartbeat", daemon=True)
@@ -69,10 +67,16 @@ class Heartbeat:
         self._thread.start()
         return self
 
-    def __exit__(self, *error: object) -> None:
+    def __exit__(self, kind: object, *error: object) -> None:
         self._stop.set()
         self._thread.join()
-        # The folder of a finished build may be gone.
+        # A build that has succeeded soon removes its folder; until then this process is there.
+        if kind is not None:
+            self.end()
+
+    def end(self) -> None:
+        """Says that nobody writes the heartbeat any more, although the build is not finished."""
+        # The folder may be gone.
         with contextlib.suppress(OSError, BuildError):
             if storage.exists(self._path):
                 self._write(ended=time.time())

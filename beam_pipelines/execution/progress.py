@@ -158,20 +158,23 @@ class Progress(ProgressLine):
       folder: of the build.
       total: samples listed.
       blocks: in how many blocks they are; shown before the first block is done.
+      done_before: samples in blocks that were finished before, which do not count for the rate; None counts them.
     """
 
     is_logged = True
 
-    def __init__(self, folder: str, *, total: int, blocks: int = 0, stream: TextIO | None = None) -> None:
+    def __init__(
+        self, folder: str, *, total: int, blocks: int = 0, done_before: int | None = None, stream: TextIO | None = None
+    ) -> None:
         super().__init__(stream)
         self._folder, self._blocks = folder, blocks
         self._counts, self._stages = BlockCounts(), StageCounts()
-        self._total = total
+        self._total, self._done_before = total, done_before
 
     def _run(self) -> None:
-        # Blocks that an earlier attempt finished do not count for the rate.
-        self._update()
-        self._before = self._counts.done
+        if self._done_before is None:
+            self._update()
+            self._done_before = self._counts.done
         super()._run()
 
     def _describe(self, seconds: float) -> str | None:
@@ -179,7 +182,7 @@ class Progress(ProgressLine):
             if not self._blocks or self._counts.blocks:
                 return None
             return f"{counted(self._total, 'sample')} in {counted(self._blocks, 'block')}, starting"
-        rate = (self._counts.done - self._before) / seconds
+        rate = (self._counts.done - (self._done_before or 0)) / seconds
         return progress_line(self._counts, self._stages, total=self._total, rate=rate)
 
     def _update(self) -> bool:

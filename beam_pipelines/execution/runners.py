@@ -110,7 +110,12 @@ class Execution:
         return runner_of(record).find_running(record) if record is not None else None
 
     def run(
-        self, add_stages: Callable[[beam.Pipeline], Any], folder: str | None = None, wait: bool = True
+        self,
+        add_stages: Callable[[beam.Pipeline], Any],
+        folder: str | None = None,
+        wait: bool = True,
+        *,
+        is_new: bool = False,
     ) -> JobRecord | None:
         """Runs a pipeline to its end; a failed job is resubmitted as long as each attempt finishes blocks.
 
@@ -121,6 +126,7 @@ class Execution:
           folder: the build's folder for temporary files, which remembers the job. A job of an earlier launcher that
             still runs is followed; a second one would do the same work again.
           wait: False returns when the cluster has the job.
+          is_new: whether no earlier launcher has left anything in the folder.
 
         Returns:
           The job, if it was not waited for.
@@ -128,12 +134,13 @@ class Execution:
         Raises:
           BuildError: a worker raised one, or the runner failed.
         """
-        earlier = self.find_running(folder) if folder is not None else None
+        earlier = self.find_running(folder) if folder is not None and not is_new else None
         if earlier is not None and earlier.record is not None:
             show(f"the job of this build runs already: {earlier.record.url}", file=sys.stderr)
             return self._follow(earlier, wait=wait)
         while True:
-            blocks = read_block_counts(folder).blocks if folder is not None else 0
+            blocks = read_block_counts(folder).blocks if folder is not None and not is_new else 0
+            is_new = False
             try:
                 return self._run_once(add_stages, folder, wait=wait)
             except JobFailedError as error:

@@ -18,7 +18,7 @@ from beam_tfrecords.beam_pipelines.execution.progress import ReadProgress
 from beam_tfrecords.beam_pipelines.report.distribution import Distribution
 from beam_tfrecords.beam_pipelines.report.failed_images import read_failed_images
 from beam_tfrecords.beam_pipelines.report.index_scan import EXTREMES, IndexScan, choose_groups, scan_index
-from beam_tfrecords.beam_pipelines.report.samples import Sample, read_samples, thumbnail_side
+from beam_tfrecords.beam_pipelines.report.samples import Sample, SampleReader, thumbnail_side
 from beam_tfrecords.beam_pipelines.settings.definitions import show_flags
 from beam_tfrecords.beam_pipelines.summary import describe_changes, format_bytes
 from beam_tfrecords.beam_pipelines.terminal import escape
@@ -108,13 +108,14 @@ def render_report(dataset: Dataset, *, failed_images: bool = False, progress: Re
     manifest = dataset.manifest
     duplicates = _duplicates(dataset)
     scan = scan_index(dataset, [name for group in duplicates for name in _pictured(group)], progress=progress)
-    samples = read_samples(dataset, list(scan.chosen.values()))
+    reader = SampleReader(dataset)
+    samples = reader.read(list(scan.chosen.values()))
     return _template().render(
         manifest=manifest,
         figures=_figures(dataset),
         notes=[show_flags(note) for note in manifest.get("notes", [])],
         gallery=_gallery(samples),
-        extremes=_extremes(dataset, scan),
+        extremes=_extremes(reader, scan),
         classes_left_out=_classes_left_out(dataset),
         has_images=dataset.layout.needs_image,
         has_boxes=dataset.layout.needs_objects,
@@ -127,7 +128,7 @@ def render_report(dataset: Dataset, *, failed_images: bool = False, progress: Re
         failures=_failures(dataset, failed_images=failed_images),
         near_duplicates=dataset.manifest.get("near_duplicates", {}),
         duplicates=duplicates,
-        copies=_copies(dataset, scan, duplicates),
+        copies=_copies(reader, scan, duplicates),
         changes=_changes(dataset),
         settings=_settings(dataset),
         snippets=reading_code(dataset),
@@ -182,10 +183,10 @@ def _gallery(samples: Sequence[Sample]) -> dict[str | None, dict[str, list[Sampl
     return gallery
 
 
-def _extremes(dataset: Dataset, scan: IndexScan) -> dict[str, list[tuple[str, Sample]]]:
+def _extremes(reader: SampleReader, scan: IndexScan) -> dict[str, list[tuple[str, Sample]]]:
     """What stands out -> the value by which it does, and the record."""
     records = list(dict.fromkeys(one.record for found in scan.extremes.values() for one in found))
-    samples = {sample.chosen: sample for sample in read_samples(dataset, [records])}
+    samples = {sample.chosen: sample for sample in reader.read([records])}
     return {
         name: [(f"{EXTREMES[name][0]} {one.value:,.1f}", samples[one.record]) for one in found if one.record in samples]
         for name, found in scan.extremes.items()
@@ -270,6 +271,8 @@ def _failures(dataset: Dataset, *, failed_images: bool) -> list[tuple[str, int, 
 def _duplicates(dataset: Dataset) -> list[Mapping[str, Any]]:
     """The first groups of copies, and of near-duplicates; of a very long list, only the beginning is read."""
     kinds: dict[str, list[Mapping[str, Any]]] = {"exact": [], "near": []}
+    if not any(dataset.manifest.get(name, {}).get("groups") for name in ("duplicates", "near_duplicates")):
+        return []
     for group in _first_lines(dataset, DUPLICATES, GROUP_CHECK):
         found = kinds[group.get("kind", "exact")]
         if len(found) < _MOST_GROUPS:
@@ -284,10 +287,10 @@ def _pictured(group: Mapping[str, Any]) -> list[tuple[str, str]]:
 
 
 def _copies(
-    dataset: Dataset, scan: IndexScan, duplicates: Sequence[Mapping[str, Any]]
+    reader: SampleReader, scan: IndexScan, duplicates: Sequence[Mapping[str, Any]]
 ) -> list[tuple[Mapping[str, Any], list[Sample]]]:
     """The groups whose images are shown, with these."""
-    samples = {sample.chosen: sample for sample in read_samples(dataset, [list(scan.named.values())])}
+    samples = {sample.chosen: sample for sample in reader.read([list(scan.named.values())])}
     found = []
     for group in duplicates:
         records = (scan.named.get(name) for name in _pictured(group))

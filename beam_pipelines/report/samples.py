@@ -28,6 +28,7 @@ from beam_tfrecords.errors import BuildError
 from beam_tfrecords.examples.class_values import ClassValue
 from beam_tfrecords.examples.layouts import IMAGE_FIELDS
 from beam_tfrecords.reading.decoding import ReadExample
+from beam_tfrecords.reading.records import Records
 from beam_tfrecords.tfrecord import open_stream, read_records
 from beam_tfrecords.transforms.images.jpeg_header import parse_jpeg_header
 
@@ -37,8 +38,10 @@ _MOST_BOXES = 100
 _MOST_IMAGES = 4
 # Stored pixels that are decoded; of photos kept at 12 megapixels, some 30 are shown.
 _MOST_PIXELS = 400_000_000
-# Records in memory at once.
-_AT_ONCE = 8
+# Records in memory at once, or more if all of them have no more pixels than these.
+_AT_ONCE, _PIXELS_AT_ONCE = 8, 8_000_000
+# A request to a store takes as long as so many more bytes.
+_GAP_BYTES = 1 << 20
 _MOST_TEXT = 120
 
 
@@ -69,42 +72,63 @@ def thumbnail_side(dataset: Dataset) -> int:
     return _SIDE_WITH_BOXES if dataset.layout.needs_objects or dataset.layout.needs_mask else _SIDE
 
 
-def read_samples(dataset: Dataset, groups: Sequence[Sequence[Chosen]]) -> list[Sample]:
-    """Reads chosen records, the first of every group first, until there are enough.
+class SampleReader:
+    """Reads chosen records of a dataset."""
 
-    Raises:
-      BuildError: a record cannot be read.
-    """
-    ranked = [one for rank in itertools.zip_longest(*groups) for one in rank if one is not None]
-    totals = itertools.accumulate(one.pixels for one in ranked)
-    few = [one for one, pixels in zip(ranked, totals, strict=True) if pixels <= _MOST_PIXELS] or ranked[:1]
-    by_split = defaultdict(list)
-    for one in few[:MOST_SHOWN]:
-        by_split[one.split].append(one)
-    return [
-        _describe(dataset, one, data)
-        for split, chosen in by_split.items()
-        for one, data in _read_split(dataset, split, sorted(chosen, key=lambda one: one.number))
-    ]
+    def __init__(self, dataset: Dataset) -> None:
+        self._dataset = dataset
+        # Split -> its records, which know where each is.
+        self._records: dict[str, Records] = {}
+
+    def read(self, groups: Sequence[Sequence[Chosen]]) -> list[Sample]:
+        """Reads chosen records, the first of every group first, until there are enough.
+
+        Raises:
+          BuildError: a record cannot be read.
+        """
+        ranked = [one for rank in itertools.zip_longest(*groups) for one in rank if one is not None]
+        totals = itertools.accumulate(one.pixels for one in ranked)
+        few = [one for one, pixels in zip(ranked, totals, strict=True) if pixels <= _MOST_PIXELS] or ranked[:1]
+        by_split = defaultdict(list)
+        for one in few[:MOST_SHOWN]:
+            by_split[one.split].append(one)
+        return [
+            _describe(self._dataset, one, data)
+            for split, chosen in by_split.items()
+            for one, data in self._read_split(split, sorted(chosen, key=lambda one: one.number))
+        ]
+
+    def _read_split(self, split: str, chosen: Sequence[Chosen]) -> Iterator[tuple[Chosen, bytes]]:
+        if self._dataset.compression == "none":
+            if split not in self._records:
+                self._records[split] = self._dataset.records(split, form="bytes").joined(_GAP_BYTES)
+            numbers = [[one.number for one in some] for some in _group(chosen)]
+            found = self._records[split].read_batches(numbers)
+            yield from zip(chosen, itertools.chain.from_iterable(found), strict=True)
+            return
+        wanted = {one.number: one for one in chosen}
+        first = self._dataset.split_shards(split)[0].file
+        try:
+            with storage.open_read(storage.join(self._dataset.path, first)) as file:
+                stream = read_records(open_stream(file, self._dataset.compression))
+                for record in itertools.islice(stream, max(wanted) + 1):
+                    if record.number in wanted:
+                        yield wanted[record.number], record.data
+        except (OSError, EOFError, ValueError) as error:
+            raise BuildError(f"{first} cannot be read: {error}") from error
 
 
-def _read_split(dataset: Dataset, split: str, chosen: Sequence[Chosen]) -> Iterator[tuple[Chosen, bytes]]:
-    if dataset.compression == "none":
-        records = dataset.records(split, form="bytes")
-        groups = [chosen[start : start + _AT_ONCE] for start in range(0, len(chosen), _AT_ONCE)]
-        found = records.read_batches([one.number for one in some] for some in groups)
-        yield from zip(chosen, itertools.chain.from_iterable(found), strict=True)
-        return
-    wanted = {one.number: one for one in chosen}
-    first = dataset.split_shards(split)[0].file
-    try:
-        with storage.open_read(storage.join(dataset.path, first)) as file:
-            stream = read_records(open_stream(file, dataset.compression))
-            for record in itertools.islice(stream, max(wanted) + 1):
-                if record.number in wanted:
-                    yield wanted[record.number], record.data
-    except (OSError, EOFError, ValueError) as error:
-        raise BuildError(f"{first} cannot be read: {error}") from error
+def _group(chosen: Sequence[Chosen]) -> Iterator[Sequence[Chosen]]:
+    """The records that may be in memory at once: a few large ones, or many small ones."""
+    start = pixels = 0
+    for place, one in enumerate(chosen):
+        if place - start >= _AT_ONCE and pixels + one.pixels > _PIXELS_AT_ONCE:
+            yield chosen[start:place]
+            start = place
+            pixels = 0
+        pixels += one.pixels
+    if start < len(chosen):
+        yield chosen[start:]
 
 
 def _describe(dataset: Dataset, chosen: Chosen, data: bytes) -> Sample:

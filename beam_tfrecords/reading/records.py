@@ -95,6 +95,7 @@ class Records(Sequence[Any]):
         # Numbers of the records that a filter or a slice has kept; None for all.
         self._kept: np.ndarray | None = None
         self._is_remote = storage.has_scheme(path)
+        self._gap = _GAP_BYTES
         # Shard -> [offset, length, CRC] of its records.
         self._places: dict[int, np.ndarray] = {}
 
@@ -248,6 +249,10 @@ class Records(Sequence[Any]):
             return self
         return self._with(_kept=np.concatenate([np.arange(one.start, one.stop) for one in ranges]))
 
+    def joined(self, gap: int) -> Records:
+        """The same records; those of a store are read with one request if no more than `gap` bytes lie between them."""
+        return self._with(_gap=gap)
+
     def resized(self, image_size: ImageSize, resize_mode: ResizeMode | None = None) -> Records:
         """The same records with images of another size; masks, boxes and keypoints follow.
 
@@ -284,7 +289,7 @@ class Records(Sequence[Any]):
         found = self._find_kept(places)
         lacking = [place for place in places if place not in found]
         reads_blocks = self._cache and self._cache.keeps_all
-        requests = self._block_requests(lacking) if reads_blocks else _merge(lacking, gap=_GAP_BYTES)
+        requests = self._block_requests(lacking) if reads_blocks else _merge(lacking, gap=self._gap)
         for answer in _pool().map(self._request, requests):
             found.update(answer)
         return [found[place] for place in places]

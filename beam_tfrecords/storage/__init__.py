@@ -46,7 +46,7 @@ from beam_tfrecords.storage.paths import (
     plain_uri,
     shown,
 )
-from beam_tfrecords.storage.threads import call_at_once, map_in_threads
+from beam_tfrecords.storage.threads import SharedCall, call_at_once, map_in_threads
 from beam_tfrecords.storage.traffic import add_traffic, take_traffic
 
 __all__ = [
@@ -265,6 +265,11 @@ def ask_at_once(path: str, *questions: Callable[[], Any]) -> list[Any]:
     Where `path` is in a store, which answers many at once, each is asked in a thread of its own.
     """
     return call_at_once(*questions) if has_scheme(path) else [ask() for ask in questions]
+
+
+def shared(check: Check) -> Check:
+    """A check for files that are written at once: one call serves all that were written before it."""
+    return SharedCall(check)
 
 
 def open_read(path: str, *, version: str = "") -> IO[bytes]:

@@ -7,6 +7,7 @@ import json
 import os
 import socket
 import threading
+import time
 from pathlib import Path
 from typing import Any
 
@@ -30,6 +31,7 @@ class Lease:
         self._path, self._content = path, content
         self._renewal, self._stale = renewal, stale
         self._is_lost, self._is_locked = False, False
+        self._renewed = _now()
         self._lock = contextlib.ExitStack()
         self._renewing = threading.Lock()
         self._end = threading.Event()
@@ -72,12 +74,12 @@ class Lease:
         return lease
 
     def check(self) -> None:
-        """Renews the lease now.
+        """Finds out whether the lease is this process's still, and renews it unless that was done a moment ago.
 
         Raises:
           BuildError: it is lost.
         """
-        self._renew()
+        self._renew(unless_within=self._renewal)
         if self._is_lost:
             raise BuildError(f"this build has lost its lease {self._path}: another build may write the output now")
 
@@ -136,21 +138,27 @@ class Lease:
             with contextlib.suppress(OSError, BuildError):
                 self._renew()
 
-    def _renew(self) -> None:
+    def _renew(self, *, unless_within: float = 0.0) -> None:
+        """Renews the lease; if that was done within some seconds, one request says whether it is lost."""
         with self._renewing:
-            state = storage.read_state(self._path)
-            self._content["renewals"] += 1
-            self._is_lost = (
-                state is None
-                or not self._is_mine(state[0])
-                or not storage.replace(self._path, self._encoded(), version=state[1])
-            )
+            state, now = storage.read_state(self._path), _now()
+            if state is None or not self._is_mine(state[0]):
+                self._is_lost = True
+            elif now >= self._renewed + unless_within:
+                self._content["renewals"] += 1
+                self._is_lost = not storage.replace(self._path, self._encoded(), version=state[1])
+                self._renewed = now
 
     def _is_mine(self, data: bytes) -> bool:
         return _decoded(data).get("id") == self._content["id"]
 
     def _encoded(self) -> bytes:
         return json.dumps(self._content).encode()
+
+
+def _now() -> float:
+    """Seconds by a clock that goes on while the machine sleeps, where there is one."""
+    return time.clock_gettime(time.CLOCK_BOOTTIME) if hasattr(time, "CLOCK_BOOTTIME") else time.time()
 
 
 def find_holder(path: str, *, now: float) -> str | None:

@@ -13,10 +13,10 @@ from beam_tfrecords.transforms.ref_columns import RefColumns
 from beam_tfrecords.transforms.refs import BlockKey
 
 BLOCK_BYTES = 16 << 20
-# A small dataset still gets enough blocks for every core: first a few of few samples, then, as a block takes six
-# requests to a store, as many of more samples or bytes. Its splits share them.
+# A small dataset still gets enough blocks for the cores, but few: a block takes six requests to a store, and converting
+# this many samples a fraction of a second. Large images make more blocks. Its splits share them.
 MOST_SMALL_BLOCKS = 64
-SMALL_BLOCKS = ((16, 16), (128, MOST_SMALL_BLOCKS))  # (samples of a block, most blocks)
+SMALL_BLOCKS = ((16, 4), (64, 8), (256, MOST_SMALL_BLOCKS))  # (samples of a block, most blocks)
 # Large images that become small ones: a lost worker repeats a block, so that it may not read for hours.
 SOURCE_BYTES = 1 << 30
 

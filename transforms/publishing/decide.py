@@ -52,11 +52,11 @@ def open_output(stats: Stats, *, publication: Publication) -> Decision:
 def _open(publication: Publication, stats: Stats, decision: Decision) -> Decision:
     """Makes room for what is written to the output, and lists it as ours."""
     publication.fence.check()
-    names = list(publication.name_shards(stats)) if decision.publishes else []
+    names = [*publication.name_shards(stats), *publication.name_metadata()] if decision.publishes else []
     if not keeps_dataset(publication, decision):
-        # Each claim is three requests to a store, one after the other.
         publication.claim([*names, FAILURES, DUPLICATES])
-        remove_old_files(publication.output, delete=publication.delete)
+        if publication.claimed.replaces:
+            remove_old_files(publication.output, delete=publication.delete)
     return decision
 
 

@@ -33,9 +33,24 @@ _OUTCOME = fields(
 
 
 def write_lists(
-    publication: Publication, stats: Stats, folder: str, *, failures: Iterable[str], duplicates: Iterable[str]
+    publication: Publication,
+    stats: Stats,
+    folder: str,
+    *,
+    failures: Iterable[str],
+    duplicates: Iterable[str],
+    check: storage.Check,
 ) -> dict[str, str]:
-    """Writes the lists of failures and duplicates; returns their names and hex SHA-256."""
+    """Writes the lists of failures and duplicates; returns their names and hex SHA-256.
+
+    Args:
+      publication: what publishing needs to know.
+      stats: the counts of the build.
+      folder: where the lists go.
+      failures: files with rejected samples.
+      duplicates: files with groups of identical images.
+      check: as in `storage.open_new`.
+    """
     expected = (
         (FAILURES, failures, stats.total("failed")),
         (DUPLICATES, duplicates, stats.total("duplicates", "groups") + stats.total("near", "groups")),
@@ -43,7 +58,9 @@ def write_lists(
     composed = storage.ask_at_once(
         folder,
         *(
-            functools.partial(_compose_lines, sorted(files), storage.join(folder, name), publication=publication)
+            functools.partial(
+                _compose_lines, sorted(files), storage.join(folder, name), publication=publication, check=check
+            )
             for name, files, _ in expected
         ),
     )
@@ -54,15 +71,15 @@ def write_lists(
     return lists
 
 
-def _compose_lines(files: Iterable[str], path: str, *, publication: Publication) -> tuple[str, int]:
+def _compose_lines(
+    files: Iterable[str], path: str, *, publication: Publication, check: storage.Check
+) -> tuple[str, int]:
     """Concatenates lists; returns the hex SHA-256 and the number of lines of the result."""
     digest = hashlib.sha256()
     lines = 0
     is_temporary = storage.dirname(path) == publication.folder
     opened = (
-        storage.open_write(path)
-        if is_temporary
-        else storage.open_new(path, staging=publication.folder, check=publication.fence.check)
+        storage.open_write(path) if is_temporary else storage.open_new(path, staging=publication.folder, check=check)
     )
     try:
         with opened as target:

@@ -8,7 +8,7 @@ from typing import Any
 
 from beam_tfrecords import storage
 from beam_tfrecords.dataset import Dataset
-from beam_tfrecords.files import CARD, CROISSANT, MANIFEST, REPORT, SUCCESS
+from beam_tfrecords.files import CARD, CROISSANT
 from beam_tfrecords.manifest import Shard
 from beam_tfrecords.transforms.publishing.card import write_card
 from beam_tfrecords.transforms.publishing.croissant import write_croissant
@@ -17,13 +17,16 @@ from beam_tfrecords.transforms.publishing.publication import Publication
 from beam_tfrecords.transforms.publishing.tfds_metadata import write_metadata
 
 
-def write_files(publication: Publication, described: Mapping[str, Any], shards: Sequence[Shard]) -> dict[str, str]:
+def write_files(
+    publication: Publication, described: Mapping[str, Any], shards: Sequence[Shard], *, check: storage.Check
+) -> dict[str, str]:
     """Writes the files; returns their names and hex SHA-256.
 
     Args:
       publication: what publishing needs to know.
       described: the manifest, without its files.
       shards: of the dataset.
+      check: as in `storage.open_new`.
     """
     dataset = Dataset(publication.output, described, "", "")
     metadata = write_metadata(
@@ -34,9 +37,10 @@ def write_files(publication: Publication, described: Mapping[str, Any], shards: 
         shards=shards,
     )
     metadata |= {CARD: write_card(dataset), CROISSANT: write_croissant(dataset, metadata)}
-    publication.claim([*metadata, MANIFEST, SUCCESS, REPORT])
     contents = sorted(metadata.items())
-    digests = storage.ask_at_once(publication.output, *(functools.partial(publication.write, *one) for one in contents))
+    digests = storage.ask_at_once(
+        publication.output, *(functools.partial(publication.write, *one, check=check) for one in contents)
+    )
     files = dict(zip((name for name, _ in contents), digests, strict=True))
     if described["spec"]["dali_index"]:
         files |= write_dali_indices(dataset, write=publication.write)

@@ -9,14 +9,15 @@ from typing import Any
 
 from beam_tfrecords import storage
 from beam_tfrecords.examples.layouts import Layout
-from beam_tfrecords.files import ShardNames, dali_index
+from beam_tfrecords.files import CARD, CROISSANT, MANIFEST, REPORT, SUCCESS, ShardNames, dali_index
 from beam_tfrecords.storage.fence import Fence
 from beam_tfrecords.transforms.images.image_spec import ImageSpec
 from beam_tfrecords.transforms.publishing.changes import History
 from beam_tfrecords.transforms.publishing.manifest import manifest_json
+from beam_tfrecords.transforms.publishing.tfds_metadata import write_metadata
 from beam_tfrecords.transforms.request.build_spec import Duplicates
 from beam_tfrecords.transforms.stats import Stats
-from beam_tfrecords.transforms.workspace.output_folder import claim_files
+from beam_tfrecords.transforms.workspace.output_folder import Claim, claim_files
 
 
 @dataclasses.dataclass(frozen=True)
@@ -35,8 +36,9 @@ class Publication:
       duplicates: what happens to images with the same bytes.
       facts: what the manifest says besides the results: spec, versions, input fingerprint, skipped files.
       count_shards: the number of shards of a split, from its bytes and `records`.
-      history: what a version follows; None if there are no versions.
       fence: the right to publish.
+      claimed: what is known of the output.
+      history: what a version follows; None if there are no versions.
     """
 
     output: str
@@ -51,6 +53,7 @@ class Publication:
     facts: Mapping[str, Any]
     count_shards: Callable[..., int]
     fence: Fence
+    claimed: Claim
     history: History | None = None
 
     @property
@@ -61,7 +64,7 @@ class Publication:
     def claim(self, names: Iterable[str]) -> None:
         """Lists files as ours before they are written; the folder of a version is ours as a whole."""
         if not self.history:
-            claim_files(self.root, names)
+            claim_files(self.root, names, claimed=self.claimed.names)
 
     def name_shards(self, stats: Stats) -> Iterator[str]:
         """The files of all shards."""
@@ -73,6 +76,13 @@ class Publication:
                 key = split, number, shards
                 yield from (names.shard(key), names.index(key), dali_index(names.index(key)))
 
+    def name_metadata(self) -> Iterator[str]:
+        """The files that describe the dataset, and its report."""
+        yield from write_metadata(
+            name=self.name, layout=self.layout, image=self.image, class_names=self.class_names, shards=()
+        )
+        yield from (CARD, CROISSANT, MANIFEST, SUCCESS, REPORT)
+
     def delete(self, paths: Sequence[str]) -> None:
         """Deletes files of the output, but none of a build that has taken over.
 
@@ -81,14 +91,19 @@ class Publication:
         """
         storage.delete_checked(paths, staging=self.folder, check=self.fence.check)
 
-    def write(self, name: str, content: bytes) -> str:
+    def write(self, name: str, content: bytes, *, check: storage.Check | None = None) -> str:
         """Writes a file of the dataset; returns its hex SHA-256.
+
+        Args:
+          name: of the file.
+          content: of the file.
+          check: that of the fence, which several files share.
 
         Raises:
           BuildError: another build has taken over, or has written the file.
         """
         path = storage.join(self.output, name)
-        storage.write_once(path, content, staging=self.folder, check=self.fence.check)
+        storage.write_once(path, content, staging=self.folder, check=check or self.fence.check)
         return hashlib.sha256(content).hexdigest()
 
     def is_within_limits(self, stats: Stats) -> bool:

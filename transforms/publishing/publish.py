@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import glob
 from collections import Counter
 from collections.abc import Iterable, Mapping
@@ -58,20 +59,30 @@ def publish_dataset(
     history = publication.history
     publication.fence.check()
     folder = publication.folder if keeps_dataset(publication, decision) else publication.output
-    files = write_lists(publication, stats, folder, failures=failures, duplicates=duplicates)
+    check = storage.shared(publication.fence.check)
+    # What they are is known in this thread alone: a runner reads them as side inputs.
+    lists = functools.partial(
+        write_lists, publication, stats, folder, failures=sorted(failures), duplicates=sorted(duplicates), check=check
+    )
+    changed: dict[str, bytes] = {}
     if history and (decision.publishes or decision.tripped):
         splits = [split for split in publication.listed if split]
-        content = dump_json(describe_version(history, decision.verdicts, stats, splits=splits, files=changes))
-        if decision.publishes:
-            files[CHANGES] = publication.write(CHANGES, content)
-        else:
-            storage.write_bytes(storage.join(folder, CHANGES), content)
+        changed[CHANGES] = dump_json(describe_version(history, decision.verdicts, stats, splits=splits, files=changes))
     if not decision.publishes:
+        lists()
+        for name, content in changed.items():
+            storage.write_bytes(storage.join(folder, name), content)
         write_outcome(publication, stats, folder=folder, tripped=decision.tripped)
         return
     check_shards(shards, stats, splits=publication.listed)
     described = publication.describe(stats, shards=shards)
-    values = {**described, "files": {**files, **write_files(publication, described, shards)}}
+    written = storage.ask_at_once(
+        folder,
+        lists,
+        lambda: {name: publication.write(name, content, check=check) for name, content in changed.items()},
+        functools.partial(write_files, publication, described, shards, check=check),
+    )
+    values = {**described, "files": {name: digest for files in written for name, digest in files.items()}}
     if history and repeats_earlier(history, values, stats):
         write_outcome(publication, stats, folder=folder, is_unchanged=True)
         return
@@ -81,7 +92,6 @@ def publish_dataset(
 
 def _finish(publication: Publication, values: Mapping[str, Any]) -> None:
     """Writes the manifest, and `_SUCCESS` last."""
-    publication.fence.check()
     manifest_sha256 = publication.write(MANIFEST, dump_json(values))
     # A power cut must not leave `_SUCCESS` without what it stands for.
     storage.sync_folder(storage.join(publication.output, INDEX_FOLDER))

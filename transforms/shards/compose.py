@@ -88,15 +88,16 @@ class _IndexRows:
 def _compose_shard(
     key: ShardKey, pieces: Sequence[Piece], rows: _IndexRows | None, *, names: ShardNames, fence: Fence | None
 ) -> Shard:
-    if fence:
-        fence.check()
+    check = storage.shared(fence.check) if fence else None
+    if check:
+        check()
     index = names.index(key) if rows else None
     crc, (index_sha256, first_key) = storage.ask_at_once(
         names.folder,
         functools.partial(
-            _compose_records, pieces, storage.join(names.folder, names.shard(key)), staging=names.staging, fence=fence
+            _compose_records, pieces, storage.join(names.folder, names.shard(key)), staging=names.staging, check=check
         ),
-        functools.partial(_compose_index, pieces, rows, index, names=names, fence=fence),
+        functools.partial(_compose_index, pieces, rows, index, names=names, check=check),
     )
     return Shard(
         split=key[0],
@@ -112,29 +113,29 @@ def _compose_shard(
     )
 
 
-def _compose_records(pieces: Sequence[Piece], path: str, *, staging: str, fence: Fence | None) -> str:
+def _compose_records(pieces: Sequence[Piece], path: str, *, staging: str, check: storage.Check | None) -> str:
     """Concatenates the bytes of pieces; returns the CRC-32C of the result in hex digits, from those of the pieces."""
     crc = 0
     for piece in pieces:
         crc = crc32c.combine(crc, piece.crc32c, piece.bytes)
     sources, size = [piece.source for piece in pieces], sum(piece.bytes for piece in pieces)
-    if fence is None:
+    if check is None:
         found = storage.concatenate(sources, path, staging=staging)
     else:
         try:
-            found = storage.concatenate(sources, path, staging=staging, replaces=False, check=fence.check)
+            found = storage.concatenate(sources, path, staging=staging, replaces=False, check=check)
         except FileExistsError as error:  # by an earlier attempt at this shard, or by another build
-            fence.check()
+            check()
             found = storage.crc32c(path)
             if found != crc or storage.stat(path).size != size:
                 raise storage.written_by_another(path) from error
-    stored = storage.stat(path).size
+    # None where the store does not know it. A checksum that fits says more than the size.
+    stored = size if found == crc else storage.stat(path).size
     if stored != size:
         for part in (piece.part for piece in pieces):
             if (length := storage.stat(part.uri).size) != part.bytes:
                 raise BuildError(f"{part.uri} has {length} bytes, but {part.bytes} were written to it")
         raise BuildError(f"{path} has {stored} bytes, but {size} were written to it")
-    # None where the store does not know it.
     if found not in (None, crc):
         folder = storage.dirname(pieces[0].part.uri)
         raise BuildError(
@@ -145,7 +146,12 @@ def _compose_records(pieces: Sequence[Piece], path: str, *, staging: str, fence:
 
 
 def _compose_index(
-    pieces: Sequence[Piece], rows: _IndexRows | None, index: str | None, *, names: ShardNames, fence: Fence | None
+    pieces: Sequence[Piece],
+    rows: _IndexRows | None,
+    index: str | None,
+    *,
+    names: ShardNames,
+    check: storage.Check | None,
 ) -> tuple[str | None, str | None]:
     """Concatenates index rows, offsets moved; returns the hex SHA-256 of the result and its first key.
 
@@ -168,8 +174,8 @@ def _compose_index(
             array = pa.Array.from_buffers(pa.int64(), len(moved), [None, pa.py_buffer(moved)])
             writer.write_table(table.set_column(column, INDEX_SCHEMA.field("offset"), array))
     data = sink.getvalue()
-    if fence is None:
+    if check is None:
         storage.write_bytes(path, memoryview(data), staging=staging)
     else:
-        storage.write_once(path, memoryview(data), staging=staging, check=fence.check)
+        storage.write_once(path, memoryview(data), staging=staging, check=check)
     return hashlib.sha256(data).hexdigest(), first_key

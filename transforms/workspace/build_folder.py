@@ -63,6 +63,13 @@ class Workspace:
         """The folder of a listing; builds that read it come and go."""
         return self.build(f"{_LISTING}{digest}")
 
+    def is_all_there_is(self) -> bool:
+        """Whether a store has nothing of the output but the lease that was just taken; one request tells."""
+        output = storage.dirname(self.path)
+        if not storage.has_scheme(output):
+            return False
+        return [entry.path for entry in storage.list_files(output, limit=2, literal=True)] == [self.lease]
+
     def version(self, name: str) -> str:
         """Registers a version: its folder is ours, whatever becomes of the build that has begun it."""
         return storage.join(self.path, f"{_VERSION}{name}")
@@ -83,7 +90,16 @@ class Workspace:
     def list_own_files(self) -> list[str]:
         """The files of ours directly here."""
         entries = storage.list_files(storage.join(glob.escape(self.path), "*"), special=True)
-        return [entry.path for entry in entries if _FILE.fullmatch(storage.basename(entry.path))]
+        return [entry.path for entry in entries if self.is_own_file(entry.path)]
+
+    def is_own_file(self, path: str) -> bool:
+        """Whether a path is that of a file of ours directly here."""
+        return storage.dirname(path) == self.path and _FILE.fullmatch(storage.basename(path)) is not None
+
+    def is_in_build(self, path: str) -> bool:
+        """Whether a path is in the folder of a build or a listing."""
+        start = len(self.path) + 1
+        return path[:start] == f"{self.path}/" and _DIGEST.fullmatch(path[start:].partition("/")[0]) is not None
 
     def list_versions(self) -> list[str]:
         """The names of the versions that are registered."""

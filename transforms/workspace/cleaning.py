@@ -24,9 +24,10 @@ def delete_temporary(output: str, *, keeps: Collection[str] = ()) -> None:
       keeps: folders of builds and files that stay.
     """
     workspace = Workspace(output)
-    folders, files = storage.ask_at_once(
-        output, workspace.list_folders, lambda: [path for path in _list_files(output) if path not in keeps]
-    )
+    if storage.has_scheme(output):
+        storage.delete_files(_list_temporary(output, keeps))
+        return
+    folders, files = workspace.list_folders(), [path for path in _list_files(output) if path not in keeps]
     for folder in folders:
         if folder not in keeps:
             storage.delete_tree(folder)
@@ -69,10 +70,27 @@ def delete_batch(paths: Sequence[str]) -> None:
         storage.delete_if_empty(storage.dirname(path))
 
 
+def _list_temporary(output: str, keeps: Collection[str]) -> Iterator[str]:
+    """The temporary files of all builds in a store: one listing tells all, and together they are few deletions."""
+    workspace, kept = Workspace(output), tuple(f"{one}/" for one in keeps)
+    own: list[str] = []
+    for entry in storage.list_files(workspace.path, literal=True):
+        if workspace.is_in_build(entry.path):
+            if not entry.path.startswith(kept):
+                yield entry.path
+        elif workspace.is_own_file(entry.path) and entry.path not in keeps:
+            own.append(entry.path)
+    yield from _leave_held(output, own)
+
+
 def _list_files(output: str) -> Iterator[str]:
     """The files in the folder of all builds that no build needs any more."""
+    return _leave_held(output, Workspace(output).list_own_files())
+
+
+def _leave_held(output: str, files: Sequence[str]) -> Iterator[str]:
+    """The files of ours that no build needs any more."""
     workspace = Workspace(output)
-    files = workspace.list_own_files()
     unfinished = {
         workspace.version(name)
         for name in workspace.find_versions(files)

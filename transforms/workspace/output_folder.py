@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 import glob
 import itertools
 import json
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 
 from beam_tfrecords import storage
 from beam_tfrecords.dataset import open_dataset, read_pointer
@@ -94,16 +95,24 @@ def _show(names: Iterable[str]) -> str:
     return f"{', '.join(first[:_MOST_SHOWN])}{more}"
 
 
-def claim_files(output: str, names: Iterable[str]) -> None:
-    """Lists files of an output as ours; called before they are written."""
+def claim_files(output: str, names: Iterable[str], *, claimed: Collection[str] | None = None) -> list[str]:
+    """Lists files of an output as ours; called before they are written.
+
+    Args:
+      output: the folder.
+      names: of the files.
+      claimed: what is listed so far; None if that is not known.
+
+    Returns:
+      All that is listed now.
+    """
     workspace = Workspace(output)
-    before, names = _parse_names(_read(workspace.claim)), set(names)
-    claimed = before or set()
-    if before is not None and claimed.issuperset(names):
-        return
-    content = json.dumps(sorted(claimed.union(names))).encode()
-    storage.write_bytes(workspace.claim, content, staging=workspace.path)
-    storage.sync_folder(workspace.path)
+    before = _parse_names(_read(workspace.claim)) if claimed is None else set(claimed)
+    listed = (before or set()).union(names)
+    if before != listed:
+        storage.write_bytes(workspace.claim, json.dumps(sorted(listed)).encode(), staging=workspace.path)
+        storage.sync_folder(workspace.path)
+    return sorted(listed)
 
 
 def register_version(output: str, name: str) -> None:
@@ -113,19 +122,38 @@ def register_version(output: str, name: str) -> None:
     storage.sync_folder(workspace.path)
 
 
-def claim_output(output: str, old_files: Sequence[str]) -> None:
+@dataclasses.dataclass(frozen=True)
+class Claim:
+    """What is known of an output when a build begins to write to it.
+
+    Attributes:
+      names: the files that are listed as ours; None if that is not known.
+      replaces: whether files may be noted that the build replaces.
+    """
+
+    names: Collection[str] | None = None
+    replaces: bool = True
+
+
+def claim_output(output: str, old_files: Sequence[str], *, is_new: bool = False) -> Claim:
     """Notes the files that a build replaces, and marks the folder as owned by a build.
 
     Args:
       output: the folder.
       old_files: from `find_old_files`.
+      is_new: whether there was nothing in a store.
     """
     workspace = Workspace(output)
+    if is_new:
+        storage.write_bytes(workspace.claim, b"[]")
+        return Claim([], replaces=False)
     # Deleting it later takes a permission that a build into a new folder can do without.
-    if old_files or storage.exists(workspace.old_files):
+    replaces = bool(old_files) or storage.exists(workspace.old_files)
+    if replaces:
         storage.write_bytes(workspace.old_files, json.dumps(old_files).encode())
-    claim_files(output, [])
+    names = claim_files(output, [])
     storage.sync_folder(workspace.path)
+    return Claim(names, replaces)
 
 
 def remove_old_files(output: str, *, delete: Callable[[Sequence[str]], None]) -> None:

@@ -107,7 +107,7 @@ def test_a_job_that_lost_a_worker_in_a_block_is_submitted_again_with_child_proce
 
 
 def test_a_pipeline_that_ends_without_publishing_is_not_a_success(photos, tmp_path, convert, monkeypatch):
-    monkeypatch.setattr(Execution, "run", lambda *_: None)
+    monkeypatch.setattr(Execution, "run", lambda *_, **__: None)
     ran = convert(f"--input={photos}", f"--output={tmp_path / 'out'}", *FLAGS)
     assert (ran.code, ran.out, ran.err.count("\n")) == (1, "", 1)
     assert f"{tmp_path / 'out'} holds no dataset of this build" in ran.err
@@ -116,7 +116,7 @@ def test_a_pipeline_that_ends_without_publishing_is_not_a_success(photos, tmp_pa
 def test_the_dataset_that_was_to_be_replaced_is_not_a_success(photos, tmp_path, convert, build, monkeypatch):
     words = [f"--input={photos}", *FLAGS]
     out = build(tmp_path / "out", *words)
-    monkeypatch.setattr(Execution, "run", lambda *_: None)
+    monkeypatch.setattr(Execution, "run", lambda *_, **__: None)
     assert convert(f"--output={out}", *words, "--overwrite").code == 1
     assert (out / "_SUCCESS").exists()
 
@@ -124,7 +124,7 @@ def test_the_dataset_that_was_to_be_replaced_is_not_a_success(photos, tmp_path, 
 def test_a_runner_that_fails_after_it_has_published_is_a_success(photos, tmp_path, convert, monkeypatch):
     run_pipeline = Execution.run
 
-    def run_and_fail(*arguments):
+    def run_and_fail(*arguments, **options):
         run_pipeline(*arguments)
         raise BuildError("the connection to the cluster was lost")
 

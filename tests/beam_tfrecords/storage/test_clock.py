@@ -27,8 +27,9 @@ def test_a_build_on_a_machine_whose_clock_is_wrong_is_alive(tmp_path, monkeypatc
     folder = Workspace(str(tmp_path)).build("0" * 16).path
     with monkeypatch.context() as patched:
         patched.setattr(time, "time", lambda: NOW + hours * 3600)
-        with Heartbeat(folder, listed=1, blocks=1):
+        with Heartbeat(folder, listed=1, blocks=1) as heartbeat:
             ((_, run),) = read_runs(str(tmp_path))
             assert run.is_alive(storage.now(str(tmp_path / "lease")))
+        heartbeat.end()
     ((_, run),) = read_runs(str(tmp_path))
     assert not run.is_alive(storage.now(str(tmp_path / "lease")))

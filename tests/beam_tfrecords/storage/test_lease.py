@@ -79,6 +79,22 @@ def test_one_process_at_a_time_has_the_lease(path):
             pass
 
 
+def test_a_lease_that_was_just_renewed_is_only_looked_at(path, monkeypatch):
+    clock = 0.0
+    monkeypatch.setattr(lease_module, "_now", lambda: clock)
+    with Lease.take(path, "me", renewal=1000.0, stale=2000.0) as lease:
+        versions = [storage.read_state(path)]
+        for clock in (0.0, 999.0, 1000.0, 1001.0, 1999.0, 2000.0):
+            lease.check()
+            versions.append(storage.read_state(path))
+        renewals = [json.loads(version[0])["renewals"] for version in versions]
+        assert renewals == [0, 0, 0, 1, 1, 1, 2]
+        # Somebody has taken it since.
+        storage.write_bytes(path, b'{"id": "another"}')
+        with pytest.raises(BuildError, match="lost its lease"):
+            lease.check()
+
+
 def test_a_killed_process_frees_the_lease_at_once(path):
     with another_process(path) as holder:
         holder.kill()

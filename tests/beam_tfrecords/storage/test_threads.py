@@ -1,14 +1,16 @@
-"""map_in_threads: everything once, in order, and few at a time; call_at_once: all at a time."""
+"""map_in_threads: everything once, in order, and few at a time; call_at_once: all at a time; SharedCall: one for many."""
 
 from __future__ import annotations
 
 import threading
 import time
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
 from beam_tfrecords import storage
-from beam_tfrecords.storage.threads import call_at_once, map_in_threads
+from beam_tfrecords.errors import BuildError
+from beam_tfrecords.storage.threads import SharedCall, call_at_once, map_in_threads
 
 
 def test_results_come_in_the_order_of_the_items_and_few_are_waited_for():
@@ -51,3 +53,37 @@ def test_files_that_are_opened_in_these_threads_are_noted(tmp_path):
     with storage.noting_files(noted):
         call_at_once(*(lambda name=name: storage.read_bytes(f"{tmp_path}/{name}") for name in ("a", "b")))
     assert sorted(noted.fingerprints) == [f"{tmp_path}/a", f"{tmp_path}/b"]
+
+
+def test_a_shared_call_serves_all_who_asked_before_it_began():
+    begun, go_on, calls = threading.Event(), threading.Event(), []
+
+    def call() -> None:
+        calls.append(len(calls))
+        begun.set()
+        assert go_on.wait(10)
+
+    shared = SharedCall(call)
+    with ThreadPoolExecutor(9) as pool:
+        first = pool.submit(shared)
+        assert begun.wait(10)
+        others = [pool.submit(shared) for _ in range(8)]
+        # They do not have the outcome of a call that began before they asked.
+        time.sleep(0.05)
+        assert not any(one.done() for one in others)
+        go_on.set()
+        for one in (first, *others):
+            one.result(10)
+    assert calls == [0, 1]
+    shared()
+    assert calls == [0, 1, 2]
+
+
+def test_a_shared_call_fails_for_all():
+    def fail() -> None:
+        raise BuildError("taken over")
+
+    shared = SharedCall(fail)
+    for _ in range(2):
+        with pytest.raises(BuildError, match="taken over"):
+            shared()

@@ -32,7 +32,7 @@ def test_a_block_has_about_sixteen_mebibytes():
 
 
 @pytest.mark.parametrize(
-    ("samples", "blocks"), [(3, 1), (48, 3), (256, 16), (2000, 16), (4000, 31), (10**4, 64), (10**6, 64)]
+    ("samples", "blocks"), [(3, 1), (48, 3), (200, 4), (512, 8), (2000, 8), (8000, 31), (2 * 10**4, 64), (10**6, 64)]
 )
 def test_a_small_dataset_has_blocks_for_every_core(samples, blocks):
     assert blocks_of(samples) == blocks

@@ -115,7 +115,8 @@ def open_input(spec: SourceSpec) -> MakeSource:
     compile_pattern(spec)
     roots = [root_of(path) for path in spec.input]
     for root in roots:
-        if not storage.is_folder(root.folder):
+        # Of a folder, whoever chose this source has asked.
+        if not root.is_folder and not storage.is_folder(root.folder):
             raise RequestError(f"{quote_input(root.listing)}: there is no folder {printable(root.folder)}")
     folders = [root.folder for root in roots]
     splits = [spec.input_splits.get(path) for path in spec.input]
