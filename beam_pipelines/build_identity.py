@@ -71,7 +71,7 @@ def build_folder(spec: BuildSpec, work: Work, listing_fingerprint: str) -> str:
     A build resumes from the blocks it finds there, so no other build may have the same name.
     """
     # The words too: what a later setting does may be in none of the objects yet.
-    made_with = work.blocks, work.convert, dataclasses.replace(work.block_plan, folder="", launch="")
+    made_with = work.blocks, work.convert, dataclasses.replace(work.block_plan, folder="", launch="", is_new=False)
     return Workspace(spec.output).build(digest(_decisive_words(spec), listing_fingerprint, *made_with)).path
 
 

@@ -181,7 +181,7 @@ def _build(
             execution.run_nothing()
             outcome = Published(plan.newest, is_unchanged=True)
         else:
-            outcome = run_plan(plan, execution, wait=wait, fails_unpublished=fails_job, is_new=output.is_new)
+            outcome = run_plan(plan, execution, wait=wait, fails_unpublished=fails_job)
         outcome, problem = finish(spec, outcome, earlier, output, report=report)
     note_left(spec.output, problem)
     return outcome

@@ -58,7 +58,12 @@ def finish(
     if report and isinstance(outcome, Published) and not (outcome.is_unchanged and _has_report(outcome.path)):
         outcome = dataclasses.replace(outcome, report=_write_report(spec, outcome.dataset, check=output.lease.check))
     if isinstance(outcome, Published):
-        return outcome, _find_overtaken(output) or _remove_temporary(spec.output)
+        # Writing the report has asked for the lease.
+        overtaken = None if outcome.report else _find_overtaken(output)
+        problem = overtaken or _remove_temporary(spec.output)
+        if problem is None:
+            output.is_cleaned.set()
+        return outcome, problem
     return outcome, None
 
 

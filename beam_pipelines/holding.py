@@ -7,6 +7,7 @@ import dataclasses
 import functools
 import os
 import socket
+import threading
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
@@ -40,6 +41,7 @@ class Output:
       job: of an earlier launcher, which may still write to it; None if there is none.
       fence: the right to publish; that of the job if there is one.
       is_new: whether nothing was there when this launch took the lease, so that nothing of it need be asked for.
+      is_cleaned: set when no build has temporary files there any more.
     """
 
     path: str
@@ -48,6 +50,7 @@ class Output:
     job: RunningJob | None
     fence: Fence
     is_new: bool = False
+    is_cleaned: threading.Event = dataclasses.field(default_factory=threading.Event)
 
 
 @contextlib.contextmanager
@@ -77,7 +80,8 @@ def hold_output(spec: BuildSpec, runner: Runner) -> Iterator[Output]:
             is_new = workspace.is_all_there_is()
             job = None if is_new else find_job(spec.output)
             # A job goes on without its launcher, and may publish.
-            fence = Fence.find(workspace.fence) if job else Fence.take_over(workspace.fence, taken)
+            fence = Fence.find(workspace.fence) if job else Fence.take_over(workspace.fence, taken, is_new=is_new)
+            output: Output | None = None
             try:
                 try:
                     old_files = [] if is_new else check_output(spec)
@@ -85,7 +89,8 @@ def hold_output(spec: BuildSpec, runner: Runner) -> Iterator[Output]:
                     # A misspelt `versioned` or `overwrite` is the likelier mistake.
                     runner.arguments.check_known()
                     raise
-                yield Output(spec.output, taken, old_files, job, fence, is_new)
+                output = Output(spec.output, taken, old_files, job, fence, is_new)
+                yield output
             except (OSError, RequestError, BuildError) as error:
                 # Another build may have removed what was not found. A store that does not answer is not asked again.
                 if not (isinstance(error, BuildError) and storage.has_scheme(spec.output)):
@@ -94,7 +99,8 @@ def hold_output(spec: BuildSpec, runner: Runner) -> Iterator[Output]:
             finally:
                 # It stays while there is a build that may go on.
                 with contextlib.suppress(OSError, BuildError):
-                    if not (job or workspace.list_builds()):
+                    is_cleaned = output is not None and output.is_cleaned.is_set()
+                    if not job and (is_cleaned or not workspace.list_builds()):
                         fence.remove()
     finally:
         # On network disks an open file cannot be deleted, and until now that of the lease was open.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import uuid
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from beam_tfrecords import storage
@@ -35,6 +35,7 @@ class BuildPlan:
       search: what the search for duplicates needs.
       publication: what publishing needs.
       earlier: the datasets that the build looks back to.
+      chunks: chunk files of the listing, if they are few; None if a file names them.
     """
 
     spec: BuildSpec
@@ -44,6 +45,7 @@ class BuildPlan:
     search: DuplicateSearch
     publication: Publication
     earlier: Earlier = NOTHING
+    chunks: Sequence[str] | None = None
 
 
 def plan_build(
@@ -57,6 +59,8 @@ def plan_build(
     version: str | None,
     fence: Fence,
     claim: Claim,
+    chunks: Sequence[str] | None = None,
+    is_new: bool = False,
 ) -> BuildPlan:
     """Derives the plan of a build from its work.
 
@@ -70,6 +74,8 @@ def plan_build(
       version: name of the version that it writes, or None.
       fence: the right to publish it.
       claim: what is known of the output.
+      chunks: chunk files of the listing, if they are few; None if a file names them.
+      is_new: as in `BlockPlan`.
     """
     publication = Publication(
         output=storage.join(spec.output, version) if version else spec.output,
@@ -90,7 +96,7 @@ def plan_build(
     return BuildPlan(
         spec=spec,
         blocks=work.blocks,
-        block_plan=dataclasses.replace(work.block_plan, folder=folder, launch=uuid.uuid4().hex),
+        block_plan=dataclasses.replace(work.block_plan, folder=folder, launch=uuid.uuid4().hex, is_new=is_new),
         convert=work.convert,
         search=DuplicateSearch(
             folder=folder,
@@ -103,6 +109,7 @@ def plan_build(
         ),
         publication=publication,
         earlier=earlier,
+        chunks=chunks,
     )
 
 

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from beam_tfrecords.transforms.listing.listing import Listing
 
 _UPLOADS = 16
+_FEW_CHUNKS = 16
 
 
 def prepare_build(spec: BuildSpec, source: Source, execution: Execution, *, output: Output) -> BuildPlan | Earlier:
@@ -79,7 +80,10 @@ def prepare_build(spec: BuildSpec, source: Source, execution: Execution, *, outp
         fence, claim = open_folder(folder, output, execution, keeps=listed.folder)
         if containers is None:
             _copy_chunks(listing, BuildFolder(folder).listing)
-    write_chunk_names(listing, folder)
+    # Few names travel with the pipeline.
+    chunks = listing.chunks if len(listing.chunks) <= _FEW_CHUNKS else None
+    if chunks is None:
+        write_chunk_names(listing, folder)
     version = choose_version(spec, folder) if spec.schedule.versioned else None
     return plan_build(
         spec,
@@ -91,6 +95,8 @@ def prepare_build(spec: BuildSpec, source: Source, execution: Execution, *, outp
         version=version,
         fence=fence,
         claim=claim,
+        chunks=chunks,
+        is_new=output.is_new,
     )
 
 

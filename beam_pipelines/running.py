@@ -75,7 +75,7 @@ class Unpublished:
 
 
 def run_plan(
-    plan: BuildPlan, execution: Execution, *, wait: bool, fails_unpublished: bool = False, is_new: bool = False
+    plan: BuildPlan, execution: Execution, *, wait: bool, fails_unpublished: bool = False
 ) -> Published | Unpublished | JobRecord:
     """Runs the pipeline of a plan.
 
@@ -84,7 +84,6 @@ def run_plan(
       execution: where pipelines run.
       wait: False returns when the cluster has the job.
       fails_unpublished: whether a job that nobody waits for fails if it publishes nothing.
-      is_new: whether no earlier launch of this build has left anything.
 
     Returns:
       The job if it was submitted and not waited for.
@@ -99,7 +98,7 @@ def run_plan(
     path = BuildFolder(plan.block_plan.folder).outcome
     # That of an earlier attempt at the same build does not count.
     listed, blocks = sum(plan.publication.listed.values()), sum(plan.blocks.values())
-    done_before = 0
+    done_before, is_new = 0, plan.block_plan.is_new
     if not is_new:
         done_before, *_ = storage.ask_at_once(
             path,
@@ -128,10 +127,14 @@ def run_plan(
         return Published(dataset, traffic=_read_traffic(plan))
     outcome, dataset, traffic = storage.ask_at_once(
         plan.publication.output,
-        functools.partial(read_outcome, plan.block_plan.folder),
+        # Nothing but this build can have published into a new output.
+        lambda: None if is_new else read_outcome(plan.block_plan.folder),
         functools.partial(_find_published, plan),
-        functools.partial(_read_traffic, plan),
+        # Processes of this machine tell what they have asked for.
+        lambda: {} if execution.runner.processes else _read_traffic(plan),
     )
+    if dataset is None and outcome is None:
+        outcome = read_outcome(plan.block_plan.folder)
     if outcome is None:
         if dataset is not None:
             return Published(dataset, traffic=traffic)

@@ -16,7 +16,7 @@ from beam_tfrecords.transforms.blocks.filtering import Condition
 from beam_tfrecords.transforms.images.image_spec import ImageEncoding, ImageSpec
 from beam_tfrecords.transforms.labels import ClassNames
 from beam_tfrecords.transforms.listing.listing import Listing
-from beam_tfrecords.transforms.listing.ordering import count_blocks
+from beam_tfrecords.transforms.listing.ordering import MOST_SMALL_BLOCKS, count_blocks
 from beam_tfrecords.transforms.mapping.map_sample import MapSample
 from beam_tfrecords.transforms.parts import PartPolicy
 from beam_tfrecords.transforms.request.build_spec import BuildSpec
@@ -97,6 +97,8 @@ def plan_work(
             last_member_wins=last_member_wins,
             map=MapSample(spec.map, spec.image, layout, records.layout if records else None) if spec.map else None,
             where=Condition(spec.where, layout) if spec.where else None,
+            # The runner may hold all of them in memory.
+            keeps_rows=sum(blocks.values()) <= MOST_SMALL_BLOCKS,
         ),
         nothing_reused_because=nothing_reused_because,
     )

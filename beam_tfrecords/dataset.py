@@ -439,17 +439,17 @@ def open_whole(path: str) -> tuple[Dataset | None, str | None]:
       RequestError: a later version of beam-tfrecords has made it.
       BuildError: the store does not answer.
     """
-    if not storage.exists(storage.join(path, SUCCESS)):
-        # A manifest is written just before `_SUCCESS`.
-        was_finished = storage.exists(storage.join(path, MANIFEST)) and not storage.exists(storage.join(path, REMOVED))
-        return None, f"there is a {MANIFEST}, but no {SUCCESS}" if was_finished else None
     try:
         manifest, published = _read_files(path)
         if hashlib.sha256(manifest).hexdigest() != published:
             return None, f"{MANIFEST} is not the one that {SUCCESS} names"
         return _parse(path, manifest, published), None
     except _DamagedError as error:
-        return None, str(error)
+        if storage.exists(storage.join(path, SUCCESS)):
+            return None, str(error)
+        # A manifest is written just before `_SUCCESS`.
+        was_finished = storage.exists(storage.join(path, MANIFEST)) and not storage.exists(storage.join(path, REMOVED))
+        return None, f"there is a {MANIFEST}, but no {SUCCESS}" if was_finished else None
 
 
 def read_latest(root: str) -> str | None:

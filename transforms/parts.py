@@ -31,6 +31,8 @@ MEMBERS_PER_SHARD = 8
 RANGE_BLOCKS = 1024
 # Files that are uploaded at once, each held on the disk.
 _UPLOADS = 4
+# Bytes of an index that a part may hold: 64 parts do.
+_KEPT_BYTES = 256 << 10
 # A record of up to so many bytes is copied into its frame, which takes less than writing the three pieces of it.
 _SMALL_BYTES = 4096
 # Rows whose images are measured at once; up to 16 KB each are held until then.
@@ -54,6 +56,7 @@ class Part:
       stream_bytes: size of its uncompressed content.
       index: of all parts of the block; `index_bytes` and `index_crc32c` are of that file.
       index_group: the row group of this part in it.
+      rows: the content of that file, which is not written; None if it is.
       hashes: the first 8 bytes of the content hash of every image, as `pack_hashes` has them; None if the part is
         known from a marker, and its index tells.
     """
@@ -70,6 +73,7 @@ class Part:
     index_bytes: int = 0
     index_crc32c: int = 0
     index_group: int = 0
+    rows: Packed | None = dataclasses.field(default=None, repr=False)
     hashes: Packed | None = dataclasses.field(default=None, compare=False, repr=False)
 
 
@@ -125,6 +129,8 @@ class PartWriter(contextlib.AbstractContextManager["PartWriter"]):
     Args:
       stem: beginning of the names of its files, unique to the content of this writer.
       measure: makes columns of the index from the `quality` of rows.
+      keeps_rows: whether a part holds a small index itself where the folder is in a store: a request less to write it,
+        and one less to read it.
     """
 
     def __init__(
@@ -137,6 +143,7 @@ class PartWriter(contextlib.AbstractContextManager["PartWriter"]):
         policy: PartPolicy,
         compression: Compression,
         measure: Callable[[Sequence[Any]], Mapping[str, Sequence[float]]] | None = None,
+        keeps_rows: bool = False,
     ) -> None:
         self._folder = folder
         self._stem = stem
@@ -145,6 +152,7 @@ class PartWriter(contextlib.AbstractContextManager["PartWriter"]):
         self._policy = policy
         self._gzip = compression == "gzip"
         self._measure = measure
+        self._most_rows = _KEPT_BYTES if keeps_rows and storage.has_scheme(folder) else 0
         self._parts: list[Part] = []
         self._index: pq.ParquetWriter | None = None
         self._opened = contextlib.ExitStack()
@@ -196,9 +204,13 @@ class PartWriter(contextlib.AbstractContextManager["PartWriter"]):
         if self._index is not None:
             self._index.close()
             data = self._index_file.getvalue().to_pybytes()
-            self._finish(storage.write_bytes, self._index_uri, data)
+            rows = data if len(data) <= self._most_rows and len(self._parts) == 1 else None
+            if rows is None:
+                self._finish(storage.write_bytes, self._index_uri, data)
             size, crc = len(data), crc32c.value(data)
-            self._parts = [dataclasses.replace(part, index_bytes=size, index_crc32c=crc) for part in self._parts]
+            self._parts = [
+                dataclasses.replace(part, index_bytes=size, index_crc32c=crc, rows=rows) for part in self._parts
+            ]
         while self._pending:
             self._pending.popleft().result()
         if self._threads:
@@ -355,7 +367,8 @@ def read_index(part: Part, *columns: str) -> pa.Table:
       BuildError: the index is damaged, or does not have a row for every record.
     """
     with naming_damage(part.index):
-        table = read_columns(storage.read_bytes(part.index), columns or INDEX_SCHEMA.names, group=part.index_group)
+        data = storage.read_bytes(part.index) if part.rows is None else part.rows
+        table = read_columns(data, columns or INDEX_SCHEMA.names, group=part.index_group)
     if table.num_rows != part.records:
         raise BuildError(f"{part.index} has {table.num_rows} rows, but its part has {part.records} records")
     return table

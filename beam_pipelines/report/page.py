@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import dataclasses
 import functools
 import itertools
@@ -91,8 +90,11 @@ def write_report(
     if check is None:
         storage.write_bytes(path, html.encode(), staging=staging)
     else:
-        with contextlib.suppress(FileExistsError), storage.open_new(path, staging=staging, check=check) as file:
-            file.write(html.encode())
+        try:
+            with storage.open_new(path, staging=staging, check=check) as file:
+                file.write(html.encode())
+        except FileExistsError:
+            check()
     return path
 
 
@@ -109,6 +111,8 @@ def render_report(dataset: Dataset, *, failed_images: bool = False, progress: Re
     duplicates = _duplicates(dataset)
     scan = scan_index(dataset, [name for group in duplicates for name in _pictured(group)], progress=progress)
     reader = SampleReader(dataset)
+    extreme = [one.record for found in scan.extremes.values() for one in found]
+    reader.fetch([*itertools.chain.from_iterable(scan.chosen.values()), *extreme, *scan.named.values()])
     samples = reader.read(list(scan.chosen.values()))
     return _template().render(
         manifest=manifest,

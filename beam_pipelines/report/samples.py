@@ -7,7 +7,7 @@ import dataclasses
 import io
 import itertools
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 from PIL import Image
@@ -39,9 +39,9 @@ _MOST_IMAGES = 4
 # Stored pixels that are decoded; of photos kept at 12 megapixels, some 30 are shown.
 _MOST_PIXELS = 400_000_000
 # Records in memory at once, or more if all of them have no more pixels than these.
-_AT_ONCE, _PIXELS_AT_ONCE = 8, 8_000_000
+_AT_ONCE, _PIXELS_AT_ONCE = 8, 20_000_000
 # A request to a store takes as long as so many more bytes.
-_GAP_BYTES = 1 << 20
+_GAP_BYTES = 2 << 20
 _MOST_TEXT = 120
 
 
@@ -79,6 +79,17 @@ class SampleReader:
         self._dataset = dataset
         # Split -> its records, which know where each is.
         self._records: dict[str, Records] = {}
+        self._fetched: dict[Chosen, bytes] = {}
+
+    def fetch(self, chosen: Iterable[Chosen]) -> None:
+        """Reads records of a store at once that will be asked for, if they are small in all."""
+        by_split = defaultdict(list)
+        for one in dict.fromkeys(chosen):
+            by_split[one.split].append(one)
+        is_small = sum(one.pixels for found in by_split.values() for one in found) <= _PIXELS_AT_ONCE
+        if is_small and storage.has_scheme(self._dataset.path) and self._dataset.compression == "none":
+            for split, found in by_split.items():
+                self._fetched.update(self._read_split(split, sorted(found, key=lambda one: one.number)))
 
     def read(self, groups: Sequence[Sequence[Chosen]]) -> list[Sample]:
         """Reads chosen records, the first of every group first, until there are enough.
@@ -99,6 +110,9 @@ class SampleReader:
         ]
 
     def _read_split(self, split: str, chosen: Sequence[Chosen]) -> Iterator[tuple[Chosen, bytes]]:
+        if self._fetched.keys() >= set(chosen):
+            yield from ((one, self._fetched[one]) for one in chosen)
+            return
         if self._dataset.compression == "none":
             if split not in self._records:
                 self._records[split] = self._dataset.records(split, form="bytes").joined(_GAP_BYTES)

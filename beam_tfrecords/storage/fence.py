@@ -27,15 +27,22 @@ class Fence:
     job: str | None = None
 
     @classmethod
-    def take_over(cls, path: str, lease: Lease) -> Fence:
+    def take_over(cls, path: str, lease: Lease, *, is_new: bool = False) -> Fence:
         """Makes this launch the one that may publish; before it looks at what the output holds.
+
+        Args:
+          path: the file.
+          lease: of this launch.
+          is_new: whether there was no such file when this launch had the lease.
 
         Raises:
           BuildError: the lease is lost.
         """
         fence = cls(path, os.urandom(16).hex())
-        lease.check()
-        storage.write_bytes(path, fence.token.encode())
+        # Whoever has taken the lease since the output was new has written the file.
+        if not (is_new and storage.write_new(path, fence.token.encode())):
+            lease.check()
+            storage.write_bytes(path, fence.token.encode())
         # Whoever has taken the lease between the two has published, or finds that it cannot.
         lease.check()
         return fence

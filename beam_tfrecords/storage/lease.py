@@ -32,6 +32,8 @@ class Lease:
         self._renewal, self._stale = renewal, stale
         self._is_lost, self._is_locked = False, False
         self._renewed = _now()
+        # Of the file, if it was looked at and not written since.
+        self._version: str | None = None
         self._lock = contextlib.ExitStack()
         self._renewing = threading.Lock()
         self._end = threading.Event()
@@ -90,9 +92,11 @@ class Lease:
             self._thread.join()
         # Who may not or cannot delete it lets it grow stale, in two minutes: why the build ended is what counts.
         with self._lock, contextlib.suppress(OSError, BuildError):
-            state = storage.read_state(self._path)
-            if state is not None and self._is_mine(state[0]):
-                storage.delete(self._path, version=state[1])
+            # If another process has taken it since it was looked at, it is another version.
+            if self._version is None and (state := storage.read_state(self._path)) and self._is_mine(state[0]):
+                self._version = state[1]
+            if self._version is not None:
+                storage.delete(self._path, version=self._version)
             if self._is_locked:
                 storage.delete_files([f"{self._path}.lock"])
 
@@ -142,12 +146,15 @@ class Lease:
         """Renews the lease; if that was done within some seconds, one request says whether it is lost."""
         with self._renewing:
             state, now = storage.read_state(self._path), _now()
+            self._version = None
             if state is None or not self._is_mine(state[0]):
                 self._is_lost = True
             elif now >= self._renewed + unless_within:
                 self._content["renewals"] += 1
                 self._is_lost = not storage.replace(self._path, self._encoded(), version=state[1])
                 self._renewed = now
+            else:
+                self._version = state[1]
 
     def _is_mine(self, data: bytes) -> bool:
         return _decoded(data).get("id") == self._content["id"]

@@ -16,6 +16,7 @@ from beam_tfrecords.transforms.blocks.results import BlockResult, read_marker
 from beam_tfrecords.transforms.blocks.write_block import write_block
 from beam_tfrecords.transforms.libraries import check_libraries
 from beam_tfrecords.transforms.processes.memory_left import check_memory_left
+from beam_tfrecords.transforms.processes.worker import is_second_attempt
 from beam_tfrecords.transforms.ref_columns import RefColumns
 from beam_tfrecords.transforms.refs import BlockKey
 from beam_tfrecords.transforms.stats import Key
@@ -43,9 +44,14 @@ def convert_block(
     stem = f"{split}-{number:06d}"
     folder = BuildFolder(plan.folder)
     marker, started = folder.block(stem), folder.started_block(stem)
-    is_first = _begin(started)
-    # To a store that would be one more request; on a disk, a power cut may leave the marker alone.
-    finished = None if is_first and storage.has_scheme(marker) else read_marker(marker)
+    if storage.has_scheme(marker) and not isolates_later:
+        # The pool of this machine tells a second attempt, so that a store need not be asked.
+        is_first, may_be_finished = not is_second_attempt(), not plan.is_new
+    else:
+        is_first = _begin(started)
+        # To a store that would be one more request; on a disk, a power cut may leave the marker alone.
+        may_be_finished = not (is_first and storage.has_scheme(marker))
+    finished = read_marker(marker) if may_be_finished else None
     if finished is not None and finished.is_final(plan.launch) and _has_its_files(finished, joined, plan, convert):
         return finished
     is_isolated = not is_first or (isolates_later and storage.exists(folder.unfinished))

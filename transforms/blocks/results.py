@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import dataclasses
 import json
 from collections.abc import Mapping
@@ -10,6 +11,7 @@ from typing import Any
 from beam_tfrecords import storage
 from beam_tfrecords.transforms.parts import Part
 from beam_tfrecords.transforms.stats import Stats
+from beam_tfrecords.transforms.workspace.state_files import read_if_there
 
 
 @dataclasses.dataclass(frozen=True)
@@ -41,7 +43,9 @@ class BlockResult:
         """File -> size in bytes."""
         sizes: dict[str | None, int] = {self.failures: self.failures_bytes, self.changes: self.changes_bytes}
         for part in self.parts:
-            sizes.update({part.uri: part.bytes, part.index: part.index_bytes})
+            sizes[part.uri] = part.bytes
+            if part.rows is None:
+                sizes[part.index] = part.index_bytes
         return {file: size for file, size in sizes.items() if file is not None}
 
     def to_json(self) -> dict[str, Any]:
@@ -51,12 +55,18 @@ class BlockResult:
         del values["msec"]
         for part in values["parts"]:
             del part["hashes"]
+            rows = part.pop("rows")
+            if rows is not None:
+                part["rows"] = base64.b64encode(rows).decode()
         return values
 
     @classmethod
     def from_json(cls, values: Mapping[str, Any]) -> BlockResult:
         """The reverse of `to_json`."""
-        parts = tuple(Part(**part) for part in values["parts"])
+        parts = tuple(
+            Part(**{**part, "rows": base64.b64decode(part["rows"]) if "rows" in part else None})
+            for part in values["parts"]
+        )
         return cls(**{**values, "parts": parts, "stats": Stats.from_json(values["stats"])})
 
     def is_final(self, launch: str) -> bool:
@@ -66,10 +76,11 @@ class BlockResult:
 
 def read_marker(marker: str) -> BlockResult | None:
     """The result of a finished block; None if there is no marker, or it or a file that it names is not whole."""
-    if not storage.exists(marker):
+    content = read_if_there(marker, read=storage.read_bytes)
+    if content is None:
         return None
     try:
-        result = BlockResult.from_json(json.loads(storage.read_bytes(marker)))
+        result = BlockResult.from_json(json.loads(content))
     except (ValueError, KeyError, TypeError, AttributeError):
         return None
     if not storage.have_sizes(result.files):

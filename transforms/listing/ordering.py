@@ -13,10 +13,11 @@ from beam_tfrecords.transforms.ref_columns import RefColumns
 from beam_tfrecords.transforms.refs import BlockKey
 
 BLOCK_BYTES = 16 << 20
-# A small dataset still gets enough blocks for the cores, but few: a block takes six requests to a store, and converting
-# this many samples a fraction of a second. Large images make more blocks. Its splits share them.
+# A small dataset still gets enough blocks for the cores, but few: a block takes five requests to a store, and converting
+# this many samples or bytes about a second. Its splits share them.
 MOST_SMALL_BLOCKS = 64
-SMALL_BLOCKS = ((16, 4), (64, 8), (256, MOST_SMALL_BLOCKS))  # (samples of a block, most blocks)
+SMALL_SOURCE_BYTES = 32 << 20
+SMALL_BLOCKS = ((16, 3), (64, 8), (256, MOST_SMALL_BLOCKS))  # (samples of a block, most blocks)
 # Large images that become small ones: a lost worker repeats a block, so that it may not read for hours.
 SOURCE_BYTES = 1 << 30
 
@@ -32,7 +33,7 @@ def count_blocks(*, samples: int, output_bytes: int, ref_bytes: int = 0, of_samp
       source_bytes: of the images of all splits, as far as they are known.
     """
     by_samples = max(min(most, of_samples // each) for each, most in SMALL_BLOCKS)
-    by_source = max(min(MOST_SMALL_BLOCKS, source_bytes // BLOCK_BYTES), source_bytes // SOURCE_BYTES)
+    by_source = max(min(MOST_SMALL_BLOCKS, source_bytes // SMALL_SOURCE_BYTES), source_bytes // SOURCE_BYTES)
     share = max(by_samples, by_source) * samples // of_samples
     return max(1, share, -(-output_bytes // BLOCK_BYTES), -(-ref_bytes // BLOCK_BYTES))
 

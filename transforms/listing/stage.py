@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import apache_beam as beam
@@ -92,17 +92,18 @@ class ListSource(beam.PTransform):
 
     Args:
       folder: the build's folder for temporary files.
+      chunks: the files; None if `write_chunk_names` has written their names.
     """
 
-    def __init__(self, folder: str) -> None:
+    def __init__(self, folder: str, chunks: Sequence[str] | None = None) -> None:
         super().__init__()
-        self._folder = folder
+        self._folder, self._chunks = folder, chunks
 
     def expand(self, begin: beam.pvalue.PBegin) -> beam.PCollection[str]:
         return (
             begin
             | "Begin" >> beam.Impulse()
-            | "Chunks" >> beam.FlatMap(storage.bound(_chunk_names), self._folder)
+            | "Chunks" >> beam.FlatMap(storage.bound(_chunk_names), self._folder, self._chunks)
             | "Spread" >> beam.Reshuffle()
         )
 
@@ -136,8 +137,8 @@ def _containers(_: bytes, folder: str) -> Iterator[Container]:
     return read_containers(folder)
 
 
-def _chunk_names(_: bytes, folder: str) -> Iterator[str]:
-    return read_chunk_names(folder)
+def _chunk_names(_: bytes, folder: str, chunks: Sequence[str] | None) -> Iterable[str]:
+    return read_chunk_names(folder) if chunks is None else chunks
 
 
 def _no_bundle(_: bytes) -> tuple[str, bytes]:

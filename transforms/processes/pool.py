@@ -42,7 +42,7 @@ class WorkerPool:
         try:
             with contextlib.suppress(WorkerDiedError):
                 return worker.call(function, *arguments)
-            return worker.call(function, *arguments)
+            return worker.call(function, *arguments, is_second=True)
         except WorkerDiedError as error:
             why = f"; {OUT_OF_MEMORY}" if error.is_killed else ""
             raise BuildError(f"a worker process ended twice at the same work: {error}{why}") from error

@@ -34,6 +34,18 @@ OUT_OF_MEMORY = (
 )
 
 
+class _Attempt(threading.local):
+    is_second = False
+
+
+_attempt = _Attempt()
+
+
+def is_second_attempt() -> bool:
+    """Whether the process of a pool that was called before with the same died of it."""
+    return _attempt.is_second
+
+
 class WorkerDiedError(Exception):
     """The worker process ended during a call; the message says how."""
 
@@ -61,12 +73,19 @@ class Worker:
         self._lock = threading.Lock()
         self._is_closed = False
 
-    def call(self, function: Callable[..., Any], *arguments: Any, timeout: float | None = None) -> Any:
+    def call(
+        self,
+        function: Callable[..., Any],
+        *arguments: Any,
+        timeout: float | None = None,
+        is_second: bool = False,
+    ) -> Any:
         """Calls a function and returns its result; what it asked object stores for is counted here.
 
         Args:
           function: importable, or built of what is (a dataclass, a partial).
           timeout: seconds that the call may take; None for no limit.
+          is_second: whether a process has died of the same call, which `is_second_attempt` tells the function.
 
         Raises:
           BuildError: raised by the function, or the process cannot be started.
@@ -76,7 +95,7 @@ class Worker:
         """
         connection = self._connection or self._start()
         try:
-            connection.send((function, arguments))
+            connection.send((function, arguments, is_second))
             if not connection.poll(timeout):
                 self._stop()
                 raise WorkerTimeoutError(f"no answer within {timeout:g} seconds")
@@ -199,9 +218,10 @@ def _serve(connection: Connection, environment: Mapping[str, str], options: stor
         score.write_text(str(min(int(score.read_text()) + 400, 1000)))
     while True:
         try:
-            function, arguments = connection.recv()
+            function, arguments, is_second = connection.recv()
         except (EOFError, OSError):  # the parent closed the connection, or ended, also in the middle of a message
             return
+        _attempt.is_second = is_second
         try:
             outcome = function(*arguments)
         except (SampleError, BuildError) as error:

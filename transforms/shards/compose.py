@@ -55,7 +55,8 @@ def compose_shards(
         _compose_shard((split, number, of), found, rows if with_index else None, names=names, fence=fence)
         for number, found in pieces.items()
     ]
-    if fence:
+    # If these are all, publishing follows, and a store is spared a request.
+    if fence and not (storage.has_scheme(names.staging) and len(shards) == of):
         add_shards(names.staging, split, of=of, composed=len(shards))
     # Arrow would keep the memory of these shards, and with the next ones take more.
     pa.default_memory_pool().release_unused()

@@ -9,6 +9,7 @@ from __future__ import annotations
 import dataclasses
 import functools
 import math
+import multiprocessing
 import os
 import threading
 import time
@@ -111,6 +112,8 @@ _own: dict[tuple[int, str], tuple[str, Any, float]] = {}
 _READERS = 8
 # Small steps are written no more often; the last ones of a process may be missing, which nothing depends on.
 _PAUSE_SECONDS = 0.2
+# Likewise blocks in a store, where each would be a request.
+_STORE_PAUSE_SECONDS = 2.0
 
 
 def add_block(folder: str, stats: Stats, *, before: Stats | None = None) -> None:
@@ -119,11 +122,13 @@ def add_block(folder: str, stats: Stats, *, before: Stats | None = None) -> None
     Args:
       before: those of an earlier launch, which has converted the block and counted it; None if none has.
     """
-    found = [BlockCounts.of(stats), BlockCounts(traffic=storage.take_traffic())]
+    # A process that another one has started tells that one.
+    is_told = multiprocessing.parent_process() is not None
+    found = [BlockCounts.of(stats), BlockCounts(traffic={} if is_told else storage.take_traffic())]
     if before is not None:
         was = BlockCounts.of(before)
         found.append(BlockCounts(-was.blocks, -was.written, -was.failed))
-    _add(BuildFolder(folder).workers, found)
+    _add(BuildFolder(folder).workers, found, pause=_STORE_PAUSE_SECONDS if storage.has_scheme(folder) else 0.0)
 
 
 def add_records(folder: str, records: int) -> None:
@@ -143,7 +148,7 @@ def add_shards(folder: str, split: str, *, of: int, composed: int) -> None:
 
 def add_judged(folder: str) -> None:
     """Adds that this process judges limits and guards to what its file in the build's folder says."""
-    _add(BuildFolder(folder).stages, [StageCounts(judged=1)])
+    _add(BuildFolder(folder).stages, [StageCounts(judged=1)], pause=_PAUSE_SECONDS if storage.has_scheme(folder) else 0)
 
 
 def add_listed(folder: str) -> None:

@@ -80,11 +80,11 @@ def test_one_process_at_a_time_has_the_lease(path):
 
 
 def test_a_lease_that_was_just_renewed_is_only_looked_at(path, monkeypatch):
-    clock = 0.0
-    monkeypatch.setattr(lease_module, "_now", lambda: clock)
+    clock = [0.0]
+    monkeypatch.setattr(lease_module, "_now", lambda: clock[0])
     with Lease.take(path, "me", renewal=1000.0, stale=2000.0) as lease:
         versions = [storage.read_state(path)]
-        for clock in (0.0, 999.0, 1000.0, 1001.0, 1999.0, 2000.0):
+        for clock[0] in (0.0, 999.0, 1000.0, 1001.0, 1999.0, 2000.0):
             lease.check()
             versions.append(storage.read_state(path))
         renewals = [json.loads(version[0])["renewals"] for version in versions]

@@ -1,4 +1,4 @@
-"""map_in_threads: everything once, in order, and few at a time; call_at_once: all at a time; SharedCall: one for many."""
+"""map_in_threads: all once, in order, few at a time; call_at_once: all at a time; SharedCall: one call for many."""
 
 from __future__ import annotations
 
