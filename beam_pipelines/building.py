@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 import logging
 import os
+import time
 from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, Any, Literal, overload
 
 from beam_tfrecords import storage
@@ -181,7 +184,14 @@ def _build(
             execution.run_nothing()
             outcome = Published(plan.newest, is_unchanged=True)
         else:
-            outcome = run_plan(plan, execution, wait=wait, fails_unpublished=fails_job)
+            with _sharing_buckets(runner):
+                outcome = run_plan(plan, execution, wait=wait, fails_unpublished=fails_job)
         outcome, problem = finish(spec, outcome, earlier, output, report=report)
     note_left(spec.output, problem)
     return outcome
+
+
+def _sharing_buckets(runner: Runner) -> AbstractContextManager[None]:
+    """Within it, workers are told how many they are, so that they send no more requests than a bucket takes."""
+    workers = runner.processes or runner.workers
+    return storage.using(dataclasses.replace(storage.current_options(), workers=workers, began=time.time()))

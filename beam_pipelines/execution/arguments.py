@@ -34,6 +34,8 @@ _FLAGS = (
     "template_location",
     "resource_hints",
     "flexrs_goal",
+    "max_num_workers",
+    "machine_type",
 )
 # Flags that every scheduler may set.
 JOB_LABELS = ("label", "labels")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
@@ -33,6 +34,9 @@ class DataflowRunner(Runner):
         return self.arguments.given["template_location"]
 
     def complete(self) -> list[str]:
+        # A machine has a process for each core; its type ends with their number.
+        machine = re.search(r"-(\d+)$", self.arguments.given["machine_type"] or "")
+        self.workers = int(self.arguments.given["max_num_workers"] or 0) * int(machine[1] if machine else 1)
         # A job is found by its labels, on the service's page and in bills.
         labels = [f"--labels=beam-tfrecords-dataset={self.dataset[:_MOST_LETTERS]}"] if self.dataset else []
         return [*self.arguments.add({"job_name": self.name_job()}), *labels]

@@ -81,6 +81,7 @@ class FlinkRunner(Runner):
             )
         cluster.check_buffers(where)
         self._job_name = self.name_job()
+        self.workers = int(given["parallelism"] or min(cluster.free_slots, most or cluster.free_slots))
         slots = min(cluster.free_slots, most or cluster.free_slots)
         filled = {
             **self.worker_environment(self._job_name),

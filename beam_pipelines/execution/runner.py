@@ -57,6 +57,7 @@ class Runner:
       idle_flags: flags of Beam that look as if they did something here -> what they are, and what does it.
       needs_answers: whether Beam or a cluster is asked something before a pipeline is planned.
       processes: worker processes of `MapInProcesses`; 0 leaves the work to the runner.
+      workers: processes of a cluster that do the work; 0 if nobody knows how many, or they are those.
       dataset: name of the dataset that is built, for the name of its job.
       has_job: whether a job writes to the output already; it is followed, so that this request submits none.
       note: what `complete` has filled in, for a person; empty if nothing was.
@@ -67,6 +68,7 @@ class Runner:
     idle_flags: Mapping[str, str] = MappingProxyType(_OF_FLINK)
     needs_answers = True
     processes = 0
+    workers = 0
     dataset = ""
     has_job = False
 
@@ -284,6 +286,7 @@ class SparkRunner(Runner):
         cores = re.fullmatch(r"local\[(\d+)\]", master)
         if cores:
             filled["sdk_worker_parallelism"] = cores[1]
+            self.workers = int(cores[1])
         self.note = f"Spark at {master}; set: {self.arguments.describe(filled)}"
         return self.arguments.add({**filled, "job_name": job_name})
 

@@ -36,11 +36,12 @@ from beam_tfrecords.storage import paths, traffic
 from beam_tfrecords.storage.entries import AccessDeniedError, ChangedError, ServiceFaultError, StorageError
 from beam_tfrecords.storage.faults import is_fault_status
 from beam_tfrecords.storage.options import OWN_PROJECT, current_options
+from beam_tfrecords.storage.ramp import FirstRates
 from beam_tfrecords.storage.retries import REFUSALS, DamagedAnswerError, Result, Store
 
 # Connections that stay open: readers ask for several objects at once.
 _CONNECTIONS = 32
-_STORE = Store()
+_STORE = Store(FirstRates(reads=5000, writes=1000))
 # Seconds that a metadata server may take; where there is none, some networks never answer.
 _METADATA_SECONDS = 3
 # Errors that were retried, and that are not.
@@ -83,11 +84,18 @@ class _Access(NamedTuple):
     is_anonymous: bool
 
 
-def retried(request: Callable[..., Result]) -> Callable[..., Result]:
-    """The request, sent again by the policy of `retries`; the library takes it for a retry of its own."""
+def retried(request: Callable[..., Result], *, is_write: bool | None = None) -> Callable[..., Result]:
+    """The request, sent again by the policy of `retries`; the library takes it for a retry of its own.
+
+    Args:
+      request: sends it.
+      is_write: whether it is one; None for what the library says of it, which is nothing of an upload.
+    """
+    method = getattr(request, "keywords", {}).get("method", "POST")
+    writes = method not in ("GET", "HEAD") if is_write is None else is_write
 
     def attempt(*words: Any, **named: Any) -> Result:
-        _STORE.wait()
+        _STORE.wait(is_write=writes)
         return request(*words, **named)
 
     @functools.wraps(request)

@@ -25,11 +25,15 @@ class StorageOptions:
       allow_private_addresses: whether images may come from addresses of this machine and of private networks. A table
         is data: whoever wrote it must not be able to ask the services of the network that a build runs in.
       beam_arguments: arguments of a command that Beam's file systems read, such as `--azure_connection_string`.
+      workers: processes that share what a bucket takes; 0 if nobody knows how many.
+      began: when they began, in seconds since the epoch.
     """
 
     requester_pays: str | None = None
     allow_private_addresses: bool = False
     beam_arguments: tuple[str, ...] = ()
+    workers: int = 0
+    began: float = 0.0
 
     @property
     def payer(self) -> str | None:

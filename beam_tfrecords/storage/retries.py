@@ -1,6 +1,7 @@
 """When a request that a store refused or lost is sent again: one policy for all stores, bounded by time.
 
 A busy store slows the build down: pauses grow, with full jitter, and the requests of a process keep their distance.
+Those of many workers keep to what a bucket takes from the beginning; see `ramp`.
 """
 
 from __future__ import annotations
@@ -14,6 +15,8 @@ from collections.abc import Callable
 from typing import TypeVar
 
 from beam_tfrecords.storage import traffic
+from beam_tfrecords.storage.options import current_options
+from beam_tfrecords.storage.ramp import FirstRates, Pace, rate_of
 
 # HTTP statuses of requests that are sent again, and those of them that ask for fewer requests.
 RETRIED = frozenset({408, 429, 500, 502, 503, 504})
@@ -39,24 +42,39 @@ class DamagedAnswerError(Exception):
 
 
 class Store:
-    """What this process knows of the answers of a store, for all of its threads."""
+    """What this process knows of the answers of a store, for all of its threads.
 
-    def __init__(self) -> None:
+    Args:
+      first: what a bucket takes to begin with.
+    """
+
+    def __init__(self, first: FirstRates) -> None:
+        self._first = first
+        self._reads, self._writes = Pace(), Pace()
         # What the garbage collector closes may make requests too, in the thread that holds it.
         self._lock = threading.RLock()
         self._last_answer = self._last_failure = self._turn = self._slowed = 0.0
         self._silent_since: float | None = None
         self._distance = 0.0
 
-    def wait(self) -> None:
-        """Waits for the turn of a request."""
-        if not self._distance:
+    def wait(self, *, is_write: bool = False) -> None:
+        """Waits for the turn of a request: the share of this process in what a bucket takes, or less if it is busy."""
+        options = current_options()
+        if not (self._distance or options.workers):
             return
+        seconds = 0.0
         with self._lock:
             now = time.monotonic()
-            turn = max(now, self._turn)
-            self._turn = turn + self._distance
-        time.sleep(turn - now)
+            if self._distance:
+                turn = max(now, self._turn)
+                self._turn = turn + self._distance
+                seconds = turn - now
+            if options.workers:
+                first = self._first.writes if is_write else self._first.reads
+                rate = rate_of(first, seconds=time.time() - options.began, workers=options.workers)
+                seconds = max(seconds, (self._writes if is_write else self._reads).take(now, rate))
+        if seconds:
+            time.sleep(seconds)
 
     def note_answer(self) -> None:
         """The store has answered a request; an error that it will repeat is an answer."""

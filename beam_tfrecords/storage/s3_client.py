@@ -32,6 +32,7 @@ from beam_tfrecords.storage.entries import (
 )
 from beam_tfrecords.storage.faults import is_fault_status
 from beam_tfrecords.storage.options import current_options
+from beam_tfrecords.storage.ramp import FirstRates
 from beam_tfrecords.storage.retries import REFUSALS, RETRIED, DamagedAnswerError, Result, Store
 
 # Connections that stay open: readers ask for several objects at once.
@@ -90,7 +91,8 @@ _KINDS = {
 _LOG_IN = "set AWS_PROFILE, or AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY"
 # What the garbage collector closes may make requests too, in the thread that holds it.
 _client_lock = threading.RLock()
-STORE = Store()
+# Below a prefix.
+STORE = Store(FirstRates(reads=5500, writes=3500))
 PAYER_HEADER = "x-amz-request-payer"
 
 
@@ -239,8 +241,8 @@ def _read_objects(response_dict: dict[str, Any], customized_response_dict: dict[
 
 def _count_request(request: Any, event_name: str, **_: Any) -> None:
     """Counts a request, for each time that it is sent."""
-    STORE.wait()
     kind = _KINDS.get(event_name.rpartition(".")[2], traffic.WRITE)
+    STORE.wait(is_write=kind in (traffic.WRITE, traffic.DELETE))
     traffic.count(kind)
     if kind == traffic.WRITE:
         size = request.headers.get("Content-Length", 0)

@@ -13,8 +13,8 @@ from beam_tfrecords.transforms.ref_columns import RefColumns
 from beam_tfrecords.transforms.refs import BlockKey
 
 BLOCK_BYTES = 16 << 20
-# A small dataset still gets enough blocks for the cores, but few: a block takes five requests to a store, and converting
-# this many samples or bytes about a second. Its splits share them.
+# A small dataset still gets enough blocks for the cores, but few: a block takes five requests to a store, and this many
+# samples or bytes about a second. Its splits share them.
 MOST_SMALL_BLOCKS = 64
 SMALL_SOURCE_BYTES = 32 << 20
 SMALL_BLOCKS = ((16, 3), (64, 8), (256, MOST_SMALL_BLOCKS))  # (samples of a block, most blocks)
