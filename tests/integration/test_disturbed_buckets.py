@@ -14,7 +14,7 @@ import pytest
 
 from beam_tfrecords import storage
 from tests.integration import buckets
-from tests.integration.servers.proxy import StorageServer
+from tests.integration.servers.proxy import Kind, StorageServer
 
 PHOTOS = Path(__file__).parents[1] / "data" / "photos"
 # Shards of more than 8 MiB: larger ones go to S3 in parts.
@@ -74,6 +74,43 @@ def test_a_storm_slows_a_build_down_and_only_time_ends_it(server, scheme, expect
     buckets.build(*words)
     server.forget_faults()
     assert buckets.content_of(output) == expected
+
+
+@pytest.mark.exhaustive
+@pytest.mark.parametrize("seconds", [20, 60, 180])
+@pytest.mark.parametrize("seed", SEEDS)
+def test_a_long_storm_is_outlived_within_two_minutes(server, scheme, expected, monkeypatch, seed, seconds):
+    output, after = f"{scheme}://datasets/storm-{seconds}-{seed}", random.Random(seed).randrange(10, 60)
+    words = [f"--input={scheme}://photos", f"--output={output}", *FLAGS]
+    monkeypatch.delenv("BEAM_TFRECORDS_RETRY_SECONDS", raising=False)
+    server.storm(seconds, after=after)
+    process = buckets.start(*words)
+    _, err = process.communicate(timeout=600)
+    if seconds < 120:
+        assert process.returncode == 0, err
+    else:
+        assert (process.returncode, "does not answer" in err) == (1, True), err
+        # What is left of the storm, the next launch outlives.
+        buckets.build(*words)
+    server.forget_faults()
+    assert buckets.content_of(output) == expected
+
+
+@pytest.mark.exhaustive
+@pytest.mark.parametrize(
+    ("kind", "statuses"),
+    [(Kind.REFUSE, [429]), (Kind.REFUSE, [503]), (Kind.RESET, [503]), (Kind.SHORT, [503]), (Kind.CUT, [503])],
+    ids=["429", "503", "reset", "wrong length", "right length"],
+)
+@pytest.mark.parametrize("seed", SEEDS)
+def test_three_of_ten_requests_fail_in_one_way(server, scheme, expected, seed, kind, statuses):
+    output = f"{scheme}://datasets/{kind.name}-{statuses[0]}-{seed}"
+    server.disturb(0.3, seed=seed, kinds=[kind], statuses=statuses)
+    buckets.build(f"--input={scheme}://photos", f"--output={output}", *FLAGS)
+    assert server.disturbed > 20
+    server.forget_faults()
+    assert buckets.content_of(output) == expected
+    assert scheme == "gs" or not buckets.uploads_left(server)
 
 
 @pytest.mark.parametrize("seed", SEEDS)

@@ -14,7 +14,7 @@ import threading
 import time
 import urllib.parse
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, ClassVar, NamedTuple, TypeVar
 
 # These belong to one connection, not to the request.
@@ -29,13 +29,14 @@ class Kind(enum.Enum):
     REFUSE = enum.auto()  # answered with an error; the service never sees it
     RESET = enum.auto()  # the connection is reset; the service never sees it
     SHORT = enum.auto()  # half of the answer's body, then the end of the connection
+    CUT = enum.auto()  # half of an object, under the length of that half; of another answer as SHORT
     LOSE = enum.auto()  # the service has done it, and the connection is reset
     LOSE_AND_REFUSE = enum.auto()  # the service has done it, and the answer is an error
 
 
 # Those that `disturb` draws from.
-_DISTURBANCES = (Kind.REFUSE, Kind.RESET, Kind.SHORT, Kind.LOSE)
-_STATUSES = (503, 500, 429)
+DISTURBANCES = (Kind.REFUSE, Kind.RESET, Kind.SHORT, Kind.CUT, Kind.LOSE)
+STATUSES = (503, 500, 429)
 
 
 @dataclasses.dataclass
@@ -75,6 +76,8 @@ class StorageServer:
     _faults: list[Fault] = dataclasses.field(default_factory=list)
     _share: float = 0.0
     _seed: int = 0
+    _kinds: Sequence[Kind] = DISTURBANCES
+    _statuses: Sequence[int] = STATUSES
     # Requests until a storm begins, its seconds, and when it ends.
     _storm: tuple[int, float] = (0, 0.0)
     _storm_ends: float = 0.0
@@ -118,13 +121,21 @@ class StorageServer:
         with self._lock:
             return any(fault.times for fault in self._faults)
 
-    def disturb(self, share: float, *, seed: int) -> None:
+    def disturb(
+        self, share: float, *, seed: int, kinds: Sequence[Kind] = DISTURBANCES, statuses: Sequence[int] = STATUSES
+    ) -> None:
         """From now on a share of the requests is refused, reset, cut off, or done without an answer.
 
         The seed, the request, and how often it has been sent before decide, so that neither threads nor clocks do.
+
+        Args:
+          share: of the requests.
+          seed: of what happens.
+          kinds: what may happen.
+          statuses: of answers that are errors.
         """
         with self._lock:
-            self._share, self._seed = share, seed
+            self._share, self._seed, self._kinds, self._statuses = share, seed, kinds, statuses
             self.disturbed = 0
             self._asked.clear()
 
@@ -159,8 +170,8 @@ class StorageServer:
             if chance.random() >= self._share:
                 return None
             self.disturbed += 1
-        status = chance.choice(_STATUSES)
-        return Fault(chance.choice(_DISTURBANCES), status=status, text=self.error_text(status))
+        status = chance.choice(self._statuses)
+        return Fault(chance.choice(self._kinds), status=status, text=self.error_text(status))
 
 
 class Answer(NamedTuple):
@@ -202,10 +213,12 @@ class Handler(http.server.BaseHTTPRequestHandler):
             answer = self.pass_on(body)
             if fault and kind is Kind.LOSE_AND_REFUSE:
                 self._answer(self._error(fault))
-            elif kind is Kind.LOSE or (kind is Kind.SHORT and not answer.content):
+            elif kind is Kind.LOSE or (kind in (Kind.SHORT, Kind.CUT) and not answer.content):
                 self._reset()
             else:
-                self._answer(answer, is_short=kind is Kind.SHORT)
+                is_object = not answer.headers.get("Content-Type", "").endswith(("json", "xml"))
+                is_cut = kind is Kind.CUT and is_object and self.command == "GET"
+                self._answer(answer, is_short=kind in (Kind.SHORT, Kind.CUT), is_cut=is_cut)
 
     do_HEAD = do_POST = do_PUT = do_PATCH = do_DELETE = do_GET
 
@@ -223,17 +236,18 @@ class Handler(http.server.BaseHTTPRequestHandler):
     def _error(self, fault: Fault) -> Answer:
         return Answer(fault.status, {"Content-Type": self.storage.CONTENT_TYPE}, fault.text.encode())
 
-    def _answer(self, answer: Answer, *, is_short: bool = False) -> None:
+    def _answer(self, answer: Answer, *, is_short: bool = False, is_cut: bool = False) -> None:
         self.send_response_only(answer.status)
         for name, value in answer.headers.items():
             if name.lower() not in _HOP_HEADERS:
                 self.send_header(name, value)
-        length, content = str(len(answer.content)), answer.content
+        half = answer.content[: len(answer.content) // 2]
+        length, content = str(len(half if is_cut else answer.content)), half if is_short else answer.content
         if self.command == "HEAD":  # its answer has the length of the object, and no body
             length, content = answer.headers.get("Content-Length", "0"), b""
         self.send_header("Content-Length", length)
         self.end_headers()
-        self.wfile.write(content[: len(content) // 2] if is_short else content)
+        self.wfile.write(content)
         self.close_connection |= is_short
 
     def _reset(self) -> None:
