@@ -39,7 +39,7 @@ MOMENTS = {
 
 @dataclasses.dataclass(frozen=True)
 class Input:
-    """96 pictures that take a while to decode, and the dataset that an undisturbed build makes of them."""
+    """96 pictures that take a while to decode, in six blocks, and what an undisturbed build makes of them."""
 
     folder: Path
     expected: Path
@@ -52,8 +52,8 @@ def many(tmp_path_factory, picture, save, build) -> Input:
     for number in range(96):
         folder = root / f"in/class{number % 4}"
         folder.mkdir(parents=True, exist_ok=True)
-        # Distinct bytes behind the end of the picture.
-        (folder / f"{number}.png").write_bytes(big + b"%d" % number)
+        # Distinct bytes behind the end of the picture; a block has 32 MiB.
+        (folder / f"{number}.png").write_bytes(big + bytes(2 << 20) + b"%d" % number)
     return Input(root / "in", build(root / "expected", f"--input={root / 'in'}", *SLOW))
 
 

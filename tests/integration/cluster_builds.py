@@ -146,7 +146,7 @@ def hashes(output: Path) -> Hashes:
 
 @pytest.fixture(scope="session")
 def slow_photos(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """112 pictures that take a while."""
+    """112 pictures that take a while, in files so large that there are seven blocks or more of them."""
     root = tmp_path_factory.mktemp("slow") / "in"
     pixels = np.random.default_rng(0).integers(0, 256, (60, 80, 3), dtype=np.uint8)
     Image.fromarray(pixels).resize((640, 480), Image.Resampling.BICUBIC).save(root.parent / "big.png")
@@ -155,7 +155,7 @@ def slow_photos(tmp_path_factory: pytest.TempPathFactory) -> Path:
         folder = root / f"class{number % 4}"
         folder.mkdir(parents=True, exist_ok=True)
         # Distinct bytes behind the end of the picture.
-        (folder / f"{number}.png").write_bytes(big + b"%d" % number)
+        (folder / f"{number}.png").write_bytes(big + bytes(2 << 20) + b"%d" % number)
     return root
 
 

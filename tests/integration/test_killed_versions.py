@@ -43,15 +43,22 @@ def prepared(tmp_path_factory) -> Path:
     for number in range(160):
         path = root / f"in/{CLASSES[number % 3]}/{number:03d}.jpg"
         path.parent.mkdir(parents=True, exist_ok=True)
-        Image.fromarray(generator.integers(0, 256, (300, 400, 3), dtype=np.uint8)).save(path)
+        save_picture(path, generator)
     build(root / "in", root / "out")
     for number in range(0, 160, 4):
         path = root / f"in/{CLASSES[number % 3]}/{number:03d}.jpg"
-        Image.fromarray(generator.integers(0, 256, (300, 400, 3), dtype=np.uint8)).save(path)
+        save_picture(path, generator)
     (root / "in/owl/002.jpg").unlink()
     shutil.copytree(root / "out", root / "before")
     build(root / "in", root / "out")
     return root
+
+
+def save_picture(path: Path, generator: np.random.Generator) -> None:
+    """A picture in a file so large that there are ten blocks of 160."""
+    Image.fromarray(generator.integers(0, 256, (300, 400, 3), dtype=np.uint8)).save(path)
+    with path.open("ab") as file:
+        file.write(bytes(2 << 20))
 
 
 def command(pictures: Path, output: Path) -> list[str]:
