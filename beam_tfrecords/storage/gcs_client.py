@@ -40,7 +40,7 @@ from beam_tfrecords.storage.ramp import FirstRates
 from beam_tfrecords.storage.retries import REFUSALS, DamagedAnswerError, Result, Store
 
 # Connections that stay open: readers ask for several objects at once.
-_CONNECTIONS = 32
+_CONNECTIONS = 80
 _STORE = Store(FirstRates(reads=5000, writes=1000))
 # Seconds that a metadata server may take; where there is none, some networks never answer.
 _METADATA_SECONDS = 3

@@ -36,7 +36,7 @@ from beam_tfrecords.storage.ramp import FirstRates
 from beam_tfrecords.storage.retries import REFUSALS, RETRIED, DamagedAnswerError, Result, Store
 
 # Connections that stay open: readers ask for several objects at once.
-_CONNECTIONS = 32
+_CONNECTIONS = 80
 _CONNECT_SECONDS = 10
 # Seconds that a program of the user may take that gives credentials.
 _PROCESS_SECONDS = 60.0

@@ -17,8 +17,9 @@ from beam_tfrecords.transforms.refs import File, Locator, PixelRange, SampleRef,
 from beam_tfrecords.transforms.service_faults import retry_faults
 from beam_tfrecords.transforms.zip_member import unpack_member
 
-# An object store takes some 50 ms for an image, whatever its size; this many requests run at once.
-_THREADS = 16
+# An object store takes 20 to 200 ms for an image, whatever its size. So many requests run at once at first, and a few
+# more whenever the next image is still under way.
+_THREADS, _MORE_THREADS, _MOST_THREADS = 16, 4, 64
 # Bytes that may be read and not yet converted; a worker's memory is bounded by them.
 _AHEAD_BYTES = 32 << 20
 # Bytes read at once of a remote file of unknown size (tables do not tell); a larger file is read when it is its turn.
@@ -78,8 +79,8 @@ def _read_in_order(
 ) -> Iterator[tuple[RefColumns, int, list[Fetched]]]:
     """What is read of the references, in runs: (references, place of the first, what is read of each)."""
     waiting: deque[_Waiting] = deque()
-    ahead = 0
-    with ThreadPoolExecutor(_THREADS, thread_name_prefix="fetch") as threads:
+    ahead, most = 0, _THREADS
+    with ThreadPoolExecutor(_MOST_THREADS, thread_name_prefix="fetch") as threads:
         for refs in batches:
             needed = needs_images(refs)
             if not (waiting or any(needed)):
@@ -94,7 +95,10 @@ def _read_in_order(
                     yield refs, place, [_read(ref, images, max_file_size)]
                     continue
                 size = sum(min(_size(ref, name), max_file_size) or _HEAD_BYTES for name in images)
-                while waiting and (ahead + size > _AHEAD_BYTES or len(waiting) >= 2 * _THREADS):
+                while waiting and (ahead + size > _AHEAD_BYTES or len(waiting) >= most):
+                    if len(waiting) >= most and not waiting[0].future.done():
+                        most = min(most + _MORE_THREADS, _MOST_THREADS)
+
                     ahead -= waiting[0].size
                     yield _finish(waiting.popleft(), max_file_size)
                 future = threads.submit(_read_ahead, ref, images, max_file_size)
