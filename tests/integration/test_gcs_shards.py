@@ -13,7 +13,7 @@ from beam_tfrecords import storage
 from beam_tfrecords.errors import BuildError
 from beam_tfrecords.files import ShardNames
 from beam_tfrecords.manifest import Shard
-from beam_tfrecords.transforms.parts import Part, PartPolicy, PartWriter
+from beam_tfrecords.transforms.parts import Part, PartPolicy, PartWriter, read_cuts
 from beam_tfrecords.transforms.shards.compose import compose_shards
 from tests.integration.servers import gcs
 from tests.transforms.part_writing import add_row
@@ -52,6 +52,25 @@ def compose(parts: list[Part], shards: int = 1) -> list[Shard]:
     total = sum(part.bytes for part in parts)
     placed = list(zip(starts, parts, strict=False))
     return compose_shards((("train", 0, shards, shards, total), placed), names=names, with_index=False)
+
+
+def test_a_small_index_is_neither_written_nor_read(server):
+    writer = PartWriter(
+        folder="gs://data/few",
+        stem="train-000000",
+        split="train",
+        block=0,
+        policy=PartPolicy(),
+        compression="none",
+        keeps_rows=True,
+    )
+    for record in RECORDS:
+        add_row(writer, record, {})
+    (part,) = writer.close()
+    assert [entry.path for entry in storage.list_files("gs://data/few")] == [part.uri]
+    server.requests.clear()
+    assert read_cuts(part).rows.tolist() == list(range(len(RECORDS) + 1))
+    assert not server.requests
 
 
 def test_parts_are_joined_without_reading_them(server, parts):

@@ -504,6 +504,14 @@ def test_an_attempt_in_a_child_process_writes_the_same_bytes(block):
 def test_a_result_survives_its_marker(block):
     result = block.convert(reject_odd)
     assert BlockResult.from_json(json.loads(json.dumps(result.to_json()))) == result
+    # As of a store: the rows are in the marker, and there is no file of them.
+    part = result.parts[0]
+    kept = dataclasses.replace(part, rows=Path(part.index).read_bytes())
+    result = dataclasses.replace(result, parts=(kept,))
+    Path(part.index).unlink()
+    again = BlockResult.from_json(json.loads(json.dumps(result.to_json())))
+    assert (again, part.index in again.files) == (result, False)
+    assert read_index(again.parts[0]).num_rows == part.records
 
 
 def test_converting_samples_imports_no_tensorflow():
