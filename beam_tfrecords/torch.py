@@ -57,8 +57,9 @@ class RecordDataset(torch.utils.data.Dataset[Any]):
     ) -> None:
         share, begin = _share(records, shard)
         kept = records[begin : begin + share] if shard[1] > 1 else records
-        self._records = kept.resized(image_size, resize_mode)
-        self._give = _Give.of(self._records, as_supervised=as_supervised, transform=transform)
+        resized = kept.resized(image_size, resize_mode)
+        self._give = _Give.of(resized, as_supervised=as_supervised, transform=transform)
+        self._records = self._give.prepare(resized)
 
     def __len__(self) -> int:
         return len(self._records)
@@ -117,14 +118,15 @@ class RecordStream(torch.utils.data.IterableDataset[Any]):
         if run_length < 1:
             raise ValueError(f"run_length={run_length}: expected 1 or more")
         self._share, self._begin = _share(records, shard)
-        self._records = records.resized(image_size, resize_mode)
+        resized = records.resized(image_size, resize_mode)
         self._run_length = operator.index(run_length)
         self._batch_size = batch_size
         # Order and identity depend on their texts, and NumPy's numbers have others.
         self._shuffle = shuffle = bool(shuffle)
         self._seed = seed = operator.index(seed)
         shard = operator.index(shard[0]), operator.index(shard[1])
-        self._give = _Give.of(self._records, as_supervised=as_supervised, transform=transform)
+        self._give = _Give.of(resized, as_supervised=as_supervised, transform=transform)
+        self._records = self._give.prepare(resized)
         # A short order is another one than in version 0.2.
         listed = " listed" if shuffle and len(records) <= LISTED else ""
         runs = f" runs of {self._run_length}" if shuffle and run_length > 1 else ""
@@ -228,6 +230,10 @@ class _Give:
         masks = [feature.name for feature in records.layout.features if feature.field == MASK_FIELD]
         return cls(pair, pair[1] in masks, transform)
 
+    def prepare(self, records: Records) -> Records:
+        """The records that give what it is called with."""
+        return records.in_planes(self.pair[0]) if self.pair else records
+
     def __call__(self, example: Any) -> Any:
         if self.pair:
             image, label = (example[name] for name in self.pair)
@@ -235,7 +241,7 @@ class _Give:
                 label = torch.from_numpy(label[..., 0].astype(np.int64))
             elif isinstance(label, np.ndarray):
                 label = torch.from_numpy(label)
-            example = Pair((torch.from_numpy(image).permute(2, 0, 1), label))
+            example = Pair((torch.from_numpy(image), label))
         return self.transform(example) if self.transform else example
 
 

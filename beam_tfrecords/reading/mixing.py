@@ -132,6 +132,11 @@ class MixedRecords(Records):
         parts = [part.resized(image_size, resize_mode) for part in self._parts]
         return self._with(_parts=parts, _read=parts[0]._read)
 
+    def in_planes(self, name: str) -> Records:
+        """As `Records.in_planes`."""
+        parts = [part.in_planes(name) for part in self._parts]
+        return self._with(_parts=parts, _read=parts[0]._read)
+
     def filter(self, condition: Any = None, **equals: Any) -> Records:
         """Not of a mixture: its parts can be filtered before they are mixed."""
         raise TypeError("records that are mixed cannot be filtered; filter each part: mix([(a.filter(...), 0.7), ...])")

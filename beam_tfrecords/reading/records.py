@@ -270,6 +270,11 @@ class Records(Sequence[Any]):
         read = dataclasses.replace(self._read, resize=Resize.of(image_size, resize_mode, self._read.images))
         return self._with(_read=read)
 
+    def in_planes(self, name: str) -> Records:
+        """The same records, of which `read_batch` gives the image with this name as [C, H, W]."""
+        assert isinstance(self._read, ReadExample)
+        return self._with(_read=dataclasses.replace(self._read, planes=name))
+
     def index(self, value: Any, *bounds: int) -> int:
         """Not a search: a record is found by `filter(key=...)`."""
         raise TypeError("records are found by their keys: filter(key=...)")

@@ -16,7 +16,7 @@ from PIL import Image
 from torch.utils.data import DataLoader, DistributedSampler
 from torchdata.stateful_dataloader import StatefulDataLoader
 
-from beam_tfrecords import mix, open_dataset
+from beam_tfrecords import Records, mix, open_dataset
 from beam_tfrecords.torch import RecordDataset, RecordStream
 from tests.annotated_inputs import save_pictures, write_coco
 from tests.docs.pages import PROJECT, passages_of
@@ -328,6 +328,30 @@ def test_pairs_are_tensors_of_one_size(tmp_path, photos, build, encoding, make):
     for image, label, example in zip(images, labels, records.resized((24, 32), "crop")[:8], strict=True):
         np.testing.assert_array_equal(image.permute(1, 2, 0).numpy(), example["image"])
         assert label == example["label"]
+
+
+@pytest.mark.parametrize(
+    "flags",
+    [
+        ("--image_size=24x32", "--resize_mode=exact"),
+        ("--image_size=24x32", "--resize_mode=exact", "--channels=1"),
+        ("--image_size=24x32", "--resize_mode=exact", "--channels=4", "--image_encoding=png"),
+        ("--image_size=24x32", "--resize_mode=exact", "--image_encoding=png", "--bit_depth=16", "--channels=1"),
+        ("--image_size=24", "--channels=1"),
+        ("--image_encoding=keep", "--limit=6"),
+    ],
+)
+def test_pairs_have_the_pixels_of_the_records(tmp_path, photos, build, flags):
+    records = open_dataset(build(tmp_path / "out", f"--input={photos}", *flags)).records("train")
+    stream = RecordStream(records, batch_size=4, as_supervised=True)
+    for dataset in (RecordDataset(records, as_supervised=True), stream, mix([(records, 1), (records, 1)])):
+        dataset = RecordDataset(dataset, as_supervised=True) if isinstance(dataset, Records) else dataset
+        found = [pair for batch in DataLoader(dataset, batch_size=4, collate_fn=list) for pair in batch]
+        in_order = [example for example in records for _ in range(len(found) // len(records))]
+        for (image, label), example in zip(found, in_order, strict=True):
+            assert image.is_contiguous()
+            np.testing.assert_array_equal(image.permute(1, 2, 0).numpy(), example["image"])
+            assert label == example["label"]
 
 
 def test_a_list_of_labels_and_boxes_are_a_tensor_for_each_example(tmp_path, build):
