@@ -117,6 +117,7 @@ def _plan_blocks(spec: BuildSpec, layout: Layout, listing: Listing) -> tuple[dic
             ref_bytes=listing.ref_bytes[split],
             of_samples=listing.total,
             source_bytes=all_source_bytes,
+            is_mapped=spec.map is not None,
         )
         policies[split] = PartPolicy.plan(
             compression=spec.compression,

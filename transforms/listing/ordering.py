@@ -18,11 +18,20 @@ BLOCK_BYTES = 16 << 20
 MOST_SMALL_BLOCKS = 64
 SMALL_SOURCE_BYTES = 32 << 20
 SMALL_BLOCKS = ((16, 3), (64, 8), (256, MOST_SMALL_BLOCKS))  # (samples of a block, most blocks)
+MAPPED_BLOCKS = ((16, MOST_SMALL_BLOCKS),)
 # Large images that become small ones: a lost worker repeats a block, so that it may not read for hours.
 SOURCE_BYTES = 1 << 30
 
 
-def count_blocks(*, samples: int, output_bytes: int, ref_bytes: int = 0, of_samples: int, source_bytes: int) -> int:
+def count_blocks(
+    *,
+    samples: int,
+    output_bytes: int,
+    ref_bytes: int = 0,
+    of_samples: int,
+    source_bytes: int,
+    is_mapped: bool = False,
+) -> int:
     """The number of blocks of a split, from the listing alone, never from the number of workers.
 
     Args:
@@ -31,8 +40,9 @@ def count_blocks(*, samples: int, output_bytes: int, ref_bytes: int = 0, of_samp
       ref_bytes: of their references, which a worker holds.
       of_samples: of all splits.
       source_bytes: of the images of all splits, as far as they are known.
+      is_mapped: whether a function of the user is applied, which may take any time.
     """
-    by_samples = max(min(most, of_samples // each) for each, most in SMALL_BLOCKS)
+    by_samples = max(min(most, of_samples // each) for each, most in (MAPPED_BLOCKS if is_mapped else SMALL_BLOCKS))
     by_source = max(min(MOST_SMALL_BLOCKS, source_bytes // SMALL_SOURCE_BYTES), source_bytes // SOURCE_BYTES)
     share = max(by_samples, by_source) * samples // of_samples
     return max(1, share, -(-output_bytes // BLOCK_BYTES), -(-ref_bytes // BLOCK_BYTES))

@@ -38,6 +38,11 @@ def test_a_small_dataset_has_blocks_for_every_core(samples, blocks):
     assert blocks_of(samples) == blocks
 
 
+@pytest.mark.parametrize(("samples", "blocks"), [(3, 1), (200, 12), (2000, 64), (10**6, 64)])
+def test_a_function_of_the_user_which_may_take_long_has_more_blocks(samples, blocks):
+    assert blocks_of(samples, is_mapped=True) == blocks
+
+
 def test_a_block_reads_about_a_gibibyte_at_most():
     scans = 100_000
     assert blocks_of(scans, output_bytes=1 << 30, source_bytes=scans * 50 * 10**6) == scans * 50 * 10**6 >> 30
