@@ -164,7 +164,10 @@ def test_stages_have_their_names_and_metrics_are_counted(photos, tmp_path, run, 
     ran = run("convert", f"--input={photos}", f"--output={out}", *FLAGS, *on_flink, "--job_name=named")
     assert ran.code == 0, ran.err
     (job,) = [job["jid"] for job in cluster.get("/jobs/overview")["jobs"] if job["name"] == "named"]
-    stages = " ".join(vertex["name"] for vertex in cluster.get(f"/jobs/{job}")["vertices"])
+    vertices = cluster.get(f"/jobs/{job}")["vertices"]
+    stages = " ".join(vertex["name"] for vertex in vertices)
+    # As docs/clusters.md says.
+    assert len(vertices) == 40
     for stage in ("ListSource", "AssignOrder", "ConvertBlocks", "PlanShards", "ComposeShards", "PublishDataset"):
         assert stage in stages, stages
     (metrics,) = [

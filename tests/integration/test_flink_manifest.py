@@ -48,7 +48,7 @@ def test_a_cluster_with_too_few_buffers_is_refused_before_a_job_starts(photos, t
         words = [f"--input={photos}", f"--output={tmp_path / 'out'}", "--image_size=64"]
         ran = run("convert", *words, "--runner=FlinkRunner", f"--flink_master={cluster.master}")
         assert ran.code == 2
-        assert " network buffers for each slot; a build needs 2,048 at least" in ran.err
+        assert " network buffers for each slot; a build needs 2,592 at least" in ran.err
         assert not cluster.get("/jobs")["jobs"]
 
 
@@ -98,5 +98,8 @@ def test_a_build_with_all_stages_runs_on_the_cluster_that_ships(photos_twice, tm
         ran = run(*words, f"--output={tmp_path / 'flink_out'}", *on_flink)
         assert ran.code == 0, ran.err
         assert "starts tasks again" not in ran.err
+        (job,) = cluster.get("/jobs/overview")["jobs"]
+        # As docs/clusters.md says.
+        assert len(cluster.get(f"/jobs/{job['jid']}")["vertices"]) == 70
     local, on_cluster = (next((tmp_path / name).glob("20*")) for name in ("local", "flink_out"))
     assert hashes(on_cluster) == hashes(local)
