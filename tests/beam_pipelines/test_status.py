@@ -157,6 +157,17 @@ def test_a_slow_build_has_a_speed_and_the_stage_that_runs(source, status, run):
     assert "stage: judged limits and guards" in run("status", f"--output={source.output}").out
 
 
+def test_a_launcher_that_left_its_job_has_submitted_it_and_no_heartbeat(source, run):
+    folder = source.output / ".build/0123456789abcdef"
+    folder.mkdir(parents=True)
+    left = time.time() - 600
+    write_state(str(folder / "run.json"), Run("host", 7, left, left, listed=7, blocks=3, done_before=0, ended=left))
+    JobRecord("DataflowRunner", "2026-11-21_1", "https://console/2026-11-21_1").write(str(folder))
+    shown = run("status", f"--output={source.output}").out
+    assert "submitted by process 7 on host, since " in shown
+    assert "heartbeat" not in shown
+
+
 def test_a_job_that_published_after_its_launcher_had_died_is_no_running_build(source, status):
     assert source.build().code == 0
     folder = source.output / ".build/0123456789abcdef"

@@ -60,14 +60,14 @@ def build(tmp_path, slow_photos, on_flink) -> ClusterBuild:
 def test_a_python_worker_is_killed(build, cluster, slow_hashes):
     finished = build.wait_for_open_blocks()
     os.kill(cluster.python_workers()[0], signal.SIGKILL)
-    check(build, finished, slow_hashes)
+    check(build, finished, slow_hashes, says="Flink starts tasks again: ")
 
 
 def test_a_task_manager_is_killed_and_another_started(build, cluster, slow_hashes):
     finished = build.wait_for_open_blocks()
     cluster.kill_task_manager(1)
     cluster.start_task_manager()
-    check(build, finished, slow_hashes)
+    check(build, finished, slow_hashes, says="Flink starts tasks again: ")
 
 
 def test_the_job_manager_is_killed_and_started_again(build, cluster, slow_photos, on_flink, slow_hashes):

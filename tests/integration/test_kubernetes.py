@@ -13,6 +13,7 @@ import pytest
 import yaml
 from apache_beam.options.pipeline_options import FlinkRunnerOptions
 
+from beam_tfrecords.beam_pipelines.execution import flink
 from beam_tfrecords.beam_pipelines.execution.jar_files import jar_folder
 from beam_tfrecords.beam_pipelines.settings.beam_flags import add_beam_flags, flag_names
 from beam_tfrecords.beam_pipelines.settings.command_line import Parser, parse_arguments
@@ -72,10 +73,10 @@ def containers() -> list[tuple[str, dict[str, Any], dict[str, Any]]]:
     """Name, pod and container of every container of ours."""
     job = find(DEPLOY / "kubernetes" / "job.yaml", "Job")["spec"]["template"]["spec"]
     cron = find(DEPLOY / "schedule" / "cronjob.yaml", "CronJob")["spec"]["jobTemplate"]["spec"]["template"]["spec"]
-    flink = find(DEPLOY / "kubernetes" / "flink.yaml", "FlinkDeployment")["spec"]
-    workers = flink["taskManager"]["podTemplate"]["spec"]
+    cluster = find(DEPLOY / "kubernetes" / "flink.yaml", "FlinkDeployment")["spec"]
+    workers = cluster["taskManager"]["podTemplate"]["spec"]
     # The operator merges the two templates.
-    workers = {**workers, "securityContext": flink["podTemplate"]["spec"]["securityContext"]}
+    workers = {**workers, "securityContext": cluster["podTemplate"]["spec"]["securityContext"]}
     return [
         (name, pod, one)
         for name, pod in (("job", job), ("cron", cron), ("workers", workers))
@@ -158,16 +159,26 @@ def test_the_arguments_are_a_request_that_beam_knows(path, tmp_path):
     assert {word.removeprefix("--").split("=")[0] for word in parsed.beam} <= set(known)
 
 
+def test_a_launcher_that_is_moved_costs_neither_an_attempt_nor_its_job():
+    job = find(DEPLOY / "kubernetes" / "job.yaml", "Job")["spec"]
+    moved = {"action": "Ignore", "onPodConditions": [{"type": "DisruptionTarget", "status": "True"}]}
+    assert job["podFailurePolicy"]["rules"][0] == moved
+    pod = job["template"]["spec"]
+    assert "--keep_job" in pod["containers"][0]["args"]
+    # Without that, it waits so long for the end of the job that it cancels.
+    assert pod["terminationGracePeriodSeconds"] > flink._AWAY
+
+
 def test_the_launcher_and_the_cluster_agree():
-    flink = find(DEPLOY / "kubernetes" / "flink.yaml", "FlinkDeployment")
+    cluster = find(DEPLOY / "kubernetes" / "flink.yaml", "FlinkDeployment")
     job = find(DEPLOY / "kubernetes" / "job.yaml", "Job")["spec"]["template"]["spec"]["containers"][0]
     flags = dict(word.removeprefix("--").partition("=")[::2] for word in job["args"])
-    slots = flink["spec"]["flinkConfiguration"]["taskmanager.numberOfTaskSlots"]
-    workers = flink["spec"]["taskManager"]["podTemplate"]["spec"]["initContainers"][0]
+    slots = cluster["spec"]["flinkConfiguration"]["taskmanager.numberOfTaskSlots"]
+    workers = cluster["spec"]["taskManager"]["podTemplate"]["spec"]["initContainers"][0]
     # The operator names the service of the REST interface.
-    assert flags["flink_master"] == f"{flink['metadata']['name']}-rest:8081"
-    version = flink["spec"]["flinkVersion"].removeprefix("v").replace("_", ".")
-    assert flink["spec"]["image"].startswith(f"flink:{version}-")
+    assert flags["flink_master"] == f"{cluster['metadata']['name']}-rest:8081"
+    version = cluster["spec"]["flinkVersion"].removeprefix("v").replace("_", ".")
+    assert cluster["spec"]["image"].startswith(f"flink:{version}-")
     assert version in FlinkRunnerOptions.PUBLISHED_FLINK_VERSIONS
     assert flags["sdk_worker_parallelism"] == slots == workers["resources"]["requests"]["cpu"]
     assert int(flags["parallelism"]) % int(slots) == 0
