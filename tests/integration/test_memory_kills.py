@@ -18,7 +18,7 @@ from tests.progress_lines import without_progress
 
 CONTROLLER = Path("/sys/fs/cgroup/memory")
 MIB = 1 << 20
-FLAGS = ["--quiet", "--image_size=32", "--num_shards=1", "--direct_num_workers=2"]
+FLAGS = ["--quiet", "--image_size=32", "--num_shards=1"]
 
 
 @contextlib.contextmanager
@@ -40,12 +40,14 @@ def _group(limit: int) -> Iterator[Path]:
         folder.rmdir()
 
 
-def convert(*words: str, group: Path | None = None, folder: Path | None = None) -> subprocess.CompletedProcess[str]:
+def convert(
+    *words: str, group: Path | None = None, folder: Path | None = None, workers: int = 2
+) -> subprocess.CompletedProcess[str]:
     def enter() -> None:
         if group is not None:
             (group / "cgroup.procs").write_text(str(os.getpid()))
 
-    command = [BEAM_TFRECORDS, "convert", *words, *FLAGS]
+    command = [BEAM_TFRECORDS, "convert", *words, *FLAGS, f"--direct_num_workers={workers}"]
     return subprocess.run(
         command, preexec_fn=enter, capture_output=True, text=True, timeout=300, check=False, cwd=folder
     )
@@ -105,7 +107,8 @@ def test_a_function_that_keeps_memory_costs_workers_and_no_sample(steps):
     expected = convert("--input=in", "--output=expected", folder=steps)
     assert expected.returncode == 0, expected.stderr
     with _group(_OF_FUNCTIONS) as group:
-        ran = convert("--input=in", "--output=out", "--map=greedy:leak", group=group, folder=steps)
+        # Of several, the kernel may kill one for what another keeps.
+        ran = convert("--input=in", "--output=out", "--map=greedy:leak", group=group, folder=steps, workers=1)
     assert ran.returncode == 0, ran.stderr
     assert shards_of(steps / "out") == shards_of(steps / "expected")
 
