@@ -88,7 +88,7 @@ def test_large_files_go_in_parts_that_are_sent_again_where_they_are_refused(serv
 @pytest.mark.parametrize("lost", ["uploads", "uploadId="], ids=["the beginning", "the end"])
 @pytest.mark.parametrize("joins", [False, True], ids=["upload", "join"])
 def test_an_upload_in_parts_goes_on_where_an_answer_is_lost(server, lost, joins):
-    pieces = [os.urandom(12 * MIB) for _ in range(2)]
+    pieces = [os.urandom(20 * MIB) for _ in range(2)]
     for number, data in enumerate(pieces):
         storage.write_bytes(f"s3://photos/{number}", data)
     server.add(proxy.Fault(proxy.Kind.LOSE, "POST", lost))
