@@ -111,7 +111,10 @@ def test_one_package_is_installed() -> None:
     for package in LINKED:
         assert (ROOT / "beam_tfrecords" / package).readlink() == Path("..") / package
     # Imported by another name, a module would be there twice.
-    files = [path for folder in (*PACKAGES, "tests", "benchmarks", "deploy") for path in (ROOT / folder).rglob("*.py")]
+    folders = [ROOT / folder for folder in (*PACKAGES, "tests", "deploy")]
+    files = [path for folder in folders for path in folder.rglob("*.py")]
+    # Not the environments of other tools below it.
+    files += [path for pattern in ("*.py", "peers/*.py") for path in (ROOT / "benchmarks").glob(pattern)]
     by_name = re.compile(rf"^\s*(?:from|import) (?:{'|'.join(LINKED)})(?:\.| import)", re.MULTILINE)
     assert not [path for path in files if by_name.search(path.read_text(encoding="utf-8"))]
 
