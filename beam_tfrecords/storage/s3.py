@@ -46,9 +46,9 @@ from beam_tfrecords.storage.upload_plan import MIN_BYTES, Piece, plan_upload
 
 # Attempts at a conditional write beside another conditional write.
 _ATTEMPTS = 10
-# Objects of up to 8 MiB are one request, and files of up to 32 MiB, which are not held in memory; larger ones go in
-# parts of 16 MiB, two at a time.
-_SINGLE_BYTES, _SINGLE_FILE_BYTES = 8 << 20, 32 << 20
+# Objects of up to 8 MiB are one request; larger ones go in parts of 16 MiB, two at a time. A store that refuses
+# a long request may close the connection before it is sent, which looks as if it did not answer.
+_SINGLE_BYTES = 8 << 20
 _UPLOAD = TransferConfig(
     multipart_threshold=_SINGLE_BYTES,
     multipart_chunksize=16 << 20,
@@ -179,7 +179,7 @@ def open_write(path: str, *, staging: str | None) -> Iterator[IO[bytes]]:
         size = file.seek(0, io.SEEK_END)
         file.seek(0)
         with errors(path):
-            if size <= _SINGLE_FILE_BYTES:
+            if size <= _SINGLE_BYTES:
                 client().put_object(**target, Body=file)
                 return
             with _named_write(path) as named:
