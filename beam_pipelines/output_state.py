@@ -24,9 +24,14 @@ from beam_tfrecords.files import REMOVED, SUCCESS
 from beam_tfrecords.schema import LAST_MOMENT, fields, read_json, text
 from beam_tfrecords.storage.lease import find_holder
 from beam_tfrecords.transforms.publishing.lists import read_outcome
-from beam_tfrecords.transforms.stats import find_fact
+from beam_tfrecords.transforms.stats import Stats, find_fact
 from beam_tfrecords.transforms.workspace.build_folder import BuildFolder, Workspace
-from beam_tfrecords.transforms.workspace.counts import read_block_counts, read_last_block_time, read_stage_counts
+from beam_tfrecords.transforms.workspace.counts import (
+    BlockCounts,
+    read_block_counts,
+    read_last_block_time,
+    read_stage_counts,
+)
 from beam_tfrecords.transforms.workspace.output_folder import is_open
 from beam_tfrecords.transforms.workspace.state_files import read_small
 from beam_tfrecords.versions import list_versions, read_pinned
@@ -127,9 +132,13 @@ def _describe_build(output: str, folder: str, run: Run | None, *, now: float) ->
         "exit_code": None,
         "why": [],
     }
-    if result is not None and result["is_unchanged"]:
-        return {**values, "state": "unchanged", "exit_code": DONE}
     if result is not None:
+        # The counts of the workers may lack their last blocks.
+        stats = Stats.from_json(result["stats"])
+        ended = BlockCounts.of(stats)
+        values |= {"done": ended.done, "failed": ended.failed, "failure_reasons": stats.failure_reasons()}
+        if result["is_unchanged"]:
+            return {**values, "state": "unchanged", "exit_code": DONE}
         return {**values, "state": "unpublished", "exit_code": UNPUBLISHED, "why": result["tripped"]}
     if run is not None and run.is_alive(now):
         rate = (counts.done - run.done_before) / max(1e-3, run.beat - run.began)

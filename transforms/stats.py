@@ -9,6 +9,8 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, TypeAlias
 
+from beam_tfrecords.schema import listed, plain, text, whole
+
 Key: TypeAlias = "tuple[str, ...]"
 
 # Counts of images with the same bytes: groups of them, their copies, and groups by what is wrong.
@@ -33,6 +35,9 @@ COUNTED = ("height", "width", *_COUNTED_AS, *_ADDED_TO)
 
 # Keys that are listed of each kind of change; all are counted.
 MOST_KEYS = 1000
+
+# "failed", the split and the reason.
+_FAILURE_PARTS = 3
 
 # Of 255: what 14 bits leave of 16.
 _DIM = 64
@@ -118,6 +123,17 @@ class Stats:
     def from_json(cls, rows: Iterable[list[Any]]) -> Stats:
         """The reverse of `to_json`."""
         return cls({tuple(key): count for *key, count in rows})
+
+
+def stats_row(value: Any, where: str) -> None:
+    """A row of what `Stats.to_json` gives: the parts of a key, then a number, which may be negative."""
+    listed(plain)(value, where)
+    least = _FAILURE_PARTS if value[:1] == ["failed"] else 1
+    if len(value) <= least:
+        raise ValueError(f"{where} is {len(value)} values, not a key and a number")
+    for part in value[:-1]:
+        text(part, where)
+    whole(value[-1], where)
 
 
 @dataclasses.dataclass(frozen=True)

@@ -141,6 +141,18 @@ def test_a_refused_version_shows_its_exit_code(source, status, run):
     assert run("status", f"--output={source.output}", "--follow").code == 3
 
 
+def test_what_a_refused_build_did_needs_no_counts_of_its_workers(source, status):
+    (source.folder / "cat" / "broken.png").write_bytes(b"no image")
+    assert source.build("--max_failures=0").code == 3
+    before = status()["build"]
+    # A worker that ends need not have written its last ones.
+    for path in (source.output / ".build").rglob("workers/*.json"):
+        path.unlink()
+    after = status()["build"]
+    assert (after["done"], after["failed"], after["failure_reasons"]) == (49, 1, {"not_an_image": 1})
+    assert after["failure_reasons"] == before["failure_reasons"]
+
+
 def test_a_slow_build_has_a_speed_and_the_stage_that_runs(source, status, run):
     folder = source.output / ".build/0123456789abcdef"
     folder.mkdir(parents=True)

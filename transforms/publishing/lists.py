@@ -11,11 +11,11 @@ from typing import Any
 from beam_tfrecords import storage
 from beam_tfrecords.errors import BuildError
 from beam_tfrecords.files import DUPLICATES, FAILURES
-from beam_tfrecords.schema import count, fields, flag, listed, mapped, plain, read_json, text
+from beam_tfrecords.schema import count, fields, flag, listed, mapped, read_json, text
 from beam_tfrecords.transforms.publishing.guards import Verdict
 from beam_tfrecords.transforms.publishing.manifest import dump_json
 from beam_tfrecords.transforms.publishing.publication import Publication
-from beam_tfrecords.transforms.stats import Stats
+from beam_tfrecords.transforms.stats import Stats, stats_row
 from beam_tfrecords.transforms.workspace.build_folder import BuildFolder
 from beam_tfrecords.transforms.workspace.state_files import read_if_there
 from beam_tfrecords.versions import remove
@@ -23,7 +23,7 @@ from beam_tfrecords.versions import remove
 _OUTCOME = fields(
     {
         "listed": mapped(count),
-        "stats": plain,
+        "stats": listed(stats_row),
         "folder": text,
         "tripped": listed(text),
         "guards": listed(text),

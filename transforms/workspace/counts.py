@@ -112,7 +112,7 @@ _own: dict[tuple[int, str], tuple[str, Any, float]] = {}
 _READERS = 8
 # Small steps are written no more often; the last ones of a process may be missing, which nothing depends on.
 _PAUSE_SECONDS = 0.2
-# Likewise blocks in a store, where each would be a request.
+# Likewise blocks in a store, where each would be a request, of processes whose launcher knows the outcome.
 _STORE_PAUSE_SECONDS = 2.0
 
 
@@ -125,10 +125,11 @@ def add_block(folder: str, stats: Stats, *, before: Stats | None = None) -> None
     # A process that another one has started tells that one.
     is_told = multiprocessing.parent_process() is not None
     found = [BlockCounts.of(stats), BlockCounts(traffic={} if is_told else storage.take_traffic())]
+    pause = _STORE_PAUSE_SECONDS if is_told and storage.has_scheme(folder) else 0.0
     if before is not None:
         was = BlockCounts.of(before)
         found.append(BlockCounts(-was.blocks, -was.written, -was.failed))
-    _add(BuildFolder(folder).workers, found, pause=_STORE_PAUSE_SECONDS if storage.has_scheme(folder) else 0.0)
+    _add(BuildFolder(folder).workers, found, pause=pause)
 
 
 def add_records(folder: str, records: int) -> None:
