@@ -6,13 +6,12 @@ import dataclasses
 import hashlib
 import json
 from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from beam_tfrecords.beam_pipelines.versioning import Earlier, plan_reuse, record_settings
 from beam_tfrecords.examples.layouts import Layout
 from beam_tfrecords.transforms.blocks.block_plan import BlockPlan
 from beam_tfrecords.transforms.blocks.convert_sample import ConvertSample
-from beam_tfrecords.transforms.blocks.filtering import Condition
 from beam_tfrecords.transforms.images.image_spec import ImageEncoding, ImageSpec
 from beam_tfrecords.transforms.labels import ClassNames
 from beam_tfrecords.transforms.listing.listing import Listing
@@ -22,6 +21,9 @@ from beam_tfrecords.transforms.parts import PartPolicy
 from beam_tfrecords.transforms.request.build_spec import BuildSpec
 from beam_tfrecords.transforms.sources.source_spec import Fingerprint
 from beam_tfrecords.transforms.sources.stored_records import StoredRecords
+
+if TYPE_CHECKING:
+    from beam_tfrecords.transforms.blocks.filtering import Condition
 
 # Bytes of a stored pixel, all channels: what photos take as JPEG at quality 95, as PNG and as WebP. An estimate
 # is enough: it decides how many blocks there are, not what they contain.
@@ -96,12 +98,21 @@ def plan_work(
             group_rows=spec.source.group_rows,
             last_member_wins=last_member_wins,
             map=MapSample(spec.map, spec.image, layout, records.layout if records else None) if spec.map else None,
-            where=Condition(spec.where, layout) if spec.where else None,
+            where=_find_condition(spec.where, layout),
             # The runner may hold all of them in memory.
             keeps_rows=sum(blocks.values()) <= MOST_SMALL_BLOCKS,
         ),
         nothing_reused_because=nothing_reused_because,
     )
+
+
+def _find_condition(where: str | None, layout: Layout) -> Condition | None:
+    if not where:
+        return None
+    # Most requests do without the parts of pyarrow that it needs, which take a twentieth of a second.
+    from beam_tfrecords.transforms.blocks.filtering import Condition
+
+    return Condition(where, layout)
 
 
 def _plan_blocks(spec: BuildSpec, layout: Layout, listing: Listing) -> tuple[dict[str, int], dict[str, PartPolicy]]:

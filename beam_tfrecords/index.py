@@ -144,7 +144,7 @@ def sealed_crcs(column: pa.Array) -> np.ndarray:
       ValueError: a seal is not of hexadecimal digits.
     """
     # The texts lie one behind the other, most of them of one length.
-    sealed = column.fill_null("")
+    sealed = column.fill_null("") if column.null_count else column
     _, ends, texts = sealed.buffers()
     ends = np.frombuffer(ends or b"\0" * 4, np.int32)[sealed.offset :][: len(sealed) + 1].astype(np.int64)
     has_seal = np.diff(ends) > HASH_DIGITS

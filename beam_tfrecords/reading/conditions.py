@@ -19,15 +19,12 @@ import pyarrow.compute as pc
 from pyarrow import acero
 
 from beam_tfrecords.errors import RequestError
-from beam_tfrecords.examples.layouts import COLUMN, Layout
-from beam_tfrecords.index import INDEX_SCHEMA
+from beam_tfrecords.examples.layouts import COLUMN
 from beam_tfrecords.manifest import Shard
+from beam_tfrecords.reading.condition_columns import LABELS, SCHEMA, join_labels
 from beam_tfrecords.reading.index_files import read_index
 from beam_tfrecords.reading.shard_cache import ShardCache
 
-# What every condition may name. The split is that of the file; `labels` are all of a record's, from `join_labels`.
-LABELS = "labels"
-SCHEMA = pa.schema([*INDEX_SCHEMA, pa.field("split", pa.string()), pa.field(LABELS, pa.string())])
 _EXAMPLE = "label = 'cat' and sharpness < 20"
 # A column of texts that is compared with a word, or several, without quotes.
 _TEXTS = "|".join(field.name for field in SCHEMA if field.type == pa.string())
@@ -52,7 +49,6 @@ _OPERATORS: Mapping[type[ast.AST], Callable[[Any, Any], pc.Expression]] = {
 # A word of SQL -> the operator of Python that stands for it while a condition is read; no condition has these.
 _WORDS = {"=": "==", "<>": "!=", "like": "@"}
 _CAPITALS = frozenset(("AND", "OR", "NOT", "IN", "IS", "LIKE", "NULL", "NONE"))
-_TYPES = {"int64": pa.int64(), "float": pa.float32(), "bytes": pa.string()}
 
 
 class ReadsColumns(Protocol):
@@ -64,17 +60,6 @@ class ReadsColumns(Protocol):
 
     def read(self, path: str, shard: Shard, names: Sequence[str]) -> pa.Table:
         """These columns of all records of a shard."""
-
-
-def condition_schema(layout: Layout) -> pa.Schema:
-    """What a condition may name for records of a layout: besides `SCHEMA`, the layout's columns with one value."""
-    columns = {one.column: one.type for one in layout.features if one.column is not None and not one.several}
-    return pa.schema([*SCHEMA, *(pa.field(COLUMN + name, _TYPES[columns[name]]) for name in sorted(columns))])
-
-
-def join_labels(names: Sequence[str | None]) -> str:
-    """The labels of a record as the text in which a condition looks for one."""
-    return "".join(f"\x1f{name}\x1f" for name in names)
 
 
 def make_condition(

@@ -18,7 +18,6 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any, SupportsIndex, TypeAlias, overload
 
 import numpy as np
-import pyarrow.compute as pc
 
 from beam_tfrecords import storage
 from beam_tfrecords.errors import BuildError
@@ -26,7 +25,6 @@ from beam_tfrecords.examples.layouts import MASK_FIELD, Layout
 from beam_tfrecords.manifest import Shard
 from beam_tfrecords.missing import explain_missing
 from beam_tfrecords.reading.collating import as_examples
-from beam_tfrecords.reading.conditions import find_rows, make_condition
 from beam_tfrecords.reading.decoding import ReadExample
 from beam_tfrecords.reading.index_files import read_places, replaced
 from beam_tfrecords.reading.record_columns import RecordColumns
@@ -34,6 +32,9 @@ from beam_tfrecords.reading.resizing import ImageSize, Resize, ResizeMode
 from beam_tfrecords.reading.shard_cache import ShardCache
 from beam_tfrecords.storage.open_file import OpenFile
 from beam_tfrecords.tfrecord import FOOTER_BYTES, HEADER_BYTES, RecordError, read_records
+
+if TYPE_CHECKING:
+    import pyarrow.compute as pc
 
 # Local files that are open at once, in each process.
 _OPEN_FILES = 64
@@ -231,6 +232,9 @@ class Records(Sequence[Any]):
           RequestError: the condition cannot be read, or the index has no such column.
           BuildError: the dataset was replaced, or its index is damaged.
         """
+        # Most programs do without what it imports.
+        from beam_tfrecords.reading.conditions import find_rows, make_condition
+
         checked = make_condition(condition, self._columns.schema, **equals)
         find = functools.partial(find_rows, self._path, condition=checked, records=self._columns, cache=self._cache)
         kept, shards = self._kept, list(range(len(self._shards)))

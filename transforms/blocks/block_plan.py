@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Mapping
+from typing import TYPE_CHECKING
 
 from beam_tfrecords.tfrecord import Compression
-from beam_tfrecords.transforms.blocks.filtering import Condition
 from beam_tfrecords.transforms.blocks.reuse import ReusePlan
 from beam_tfrecords.transforms.mapping.map_sample import MapSample
 from beam_tfrecords.transforms.parts import PartPolicy
+
+if TYPE_CHECKING:
+    from beam_tfrecords.transforms.blocks.filtering import Condition
 
 
 @dataclasses.dataclass(frozen=True)

@@ -17,15 +17,8 @@ import pyarrow.compute as pc
 
 from beam_tfrecords.examples.layouts import COLUMN, Feature, Layout
 from beam_tfrecords.examples.serialize import plain_value
-from beam_tfrecords.reading.conditions import (
-    LABELS,
-    condition_schema,
-    fulfils,
-    join_labels,
-    make_condition,
-    names_in,
-    split_condition,
-)
+from beam_tfrecords.reading.condition_columns import LABELS, condition_schema, join_labels
+from beam_tfrecords.reading.conditions import fulfils, make_condition, names_in, split_condition
 from beam_tfrecords.transforms.blocks.convert_sample import ConvertedBatch, ConvertSample
 from beam_tfrecords.transforms.images.quality import measure_quality
 from beam_tfrecords.transforms.ref_columns import RefColumns

@@ -7,16 +7,18 @@ import json
 import logging
 from collections import Counter
 from collections.abc import Sequence
-from typing import Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from beam_tfrecords.errors import TRIED_AGAIN, FailureReason, SampleError, Stage
 from beam_tfrecords.transforms.blocks.convert_sample import ConvertedBatch, ConvertSample, PreparedSample
-from beam_tfrecords.transforms.blocks.filtering import Condition
 from beam_tfrecords.transforms.blocks.guard import failure_of
 from beam_tfrecords.transforms.parts import PartWriter
 from beam_tfrecords.transforms.ref_columns import RefColumns
 from beam_tfrecords.transforms.refs import SampleRef, describe_locator
 from beam_tfrecords.transforms.stats import Key, count_records
+
+if TYPE_CHECKING:
+    from beam_tfrecords.transforms.blocks.filtering import Condition
 
 _log = logging.getLogger(__name__)
 
