@@ -2,25 +2,25 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
 
-from tests.docs.pages import PAGES, PROJECT, SCRIPTS, UNSUPPORTED, passages_of
+from tests.docs.pages import PAGES, PROJECT, SCRIPTS, UNSUPPORTED, Passage, passages_of
 
 # Those of the others run in `test_scripts` and `test_unsupported`, which also look at what they make.
 PASSAGES = [passage for page in PAGES if page not in (SCRIPTS, UNSUPPORTED) for passage in passages_of(page)]
 
 
-def marks_of(page: Path) -> list[pytest.MarkDecorator]:
-    if page.name == "README.md":
+def marks_of(passage: Passage) -> list[pytest.MarkDecorator]:
+    page = passage.page
+    # Half a minute in which a network is trained is a tenth of all quick tests.
+    if page.name == "README.md" and "model.fit" not in passage.text:
         return []
     # Transforms of Beam's own are more than the plain runner knows.
     return [pytest.mark.exhaustive, *([pytest.mark.local_runner] if page.name == "your_own_code.md" else [])]
 
 
 @pytest.mark.parametrize(
-    "passage", [pytest.param(passage, id=passage.name, marks=marks_of(passage.page)) for passage in PASSAGES]
+    "passage", [pytest.param(passage, id=passage.name, marks=marks_of(passage)) for passage in PASSAGES]
 )
 def test_passage_runs(passage, follower, monkeypatch):
     if passage.reason is not None:
