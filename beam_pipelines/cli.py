@@ -118,7 +118,9 @@ def run(*command: str) -> None:
     that the terminal cannot show is written as an escape.
     """
     from beam_tfrecords.storage import stalls
+    from beam_tfrecords.transforms.processes.optional_libraries import leave_out
 
+    leave_out()
     stalls.end_stalled_reads()
     gc.set_threshold(_OBJECTS_BEFORE_COLLECTION)
     words = [*command, *sys.argv[1:]]

@@ -21,6 +21,7 @@ from typing import Any
 
 from beam_tfrecords import storage
 from beam_tfrecords.errors import BuildError, SampleError
+from beam_tfrecords.transforms.processes import optional_libraries
 from beam_tfrecords.transforms.processes.process_setup import prepare_process
 
 _CONTEXT = multiprocessing.get_context("forkserver")
@@ -39,6 +40,12 @@ class _Attempt(threading.local):
 
 
 _attempt = _Attempt()
+
+
+class _Started:
+    """What holds for workers that start from now on."""
+
+    leaves_out = False
 
 
 def is_second_attempt() -> bool:
@@ -121,7 +128,8 @@ class Worker:
             try:
                 start_fork_server()
                 connection, theirs = _CONTEXT.Pipe()
-                process = _CONTEXT.Process(target=_serve, args=(theirs, dict(os.environ), storage.current_options()))
+                told = (theirs, dict(os.environ), storage.current_options(), _Started.leaves_out)
+                process = _CONTEXT.Process(target=_serve, args=told)
                 with _without_main():
                     process.start()
             except (OSError, EOFError) as error:
@@ -157,6 +165,11 @@ def _without_main() -> Iterator[None]:
             yield
         finally:
             sys.modules["__main__"] = main
+
+
+def leave_out_optional(*, in_workers: bool) -> None:
+    """Says whether workers that start from now on do without `optional_libraries`."""
+    _Started.leaves_out = in_workers
 
 
 def start_fork_server(*modules: str) -> None:
@@ -205,7 +218,11 @@ def _end_with_launcher() -> None:
     os._exit(1)
 
 
-def _serve(connection: Connection, environment: Mapping[str, str], options: storage.StorageOptions) -> None:
+def _serve(
+    connection: Connection, environment: Mapping[str, str], options: storage.StorageOptions, leaves_out: bool
+) -> None:
+    if leaves_out:
+        optional_libraries.leave_out()
     # The fork server has the environment of the moment when it was started.
     os.environ.clear()
     os.environ.update(environment)
