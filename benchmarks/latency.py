@@ -5,9 +5,7 @@
 
 Each round builds from disk to disk, and from bucket to bucket of each store. The stores, emulators behind a proxy that
 waits before it passes a request on, have the last core for themselves, and all builds the others: a real store takes
-no time from the machine that asks it. Where two cores are threads of one, a busy one still slows the other down; so
-each round builds from disk once more for every store, while a process keeps the last core as busy as that store did.
-Wall time includes start-up. The figures go to --results.
+no time from the machine that asks it. Wall time includes start-up. The figures go to --results.
 """
 
 from __future__ import annotations
@@ -23,7 +21,6 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
 
 from figures import RESULTS, write_figures
 from make_photos import parse_sizes, write_photos
@@ -43,33 +40,6 @@ def build(inputs: str, output: str, *, cores: set[int]) -> float:
     return time.monotonic() - begin
 
 
-def busy_seconds(core: int) -> float:
-    """How long a core has been busy since the machine started."""
-    lines = pathlib.Path("/proc/stat").read_text().splitlines()
-    found = next(line for line in lines if line.startswith(f"cpu{core} "))
-    user, nice, system, _, _, irq, softirq, *_ = found.split()[1:]
-    return sum(map(int, (user, nice, system, irq, softirq))) / os.sysconf("SC_CLK_TCK")
-
-
-@contextlib.contextmanager
-def keeping_busy(core: int, share: float) -> Iterator[None]:
-    """Within it, a process keeps a core busy for a share of every ten milliseconds."""
-    program = (
-        "import time\n"
-        "while True:\n"
-        "    begin = time.perf_counter()\n"
-        f"    while time.perf_counter() - begin < {share * 0.01}: pass\n"
-        f"    time.sleep({max(0.0, 1 - share) * 0.01})\n"
-    )
-    with subprocess.Popen(
-        [sys.executable, "-c", program], preexec_fn=functools.partial(os.sched_setaffinity, 0, {core})
-    ) as process:
-        try:
-            yield
-        finally:
-            process.kill()
-
-
 def main() -> None:
     """Runs the rounds and prints the medians."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
@@ -85,9 +55,6 @@ def main() -> None:
     stores = arguments.stores.split(",")
     seconds: dict[str, list[float]] = {name: [] for name in ("disk", *stores)}
     requests: dict[str, int] = {}
-    # Store -> seconds from disk to disk beside a core as busy as the store's, and how busy that was.
-    beside: dict[str, list[float]] = {store: [] for store in stores}
-    shares: dict[str, list[float]] = {store: [] for store in stores}
     with contextlib.ExitStack() as stack:
         root = pathlib.Path(stack.enter_context(tempfile.TemporaryDirectory()))
         photos = arguments.photos or root / "in"
@@ -105,24 +72,16 @@ def main() -> None:
             seconds["disk"].append(build(str(photos), str(root / "out"), cores=set(cores)))
             for store in stores:
                 servers[store].requests.clear()
-                busy = busy_seconds(own)
                 taken = build(f"{store}://photos", f"{store}://datasets/{number}", cores=set(cores))
-                shares[store].append((busy_seconds(own) - busy) / taken)
                 seconds[store].append(taken)
                 requests[store] = len(servers[store].requests)
-                shutil.rmtree(root / "out")
-                with keeping_busy(own, shares[store][-1]):
-                    beside[store].append(build(str(photos), str(root / "out"), cores=set(cores)))
             shown = ", ".join(f"{name} {times[-1]:.2f} s" for name, times in seconds.items())
             print(f"round {number + 1}: {shown}", flush=True)
     print(f"{count:,} photos of {arguments.size} on {len(cores)} cores, {arguments.latency:g} s a request:")
     for name, times in seconds.items():
         # Within a round, so that a machine that is slower for a while is so for both.
         share = statistics.median(disk / one for disk, one in zip(seconds["disk"], times, strict=True))
-        asked = ""
-        if name in requests:
-            fair = statistics.median(disk / one for disk, one in zip(beside[name], times, strict=True))
-            asked = f", {fair:.2f} of that beside a core as busy; {requests[name] / count:.2f} requests an image"
+        asked = f", {requests[name] / count:.2f} requests an image" if name in requests else ""
         rate = statistics.median(count / one for one in times)
         print(f"{name:5} {rate:5.0f} images/s, {share:.2f} of the local rate{asked}")
 
@@ -136,8 +95,6 @@ def main() -> None:
         latency=arguments.latency,
         seconds=seconds,
         requests=requests,
-        beside=beside,
-        busy=shares,
     )
 
 

@@ -190,21 +190,18 @@ def _latency(name: str) -> str:
     rows = []
     for place, seconds in results["seconds"].items():
         shares = [base / one for base, one in zip(disk, seconds, strict=True)]
-        asked, beside = results["requests"].get(place), results["beside"].get(place, ())
-        fair = [base / one for base, one in zip(beside, seconds, strict=bool(beside))]
+        asked = results["requests"].get(place)
         rows.append(
             [
                 f"{_PLACES[place]} to the same",
                 _range((results["count"] / one for one in seconds), ",.0f"),
-                _range(shares, ".2f") if asked else "",
-                _range(fair, ".2f") if asked else "",
+                _range(shares, ".2f") if place != "disk" else "",
                 f"{asked / results['count']:.2f}" if asked else "",
             ]
         )
     cores = f"{results['cores']} core" + ("s" if results["cores"] > 1 else "")
     head = f"{_photos(results)}, {cores}, {1000 * results['latency']:.0f} ms a request"
-    columns = ("images/s", "of the disk's rate", "of it beside a core as busy", "requests an image")
-    return _format([head, *columns], rows)
+    return _format([head, "images/s", "of the disk's rate", "requests an image"], rows)
 
 
 _KINDS = {
