@@ -111,6 +111,12 @@ def _describe_build(output: str, folder: str, run: Run | None, *, now: float) ->
     job = read_job(folder)
     last_block = read_last_block_time(folder)
     result = read_outcome(folder)
+    if result is None:
+        totals, reasons = counts, _count_reasons(folder) if counts.failed else {}
+    else:
+        # The counts of the workers may lack their last blocks.
+        stats = Stats.from_json(result["stats"])
+        totals, reasons = BlockCounts.of(stats), stats.failure_reasons()
     values: dict[str, Any] = {
         "folder": folder,
         "state": "dead",
@@ -124,21 +130,17 @@ def _describe_build(output: str, folder: str, run: Run | None, *, now: float) ->
         "blocks_done": counts.blocks,
         "stages": dataclasses.asdict(read_stage_counts(folder)),
         "last_block": _time(last_block) if last_block else None,
-        "done": counts.done,
-        "failed": counts.failed,
-        "failure_reasons": _count_reasons(folder) if counts.failed else {},
+        "done": totals.done,
+        "failed": totals.failed,
+        "failure_reasons": reasons,
         "samples_per_second": None,
         "seconds_left": None,
         "exit_code": None,
         "why": [],
     }
+    if result is not None and result["is_unchanged"]:
+        return {**values, "state": "unchanged", "exit_code": DONE}
     if result is not None:
-        # The counts of the workers may lack their last blocks.
-        stats = Stats.from_json(result["stats"])
-        ended = BlockCounts.of(stats)
-        values |= {"done": ended.done, "failed": ended.failed, "failure_reasons": stats.failure_reasons()}
-        if result["is_unchanged"]:
-            return {**values, "state": "unchanged", "exit_code": DONE}
         return {**values, "state": "unpublished", "exit_code": UNPUBLISHED, "why": result["tripped"]}
     if run is not None and run.is_alive(now):
         rate = (counts.done - run.done_before) / max(1e-3, run.beat - run.began)
