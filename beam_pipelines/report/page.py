@@ -146,6 +146,7 @@ def prepare_report() -> None:
     _template()
 
 
+# Compiling it takes a third of a small build.
 @functools.cache
 def _template() -> jinja2.Template:
     environment = jinja2.Environment(
