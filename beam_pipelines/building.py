@@ -28,7 +28,7 @@ from beam_tfrecords.beam_pipelines.user_functions import find_functions
 from beam_tfrecords.beam_pipelines.versioning import Earlier
 from beam_tfrecords.dataset import Dataset
 from beam_tfrecords.errors import BuildError, RequestError
-from beam_tfrecords.transforms.processes.worker import leave_out_optional
+from beam_tfrecords.transforms.processes.worker import without_optional_libraries
 from beam_tfrecords.transforms.request.build_spec import BuildSpec
 
 if TYPE_CHECKING:
@@ -172,8 +172,8 @@ def _build(
 ) -> Published | Unpublished | JobRecord:
     spec = find_functions(spec)
     runner.arguments.check_known()
-    leave_out_optional(in_workers=not (spec.map or spec.source.function))
-    with hold_output(spec, runner) as output:
+    is_ours = not (spec.map or spec.source.function)
+    with without_optional_libraries(if_ours=is_ours), hold_output(spec, runner) as output:
         # They import what they need while this process does.
         runner.start_workers(*storage.modules_for([spec.output, *spec.source.input]))
         spec, source = open_spec_source(spec)

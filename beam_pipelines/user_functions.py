@@ -60,7 +60,7 @@ def _find(given: str | Callable[..., Any], named: str, shown: str, revision: str
       shown: the setting, for messages.
       revision: as in `UserFunction`.
     """
-    # Its module may import them, and so may a package around it, which is imported to find it.
+    # Its module may import what the program leaves out, and so may a package around it, which is imported to find it.
     bring_back()
     module, _, name = named.partition(":")
     if isinstance(given, str):

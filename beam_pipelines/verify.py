@@ -16,7 +16,6 @@ from beam_tfrecords.beam_pipelines.opening import open_dataset_or_files
 from beam_tfrecords.beam_pipelines.settings.command_line import Parser, argument
 from beam_tfrecords.beam_pipelines.terminal import counted, show
 from beam_tfrecords.dataset import open_dataset
-from beam_tfrecords.transforms.processes.worker import leave_out_optional
 from beam_tfrecords.transforms.settings import whole_number
 
 
@@ -86,6 +85,5 @@ def verify_dataset(path: str | os.PathLike[str], *, beam_arguments: Sequence[str
 
 def _prepare(beam_arguments: Sequence[str], *, verbose: bool = False) -> Execution:
     runner = find_runner(beam_arguments)
-    leave_out_optional(in_workers=True)
     runner.start_workers()
     return Execution.prepare(runner, verbose=verbose)

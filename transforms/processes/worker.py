@@ -43,7 +43,7 @@ _attempt = _Attempt()
 
 
 class _Started:
-    """What holds for workers that start from now on."""
+    """What holds for workers that start now."""
 
     leaves_out = False
 
@@ -167,9 +167,18 @@ def _without_main() -> Iterator[None]:
             sys.modules["__main__"] = main
 
 
-def leave_out_optional(*, in_workers: bool) -> None:
-    """Says whether workers that start from now on do without `optional_libraries`."""
-    _Started.leaves_out = in_workers
+@contextlib.contextmanager
+def without_optional_libraries(*, if_ours: bool = True) -> Iterator[None]:
+    """Within it, workers that start do without `optional_libraries`.
+
+    Args:
+      if_ours: whether they call no function of the user, which may need them; otherwise nothing changes.
+    """
+    before, _Started.leaves_out = _Started.leaves_out, if_ours
+    try:
+        yield
+    finally:
+        _Started.leaves_out = before
 
 
 def start_fork_server(*modules: str) -> None:

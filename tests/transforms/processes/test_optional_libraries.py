@@ -9,7 +9,9 @@ import sys
 
 import pytest
 
+from beam_tfrecords import build, verify
 from beam_tfrecords.transforms.processes import optional_libraries
+from beam_tfrecords.transforms.processes.worker import Worker, without_optional_libraries
 
 STEPS = """
 import IPython, pymongo
@@ -31,6 +33,29 @@ def test_what_is_left_out_is_not_installed_until_it_is_brought_back(monkeypatch)
     assert importlib.import_module("colorsys") is sys.modules["colorsys"]
     optional_libraries.bring_back()
     assert sys.meta_path == before
+
+
+def can_import(name: str) -> bool:
+    """Whether a worker that starts now can."""
+    worker = Worker()
+    try:
+        worker.call(exec, f"import {name}")
+    except RuntimeError as error:
+        return f"No module named {name!r}" not in str(error)
+    finally:
+        worker.close()
+    return True
+
+
+def test_workers_have_them_again_after_work_that_is_ours(photos, tmp_path):
+    with without_optional_libraries():
+        assert not can_import("pymongo")
+        with without_optional_libraries(if_ours=False):
+            assert can_import("pymongo")
+        assert not can_import("pymongo")
+    build(input=str(photos), output=str(tmp_path / "out"), image_size=16, report=False, quiet=True)
+    verify(tmp_path / "out")
+    assert can_import("pymongo")
 
 
 @pytest.mark.local_runner
