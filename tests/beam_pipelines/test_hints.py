@@ -28,6 +28,12 @@ PACKAGES = ("beam_tfrecords", "transforms", "beam_pipelines")
 _FLAG = re.compile(r"(leave )?--([a-z_]+)(=(?:'[^']*'|[^\s;()'])*)?")
 
 
+@pytest.fixture(autouse=True)
+def empty_working_folder(monkeypatch, tmp_path_factory) -> None:
+    """The output `out` of a request may be there in the folder that the tests are started in, as after `make demo`."""
+    monkeypatch.chdir(tmp_path_factory.mktemp("working"))
+
+
 @dataclasses.dataclass(frozen=True)
 class Hint:
     """A request, and what a message about it offers.

@@ -72,7 +72,8 @@ def test_findings_of_verify_and_a_dataset_with_a_hostile_path(built, run, images
 
 
 @pytest.mark.parametrize("command", ["convert --output=out --input", "verify --dataset", "inspect --dataset", HOSTILE])
-def test_errors(command, run):
+def test_errors(command, run, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)  # where they are started, `out` may be there, as after `make demo`
     *words, last = command.split(" ")
     assert SHOWN in check(run(*words, f"{last}={HOSTILE}"), code=2)
 
