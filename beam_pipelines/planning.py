@@ -101,6 +101,7 @@ def plan_build(
         search=DuplicateSearch(
             folder=folder,
             listed=publication.listed,
+            row_bytes=_estimate_row(listing),
             drops=spec.duplicates is Duplicates.DROP,
             near_distance=spec.near_duplicates,
             layout=publication.layout,
@@ -111,6 +112,11 @@ def plan_build(
         earlier=earlier,
         chunks=chunks,
     )
+
+
+def _estimate_row(listing: Listing) -> int:
+    """Bytes of an index row: the key comes again in the name of the file, and hashes and sizes are beside them."""
+    return 200 + 2 * sum(listing.ref_bytes.values()) // max(1, listing.total)
 
 
 def _plan_history(spec: BuildSpec, work: Work, earlier: Earlier, version: str) -> History:

@@ -12,10 +12,11 @@ from beam_tfrecords.beam_pipelines.versioning import Earlier, plan_reuse, record
 from beam_tfrecords.examples.layouts import Layout
 from beam_tfrecords.transforms.blocks.block_plan import BlockPlan
 from beam_tfrecords.transforms.blocks.convert_sample import ConvertSample
+from beam_tfrecords.transforms.group_size import GROUP_BYTES
 from beam_tfrecords.transforms.images.image_spec import ImageEncoding, ImageSpec
 from beam_tfrecords.transforms.labels import ClassNames
 from beam_tfrecords.transforms.listing.listing import Listing
-from beam_tfrecords.transforms.listing.ordering import MOST_SMALL_BLOCKS, count_blocks
+from beam_tfrecords.transforms.listing.ordering import count_blocks
 from beam_tfrecords.transforms.mapping.map_sample import MapSample
 from beam_tfrecords.transforms.parts import PartPolicy
 from beam_tfrecords.transforms.request.build_spec import BuildSpec
@@ -28,6 +29,8 @@ if TYPE_CHECKING:
 # Bytes of a stored pixel, all channels: what photos take as JPEG at quality 95, as PNG and as WebP. An estimate
 # is enough: it decides how many blocks there are, not what they contain.
 _BYTES_PER_PIXEL = {ImageEncoding.JPEG: 0.5, ImageEncoding.PNG: 1.8, ImageEncoding.WEBP: 0.3, ImageEncoding.KEEP: 0.5}
+# Of an encoded image beside its pixels: what the tables of a JPEG take decides where images are tiny.
+_HEADER_BYTES = {ImageEncoding.JPEG: 620, ImageEncoding.KEEP: 620}
 _UNKNOWN_FILE_BYTES = 100_000
 _ROW_BYTES = 200
 
@@ -99,8 +102,8 @@ def plan_work(
             last_member_wins=last_member_wins,
             map=MapSample(spec.map, spec.image, layout, records.layout if records else None) if spec.map else None,
             where=_find_condition(spec.where, layout),
-            # The runner may hold all of them in memory.
-            keeps_rows=sum(blocks.values()) <= MOST_SMALL_BLOCKS,
+            # All parts of a small build are one group.
+            most_rows=GROUP_BYTES // max(1, sum(blocks.values())),
         ),
         nothing_reused_because=nothing_reused_because,
     )
@@ -154,4 +157,5 @@ def estimate_output(image: ImageSpec, layout: Layout, *, samples: int, source_by
     # A photo's longer side is about 4/3 of its shorter one.
     pixels = image.image_size[0] * image.image_size[1] * 4 / 3
     bytes_per_pixel = _BYTES_PER_PIXEL.get(image.image_encoding, image.channels or 3)
-    return int(samples * (pixels * bytes_per_pixel * image.bit_depth / 8 + _ROW_BYTES))
+    header_bytes = _HEADER_BYTES.get(image.image_encoding, 0)
+    return int(samples * (pixels * bytes_per_pixel * image.bit_depth / 8 + header_bytes + _ROW_BYTES))

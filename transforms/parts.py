@@ -31,8 +31,6 @@ MEMBERS_PER_SHARD = 8
 RANGE_BLOCKS = 1024
 # Files that are uploaded at once, each held on the disk.
 _UPLOADS = 4
-# Bytes of an index that a part may hold: 64 parts do.
-_KEPT_BYTES = 256 << 10
 # A record of up to so many bytes is copied into its frame, which takes less than writing the three pieces of it.
 _SMALL_BYTES = 4096
 # Rows whose images are measured at once; up to 16 KB each are held until then.
@@ -129,8 +127,8 @@ class PartWriter(contextlib.AbstractContextManager["PartWriter"]):
     Args:
       stem: beginning of the names of its files, unique to the content of this writer.
       measure: makes columns of the index from the `quality` of rows.
-      keeps_rows: whether a part holds a small index itself where the folder is in a store: a request less to write it,
-        and one less to read it.
+      most_rows: bytes of an index that a part may hold itself where the folder is in a store: a request less to write
+        it, and one less to read it.
     """
 
     def __init__(
@@ -143,7 +141,7 @@ class PartWriter(contextlib.AbstractContextManager["PartWriter"]):
         policy: PartPolicy,
         compression: Compression,
         measure: Callable[[Sequence[Any]], Mapping[str, Sequence[float]]] | None = None,
-        keeps_rows: bool = False,
+        most_rows: int = 0,
     ) -> None:
         self._folder = folder
         self._stem = stem
@@ -152,7 +150,7 @@ class PartWriter(contextlib.AbstractContextManager["PartWriter"]):
         self._policy = policy
         self._gzip = compression == "gzip"
         self._measure = measure
-        self._most_rows = _KEPT_BYTES if keeps_rows and storage.has_scheme(folder) else 0
+        self._most_rows = most_rows if storage.has_scheme(folder) else 0
         self._parts: list[Part] = []
         self._index: pq.ParquetWriter | None = None
         self._opened = contextlib.ExitStack()

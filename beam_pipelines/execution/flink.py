@@ -42,6 +42,7 @@ _MOST_ASKED = 16
 UNREACHABLE = (OSError, http.client.HTTPException, ValueError, LookupError, TypeError)
 # Java could not start the worker.
 _NO_PROGRAM = re.compile(r'Cannot run program "([^"]+)"')
+_TOO_LARGE = "exceeds the maximum size of a sort buffer"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -186,7 +187,7 @@ class FlinkJob:
 
     def _describe_end(self, state: str, failures: Sequence[str]) -> str:
         if failures and state != "CANCELED":
-            return describe_trace(failures[0], more="Flink's page shows more")
+            return _describe(failures[0])
         return f"job {self.id} was {state.lower()}"
 
     def wait(self) -> None:
@@ -231,7 +232,7 @@ class FlinkJob:
             if len(errors) != len(set(errors)):
                 self.cancel()
                 raise BuildError(errors[0])
-            causes = dict.fromkeys(describe_trace(text, more="Flink's page shows more") for text in reversed(failures))
+            causes = dict.fromkeys(map(_describe, reversed(failures)))
             for cause in causes:
                 if cause not in shown:
                     show(f"Flink starts tasks again: {cause}", file=sys.stderr)
@@ -260,6 +261,13 @@ class FlinkJob:
         return [str(entry["stacktrace"]) for entry in entries] or [answer["root-exception"]] * bool(
             answer.get("root-exception")
         )
+
+
+def _describe(failure: str) -> str:
+    line = describe_trace(failure, more="Flink's page shows more")
+    if _TOO_LARGE in failure:
+        line += "; give the task managers more managed memory: `taskmanager.memory.managed.fraction`, or more memory"
+    return line
 
 
 def _is_settling(overview: Mapping[str, Any]) -> bool:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import shutil
 import subprocess
+import zipfile
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -16,6 +17,7 @@ from PIL import Image
 from beam_tfrecords import WriteTFRecordShards
 from beam_tfrecords.beam_pipelines.execution.jobs import read_job
 from beam_tfrecords.beam_pipelines.execution.runners import Execution, find_runner
+from beam_tfrecords.files import DUPLICATES
 from beam_tfrecords.tfrecord import read_records
 from beam_tfrecords.transforms.blocks.stage import NAMESPACE, report_block
 from beam_tfrecords.transforms.stats import Stats
@@ -98,10 +100,27 @@ def test_near_duplicates_are_those_of_the_local_runner(photos, tmp_path, run, on
     for out, where in zip(outs, ([], on_flink), strict=True):
         ran = run(*words, f"--output={out}", *where)
         assert ran.code == 0, ran.err
-    local, cluster = ((out / "duplicates.jsonl").read_bytes() for out in outs)
+    local, cluster = ((out / DUPLICATES).read_bytes() for out in outs)
     assert local == cluster
     assert local.count(b'"kind": "near"') == len(list((photos / "space").iterdir()))
     assert hashes(outs[0]) == hashes(outs[1])
+
+
+def test_an_image_that_occurs_very_often_is_no_record_too_large_for_flink(tmp_path, run, on_flink):
+    """20 MB of rows of the index, with names as long as such."""
+    photo = tmp_path / "photo.jpg"
+    Image.new("RGB", (16, 16)).save(photo)
+    folder = Path(*(letter * 200 for letter in "abcd"))
+    with zipfile.ZipFile(tmp_path / "photos.zip", "w") as archive:
+        for number in range(12_000):
+            archive.write(photo, folder / f"{number:05d}.jpg")
+    built = {}
+    for out, more in ((tmp_path / "local", []), (tmp_path / "flink", [*on_flink, "--parallelism=1"])):
+        ran = run("convert", f"--input={tmp_path}/photos.zip", f"--output={out}", "--layout=image", *more)
+        assert ran.code == 0, ran.err
+        built[out.name] = hashes(out), (out / DUPLICATES).read_bytes()
+    assert built["flink"] == built["local"]
+    assert json.loads(built["flink"][1])["copies"] == 12_000
 
 
 def test_no_wait_returns_with_the_job_and_the_cluster_finishes_it(photos, tmp_path, run, on_flink, cluster, expected):

@@ -24,7 +24,6 @@ from beam_tfrecords.tfrecord import read_records
 from beam_tfrecords.transforms.duplicates.drop import drop_rows
 from beam_tfrecords.transforms.duplicates.groups import MOST_IMAGES, DuplicatesFound, describe_groups
 from beam_tfrecords.transforms.duplicates.search import (
-    BUCKET_SAMPLES,
     DuplicateSearch,
     find_bucket,
     find_repeated,
@@ -32,11 +31,14 @@ from beam_tfrecords.transforms.duplicates.search import (
     read_hashes,
     read_images,
 )
+from beam_tfrecords.transforms.group_size import GROUP_BYTES
 from beam_tfrecords.transforms.parts import Part, PartPolicy, PartWriter
 from beam_tfrecords.transforms.stats import Stats
 from tests.converting import serialize_example
 from tests.transforms.part_writing import add_row
 
+# Samples whose rows are a group.
+RANGE = GROUP_BYTES // 160
 SEVERAL = parse_layout({"image": "image.encoded", "labels": {"field": "labels.index", "type": "int64"}})
 
 
@@ -45,6 +47,7 @@ def make_search(folder: Path, *, samples: int = 10, drops: bool = True, **change
     search = DuplicateSearch(
         folder=str(folder),
         listed={"train": samples, "test": 1, "validation": 5},
+        row_bytes=160,
         drops=drops,
         near_distance=0,
         layout=parse_layout("tfds"),
@@ -93,7 +96,8 @@ def group_by_key(pairs: Iterable[tuple[Any, Any]]) -> Iterator[tuple[Any, list[A
 def find(parts: list[Part], search: DuplicateSearch) -> tuple[list[dict], list[DuplicatesFound]]:
     """All groups as the build lists them, and what was found in every range of the hash space."""
     hashes = itertools.chain.from_iterable(read_hashes(part, buckets=search.buckets) for part in parts)
-    repeated = dict(group_by_key(itertools.chain.from_iterable(map(find_repeated, group_by_key(hashes)))))
+    of_ranges = (find_repeated(one, most_rows=search.most_rows) for one in group_by_key(hashes))
+    repeated = dict(group_by_key(itertools.chain.from_iterable(of_ranges)))
     joined = [(part_id(part), {"parts": [part], "hashes": repeated.get(part_id(part), [])}) for part in parts]
     images = itertools.chain.from_iterable(read_images(one, search=search) for one in joined)
     found = [describe_groups(bucket, search=search) for bucket in group_by_key(images)]
@@ -122,7 +126,7 @@ SAMPLES = st.lists(
 @given(samples=SAMPLES, buckets=st.integers(1, 5))
 def test_the_groups_are_those_of_a_dict_of_all_samples(tmp_path_factory, samples, buckets):
     folder = tmp_path_factory.mktemp("groups")
-    search = make_search(folder, samples=buckets * BUCKET_SAMPLES - 6)
+    search = make_search(folder, samples=buckets * RANGE - 6)
     assert search.buckets == buckets
     rows = defaultdict(list)
     for number, (split, block, content_hash, label) in enumerate(samples):
@@ -194,7 +198,7 @@ def test_parts_without_a_repeated_hash_are_not_read_again(tmp_path):
     assert len(packed) == 800
     # Of a part that is known from a marker, the index tells.
     assert [(0, (identity, packed))] == list(read_hashes(dataclasses.replace(part, hashes=None), buckets=1))
-    assert list(find_repeated((0, [(identity, packed)]))) == []
+    assert list(find_repeated((0, [(identity, packed)]), most_rows=1)) == []
     assert list(read_images((identity, {"parts": [part], "hashes": []}), search=make_search(tmp_path))) == []
 
 
@@ -203,14 +207,18 @@ def test_smaller_splits_come_first_in_keeping_a_copy_and_train_last_among_equals
     assert sorted(search.ranks, key=search.ranks.__getitem__) == ["challenge", "test", "validation", "train"]
 
 
-def test_a_very_frequent_image_is_counted_in_full_and_listed_in_part(tmp_path):
+@pytest.mark.parametrize("row_bytes", [160, 1 << 12])
+def test_a_very_frequent_image_is_counted_in_full_and_listed_in_part(tmp_path, row_bytes):
+    """Where its copies are more than a group should have, they are in files."""
     copies = 2 * MOST_IMAGES + 500
     rows = [(f"{number:05d}", "c" * 64, "cat") for number in range(copies)]
     parts = [write_part(tmp_path, rows[start::3], block=start) for start in (2, 1, 0)]
-    (group,), (found,) = find(parts, make_search(tmp_path))
+    (group,), (found,) = find(parts, make_search(tmp_path, row_bytes=row_bytes))
     assert (group["copies"], group["kept"]) == (copies, "00000")
     assert [image["key"] for image in group["images"]] == [key for key, _, _ in (rows[0::3] + rows[1::3])[:MOST_IMAGES]]
     assert sum(len(few) for _, few in found.dropped) == copies - 1
+    files = list((tmp_path / "duplicates").glob("*.msgpack"))
+    assert len(files) == (0 if row_bytes == 160 else 3)
 
 
 def test_several_labels_are_read_from_the_records_and_their_order_makes_no_conflict(tmp_path):

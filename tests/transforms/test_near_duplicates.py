@@ -21,13 +21,21 @@ from beam_tfrecords.transforms.duplicates.near_groups import (
     merge_pairs,
     unpack_rows,
 )
-from beam_tfrecords.transforms.duplicates.near_images import describe_near, gather_images, read_near_images
-from beam_tfrecords.transforms.duplicates.search import BUCKET_SAMPLES, DuplicateSearch, part_id
+from beam_tfrecords.transforms.duplicates.near_images import (
+    MOST_CROWDED,
+    describe_near,
+    gather_images,
+    read_near_images,
+)
+from beam_tfrecords.transforms.duplicates.search import DuplicateSearch, part_id
+from beam_tfrecords.transforms.group_size import GROUP_BYTES
 from beam_tfrecords.transforms.parts import Part, PartPolicy, PartWriter
 from beam_tfrecords.transforms.stats import Stats
 from tests.transforms.part_writing import add_row
 from tests.transforms.test_duplicates import group_by_key, make_search
 
+# Samples whose pairs of hashes are a group.
+RANGE = GROUP_BYTES // (33 * 16)
 # Key, content hash, label and perceptual hash.
 Row = tuple[str, str, str, "int | None"]
 
@@ -112,7 +120,7 @@ def test_the_pairs_are_those_of_comparing_all_and_each_pair_is_in_a_group(
     tmp_path_factory, hashes, most, buckets, few, data
 ):
     folder = tmp_path_factory.mktemp("near")
-    search = make_search(folder, samples=buckets * BUCKET_SAMPLES - 6, near_distance=most)
+    search = make_search(folder, samples=buckets * RANGE - 6, near_distance=most)
     rows = [(f"{number:03d}", f"{number:064x}", "cat", phash) for number, phash in enumerate(hashes)]
     places = data.draw(st.lists(st.sampled_from(["train", "test"]), min_size=len(rows), max_size=len(rows)))
     own = [
@@ -160,7 +168,7 @@ def test_crowded_hashes_are_one_group_and_every_image_with_a_near_one_is_listed(
     tmp_path_factory, hashes, most, buckets
 ):
     folder = tmp_path_factory.mktemp("near")
-    search = make_search(folder, samples=buckets * BUCKET_SAMPLES - 6, near_distance=most)
+    search = make_search(folder, samples=buckets * RANGE - 6, near_distance=most)
     rows = [(f"{number:03d}", f"{number:064x}", "cat", phash) for number, phash in enumerate(hashes)]
     with pytest.MonkeyPatch.context() as patch:
         for module in (near, near_groups):
@@ -194,10 +202,10 @@ def test_crowded_hashes_are_one_group_and_every_image_with_a_near_one_is_listed(
 def test_frames_of_a_fixed_camera_are_one_group_that_names_some_of_them(tmp_path):
     rows = [(f"{number:05d}", f"{number:064x}", "cat", number % 1024 << 20) for number in range(3000)]
     parts = [write_part(tmp_path, rows[start::3], block=start) for start in range(3)]
-    (group,), counts = find(parts, make_search(tmp_path, samples=3 * BUCKET_SAMPLES, near_distance=4))
+    (group,), counts = find(parts, make_search(tmp_path, samples=3 * RANGE, near_distance=4))
     assert (group["copies"], group["crowded"], counts) == (len(rows), True, {"groups": 1})
     # Those that come first among all.
-    keys = [f"{number:05d}" for start in range(3) for number in range(start, 3000, 3)][:MOST_IMAGES]
+    keys = [f"{number:05d}" for start in range(3) for number in range(start, 3000, 3)][:MOST_CROWDED]
     assert [image["key"] for image in group["images"]] == keys
 
 

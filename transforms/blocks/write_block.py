@@ -52,7 +52,7 @@ def write_block(
         policy=plan.policies[split],
         compression=plan.compression,
         measure=measure_quality,
-        keeps_rows=plan.keeps_rows,
+        most_rows=plan.most_rows,
     ) as writer:
         samples = SampleWriter(
             convert,

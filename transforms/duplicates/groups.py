@@ -59,7 +59,7 @@ class Group:
         entry, key = (place, split, image), listed_as or place
         self._images[key] = min(entry, self._images.get(key, entry))
         if len(self._images) > 2 * MOST_IMAGES:
-            self._shorten()
+            self.shorten()
 
     def merge(self, other: Group) -> None:
         """Adds the copies of another group, whose images are listed as something."""
@@ -70,11 +70,11 @@ class Group:
         for key, entry in other._images.items():
             self._images[key] = min(entry, self._images.get(key, entry))
         if len(self._images) > 2 * MOST_IMAGES:
-            self._shorten()
+            self.shorten()
 
     def pack(self) -> list[Any]:
         """The group as plain values."""
-        self._shorten()
+        self.shorten()
         return [self.copies, self.splits, list(self.labels), self.first, self._images]
 
     @classmethod
@@ -100,7 +100,7 @@ class Group:
         Args:
           kept: what else there is to say, such as the key of that copy.
         """
-        self._shorten()
+        self.shorten()
         return {
             "copies": self.copies,
             "splits": dict(sorted(self.splits.items())),
@@ -118,24 +118,24 @@ class Group:
         """The key of the copy to keep."""
         return min(self._images.values())[2].key
 
-    def _shorten(self) -> None:
+    def shorten(self, most: int = MOST_IMAGES) -> None:
+        """Forgets all images but the first ones."""
         # Places are unique, so nothing else is compared.
         first = sorted(self._images.items(), key=lambda one: one[1][0])
-        self._images = dict(first[:MOST_IMAGES])
+        self._images = dict(first[:most])
 
 
 def describe_groups(bucket: tuple[int, Iterable[tuple[PartId, bytes]]], *, search: DuplicateSearch) -> DuplicatesFound:
     """Lists the groups of one range of the hash space, and the copies to drop."""
-    number, packed = bucket
     candidates: defaultdict[str, Group] = defaultdict(Group)
-    for part, place, image in _place_images(packed, search):
+    for part, place, image in _place_images(bucket, search):
         candidates[image.content_hash].add(part[0], place, image)
     # Hashes with the same first 64 bits may still differ.
     groups = {content_hash: group for content_hash, group in sorted(candidates.items()) if group.copies > 1}
     counts: Counter[Key] = Counter()
     dropped: defaultdict[PartId, list[int]] = defaultdict(list)
     if search.drops:
-        for part, place, image in _place_images(packed, search):
+        for part, place, image in _place_images(bucket, search):
             if image.content_hash in groups and groups[image.content_hash].first != place:
                 dropped[part].append(image.row)
                 _count_dropped(counts, part[0], image)
@@ -149,7 +149,7 @@ def describe_groups(bucket: tuple[int, Iterable[tuple[PartId, bytes]]], *, searc
         counts["duplicates", "groups_across_splits"] += line["across_splits"]
         counts["duplicates", "groups_with_conflicting_labels"] += line["conflicting_labels"]
     return DuplicatesFound(
-        files=write_lists(search, lines, number),
+        files=write_lists(search, lines, bucket[0]),
         dropped=tuple((part, tuple(rows)) for part, rows in dropped.items()),
         stats=Stats(dict(counts)),
     )
@@ -165,12 +165,11 @@ def write_lists(search: DuplicateSearch, lists: Mapping[str, Iterable[str]], num
 
 
 def _place_images(
-    packed: Iterable[tuple[PartId, bytes]], search: DuplicateSearch
+    bucket: tuple[int, Iterable[tuple[PartId, bytes]]], search: DuplicateSearch
 ) -> Iterator[tuple[PartId, Place, Image]]:
     ranks = search.ranks
-    for part, images in packed:
-        for image in unpack_images(images):
-            yield part, place_image(ranks, part, image), image
+    for part, image in unpack_images(*bucket, search=search):
+        yield part, place_image(ranks, part, image), image
 
 
 def place_image(ranks: Mapping[str, int], part: PartId, image: Image) -> Place:

@@ -53,7 +53,7 @@ def read_phashes(part: Part, *, search: DuplicateSearch) -> tuple[list[tuple[Ran
     hashes = np.repeat(hashes, np.minimum(counts, 2))
     pieces = []
     for number, band in enumerate(_split_bits(range(64), search.near_distance + 1)):
-        for one, piece in split_rows(hashes, hashes & _mask(band), search.buckets):
+        for one, piece in split_rows(hashes, hashes & _mask(band), search.near_buckets):
             pieces.append(((number, one), (part_id(part), piece)))
     return pieces, count_near({"not_hashed": images - found.size})
 
@@ -96,7 +96,7 @@ def find_near(bucket: tuple[Range, Iterable[tuple[PartId, bytes]]], *, search: D
     if len(kept) > MOST_PAIRS:
         kept, is_whole = kept[:MOST_PAIRS], False
     parts = list(_find_parts(packed, np.unique(kept[:, 0]))) if len(kept) else []
-    pairs = list(split_rows(kept, kept[:, 0], search.buckets))
+    pairs = list(split_rows(kept, kept[:, 0], search.near_buckets))
     return NearHashes(parts, pairs, count_near({"ranges_cut": not is_whole}))
 
 

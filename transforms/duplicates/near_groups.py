@@ -104,7 +104,7 @@ def assign_groups(pairs: np.ndarray, crowds: Crowds, *, search: DuplicateSearch)
         members = np.unique(np.append(higher, own))
         rows.append(np.stack([members, np.full_like(members, own), np.zeros_like(members)], axis=1))
     found = np.unique(np.concatenate(rows).astype(np.uint64), axis=0)
-    yield from split_rows(found, found[:, 0], search.buckets)
+    yield from split_rows(found, found[:, 0], search.near_buckets)
 
 
 def _is_listed(higher: np.ndarray, below: np.ndarray, distance: int) -> bool:

@@ -16,6 +16,9 @@ from beam_tfrecords.transforms.duplicates.near_groups import unpack_rows
 from beam_tfrecords.transforms.duplicates.search import DuplicateSearch, Image, PartId, read_labels
 from beam_tfrecords.transforms.parts import read_index
 
+# Images that the line of a group of crowded hashes names: each range of hashes sends so many to one.
+MOST_CROWDED = 100
+
 # The hash of images or the first of a group, and whether that is a group of crowded hashes.
 GroupKey: TypeAlias = "tuple[int, bool]"
 
@@ -74,6 +77,8 @@ def describe_near(bucket: tuple[int, Iterable[bytes]], *, search: DuplicateSearc
     for (first, is_crowd), group in sorted(_merge(packed).items()):
         if group.distinct < 2:
             continue
+        if is_crowd:
+            group.shorten(MOST_CROWDED)
         line = {"kind": "near", "phash": f"{first:016x}", **group.to_json(**({"crowded": True} if is_crowd else {}))}
         lines["across" if line["across_splits"] else "within"].append(json.dumps(line, ensure_ascii=False) + "\n")
         counts["groups"] += 1
@@ -86,9 +91,11 @@ def describe_near(bucket: tuple[int, Iterable[bytes]], *, search: DuplicateSearc
 
 def _pack(groups: Mapping[GroupKey, Group], search: DuplicateSearch) -> Iterator[tuple[int, bytes]]:
     """Packs groups by the range of their hash."""
-    numbers = find_range(np.array([phash for phash, _ in groups], np.uint64), search.buckets).tolist()
+    numbers = find_range(np.array([phash for phash, _ in groups], np.uint64), search.near_buckets).tolist()
     by_range: defaultdict[int, list[Any]] = defaultdict(list)
     for number, (key, group) in zip(numbers, groups.items(), strict=True):
+        if key[1]:
+            group.shorten(MOST_CROWDED)
         by_range[number].append((key, group.pack()))
     for number, found in by_range.items():
         yield number, msgpack.packb(found)

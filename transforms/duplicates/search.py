@@ -17,11 +17,17 @@ from beam_tfrecords.examples.class_values import ClassValue
 from beam_tfrecords.examples.layouts import Layout
 from beam_tfrecords.examples.parse import parse_example
 from beam_tfrecords.tfrecord import Compression, open_stream, read_records
+from beam_tfrecords.transforms.group_size import GROUP_BYTES
 from beam_tfrecords.transforms.parts import Part, pack_hashes, read_index
 from beam_tfrecords.transforms.stats import COUNTED
+from beam_tfrecords.transforms.workspace.build_folder import BuildFolder
 
-# Samples per range of the hash space: one worker compares their hashes, then the index rows of those that repeat.
-BUCKET_SAMPLES = 100_000
+# Pairs of hashes that are shuffled for a perceptual hash at most.
+_PAIRS_BYTES = 33 * 16
+# Each range may write a file, and one process reads them all. Where there would be more, there are many tasks too, each
+# of which sends a piece of a group: then a range is so many samples, which one worker compares.
+_MOST_RANGES = 512
+_RANGE_SAMPLES = 100_000
 
 # Split, block and number.
 PartId: TypeAlias = "tuple[str, int, int]"
@@ -32,6 +38,7 @@ class DuplicateSearch:
     """What the search needs to know.
 
     Attributes:
+      row_bytes: of an index row as it is shuffled, in the mean and not less.
       drops: whether all copies of an image except one are dropped.
       near_distance: bits in which the perceptual hashes of near-duplicates may differ; 0 searches for none.
       class_names: classes in index order.
@@ -39,6 +46,7 @@ class DuplicateSearch:
 
     folder: str
     listed: Mapping[str, int]
+    row_bytes: int
     drops: bool
     near_distance: int
     layout: Layout
@@ -47,13 +55,27 @@ class DuplicateSearch:
 
     @property
     def buckets(self) -> int:
-        """The number of ranges of the hash space, from the listing alone."""
-        return max(1, -(-sum(self.listed.values()) // BUCKET_SAMPLES))
+        """The number of ranges of the hash space, from the listing alone: the rows of one are a group."""
+        return self._count_ranges(self.row_bytes)
+
+    @property
+    def near_buckets(self) -> int:
+        """The number of ranges of perceptual hashes, from the listing alone."""
+        return self._count_ranges(max(self.row_bytes, _PAIRS_BYTES))
+
+    def _count_ranges(self, sample_bytes: int) -> int:
+        samples = sum(self.listed.values())
+        return max(min(_MOST_RANGES, -(-samples * sample_bytes // GROUP_BYTES)), -(-samples // _RANGE_SAMPLES), 1)
+
+    @property
+    def most_rows(self) -> int:
+        """Twice the index rows of a range: one has more only if an image occurs very often."""
+        return max(2 * GROUP_BYTES // self.row_bytes, 2 * sum(self.listed.values()) // self.buckets)
 
     @property
     def ranges(self) -> int:
         """How many ranges of hashes are searched at most: those of the near-duplicates are of each band of bits."""
-        return self.buckets * (1 + (self.near_distance + 1 if self.near_distance else 0))
+        return self.buckets + (self.near_buckets * (self.near_distance + 1) if self.near_distance else 0)
 
     @property
     def reads_records(self) -> bool:
@@ -114,27 +136,34 @@ def read_hashes(part: Part, *, buckets: int) -> Iterator[tuple[int, tuple[PartId
         yield int(number), (part_id(part), piece.tobytes())
 
 
-def find_repeated(bucket: tuple[int, Iterable[tuple[PartId, bytes]]]) -> Iterator[tuple[PartId, bytes]]:
-    """The hashes of one range that occur more than once, by part."""
+def find_repeated(
+    bucket: tuple[int, Iterable[tuple[PartId, bytes]]], *, most_rows: int
+) -> Iterator[tuple[PartId, tuple[bytes, bool]]]:
+    """The hashes of one range that occur more than once, by part; and whether they occur more often than that."""
     parts, pieces = zip(*((part, np.frombuffer(packed, dtype=np.uint64)) for part, packed in bucket[1]), strict=True)
     _, places, counts = np.unique(np.concatenate(pieces), return_inverse=True, return_counts=True)
+    are_many = int((counts[places] > 1).sum()) > most_rows
     ends = np.cumsum([piece.size for piece in pieces])
     for part, piece, copies in zip(parts, pieces, np.split(counts[places], ends[:-1]), strict=True):
         found = piece[copies > 1]
         if found.size:
-            yield part, found.tobytes()
+            yield part, (found.tobytes(), are_many)
 
 
 def read_images(
     joined: tuple[PartId, Mapping[str, Iterable[Any]]], *, search: DuplicateSearch
 ) -> Iterator[tuple[int, tuple[PartId, bytes]]]:
-    """The images of a part whose hashes repeat, packed, by range of the hash space.
+    """The images of a part whose hashes repeat, packed, by range of the hash space; many are in a file instead.
 
     Args:
-      joined: the part's id; under `parts` the part, under `hashes` its repeated hashes.
+      joined: the part's id; under `parts` the part, under `hashes` what `find_repeated` says of it.
     """
     identity, values = joined
-    wanted = {prefix for packed in values["hashes"] for prefix in np.frombuffer(packed, dtype=np.uint64).tolist()}
+    wanted = {
+        prefix: are_many
+        for packed, are_many in values["hashes"]
+        for prefix in np.frombuffer(packed, dtype=np.uint64).tolist()
+    }
     if not wanted:
         return
     (part,) = values["parts"]
@@ -148,12 +177,25 @@ def read_images(
     for image in images:
         by_bucket.setdefault(find_bucket(_prefix(image.content_hash), search.buckets), []).append(image)
     for bucket, found in by_bucket.items():
-        yield bucket, (identity, msgpack.packb(found))
+        packed = msgpack.packb(found)
+        if wanted[_prefix(found[0].content_hash)]:
+            storage.write_bytes(_images_file(bucket, identity, search), packed)
+            packed = b""
+        yield bucket, (identity, packed)
 
 
-def unpack_images(packed: bytes) -> list[Image]:
-    """The images that `read_images` packed."""
-    return [Image(*values) for values in msgpack.unpackb(packed)]
+def unpack_images(
+    bucket: int, pieces: Iterable[tuple[PartId, bytes]], *, search: DuplicateSearch
+) -> Iterator[tuple[PartId, Image]]:
+    """The images of one range of the hash space that `read_images` packed."""
+    for part, packed in pieces:
+        for values in msgpack.unpackb(packed or storage.read_bytes(_images_file(bucket, part, search))):
+            yield part, Image(*values)
+
+
+def _images_file(bucket: int, part: PartId, search: DuplicateSearch) -> str:
+    split, block, number = part
+    return BuildFolder(search.folder).copies(f"{split}-{block:06d}-{number:04d}", bucket)
 
 
 def _prefix(content_hash: str) -> int:

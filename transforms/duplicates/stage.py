@@ -53,7 +53,7 @@ class FindDuplicates(beam.PTransform):
             | "ReadHashes" >> beam.FlatMap(storage.bound(read_hashes), buckets=search.buckets)
             # -> (bucket, (part id, packed hashes))
             | "GroupHashes" >> beam.GroupByKey()
-            # -> (part id, packed hashes)
+            # -> (part id, (packed hashes, whether their images are many))
             | "FindRepeated" >> beam.FlatMap(storage.bound(_find_repeated), search=search)
         )
         keyed = parts | "WithoutHashes" >> beam.Map(without_hashes) | "KeyParts" >> beam.WithKeys(part_id)
@@ -157,8 +157,8 @@ class DropDuplicates(beam.PTransform):
 
 def _find_repeated(
     bucket: tuple[int, Iterable[tuple[PartId, bytes]]], *, search: DuplicateSearch
-) -> Iterator[tuple[PartId, bytes]]:
-    yield from find_repeated(bucket)
+) -> Iterator[tuple[PartId, tuple[bytes, bool]]]:
+    yield from find_repeated(bucket, most_rows=search.most_rows)
     add_searched(search.folder, of=search.ranges)
 
 

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from beam_tfrecords.transforms.group_size import GROUP_BYTES
 from beam_tfrecords.transforms.hashing import order_hashes
 from beam_tfrecords.transforms.listing.listing import read_chunk
 from beam_tfrecords.transforms.ref_columns import RefColumns
@@ -37,7 +38,7 @@ def count_blocks(
     Args:
       samples: of the split.
       output_bytes: estimate of the bytes of their records.
-      ref_bytes: of their references, which a worker holds.
+      ref_bytes: of their references; those of a block are a group.
       of_samples: of all splits.
       source_bytes: of the images of all splits, as far as they are known.
       is_mapped: whether a function of the user is applied, which may take any time.
@@ -45,7 +46,7 @@ def count_blocks(
     by_samples = max(min(most, of_samples // each) for each, most in (MAPPED_BLOCKS if is_mapped else SMALL_BLOCKS))
     by_source = max(min(MOST_SMALL_BLOCKS, source_bytes // SMALL_SOURCE_BYTES), source_bytes // SOURCE_BYTES)
     share = max(by_samples, by_source) * samples // of_samples
-    return max(1, share, -(-output_bytes // BLOCK_BYTES), -(-ref_bytes // BLOCK_BYTES))
+    return max(1, share, -(-output_bytes // BLOCK_BYTES), -(-ref_bytes // GROUP_BYTES))
 
 
 def find_block(*, order: Any, blocks: int) -> Any:

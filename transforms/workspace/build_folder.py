@@ -176,3 +176,7 @@ class BuildFolder:
     def duplicates(self, kind: str, number: int) -> str:
         """Groups of identical images in one range of the hash space; all files sorted by name are the list."""
         return self._file("duplicates", f"{kind}-{number:06d}.jsonl")
+
+    def copies(self, stem: str, number: int) -> str:
+        """Images of a part that occur often, in one range of the hash space."""
+        return self._file("duplicates", f"{stem}-{number:06d}.msgpack")

@@ -11,6 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from beam_tfrecords.transforms.blocks.block_refs import read_block
+from beam_tfrecords.transforms.group_size import GROUP_BYTES
 from beam_tfrecords.transforms.hashing import SPACE, order_hashes
 from beam_tfrecords.transforms.listing import stage as ordering
 from beam_tfrecords.transforms.listing.ordering import BLOCK_BYTES, assign_blocks, count_blocks, find_block
@@ -62,7 +63,7 @@ def test_large_sources_have_more_blocks():
     assert blocks_of(400, source_bytes=400 * 10**6) == 11
     assert blocks_of(400, source_bytes=10**10) == 64
     # No worker holds the references of more than one block.
-    assert blocks_of(400, ref_bytes=100 * BLOCK_BYTES) == 100
+    assert blocks_of(400, ref_bytes=100 * GROUP_BYTES) == 100
 
 
 @given(ORDERS, BLOCKS)

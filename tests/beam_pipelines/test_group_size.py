@@ -1,0 +1,32 @@
+"""What has one key in a shuffle stays small, whatever is built: Flink fails a job with a larger one."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from beam_tfrecords.beam_pipelines.settings.definitions import read_build_spec
+from beam_tfrecords.beam_pipelines.versioning import NOTHING
+from beam_tfrecords.beam_pipelines.work import plan_work
+from beam_tfrecords.transforms.group_size import GROUP_BYTES
+from beam_tfrecords.transforms.labels import ClassNames
+from beam_tfrecords.transforms.listing.listing import Listing
+from beam_tfrecords.transforms.parts import RANGE_BLOCKS
+
+COUNTS = st.dictionaries(st.sampled_from(["train", "validation", "test"]), st.integers(1, 10**8), min_size=1)
+
+
+@given(samples=COUNTS, source_bytes=st.integers(0, 10**6), ref_bytes=st.integers(0, 10**5), size=st.integers(1, 2000))
+def test_references_of_a_block_and_indices_of_a_range_fit_in_a_group(samples, source_bytes, ref_bytes, size):
+    listing = Listing(
+        samples=Counter(samples),
+        source_bytes=Counter({split: count * source_bytes for split, count in samples.items()}),
+        ref_bytes=Counter({split: count * ref_bytes for split, count in samples.items()}),
+    )
+    spec = read_build_spec({"input": "in", "output": "out", "image_size": str(size)})
+    work = plan_work(spec, class_names=ClassNames(("cat",)), listing=listing, versions={}, earlier=NOTHING)
+    for split, blocks in work.blocks.items():
+        assert listing.ref_bytes[split] / blocks <= GROUP_BYTES
+        assert min(blocks, RANGE_BLOCKS) * work.block_plan.most_rows <= GROUP_BYTES
