@@ -212,7 +212,7 @@ def predict(count: int, source_bytes: int) -> dict[str, Any]:
         "shards": found.shards,
         "reads": sum(stage.reads for stage in found.stages if stage.name != "ComposeShards") + found.copies.reads,
         "writes": sum(stage.writes for stage in found.stages if stage.name != "ComposeShards") + found.copies.writes,
-        "shuffled": found.shuffled,
+        "sent": found.sent,
     }
 
 

@@ -31,8 +31,6 @@ _FRAMEWORK_MB, _DIRECT_MB, _CLASSES_MB, _HEAP_OF_SLOT_MB = 256, 256, 384, 256
 _SORT_AND_NETWORK, _OVERHEAD = 0.4, 0.1
 # Measured on Flink (docs/clusters.md): the largest Python worker, and what workers are forked from.
 _WORKER_MB, _FORKED_FROM_MB = 115, 100
-# What is shuffled is on the disks of those that send it, and once more where it is sorted.
-_COPIES = 2
 _SHARDS_SAMPLE = 2000
 
 
@@ -197,14 +195,14 @@ class Machines:
     python_gb: float
 
 
-def size_machines(workers: int, *, shuffled: int) -> Machines:
-    """What a Flink cluster with so many slots needs to shuffle so many bytes."""
+def size_machines(workers: int, *, sent: int) -> Machines:
+    """What a Flink cluster with so many slots needs if its tasks send so many bytes."""
     managers = math.ceil(workers / _SLOTS)
     flink = (_FRAMEWORK_MB + _DIRECT_MB + _SLOTS * _HEAP_OF_SLOT_MB) / (1 - _SORT_AND_NETWORK)
     return Machines(
         workers,
         managers,
-        _COPIES * shuffled / managers / 1e9,
+        sent / managers / 1e9,
         _SLOTS * (_UPLOADS + 1) * PART_BYTES / 1e9,
         (flink + _CLASSES_MB) / (1 - _OVERHEAD) / 1000,
         (_SLOTS * _WORKER_MB + _FORKED_FROM_MB) / 1000,

@@ -12,6 +12,7 @@ from __future__ import annotations
 import argparse
 import bisect
 import dataclasses
+import hashlib
 import itertools
 import json
 import math
@@ -47,7 +48,7 @@ from beam_tfrecords.manifest import Shard
 from beam_tfrecords.storage import FileEntry
 from beam_tfrecords.storage.name_ranges import Names, Page, cut_below
 from beam_tfrecords.transforms.duplicates.near import find_near
-from beam_tfrecords.transforms.duplicates.search import BUCKET_SAMPLES, DuplicateSearch, part_id
+from beam_tfrecords.transforms.duplicates.search import DuplicateSearch, part_id
 from beam_tfrecords.transforms.images.image_spec import ImageSpec
 from beam_tfrecords.transforms.listing.listing import CHUNK_REFS, ListPlan, read_chunk, write_listing
 from beam_tfrecords.transforms.listing.ordering import assign_blocks, count_blocks
@@ -65,6 +66,9 @@ _SPREAD = 0.4  # standard deviation of the size of a record, in means
 _FAILURES = 0.001
 _SHARD_BYTES = 150 * 10**6
 _NEAR_BITS = 4
+_HASH_BYTES, _ROW_BYTES = 8, 320  # of an image, in the search for duplicates: its hash, its row of the index
+# Flink writes all that a task gives once for each task that takes a piece of it: `ConvertBlocks` for so many.
+_TAKERS = 5
 _PAGE = 1000  # objects in one answer to a request for a list
 _DELETES = 100  # objects that one request deletes
 _READ_BYTES = 8 << 20  # of one ranged read of a part
@@ -121,9 +125,11 @@ class Stage:
 
 
 def make_refs(count: int) -> Iterator[SampleRef]:
-    """References to photos in a thousand class folders of a bucket."""
-    for key in map(_key, range(count)):
-        yield SampleRef(key, one_image(File(f"gs://photos/train/{key}")), _SOURCE_BYTES, "1763750000.123", key[:9])
+    """References to photos in a thousand class folders of a bucket, with the ETags and sizes that no two share."""
+    sizes = np.random.default_rng(0).lognormal(np.log(_SOURCE_BYTES), _SPREAD, count).astype(int).tolist()
+    for key, size in zip(map(_key, range(count)), sizes, strict=True):
+        etag = hashlib.blake2b(key.encode(), digest_size=16).hexdigest()
+        yield SampleRef(key, one_image(File(f"gs://photos/train/{key}")), size, f"{size}-{etag}", key[:9])
 
 
 def _key(number: int) -> str:
@@ -146,6 +152,8 @@ class Plan:
       near_hours: of a core, to compare those of all bands.
       clocks: how long the conversion takes, by the number of workers.
       copies: what S3 is asked for to join the parts.
+      sent: bytes that tasks of Flink send: what is shuffled, once more to where a group is used, and the outputs of
+        `ConvertBlocks`.
       machines: of Flink, by the number of workers.
     """
 
@@ -160,6 +168,7 @@ class Plan:
     near_hours: float
     clocks: list[Clock]
     copies: Copies
+    sent: int
     machines: list[Machines]
 
     @property
@@ -237,7 +246,9 @@ def plan(samples: int, seed: int, *, rate: float, photos: Photos = Photos()) -> 
     # They are looked for if the build is told to: not part of the sums.
     stages = [*listing, source, order, convert, _find_duplicates(samples, parts)]
     stages += [place, compose, collect, publish, clean]
-    shuffled = sum(stage.shuffled for stage in stages)
+    sent = 2 * sum(stage.shuffled for stage in stages) + _TAKERS * (
+        samples * _HASH_BYTES + parts.number * _part_bytes()
+    )
     return Plan(
         stages=stages,
         near=near,
@@ -250,7 +261,8 @@ def plan(samples: int, seed: int, *, rate: float, photos: Photos = Photos()) -> 
         near_hours=near_hours,
         clocks=draw_clocks(counts, _WORKERS, rate=rate, writes=convert.writes, generator=generator),
         copies=count_copies(parts.bytes, shards=shards),
-        machines=[size_machines(workers, shuffled=shuffled) for workers in _WORKERS],
+        sent=sent,
+        machines=[size_machines(workers, sent=sent) for workers in _WORKERS],
     )
 
 
@@ -395,24 +407,31 @@ def _place(parts: _Parts) -> tuple[Stage, int]:
         largest = max(largest, len(found))
         for (_, shard, *_), _ in place_parts((("train", number), found), totals, policy=policy):
             groups[shard] += 1
-    size = len(beam.coders.registry.get_coder(Part).encode(make_part(123_456, 16 << 20, 382)))
     # Once by range, once by shard.
-    stage = Stage("PlanShards", elements=2 * parts.number, shuffled=2 * parts.number * size, largest=largest)
-    return stage, len(groups)
+    shuffled = 2 * parts.number * _part_bytes()
+    return Stage("PlanShards", elements=2 * parts.number, shuffled=shuffled, largest=largest), len(groups)
+
+
+def _part_bytes() -> int:
+    return len(beam.coders.registry.get_coder(Part).encode(make_part(123_456, 16 << 20, 382)))
+
+
+def _search(samples: int) -> DuplicateSearch:
+    return DuplicateSearch("", {"train": samples}, _ROW_BYTES, False, _NEAR_BITS, parse_layout("tfds"), (), "none")
 
 
 def _find_duplicates(samples: int, parts: _Parts) -> Stage:
-    buckets = max(1, -(-samples // BUCKET_SAMPLES))
+    buckets = _search(samples).buckets
     mean = samples / parts.number
     pieces = buckets * (1 - (1 - 1 / buckets) ** mean)
     coder = beam.coders.registry.get_coder(Tuple[int, Any])
-    element = (buckets, (part_id(make_part(123_456, 16 << 20, 382)), bytes(int(8 * mean / pieces))))
+    element = (buckets, (part_id(make_part(123_456, 16 << 20, 382)), bytes(int(_HASH_BYTES * mean / pieces))))
     elements = int(parts.number * pieces)
     return Stage(
         "FindDuplicates",
         elements=elements + 2 * parts.number,
         shuffled=elements * len(coder.encode(element)) + 2 * parts.number * 300,
-        largest=min(elements // buckets, BUCKET_SAMPLES),
+        largest=elements // buckets,
     )
 
 
@@ -426,12 +445,12 @@ def _find_near_duplicates(samples: int, parts: _Parts, generator: np.random.Gene
     """
     bands = _NEAR_BITS + 1
     width = 64 // bands  # bits of the first band, which has the fewest values
-    search = DuplicateSearch("", {"train": samples}, False, _NEAR_BITS, parse_layout("tfds"), (), "none")
-    ranges = min(search.buckets, 1 << width)
+    search = _search(samples)
+    ranges = min(search.near_buckets, 1 << width)
     mean = samples / parts.number
     pieces = ranges * (1 - (1 - 1 / ranges) ** mean)
     coder = beam.coders.registry.get_coder(Tuple[Tuple[int, int], Any])
-    element = ((bands, ranges), (part_id(make_part(123_456, 16 << 20, 382)), bytes(int(8 * mean / pieces))))
+    element = ((bands, ranges), (part_id(make_part(123_456, 16 << 20, 382)), bytes(int(_HASH_BYTES * mean / pieces))))
     elements = int(bands * parts.number * pieces)
     alike = int(samples * math.comb(64 - width, 32 - width // 2) / math.comb(64, 32))
     hashes = _draw_hashes(alike, width, generator)

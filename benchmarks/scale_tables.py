@@ -158,7 +158,7 @@ def million(results: Row) -> Table:
         ["shards", f"{measured['shards']:,}", f"{predicted['shards']:,}"],
         ["requests that read, for an image", *(f"{one / results['count']:.3f}" for one in (reads, predicted["reads"]))],
         ["others, for an image", *(f"{one / results['count']:.3f}" for one in (writes, predicted["writes"]))],
-        ["MB that tasks sent", *(f"{one / 1e6:,.0f}" for one in (measured["sent_bytes"], predicted["shuffled"]))],
+        ["MB that tasks sent", *(f"{one / 1e6:,.0f}" for one in (measured["sent_bytes"], predicted["sent"]))],
         ["images a second", f"{results['count'] / measured['seconds']:,.0f}", ""],
     ]
     return [f"{results['count']:,} images of {results['source_bytes']:,} bytes", "measured", "planned"], rows
