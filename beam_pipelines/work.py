@@ -103,7 +103,7 @@ def plan_work(
             map=MapSample(spec.map, spec.image, layout, records.layout if records else None) if spec.map else None,
             where=_find_condition(spec.where, layout),
             # All parts of a small build are one group.
-            most_rows=GROUP_BYTES // max(1, sum(blocks.values())),
+            most_index_bytes=GROUP_BYTES // max(1, sum(blocks.values())),
         ),
         nothing_reused_because=nothing_reused_because,
     )

@@ -127,7 +127,7 @@ class PartWriter(contextlib.AbstractContextManager["PartWriter"]):
     Args:
       stem: beginning of the names of its files, unique to the content of this writer.
       measure: makes columns of the index from the `quality` of rows.
-      most_rows: bytes of an index that a part may hold itself where the folder is in a store: a request less to write
+      most_index_bytes: of an index that a part may hold itself where the folder is in a store: a request less to write
         it, and one less to read it.
     """
 
@@ -141,7 +141,7 @@ class PartWriter(contextlib.AbstractContextManager["PartWriter"]):
         policy: PartPolicy,
         compression: Compression,
         measure: Callable[[Sequence[Any]], Mapping[str, Sequence[float]]] | None = None,
-        most_rows: int = 0,
+        most_index_bytes: int = 0,
     ) -> None:
         self._folder = folder
         self._stem = stem
@@ -150,7 +150,7 @@ class PartWriter(contextlib.AbstractContextManager["PartWriter"]):
         self._policy = policy
         self._gzip = compression == "gzip"
         self._measure = measure
-        self._most_rows = most_rows if storage.has_scheme(folder) else 0
+        self._most_index_bytes = most_index_bytes if storage.has_scheme(folder) else 0
         self._parts: list[Part] = []
         self._index: pq.ParquetWriter | None = None
         self._opened = contextlib.ExitStack()
@@ -202,7 +202,7 @@ class PartWriter(contextlib.AbstractContextManager["PartWriter"]):
         if self._index is not None:
             self._index.close()
             data = self._index_file.getvalue().to_pybytes()
-            rows = data if len(data) <= self._most_rows and len(self._parts) == 1 else None
+            rows = data if len(data) <= self._most_index_bytes and len(self._parts) == 1 else None
             if rows is None:
                 self._finish(storage.write_bytes, self._index_uri, data)
             size, crc = len(data), crc32c.value(data)

@@ -29,4 +29,4 @@ def test_references_of_a_block_and_indices_of_a_range_fit_in_a_group(samples, so
     work = plan_work(spec, class_names=ClassNames(("cat",)), listing=listing, versions={}, earlier=NOTHING)
     for split, blocks in work.blocks.items():
         assert listing.ref_bytes[split] / blocks <= GROUP_BYTES
-        assert min(blocks, RANGE_BLOCKS) * work.block_plan.most_rows <= GROUP_BYTES
+        assert min(blocks, RANGE_BLOCKS) * work.block_plan.most_index_bytes <= GROUP_BYTES

@@ -17,7 +17,6 @@ from PIL import Image
 from beam_tfrecords import WriteTFRecordShards
 from beam_tfrecords.beam_pipelines.execution.jobs import read_job
 from beam_tfrecords.beam_pipelines.execution.runners import Execution, find_runner
-from beam_tfrecords.files import DUPLICATES
 from beam_tfrecords.tfrecord import read_records
 from beam_tfrecords.transforms.blocks.stage import NAMESPACE, report_block
 from beam_tfrecords.transforms.stats import Stats
@@ -100,7 +99,7 @@ def test_near_duplicates_are_those_of_the_local_runner(photos, tmp_path, run, on
     for out, where in zip(outs, ([], on_flink), strict=True):
         ran = run(*words, f"--output={out}", *where)
         assert ran.code == 0, ran.err
-    local, cluster = ((out / DUPLICATES).read_bytes() for out in outs)
+    local, cluster = ((out / "duplicates.jsonl").read_bytes() for out in outs)
     assert local == cluster
     assert local.count(b'"kind": "near"') == len(list((photos / "space").iterdir()))
     assert hashes(outs[0]) == hashes(outs[1])
@@ -118,7 +117,7 @@ def test_an_image_that_occurs_very_often_is_no_record_too_large_for_flink(tmp_pa
     for out, more in ((tmp_path / "local", []), (tmp_path / "flink", [*on_flink, "--parallelism=1"])):
         ran = run("convert", f"--input={tmp_path}/photos.zip", f"--output={out}", "--layout=image", *more)
         assert ran.code == 0, ran.err
-        built[out.name] = hashes(out), (out / DUPLICATES).read_bytes()
+        built[out.name] = hashes(out), (out / "duplicates.jsonl").read_bytes()
     assert built["flink"] == built["local"]
     assert json.loads(built["flink"][1])["copies"] == 12_000
 

@@ -62,7 +62,7 @@ def test_a_small_index_is_neither_written_nor_read(server):
         block=0,
         policy=PartPolicy(),
         compression="none",
-        most_rows=10_000,
+        most_index_bytes=10_000,
     )
     for record in RECORDS:
         add_row(writer, record, {})

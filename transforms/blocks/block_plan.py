@@ -30,7 +30,7 @@ class BlockPlan:
       last_member_wins: whether a member of an archive replaces those before it with the same name.
       map: applies the function of the user; None without one.
       where: what samples have to fulfil; None for nothing.
-      most_rows: as in `PartWriter`.
+      most_index_bytes: as in `PartWriter`.
       is_new: whether no earlier launch can have finished a block.
     """
 
@@ -50,5 +50,5 @@ class BlockPlan:
     last_member_wins: bool = False
     map: MapSample | None = None
     where: Condition | None = None
-    most_rows: int = 0
+    most_index_bytes: int = 0
     is_new: bool = False

@@ -52,7 +52,7 @@ def write_block(
         policy=plan.policies[split],
         compression=plan.compression,
         measure=measure_quality,
-        most_rows=plan.most_rows,
+        most_index_bytes=plan.most_index_bytes,
     ) as writer:
         samples = SampleWriter(
             convert,

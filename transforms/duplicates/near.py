@@ -14,15 +14,13 @@ from typing import NamedTuple, TypeAlias
 
 import numpy as np
 
-from beam_tfrecords.transforms.duplicates.search import DuplicateSearch, PartId, find_bucket, part_id
+from beam_tfrecords.transforms.duplicates.search import MOST_NEAR, DuplicateSearch, PartId, find_bucket, part_id
 from beam_tfrecords.transforms.parts import Part, read_index
 from beam_tfrecords.transforms.stats import Stats
 
 # Band and range of its values.
 Range: TypeAlias = "tuple[int, int]"
 
-# Near hashes of a hash that are shuffled, the lowest; a hash with more is crowded.
-MOST_NEAR = 32
 # What one worker compares and shuffles at most; a range has more where most images look alike.
 MOST_HASHES = 1 << 22
 MOST_COMPARISONS = 2_000_000_000

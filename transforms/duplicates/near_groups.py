@@ -13,8 +13,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from beam_tfrecords.transforms.duplicates.near import MOST_NEAR, MOST_PAIRS, count_bits, keep_lowest, split_rows
-from beam_tfrecords.transforms.duplicates.search import DuplicateSearch
+from beam_tfrecords.transforms.duplicates.near import MOST_PAIRS, count_bits, keep_lowest, split_rows
+from beam_tfrecords.transforms.duplicates.search import MOST_NEAR, DuplicateSearch
 
 # Lower hashes near to the first of a group that may have listed the group already.
 _MOST_BELOW = 8

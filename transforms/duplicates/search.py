@@ -22,10 +22,12 @@ from beam_tfrecords.transforms.parts import Part, pack_hashes, read_index
 from beam_tfrecords.transforms.stats import COUNTED
 from beam_tfrecords.transforms.workspace.build_folder import BuildFolder
 
-# Pairs of hashes that are shuffled for a perceptual hash at most.
-_PAIRS_BYTES = 33 * 16
-# Each range may write a file, and one process reads them all. Where there would be more, there are many tasks too, each
-# of which sends a piece of a group: then a range is so many samples, which one worker compares.
+# Near hashes of a hash that are shuffled, the lowest; a hash with more is crowded.
+MOST_NEAR = 32
+# Their pairs, and that of the one more which shows that it is crowded.
+_PAIRS_BYTES = (MOST_NEAR + 1) * 16
+# Each range may write a file, and one process reads them all. Where there are more, a range has a fixed number of
+# samples instead: a group may be larger then, but a build of this size has many tasks, and each sends a part of it.
 _MOST_RANGES = 512
 _RANGE_SAMPLES = 100_000
 
@@ -139,7 +141,7 @@ def read_hashes(part: Part, *, buckets: int) -> Iterator[tuple[int, tuple[PartId
 def find_repeated(
     bucket: tuple[int, Iterable[tuple[PartId, bytes]]], *, most_rows: int
 ) -> Iterator[tuple[PartId, tuple[bytes, bool]]]:
-    """The hashes of one range that occur more than once, by part; and whether they occur more often than that."""
+    """The hashes of one range that occur more than once, by part; and whether they have more than `most_rows`."""
     parts, pieces = zip(*((part, np.frombuffer(packed, dtype=np.uint64)) for part, packed in bucket[1]), strict=True)
     _, places, counts = np.unique(np.concatenate(pieces), return_inverse=True, return_counts=True)
     are_many = int((counts[places] > 1).sum()) > most_rows
@@ -174,8 +176,9 @@ def read_images(
     if search.reads_records:
         images = list(read_labels(images, part, search=search))
     by_bucket: dict[int, list[Image]] = {}
+    buckets = search.buckets
     for image in images:
-        by_bucket.setdefault(find_bucket(_prefix(image.content_hash), search.buckets), []).append(image)
+        by_bucket.setdefault(find_bucket(_prefix(image.content_hash), buckets), []).append(image)
     for bucket, found in by_bucket.items():
         packed = msgpack.packb(found)
         if wanted[_prefix(found[0].content_hash)]:
