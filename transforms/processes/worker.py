@@ -72,9 +72,14 @@ class WorkerTimeoutError(Exception):
 
 
 class Worker:
-    """Calls functions in another process, which is started when first needed and again after it died."""
+    """Calls functions in another process, which is started when first needed and again after it died.
 
-    def __init__(self) -> None:
+    Args:
+      nice: how far the process yields to others, as in nice(2).
+    """
+
+    def __init__(self, *, nice: int = 0) -> None:
+        self._nice = nice
         self._process: Any = None
         self._connection: Connection | None = None
         self._lock = threading.Lock()
@@ -128,7 +133,7 @@ class Worker:
             try:
                 start_fork_server()
                 connection, theirs = _CONTEXT.Pipe()
-                told = (theirs, dict(os.environ), storage.current_options(), _Started.leaves_out)
+                told = (theirs, dict(os.environ), storage.current_options(), _Started.leaves_out, self._nice)
                 process = _CONTEXT.Process(target=_serve, args=told)
                 with _without_main():
                     process.start()
@@ -228,8 +233,13 @@ def _end_with_launcher() -> None:
 
 
 def _serve(
-    connection: Connection, environment: Mapping[str, str], options: storage.StorageOptions, leaves_out: bool
+    connection: Connection,
+    environment: Mapping[str, str],
+    options: storage.StorageOptions,
+    leaves_out: bool,
+    nice: int,
 ) -> None:
+    os.nice(nice)
     if leaves_out:
         optional_libraries.leave_out()
     # The fork server has the environment of the moment when it was started.

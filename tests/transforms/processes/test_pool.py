@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from beam_tfrecords.errors import BuildError
-from beam_tfrecords.transforms.processes.pool import WorkerPool
+from beam_tfrecords.transforms.processes.pool import WorkerPool, usable_cores
 
 SEED = 20_240_301
 
@@ -58,6 +58,21 @@ def test_calls_are_spread_over_as_many_processes_as_asked_for(pool):
 def wait_for_other(_: int) -> int:
     time.sleep(0.5)
     return os.getpid()
+
+
+def test_processes_beyond_the_cores_yield_so_that_not_all_end_their_blocks_together():
+    pool = WorkerPool(2 * usable_cores())
+    futures = [pool.submit(wait_and_tell_nice, number) for number in range(2 * usable_cores())]
+    found = sorted(future.result() for future in futures)
+    pool.close()
+    others, yielding = found[: usable_cores()], found[usable_cores() :]
+    assert set(others) == {os.getpriority(os.PRIO_PROCESS, 0)}
+    assert min(yielding) > max(others) or max(others) == 19
+
+
+def wait_and_tell_nice(_: int) -> int:
+    time.sleep(0.5)
+    return os.getpriority(os.PRIO_PROCESS, 0)
 
 
 def test_a_call_whose_process_dies_is_made_once_more(pool, tmp_path):
