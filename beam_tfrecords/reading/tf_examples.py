@@ -108,6 +108,8 @@ class ExampleReader:
             return stored
         return self.resize.place(*stored).final if stored else self.resize.fixed_size
 
+    # No condition here depends on a tensor, and to look for some took 1.5 seconds of the first `load` of a process.
+    @tf.autograph.experimental.do_not_convert
     def __call__(self, record: tf.Tensor) -> Any:
         features = self.dataset.layout.features
         example = tf.io.parse_single_example(record, {feature.name: _parsing(feature) for feature in features})
@@ -125,8 +127,13 @@ class ExampleReader:
             indices = tf.cast(example[name], tf.int64)
             is_label = tf.one_hot(indices, len(self.class_names), on_value=True, off_value=False)
             example[name] = tf.cast(tf.reduce_any(is_label, axis=0), tf.float32)
-        example = self.transform(example) if self.transform else example
+        example = tf.function(self._transform)(example) if self.transform else example
         return (example[self.pair[0]], example[self.pair[1]]) if self.pair else example
+
+    def _transform(self, example: dict[str, Any]) -> Any:
+        """What the user's function makes of an example, which it may change; its conditions may depend on tensors."""
+        assert self.transform is not None
+        return self.transform(dict(example))
 
     def _renumber(self, values: tf.Tensor, kind: ClassValue) -> tf.Tensor:
         """Values with the indices of `class_names`; names, and what is no class, stay."""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import functools
+
 import numpy as np
 import pytest
 
@@ -48,6 +50,23 @@ def test_batches_of_resized_of_transformed_and_of_encoded_images(dataset):
     assert batch.shape == (4, 32, 32, 3)
     batch = next(iter(load(dataset, "train", batch_size=4, decode=False)))
     assert batch["image"].shape == (4,)
+
+
+class Renumber:
+    """A transform that is an object, with a condition that depends on a tensor."""
+
+    def __call__(self, example):
+        if example["label"] == 0:
+            example["label"] += 100
+        return example
+
+
+@pytest.mark.parametrize("transform", [Renumber(), Renumber().__call__, functools.partial(Renumber.__call__, None)])
+def test_a_transform_may_have_conditions_that_depend_on_tensors(dataset, transform):
+    given = [int(example["label"]) for example in load(dataset, "train", decode=False)]
+    found = [int(example["label"]) for example in load(dataset, "train", decode=False, transform=transform)]
+    assert 0 in given
+    assert found == [label or 100 for label in given]
 
 
 def test_a_last_batch_that_is_not_full_can_be_dropped(dataset):
