@@ -20,8 +20,8 @@ from PIL import Image
 from tests.beam_pipelines.dataset_checks import BEAM_TFRECORDS
 from tests.beam_pipelines.version_builds import CLASSES, content_of
 
-# 30 more take two minutes: TRIALS=60 make test-integration.
-TRIALS = int(os.environ.get("TRIALS", "30"))
+# 40 more take three minutes: TRIALS=60 make test-integration.
+TRIALS = int(os.environ.get("TRIALS", "20"))
 WORKERS = 2
 FLAGS = ["--name=pets", "--image_size=64", "--versioned", "--keep_versions=1", "--grace=0s", "--guard=off", "--quiet"]
 # Moments that are too short for a random time to meet: patterns of files that are there, or not any more.

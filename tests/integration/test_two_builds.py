@@ -23,9 +23,9 @@ from tests.integration.servers.proxy import StorageServer
 
 PHOTOS = Path(__file__).parents[1] / "data" / "photos"
 SEED = 20_261_122
-# Of every service, way of building and pair of inputs: 24 in all.
-TRIALS = 3
-KILLS = 8
+# Of every service, way of building and pair of inputs: 16 in all.
+TRIALS = 2
+KILLS = 5
 FLAGS = ["--name=photos", "--image_size=16"]
 VERSIONED = ["--versioned", "--guard=off", "--keep_versions=1", "--grace=0s"]
 
