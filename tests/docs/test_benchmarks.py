@@ -19,7 +19,7 @@ FIGURE = re.compile(r"\d[\d,.]* ?(?:MB|GB|GiB|s|ms|hours?|minutes?|images/s|x|ti
 
 
 # Measured before results said of which code they are. What is measured again leaves this list, and nothing enters it.
-OF_UNKNOWN_CODE = {"fast_codec_500x375_2000", "growth", "imagenet_like_40000", "keep_cold", "near_duplicates_40000"}
+OF_UNKNOWN_CODE = {"growth", "keep_cold"}
 CODE = {"version", "commit", "is_changed", "digest"}
 
 
