@@ -19,7 +19,7 @@ FIGURE = re.compile(r"\d[\d,.]* ?(?:MB|GB|GiB|s|ms|hours?|minutes?|images/s|x|ti
 
 
 # Measured before results said of which code they are. What is measured again leaves this list, and nothing enters it.
-OF_UNKNOWN_CODE = {"growth", "keep_cold"}
+OF_UNKNOWN_CODE = {"growth"}
 CODE = {"version", "commit", "is_changed", "digest"}
 
 
