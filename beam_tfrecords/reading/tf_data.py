@@ -136,6 +136,8 @@ def _check_batches(reads: Sequence[ExampleReader], batch_size: int) -> None:
         raise ValueError(f"images of the datasets have different sizes: {sizes}; pass image_size=, such as 224")
 
 
+# No condition of ours depends on a tensor, and to look for some took 1.5 seconds of the first `load` of a process.
+@tf.autograph.experimental.do_not_convert
 def _read_part(
     read: ExampleReader, share: Share, *, shuffle: bool | int, seed: int | None, repeats: bool
 ) -> tf.data.Dataset:

@@ -108,8 +108,6 @@ class ExampleReader:
             return stored
         return self.resize.place(*stored).final if stored else self.resize.fixed_size
 
-    # No condition here depends on a tensor, and to look for some took 1.5 seconds of the first `load` of a process.
-    @tf.autograph.experimental.do_not_convert
     def __call__(self, record: tf.Tensor) -> Any:
         features = self.dataset.layout.features
         example = tf.io.parse_single_example(record, {feature.name: _parsing(feature) for feature in features})

@@ -57,7 +57,6 @@ def _checked(read: _ShardReader, dataset: Dataset) -> _ShardReader:
             return ""
         return str(replaced(dataset.path, storage.basename(path)))
 
-    @tf.autograph.experimental.do_not_convert
     def read_checked(file: tf.Tensor, skip: tf.Tensor, take: tf.Tensor) -> tf.data.Dataset:
         problem = tf.ensure_shape(tf.numpy_function(find_problem, [file], tf.string), [])
         with tf.control_dependencies([tf.debugging.Assert(tf.equal(problem, ""), [problem])]):
@@ -88,11 +87,9 @@ def _group_reader(dataset: Dataset) -> _ShardReader:
     def fetch(file: bytes, begin: int, end: int, stop: int) -> np.ndarray:
         return np.array(find(file.decode(), begin, end, stop), object)
 
-    @tf.autograph.experimental.do_not_convert
     def read(file: tf.Tensor, skip: tf.Tensor, take: tf.Tensor) -> tf.data.Dataset:
         stop = skip + take
 
-        @tf.autograph.experimental.do_not_convert
         def read_group(begin: tf.Tensor) -> tf.Tensor:
             end = tf.minimum(begin + group, stop)
             return tf.ensure_shape(tf.numpy_function(fetch, [file, begin, end, stop], tf.string), [None])
