@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import hashlib
 import json
+import socket
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
@@ -98,6 +99,7 @@ def plan_work(
             hashes_files=spec.source.fingerprint is Fingerprint.CONTENT,
             reuse=reuse,
             libraries=versions,
+            launcher=socket.gethostname(),
             group_rows=spec.source.group_rows,
             last_member_wins=last_member_wins,
             map=MapSample(spec.map, spec.image, layout, records.layout if records else None) if spec.map else None,

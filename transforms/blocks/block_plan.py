@@ -25,6 +25,7 @@ class BlockPlan:
       max_image_memory: bytes that it may take.
       hashes_files: whether the fingerprint of a file is the hash of its bytes.
       libraries: library -> version of the launcher; those that decide records have to be the same here.
+      launcher: host name of the launcher.
       launch: tells this launch of the build from others, which try again what may not be the sample's fault.
       group_rows: whether references with one key are one sample.
       last_member_wins: whether a member of an archive replaces those before it with the same name.
@@ -45,6 +46,7 @@ class BlockPlan:
     hashes_files: bool = False
     reuse: ReusePlan | None = None
     libraries: Mapping[str, str] = dataclasses.field(default_factory=dict)
+    launcher: str = dataclasses.field(default="", compare=False)
     launch: str = ""
     group_rows: bool = False
     last_member_wins: bool = False

@@ -38,7 +38,7 @@ def convert_block(
     Raises:
       BuildError: this machine has other versions of the libraries that decide records, or too little memory.
     """
-    check_libraries(plan.libraries)
+    check_libraries(plan.libraries, launcher=plan.launcher)
     (split, number), packed = block
     joined = list(packed)
     stem = f"{split}-{number:06d}"

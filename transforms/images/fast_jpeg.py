@@ -1,7 +1,7 @@
 """The fast codec of plain JPEGs, which most datasets consist of.
 
 TurboJPEG decodes to an array at 1/2, 1/4 or 1/8 of the size where twice the target remains, and reports a broken file
-on the way. `fast_resize` takes a quarter of Pillow's time. OpenCV's encoder writes the same bytes as Pillow from that
+on the way. `fast_resize` takes a sixth of Pillow's time. OpenCV's encoder writes the same bytes as Pillow from that
 array; simplejpeg's encoder would use a less exact transform below quality 96.
 """
 

@@ -66,8 +66,8 @@ def plain_jpeg_memory(
     decoded = channels * header.height * header.width / reduction**2
     resized, stored = geometry.resized_height * geometry.resized_width, geometry.final_height * geometry.final_width
     needed = decoded
-    if (header.height, header.width) != geometry.resized_unturned:  # filtered, then resized
-        needed += decoded + channels * resized
+    if (header.height, header.width) != geometry.resized_unturned:  # two copies for the resize, and its two results
+        needed += 2 * decoded + 2 * channels * resized
     copies = (
         geometry.orientation != 1 or stored != resized,
         spec.image_encoding is not ImageEncoding.JPEG,

@@ -113,7 +113,13 @@ def _laplacian(pixels: np.ndarray, order: str) -> np.ndarray:
 def _pooled_variance(parts: Sequence[np.ndarray]) -> float:
     count = sum(part.size for part in parts)
     mean = sum(cv2.sumElems(part)[0] for part in parts) / count
-    return float(max(0.0, sum(cv2.norm(part, cv2.NORM_L2SQR) for part in parts) / count - mean * mean))
+    return float(max(0.0, sum(map(_sum_of_squares, parts)) / count - mean * mean))
+
+
+def _sum_of_squares(values: np.ndarray) -> float:
+    """Exact, so in any order of additions: squares of whole numbers add up to less than the 2**53 of float64."""
+    flat = values.ravel().astype(np.float64)
+    return float(flat @ flat)
 
 
 def measure_quality(images: Sequence[Quality]) -> dict[str, list[float]]:
@@ -142,7 +148,7 @@ def measure_quality(images: Sequence[Quality]) -> dict[str, list[float]]:
             grey = cv2.resize(grey, (_SIDE, len(grey)), interpolation=cv2.INTER_NEAREST_EXACT)
         rows = (2 * np.arange(_SIDE) + 1) * shape[0] // (2 * _SIDE)
         greys[numbers] = grey.reshape(-1, shape[0], _SIDE).take(rows, axis=1)
-    squares = np.array([cv2.norm(grey, cv2.NORM_L2SQR) for grey in greys]) / _VALUES
+    squares = np.array([_sum_of_squares(grey) for grey in greys]) / _VALUES
     brightness = greys.sum(axis=(1, 2), dtype=np.uint32) / _VALUES
     contrast = np.sqrt(np.maximum(0, squares - brightness * brightness))
     columns = {"brightness": brightness, "contrast": contrast, "phash": _perceptual_hashes(greys.reshape(-1, _SIDE))}
@@ -160,7 +166,7 @@ def _measure_together(greys: np.ndarray) -> np.ndarray:
         tall = _laplacian(greys.take(rows, axis=1).reshape(-1, width), "L")
         found = tall.reshape(number, -1)[:, width:-width]
         sums += found.sum(axis=1)
-        squares += [cv2.norm(one, cv2.NORM_L2SQR) for one in found]
+        squares += [_sum_of_squares(one) for one in found]
         count += found.shape[1]
     means = sums / count
     return np.maximum(0, squares / count - means * means)

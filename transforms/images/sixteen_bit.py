@@ -15,12 +15,12 @@ from beam_tfrecords.transforms.images.converted_image import ConvertedImage
 from beam_tfrecords.transforms.images.decode import load_pixels, open_image
 from beam_tfrecords.transforms.images.decode_errors import decode_error
 from beam_tfrecords.transforms.images.encode import COLORSPACES
+from beam_tfrecords.transforms.images.fast_resize import resize_wide_array
 from beam_tfrecords.transforms.images.geometry import Geometry, plan_geometry
 from beam_tfrecords.transforms.images.image_spec import ImageSpec, Metadata, Resample
 from beam_tfrecords.transforms.images.memory import check_memory, sixteen_bit_memory
 from beam_tfrecords.transforms.images.orient import orientation_for
 from beam_tfrecords.transforms.images.quality import Quality
-from beam_tfrecords.transforms.images.resize import FILTERS
 from beam_tfrecords.transforms.images.sixteen_bit_color import decode_color, swap_red_and_blue
 
 _WHITE = 65535
@@ -107,13 +107,13 @@ def _to_channels(pixels: np.ndarray, channels: int | None) -> np.ndarray:
 
 
 def resize_16_bit(pixels: np.ndarray, geometry: Geometry, resample: Resample, *, has_alpha: bool) -> np.ndarray:
-    """Resizes an upright image, each channel with Pillow's filter; colors count as much as they are opaque.
+    """Resizes an upright image; colors count as much as they are opaque.
 
     Args:
       has_alpha: whether a fourth channel is transparency.
     """
-    size = geometry.resized_width, geometry.resized_height
-    if size == pixels.shape[1::-1]:
+    size = geometry.resized_height, geometry.resized_width
+    if size == pixels.shape[:2]:
         return pixels
     if geometry.is_nearest:  # at 16 bits, Pillow rounds in another way
         return pick_nearest(pixels, geometry)
@@ -122,13 +122,10 @@ def resize_16_bit(pixels: np.ndarray, geometry: Geometry, resample: Resample, *,
         alpha = pixels[..., 3:].astype(np.uint32)
         colors = (pixels[..., :3] * alpha + _WHITE // 2) // _WHITE
         pixels = np.dstack([colors.astype(np.uint16), pixels[..., 3]])
-    planes = [pixels] if pixels.ndim == 2 else [pixels[..., channel] for channel in range(pixels.shape[2])]
-    resized = [
-        np.asarray(Image.fromarray(np.ascontiguousarray(plane)).resize(size, FILTERS[resample])) for plane in planes
-    ]
+    resized = resize_wide_array(pixels, *size, resample)
     if not is_weighted:
-        return resized[0] if pixels.ndim == 2 else np.dstack(resized)
-    *colors_of, alpha_of = resized
-    divisor = np.maximum(alpha_of, 1).astype(np.uint32)
-    unweighted = [np.minimum((color * np.uint32(_WHITE) + divisor // 2) // divisor, _WHITE) for color in colors_of]
-    return np.dstack([*(color.astype(np.uint16) for color in unweighted), alpha_of])
+        return resized
+    alpha = resized[..., 3:]
+    divisor = np.maximum(alpha, 1).astype(np.uint32)
+    colors = np.minimum((resized[..., :3] * np.uint32(_WHITE) + divisor // 2) // divisor, _WHITE)
+    return np.dstack([colors.astype(np.uint16), alpha])

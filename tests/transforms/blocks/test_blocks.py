@@ -32,6 +32,7 @@ from beam_tfrecords.transforms.blocks.write_samples import SampleWriter
 from beam_tfrecords.transforms.hashing import order_hashes
 from beam_tfrecords.transforms.images import decode
 from beam_tfrecords.transforms.images.image_spec import ImageEncoding, ImageSpec
+from beam_tfrecords.transforms.images.probe import STEPS
 from beam_tfrecords.transforms.labels import ClassNames
 from beam_tfrecords.transforms.libraries import library_versions
 from beam_tfrecords.transforms.parts import PartPolicy, read_index
@@ -122,6 +123,7 @@ def block(tmp_path) -> Block:
         max_file_size=10**6,
         image_timeout=1,
         libraries=library_versions(),
+        launcher="LAUNCHER",
     )
     return Block(tmp_path, plan, refs)
 
@@ -295,7 +297,7 @@ def test_of_samples_with_one_key_all_but_the_first_are_rejected(block):
 def test_a_machine_with_another_version_of_a_library_converts_nothing(block):
     versions = {**library_versions(), "Pillow": "1.0", "python": "2.7"}
     other = dataclasses.replace(block, plan=dataclasses.replace(block.plan, libraries=versions))
-    with pytest.raises(BuildError, match=r"Pillow is \d+\S* on .*, and 1\.0 where the build was started"):
+    with pytest.raises(BuildError, match=r"Pillow is \d+\S* on .*, and 1\.0 on LAUNCHER, where the build was"):
         other.convert()
     same = dataclasses.replace(block.plan, libraries={**library_versions(), "python": "2.7", "beam-tfrecords": "9.9"})
     assert dataclasses.replace(block, plan=same).convert().parts
@@ -305,7 +307,15 @@ def test_a_machine_with_another_version_of_a_library_converts_nothing(block):
 def test_a_machine_with_another_revision_of_our_code_converts_nothing(block, revision):
     versions = {**library_versions(), revision: "999"}
     other = dataclasses.replace(block, plan=dataclasses.replace(block.plan, libraries=versions))
-    with pytest.raises(BuildError, match=rf"{revision} is \d+ on .*, and 999 where the build was started"):
+    with pytest.raises(BuildError, match=rf"{revision} is \d+ on .*, and 999 on LAUNCHER, where the build was"):
+        other.convert()
+
+
+@pytest.mark.parametrize("step", STEPS)
+def test_a_machine_that_makes_other_bytes_converts_nothing(block, step):
+    versions = {**library_versions(), f"{step}-probe": "00000000"}
+    other = dataclasses.replace(block, plan=dataclasses.replace(block.plan, libraries=versions))
+    with pytest.raises(BuildError, match=rf"{step}: \S+ \(.*\) makes other bytes of the same image than LAUNCHER"):
         other.convert()
 
 

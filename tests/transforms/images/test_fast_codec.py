@@ -3,10 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import hashlib
-import os
-import subprocess
-import sys
 from pathlib import Path
 
 import numpy as np
@@ -15,27 +11,12 @@ from PIL import Image, ImageDraw, ImageFont
 
 from beam_tfrecords.transforms.images.convert_image import convert_image
 from beam_tfrecords.transforms.images.fast_jpeg import convert_plain_jpeg
-from beam_tfrecords.transforms.images.fast_resize import _taps
 from beam_tfrecords.transforms.images.image_spec import Codec, ImageEncoding, ImageSpec, Metadata, Resample, ResizeMode
 from tests.image_checks import PHOTO_IDS, PHOTOS, detailed, encoded, pixels, psnr, upright, with_profile
 from tests.image_writers import P3_COLORANTS, PROPHOTO_COLORANTS, icc_profile, to_profile
 from tests.make_corpus import corpus
 
 FILTERED = [Resample.BICUBIC, Resample.BILINEAR, Resample.LANCZOS]
-# Prints a digest of converted photos; it may not depend on the instructions that OpenCV uses.
-CPU_PROGRAM = """
-import hashlib, sys
-from pathlib import Path
-from beam_tfrecords.transforms.images.convert_image import convert_image
-from beam_tfrecords.transforms.images.image_spec import ImageSpec, Resample
-digest = hashlib.sha256()
-for photo in sys.argv[1:]:
-    for resample in (Resample.BICUBIC, Resample.BILINEAR, Resample.LANCZOS):
-        for side in (50, 131, 256, 400):
-            spec = ImageSpec(image_size=(side, side), resample=resample)
-            digest.update(convert_image(Path(photo).read_bytes(), spec).data)
-print(digest.hexdigest())
-"""
 
 
 def both(data: bytes, spec: ImageSpec) -> tuple[np.ndarray, np.ndarray]:
@@ -252,23 +233,3 @@ def test_plain_jpegs_are_converted_by_the_fast_codec(name: str) -> None:
 @pytest.mark.parametrize("name", ["cmyk_adobe_inverted.jpg", "arithmetic.jpg", "cut_in_scan.jpg", "12_bits.jpg"])
 def test_other_jpegs_are_left_to_pillow(name: str) -> None:
     assert convert_plain_jpeg(corpus()[name].data, ImageSpec()) is None
-
-
-@pytest.mark.parametrize("resample", FILTERED)
-def test_no_sum_of_the_filter_needs_more_bits_than_a_float_has(resample: Resample) -> None:
-    for scale_steps in range(1, 257):
-        taps = _taps(resample, scale_steps)
-        assert taps.sum() == 1
-        assert np.array_equal(taps * 128, np.round(taps * 128))
-        assert 255 * (np.abs(taps).sum() * 128) ** 2 < 2**24
-
-
-@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="OpenCV's names of instruction sets differ")
-def test_the_bytes_do_not_depend_on_the_cpu() -> None:
-    command = [sys.executable, "-c", CPU_PROGRAM, *map(str, PHOTOS[:3])]
-    digests = {
-        subprocess.run(command, check=True, capture_output=True, text=True, env={**os.environ, **settings}).stdout
-        for settings in ({}, {"OPENCV_CPU_DISABLE": "AVX512-SKX,AVX2,FP16,AVX", "JSIMD_FORCENONE": "1"})
-    }
-    assert len(digests) == 1
-    assert len(digests.pop().strip()) == hashlib.sha256().digest_size * 2
