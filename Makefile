@@ -44,7 +44,7 @@ define install
 	$(PYTHON) -m venv $(@D)
 	$(@D)/bin/python -m pip install --disable-pip-version-check --no-compile --editable '$(1)'
 	@echo "Compiling the installed modules."
-	@$(@D)/bin/python -m compileall -q -j 0 $(@D)/lib beam_tfrecords transforms beam_pipelines > /dev/null || true
+	@$(@D)/bin/python -m compileall -q -j 0 $(@D)/lib beam_tfrecords > /dev/null || true
 	touch $@
 endef
 
@@ -69,7 +69,7 @@ test-pins:
 # images would take; buckets; readers. Three hours in all.
 # bench-cold reads from the disk and writes to it; it takes root.
 bench: $(VENV)/.installed $(VENV)-integration/.installed
-	$(BIN)/python -m compileall -q beam_tfrecords transforms beam_pipelines
+	$(BIN)/python -m compileall -q beam_tfrecords
 	$(BIN)/python benchmarks/run.py --name=imagenet_like_8000 --chart=docs/benchmarks.png
 	$(BIN)/python benchmarks/run.py --name=imagenet_like_40000 --count=40000 --only=beam_tfrecords,own_codec
 	$(BIN)/python benchmarks/run.py --size=4000x3000 --count=400 --only=beam_tfrecords,pillow,img2dataset
@@ -94,7 +94,7 @@ bench: $(VENV)/.installed $(VENV)-integration/.installed
 	$(BIN)/python benchmarks/tables.py
 
 bench-cold: $(VENV)/.installed
-	$(BIN)/python -m compileall -q beam_tfrecords transforms beam_pipelines
+	$(BIN)/python -m compileall -q beam_tfrecords
 	$(BIN)/python benchmarks/run.py --count=40000 --cold --name=keep_cold --reference=beam_tfrecords_keep_header \
 	  --only=beam_tfrecords_keep_header,copy
 	$(BIN)/python benchmarks/tables.py

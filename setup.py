@@ -96,10 +96,11 @@ setup(
     long_description_content_type="text/markdown",
     license="Apache-2.0",
     python_requires=">=3.10",
-    # With `transforms` and `beam_pipelines`, by links: a project may have modules of those names.
+    # So that an editable install is a path, which type checkers follow, and not an import hook.
+    package_dir={"": "."},
     packages=find_packages(include=["beam_tfrecords*"]),
     package_data={
-        "beam_tfrecords": ["py.typed", "examples/*.proto"],
+        "beam_tfrecords": ["py.typed", "examples/*.proto", "examples/*.pyi"],
         "beam_tfrecords.beam_pipelines": ["report/*.jinja"],
     },
     install_requires=INSTALL_REQUIRES,

@@ -26,7 +26,7 @@ from typing import Any
 _HERE = pathlib.Path(__file__).resolve().parent
 _PROJECT = _HERE.parent
 RESULTS = _HERE / "results"
-_PACKAGES = ("beam_tfrecords", "beam_pipelines", "transforms")
+_PACKAGE = _PROJECT / "beam_tfrecords"
 # A script that imports this starts the programs of peers/.
 _STARTS_PEERS = "contestants"
 _LIBRARIES = (
@@ -125,7 +125,7 @@ def project_version() -> str:
 
 def deciding_files(script: pathlib.Path) -> list[pathlib.Path]:
     """The files that decide what a script measures, sorted."""
-    found = {path for folder in _PACKAGES for path in (_PROJECT / folder).rglob("*") if _is_code(path)}
+    found = {path for path in _PACKAGE.rglob("*") if _is_code(path)}
     waiting = [script]
     while waiting:
         path = waiting.pop()
@@ -137,8 +137,7 @@ def deciding_files(script: pathlib.Path) -> list[pathlib.Path]:
 
 
 def _is_code(path: pathlib.Path) -> bool:
-    # `beam_tfrecords` has links to the other packages.
-    return path.suffix in (".py", ".proto", ".jinja") and not path.is_symlink()
+    return path.suffix in (".py", ".proto", ".jinja")
 
 
 def _imported(path: pathlib.Path) -> list[pathlib.Path]:

@@ -16,7 +16,7 @@ import pytest
 from coverage import Coverage
 
 ROOT = Path(__file__).parents[1]
-PACKAGES = ("beam_tfrecords", "transforms", "beam_pipelines")
+PACKAGE = ROOT / "beam_tfrecords"
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -35,8 +35,7 @@ class _Measuring:
     def __init__(self, folder: Path) -> None:
         folder.mkdir(parents=True, exist_ok=True)
         self._tests = folder.joinpath(f"tests-{os.getpid()}.jsonl").open("a", buffering=1)
-        sources = [str(ROOT / package) for package in PACKAGES]
-        self._coverage = Coverage(f"{folder}/lines", data_suffix=True, config_file=False, source=sources)
+        self._coverage = Coverage(f"{folder}/lines", data_suffix=True, config_file=False, source=[str(PACKAGE)])
         self._coverage.set_option("run:disable_warnings", ["module-not-imported", "no-data-collected"])
         self._context = ""
         self._coverage.start()

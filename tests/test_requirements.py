@@ -13,7 +13,7 @@ from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
 ROOT = Path(__file__).parents[1]
-OURS = ("beam_pipelines", "beam_tfrecords", "transforms")
+PACKAGE = "beam_tfrecords"
 # Module -> the distribution that has it, where several share a namespace or it may not be installed here.
 DISTRIBUTIONS = {
     "google.api_core": "google-api-core",
@@ -21,6 +21,7 @@ DISTRIBUTIONS = {
     "google.cloud.storage": "google-cloud-storage",
     "google.protobuf": "protobuf",
     "boto3": "boto3",
+    "cykooz_resizer": "cykooz-resizer",
     "botocore": "boto3",
     "requests": "requests",
     "tensorflow": "tensorflow",
@@ -34,13 +35,13 @@ DISTRIBUTIONS = {
 def imported_modules() -> set[str]:
     """Modules that the package imports, anywhere in a module."""
     names: set[str] = set()
-    for path in (path for package in OURS for path in (ROOT / package).rglob("*.py")):
+    for path in (ROOT / PACKAGE).rglob("*.py"):
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
             if isinstance(node, ast.Import):
                 names.update(alias.name for alias in node.names)
             elif isinstance(node, ast.ImportFrom) and node.module:
                 names.update({node.module} if node.module != "google.cloud" else {"google.cloud.storage"})
-    return {name for name in names if name.partition(".")[0] not in {*sys.stdlib_module_names, *OURS}}
+    return {name for name in names if name.partition(".")[0] not in {*sys.stdlib_module_names, PACKAGE}}
 
 
 installed = functools.cache(packages_distributions)
@@ -52,7 +53,7 @@ def distribution_of(module: str) -> str:
 
 
 def test_no_message_installs_a_release_before_there_is_one():
-    for path in (path for package in OURS for path in (ROOT / package).rglob("*.py")):
+    for path in (ROOT / PACKAGE).rglob("*.py"):
         assert not re.search(r"pip install [^.\n]*beam-tfrecords", path.read_text(encoding="utf-8")), path
 
 

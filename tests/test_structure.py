@@ -14,26 +14,26 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[1]
-# From the ground up: a package imports those before it. The second and third are also links in the first.
-PACKAGES = ("beam_tfrecords", "transforms", "beam_pipelines")
-LINKED = PACKAGES[1:]
+PACKAGE = ROOT / "beam_tfrecords"
+# From the ground up: a floor imports those below it. The first is the rest of the package.
+FLOORS = ("beam_tfrecords", "transforms", "beam_pipelines")
+# The repository's layout names them at the top too.
+LINKS = FLOORS[1:]
 # What is offered to users: the public names, each imported when it is first used, and the command.
 FACES = {"beam_tfrecords", "beam_tfrecords.__main__"}
 
 
 def module_at(path: Path) -> str:
     """The name that a module is imported by."""
-    words = path.relative_to(ROOT).with_suffix("").parts
-    return ".".join([*(["beam_tfrecords"] if words[0] in LINKED else []), *words]).removesuffix(".__init__")
+    return ".".join(path.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__")
 
 
 MODULES = {
     module_at(path): path
-    for package in PACKAGES
-    for path in sorted((ROOT / package).rglob("*.py"))
+    for path in sorted(PACKAGE.rglob("*.py"))
     if not path.name.endswith("_pb2.py") and module_at(path) not in FACES
 }
-STAGES = sorted(path.parent.name for path in (ROOT / "transforms").glob("*/stage.py"))
+STAGES = sorted(path.parent.name for path in (PACKAGE / "transforms").glob("*/stage.py"))
 # `processes` applies a function to elements, for all stages; `workspace` knows the build's folder.
 SHARED = {"processes", "workspace"}
 # Owns the paths below `.build/`, and the names of the files of a dataset.
@@ -97,9 +97,9 @@ def all_imports(module: str) -> set[str]:
     return found
 
 
-def package_of(module: str) -> str:
+def floor_of(module: str) -> str:
     word = module.split(".")[1]
-    return word if word in LINKED else "beam_tfrecords"
+    return word if word in LINKS else "beam_tfrecords"
 
 
 def stage_of(module: str) -> str | None:
@@ -107,25 +107,25 @@ def stage_of(module: str) -> str | None:
     return words[1] if len(words) > 2 and words[0] == "transforms" and words[1] in STAGES else None
 
 
-def test_one_package_is_installed() -> None:
-    for package in LINKED:
-        assert (ROOT / "beam_tfrecords" / package).readlink() == Path("..") / package
+def test_the_top_level_names_are_links_that_nothing_imports() -> None:
+    for name in LINKS:
+        assert (ROOT / name).readlink() == Path("beam_tfrecords") / name
     # Imported by another name, a module would be there twice.
-    folders = [ROOT / folder for folder in (*PACKAGES, "tests", "deploy")]
+    folders = [ROOT / folder for folder in ("beam_tfrecords", "tests", "deploy")]
     files = [path for folder in folders for path in folder.rglob("*.py")]
     # Not the environments of other tools below it.
     files += [path for pattern in ("*.py", "peers/*.py") for path in (ROOT / "benchmarks").glob(pattern)]
-    by_name = re.compile(rf"^\s*(?:from|import) (?:{'|'.join(LINKED)})(?:\.| import)", re.MULTILINE)
+    by_name = re.compile(rf"^\s*(?:from|import) (?:{'|'.join(LINKS)})(?:\.| import)", re.MULTILINE)
     assert not [path for path in files if by_name.search(path.read_text(encoding="utf-8"))]
 
 
 def test_imports_go_downwards_only() -> None:
-    floors = {package: floor for floor, package in enumerate(PACKAGES)}
+    floors = {name: floor for floor, name in enumerate(FLOORS)}
     wrong = [
         (module, name)
         for module in MODULES
         for name in imports_of(module)
-        if floors[package_of(name)] > floors[package_of(module)]
+        if floors[floor_of(name)] > floors[floor_of(module)]
     ]
     assert not wrong
 
@@ -147,7 +147,7 @@ def test_beam_is_imported_by_stages_alone() -> None:
     wrong = [
         module
         for module in MODULES
-        if package_of(module) != "beam_pipelines" and not allowed.fullmatch(module)
+        if floor_of(module) != "beam_pipelines" and not allowed.fullmatch(module)
         if any(name.partition(".")[0] == "apache_beam" for name in all_imports(module))
     ]
     assert not wrong

@@ -24,7 +24,6 @@ from tests.beam_pipelines.listed_records import PICTURE, commands_of, read
 from tests.beam_pipelines.public_layouts import Layout, Records, in_train, rows, unlabelled
 
 ROOT = Path(__file__).parents[2]
-PACKAGES = ("beam_tfrecords", "transforms", "beam_pipelines")
 _FLAG = re.compile(r"(leave )?--([a-z_]+)(=(?:'[^']*'|[^\s;()'])*)?")
 
 
@@ -408,7 +407,7 @@ _IS_HINT = re.compile(
 
 def messages() -> Iterator[tuple[str, str]]:
     """The texts in the code that offer flags, and where they are; `{}` stands for what is filled in."""
-    for path in (file for package in PACKAGES for file in sorted((ROOT / package).rglob("*.py"))):
+    for path in sorted((ROOT / "beam_tfrecords").rglob("*.py")):
         tree = ast.parse(path.read_text(encoding="utf-8"))
         left_out: set[ast.AST] = set()
         for node in ast.walk(tree):

@@ -10,8 +10,6 @@ import json
 import os
 import re
 import shutil
-import subprocess
-import sys
 import time
 from html.parser import HTMLParser
 from pathlib import Path
@@ -525,13 +523,6 @@ def test_the_code_for_keras_trains_on_the_dataset(photos_out):
     images, labels = next(iter(found["train"]))
     assert images.shape[1:] == (224, 224, 3)
     assert labels.dtype.is_integer
-
-
-def test_an_installation_is_one_package_with_the_template(tmp_path):
-    command = [sys.executable, "setup.py", "--quiet", "build", f"--build-base={tmp_path}", f"--build-lib={tmp_path}"]
-    subprocess.run(command, cwd=ROOT, check=True, capture_output=True)
-    assert (tmp_path / "beam_tfrecords/beam_pipelines/report/report.html.jinja").is_file()
-    assert not {path.relative_to(tmp_path).parts[0] for path in tmp_path.rglob("*.py")} - {"beam_tfrecords"}
 
 
 def test_a_lossless_jpeg_that_was_kept_is_shown(tmp_path, convert):

@@ -88,7 +88,7 @@ def test_the_base_is_of_the_tested_versions(path):
 def test_what_is_copied_is_there_and_not_ignored(path):
     lines = re.findall(r"^COPY (?!--from)(.*) \S+$", path.read_text(), re.MULTILINE)
     copied = {word for line in lines for word in line.split()}
-    assert {"setup.py", "transforms", "beam_pipelines", "beam_tfrecords"} <= copied
+    assert {"setup.py", "beam_tfrecords"} <= copied
     kept = re.findall(r"^!/(\S+)$", path.with_name("Dockerfile.dockerignore").read_text(), re.MULTILINE)
     for name in copied:
         assert (ROOT / name).exists(), name

@@ -139,7 +139,11 @@ def test_the_files_that_decide_are_the_package_and_what_the_script_uses():
         return {path.relative_to(PROJECT).as_posix() for path in FIGURES.deciding_files(FOLDER / script)}
 
     own, contest = names("quality.py"), names("run.py")
-    package = {"beam_tfrecords/dataset.py", "transforms/images/encode.py", "beam_pipelines/report/report.html.jinja"}
+    package = {
+        "beam_tfrecords/dataset.py",
+        "beam_tfrecords/transforms/images/encode.py",
+        "beam_tfrecords/beam_pipelines/report/report.html.jinja",
+    }
     assert package <= own & contest
     assert "benchmarks/quality.py" in own - contest
     assert {"benchmarks/run.py", "benchmarks/peak_memory.py", "benchmarks/peers/bare_pillow.py"} <= contest - own

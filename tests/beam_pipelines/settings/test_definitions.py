@@ -108,7 +108,7 @@ def test_quoted_settings_of_a_message_are_shown_as_flags_and_other_words_are_not
 
 def messages_of_errors() -> Iterator[tuple[str, str]]:
     """Every string in the arguments of an error, with its place in the code."""
-    for path in (ROOT / "transforms").rglob("*.py"):
+    for path in (ROOT / "beam_tfrecords/transforms").rglob("*.py"):
         for call in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
             if isinstance(call, ast.Call) and isinstance(call.func, ast.Name) and call.func.id.endswith("Error"):
                 for node in ast.walk(call):
@@ -176,10 +176,9 @@ print(json.dumps([out.getvalue() + flags_table(), values]))
 
 
 def test_adding_a_setting_takes_one_definition(tmp_path):
-    for package in ("transforms", "beam_pipelines", "beam_tfrecords"):
-        ignored = shutil.ignore_patterns("__pycache__")
-        shutil.copytree(ROOT / package, tmp_path / package, symlinks=True, ignore=ignored)
-    module = tmp_path / "transforms/request/build_spec.py"
+    ignored = shutil.ignore_patterns("__pycache__")
+    shutil.copytree(ROOT / "beam_tfrecords", tmp_path / "beam_tfrecords", ignore=ignored)
+    module = tmp_path / "beam_tfrecords/transforms/request/build_spec.py"
     code = module.read_text()
     new = (
         '    twist: int = setting(3, help="turns, as in `seed`", group=OUTPUT, read=whole_number(1, 9))\n\n'

@@ -30,9 +30,8 @@ from beam_tfrecords.transforms.blocks.guard import convert_sample, guarded
 from beam_tfrecords.transforms.blocks.results import BlockResult, read_marker
 from beam_tfrecords.transforms.blocks.write_samples import SampleWriter
 from beam_tfrecords.transforms.hashing import order_hashes
-from beam_tfrecords.transforms.images import decode
+from beam_tfrecords.transforms.images import PROBED_STEPS, decode
 from beam_tfrecords.transforms.images.image_spec import ImageEncoding, ImageSpec
-from beam_tfrecords.transforms.images.probe import STEPS
 from beam_tfrecords.transforms.labels import ClassNames
 from beam_tfrecords.transforms.libraries import library_versions
 from beam_tfrecords.transforms.parts import PartPolicy, read_index
@@ -311,7 +310,7 @@ def test_a_machine_with_another_revision_of_our_code_converts_nothing(block, rev
         other.convert()
 
 
-@pytest.mark.parametrize("step", STEPS)
+@pytest.mark.parametrize("step", PROBED_STEPS)
 def test_a_machine_that_makes_other_bytes_converts_nothing(block, step):
     versions = {**library_versions(), f"{step}-probe": "00000000"}
     other = dataclasses.replace(block, plan=dataclasses.replace(block.plan, libraries=versions))

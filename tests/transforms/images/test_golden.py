@@ -16,9 +16,9 @@ from tests.make_golden_images import COMMAND, FILE, mask_specs, specs
 
 ROOT = Path(__file__).parents[3]
 OWNERS = {
-    "specs": "transforms/images/__init__.py",
-    "images": "transforms/images/__init__.py",
-    "masks": "transforms/images/__init__.py",
+    "specs": "beam_tfrecords/transforms/images/__init__.py",
+    "images": "beam_tfrecords/transforms/images/__init__.py",
+    "masks": "beam_tfrecords/transforms/images/__init__.py",
     "layouts": "beam_tfrecords/examples/__init__.py",
     "samples": "beam_tfrecords/examples/__init__.py",
 }

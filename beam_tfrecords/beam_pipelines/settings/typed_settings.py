@@ -1,6 +1,6 @@
 """The types of settings as Python takes them, from which `build_settings` is made.
 
-python -m beam_tfrecords.beam_pipelines.settings.typed_settings > beam_pipelines/settings/build_settings.py
+`python -m beam_tfrecords.beam_pipelines.settings.typed_settings` prints that module.
 """
 
 from __future__ import annotations

@@ -12,13 +12,12 @@ from collections.abc import Mapping
 from beam_tfrecords import examples
 from beam_tfrecords.errors import BuildError
 from beam_tfrecords.transforms import images
-from beam_tfrecords.transforms.images.probe import STEPS, probe_digests
 
 # Our version changes with much that decides no record, and code may change between two versions.
 _REVISIONS = {"image-revision": str(images.REVISION), "example-revision": str(examples.REVISION)}
 _RECORD_LIBRARIES = ("Pillow", "simplejpeg", "opencv-python-headless", "cykooz-resizer", "numpy", "protobuf")
 # Equal versions may make other bytes: zlib is the system's, and some code differs between processors.
-_PROBES = {step: f"{step}-probe" for step in STEPS}
+_PROBES = {step: f"{step}-probe" for step in images.PROBED_STEPS}
 # It decodes HEIC files; without it they are failures, which another machine must not convert.
 _OPTIONAL_LIBRARY = "pillow-heif"
 _OTHER_LIBRARIES = ("beam-tfrecords", "apache-beam", "pyarrow", "blake3")
@@ -27,6 +26,10 @@ _OTHER_LIBRARIES = ("beam-tfrecords", "apache-beam", "pyarrow", "blake3")
 @functools.cache
 def library_versions() -> Mapping[str, str]:
     """Library -> version that is installed here; Python, our revisions and the digests of probes are included."""
+    from beam_tfrecords.transforms.images.probe import (
+        probe_digests,  # The codecs, which a look at a manifest needs not.
+    )
+
     return {
         "python": platform.python_version(),
         **_REVISIONS,

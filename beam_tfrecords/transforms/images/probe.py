@@ -9,13 +9,14 @@ import functools
 import hashlib
 import io
 import zlib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 
 import cv2
 import numpy as np
 import simplejpeg
 from PIL import Image
 
+from beam_tfrecords.transforms.images import PROBED_STEPS
 from beam_tfrecords.transforms.images.fast_resize import fast_resize_array, resize_wide_array
 from beam_tfrecords.transforms.images.image_spec import Resample
 from beam_tfrecords.transforms.images.object_masks import encode_mask
@@ -32,7 +33,10 @@ _SIZES = ((31, 50), (90, 101), (40, 120))
 def probe_digests() -> Mapping[str, str]:
     """Name of a step -> digest of what it makes here, 8 hex digits."""
     image = _make_image()
-    return {name: hashlib.blake2b(step(image), digest_size=4).hexdigest() for name, step in STEPS.items()}
+    return {
+        name: hashlib.blake2b(make(image), digest_size=4).hexdigest()
+        for name, make in zip(PROBED_STEPS, _STEPS, strict=True)
+    }
 
 
 def _make_image() -> np.ndarray:
@@ -88,11 +92,4 @@ def _deflate(image: np.ndarray) -> bytes:
     return b"".join((*made, gzip.compress(image.tobytes()), gzip.flush()))
 
 
-STEPS: Mapping[str, Callable[[np.ndarray], bytes]] = {
-    "resize": _resize,
-    "16-bit": _resize_16_bit,
-    "measures": _measure,
-    "jpeg": _jpeg,
-    "webp": _webp,
-    "deflate": _deflate,
-}
+_STEPS: Sequence[Callable[[np.ndarray], bytes]] = (_resize, _resize_16_bit, _measure, _jpeg, _webp, _deflate)
