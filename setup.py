@@ -20,6 +20,7 @@ INSTALL_REQUIRES = [
     "opencv-python-headless>=4.11,<6",
     # Resizes. For Linux on ARM it has no wheel: pip builds it there, with Rust 1.87 or newer.
     "cykooz-resizer>=4.0.1,<5",
+    "cloudpickle>=3.1,<4",
     "shtab>=1.7,<2",
     "requests>=2.32,<3",
     "urllib3>=2.6,<3",

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import dataclasses
 import functools
 import logging
@@ -16,7 +15,7 @@ from beam_tfrecords import storage
 from beam_tfrecords.beam_pipelines.execution.jobs import JobRecord
 from beam_tfrecords.beam_pipelines.execution.runner import Runner
 from beam_tfrecords.beam_pipelines.execution.runners import Execution, find_runner
-from beam_tfrecords.beam_pipelines.finishing import finish, note_left, preparing_report
+from beam_tfrecords.beam_pipelines.finishing import finish, note_left
 from beam_tfrecords.beam_pipelines.holding import hold_output
 from beam_tfrecords.beam_pipelines.limits import check_limits
 from beam_tfrecords.beam_pipelines.preparing import prepare_build
@@ -187,7 +186,7 @@ def _build(
             execution.run_nothing()
             outcome = Published(plan.newest, is_unchanged=True)
         else:
-            with _sharing_buckets(runner), preparing_report() if report and wait else contextlib.nullcontext():
+            with _sharing_buckets(runner):
                 outcome = run_plan(plan, execution, wait=wait, fails_unpublished=fails_job)
         outcome, problem = finish(spec, outcome, earlier, output, report=report)
     note_left(spec.output, problem)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import atexit
 import contextlib
 import difflib
-import gc
 import importlib
 import io
 import logging
@@ -53,9 +52,6 @@ _COMMANDS = {
 # Commands that do more than print: what they print does not decide how they end.
 _WORKING = frozenset({"convert", "verify", "report"})
 _HELP = frozenset({"-h", "--help"})
-# Importing a thousand modules makes objects that stay; looking for garbage among them after each 700 took a twelfth of
-# the time before the first block.
-_OBJECTS_BEFORE_COLLECTION = 50_000
 # The work is done in a process per core; threads that NumPy and Arrow would start on import have nothing to do,
 # and a process with threads cannot be forked safely.
 _NO_IDLE_THREADS = {"OPENBLAS_NUM_THREADS": "1", "JE_ARROW_MALLOC_CONF": "background_thread:false"}
@@ -122,7 +118,6 @@ def run(*command: str) -> None:
 
     leave_out()
     stalls.end_stalled_reads()
-    gc.set_threshold(_OBJECTS_BEFORE_COLLECTION)
     words = [*command, *sys.argv[1:]]
     prints_results = not words or words[0] not in _WORKING or not _HELP.isdisjoint(words)
     open_closed_streams()

@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import contextlib
 import dataclasses
 import shlex
 import sys
-import threading
-from collections.abc import Iterator
 
 from beam_tfrecords import storage
 from beam_tfrecords.beam_pipelines.execution.jobs import JobRecord
@@ -22,29 +19,6 @@ from beam_tfrecords.transforms.request.build_spec import BuildSpec
 from beam_tfrecords.transforms.workspace.build_folder import Workspace
 from beam_tfrecords.transforms.workspace.cleaning import delete_temporary
 from beam_tfrecords.versions import read_pinned
-
-# By then the workers of most builds have their first blocks; smaller builds end before.
-_PREPARE_AFTER_SECONDS = 2.0
-
-
-@contextlib.contextmanager
-def preparing_report() -> Iterator[None]:
-    """Within it, this process makes ready what every report needs, while the workers convert."""
-    timer = threading.Timer(_PREPARE_AFTER_SECONDS, _prepare_report)
-    timer.daemon = True
-    timer.start()
-    try:
-        yield
-    finally:
-        timer.cancel()
-
-
-def _prepare_report() -> None:
-    # What is wrong is said when the report is written.
-    with contextlib.suppress(Exception):
-        from beam_tfrecords.beam_pipelines.report.page import prepare_report
-
-        prepare_report()
 
 
 def finish(

@@ -47,7 +47,7 @@ def build_pipeline(
         convert_blocks = convert_blocks.with_resource_hints(min_ram=least_memory)
     results = (
         root
-        | "ListSource" >> ListSource(plan.block_plan.folder, plan.chunks)
+        | "ListSource" >> ListSource(plan.block_plan.folder)
         # -> ((split, block), joined references)
         | "AssignOrder" >> AssignOrder(seed=spec.seed, blocks=plan.blocks, processes=processes)
         # -> ((split, block), [joined references])

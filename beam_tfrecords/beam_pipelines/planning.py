@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import uuid
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 from beam_tfrecords import storage
@@ -35,7 +35,6 @@ class BuildPlan:
       search: what the search for duplicates needs.
       publication: what publishing needs.
       earlier: the datasets that the build looks back to.
-      chunks: chunk files of the listing, if they are few; None if a file names them.
     """
 
     spec: BuildSpec
@@ -45,7 +44,6 @@ class BuildPlan:
     search: DuplicateSearch
     publication: Publication
     earlier: Earlier = NOTHING
-    chunks: Sequence[str] | None = None
 
 
 def plan_build(
@@ -59,7 +57,6 @@ def plan_build(
     version: str | None,
     fence: Fence,
     claim: Claim,
-    chunks: Sequence[str] | None = None,
     is_new: bool = False,
 ) -> BuildPlan:
     """Derives the plan of a build from its work.
@@ -74,7 +71,6 @@ def plan_build(
       version: name of the version that it writes, or None.
       fence: the right to publish it.
       claim: what is known of the output.
-      chunks: chunk files of the listing, if they are few; None if a file names them.
       is_new: as in `BlockPlan`.
     """
     publication = Publication(
@@ -110,7 +106,6 @@ def plan_build(
         ),
         publication=publication,
         earlier=earlier,
-        chunks=chunks,
     )
 
 

@@ -21,7 +21,6 @@ if TYPE_CHECKING:
     from beam_tfrecords.transforms.listing.listing import Listing
 
 _UPLOADS = 16
-_FEW_CHUNKS = 16
 
 
 def prepare_build(spec: BuildSpec, source: Source, execution: Execution, *, output: Output) -> BuildPlan | Earlier:
@@ -80,10 +79,7 @@ def prepare_build(spec: BuildSpec, source: Source, execution: Execution, *, outp
         fence, claim = open_folder(folder, output, execution, keeps=listed.folder)
         if containers is None:
             _copy_chunks(listing, BuildFolder(folder).listing)
-    # Few names travel with the pipeline.
-    chunks = listing.chunks if len(listing.chunks) <= _FEW_CHUNKS else None
-    if chunks is None:
-        write_chunk_names(listing, folder)
+    write_chunk_names(listing, folder)
     version = choose_version(spec, folder) if spec.schedule.versioned else None
     return plan_build(
         spec,
@@ -95,7 +91,6 @@ def prepare_build(spec: BuildSpec, source: Source, execution: Execution, *, outp
         version=version,
         fence=fence,
         claim=claim,
-        chunks=chunks,
         is_new=output.is_new,
     )
 

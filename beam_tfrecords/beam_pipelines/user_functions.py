@@ -155,10 +155,10 @@ def _functions_of(tree: ast.Module) -> list[str]:
 
 def _pickle(function: Callable[..., Any], shown: str) -> bytes:
     """A function of a notebook or of the script that runs, by value, with the modules beside the script."""
-    from apache_beam.internal.cloudpickle import cloudpickle
+    import cloudpickle
 
     try:
-        with _by_value(_beside_script()):
+        with _by_value(_beside_script(), cloudpickle):
             pickled: bytes = cloudpickle.dumps(function)
     except Exception as error:
         raise RequestError(
@@ -169,21 +169,22 @@ def _pickle(function: Callable[..., Any], shown: str) -> bytes:
 
 
 def pickled_by_value(function: UserFunction) -> AbstractContextManager[None]:
-    """Within it, what is pickled of the modules of a function can be unpickled where they are not installed."""
-    return _by_value([sys.modules[name] for name in function.sources if name in sys.modules] or _beside_script())
+    """Lets Beam pickle the modules of a function by value, for workers where they are not installed."""
+    from apache_beam.internal.cloudpickle import cloudpickle  # Beam's own copy, with a registry of its own.
+
+    modules = [sys.modules[name] for name in function.sources if name in sys.modules] or _beside_script()
+    return _by_value(modules, cloudpickle)
 
 
 @contextlib.contextmanager
-def _by_value(modules: Sequence[ModuleType]) -> Iterator[None]:
-    from apache_beam.internal.cloudpickle import cloudpickle
-
+def _by_value(modules: Sequence[ModuleType], pickler: Any) -> Iterator[None]:
     try:
         for module in modules:
-            cloudpickle.register_pickle_by_value(module)
+            pickler.register_pickle_by_value(module)
         yield
     finally:
         for module in modules:
-            cloudpickle.unregister_pickle_by_value(module)
+            pickler.unregister_pickle_by_value(module)
 
 
 def _beside_script() -> list[ModuleType]:

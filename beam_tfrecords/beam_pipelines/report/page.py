@@ -139,13 +139,6 @@ def render_report(dataset: Dataset, *, failed_images: bool = False, progress: Re
     )
 
 
-def prepare_report() -> None:
-    """Does what `render_report` needs for every dataset: compiles the template, imports what counts rows."""
-    import pyarrow.compute  # noqa: F401
-
-    _template()
-
-
 # Compiling it takes a third of a small build.
 @functools.cache
 def _template() -> jinja2.Template:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
 import apache_beam as beam
@@ -91,19 +91,18 @@ class ListSource(beam.PTransform):
     The references of a chunk stay together, because a step costs the runner as much as all that is done with one.
 
     Args:
-      folder: the build's folder for temporary files.
-      chunks: the files; None if `write_chunk_names` has written their names.
+      folder: the build's folder for temporary files, in which `write_chunk_names` has written the names.
     """
 
-    def __init__(self, folder: str, chunks: Sequence[str] | None = None) -> None:
+    def __init__(self, folder: str) -> None:
         super().__init__()
-        self._folder, self._chunks = folder, chunks
+        self._folder = folder
 
     def expand(self, begin: beam.pvalue.PBegin) -> beam.PCollection[str]:
         return (
             begin
             | "Begin" >> beam.Impulse()
-            | "Chunks" >> beam.FlatMap(storage.bound(_chunk_names), self._folder, self._chunks)
+            | "Chunks" >> beam.FlatMap(storage.bound(_chunk_names), self._folder)
             | "Spread" >> beam.Reshuffle()
         )
 
@@ -137,8 +136,8 @@ def _containers(_: bytes, folder: str) -> Iterator[Container]:
     return read_containers(folder)
 
 
-def _chunk_names(_: bytes, folder: str, chunks: Sequence[str] | None) -> Iterable[str]:
-    return read_chunk_names(folder) if chunks is None else chunks
+def _chunk_names(_: bytes, folder: str) -> Iterator[str]:
+    return read_chunk_names(folder)
 
 
 def _no_bundle(_: bytes) -> tuple[str, bytes]:

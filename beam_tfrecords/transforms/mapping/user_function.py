@@ -7,8 +7,6 @@ import functools
 import importlib
 import importlib.abc
 import importlib.machinery
-import importlib.util
-import io
 import pickle
 import sys
 import traceback
@@ -18,7 +16,6 @@ from typing import Any
 
 from beam_tfrecords.transforms.identity import digest
 
-_CLOUDPICKLE = "apache_beam.internal.cloudpickle.cloudpickle"
 # Digest -> the function as this process has loaded it.
 _loaded: dict[str, Callable[[Any], Any]] = {}
 
@@ -64,7 +61,7 @@ class UserFunction:
         """
         identity = self.identity
         if identity not in _loaded:
-            _loaded[identity] = _Unpickler(io.BytesIO(self.pickled)).load() if self.pickled else self._import()
+            _loaded[identity] = pickle.loads(self.pickled) if self.pickled else self._import()
         return _loaded[identity]
 
     def describe(self, error: BaseException) -> str:
@@ -83,28 +80,6 @@ class UserFunction:
         module, _, name = self.name.partition(":")
         function: Callable[[Any], Any] = getattr(importlib.import_module(module), name)
         return function
-
-
-class _Unpickler(pickle.Unpickler):
-    """Takes cloudpickle from its file in Beam: importing all of Beam takes a second and 100 MB in each worker."""
-
-    def find_class(self, module: str, name: str) -> Any:
-        return getattr(_load_cloudpickle(), name) if module == _CLOUDPICKLE else super().find_class(module, name)
-
-
-@functools.cache
-def _load_cloudpickle() -> types.ModuleType:
-    package, _, rest = _CLOUDPICKLE.partition(".")
-    beam = importlib.util.find_spec(package)
-    assert beam is not None
-    assert beam.submodule_search_locations is not None
-    file = "/".join([beam.submodule_search_locations[0], *rest.split(".")])
-    spec = importlib.util.spec_from_file_location(_CLOUDPICKLE, f"{file}.py")
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
 
 
 class _SourceFinder(importlib.abc.MetaPathFinder):
