@@ -58,7 +58,7 @@ class RecordDataset(torch.utils.data.Dataset[Any]):
         share, begin = _share(records, shard)
         kept = records[begin : begin + share] if shard[1] > 1 else records
         resized = kept.resized(image_size, resize_mode)
-        self._give = _Give.of(resized, as_supervised=as_supervised, transform=transform)
+        self._give = _MakeItem.of(resized, as_supervised=as_supervised, transform=transform)
         self._records = self._give.prepare(resized)
 
     def __len__(self) -> int:
@@ -125,7 +125,7 @@ class RecordStream(torch.utils.data.IterableDataset[Any]):
         self._shuffle = shuffle = bool(shuffle)
         self._seed = seed = operator.index(seed)
         shard = operator.index(shard[0]), operator.index(shard[1])
-        self._give = _Give.of(resized, as_supervised=as_supervised, transform=transform)
+        self._give = _MakeItem.of(resized, as_supervised=as_supervised, transform=transform)
         self._records = self._give.prepare(resized)
         # A short order is another one than in version 0.2.
         listed = " listed" if shuffle and len(records) <= LISTED else ""
@@ -207,7 +207,7 @@ class RecordStream(torch.utils.data.IterableDataset[Any]):
 
 
 @dataclasses.dataclass(frozen=True)
-class _Give:
+class _MakeItem:
     """Makes of an example what a dataset gives.
 
     Attributes:
@@ -221,7 +221,7 @@ class _Give:
     transform: Callable[[Any], Any] | None
 
     @classmethod
-    def of(cls, records: Records, *, as_supervised: bool, transform: Callable[[Any], Any] | None) -> _Give:
+    def of(cls, records: Records, *, as_supervised: bool, transform: Callable[[Any], Any] | None) -> _MakeItem:
         if not as_supervised:
             return cls(None, False, transform)
         pair = records.layout.supervised

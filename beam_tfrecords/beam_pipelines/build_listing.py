@@ -61,7 +61,7 @@ def list_input(
     stack: contextlib.ExitStack,
 ) -> Listed:
     """Lists an input here, or has workers do it; the chunk files are there until the stack is closed."""
-    from beam_tfrecords.beam_pipelines.execution.progress import Listing as ListingLine
+    from beam_tfrecords.beam_pipelines.execution.progress import ListingLine
     from beam_tfrecords.beam_pipelines.local_listing import ManySamplesError, cut_input, infer_listing, list_samples
 
     def line() -> contextlib.AbstractContextManager[Any]:

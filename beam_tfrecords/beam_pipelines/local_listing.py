@@ -17,7 +17,7 @@ from beam_tfrecords.transforms.ref_columns import RefColumns
 from beam_tfrecords.transforms.refs import SampleRef
 from beam_tfrecords.transforms.request.build_spec import BuildSpec
 from beam_tfrecords.transforms.service_faults import retry_faults
-from beam_tfrecords.transforms.sources.containers import Container, Spool, until_damage
+from beam_tfrecords.transforms.sources.containers import Container, StagingFiles, until_damage
 from beam_tfrecords.transforms.sources.names import printable
 from beam_tfrecords.transforms.sources.selection import Selection
 from beam_tfrecords.transforms.sources.source import Source
@@ -122,11 +122,11 @@ def list_containers_here(
     for number, container in enumerate(containers):
 
         def read(container: Container, stem: str = f"{number:06d}-") -> tuple[Listing, Skipped]:
-            spool = Spool(folder, "", most_bytes=-1)
+            staging = StagingFiles(folder, "", most_bytes=-1)
             if spools is not None:
-                spool = Spool(spools, stem, most_bytes=spec.max_file_size)
-            with spool:
-                return _list_container(container, spec, source, folder, stem=stem, spool=spool)
+                staging = StagingFiles(spools, stem, most_bytes=spec.max_file_size)
+            with staging:
+                return _list_container(container, spec, source, folder, stem=stem, staging=staging)
 
         listed, skipped_there = read_unchanged(container, read)
         listing.merge(listed)
@@ -135,11 +135,11 @@ def list_containers_here(
 
 
 def _list_container(
-    container: Container, spec: BuildSpec, source: Source, folder: str, *, stem: str, spool: Spool
+    container: Container, spec: BuildSpec, source: Source, folder: str, *, stem: str, staging: StagingFiles
 ) -> tuple[Listing, Skipped]:
     assert source.read_container is not None
     skipped = Skipped()
-    samples = until_damage(source.read_container(container, spool, skipped), container, skipped)
+    samples = until_damage(source.read_container(container, staging, skipped), container, skipped)
     return write_listing(samples, folder, plan=plan_listing(spec, source), skipped=skipped, stem=stem), skipped
 
 

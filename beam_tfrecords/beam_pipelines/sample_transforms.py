@@ -145,7 +145,7 @@ def _list(spec: BuildSpec, folder: str) -> OpenSample:
     if containers is None:
         listing = list_samples(spec, source, place.listing)
     else:
-        listing, _ = list_containers_here(containers, spec, source, place.listing, spools=place.spool)
+        listing, _ = list_containers_here(containers, spec, source, place.listing, spools=place.staging)
     if not listing.total:
         raise RequestError(f"`input={', '.join(spec.source.input)}`: no sample found")
     write_chunk_names(listing, folder)

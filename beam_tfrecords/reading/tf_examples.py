@@ -13,7 +13,7 @@ from beam_tfrecords.examples.class_values import ClassValue
 from beam_tfrecords.examples.layouts import BOXES, KEYPOINTS, MASK_FIELD, OBJECT_MASKS, Feature, no_pair
 from beam_tfrecords.manifest import StoredImages
 from beam_tfrecords.reading.resizing import Resize
-from beam_tfrecords.reading.tf_resizing import Placement
+from beam_tfrecords.reading.tf_resizing import TensorPlacement
 
 _DTYPES = {"int64": tf.int64, "float": tf.float32, "bytes": tf.string}
 
@@ -157,11 +157,11 @@ class ExampleReader:
             elif feature.field == MASK_FIELD:
                 kind = tf.uint16 if stored.mask_bit_depth == 16 else tf.uint8
                 mask = tf.io.decode_png(example[feature.name], channels=1, dtype=kind)
-                mask = Placement.of(mask, self.resize).mask(mask)
+                mask = TensorPlacement.of(mask, self.resize).mask(mask)
                 mask.set_shape([*(self.size or (None, None)), 1])
                 example[feature.name] = mask
 
-    def _place_objects(self, example: dict[str, Any], placed: Placement) -> None:
+    def _place_objects(self, example: dict[str, Any], placed: TensorPlacement) -> None:
         for feature in self.objects:
             if feature.field == OBJECT_MASKS:
                 masks = _decode_masks(example[feature.name], placed)
@@ -175,10 +175,10 @@ class ExampleReader:
         shape = tf.TensorSpec([*(self.size or (None, None)), _depth(stored, self.channels)], kind)
         return tf.map_fn(lambda one: self._decode_image(one, example)[0], encoded, fn_output_signature=shape)
 
-    def _decode_image(self, encoded: tf.Tensor, example: dict[str, Any]) -> tuple[tf.Tensor, Placement]:
+    def _decode_image(self, encoded: tf.Tensor, example: dict[str, Any]) -> tuple[tf.Tensor, TensorPlacement]:
         shapes = {feature.field: feature.name for feature in self.dataset.layout.features}
         image = _decode(encoded, example, self.dataset.images, shapes, self.channels)
-        placed = Placement.of(image, self.resize)
+        placed = TensorPlacement.of(image, self.resize)
         if self.resize:
             image = placed.image(image)
             image.set_shape([*(self.size or (None, None)), None])
@@ -202,7 +202,7 @@ def _pad(values: tf.Tensor, number: int | None) -> tf.Tensor:
     return tf.ensure_shape(padded, [number, *values.shape[1:]])
 
 
-def _decode_masks(encoded: tf.Tensor, placed: Placement) -> tf.Tensor:
+def _decode_masks(encoded: tf.Tensor, placed: TensorPlacement) -> tf.Tensor:
     """[n, H, W] uint8 masks of the size of an image, which may have been resized."""
 
     def decode(data: tf.Tensor) -> tf.Tensor:

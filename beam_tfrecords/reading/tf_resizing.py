@@ -14,7 +14,7 @@ from beam_tfrecords.sizes import resized_size
 
 
 @dataclasses.dataclass(frozen=True)
-class Placement:
+class TensorPlacement:
     """Where one image comes to lie; each size is (height, width) in pixels.
 
     Attributes:
@@ -28,7 +28,7 @@ class Placement:
     final: tuple[tf.Tensor, tf.Tensor]
 
     @classmethod
-    def of(cls, image: tf.Tensor, resize: Resize | None) -> Placement:
+    def of(cls, image: tf.Tensor, resize: Resize | None) -> TensorPlacement:
         """That of a stored image, or of a mask of its size."""
         sides = tf.shape(image, tf.int64)
         stored = sides[0], sides[1]

@@ -42,7 +42,7 @@ from beam_tfrecords.storage.range_reader import open_ranges
 from beam_tfrecords.storage.retries import DamagedAnswerError
 from beam_tfrecords.storage.s3_client import BUSY, client, code_of, errors, retried, split, status_of
 from beam_tfrecords.storage.threads import map_in_threads
-from beam_tfrecords.storage.upload_plan import MIN_BYTES, Piece, plan_upload
+from beam_tfrecords.storage.upload_plan import MIN_BYTES, CopyRange, plan_upload
 
 # Attempts at a conditional write beside another conditional write.
 _ATTEMPTS = 10
@@ -385,7 +385,7 @@ def _write_part(
     upload: dict[str, str],
     entries: Sequence[FileEntry],
     number: int,
-    pieces: list[Piece],
+    pieces: list[CopyRange],
     *,
     has_crc: bool,
 ) -> dict[str, Any]:
@@ -415,8 +415,8 @@ def _part(number: int, answer: Mapping[str, Any]) -> dict[str, Any]:
     return {"PartNumber": number, **{name: answer[name] for name in ("ETag", "ChecksumCRC32C") if name in answer}}
 
 
-def _read_pieces(entries: Sequence[FileEntry], pieces: list[Piece]) -> bytes:
-    def read(piece: Piece) -> bytes:
+def _read_pieces(entries: Sequence[FileEntry], pieces: list[CopyRange]) -> bytes:
+    def read(piece: CopyRange) -> bytes:
         source = entries[piece.source]
         return read_range(source.path, piece.offset, piece.length, version=source.version)
 

@@ -10,7 +10,7 @@ MIN_BYTES = 5 << 20
 _MAX_BYTES = 1 << 30
 
 
-class Piece(NamedTuple):
+class CopyRange(NamedTuple):
     """Bytes of a source.
 
     Attributes:
@@ -24,7 +24,7 @@ class Piece(NamedTuple):
     length: int
 
 
-def plan_upload(sizes: Sequence[int]) -> list[list[Piece]]:
+def plan_upload(sizes: Sequence[int]) -> list[list[CopyRange]]:
     """Cuts joined sources into the parts of an upload, each of one or more pieces.
 
     Every part but the last has 5 MiB or more. One that is a single piece can be copied within the store; the others
@@ -33,18 +33,18 @@ def plan_upload(sizes: Sequence[int]) -> list[list[Piece]]:
     Args:
       sizes: of the sources, in bytes.
     """
-    parts: list[list[Piece]] = []
-    small: list[Piece] = []
+    parts: list[list[CopyRange]] = []
+    small: list[CopyRange] = []
     missing = MIN_BYTES
     for source, size in enumerate(sizes):
         offset = 0
         while offset < size:
             length = min(size - offset, _MAX_BYTES)
             if not small and length >= MIN_BYTES:
-                parts.append([Piece(source, offset, length)])
+                parts.append([CopyRange(source, offset, length)])
             else:
                 length = min(length, missing)
-                small.append(Piece(source, offset, length))
+                small.append(CopyRange(source, offset, length))
                 missing -= length
                 if not missing:
                     parts.append(small)

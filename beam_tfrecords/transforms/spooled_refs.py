@@ -31,7 +31,7 @@ _BATCH_BYTES, _THREADS = 1 << 20, 16
 Place: TypeAlias = "tuple[str, int, int]"
 
 
-class Spool:
+class OverflowRows:
     """The heavy references of a chunk, packed, one after the other."""
 
     def __init__(self) -> None:

@@ -15,7 +15,7 @@ from PIL import Image
 from beam_tfrecords import load, open_dataset
 from beam_tfrecords.manifest import StoredImages
 from beam_tfrecords.reading.resizing import Resize, ResizeMode
-from beam_tfrecords.reading.tf_resizing import Placement
+from beam_tfrecords.reading.tf_resizing import TensorPlacement
 from beam_tfrecords.transforms.images import image_spec
 from beam_tfrecords.transforms.images.geometry import plan_geometry
 
@@ -157,7 +157,7 @@ def test_sizes_are_those_of_a_build(height, width, target_height, target_width, 
     assert placed.resized == (planned.resized_height, planned.resized_width)
     assert placed.final == (planned.final_height, planned.final_width)
     assert placed.offset == planned.offset
-    theirs = Placement.of(tf.broadcast_to(np.uint8(0), (height, width, 0)), Resize(size, mode))
+    theirs = TensorPlacement.of(tf.broadcast_to(np.uint8(0), (height, width, 0)), Resize(size, mode))
     assert tuple(map(int, theirs.resized)) == placed.resized
     assert tuple(map(int, theirs.final)) == placed.final
 

@@ -144,7 +144,7 @@ def test_where_a_part_of_a_file_is_survives_as_json_without_its_version(locator)
 
 def test_a_whole_file_and_a_temporary_copy_have_no_place_of_their_own():
     assert describe_locator(None) is describe_locator(File("/1.jpg")) is None
-    assert describe_locator(Range("/out/.build/spool", 0, 100, "/photos.tar.gz#1.jpg")) is None
+    assert describe_locator(Range("/out/.build/staging", 0, 100, "/photos.tar.gz#1.jpg")) is None
 
 
 def test_an_image_that_belongs_to_another_makes_a_sample_another_one():

@@ -109,7 +109,7 @@ class ProgressLine(abc.ABC):
         """The line after so many seconds; None if there is nothing to say."""
 
 
-class Listing(ProgressLine):
+class ListingLine(ProgressLine):
     """Shows that an input is listed, and for how long.
 
     Args:

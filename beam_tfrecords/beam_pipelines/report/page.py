@@ -17,7 +17,7 @@ from beam_tfrecords.beam_pipelines.execution.progress import ReadProgress
 from beam_tfrecords.beam_pipelines.report.distribution import Distribution
 from beam_tfrecords.beam_pipelines.report.failed_images import read_failed_images
 from beam_tfrecords.beam_pipelines.report.index_scan import EXTREMES, IndexScan, choose_groups, scan_index
-from beam_tfrecords.beam_pipelines.report.samples import Sample, SampleReader, thumbnail_side
+from beam_tfrecords.beam_pipelines.report.samples import ShownRecord, ShownRecordReader, thumbnail_side
 from beam_tfrecords.beam_pipelines.settings.definitions import show_flags
 from beam_tfrecords.beam_pipelines.summary import describe_changes, format_bytes
 from beam_tfrecords.beam_pipelines.terminal import escape
@@ -110,7 +110,7 @@ def render_report(dataset: Dataset, *, failed_images: bool = False, progress: Re
     manifest = dataset.manifest
     duplicates = _duplicates(dataset)
     scan = scan_index(dataset, [name for group in duplicates for name in _pictured(group)], progress=progress)
-    reader = SampleReader(dataset)
+    reader = ShownRecordReader(dataset)
     extreme = [one.record for found in scan.extremes.values() for one in found]
     reader.fetch([*itertools.chain.from_iterable(scan.chosen.values()), *extreme, *scan.named.values()])
     samples = reader.read(list(scan.chosen.values()))
@@ -179,15 +179,15 @@ def _figures(dataset: Dataset) -> list[tuple[str, str]]:
     return found
 
 
-def _gallery(samples: Sequence[Sample]) -> dict[str | None, dict[str, list[Sample]]]:
+def _gallery(samples: Sequence[ShownRecord]) -> dict[str | None, dict[str, list[ShownRecord]]]:
     """Class -> split -> samples; the class is None if records do not have one each."""
-    gallery: dict[str | None, dict[str, list[Sample]]] = defaultdict(lambda: defaultdict(list))
+    gallery: dict[str | None, dict[str, list[ShownRecord]]] = defaultdict(lambda: defaultdict(list))
     for sample in sorted(samples, key=lambda one: (one.chosen.label or "", one.chosen.split, one.chosen.number)):
         gallery[sample.chosen.label][sample.chosen.split].append(sample)
     return gallery
 
 
-def _extremes(reader: SampleReader, scan: IndexScan) -> dict[str, list[tuple[str, Sample]]]:
+def _extremes(reader: ShownRecordReader, scan: IndexScan) -> dict[str, list[tuple[str, ShownRecord]]]:
     """What stands out -> the value by which it does, and the record."""
     records = list(dict.fromkeys(one.record for found in scan.extremes.values() for one in found))
     samples = {sample.chosen: sample for sample in reader.read([records])}
@@ -291,8 +291,8 @@ def _pictured(group: Mapping[str, Any]) -> list[tuple[str, str]]:
 
 
 def _copies(
-    reader: SampleReader, scan: IndexScan, duplicates: Sequence[Mapping[str, Any]]
-) -> list[tuple[Mapping[str, Any], list[Sample]]]:
+    reader: ShownRecordReader, scan: IndexScan, duplicates: Sequence[Mapping[str, Any]]
+) -> list[tuple[Mapping[str, Any], list[ShownRecord]]]:
     """The groups whose images are shown, with these."""
     samples = {sample.chosen: sample for sample in reader.read([list(scan.named.values())])}
     found = []

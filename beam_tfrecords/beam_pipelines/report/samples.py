@@ -46,7 +46,7 @@ _MOST_TEXT = 120
 
 
 @dataclasses.dataclass(frozen=True)
-class Sample:
+class ShownRecord:
     """A record that is shown.
 
     Attributes:
@@ -72,7 +72,7 @@ def thumbnail_side(dataset: Dataset) -> int:
     return _SIDE_WITH_BOXES if dataset.layout.needs_objects or dataset.layout.needs_mask else _SIDE
 
 
-class SampleReader:
+class ShownRecordReader:
     """Reads chosen records of a dataset."""
 
     def __init__(self, dataset: Dataset) -> None:
@@ -91,7 +91,7 @@ class SampleReader:
             for split, found in by_split.items():
                 self._fetched.update(self._read_split(split, sorted(found, key=lambda one: one.number)))
 
-    def read(self, groups: Sequence[Sequence[Chosen]]) -> list[Sample]:
+    def read(self, groups: Sequence[Sequence[Chosen]]) -> list[ShownRecord]:
         """Reads chosen records, the first of every group first, until there are enough.
 
         Raises:
@@ -145,11 +145,11 @@ def _group(chosen: Sequence[Chosen]) -> Iterator[Sequence[Chosen]]:
         yield chosen[start:]
 
 
-def _describe(dataset: Dataset, chosen: Chosen, data: bytes) -> Sample:
+def _describe(dataset: Dataset, chosen: Chosen, data: bytes) -> ShownRecord:
     read = ReadExample(dataset.layout.features, dataset.images, pixels=False)
     example = read(data)
     boxes = find_boxes(dataset, example)
-    sample = Sample(chosen, texts=tuple(_texts(dataset, example)), boxes=tuple(boxes[:_MOST_BOXES]))
+    sample = ShownRecord(chosen, texts=tuple(_texts(dataset, example)), boxes=tuple(boxes[:_MOST_BOXES]))
     side = thumbnail_side(dataset)
     stored = [one for one in dataset.layout.features if one.holds_image]
     if dataset.layout.needs_objects or dataset.layout.needs_mask:

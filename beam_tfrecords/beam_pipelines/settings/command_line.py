@@ -150,7 +150,7 @@ def argument(read: Callable[[Any], Value]) -> Callable[[str], Value]:
     return read_argument
 
 
-class _Give(argparse.Action):
+class _StoreWord(argparse.Action):
     """Keeps the word of a flag; the words of one that may be repeated become a list, and any other is refused."""
 
     def __call__(self, parser: argparse.ArgumentParser, given: Any, word: Any, option: str | None = None) -> None:
@@ -264,7 +264,7 @@ def make_parser() -> Parser:
         allow_abbrev=False,
         argument_default=argparse.SUPPRESS,
     )
-    parser.register("action", None, _Give)
+    parser.register("action", None, _StoreWord)
     parser.add_argument("--spec", metavar="FILE", help="YAML or JSON file with settings under the same names")
     for name, help_text in _SWITCHES.items():
         parser.add_argument(f"--{name}", action="store_true", help=help_text)

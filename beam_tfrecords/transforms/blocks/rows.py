@@ -105,7 +105,7 @@ def _has_repeated(several: Sequence[RefColumns]) -> bool:
 
 
 def _find_offset(ref: SampleRef) -> int:
-    """Where a member is in its archive, as its fingerprint says; the image may be in a spool."""
+    """Where a member is in its archive, as its fingerprint says; the image may be in a staging file."""
     _, _, offset = ref.fingerprint.rpartition("@")
     return int(offset) if offset.isdecimal() else 0
 

@@ -26,7 +26,7 @@ from beam_tfrecords.transforms.listing.listing import (
 from beam_tfrecords.transforms.ref_columns import RefColumns
 from beam_tfrecords.transforms.refs import SampleRef
 from beam_tfrecords.transforms.service_faults import PAUSES, describe_fault
-from beam_tfrecords.transforms.sources.containers import Container, ReadContainer, Spool, until_damage
+from beam_tfrecords.transforms.sources.containers import Container, ReadContainer, StagingFiles, until_damage
 from beam_tfrecords.transforms.sources.source_spec import Damage, Skipped
 from beam_tfrecords.transforms.workspace.build_folder import BuildFolder
 from beam_tfrecords.transforms.workspace.counts import add_listed
@@ -154,7 +154,7 @@ def _index(container: Container, plan: IndexPlan) -> tuple[object, ...]:
         nonlocal launch, names_others
         try:
             assert plan.read is not None
-            for ref in until_damage(plan.read(container, spool, skipped), container, skipped):
+            for ref in until_damage(plan.read(container, staging, skipped), container, skipped):
                 names_others = names_others or not (container.part or _is_within(ref, container.uri, spools))
                 # Those that are read by column are not rejected.
                 failure = ref.failure if isinstance(ref, SampleRef) else None
@@ -169,9 +169,9 @@ def _index(container: Container, plan: IndexPlan) -> tuple[object, ...]:
                 error.filename = error.filename or container.uri
             raise
 
-    spools = BuildFolder(plan.folder).spool
+    spools = BuildFolder(plan.folder).staging
     noted = storage.NotedFiles(container.uri)
-    with storage.noting_files(noted), Spool(spools, stem, most_bytes=plan.max_file_size) as spool:
+    with storage.noting_files(noted), StagingFiles(spools, stem, most_bytes=plan.max_file_size) as staging:
         listing = write_listing(
             watched(), BuildFolder(plan.folder).listing, plan=plan.listing, skipped=skipped, stem=f"{stem}-"
         )
@@ -180,7 +180,7 @@ def _index(container: Container, plan: IndexPlan) -> tuple[object, ...]:
         launch = plan.launch
     # A damaged container is looked at again by every launch.
     launch = plan.launch if skipped.damaged else launch
-    return _marker_values(listing, skipped, spool.files, launch, container.version)
+    return _marker_values(listing, skipped, staging.files, launch, container.version)
 
 
 def _marker_values(
@@ -199,12 +199,12 @@ class BundleListing:
       read: as in `ReadPipeline`.
     """
 
-    def __init__(self, plan: IndexPlan, read: Callable[[Any, Spool], SampleRef]) -> None:
+    def __init__(self, plan: IndexPlan, read: Callable[[Any, StagingFiles], SampleRef]) -> None:
         self._plan = plan
         self._read = read
         # Another attempt at a bundle may run at the same time.
         self._stem = uuid.uuid4().hex[:16]
-        self._spool = Spool(BuildFolder(plan.folder).spool, self._stem, most_bytes=plan.max_file_size)
+        self._staging = StagingFiles(BuildFolder(plan.folder).staging, self._stem, most_bytes=plan.max_file_size)
         self._pending: list[SampleRef] = []
         self._bytes = 0
         self._listings: list[bytes] = []
@@ -216,7 +216,7 @@ class BundleListing:
         Raises:
           BuildError: it is none, or a service fault.
         """
-        ref = self._read(sample, self._spool)
+        ref = self._read(sample, self._staging)
         self._pending.append(ref)
         self._bytes += len(ref.pack())
         if len(self._pending) == CHUNK_REFS or self._bytes >= CHUNK_BYTES:
@@ -226,10 +226,10 @@ class BundleListing:
         """What `join_bundles` takes."""
         if self._pending:
             self._write()
-        with self._spool:
+        with self._staging:
             pass
         counts = dict(self._skipped.counts), self._skipped.examples
-        packed: bytes = msgpack.packb((self._listings, *counts, self._spool.files))
+        packed: bytes = msgpack.packb((self._listings, *counts, self._staging.files))
         return packed
 
     def _write(self) -> None:

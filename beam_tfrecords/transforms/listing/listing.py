@@ -28,7 +28,7 @@ from beam_tfrecords.transforms.sources.detect.tree import FolderSummary
 from beam_tfrecords.transforms.sources.selection import EVERYTHING, Selection
 from beam_tfrecords.transforms.sources.source_spec import Skipped
 from beam_tfrecords.transforms.splits import Splits, assign_splits
-from beam_tfrecords.transforms.spooled_refs import Spool, load_heavy, say_where
+from beam_tfrecords.transforms.spooled_refs import OverflowRows, load_heavy, say_where
 from beam_tfrecords.transforms.workspace.build_folder import BuildFolder
 from beam_tfrecords.transforms.workspace.state_files import naming_damage
 
@@ -209,19 +209,19 @@ def write_listing(
     """
     listing = Listing()
     pending: list[RefColumns] = []
-    spool = Spool()
+    staging = OverflowRows()
     count = held = 0
 
     def write_chunk() -> None:
-        nonlocal count, held, spool
+        nonlocal count, held, staging
         path = storage.join(folder, f"{stem}{len(listing.chunks):06d}.refs")
         storage.write_bytes(path, join_packed(refs.pack() for refs in join_alike(pending)))
         listing.chunks.append(path)
-        if heavy := spool.content():
+        if heavy := staging.content():
             listing.spools.append(_spool_of(path))
             storage.write_bytes(_spool_of(path), heavy)
         pending.clear()
-        spool = Spool()
+        staging = OverflowRows()
         count = held = 0
 
     seen = Skipped() if skipped is None else skipped
@@ -249,7 +249,7 @@ def write_listing(
         while start < len(refs):
             full = bisect.bisect_left(ends, ends[start] + CHUNK_BYTES - held, start + 1)
             stop = min(full, start + CHUNK_REFS - count, len(refs))
-            pending += spool.take_heavy(refs.slice(start, stop), sizes[start:stop])
+            pending += staging.take_heavy(refs.slice(start, stop), sizes[start:stop])
             count, held = count + stop - start, held + ends[stop] - ends[start]
             if count == CHUNK_REFS or held >= CHUNK_BYTES:
                 write_chunk()

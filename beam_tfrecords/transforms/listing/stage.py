@@ -25,7 +25,7 @@ from beam_tfrecords.transforms.listing.ordering import order_chunk
 from beam_tfrecords.transforms.processes.stage import MapInProcesses
 from beam_tfrecords.transforms.ref_columns import join_packed
 from beam_tfrecords.transforms.refs import BlockKey, SampleRef
-from beam_tfrecords.transforms.sources.containers import Container, Spool
+from beam_tfrecords.transforms.sources.containers import Container, StagingFiles
 
 # A worker holds up to this many references, or bytes of them, so that those of one block travel together.
 _MOST_REFS = 100_000
@@ -67,7 +67,7 @@ class ListSamples(beam.PTransform):
       read: as in `ReadPipeline`.
     """
 
-    def __init__(self, plan: IndexPlan, container: Container, read: Callable[[Any, Spool], SampleRef]) -> None:
+    def __init__(self, plan: IndexPlan, container: Container, read: Callable[[Any, StagingFiles], SampleRef]) -> None:
         super().__init__()
         self._plan = plan
         self._container = container
@@ -151,7 +151,7 @@ def _join(grouped: tuple[str, Iterable[bytes]], join: Callable[[Iterable[bytes]]
 class _ListBundle(beam.DoFn):
     """Lists the samples of a bundle: `Sample` -> ("", what `join_bundles` takes)."""
 
-    def __init__(self, plan: IndexPlan, read: Callable[[Any, Spool], SampleRef]) -> None:
+    def __init__(self, plan: IndexPlan, read: Callable[[Any, StagingFiles], SampleRef]) -> None:
         self._plan = plan
         self._read = read
         self._options = storage.current_options()

@@ -50,7 +50,7 @@ def compose_shards(
     for start, part in placed:
         for number, piece in cut_part(part, start=start, group=group):
             pieces[number].append(piece)
-    rows = _IndexRows([piece.part for found in pieces.values() for piece in found])
+    rows = _PieceRows([piece.part for found in pieces.values() for piece in found])
     shards = [
         _compose_shard((split, number, of), found, rows if with_index else None, names=names, fence=fence)
         for number, found in pieces.items()
@@ -63,7 +63,7 @@ def compose_shards(
     return shards
 
 
-class _IndexRows:
+class _PieceRows:
     """The index rows of pieces that are asked for in their order; each index is read once.
 
     Args:
@@ -87,7 +87,7 @@ class _IndexRows:
 
 
 def _compose_shard(
-    key: ShardKey, pieces: Sequence[Piece], rows: _IndexRows | None, *, names: ShardNames, fence: Fence | None
+    key: ShardKey, pieces: Sequence[Piece], rows: _PieceRows | None, *, names: ShardNames, fence: Fence | None
 ) -> Shard:
     check = storage.shared(fence.check) if fence else None
     if check:
@@ -148,7 +148,7 @@ def _compose_records(pieces: Sequence[Piece], path: str, *, staging: str, check:
 
 def _compose_index(
     pieces: Sequence[Piece],
-    rows: _IndexRows | None,
+    rows: _PieceRows | None,
     index: str | None,
     *,
     names: ShardNames,

@@ -89,7 +89,7 @@ def reject_missing(
         yield SampleRef(container.key_prefix + key, place, split=split, failure=(error.reason.value, error.detail))
 
 
-class Spool:
+class StagingFiles:
     """Files that hold copies of samples which cannot be read at random where they are.
 
     A context manager. A file appears under its name when it is complete; an error discards the current one.
@@ -114,7 +114,7 @@ class Spool:
         self._path = ""
         self._end = 0
 
-    def __enter__(self) -> Spool:
+    def __enter__(self) -> StagingFiles:
         return self
 
     def __exit__(self, *error: Any) -> None:
@@ -130,7 +130,7 @@ class Spool:
           name: the name of the sample that people see.
 
         Returns:
-          Where the bytes will be once the spool is closed.
+          Where the bytes will be once the staging file is closed.
         """
         if size > self._most_bytes:
             return Range("", 0, size, name)
@@ -150,16 +150,16 @@ class Spool:
 
     def _start_file(self) -> None:
         self._open.close()
-        self._path = storage.join(self._folder, f"{self._stem}-{len(self.files):04d}.spool")
+        self._path = storage.join(self._folder, f"{self._stem}-{len(self.files):04d}.staged")
         self._file = self._open.enter_context(storage.open_write(self._path))
         self.files.append(self._path)
         self._end = 0
 
 
-# (container, spool, skipped) -> samples, or several by column. A SampleError says that the container cannot be read
+# (container, staging, skipped) -> samples, or several by column. A SampleError says that the container cannot be read
 # further, and where; if the number of samples that it lacks is known, each of them is a rejected one instead.
-# The value is picklable; spooled samples can be read when the spool is closed.
-ReadContainer: TypeAlias = Callable[[Container, Spool, Skipped], Iterator[SampleRef | RefColumns]]
+# The value is picklable; staged samples can be read when the staging file is closed.
+ReadContainer: TypeAlias = Callable[[Container, StagingFiles, Skipped], Iterator[SampleRef | RefColumns]]
 
 
 def until_damage(

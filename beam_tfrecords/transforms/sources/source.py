@@ -13,7 +13,7 @@ from beam_tfrecords.examples.contents import Content
 from beam_tfrecords.transforms.mapping.user_function import UserFunction
 from beam_tfrecords.transforms.ref_columns import RefColumns
 from beam_tfrecords.transforms.refs import IMAGE, SampleRef
-from beam_tfrecords.transforms.sources.containers import Container, ReadContainer, Spool
+from beam_tfrecords.transforms.sources.containers import Container, ReadContainer, StagingFiles
 from beam_tfrecords.transforms.sources.detect.column_suggestions import one_hot_columns
 from beam_tfrecords.transforms.sources.detect.tree import FolderSummary
 from beam_tfrecords.transforms.sources.inputs import InputFile
@@ -43,12 +43,12 @@ class ReadPipeline:
 
     Attributes:
       make: adds what makes them to a pipeline: root -> collection of `Sample`.
-      read: the reference of one, with its bytes in the spool.
+      read: the reference of one, with its bytes in a staging file.
       function: of the user.
     """
 
     make: Callable[[Any], Any]
-    read: Callable[[Any, Spool], SampleRef]
+    read: Callable[[Any, StagingFiles], SampleRef]
     function: UserFunction
 
 

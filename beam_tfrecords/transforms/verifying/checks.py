@@ -143,7 +143,7 @@ class ShardCheck:
             yield Finding(shard.file, f"cannot be read: {error.strerror or error}")
 
     def _check_file(
-        self, shard: Shard, file: _CheckingReader, rows: _IndexRows | None, classes: ClassCheck
+        self, shard: Shard, file: _CheckingReader, rows: _IndexBatches | None, classes: ClassCheck
     ) -> Iterator[Finding]:
         stream = open_stream(io.BufferedReader(file), self.compression)
         records = 0
@@ -188,14 +188,14 @@ class ShardCheck:
                 new, due = 0, time.monotonic() + _COUNT_SECONDS
         add_records(self.counts, new)
 
-    def _read_index(self, shard: Shard) -> tuple[_IndexRows | None, str | None]:
+    def _read_index(self, shard: Shard) -> tuple[_IndexBatches | None, str | None]:
         if shard.index is None:
             return None, None
         try:
             data = storage.read_bytes(storage.join(self.path, shard.index))
             if hashlib.sha256(data).hexdigest() != shard.index_sha256:
                 return None, "is not the index that was published: its SHA-256 is not the manifest's"
-            return _IndexRows(data), None
+            return _IndexBatches(data), None
         except (OSError, pa.ArrowInvalid) as error:
             return None, f"cannot be read: {error}"
 
@@ -273,7 +273,7 @@ class ShardCheck:
             yield f"the mask has height {height} and width {width}; its image {row['height']} and {row['width']}"
 
 
-class _IndexRows:
+class _IndexBatches:
     """The rows of an index, walked in batches from the first to the last.
 
     Attributes:

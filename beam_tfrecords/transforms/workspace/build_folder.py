@@ -5,7 +5,7 @@
   claimed lease fence old_files.json       of the output: see `Workspace`
   version-<UTC time>                       of each version that a build has begun
   listing-<digest>/                        what is listed before the digest of the build is known
-    listing/ containers/ spool/            references, and copies of what cannot be read at random
+    listing/ containers/ staging/          references, and copies of what cannot be read at random
     containers.msgpack                     what `containers/` is to hold
   <digest>/                                of one build: see `BuildFolder`
     run.json job.json version started outcome.json
@@ -132,7 +132,7 @@ class BuildFolder:
       containers: the containers that are to be listed.
       blocks: markers of blocks.
       unfinished: is there if an attempt at a block did not end.
-      spool: copies of samples that cannot be read at random.
+      staging: copies of samples that cannot be read at random.
       parts: of blocks.
       distinct: parts without dropped duplicates.
       failures: of blocks.
@@ -148,7 +148,7 @@ class BuildFolder:
         self.version, self.started = file("version"), file("started")
         self.outcome = file("outcome.json")
         self.chunks, self.containers = file("chunks"), file("containers.msgpack")
-        self.listing, self.blocks, self.spool = file("listing"), file("blocks"), file("spool")
+        self.listing, self.blocks, self.staging = file("listing"), file("blocks"), file("staging")
         self.unfinished = file("unfinished")
         self.parts, self.distinct = file("parts"), file("distinct")
         self.failures, self.workers, self.stages = file("failures"), file("workers"), file("stages")

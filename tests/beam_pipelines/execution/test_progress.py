@@ -15,7 +15,7 @@ import pytest
 
 from beam_tfrecords.beam_pipelines.execution import progress
 from beam_tfrecords.beam_pipelines.execution.progress import (
-    Listing,
+    ListingLine,
     ListProgress,
     Progress,
     ProgressLine,
@@ -177,8 +177,8 @@ def test_a_terminal_shows_at_once_what_is_done(photos, tmp_path):
 
 
 def test_a_listing_says_how_long_it_takes():
-    assert Listing(["photos/"])._describe(0.2) == "listing photos/"
-    assert Listing(["a/", "b/", "c/"])._describe(72.3) == "listing a/ and 2 more, 1 min 12 s"
+    assert ListingLine(["photos/"])._describe(0.2) == "listing photos/"
+    assert ListingLine(["a/", "b/", "c/"])._describe(72.3) == "listing a/ and 2 more, 1 min 12 s"
 
 
 def test_one_block_is_no_blocks():
@@ -190,12 +190,12 @@ def test_one_block_is_no_blocks():
 
 @pytest.mark.parametrize("total", [1, 2_000])
 def test_tests_of_programs_leave_out_all_lines_of_progress_and_no_others(tmp_path, total):
-    assert {kind for kind in ProgressLine.__subclasses__() if kind.is_logged} == {Listing, ListProgress, Progress}
+    assert {kind for kind in ProgressLine.__subclasses__() if kind.is_logged} == {ListingLine, ListProgress, Progress}
     listings = [ListProgress(str(tmp_path), total=total, what=what) for what in ("containers", "pieces of the input")]
     stages = [StageCounts(), StageCounts(judged=1), StageCounts(rewritten=total, searched=1, ranges=total)]
     stages += [StageCounts(composed=done, shards={"train": total}) for done in (0, total)]
     lines = [
-        *(Listing(["photos/"])._describe(seconds) for seconds in (0.2, 72.3)),
+        *(ListingLine(["photos/"])._describe(seconds) for seconds in (0.2, 72.3)),
         *(one._describe(1) for one in listings),
         Progress(str(tmp_path), total=total, blocks=total)._describe(1),
         *(progress_line(BlockCounts(1, done, 0), StageCounts(), total=total, rate=0.5) for done in (0, total)),

@@ -28,7 +28,7 @@ from beam_tfrecords.transforms.ref_columns import RefColumns
 from beam_tfrecords.transforms.refs import SampleRef
 from beam_tfrecords.transforms.sources.archives.members import ReadArchive
 from beam_tfrecords.transforms.sources.archives.tar_reader import open_tar
-from beam_tfrecords.transforms.sources.containers import Container, Spool
+from beam_tfrecords.transforms.sources.containers import Container, StagingFiles
 from beam_tfrecords.transforms.sources.detect.interpretation import Assumption
 from beam_tfrecords.transforms.sources.source_spec import Skipped
 from beam_tfrecords.transforms.splits import Splits
@@ -60,8 +60,8 @@ class Hooked:
 
     meanwhile: Callable[[], None]
 
-    def __call__(self, container: Container, spool: Spool, skipped: Skipped) -> Iterator[SampleRef]:
-        for number, ref in enumerate(READ_TAR(container, spool, skipped)):
+    def __call__(self, container: Container, staging: StagingFiles, skipped: Skipped) -> Iterator[SampleRef]:
+        for number, ref in enumerate(READ_TAR(container, staging, skipped)):
             if number == 2:
                 self.meanwhile()
             yield ref

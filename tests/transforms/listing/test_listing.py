@@ -135,11 +135,11 @@ def test_a_worker_without_the_output_names_its_machine_and_the_file(tmp_path):
 # Containers
 
 
-def read_numbers(container: Container, spool, skipped) -> Iterator[SampleRef]:
+def read_numbers(container: Container, staging, skipped) -> Iterator[SampleRef]:
     """Lists one sample per line of a text file, and spools its bytes."""
     skipped.add(".txt", container.uri)
     for number in Path(container.uri).read_text().split():
-        locator = spool.add([number.encode()], size=len(number), name=f"{container.uri}#{number}")
+        locator = staging.add([number.encode()], size=len(number), name=f"{container.uri}#{number}")
         yield SampleRef(container.key_prefix + number, one_image(locator), len(number))
 
 
@@ -152,7 +152,7 @@ def make_containers(folder: Path) -> list[Container]:
     return containers
 
 
-def test_containers_are_indexed_and_their_spooled_samples_can_be_read(tmp_path):
+def test_containers_are_indexed_and_their_staged_samples_can_be_read(tmp_path):
     containers = make_containers(tmp_path)
     plan = IndexPlan(str(tmp_path / "build"), read_numbers, PLAN, 10**9)
     write_containers(containers, plan.folder)

@@ -11,7 +11,7 @@ import pytest
 
 from beam_tfrecords.transforms.ref_columns import one_by_one
 from beam_tfrecords.transforms.refs import SampleRef
-from beam_tfrecords.transforms.sources.containers import Container, Spool, until_damage
+from beam_tfrecords.transforms.sources.containers import Container, StagingFiles, until_damage
 from beam_tfrecords.transforms.sources.detect.tree import FolderSummary
 from beam_tfrecords.transforms.sources.opening import open_input
 from beam_tfrecords.transforms.sources.source import Source
@@ -84,9 +84,9 @@ def read_containers(tmp_path: Path) -> Callable[[Source], tuple[list[SampleRef],
         assert containers is not None
         for number, container in enumerate(containers):
             reader = pickle.loads(pickle.dumps(source.read_container))
-            with Spool(str(tmp_path / "spool"), f"{number:06d}") as spool:
+            with StagingFiles(str(tmp_path / "staging"), f"{number:06d}") as staging:
                 container = Container.unpack(container.pack())
-                samples += one_by_one(until_damage(reader(container, spool, skipped), container, skipped))
+                samples += one_by_one(until_damage(reader(container, staging, skipped), container, skipped))
         assert [repacked(sample) for sample in samples] == samples
         return samples, skipped
 

@@ -8,7 +8,7 @@ from beam_tfrecords import storage
 from beam_tfrecords.errors import FailureReason, SampleError, Stage
 from beam_tfrecords.transforms.refs import File, SampleRef, one_image
 from beam_tfrecords.transforms.sources import containers
-from beam_tfrecords.transforms.sources.containers import Container, Spool, member_path
+from beam_tfrecords.transforms.sources.containers import Container, StagingFiles, member_path
 
 
 def content(place):
@@ -21,44 +21,44 @@ def test_a_rejected_container_is_one_sample_under_its_own_name():
     assert Container("/data/a.tar", 9, "", "a.tar/").rejected(error) == expected
 
 
-def test_a_spool_gives_back_the_bytes_of_every_sample(tmp_path):
-    with Spool(str(tmp_path), "c") as spool:
-        first = spool.add([b"ab", b"cd"], size=4, name="x#1")
-        empty = spool.add([], size=0, name="x#2")
-        last = spool.add([b"ef"], size=2, name="x#3")
+def test_staging_files_give_back_the_bytes_of_every_sample(tmp_path):
+    with StagingFiles(str(tmp_path), "c") as staging:
+        first = staging.add([b"ab", b"cd"], size=4, name="x#1")
+        empty = staging.add([], size=0, name="x#2")
+        last = staging.add([b"ef"], size=2, name="x#3")
     assert [content(place) for place in (first, empty, last)] == [b"abcd", b"", b"ef"]
     assert [place.name for place in (first, empty, last)] == ["x#1", "x#2", "x#3"]
-    assert [path.name for path in tmp_path.iterdir()] == ["c-0000.spool"]
+    assert [path.name for path in tmp_path.iterdir()] == ["c-0000.staged"]
 
 
 def test_a_sample_that_does_not_fit_begins_a_new_file(tmp_path, monkeypatch):
     monkeypatch.setattr(containers, "_MOST_SPOOL_BYTES", 10)
     sizes = [4, 6, 1, 25, 10]
-    with Spool(str(tmp_path), "c") as spool:
-        places = [spool.add([bytes([n]) * size], size=size, name="") for n, size in enumerate(sizes)]
+    with StagingFiles(str(tmp_path), "c") as staging:
+        places = [staging.add([bytes([n]) * size], size=size, name="") for n, size in enumerate(sizes)]
     assert [content(place) for place in places] == [bytes([n]) * size for n, size in enumerate(sizes)]
     files = {path.name: path.stat().st_size for path in tmp_path.iterdir()}
-    assert files == {"c-0000.spool": 10, "c-0001.spool": 1, "c-0002.spool": 25, "c-0003.spool": 10}
+    assert files == {"c-0000.staged": 10, "c-0001.staged": 1, "c-0002.staged": 25, "c-0003.staged": 10}
 
 
 def test_a_sample_that_is_too_large_is_not_copied(tmp_path):
-    with Spool(str(tmp_path), "c", most_bytes=3) as spool:
-        assert spool.add([b"abcd"], size=4, name="x").length == 4
-        kept = spool.add([b"abc"], size=3, name="y")
+    with StagingFiles(str(tmp_path), "c", most_bytes=3) as staging:
+        assert staging.add([b"abcd"], size=4, name="x").length == 4
+        kept = staging.add([b"abc"], size=3, name="y")
     assert content(kept) == b"abc"
     assert [path.stat().st_size for path in tmp_path.iterdir()] == [3]
 
 
 def test_a_spool_without_samples_writes_no_file(tmp_path):
-    with Spool(str(tmp_path / "spool"), "c"):
+    with StagingFiles(str(tmp_path / "staging"), "c"):
         pass
     assert list(tmp_path.iterdir()) == []
 
 
 def test_an_error_leaves_no_unfinished_file(tmp_path):
     def write():
-        with Spool(str(tmp_path), "c") as spool:
-            spool.add([b"ab"], size=2, name="")
+        with StagingFiles(str(tmp_path), "c") as staging:
+            staging.add([b"ab"], size=2, name="")
             raise KeyError
 
     with pytest.raises(KeyError):
@@ -71,25 +71,25 @@ def test_a_sample_that_fails_half_way_does_not_shift_the_next(tmp_path):
         yield b"ab"
         raise KeyError
 
-    with Spool(str(tmp_path), "c") as spool:
+    with StagingFiles(str(tmp_path), "c") as staging:
         with pytest.raises(KeyError):
-            spool.add(broken(), size=4, name="")
-        place = spool.add([b"cd"], size=2, name="")
+            staging.add(broken(), size=4, name="")
+        place = staging.add([b"cd"], size=2, name="")
     assert content(place) == b"cd"
 
 
 def test_a_second_attempt_writes_the_same_files(tmp_path):
     for _ in range(2):
-        with Spool(str(tmp_path), "c") as spool:
-            place = spool.add([b"ab"], size=2, name="")
-    assert [path.name for path in tmp_path.iterdir()] == ["c-0000.spool"]
+        with StagingFiles(str(tmp_path), "c") as staging:
+            place = staging.add([b"ab"], size=2, name="")
+    assert [path.name for path in tmp_path.iterdir()] == ["c-0000.staged"]
     assert content(place) == b"ab"
 
 
 def test_a_large_sample_is_spooled_in_the_memory_of_one_piece(tmp_path):
     tracemalloc.start()
-    with Spool(str(tmp_path), "c") as spool:
-        spool.add((bytes(100_000) for _ in range(300)), size=30_000_000, name="")
+    with StagingFiles(str(tmp_path), "c") as staging:
+        staging.add((bytes(100_000) for _ in range(300)), size=30_000_000, name="")
     _, peak = tracemalloc.get_traced_memory()
     tracemalloc.stop()
     assert peak < 2_000_000

@@ -28,7 +28,7 @@ import zstandard
 from beam_tfrecords import storage
 from beam_tfrecords.errors import RequestError
 from beam_tfrecords.transforms.ref_columns import one_by_one
-from beam_tfrecords.transforms.sources.containers import Container, Spool, until_damage
+from beam_tfrecords.transforms.sources.containers import Container, StagingFiles, until_damage
 from beam_tfrecords.transforms.sources.opening import open_input
 from beam_tfrecords.transforms.sources.registry import NAMES
 from beam_tfrecords.transforms.sources.source import Source
@@ -228,8 +228,8 @@ def count_listed(source: Source, path: Path) -> tuple[int, Skipped]:
         return sum(1 for _ in source.samples()), source.skipped
     assert source.read_container is not None
     (container,) = (Container.of(storage.stat(one.uri), key_prefix=one.key_prefix) for one in containers)
-    with Spool(str(path.parent / "spool"), "a") as spool:
-        samples = until_damage(source.read_container(container, spool, skipped), container, skipped)
+    with StagingFiles(str(path.parent / "staging"), "a") as staging:
+        samples = until_damage(source.read_container(container, staging, skipped), container, skipped)
         return sum(1 for _ in one_by_one(samples)), skipped
 
 

@@ -15,7 +15,7 @@ import pytest
 from beam_tfrecords.errors import BuildError, RequestError
 from beam_tfrecords.transforms.ref_columns import one_by_one
 from beam_tfrecords.transforms.settings import read_settings, settings_of
-from beam_tfrecords.transforms.sources.containers import Container, Spool, until_damage
+from beam_tfrecords.transforms.sources.containers import Container, StagingFiles, until_damage
 from beam_tfrecords.transforms.sources.opening import open_input
 from beam_tfrecords.transforms.sources.source_spec import Skipped, SourceSpec
 from tests.source_forms import FORMS, MASK_FORMS, OBJECT_FORMS, flags_of, write_form
@@ -77,7 +77,7 @@ def request(name: str, root: Path) -> SourceSpec:
     return SourceSpec(**{**vars(spec), **needs})
 
 
-def list_all(spec: SourceSpec, spool: Path) -> int:
+def list_all(spec: SourceSpec, staging: Path) -> int:
     """Lists an input as builds do; returns the number of its samples."""
     source, found = open_input(spec).source(spec), 0
     source.check_containers()
@@ -86,7 +86,7 @@ def list_all(spec: SourceSpec, spool: Path) -> int:
         return sum(1 for _ in one_by_one(source.samples()))
     for number, container in enumerate(containers if containers is not None else source.parts()):
         skipped = Skipped()
-        with Spool(str(spool), f"{number:06d}", most_bytes=100 << 20) as opened:
+        with StagingFiles(str(staging), f"{number:06d}", most_bytes=100 << 20) as opened:
             container = Container.unpack(container.pack())
             read = source.read_container(container, opened, skipped)
             found += sum(1 for _ in one_by_one(until_damage(read, container, skipped)))
@@ -110,7 +110,7 @@ def _try(name: str, folder: Path, *, seed: int, count: int) -> None:
     write_form(name, folder / "form")
     files = damageable(folder / "form")
     spec = request(name, folder / "form")
-    assert list_all(spec, folder / "spool")
+    assert list_all(spec, folder / "staging")
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     for number in range(count):
         chosen = random.Random(f"{name} {seed} {number}")
@@ -119,7 +119,7 @@ def _try(name: str, folder: Path, *, seed: int, count: int) -> None:
         path.write_bytes(mutate(data, chosen))
         signal.alarm(_SECONDS)
         try:
-            list_all(spec, folder / "spool")
+            list_all(spec, folder / "staging")
         except (RequestError, BuildError):
             pass
         except Exception as error:
@@ -127,7 +127,7 @@ def _try(name: str, folder: Path, *, seed: int, count: int) -> None:
         finally:
             signal.alarm(0)
             path.write_bytes(data)
-            shutil.rmtree(folder / "spool", ignore_errors=True)
+            shutil.rmtree(folder / "staging", ignore_errors=True)
     assert (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - peak) * 1024 < _BYTES
 
 

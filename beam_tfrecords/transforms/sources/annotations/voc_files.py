@@ -61,7 +61,7 @@ class VocFilesSource(AnnotatedFolders):
 
     def _samples_of(self, root: str, prefix: str, split_of_root: str | None) -> Iterator[SampleRef]:
         images, annotations, count = self._list(root, prefix)
-        finder = _Finder(images)
+        finder = _XmlImageFinder(images)
         pairs = [(name, entry, finder.find(name)) for name, entry in sorted(annotations.items())]
         paths = [found[0].path for _, _, found in pairs if len(found) == 1]
         has_splits = self._spec.splits_auto and any(_split_of(path[len(root) :]) for path in paths)
@@ -115,7 +115,7 @@ class VocFilesSource(AnnotatedFolders):
         return images, annotations, sum(map(len, images.values()))
 
 
-class _Finder:
+class _XmlImageFinder:
     """Finds the image of an XML file.
 
     It is in the same folder, in that of the same name but for words such as images and annotations, or the only one of

@@ -11,7 +11,7 @@ from typing import Protocol, TypeAlias
 from beam_tfrecords.errors import FailureReason, SampleError, Stage
 from beam_tfrecords.transforms.images.formats import SNIFFED_BYTES, may_be_an_image
 from beam_tfrecords.transforms.refs import Locator, SampleRef, one_image
-from beam_tfrecords.transforms.sources.containers import Container, Spool, member_path
+from beam_tfrecords.transforms.sources.containers import Container, StagingFiles, member_path
 from beam_tfrecords.transforms.sources.detect.interpretation import Assumption, Interpretation
 from beam_tfrecords.transforms.sources.names import NOT_AN_IMAGE, has_extension, skipped_kind
 from beam_tfrecords.transforms.sources.path_labels import OUTSIDE_SPLITS, path_columns, path_group, path_label
@@ -31,7 +31,7 @@ class Member:
       name: as the archive has it.
       size: bytes.
       offset: where it is, which no other member has.
-      locate: (spool, name that people see) -> where its bytes are: in the archive, or in the spool.
+      locate: (staging, name that people see) -> where its bytes are: in the archive, or in a staging file.
       chunks: its bytes, in pieces; of a member of a zip archive only the first.
       can_peek: whether reading them here is cheap, and `locate` is possible afterwards.
       kind: what it is if it is no file, as `Skipped` counts it.
@@ -41,7 +41,7 @@ class Member:
     name: str
     size: int
     offset: int
-    locate: Callable[[Spool, str], Locator]
+    locate: Callable[[StagingFiles, str], Locator]
     chunks: Callable[[], Iterator[bytes]]
     can_peek: bool
     kind: str | None = None
@@ -86,11 +86,11 @@ class ReadArchive:
     label_pattern: re.Pattern[str] | None
     columns: Sequence[str] = ()
 
-    def __call__(self, container: Container, spool: Spool, skipped: Skipped) -> Iterator[SampleRef]:
+    def __call__(self, container: Container, staging: StagingFiles, skipped: Skipped) -> Iterator[SampleRef]:
         """Yields one reference per image.
 
         Args:
-          spool: receives the images of a compressed archive.
+          staging: receives the images of a compressed archive.
 
         Raises:
           ChangedError: the archive is no longer the version that is listed.
@@ -109,7 +109,7 @@ class ReadArchive:
                 if kind is not None:
                     skipped.add(kind, key)
                     continue
-                images = one_image(member.locate(spool, f"{container.uri}#{path}"))
+                images = one_image(member.locate(staging, f"{container.uri}#{path}"))
                 fingerprint = f"{container.fingerprint}@{member.offset}"
                 if self.label_pattern is not None:
                     label = path_label(key, self.label_pattern)

@@ -19,7 +19,7 @@ from beam_tfrecords.errors import FailureReason, SampleError, Stage
 from beam_tfrecords.transforms.refs import Range
 from beam_tfrecords.transforms.sources.archives.members import Member, check_expansion
 from beam_tfrecords.transforms.sources.archives.tar_links import Target, TarLinks
-from beam_tfrecords.transforms.sources.containers import Container, Spool
+from beam_tfrecords.transforms.sources.containers import Container, StagingFiles
 from beam_tfrecords.transforms.sources.reading import reject
 
 _MOST_MAGIC_BYTES = 10
@@ -62,7 +62,7 @@ class TarReader:
         self._spooled = 0
         self._links = TarLinks(functools.partial(_open_headers, container))
         self._copies: dict[int, Range] | None = None
-        options: dict[str, Any] = {"tarinfo": _Header, "encoding": "utf-8", "errors": "surrogateescape"}
+        options: dict[str, Any] = {"tarinfo": _TarHeader, "encoding": "utf-8", "errors": "surrogateescape"}
         self._tar = self._read(0, lambda: tarfile.TarFile(fileobj=cast(IO[bytes], self._stream), **options))
 
     def headers(self) -> Iterator[tarfile.TarInfo]:
@@ -101,7 +101,7 @@ class TarReader:
             locate=functools.partial(self._locate, member),
             chunks=functools.partial(self._chunks, member),
             # A compressed archive is not read twice.
-            can_peek=not self._is_spooled(member),
+            can_peek=not self._is_staged(member),
             kind="link" if is_link else None if member.isreg() else "special",
         )
 
@@ -125,27 +125,27 @@ class TarReader:
             raise SampleError(Stage.LIST, FailureReason.UNSUPPORTED_FORMAT, detail)
         return self._chunks(member)
 
-    def _locate_spooled(self, member: tarfile.TarInfo, spool: Spool, name: str) -> Range:
+    def _locate_spooled(self, member: tarfile.TarInfo, staging: StagingFiles, name: str) -> Range:
         """Where the copy of a member is that was read before, or comes later, in a compressed archive."""
         if self._copies is None:
             wanted, self._copies = self._links.targets(), {}
             with open_tar(self._container) as archive:
                 for one in archive.headers():
                     if one.offset in wanted:
-                        self._copies[one.offset] = archive._locate(one, spool, name)
+                        self._copies[one.offset] = archive._locate(one, staging, name)
         return dataclasses.replace(self._copies[member.offset], name=name)
 
-    def _is_spooled(self, member: tarfile.TarInfo) -> bool:
+    def _is_staged(self, member: tarfile.TarInfo) -> bool:
         return self._is_compressed or member.issparse()
 
-    def _locate(self, member: tarfile.TarInfo, spool: Spool, name: str) -> Range:
-        """Where the bytes of the current member are: in the archive, or in the spool if it is compressed or has holes.
+    def _locate(self, member: tarfile.TarInfo, staging: StagingFiles, name: str) -> Range:
+        """Locates the bytes of the current member: in the archive, or in a staging file if it is compressed or sparse.
 
         Raises:
           SampleError: the archive ends within the member, cannot be read, or expands too much.
         """
-        if self._is_spooled(member):
-            place = spool.add(self._chunks(member), size=member.size, name=name)
+        if self._is_staged(member):
+            place = staging.add(self._chunks(member), size=member.size, name=name)
             self._spooled += member.size if place.uri else 0
             check_expansion(self._spooled, self._container)
             return place
@@ -194,11 +194,11 @@ def _open_headers(container: Container) -> Iterator[Iterator[tarfile.TarInfo]]:
         yield archive.headers()
 
 
-class _Header(tarfile.TarInfo):
+class _TarHeader(tarfile.TarInfo):
     """A header whose damage is an error; tarfile takes a damaged one for the end of the archive."""
 
     @classmethod
-    def fromtarfile(cls, archive: tarfile.TarFile) -> _Header:
+    def fromtarfile(cls, archive: tarfile.TarFile) -> _TarHeader:
         try:
             return super().fromtarfile(archive)
         except tarfile.EOFHeaderError:  # type: ignore[attr-defined]  # The end-of-archive marker.
@@ -209,7 +209,7 @@ class _Header(tarfile.TarInfo):
             raise tarfile.ReadError(str(error)) from error
 
     @classmethod
-    def frombuf(cls, buf: bytes | bytearray, encoding: str, errors: str) -> _Header:
+    def frombuf(cls, buf: bytes | bytearray, encoding: str, errors: str) -> _TarHeader:
         header = super().frombuf(buf, encoding, errors)
         if header.size < 0:
             raise tarfile.ReadError(f"an invalid header: {header.size:,} bytes")

@@ -19,7 +19,7 @@ from beam_tfrecords.transforms.sources.archives.webdataset_members import (
     meta_kind,
     split_name,
 )
-from beam_tfrecords.transforms.sources.containers import Container, Spool, member_path
+from beam_tfrecords.transforms.sources.containers import Container, StagingFiles, member_path
 from beam_tfrecords.transforms.sources.source_spec import Skipped
 from beam_tfrecords.transforms.sources.tables.cells import invalid_row
 from beam_tfrecords.transforms.sources.tables.row_values import Located, RowReader
@@ -62,11 +62,11 @@ class ReadWebDataset:
     splits: Mapping[str, str]
     mask: str | None = None
 
-    def __call__(self, container: Container, spool: Spool, skipped: Skipped) -> Iterator[SampleRef]:
+    def __call__(self, container: Container, staging: StagingFiles, skipped: Skipped) -> Iterator[SampleRef]:
         """Yields one reference per sample.
 
         Args:
-          spool: receives the images of a compressed archive.
+          staging: receives the images of a compressed archive.
 
         Raises:
           ChangedError: the archive is no longer the version that is listed.
@@ -80,7 +80,7 @@ class ReadWebDataset:
                         yield self._read(sample, container)
                     sample = _Sample(key, edge="" if sample.suffixes else "first")
                 try:
-                    self._add(sample, suffix, member, container, spool, skipped)
+                    self._add(sample, suffix, member, container, staging, skipped)
                 except _MemberError as error:
                     sample.failure = sample.failure or error.reason
         if sample.suffixes:
@@ -88,7 +88,13 @@ class ReadWebDataset:
             yield self._read(sample, container)
 
     def _add(
-        self, sample: _Sample, suffix: str, member: Member, container: Container, spool: Spool, skipped: Skipped
+        self,
+        sample: _Sample,
+        suffix: str,
+        member: Member,
+        container: Container,
+        staging: StagingFiles,
+        skipped: Skipped,
     ) -> None:
         """Adds a member to its sample.
 
@@ -100,13 +106,13 @@ class ReadWebDataset:
             raise _MemberError(invalid_row(f"it has two members with the suffix .{suffix}"))
         sample.suffixes.add(suffix)
         if suffix == self.mask:
-            sample.mask = member.locate(spool, f"{container.uri}#{member_path(member.name)}")
+            sample.mask = member.locate(staging, f"{container.uri}#{member_path(member.name)}")
         elif is_image(suffix):
             if suffix != self.image and (self.image or "." in suffix):
                 return
             if sample.image is not None:
                 raise _MemberError(invalid_row("it has two images; name the suffix of one with `image_column`"))
-            sample.image = member.locate(spool, f"{container.uri}#{member_path(member.name)}")
+            sample.image = member.locate(staging, f"{container.uri}#{member_path(member.name)}")
             sample.size, sample.fingerprint = member.size, f"{container.fingerprint}@{member.offset}"
         elif suffix in self.cells.needed or (is_object(suffix) and self._needs_objects):
             if member.size > MOST_ROW_SIZE:

@@ -18,7 +18,7 @@ from beam_tfrecords import storage
 from beam_tfrecords.errors import FailureReason, SampleError, Stage
 from beam_tfrecords.transforms.refs import Range, ZipMember
 from beam_tfrecords.transforms.sources.archives.members import Member, check_expansion
-from beam_tfrecords.transforms.sources.containers import Container, Spool
+from beam_tfrecords.transforms.sources.containers import Container, StagingFiles
 from beam_tfrecords.transforms.sources.reading import reading
 from beam_tfrecords.transforms.zip_member import HEADER_BYTES, unpack_start
 
@@ -100,7 +100,7 @@ class ZipReader:
             is_deflated=entry.method == _DEFLATED,
         )
 
-        def locate(_: Spool, name: str) -> Range:
+        def locate(_: StagingFiles, name: str) -> Range:
             return dataclasses.replace(place, name=name)
 
         is_file = stat.S_IFMT(entry.mode) in (0, stat.S_IFREG)

@@ -1,6 +1,6 @@
 """Stacks: images of one shape, one behind the other in a file, as the formats of small datasets have them.
 
-The pixels are read where they are, by the converter; those of compressed files are copied to a spool.
+The pixels are read where they are, by the converter; those of compressed files are copied to a staging file.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from typing import IO, Any, TypeAlias
 from beam_tfrecords.errors import FailureReason, RequestError, SampleError, Stage
 from beam_tfrecords.transforms.refs import IMAGE, PixelRange, SampleRef
 from beam_tfrecords.transforms.sources.archives.members import check_expansion
-from beam_tfrecords.transforms.sources.containers import Container, Spool, reject_missing
+from beam_tfrecords.transforms.sources.containers import Container, StagingFiles, reject_missing
 from beam_tfrecords.transforms.sources.detect.columns import choose_label
 from beam_tfrecords.transforms.sources.inputs import InputFile, describe_splits, quote_input, splits_of_names
 from beam_tfrecords.transforms.sources.reading import reading
@@ -142,11 +142,11 @@ class ReadStacks:
     splits: Mapping[str, str]
     by_arrays: bool
 
-    def __call__(self, container: Container, spool: Spool, skipped: Skipped) -> Iterator[SampleRef]:
+    def __call__(self, container: Container, staging: StagingFiles, skipped: Skipped) -> Iterator[SampleRef]:
         """Yields one reference per image; those that the file announces and does not have are rejected.
 
         Args:
-          spool: receives the images of a compressed file.
+          staging: receives the images of a compressed file.
 
         Raises:
           ChangedError: the file is no longer the version that is listed.
@@ -161,7 +161,7 @@ class ReadStacks:
                     stream = None if stack.offset is not None else opened.enter_context(stack.open())
                     rows = stack.rows(self.cells.needed)
                     for number in range(stack.count):
-                        place = _place(container, stack, number, stream, spool)
+                        place = _place(container, stack, number, stream, staging)
                         yield self._read(container, stack, number, place, next(rows))
                         done += 1
                     _check_end(stack, stream)
@@ -245,11 +245,13 @@ def read_exactly(file: IO[bytes], size: int) -> bytes:
     return data
 
 
-def _place(container: Container, stack: Stack, number: int, stream: IO[bytes] | None, spool: Spool) -> PixelRange:
+def _place(
+    container: Container, stack: Stack, number: int, stream: IO[bytes] | None, staging: StagingFiles
+) -> PixelRange:
     name = f"{container.uri}#{_key(stack, number)}"
     if stream is not None:
         pixels = read_exactly(stream, stack.step)[stack.head :]
-        copied = spool.add([pixels], size=stack.size, name=name)
+        copied = staging.add([pixels], size=stack.size, name=name)
         where = copied.uri, copied.offset, copied.length, name, copied.version
     else:
         assert stack.offset is not None

@@ -135,7 +135,7 @@ class Level:
 
 
 @dataclasses.dataclass(frozen=True)
-class Layout:
+class FolderLayout:
     """A usual layout of class folders.
 
     Attributes:
@@ -558,17 +558,17 @@ def _classes(level: Level) -> Interpretation:
 
 
 LAYOUTS = (
-    Layout("any/depth/cat/1.jpg any/depth/dog/1.jpg", _named_classes),
-    Layout("1.jpg 2.jpg", _images_alone),
-    Layout("train/cat/1.jpg train/dog/1.jpg test/1.jpg", _splits_without_classes),
-    Layout("train/cat/1.jpg test/dog/1.jpg", _splits_of_other_classes),
-    Layout("part_1/cat/1.jpg part_1/dog/1.jpg part_2/dog/2.jpg", _parts),
-    Layout("any/cat/1.jpg any/dog/1.jpg", _around_classes),
-    Layout("cat/train/1.jpg cat/test/2.jpg dog/train/1.jpg", _splits_in_classes),
-    Layout("cat/images/1.jpg dog/images/1.jpg", _containers_in_classes),
-    Layout("a/abbey/1.jpg b/barn/1.jpg", _first_letters),
-    Layout("color/apple/1.jpg color/corn/1.jpg grey/apple/1.jpg grey/corn/1.jpg", _two_levels),
-    Layout("cat/1.jpg dog/1.jpg", _classes),
+    FolderLayout("any/depth/cat/1.jpg any/depth/dog/1.jpg", _named_classes),
+    FolderLayout("1.jpg 2.jpg", _images_alone),
+    FolderLayout("train/cat/1.jpg train/dog/1.jpg test/1.jpg", _splits_without_classes),
+    FolderLayout("train/cat/1.jpg test/dog/1.jpg", _splits_of_other_classes),
+    FolderLayout("part_1/cat/1.jpg part_1/dog/1.jpg part_2/dog/2.jpg", _parts),
+    FolderLayout("any/cat/1.jpg any/dog/1.jpg", _around_classes),
+    FolderLayout("cat/train/1.jpg cat/test/2.jpg dog/train/1.jpg", _splits_in_classes),
+    FolderLayout("cat/images/1.jpg dog/images/1.jpg", _containers_in_classes),
+    FolderLayout("a/abbey/1.jpg b/barn/1.jpg", _first_letters),
+    FolderLayout("color/apple/1.jpg color/corn/1.jpg grey/apple/1.jpg grey/corn/1.jpg", _two_levels),
+    FolderLayout("cat/1.jpg dog/1.jpg", _classes),
 )
 
 

@@ -11,7 +11,7 @@ from beam_tfrecords.transforms.images.formats import SNIFFED_BYTES, may_be_an_im
 from beam_tfrecords.transforms.ref_columns import RefColumns
 from beam_tfrecords.transforms.refs import File, SampleRef, one_image, plain_files
 from beam_tfrecords.transforms.service_faults import retry_faults
-from beam_tfrecords.transforms.sources.containers import Container, Spool
+from beam_tfrecords.transforms.sources.containers import Container, StagingFiles
 from beam_tfrecords.transforms.sources.detect.inference import assume_folders
 from beam_tfrecords.transforms.sources.folders.mask_files import MaskFiles
 from beam_tfrecords.transforms.sources.folders.roots import Root
@@ -50,7 +50,9 @@ class ReadImages:
     roots: Mapping[str, Root]
     spec: SourceSpec
 
-    def __call__(self, container: Container, spool: Spool, skipped: Skipped) -> Iterator[SampleRef | RefColumns]:
+    def __call__(
+        self, container: Container, staging: StagingFiles, skipped: Skipped
+    ) -> Iterator[SampleRef | RefColumns]:
         """A reference to each image."""
         root = self.roots[container.key_prefix]
         files = storage.list_part(root.listing, container.part, special=True, literal=root.is_folder)

@@ -17,7 +17,7 @@ from beam_tfrecords.examples.layouts import CAPTIONS
 from beam_tfrecords.transforms.mapping.sample import Sample
 from beam_tfrecords.transforms.mapping.user_function import UserFunction
 from beam_tfrecords.transforms.refs import SampleRef
-from beam_tfrecords.transforms.sources.containers import Container, Spool
+from beam_tfrecords.transforms.sources.containers import Container, StagingFiles
 from beam_tfrecords.transforms.sources.functions.sample_reader import SampleReader
 from beam_tfrecords.transforms.sources.inputs import quote_input
 from beam_tfrecords.transforms.sources.source import MakeSource, ReadPipeline, Source
@@ -196,11 +196,11 @@ class ReadPart:
     function: UserFunction
     reader: SampleReader
 
-    def __call__(self, container: Container, spool: Spool, skipped: Skipped) -> Iterator[SampleRef]:
+    def __call__(self, container: Container, staging: StagingFiles, skipped: Skipped) -> Iterator[SampleRef]:
         """Yields one reference per sample.
 
         Args:
-          spool: receives bytes and arrays.
+          staging: receives bytes and arrays.
 
         Raises:
           BuildError: the function fails; nobody knows what it would have given.
@@ -208,7 +208,7 @@ class ReadPart:
         _, *call = container.part
         samples = self._guarded(lambda: _iterate(self.function.load()(*call)), call)
         while (sample := self._guarded(lambda: next(samples, _END), call)) is not _END:
-            yield self.reader.read(sample, spool)
+            yield self.reader.read(sample, staging)
 
     def _guarded(self, step: Callable[[], Any], call: Sequence[Any]) -> Any:
         try:

@@ -16,7 +16,7 @@ from beam_tfrecords.transforms.mapping.from_sample import objects_of, parts_of, 
 from beam_tfrecords.transforms.mapping.image_file import ImageFile
 from beam_tfrecords.transforms.mapping.sample import Sample
 from beam_tfrecords.transforms.refs import File, Locator, PixelRange, Range, SampleRef
-from beam_tfrecords.transforms.sources.containers import Spool
+from beam_tfrecords.transforms.sources.containers import StagingFiles
 from beam_tfrecords.transforms.sources.image_files import join_fingerprints, look, of_path
 from beam_tfrecords.transforms.sources.inputs import quote_input
 from beam_tfrecords.transforms.sources.names import is_utf8, printable
@@ -25,7 +25,7 @@ from beam_tfrecords.transforms.sources.path_rule import resolve
 
 @dataclasses.dataclass(frozen=True)
 class SampleReader:
-    """Reads samples as references: files stay where they are, bytes and arrays are spooled.
+    """Reads samples as references: files stay where they are, bytes and arrays are staged.
 
     Attributes:
       name: of the function, as `module:function`.
@@ -39,7 +39,7 @@ class SampleReader:
     columns: Collection[str] | None
     group_column: str | None
 
-    def read(self, sample: Any, spool: Spool) -> SampleRef:
+    def read(self, sample: Any, staging: StagingFiles) -> SampleRef:
         """The reference of a sample; a rejected one if a value cannot be stored, or an image is not there.
 
         Raises:
@@ -59,7 +59,7 @@ class SampleReader:
             objects = objects_of(sample)
             sizes, fingerprints = [], []
             for name, part in parts_of(sample).items():
-                place, size, fingerprint = self._place(part, f"{self.name}#{key}", spool)
+                place, size, fingerprint = self._place(part, f"{self.name}#{key}", staging)
                 images[name] = place
                 sizes.append(size)
                 fingerprints.append(fingerprint)
@@ -78,7 +78,7 @@ class SampleReader:
             objects=objects,
         )
 
-    def _place(self, part: Any, name: str, spool: Spool) -> tuple[Locator, int, str]:
+    def _place(self, part: Any, name: str, staging: StagingFiles) -> tuple[Locator, int, str]:
         """Where an image or a mask is, its bytes, and its fingerprint."""
         if isinstance(part, ImageFile) and isinstance(part.file, str):
             # What the user's own code names is trusted, as what a request names.
@@ -87,14 +87,14 @@ class SampleReader:
             return File(uri, version), size, of_path(fingerprint, uri)
         if isinstance(part, ImageFile):
             data = part.read()
-            copied = spool.add([data], size=len(data), name=name)
+            copied = staging.add([data], size=len(data), name=name)
             return dataclasses.replace(copied, name=name), len(data), content_hash(data)
         pixels = np.asarray(getattr(part, "value", part))
         if pixels.ndim == 3 and pixels.shape[2] == 1:
             pixels = pixels[..., 0]
         pixels = pixels.astype(pixels.dtype.newbyteorder("<"), copy=False)
         data = pixels.tobytes()
-        found: Range = spool.add([data], size=len(data), name=name)
+        found: Range = staging.add([data], size=len(data), name=name)
         kind = ("|u1", "<u2")[pixels.itemsize - 1]
         where = found.uri, found.offset, found.length, name, found.version
         place = PixelRange(*where, shape=pixels.shape, axes="HWC"[: pixels.ndim], dtype=kind)

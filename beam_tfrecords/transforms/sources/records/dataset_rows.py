@@ -22,7 +22,7 @@ from beam_tfrecords.tfrecord import HEADER_BYTES, Record, RecordError
 from beam_tfrecords.transforms.objects import Objects
 from beam_tfrecords.transforms.outlines import pack_mask
 from beam_tfrecords.transforms.refs import Range, RecordRange, SampleRef, Value, one_image
-from beam_tfrecords.transforms.sources.containers import Container, Spool, reject_missing
+from beam_tfrecords.transforms.sources.containers import Container, StagingFiles, reject_missing
 from beam_tfrecords.transforms.sources.records.joined_table import JoinedTable
 from beam_tfrecords.transforms.sources.records.record_rows import corrupt, read_cell, scan_file
 from beam_tfrecords.transforms.sources.source_spec import Skipped
@@ -75,11 +75,11 @@ class ReadDataset:
     needs_outlines: bool = False
     joined: JoinedTable | None = None
 
-    def __call__(self, container: Container, spool: Spool, skipped: Skipped) -> Iterator[SampleRef]:
+    def __call__(self, container: Container, staging: StagingFiles, skipped: Skipped) -> Iterator[SampleRef]:
         """Yields one reference per record; a damaged record is rejected, and so are all that a damaged shard lacks.
 
         Args:
-          spool: receives the examples of a compressed shard.
+          staging: receives the examples of a compressed shard.
 
         Raises:
           ChangedError: the shard is no longer the version that is listed.
@@ -103,7 +103,7 @@ class ReadDataset:
                 if row is None:
                     detail = f"it has more records than the {len(offsets):,} of its index"
                     raise SampleError(Stage.LIST, FailureReason.CORRUPT, detail)
-                yield self._read(stored, container, record, row, joined, spool if is_compressed else None)
+                yield self._read(stored, container, record, row, joined, staging if is_compressed else None)
                 row = next(rows, None)
             if row is not None:
                 raise SampleError(Stage.LIST, FailureReason.TRUNCATED, "the file ends before its last record")
@@ -120,7 +120,7 @@ class ReadDataset:
         record: Record | RecordError,
         row: Mapping[str, Any],
         joined: Mapping[str, Mapping[str, Value] | SampleError],
-        spool: Spool | None,
+        staging: StagingFiles | None,
     ) -> SampleRef:
         try:
             if isinstance(record, RecordError):
@@ -142,7 +142,7 @@ class ReadDataset:
             group = read_cell(("", values.get(f"column.{self.group}", []))) if self.group else None
             return SampleRef(
                 container.key_prefix + row["key"],
-                one_image(self._locate(stored, container, record, row, spool) if self.layout.needs_image else None),
+                one_image(self._locate(stored, container, record, row, staging) if self.layout.needs_image else None),
                 len(record.data),
                 # With the CRC of the record: it changes with everything that the record holds.
                 row["sample_hash"],
@@ -164,12 +164,17 @@ class ReadDataset:
         return self.joined.find(set(keys), {*self.joined.types} & {*self.columns})
 
     def _locate(
-        self, stored: StoredShard, container: Container, record: Record, row: Mapping[str, Any], spool: Spool | None
+        self,
+        stored: StoredShard,
+        container: Container,
+        record: Record,
+        row: Mapping[str, Any],
+        staging: StagingFiles | None,
     ) -> RecordRange:
         name = row["uri"] or row["key"]
         facts = {fact: row[fact] for fact in FACTS if row.get(fact) is not None and fact != "sample_hash"}
-        if spool is not None:
-            place = spool.add([record.data], size=len(record.data), name=name)
+        if staging is not None:
+            place = staging.add([record.data], size=len(record.data), name=name)
             return RecordRange(place.uri, place.offset, place.length, name, "", facts, stored.is_raw)
         start, length = record.offset + HEADER_BYTES, len(record.data)
         return RecordRange(container.uri, start, length, name, container.version, facts, stored.is_raw)

@@ -1,6 +1,6 @@
 """The records of TFRecord files as rows.
 
-The image of a record is read where it is, inside the record; those of compressed files are copied to a spool.
+The image of a record is read where it is, inside the record; those of compressed files are copied to a staging file.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from beam_tfrecords.examples.parse import parse_example
 from beam_tfrecords.tfrecord import HEADER_BYTES, Record, RecordError, masked_crc32c, scan_records
 from beam_tfrecords.transforms.refs import IMAGE, MASK, PixelRange, Range, SampleRef, Value
 from beam_tfrecords.transforms.sources.archives.members import check_expansion
-from beam_tfrecords.transforms.sources.containers import Container, Spool, reject_missing
+from beam_tfrecords.transforms.sources.containers import Container, StagingFiles, reject_missing
 from beam_tfrecords.transforms.sources.reading import reading
 from beam_tfrecords.transforms.sources.records.object_features import ObjectFeatures, read_objects
 from beam_tfrecords.transforms.sources.source_spec import Skipped
@@ -58,13 +58,13 @@ class ReadTfrecord:
     mask: str | None = None
     lengths: Mapping[str, int] = dataclasses.field(default_factory=dict)
 
-    def __call__(self, container: Container, spool: Spool, skipped: Skipped) -> Iterator[SampleRef]:
+    def __call__(self, container: Container, staging: StagingFiles, skipped: Skipped) -> Iterator[SampleRef]:
         """Yields one reference per record; a damaged one is rejected, and reading goes on where the framing allows.
 
         The records that something announces and that are not there are rejected.
 
         Args:
-          spool: receives the images of a compressed file.
+          staging: receives the images of a compressed file.
 
         Raises:
           ChangedError: the file is no longer the version that is listed.
@@ -79,7 +79,7 @@ class ReadTfrecord:
                         raise corrupt(record)
                 else:
                     end = record.offset + record.length
-                yield self._read(cells, container, record, spool if is_compressed else None)
+                yield self._read(cells, container, record, staging if is_compressed else None)
                 number += 1
             if number < (length or 0):
                 detail = f"the file ends at byte {end:,}, after {number:,} of its {length:,} records"
@@ -91,11 +91,11 @@ class ReadTfrecord:
             yield from reject_missing(container, range(number, length), error, split=split)
 
     def _read(
-        self, cells: RowReader, container: Container, record: Record | RecordError, spool: Spool | None
+        self, cells: RowReader, container: Container, record: Record | RecordError, staging: StagingFiles | None
     ) -> SampleRef:
         number = record.number if isinstance(record, Record) else record.record
         located = _RecordImages(
-            number_key(number), number=number, record=record, container=container, reader=self, spool=spool
+            number_key(number), number=number, record=record, container=container, reader=self, staging=staging
         )
         row: Mapping[str, Any] | SampleError
         if isinstance(record, RecordError):
@@ -115,14 +115,14 @@ class _RecordImages(Located):
 
     Attributes:
       features: of the record; empty for one that cannot be parsed.
-      spool: receives the images of a compressed file; None for others.
+      staging: receives the images of a compressed file; None for others.
     """
 
     number: int
     record: Record | RecordError
     container: Container
     reader: ReadTfrecord
-    spool: Spool | None
+    staging: StagingFiles | None
     features: Mapping[str, tuple[str, list[Any]]] = dataclasses.field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -153,8 +153,8 @@ class _RecordImages(Located):
     def _locate(self, image: bytes) -> Range:
         """Where an image of the record is."""
         assert isinstance(self.record, Record)
-        if self.spool is not None:
-            return self.spool.add([image], size=len(image), name=self._name)
+        if self.staging is not None:
+            return self.staging.add([image], size=len(image), name=self._name)
         offset = self.record.offset + HEADER_BYTES + self.record.data.index(image)
         return Range(self.container.uri, offset, len(image), self._name, self.container.version)
 

@@ -1,7 +1,7 @@
 """The rows of Parquet files that hold the bytes of the images.
 
-Where a column is not compressed, the images are read where they are; else they are copied to a spool, because a page is
-decompressed as a whole.
+Where a column is not compressed, the images are read where they are; else they are copied to a staging file, because a
+page is decompressed as a whole.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ import pyarrow.parquet as pq
 from beam_tfrecords import storage
 from beam_tfrecords.errors import FailureReason, SampleError, Stage
 from beam_tfrecords.transforms.refs import IMAGE, MASK, File, Range, SampleRef
-from beam_tfrecords.transforms.sources.containers import Container, Spool, reject_missing
+from beam_tfrecords.transforms.sources.containers import Container, StagingFiles, reject_missing
 from beam_tfrecords.transforms.sources.image_files import find_image, join_fingerprints, look, of_path
 from beam_tfrecords.transforms.sources.reading import parsing
 from beam_tfrecords.transforms.sources.source_spec import Skipped
@@ -59,11 +59,11 @@ class ReadHfParquet:
     allow_outside_root: bool
     classes: Mapping[str, Sequence[str]] = dataclasses.field(default_factory=dict)
 
-    def __call__(self, container: Container, spool: Spool, skipped: Skipped) -> Iterator[SampleRef]:
+    def __call__(self, container: Container, staging: StagingFiles, skipped: Skipped) -> Iterator[SampleRef]:
         """Yields one reference per row.
 
         Args:
-          spool: receives the images of compressed columns.
+          staging: receives the images of compressed columns.
 
         Raises:
           ChangedError: the file is no longer the version that is listed.
@@ -83,7 +83,7 @@ class ReadHfParquet:
                     self._check_columns(file)
                     with parsing():
                         check_pages(plain, file.metadata, group, [*self.cells.needed, *self.images.values()])
-                    finders = {of: _Finder(container, plain, metadata, of) for of in self.images.values()}
+                    finders = {of: _StoredImageFinder(container, plain, metadata, of) for of in self.images.values()}
                     for images, row in self._rows(file, group):
                         located = _CellImages(
                             number_key(number),
@@ -92,7 +92,7 @@ class ReadHfParquet:
                             container=container,
                             reader=self,
                             finders=finders,
-                            spool=spool,
+                            staging=staging,
                         )
                         yield cells.sample(row, located, prefix=container.key_prefix, split=split)
                         number += 1
@@ -152,8 +152,8 @@ class _CellImages(Located):
     row: int
     container: Container
     reader: ReadHfParquet
-    finders: Mapping[str, _Finder]
-    spool: Spool
+    finders: Mapping[str, _StoredImageFinder]
+    staging: StagingFiles
 
     def __post_init__(self) -> None:
         for first in itertools.islice(self.cells, 1):
@@ -170,7 +170,7 @@ class _CellImages(Located):
         for name, (column, data, path) in self.cells.items():
             if data is not None:
                 shown = self._shown(name)
-                self.images[name] = self.finders[column].find(data, shown) or self.spool.add(
+                self.images[name] = self.finders[column].find(data, shown) or self.staging.add(
                     [data], size=len(data), name=shown
                 )
                 sizes.append(len(data))
@@ -211,7 +211,7 @@ def _without(name: str, detail: str) -> SampleError:
     return SampleError(Stage.LIST, FailureReason.MASK_MISSING, detail) if name == MASK else invalid_row(detail)
 
 
-class _Finder:
+class _StoredImageFinder:
     """Finds the images of one row group in the file, in their order, if they are not compressed.
 
     An image that is not found there, such as one that occurs twice in a dictionary, is copied like a compressed one.

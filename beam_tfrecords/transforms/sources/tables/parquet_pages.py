@@ -96,7 +96,7 @@ def _page_sizes(file: IO[bytes], start: int, end: int) -> Iterator[tuple[int, in
             file.seek(start)
             data = file.read(min(length, end - start))
             try:
-                found = _Header(data)
+                found = _ThriftStruct(data)
             except IndexError:
                 if length > _MOST_HEADER_BYTES or len(data) < length:
                     raise pa.ArrowInvalid(f"the header of the page at byte {start:,} cannot be read") from None
@@ -108,7 +108,7 @@ def _page_sizes(file: IO[bytes], start: int, end: int) -> Iterator[tuple[int, in
         start += found.end + sizes[3]
 
 
-class _Header:
+class _ThriftStruct:
     """A struct in Thrift's compact protocol.
 
     Attributes:

@@ -8,7 +8,7 @@ from typing import Any
 
 from beam_tfrecords.errors import RequestError
 from beam_tfrecords.transforms.refs import IMAGE, PixelRange, Range, SampleRef
-from beam_tfrecords.transforms.sources.containers import Container, Spool
+from beam_tfrecords.transforms.sources.containers import Container, StagingFiles
 from beam_tfrecords.transforms.sources.detect.numbered_columns import square_shape
 from beam_tfrecords.transforms.sources.source_spec import Skipped
 from beam_tfrecords.transforms.sources.tables.any_table import open_table
@@ -36,11 +36,11 @@ class ReadPixels:
     delimiter: str | None
     encoding: str | None
 
-    def __call__(self, container: Container, spool: Spool, skipped: Skipped) -> Iterator[SampleRef]:
+    def __call__(self, container: Container, staging: StagingFiles, skipped: Skipped) -> Iterator[SampleRef]:
         """Yields one reference per row.
 
         Args:
-          spool: receives the pixels.
+          staging: receives the pixels.
 
         Raises:
           SampleError: the table cannot be read to its end.
@@ -56,7 +56,7 @@ class ReadPixels:
         for number, row in enumerate(table.rows(tuple(dict.fromkeys([*self.cells.needed, *self.pixels])))):
             check_end(row)
             located = _RowPixels(
-                number_key(number), row=row, number=number, container=container, reader=self, spool=spool
+                number_key(number), row=row, number=number, container=container, reader=self, staging=staging
             )
             yield self.cells.sample(row, located, prefix=container.key_prefix, split=split)
 
@@ -69,7 +69,7 @@ class _RowPixels(Located):
     number: int
     container: Container
     reader: ReadPixels
-    spool: Spool
+    staging: StagingFiles
 
     def __post_init__(self) -> None:
         self._name = f"{self.container.uri}#{self.key}"
@@ -84,7 +84,7 @@ class _RowPixels(Located):
         shape = tuple(square_shape(len(pixels)) if len(columns) == 1 else expected)
         if not shape or len(shape) != len(expected):
             raise invalid_row(f"{len(pixels):,} pixels, which make no square image")
-        copied = self.spool.add([pixels], size=len(pixels), name=self._name)
+        copied = self.staging.add([pixels], size=len(pixels), name=self._name)
         where = copied.uri, copied.offset, copied.length, self._name, copied.version
         self.images[IMAGE] = PixelRange(*where, shape=shape, axes="HWC" if len(shape) == 3 else "HW")
         self.size, self.fingerprint = len(pixels), f"{self.container.fingerprint}@{self.number}"

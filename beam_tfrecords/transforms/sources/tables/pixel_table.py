@@ -1,6 +1,6 @@
 """Tables that hold the pixels of images as numbers: a text of them in a cell, as FER2013, or a column for each.
 
-The workers read the tables, one each, and copy the pixels to a spool.
+The workers read the tables, one each, and copy the pixels to a staging file.
 """
 
 from __future__ import annotations

@@ -12,7 +12,7 @@ from beam_tfrecords.errors import FailureReason, SampleError, Stage
 from beam_tfrecords.transforms.ref_columns import RefColumns, one_by_one
 from beam_tfrecords.transforms.refs import IMAGE, MASK, File, SampleRef
 from beam_tfrecords.transforms.service_faults import retry_faults
-from beam_tfrecords.transforms.sources.containers import Container, Spool
+from beam_tfrecords.transforms.sources.containers import Container, StagingFiles
 from beam_tfrecords.transforms.sources.detect.columns import Columns
 from beam_tfrecords.transforms.sources.image_files import find_image, join_fingerprints, look, of_path
 from beam_tfrecords.transforms.sources.names import printable
@@ -59,7 +59,7 @@ class TableReader:
     def samples(self, part: RowRange | None = None) -> Iterator[SampleRef | RefColumns]:
         with unchanged(self.table.path, self.file.version):
             number, rows = part.row if part else 0, self.table.rows(self.cells.needed, part)
-            finder = _Finder(self.allow_outside_root)
+            finder = _ImageFinder(self.allow_outside_root)
             for together in _batches(rows):
                 *_, last = together
                 is_end = isinstance(last, InvalidRow) and last.ends
@@ -67,7 +67,7 @@ class TableReader:
                 check_end(last)
                 number += len(together)
 
-    def _references(self, rows: Sequence[Row], first: int, finder: _Finder) -> Iterable[SampleRef | RefColumns]:
+    def _references(self, rows: Sequence[Row], first: int, finder: _ImageFinder) -> Iterable[SampleRef | RefColumns]:
         """The references of several rows; those without images are read together, unless one of them is rejected."""
         of = self.columns
         known: dict[str, Any] = {"prefix": self.key_prefix, "split": self.split}
@@ -96,7 +96,7 @@ def _batches(rows: Iterable[Row]) -> Iterator[list[Row]]:
         yield batch
 
 
-class _Finder:
+class _ImageFinder:
     """Finds images, and looks at each once while rows near each other name it, as those of its boxes do."""
 
     def __init__(self, allow_outside_root: bool) -> None:
@@ -137,7 +137,7 @@ class _RowImages(Located):
     """
 
     reader: TableReader
-    finder: _Finder
+    finder: _ImageFinder
     paths: dict[str, str] = dataclasses.field(default_factory=dict)
 
     def read_paths(self, row: Mapping[str, Any]) -> None:
@@ -202,7 +202,9 @@ class ReadRows:
     readers: Mapping[tuple[str, str], TableReader]
     place: Callable[[SampleRef], SampleRef] | None = None
 
-    def __call__(self, container: Container, spool: Spool, skipped: Skipped) -> Iterator[SampleRef | RefColumns]:
+    def __call__(
+        self, container: Container, staging: StagingFiles, skipped: Skipped
+    ) -> Iterator[SampleRef | RefColumns]:
         """Yields one reference per row, or those of several.
 
         Raises:

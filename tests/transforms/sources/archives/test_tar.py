@@ -82,7 +82,7 @@ def test_a_plain_archive_is_read_where_it_is(pack, listed_tar, tmp_path):
     path = pack("cat/1.jpg")
     version = storage.stat(str(path)).version
     assert listed_tar(path)["cat/1.jpg"].locator == Range(str(path), 512, 18, f"{path}#cat/1.jpg", version)
-    assert not (tmp_path / "spool").exists()
+    assert not (tmp_path / "staging").exists()
 
 
 def test_a_fingerprint_changes_with_the_archive_and_the_offset(pack, listed_tar):

@@ -22,16 +22,16 @@ from beam_tfrecords.transforms.refs import SampleRef
 from beam_tfrecords.transforms.sources.archives import members
 from beam_tfrecords.transforms.sources.archives.members import ReadArchive
 from beam_tfrecords.transforms.sources.archives.tar_reader import open_tar
-from beam_tfrecords.transforms.sources.containers import Container, Spool, until_damage
+from beam_tfrecords.transforms.sources.containers import Container, StagingFiles, until_damage
 from beam_tfrecords.transforms.sources.detect.interpretation import Assumption
 from beam_tfrecords.transforms.sources.source_spec import Skipped
 
 READ = ReadArchive(open_tar, Assumption(splits=False, needs_class=False), only_splits=False, label_pattern=None)
 
 
-def list_archive(container: Container, spool: Spool, skipped: Skipped) -> Iterator[SampleRef]:
+def list_archive(container: Container, staging: StagingFiles, skipped: Skipped) -> Iterator[SampleRef]:
     """The samples, as a build lists them."""
-    return one_by_one(until_damage(READ(container, spool, skipped), container, skipped))
+    return one_by_one(until_damage(READ(container, staging, skipped), container, skipped))
 
 
 BOMB = (
@@ -42,16 +42,16 @@ BOMB = (
 
 @pytest.fixture
 def read(tmp_path, monkeypatch) -> Callable[..., tuple[dict[str, bytes], tuple[str, str] | None, int]]:
-    """Reads an archive: key -> bytes, the failure if there is one, and the bytes of the spool."""
+    """Reads an archive: key -> bytes, the failure if there is one, and the bytes of the staging files."""
     monkeypatch.setattr(members, "_FREE_BYTES", 1 << 20)
 
     def run(path: Path, *, most_bytes: int = 10**9) -> tuple[dict[str, bytes], tuple[str, str] | None, int]:
         container = Container(str(path), path.stat().st_size, "f", "")
-        with Spool(str(tmp_path / "spool"), "a", most_bytes=most_bytes) as spool:
-            samples = list(list_archive(container, spool, Skipped()))
+        with StagingFiles(str(tmp_path / "staging"), "a", most_bytes=most_bytes) as staging:
+            samples = list(list_archive(container, staging, Skipped()))
         failure = samples.pop().failure if samples and samples[-1].failure else None
         images = {sample.key: bytes_of(sample) for sample in samples if sample.size <= most_bytes}
-        return images, failure, sum(file.stat().st_size for file in (tmp_path / "spool").glob("*"))
+        return images, failure, sum(file.stat().st_size for file in (tmp_path / "staging").glob("*"))
 
     return run
 

@@ -22,16 +22,16 @@ from beam_tfrecords.transforms.ref_columns import one_by_one
 from beam_tfrecords.transforms.refs import SampleRef
 from beam_tfrecords.transforms.sources.archives.members import ReadArchive
 from beam_tfrecords.transforms.sources.archives.tar_reader import open_tar
-from beam_tfrecords.transforms.sources.containers import Container, Spool, until_damage
+from beam_tfrecords.transforms.sources.containers import Container, StagingFiles, until_damage
 from beam_tfrecords.transforms.sources.detect.interpretation import Assumption
 from beam_tfrecords.transforms.sources.source_spec import Skipped
 
 READ = ReadArchive(open_tar, Assumption(splits=False, needs_class=True), only_splits=False, label_pattern=None)
 
 
-def list_archive(container: Container, spool: Spool, skipped: Skipped) -> Iterator[SampleRef]:
+def list_archive(container: Container, staging: StagingFiles, skipped: Skipped) -> Iterator[SampleRef]:
     """The samples, as a build lists them."""
-    return one_by_one(until_damage(READ(container, spool, skipped), container, skipped))
+    return one_by_one(until_damage(READ(container, staging, skipped), container, skipped))
 
 
 COMPRESS = {
@@ -62,8 +62,8 @@ def read(tmp_path):
     def run(data: bytes):
         path = tmp_path / "a.tar"
         path.write_bytes(data)
-        with Spool(str(tmp_path / "spool"), "a") as spool:
-            samples = list(list_archive(Container(str(path), len(data), "f", ""), spool, Skipped()))
+        with StagingFiles(str(tmp_path / "staging"), "a") as staging:
+            samples = list(list_archive(Container(str(path), len(data), "f", ""), staging, Skipped()))
         failures = [sample for sample in samples if sample.failure]
         assert failures == samples[len(samples) - len(failures) :]
         assert [failure.key for failure in failures] in ([], ["a.tar"])
@@ -189,8 +189,8 @@ def test_headers_nested_without_end_are_corrupt(read):
 
 
 def test_a_missing_archive_is_unreadable(tmp_path):
-    with Spool(str(tmp_path), "a") as spool:
-        (sample,) = list_archive(Container(str(tmp_path / "a.tar"), 1, "", ""), spool, Skipped())
+    with StagingFiles(str(tmp_path), "a") as staging:
+        (sample,) = list_archive(Container(str(tmp_path / "a.tar"), 1, "", ""), staging, Skipped())
     assert sample.failure == ("unreadable", "No such file or directory")
 
 
@@ -205,8 +205,8 @@ def test_a_refused_archive_is_unreadable_and_a_fault_of_the_store_is_not_its_fai
                 return super().read(size)
 
         monkeypatch.setattr(storage, "open_read", lambda path, **_: File(tar_of("1.jpg")))
-        with Spool(str(tmp_path / "spool"), "a") as spool:
-            return list(list_archive(Container("a.tar", 10_240, "", ""), spool, Skipped()))
+        with StagingFiles(str(tmp_path / "staging"), "a") as staging:
+            return list(list_archive(Container("a.tar", 10_240, "", ""), staging, Skipped()))
 
     samples = read(PermissionError(13, "Permission denied"))
     assert [sample.key for sample in samples] == ["1.jpg", "a.tar"]
@@ -226,10 +226,10 @@ def test_a_full_disk_ends_the_build_and_does_not_reject_the_archive(tmp_path, mo
     def fail(*_args, **_fields):
         raise OSError(28, "No space left on device")
 
-    with Spool(str(tmp_path / "spool"), "a") as spool:
-        monkeypatch.setattr(spool, "add", fail)
+    with StagingFiles(str(tmp_path / "staging"), "a") as staging:
+        monkeypatch.setattr(staging, "add", fail)
         with pytest.raises(OSError, match="No space left"):
-            list(list_archive(Container(str(tmp_path / "a.tar"), 1, "", ""), spool, Skipped()))
+            list(list_archive(Container(str(tmp_path / "a.tar"), 1, "", ""), staging, Skipped()))
 
 
 @pytest.mark.exhaustive
@@ -244,8 +244,8 @@ def test_ten_thousand_members_take_the_memory_of_a_few(tmp_path, extension):
             archive.members = []
     container = Container(str(path), os.path.getsize(path), "", "")
     tracemalloc.start()
-    with Spool(str(tmp_path / "spool"), "a") as spool:
-        assert sum(1 for _ in list_archive(container, spool, Skipped())) == 10_000
+    with StagingFiles(str(tmp_path / "staging"), "a") as staging:
+        assert sum(1 for _ in list_archive(container, staging, Skipped())) == 10_000
     _, peak = tracemalloc.get_traced_memory()
     tracemalloc.stop()
     assert peak < 1_500_000

@@ -192,7 +192,7 @@ def test_one_of_several_images_is_named_by_its_suffix(write, opened, read):
 @pytest.mark.parametrize("name", ["a.tar", "a.tar.gz"])
 def test_an_image_that_is_not_wanted_is_not_copied(write, read, tmp_path, name):
     read(write(("0.jpg", b"photo"), ("0.seg.png", bytes(10_000)), ("0.cls", "1"), to=name))
-    assert sum(path.stat().st_size for path in (tmp_path / "spool").glob("*")) == (5 if name.endswith("gz") else 0)
+    assert sum(path.stat().st_size for path in (tmp_path / "staging").glob("*")) == (5 if name.endswith("gz") else 0)
 
 
 # Samples that are not whole

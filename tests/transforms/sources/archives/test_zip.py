@@ -24,16 +24,16 @@ from beam_tfrecords.transforms.refs import SampleRef
 from beam_tfrecords.transforms.sources.archives import members
 from beam_tfrecords.transforms.sources.archives.members import ReadArchive
 from beam_tfrecords.transforms.sources.archives.zip_reader import open_zip
-from beam_tfrecords.transforms.sources.containers import Container, Spool, until_damage
+from beam_tfrecords.transforms.sources.containers import Container, StagingFiles, until_damage
 from beam_tfrecords.transforms.sources.detect.interpretation import Assumption
 from beam_tfrecords.transforms.sources.source_spec import Skipped
 
 READ = ReadArchive(open_zip, Assumption(splits=False, needs_class=True), only_splits=False, label_pattern=None)
 
 
-def list_archive(container: Container, spool: Spool, skipped: Skipped) -> Iterator[SampleRef]:
+def list_archive(container: Container, staging: StagingFiles, skipped: Skipped) -> Iterator[SampleRef]:
     """The samples, as a build lists them."""
-    return one_by_one(until_damage(READ(container, spool, skipped), container, skipped))
+    return one_by_one(until_damage(READ(container, staging, skipped), container, skipped))
 
 
 METHODS = [zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED]
@@ -74,9 +74,9 @@ def read(tmp_path) -> Callable[..., tuple[list[SampleRef], tuple[str, str] | Non
         path = tmp_path / "a.zip"
         path.write_bytes(data)
         skipped = Skipped()
-        with Spool(str(tmp_path / "spool"), "a") as spool:
-            samples = list(list_archive(Container.of(storage.stat(str(path)), key_prefix=""), spool, skipped))
-        assert not (tmp_path / "spool").exists()
+        with StagingFiles(str(tmp_path / "staging"), "a") as staging:
+            samples = list(list_archive(Container.of(storage.stat(str(path)), key_prefix=""), staging, skipped))
+        assert not (tmp_path / "staging").exists()
         failure = samples.pop().failure if samples and samples[-1].key == "a.zip" else None
         return samples, failure, skipped
 
@@ -145,7 +145,9 @@ def test_members_beyond_4_gb_are_read(tmp_path):
             written.writestr("cat/1.jpg", bytes_of("cat/1.jpg"))
     if path.stat().st_blocks * 512 > 1 << 20:
         pytest.skip("the disk keeps no holes")
-    (sample,) = list_archive(Container.of(storage.stat(str(path)), key_prefix=""), Spool(str(tmp_path), "a"), Skipped())
+    (sample,) = list_archive(
+        Container.of(storage.stat(str(path)), key_prefix=""), StagingFiles(str(tmp_path), "a"), Skipped()
+    )
     assert sample.locator.offset >= 5 << 30
     assert content(sample) == bytes_of("cat/1.jpg")
 
@@ -282,7 +284,7 @@ def test_a_part_of_a_split_archive_is_refused_with_what_to_do(read):
 
 
 def test_a_missing_archive_is_unreadable(tmp_path):
-    (sample,) = list_archive(Container(str(tmp_path / "a.zip"), 1, "", ""), Spool(str(tmp_path), "a"), Skipped())
+    (sample,) = list_archive(Container(str(tmp_path / "a.zip"), 1, "", ""), StagingFiles(str(tmp_path), "a"), Skipped())
     assert sample.failure == ("unreadable", "No such file or directory")
 
 
@@ -363,7 +365,7 @@ def test_many_members_take_the_memory_of_a_few(tmp_path):
             written.writestr(f"cat/{number}.jpg", b"x")
     container = Container.of(storage.stat(str(path)), key_prefix="")
     tracemalloc.start()
-    assert sum(1 for _ in list_archive(container, Spool(str(tmp_path), "a"), Skipped())) == 30_000
+    assert sum(1 for _ in list_archive(container, StagingFiles(str(tmp_path), "a"), Skipped())) == 30_000
     _, peak = tracemalloc.get_traced_memory()
     tracemalloc.stop()
     assert peak < 1_500_000

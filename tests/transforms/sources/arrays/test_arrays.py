@@ -73,7 +73,7 @@ def test_arrays_of_one_archive_belong_together_by_their_names(read, tmp_path, sa
         ("val_images/000000000000", 1, "validation"),
         ("test_images/000000000000", 2, "test"),
     ]
-    assert (tmp_path / "spool").exists() is (save is np.savez_compressed)
+    assert (tmp_path / "staging").exists() is (save is np.savez_compressed)
     assert len({sample.fingerprint for sample in samples}) == 6
 
 

@@ -91,7 +91,7 @@ def test_the_image_is_read_inside_its_record(write, read, tmp_path, name):
     assert [sample.size for sample in samples] == list(map(len, IMAGES[:3]))
     assert [(sample.key, sample.label) for sample in samples] == [(f"{number:012d}", number % 2) for number in range(3)]
     assert [sample.uri for sample in samples] == [f"{path}#{number}" for number in range(3)]
-    assert (tmp_path / "spool").exists() is name.endswith(".gz")
+    assert (tmp_path / "staging").exists() is name.endswith(".gz")
 
 
 def test_a_record_of_a_length_that_looks_like_gzip_is_not_compressed(tmp_path, read):

@@ -87,7 +87,7 @@ def test_images_are_read_where_they_are_or_copied(write, read, tmp_path, compres
     assert samples[2].uri == f"{path}#000000000002/2.jpg"
     in_place = [sample.locator.uri == str(path) for sample in samples]
     assert in_place == [compression == "none"] * 8
-    assert (tmp_path / "spool").exists() is (compression != "none")
+    assert (tmp_path / "staging").exists() is (compression != "none")
 
 
 @pytest.mark.parametrize(
