@@ -15,7 +15,7 @@ import sys
 import zlib
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager
-from typing import IO, Any
+from typing import IO, Any, TypeVar
 
 from beam_tfrecords.errors import BuildError
 from beam_tfrecords.storage import looks, paths, stalls
@@ -50,6 +50,8 @@ _NO_LINKS = (errno.EPERM, errno.ENOTSUP, errno.ENOSYS, errno.EMLINK)
 # What file systems answer that cannot sync a folder, or a folder above the output that is not ours to open.
 _NOT_SYNCED = (errno.EINVAL, errno.ENOTSUP, errno.EACCES)
 
+Result = TypeVar("Result")
+
 exists = looks.exists
 is_file = looks.is_file
 is_folder = looks.is_folder
@@ -76,22 +78,50 @@ def read_bytes(path: str, *, version: str, size: int = 0) -> bytes:
 
 def read_range(path: str, offset: int, length: int, *, version: str) -> bytes:
     """See `storage.read_range`."""
+    # Whether a disk may hold bytes that are missing.
+    is_held = True
 
     def read() -> tuple[bytes, int]:
+        nonlocal is_held
         # An object for the file takes as long as a small file itself.
         file = open_regular(path)
         try:
-            size = _check_version(path, file, version)
+            before = _check_version(path, file, version)
             if offset:
                 os.lseek(file, offset, os.SEEK_SET)
-            with stalls.reading(path):
-                data = _read_descriptor(file, min(length, max(size - offset, 0)), at_most=length)
-            size = _check_version(path, file, version)
+            with _reading(path, file):
+                data = _read_descriptor(file, min(length, max(before.st_size - offset, 0)), at_most=length)
+            after = _check_version(path, file, version)
         finally:
             os.close(file)
-        return data, min(length, size - offset)
+        is_held = after.st_blocks > 0 or _version_of(after) != _version_of(before)
+        return data, min(length, after.st_size - offset)
 
-    return read_complete(path, read)
+    try:
+        return read_complete(path, read)
+    except BuildError as error:
+        if is_held:
+            raise
+        # Files of `/sys` say that they have 4096 bytes, whatever they have.
+        raise StorageError(f"{error}, and no disk holds the others") from error
+
+
+@contextlib.contextmanager
+def _reading(path: str, file: int) -> Iterator[None]:
+    """A block that reads a piece of an open file, given its descriptor; the read is watched.
+
+    Raises:
+      StorageError: a system makes the file up, as those of `/proc` and `/sys`, and does not give its content: no disk
+        is at fault.
+    """
+    try:
+        with stalls.reading(path):
+            yield
+    except OSError as error:
+        is_of_machine = is_service_fault(error) and error.errno != errno.ENOMEM
+        if is_of_machine and not os.fstat(file).st_blocks and not os.fstatvfs(file).f_blocks:
+            raise StorageError(f"{path}: {error.strerror}; no disk holds the file") from error
+        raise
 
 
 def _read_descriptor(file: int, expected: int, *, at_most: int) -> bytes:
@@ -137,12 +167,19 @@ class _RawReader(io.FileIO):
         super().__init__(path, opener=open_regular)
 
     def readinto(self, buffer: Any) -> int:
-        with stalls.reading(os.fsdecode(self.name)):
-            return super().readinto(buffer)
+        with _reading(os.fsdecode(self.name), self.fileno()):
+            return _if_given(super().readinto(buffer))
 
     def readall(self) -> bytes:
-        with stalls.reading(os.fsdecode(self.name)):
-            return super().readall()
+        with _reading(os.fsdecode(self.name), self.fileno()):
+            return _if_given(super().readall())
+
+
+def _if_given(found: Result | None) -> Result:
+    """What was read; Python gives None for the answer that reading would have to wait."""
+    if found is None:
+        raise BlockingIOError(errno.EAGAIN, os.strerror(errno.EAGAIN))
+    return found
 
 
 class _CheckedReader(io.BufferedReader):
@@ -170,8 +207,8 @@ def _version_of(status: os.stat_result) -> str:
     return f"{status.st_size}:{status.st_mtime_ns}:{status.st_ctime_ns}:{status.st_ino}"
 
 
-def _check_version(path: str, file: int, version: str) -> int:
-    """Size of an open file, given its descriptor.
+def _check_version(path: str, file: int, version: str) -> os.stat_result:
+    """Status of an open file, given its descriptor.
 
     Raises:
       ChangedError: it is not this version.
@@ -182,7 +219,7 @@ def _check_version(path: str, file: int, version: str) -> int:
         # Some mounts change the inode at every look, and a hard link or `chmod` changes the time of the inode.
         if expected[:2] != found[:2] or (expected[2] != found[2] and expected[3] != found[3]):
             raise ChangedError(f"{path} has changed since it was listed")
-    return status.st_size
+    return status
 
 
 def open_write(path: str, *, staging: str | None) -> AbstractContextManager[IO[bytes]]:

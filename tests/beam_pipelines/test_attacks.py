@@ -58,7 +58,7 @@ def built(tmp_path_factory, picture, save, run) -> dict[str, str]:
         listener.bind(os.path.relpath(root / "in/socket.png"))
     (root / "in/bomb.png").write_bytes(_png_of(30_000))
     cells = ["good.png", "../x.png", f"{root}/x.png", f"file://{root}/x.png", "s3://bucket/x.png", "link/../x.png"]
-    cells += ["pipe.png", "device.png", "socket.png", "bomb.png", "http://127.0.0.1:1/x.png"]
+    cells += ["pipe.png", "device.png", "made_up.png", "socket.png", "bomb.png", "http://127.0.0.1:1/x.png"]
     with (root / "in/table.csv").open("w", newline="") as file:
         csv.writer(file).writerows(
             [("image", "label"), *((cell, "ab"[number % 2]) for number, cell in enumerate(cells))]
@@ -83,8 +83,8 @@ def test_a_table_reads_nothing_of_others(built):
     assert built == {
         "good.png": "", "../x.png": "outside_root", "/x.png": "outside_root", "file:///x.png": "outside_root",
         "s3://bucket/x.png": "outside_root", "link/../x.png": "", "pipe.png": "unreadable",
-        "device.png": "unreadable", "socket.png": "unreadable", "bomb.png": "too_many_pixels",
-        "http://127.0.0.1:1/x.png": "unreadable",
+        "device.png": "unreadable", "made_up.png": "unreadable", "socket.png": "unreadable",
+        "bomb.png": "too_many_pixels", "http://127.0.0.1:1/x.png": "unreadable",
     }  # fmt: skip
 
 

@@ -184,8 +184,14 @@ def _read_listed(locator: Locator, *, size: int, max_file_size: int) -> bytes:
         raise _too_large(found, max_file_size)
     if isinstance(locator, File):
         listed = size
-        # A store without versions may have another object under the name by now.
-        data = storage.read_bytes(locator.uri, version=locator.version, size=size if locator.version else 0)
+        if storage.has_scheme(locator.uri):
+            # A store without versions may have another object under the name by now.
+            data = storage.read_bytes(locator.uri, version=locator.version, size=size if locator.version else 0)
+        else:
+            # Some files say no size, and never end.
+            data = storage.read_range(locator.uri, 0, max_file_size + 1, version=locator.version)
+            if not listed and len(data) > max_file_size:
+                raise _too_large(len(data), max_file_size)
     else:
         listed = locator.length
         data = storage.read_range(locator.uri, locator.offset, listed, version=locator.version)

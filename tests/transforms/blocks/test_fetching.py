@@ -10,6 +10,7 @@ import io
 import itertools
 import os
 import resource
+import sys
 import tarfile
 import threading
 import time
@@ -275,6 +276,29 @@ def test_a_service_fault_that_stays_ends_the_build_and_names_file_and_fault(phot
     monkeypatch.setattr(time, "sleep", lambda _: None)
     with FullTable(), pytest.raises(BuildError, match=r"1\.jpg cannot be read: Too many open files"):
         read_image(photo, size=len(PICTURE), max_file_size=10**9)
+
+
+def test_a_file_that_says_no_size_is_read_up_to_the_limit(tmp_path, monkeypatch):
+    (tmp_path / "1.jpg").write_bytes(PICTURE)
+    monkeypatch.setattr(storage, "stat", lambda path: storage.FileEntry(path, 0, 0))
+    ref = SampleRef("1.jpg", one_image(File(str(tmp_path / "1.jpg"))))
+    assert outcomes([ref], max_file_size=len(PICTURE)) == [PICTURE]
+    monkeypatch.setattr(storage, "read_bytes", pytest.fail)
+    assert outcomes([ref], max_file_size=len(PICTURE) - 1) == [FailureReason.TOO_LARGE_FILE]
+
+
+# They say 4096 bytes and have fewer, or fail with the errors of disks.
+@pytest.mark.skipif(sys.platform != "linux", reason="needs /proc and /sys")
+@pytest.mark.parametrize("is_listed", [True, False])
+@pytest.mark.parametrize("path", ["/sys/kernel/uevent_seqnum", "/proc/self/mem", "/proc/kmsg"])
+def test_a_file_that_the_system_makes_up_is_no_service_fault(tmp_path, monkeypatch, path, is_listed):
+    monkeypatch.setattr(time, "sleep", lambda _: None)
+    (tmp_path / "1.jpg").symlink_to(path)
+    entry = storage.stat(str(tmp_path / "1.jpg"))
+    file = File(str(tmp_path / "1.jpg"), entry.version if is_listed else "")
+    rejected = read_image(file, size=entry.size if is_listed else 0, max_file_size=1 << 20)
+    assert isinstance(rejected, SampleError)
+    assert rejected.reason is FailureReason.UNREADABLE
 
 
 @pytest.mark.parametrize("code", [errno.EIO, errno.ESTALE, errno.ENFILE, errno.ENOMEM])
