@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias, get_args
 from beam_tfrecords import storage
 from beam_tfrecords.byte_sizes import number_of_bytes
 from beam_tfrecords.errors import BuildError, RequestError
+from beam_tfrecords.escaping import escape
 from beam_tfrecords.examples.layouts import Feature, Layout, parse_layout
 from beam_tfrecords.files import CHANGES, LATEST, MANIFEST, REMOVED, SUCCESS, VERSION_NAME
 from beam_tfrecords.manifest import CHANGES_CHECK, SUCCESS_CHECK, Shard, StoredImages, manifest_check
@@ -94,11 +95,12 @@ class Dataset:
         features = ", ".join(feature.name for feature in self.layout.features)
         names = [*self.class_names[:_FEW_NAMES], *(["…"] if len(self.class_names) > _FEW_NAMES else [])]
         classes = f"; {len(self.class_names):,} classes: {', '.join(names)}" if names else ""
-        return (
-            f"Dataset({self.path!r})\n"
-            f"  {self.manifest['records']:,} records in {len(self.shards):,} shards: {splits}\n"
-            f"  features: {features}{classes}"
-        )
+        lines = [
+            f"Dataset({self.path!r})",
+            f"  {self.manifest['records']:,} records in {len(self.shards):,} shards: {splits}",
+            f"  features: {features}{classes}",
+        ]
+        return "\n".join(map(escape, lines))
 
     def __len__(self) -> int:
         return self.num_records

@@ -8,6 +8,8 @@ import traceback
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from beam_tfrecords.escaping import escape
+
 
 @dataclasses.dataclass(frozen=True)
 class Suggestion:
@@ -42,16 +44,22 @@ class RequestError(Exception):
     Attributes:
       message: without the suggestions.
       suggestions: what to say instead; the command line shows each as a complete command.
+      traceback: of a function of the user that fails; "" without one.
     """
 
-    def __init__(self, message: str, suggestions: Sequence[Suggestion] = ()) -> None:
-        super().__init__(f"{message}; say {'; or '.join(map(str, suggestions))}" if suggestions else message)
-        self.message = message
+    def __init__(self, message: str, suggestions: Sequence[Suggestion] = (), *, traceback: str = "") -> None:
+        whole = f"{message}; say {'; or '.join(map(str, suggestions))}" if suggestions else message
+        super().__init__(escape(whole))
+        self.message = escape(message)
         self.suggestions = tuple(suggestions)
+        self.traceback = traceback
 
 
 class BuildError(Exception):
     """The build failed: an invariant is broken, or storage does not answer (exit code 1)."""
+
+    def __init__(self, message: str) -> None:
+        super().__init__(escape(message))
 
 
 class LimitError(BuildError):
@@ -124,10 +132,10 @@ class SampleError(Exception):
     """
 
     def __init__(self, stage: Stage, reason: FailureReason, detail: str, traceback: str | None = None) -> None:
-        super().__init__(f"{stage.value}: {reason.value}: {detail}")
         self.stage = stage
         self.reason = reason
-        self.detail = detail
+        self.detail = escape(detail)
+        super().__init__(f"{stage.value}: {reason.value}: {self.detail}")
         self.traceback = traceback
 
     @classmethod

@@ -9,6 +9,7 @@ from typing import Any
 from beam_tfrecords.beam_pipelines.notes import describe_request
 from beam_tfrecords.beam_pipelines.settings.definitions import SETTINGS
 from beam_tfrecords.beam_pipelines.work import Work
+from beam_tfrecords.escaping import escape
 from beam_tfrecords.transforms.identity import digest
 from beam_tfrecords.transforms.libraries import library_versions
 from beam_tfrecords.transforms.request.build_spec import BuildSpec
@@ -43,7 +44,7 @@ def describe_facts(
             kind: {"files": count, "examples": skipped.examples[kind]} for kind, count in sorted(skipped.counts.items())
         },
         "damaged_containers": len(skipped.damaged),
-        "notes": [*notes, *describe_request(spec)],
+        "notes": list(map(escape, [*notes, *describe_request(spec)])),
         "read_with": read_with,
         **identify_request(spec, input_fingerprint),
     }

@@ -27,6 +27,7 @@ from beam_tfrecords.beam_pipelines.user_functions import find_functions
 from beam_tfrecords.beam_pipelines.versioning import Earlier
 from beam_tfrecords.dataset import Dataset
 from beam_tfrecords.errors import BuildError, RequestError
+from beam_tfrecords.escaping import escape
 from beam_tfrecords.transforms.processes.worker import without_optional_libraries
 from beam_tfrecords.transforms.request.build_spec import BuildSpec
 
@@ -94,7 +95,7 @@ def build(
         if dry_run:
             from beam_tfrecords.beam_pipelines.dry_run import describe_build
 
-            return "\n".join(describe_build(spec).lines)
+            return "\n".join(map(escape, describe_build(spec).lines))
         with storage.using(storage.StorageOptions(beam_arguments=tuple(beam_arguments))):
             outcome = build_dataset(spec, beam_arguments, verbose=verbose, quiet=quiet, report=report)
     finally:

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from beam_tfrecords.beam_pipelines.summary import format_bytes, format_table
-from beam_tfrecords.beam_pipelines.terminal import escape
 from beam_tfrecords.beam_pipelines.values import describe_value
 from beam_tfrecords.dataset import Dataset
+from beam_tfrecords.escaping import escape
 from beam_tfrecords.examples.class_values import ClassValue
 from beam_tfrecords.examples.layouts import MASK_FIELD, Feature
 from beam_tfrecords.examples.parse import parse_example

@@ -11,6 +11,7 @@ import numpy as np
 from PIL import Image, ImageColor, ImageDraw, ImageFont
 
 from beam_tfrecords.dataset import Dataset
+from beam_tfrecords.escaping import escape
 from beam_tfrecords.examples.class_values import ClassValue
 from beam_tfrecords.examples.layouts import MASK_FIELD, OBJECT_MASKS
 from beam_tfrecords.reading.decoding import decode_mask
@@ -167,7 +168,7 @@ def _find_font(size: int) -> Any:
 
 def _write_name(draw: ImageDraw.ImageDraw, box: Box, font: Any, line: int) -> None:
     """Writes a name above its box; inside the box if that is at the top of the image."""
-    name = box.name[:_MOST_TEXT]
+    name = escape(box.name)[:_MOST_TEXT]
     if not name:
         return
     width, height = draw.im.size

@@ -6,8 +6,8 @@ from collections import Counter
 from collections.abc import Sequence
 
 from beam_tfrecords.beam_pipelines.summary import format_bytes, format_table
-from beam_tfrecords.beam_pipelines.terminal import escape
 from beam_tfrecords.beam_pipelines.work import estimate_output
+from beam_tfrecords.escaping import escape
 from beam_tfrecords.examples.layouts import Layout
 from beam_tfrecords.transforms.listing.listing import Listing
 from beam_tfrecords.transforms.refs import SampleRef

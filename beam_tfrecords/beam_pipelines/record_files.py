@@ -13,9 +13,10 @@ from beam_tfrecords import storage
 from beam_tfrecords.beam_pipelines.execution.progress import ReadProgress
 from beam_tfrecords.beam_pipelines.exit_codes import DONE, FAILED
 from beam_tfrecords.beam_pipelines.summary import format_bytes
-from beam_tfrecords.beam_pipelines.terminal import counted, escape, show
+from beam_tfrecords.beam_pipelines.terminal import counted, show
 from beam_tfrecords.beam_pipelines.values import describe_value
 from beam_tfrecords.errors import BuildError, RequestError, SampleError
+from beam_tfrecords.escaping import escape
 from beam_tfrecords.examples.parse import parse_example
 from beam_tfrecords.files import LATEST, MANIFEST
 from beam_tfrecords.tfrecord import Record, RecordError

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
-import json
 import sys
 import time
 from collections import Counter
@@ -16,6 +15,7 @@ from beam_tfrecords.beam_pipelines.exit_codes import DONE, FAILED, INTERRUPTED, 
 from beam_tfrecords.beam_pipelines.interrupts import Terminated
 from beam_tfrecords.beam_pipelines.terminal import show
 from beam_tfrecords.errors import BuildError, LimitError, RequestError
+from beam_tfrecords.escaping import json_file
 from beam_tfrecords.storage.traffic import KINDS
 from beam_tfrecords.transforms.stats import find_fact
 
@@ -99,8 +99,7 @@ class RunSummary:
             end = time.time()
             self.add_traffic()
             if self.json_summary:
-                summary = json.dumps(self._summary(begin, end), indent=2, ensure_ascii=False)
-                _write(self.json_summary, f"{summary}\n".encode())
+                _write(self.json_summary, json_file(self._summary(begin, end)))
             if self.metrics_file:
                 _write(self.metrics_file, self._metrics(begin, end))
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import datetime
-import json
 import time
 from collections.abc import Iterator, Sequence
 from typing import Any
@@ -17,6 +16,7 @@ from beam_tfrecords.beam_pipelines.settings.command_line import Parser
 from beam_tfrecords.beam_pipelines.summary import HEADERS, describe_reasons, format_bytes, format_cells, format_table
 from beam_tfrecords.beam_pipelines.terminal import counted, show
 from beam_tfrecords.errors import RequestError
+from beam_tfrecords.escaping import write_json
 from beam_tfrecords.files import LATEST
 from beam_tfrecords.transforms.request.build_spec import read_output
 from beam_tfrecords.transforms.workspace.build_folder import Workspace
@@ -47,7 +47,7 @@ def status(argv: Sequence[str]) -> int:
     if arguments.pin is not None or arguments.unpin:
         _hold(output, arguments.pin)
     found = _follow(output) if arguments.follow else describe_status(output, now=now_at(output))
-    show(*(json.dumps(found, indent=2).splitlines() if arguments.json else _lines(found)))
+    show(*(write_json(found, indent=2).splitlines() if arguments.json else _lines(found)))
     return _ENDED.get(found["state"], DONE) if arguments.follow else DONE
 
 

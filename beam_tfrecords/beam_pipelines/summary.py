@@ -10,8 +10,9 @@ from typing import Any, TypeAlias
 from beam_tfrecords import storage
 from beam_tfrecords.beam_pipelines.execution.progress import format_rate
 from beam_tfrecords.beam_pipelines.settings.definitions import show_flags
-from beam_tfrecords.beam_pipelines.terminal import counted, escape
+from beam_tfrecords.beam_pipelines.terminal import counted
 from beam_tfrecords.errors import FailureReason
+from beam_tfrecords.escaping import escape
 from beam_tfrecords.files import FAILURES
 from beam_tfrecords.storage.traffic import KINDS
 from beam_tfrecords.transforms.publishing.guards import Verdict

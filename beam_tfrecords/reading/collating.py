@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from beam_tfrecords.escaping import escape
 from beam_tfrecords.examples.layouts import Feature
 
 
@@ -78,7 +79,8 @@ def _batch(
         return stack(values)
     if is_ragged or max(map(len, shapes)) < 3:
         return list(map(convert, values))
+    found = ", ".join(map(str, sorted(shapes)[:3]))
     raise ValueError(
-        f"{name}: images of different sizes make no batch: {', '.join(map(str, sorted(shapes)[:3]))}; pass image_size= "
-        "where the records are opened or given to a loader, such as image_size=224, or make them equal in a transform"
+        f"{escape(name)}: images of different sizes make no batch: {found}; pass image_size= where the records are "
+        "opened or given to a loader, such as image_size=224, or make them equal in a transform"
     )

@@ -21,6 +21,7 @@ import numpy as np
 
 from beam_tfrecords import storage
 from beam_tfrecords.errors import BuildError
+from beam_tfrecords.escaping import escape
 from beam_tfrecords.examples.layouts import MASK_FIELD, Layout
 from beam_tfrecords.manifest import Shard
 from beam_tfrecords.missing import explain_missing
@@ -102,7 +103,7 @@ class Records(Sequence[Any]):
 
     def __repr__(self) -> str:
         splits = ", ".join(dict.fromkeys(shard.split for shard in self._shards))
-        return f"<{len(self):,} records of {splits} in {self._path}>"
+        return escape(f"<{len(self):,} records of {splits} in {self._path}>")
 
     @property
     def digest(self) -> str:
@@ -179,8 +180,9 @@ class Records(Sequence[Any]):
         if own == tuple(class_names[: len(own)]):
             return self
         if not isinstance(self._read, ReadExample) or MASK_FIELD in self.layout.fields:
+            classes = escape(", ".join(own[:3]))
             raise ValueError(
-                f"{self._path}: its classes ({', '.join(own[:3])}…) have other indices in a mixture, and masks and "
+                f"{escape(self._path)}: its classes ({classes}…) have other indices in a mixture, and masks and "
                 "serialized examples cannot be changed; build the datasets with one list of `class_names`"
             )
         indices = tuple(map(list(class_names).index, own))

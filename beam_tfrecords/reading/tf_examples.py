@@ -9,6 +9,7 @@ from typing import Any
 import tensorflow as tf
 
 from beam_tfrecords.dataset import Dataset
+from beam_tfrecords.escaping import escape
 from beam_tfrecords.examples.class_values import ClassValue
 from beam_tfrecords.examples.layouts import BOXES, KEYPOINTS, MASK_FIELD, OBJECT_MASKS, Feature, no_pair
 from beam_tfrecords.manifest import StoredImages
@@ -70,9 +71,9 @@ class ExampleReader:
             raise ValueError(f"num_objects={number}: expected 1 or more, and a dataset with annotated objects")
         lists = [feature.name for feature in self._images if feature.several]
         if self.decodes and lists and self.size is None:
+            path, names = escape(self.dataset.path), escape(", ".join(lists))
             raise ValueError(
-                f"{self.dataset.path}: the images of a list ({', '.join(lists)}) have different sizes; pass "
-                "image_size=, or decode=False"
+                f"{path}: the images of a list ({names}) have different sizes; pass image_size=, or decode=False"
             )
 
     def check_batches(self, batch_size: int) -> None:
@@ -85,7 +86,7 @@ class ExampleReader:
             raise ValueError(f"batch_size={batch_size}: expected 1 or more, or None for single examples")
         if self.decodes and self.size is None and not self.transform:
             raise ValueError(
-                f"{self.dataset.path}: its images have different sizes and cannot be batched as they are; pass "
+                f"{escape(self.dataset.path)}: its images have different sizes and cannot be batched as they are; pass "
                 "image_size= (resize_mode='crop', 'pad' or 'exact'), a transform= that makes them equal, or "
                 "decode=False"
             )

@@ -18,6 +18,7 @@ import zlib
 from collections.abc import Callable, Iterator
 from typing import IO
 
+from beam_tfrecords.escaping import escape
 from beam_tfrecords.storage import looks
 from beam_tfrecords.storage.locks import lock_file, try_lock
 
@@ -192,7 +193,8 @@ class CacheFolder:
         if not self._has_failed:
             self._has_failed = True
             full = " (the disk is full)" if error.errno in (errno.ENOSPC, errno.EDQUOT) else ""
-            _LOG.warning("cache %s cannot be used%s: %s; datasets are read from their store", self.path, full, error)
+            path = escape(self.path)
+            _LOG.warning("cache %s cannot be used%s: %s; datasets are read from their store", path, full, error)
 
 
 class _CachedFile:

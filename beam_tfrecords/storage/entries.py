@@ -8,6 +8,7 @@ from collections.abc import Callable
 from typing import NamedTuple, TypeAlias
 
 from beam_tfrecords.errors import RequestError
+from beam_tfrecords.escaping import escape
 
 # What a file system knows a part of a listing by: names of folders, or the range of the names of objects.
 Part: TypeAlias = "tuple[int | str, ...]"
@@ -21,6 +22,9 @@ def no_check() -> None:
 
 class StorageError(OSError):
     """A storage operation failed; the message names the path."""
+
+    def __str__(self) -> str:
+        return escape(super().__str__())
 
 
 class ChangedError(StorageError):

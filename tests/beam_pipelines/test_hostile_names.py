@@ -2,18 +2,36 @@
 
 from __future__ import annotations
 
+import contextlib
 import csv
+import io
+import json
+import pickle
 from pathlib import Path
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
-from beam_tfrecords.beam_pipelines.terminal import escape
+from beam_tfrecords import Sample, build, open_dataset, storage
+from beam_tfrecords.beam_pipelines.terminal import show
+from beam_tfrecords.errors import BuildError, FailureReason, LimitError, RequestError, SampleError, Stage, Suggestion
+from beam_tfrecords.escaping import escape, write_json
+from beam_tfrecords.transforms.verifying.checks import Finding
 
 # Clears the screen, turns the direction of the line, and begins a line of its own.
 HOSTILE = "a\x1b[2J\u202eb\nINJECTED"
 SHOWN = r"a\x1b[2J\u202eb\nINJECTED"
 NO_BREAK = HOSTILE.replace("\n", "\x9b")
 FLAGS = ("--image_size=8", "--max_failures=1", "--direct_num_workers=1")
+# Every character that controls, but the two that no file name has and the tags of flags.
+_LETTERS = map(chr, [*range(1, 0xD800), *range(0xE000, 0x10000)])
+EVERY = "".join(letter for letter in _LETTERS if escape(letter) != letter)
+# A class has no line break, and no space at its ends.
+CLASS = f"d{''.join(EVERY.splitlines())}g"
+# Files for programs, and for readers that need the names as they are.
+FOR_PROGRAMS = (".labels.txt", ".pbtxt", ".parquet", ".idx")
+TEXTS = st.text(st.sampled_from(f"a {EVERY}") | st.characters(), max_size=30)
 
 
 def check(ran, *, code: int = 0) -> str:
@@ -111,3 +129,88 @@ def test_every_character_that_controls_is_escaped():
         escaped = escape(f"a{chr(number)}b")
         assert escaped.isascii(), hex(number)
         assert escaped.isprintable(), hex(number)
+
+
+def is_shown_safely(text: str) -> bool:
+    return all(escape(line) == line for line in text.split("\n"))
+
+
+@pytest.fixture(scope="module")
+def every(tmp_path_factory, picture, save, run) -> Path:
+    """A dataset with versions whose names, keys, failures, duplicates and notes have every character that controls."""
+    root = tmp_path_factory.mktemp("every")
+    for number, label in enumerate(("cat", CLASS)):
+        save(root / f"in/train/{label}/{number}.png", picture(number, 20, 20))
+        save(root / f"in/test/{label}/{EVERY}{number}.png", picture(2, 20, 20))
+        (root / f"in/train/{label}/broken{EVERY}{number}.png").write_bytes(b"not an image")
+    (root / f"in/train/cat/{EVERY}.txt").write_text("")
+    flags = (*FLAGS, "--versioned", f"--json_summary={root / 'summary.json'}")
+    check(run("convert", f"--input={root / 'in'}", f"--output={root / 'out'}", *flags, "--name=pets"))
+    return root
+
+
+def test_every_character_that_controls_is_an_escape_in_every_file_for_people(every):
+    files = [path for path in (*(every / "out").rglob("*"), every / "summary.json") if path.is_file()]
+    shown = [path for path in files if ".tfrecord-" not in path.name and not path.name.endswith(FOR_PROGRAMS)]
+    assert {"README.md", "report.html", "manifest.json", "failures.jsonl", "duplicates.jsonl"} < {
+        path.name for path in shown
+    }
+    # U+001F in the key means that it was not lost on the way.
+    assert sum(r"\u001f" in path.read_text() or r"\x1f" in path.read_text() for path in shown) > 5
+    assert not [path.name for path in shown if not is_shown_safely(path.read_bytes().decode())]
+
+
+def test_the_names_themselves_are_as_they_were(every):
+    dataset = open_dataset(every / "out")
+    assert dataset.class_names == ("cat", CLASS)
+    failures = map(json.loads, (Path(dataset.path) / "failures.jsonl").read_text().splitlines())
+    assert {one["key"].rpartition("/")[2] for one in failures} == {f"broken{EVERY}{number}.png" for number in (0, 1)}
+
+
+def test_a_dataset_its_records_and_a_dry_run_in_python(every, tmp_path):
+    dataset = open_dataset(every / "out")
+    plan = build(input=str(every / "in"), output=str(tmp_path / "out"), dry_run=True)
+    assert escape(CLASS) in repr(dataset)
+    assert escape(CLASS) in plan
+    shown = (repr(dataset), repr(dataset.records("train")), repr(Sample(EVERY, label=EVERY)), plan)
+    assert all(map(is_shown_safely, shown))
+
+
+@pytest.mark.parametrize(
+    "command", ["status --json --output", "status --output", "inspect --dataset", "verify --dataset"]
+)
+def test_every_character_in_what_commands_print(every, run, command):
+    *words, last = command.split()
+    (Path(open_dataset(every / "out").path) / f"pets-{EVERY}").write_text("")
+    ran = run(*words, f"{last}={every / 'out'}")
+    assert is_shown_safely(ran.out + ran.err)
+    if "--json" in words:
+        assert json.loads(ran.out)["output"] == str(every / "out")
+
+
+@given(TEXTS)
+def test_every_text_in_a_message_is_escaped(text):
+    suggestion = Suggestion(text, {"class_names": [text]})
+    request = RequestError(text, [suggestion])
+    sample = SampleError(Stage.READ, FailureReason.UNREADABLE, text)
+    errors = [BuildError(text), LimitError(text), request, sample, sample.about(text), storage.StorageError(text)]
+    errors += [storage.ChangedError(text), SampleError.internal(Stage.READ, ValueError(text))]
+    shown = [*map(str, errors), request.message, sample.detail, str(Finding(text, text, 1))]
+    assert all(escape(one) == one for one in shown)
+    assert list(map(str, map(pickle.loads, map(pickle.dumps, errors)))) == list(map(str, errors))
+
+
+@given(TEXTS)
+def test_an_escaped_text_stays_and_json_gives_the_text_back(text):
+    assert escape(escape(text)) == escape(text)
+    for indent in (None, 2):
+        written = write_json({text: [text]}, indent=indent)
+        assert is_shown_safely(written)
+        assert json.loads(written) == {text: [text]}
+
+
+@given(TEXTS)
+def test_every_text_is_a_line_of_its_own_on_the_terminal(text):
+    with contextlib.redirect_stdout(io.StringIO()) as stream:
+        show(text, text)
+    assert stream.getvalue() == f"{escape(text)}\n" * 2

@@ -12,8 +12,9 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from typing import TextIO, TypeVar
 
-from beam_tfrecords.beam_pipelines.terminal import counted, escape
+from beam_tfrecords.beam_pipelines.terminal import counted
 from beam_tfrecords.errors import BuildError
+from beam_tfrecords.escaping import escape
 from beam_tfrecords.transforms.workspace.counts import (
     BlockCounts,
     StageCounts,

@@ -11,6 +11,7 @@ from typing import Any
 
 import jinja2
 import yaml
+from markupsafe import Markup
 
 from beam_tfrecords import storage
 from beam_tfrecords.beam_pipelines.execution.progress import ReadProgress
@@ -20,8 +21,8 @@ from beam_tfrecords.beam_pipelines.report.index_scan import EXTREMES, IndexScan,
 from beam_tfrecords.beam_pipelines.report.samples import ShownRecord, ShownRecordReader, thumbnail_side
 from beam_tfrecords.beam_pipelines.settings.definitions import show_flags
 from beam_tfrecords.beam_pipelines.summary import describe_changes, format_bytes
-from beam_tfrecords.beam_pipelines.terminal import escape
 from beam_tfrecords.dataset import Dataset, read_changes
+from beam_tfrecords.escaping import escape
 from beam_tfrecords.files import CHANGES, DUPLICATES, FAILURES, REPORT
 from beam_tfrecords.manifest import FAILURE_CHECK, GROUP_CHECK
 from beam_tfrecords.reading.reading_code import reading_code
@@ -149,7 +150,7 @@ def _template() -> jinja2.Template:
         trim_blocks=True,
         lstrip_blocks=True,
         # What a terminal must not be shown turns the text of a page as well.
-        finalize=lambda value: escape(value) if type(value) is str else value,
+        finalize=lambda value: escape(value) if isinstance(value, str) and not isinstance(value, Markup) else value,
     )
     environment.filters |= {"short": _shorten, "number": _as_number, "listed": _as_list}
     return environment.get_template("report.html.jinja")

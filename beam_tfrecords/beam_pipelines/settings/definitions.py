@@ -8,8 +8,8 @@ import shlex
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from beam_tfrecords.beam_pipelines.terminal import escape
 from beam_tfrecords.errors import RequestError
+from beam_tfrecords.escaping import escape
 from beam_tfrecords.examples.layouts import IMAGE_FIELDS, Layout
 from beam_tfrecords.transforms.images.image_spec import ImageSpec
 from beam_tfrecords.transforms.refs import IMAGE

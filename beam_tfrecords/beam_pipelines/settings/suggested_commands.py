@@ -9,8 +9,8 @@ from typing import Any
 
 from beam_tfrecords.beam_pipelines.settings.command_line import spell_out
 from beam_tfrecords.beam_pipelines.settings.definitions import SETTINGS, show_flags
-from beam_tfrecords.beam_pipelines.terminal import escape
 from beam_tfrecords.errors import RequestError
+from beam_tfrecords.escaping import escape
 
 
 def explain(error: RequestError, command: str, argv: Sequence[str]) -> list[str]:
@@ -31,7 +31,7 @@ def explain(error: RequestError, command: str, argv: Sequence[str]) -> list[str]
     shown = [show_flags(error.message) + asks]
     for meaning, lines in commands:
         shown += [f"  {meaning}:", *(f"    {line}" for line in lines)]
-    return shown
+    return [*shown, *error.traceback.splitlines()]
 
 
 def change_command(command: str, argv: Sequence[str], settings: Mapping[str, Any]) -> str:

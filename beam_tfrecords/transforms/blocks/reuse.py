@@ -23,6 +23,7 @@ import pyarrow as pa
 from beam_tfrecords import storage
 from beam_tfrecords.dataset import DatasetRef
 from beam_tfrecords.errors import SampleError
+from beam_tfrecords.escaping import write_json
 from beam_tfrecords.files import DUPLICATES
 from beam_tfrecords.index import FACTS, INDEX_SCHEMA, fits_seal, read_columns, unseal
 from beam_tfrecords.manifest import Shard
@@ -171,7 +172,7 @@ class BlockReuse:
         lines = self._lines.setdefault(change, [])
         if change is not Change.COPIED and len(lines) < MOST_KEYS:
             line = {"change": change.value, "key": key, "split": self._split, "class": label, **facts}
-            lines.append(json.dumps(line, ensure_ascii=False) + "\n")
+            lines.append(write_json(line) + "\n")
 
     def _find(self, ref: SampleRef, images: Mapping[str, bytes]) -> Change | None:
         """What can be taken over of a sample; None if nothing can."""

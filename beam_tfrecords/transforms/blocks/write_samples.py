@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import enum
-import json
 import logging
 from collections import Counter
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from beam_tfrecords.errors import TRIED_AGAIN, FailureReason, SampleError, Stage
+from beam_tfrecords.escaping import escape, write_json
 from beam_tfrecords.transforms.blocks.convert_sample import ConvertedBatch, ConvertSample, PreparedSample
 from beam_tfrecords.transforms.blocks.guard import failure_of
 from beam_tfrecords.transforms.parts import PartWriter
@@ -132,9 +132,9 @@ class SampleWriter:
 
     def _reject(self, ref: SampleRef, error: SampleError) -> None:
         if error.reason in _PROCESS_ENDED:
-            _log.warning("%s: %s", ref.uri or ref.key, error.detail)
+            _log.warning("%s: %s", escape(ref.uri or ref.key), error.detail)
         self._counts["failed", self._split, error.reason.value] += 1
-        self.failures.append(json.dumps(describe_failure(ref, error), ensure_ascii=False) + "\n")
+        self.failures.append(write_json(describe_failure(ref, error)) + "\n")
         # The listing of every launch is a new one, so what it rejects is not tried again here.
         if error.reason in TRIED_AGAIN and error.stage is not Stage.LIST:
             self.launch = self._this_launch

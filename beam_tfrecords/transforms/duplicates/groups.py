@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import dataclasses
-import json
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, TypeAlias
 
 from beam_tfrecords import storage
+from beam_tfrecords.escaping import write_json
 from beam_tfrecords.transforms.duplicates.search import DuplicateSearch, Image, PartId, unpack_images
 from beam_tfrecords.transforms.stats import Key, Stats, count_records
 from beam_tfrecords.transforms.workspace.build_folder import BuildFolder
@@ -143,7 +143,7 @@ def describe_groups(bucket: tuple[int, Iterable[tuple[PartId, bytes]]], *, searc
     lines: dict[str, list[str]] = {"across": [], "within": []}
     for content_hash, group in groups.items():
         line = {"content_hash": content_hash, **group.to_json(kept=group.first_key if search.drops else None)}
-        lines["across" if line["across_splits"] else "within"].append(json.dumps(line, ensure_ascii=False) + "\n")
+        lines["across" if line["across_splits"] else "within"].append(write_json(line) + "\n")
         counts["duplicates", "groups"] += 1
         counts["duplicates", "images"] += group.copies
         counts["duplicates", "groups_across_splits"] += line["across_splits"]

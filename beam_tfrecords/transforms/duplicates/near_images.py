@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, TypeAlias
@@ -10,6 +9,7 @@ from typing import Any, TypeAlias
 import msgpack
 import numpy as np
 
+from beam_tfrecords.escaping import write_json
 from beam_tfrecords.transforms.duplicates.groups import DuplicatesFound, Group, place_image, write_lists
 from beam_tfrecords.transforms.duplicates.near import count_near, find_range
 from beam_tfrecords.transforms.duplicates.near_groups import unpack_rows
@@ -80,7 +80,7 @@ def describe_near(bucket: tuple[int, Iterable[bytes]], *, search: DuplicateSearc
         if is_crowd:
             group.shorten(MOST_CROWDED)
         line = {"kind": "near", "phash": f"{first:016x}", **group.to_json(**({"crowded": True} if is_crowd else {}))}
-        lines["across" if line["across_splits"] else "within"].append(json.dumps(line, ensure_ascii=False) + "\n")
+        lines["across" if line["across_splits"] else "within"].append(write_json(line) + "\n")
         counts["groups"] += 1
         counts["groups_across_splits"] += line["across_splits"]
         counts["groups_with_conflicting_labels"] += line["conflicting_labels"]

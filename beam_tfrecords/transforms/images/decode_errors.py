@@ -57,13 +57,8 @@ _UNSUPPORTED_WORDS = ("unsupported", "not supported", "unknown pixel mode", "can
 
 
 def decode_error(reason: FailureReason, detail: str) -> SampleError:
-    """The error of a sample that is rejected while its image is decoded.
-
-    Args:
-      detail: values of the file in it may be of any type, and have any letters.
-    """
-    plain = "".join(letter if letter.isprintable() else "?" for letter in detail)
-    return SampleError(Stage.DECODE, reason, plain)
+    """The error of a sample that is rejected while its image is decoded."""
+    return SampleError(Stage.DECODE, reason, detail)
 
 
 def is_about_kind(error: SampleError) -> bool:

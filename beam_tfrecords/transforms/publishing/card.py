@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterable, Iterator
 
 from beam_tfrecords.dataset import Dataset
+from beam_tfrecords.escaping import escape
 from beam_tfrecords.files import MANIFEST
 from beam_tfrecords.reading.reading_code import reading_code
 
@@ -27,7 +28,7 @@ def _write(dataset: Dataset) -> Iterator[str]:
         yield f"{_text(spec['description'])}\n"
     known = {
         "Licence": spec["license"] and _text(spec["license"]),
-        "Source": spec["homepage"] and f"<{spec['homepage']}>",
+        "Source": spec["homepage"] and f"<{escape(spec['homepage'])}>",
     }
     if lines := [f"- {title}: {value}" for title, value in known.items() if value]:
         yield "\n".join(lines) + "\n"
@@ -71,4 +72,4 @@ def _table(head: Iterable[str], rows: Iterable[Iterable[str]]) -> Iterator[str]:
 
 def _text(text: str) -> str:
     """A text of the input as Markdown shows it: never as markup."""
-    return _MARKUP.sub(r"\\\1", " ".join(text.split()))
+    return _MARKUP.sub(r"\\\1", escape(text))

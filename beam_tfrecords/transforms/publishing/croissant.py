@@ -7,7 +7,6 @@ says where each record is.
 from __future__ import annotations
 
 import hashlib
-import json
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
@@ -15,6 +14,7 @@ from typing import Any
 import pyarrow as pa
 
 from beam_tfrecords.dataset import Dataset
+from beam_tfrecords.escaping import json_file
 from beam_tfrecords.files import INDEX_FOLDER
 from beam_tfrecords.index import INDEX_SCHEMA
 from beam_tfrecords.label_files import label_files
@@ -104,7 +104,7 @@ def write_croissant(dataset: Dataset, files: Mapping[str, bytes]) -> bytes:
         ],
         "recordSet": [_splits(dataset), *_classes(dataset, names), _records(name)],
     }
-    return (json.dumps(described, indent=2, ensure_ascii=False) + "\n").encode()
+    return json_file(described)
 
 
 def _file_set(uuid: str, description: str, pattern: str, kind: str) -> dict[str, Any]:

@@ -10,10 +10,10 @@ from typing import Any
 
 from beam_tfrecords import storage
 from beam_tfrecords.errors import BuildError
+from beam_tfrecords.escaping import json_file
 from beam_tfrecords.files import DUPLICATES, FAILURES
 from beam_tfrecords.schema import count, fields, flag, listed, mapped, read_json, text
 from beam_tfrecords.transforms.publishing.guards import Verdict
-from beam_tfrecords.transforms.publishing.manifest import dump_json
 from beam_tfrecords.transforms.publishing.publication import Publication
 from beam_tfrecords.transforms.stats import Stats, stats_row
 from beam_tfrecords.transforms.workspace.build_folder import BuildFolder
@@ -115,7 +115,7 @@ def write_outcome(
         "guards": sorted({verdict.guard.value for verdict in tripped}),
         "is_unchanged": is_unchanged,
     }
-    storage.write_bytes(BuildFolder(publication.folder).outcome, dump_json(outcome))
+    storage.write_bytes(BuildFolder(publication.folder).outcome, json_file(outcome))
 
 
 def read_outcome(folder: str) -> dict[str, Any] | None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from types import MappingProxyType
@@ -57,8 +56,3 @@ def manifest_json(
         "files": files,
         **facts,
     }
-
-
-def dump_json(value: Any) -> bytes:
-    """JSON that a person can read."""
-    return (json.dumps(value, indent=2, ensure_ascii=False) + "\n").encode()

@@ -10,12 +10,12 @@ from typing import Any
 
 from beam_tfrecords import storage
 from beam_tfrecords.errors import BuildError
+from beam_tfrecords.escaping import json_file
 from beam_tfrecords.files import CHANGES, INDEX_FOLDER, MANIFEST, SUCCESS
 from beam_tfrecords.manifest import Shard
 from beam_tfrecords.transforms.publishing.changes import describe_version, repeats_earlier
 from beam_tfrecords.transforms.publishing.decide import Decision, keeps_dataset
 from beam_tfrecords.transforms.publishing.lists import write_lists, write_outcome
-from beam_tfrecords.transforms.publishing.manifest import dump_json
 from beam_tfrecords.transforms.publishing.metadata import write_files
 from beam_tfrecords.transforms.publishing.publication import Publication
 from beam_tfrecords.transforms.stats import Stats
@@ -67,7 +67,7 @@ def publish_dataset(
     changed: dict[str, bytes] = {}
     if history and (decision.publishes or decision.tripped):
         splits = [split for split in publication.listed if split]
-        changed[CHANGES] = dump_json(describe_version(history, decision.verdicts, stats, splits=splits, files=changes))
+        changed[CHANGES] = json_file(describe_version(history, decision.verdicts, stats, splits=splits, files=changes))
     if not decision.publishes:
         lists()
         for name, content in changed.items():
@@ -92,11 +92,11 @@ def publish_dataset(
 
 def _finish(publication: Publication, values: Mapping[str, Any]) -> None:
     """Writes the manifest, and `_SUCCESS` last."""
-    manifest_sha256 = publication.write(MANIFEST, dump_json(values))
+    manifest_sha256 = publication.write(MANIFEST, json_file(values))
     # A power cut must not leave `_SUCCESS` without what it stands for.
     storage.sync_folder(storage.join(publication.output, INDEX_FOLDER))
     # It names the manifest it belongs to, so that `verify` finds an edited one.
-    publication.write(SUCCESS, dump_json({"manifest_sha256": manifest_sha256}))
+    publication.write(SUCCESS, json_file({"manifest_sha256": manifest_sha256}))
     storage.sync_folder(publication.output)
     if publication.history:
         publication.fence.check()

@@ -6,10 +6,10 @@ Contract: tensorflow_datasets `read_only_builder.builder_from_directory`, which 
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+from beam_tfrecords.escaping import json_file
 from beam_tfrecords.examples.layouts import MASK_FIELD, OBJECT_MASKS, Feature, Layout
 from beam_tfrecords.files import DATASET_INFO, FEATURES
 from beam_tfrecords.label_files import label_files, label_map
@@ -41,7 +41,7 @@ def write_metadata(
     # For `as_supervised=True`. TFDS finds top-level features only.
     if layout.supervised and not (layout.nests and "/" in "".join(layout.supervised)):
         info["supervisedKeys"] = {"tuple": {"items": [{"featureKey": name} for name in layout.supervised]}}
-    files = {DATASET_INFO: _dump(info), FEATURES: _dump(features_json(layout, image, class_names))}
+    files = {DATASET_INFO: json_file(info), FEATURES: json_file(features_json(layout, image, class_names))}
     files.update(label_map(layout, class_names))
     files.update(dict.fromkeys(label_files(layout, class_names), ("\n".join(class_names) + "\n").encode()))
     return files
@@ -170,7 +170,3 @@ def _splits(shards: list[Shard]) -> list[dict[str, Any]]:
         entry["shardLengths"].append(str(shard.records))
         entry["numBytes"] += shard.bytes
     return [{**entry, "numBytes": str(entry["numBytes"])} for entry in splits.values()]
-
-
-def _dump(value: Any) -> bytes:
-    return (json.dumps(value, indent=2, ensure_ascii=False) + "\n").encode()

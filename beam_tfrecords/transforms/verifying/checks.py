@@ -19,6 +19,7 @@ import pyarrow as pa
 from beam_tfrecords import crc32c, storage
 from beam_tfrecords.dataset import Dataset
 from beam_tfrecords.errors import BuildError, RequestError, SampleError
+from beam_tfrecords.escaping import escape
 from beam_tfrecords.examples.layouts import MASK_FIELD, OBJECT_MASKS, Layout
 from beam_tfrecords.examples.parse import check_features, parse_example
 from beam_tfrecords.files import DALI_FOLDER, DATASET_INFO, DUPLICATES, FAILURES, FEATURES, MANIFEST, SUCCESS
@@ -73,7 +74,7 @@ class Finding:
     def __str__(self) -> str:
         record = "" if self.record is None else f", record {self.record}"
         offset = "" if self.offset is None else f" at offset {self.offset}"
-        return f"{self.file}{record}{offset}: {self.problem}"
+        return escape(f"{self.file}{record}{offset}: {self.problem}")
 
 
 class CheckedShard(NamedTuple):

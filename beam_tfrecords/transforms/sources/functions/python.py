@@ -83,7 +83,7 @@ def _first_samples(function: UserFunction, calls: Iterable[tuple[Any, ...]]) -> 
 
 def _refused(function: UserFunction, error: Exception) -> RequestError:
     trace = "".join(traceback.format_exception(error))
-    return RequestError(f"{quote_input(function.name)}: it fails: {function.describe(error)}\n{trace.rstrip()}")
+    return RequestError(f"{quote_input(function.name)}: it fails: {function.describe(error)}", traceback=trace)
 
 
 def _iterate(made: Any) -> Iterator[Any]:
