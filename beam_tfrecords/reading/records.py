@@ -32,7 +32,7 @@ from beam_tfrecords.reading.record_columns import RecordColumns
 from beam_tfrecords.reading.resizing import ImageSize, Resize, ResizeMode
 from beam_tfrecords.reading.shard_cache import ShardCache
 from beam_tfrecords.storage.open_file import OpenFile
-from beam_tfrecords.tfrecord import FOOTER_BYTES, HEADER_BYTES, RecordError, read_records
+from beam_tfrecords.tfrecord import FOOTER_BYTES, HEADER_BYTES, RecordError, masked_crc32c, read_records
 
 if TYPE_CHECKING:
     import pyarrow.compute as pc
@@ -125,7 +125,7 @@ class Records(Sequence[Any]):
             return self._with(_kept=kept[number])
         if isinstance(number, str):
             raise TypeError(f"records[{number!r}]: records have numbers, and each its features: records[0][{number!r}]")
-        return self._read(self._fetch([number])[0])
+        return self._getitems([number])[0]
 
     if not TYPE_CHECKING:  # type checkers refuse what there is not
 
@@ -136,7 +136,7 @@ class Records(Sequence[Any]):
 
     def _getitems(self, numbers: Iterable[SupportsIndex]) -> list[Any]:
         """Several records at once; from a store, those that lie together with one request."""
-        return list(map(self._read, self._fetch(numbers)))
+        return self._decode(numbers, lambda fetched: list(map(self._read, fetched)))
 
     def __getitems__(self, numbers: Iterable[SupportsIndex]) -> list[Any]:
         """As `_getitems`; where PyTorch asks, its `DataLoader` knows how to make a batch of them."""
@@ -190,8 +190,40 @@ class Records(Sequence[Any]):
 
     def read_batch(self, numbers: Iterable[SupportsIndex]) -> list[Any]:
         """As `__getitems__`, for examples that are used together; see `ReadExample.read_batch`."""
-        fetched = self._fetch(numbers)
-        return self._read.read_batch(fetched) if isinstance(self._read, ReadExample) else list(map(self._read, fetched))
+        return self._decode(numbers, self._read.read_batch) if self.has_features else self._getitems(numbers)
+
+    def _decode(self, numbers: Iterable[SupportsIndex], read: Callable[[Sequence[bytes]], list[Any]]) -> list[Any]:
+        """What `read` makes of records; an error names the first record that cannot be read."""
+        asked = list(map(operator.index, numbers))
+        fetched = self._fetch(asked)
+        try:
+            return read(fetched)
+        except (ImportError, MemoryError):
+            raise
+        except Exception:
+            for number, example in zip(asked, fetched, strict=True):
+                self._read_alone(number, example)
+            raise
+
+    def _read_alone(self, number: int, example: bytes) -> None:
+        """Reads one example.
+
+        Raises:
+          BuildError: it cannot be read; the message says whether it is damaged.
+        """
+        try:
+            self._read(example)
+        except Exception as error:
+            shard, offset, length, crc = self._find(number)
+            if crc == -1:  # an index of an earlier release
+                crc = int.from_bytes(self._read_range(shard, offset, length)[-FOOTER_BYTES:], "little")
+            where = f"{self._file(shard)}: record {self._number(number) - self._starts[shard]:,} at byte {offset:,}"
+            if masked_crc32c(example) == crc:
+                raise BuildError(f"{where} cannot be read: {error}") from error
+            raise BuildError(
+                f"{where} is damaged (its CRC32C differs): {error}; `records(…, verify=True)` checks each record that "
+                f"is read, and `beam-tfrecords verify --dataset={self._path}` all of them"
+            ) from error
 
     def __iter__(self) -> Iterator[Any]:
         starts = range(0, len(self), _GROUP)

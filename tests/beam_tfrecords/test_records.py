@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import dataclasses
 import pickle
+import re
 import shutil
 import subprocess
 import sys
@@ -12,10 +14,14 @@ import numpy as np
 import pyarrow.compute as pc
 import pytest
 import tensorflow as tf
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 from PIL import Image
 
-from beam_tfrecords import BuildError, RequestError, load, open_dataset
+from beam_tfrecords import BuildError, RequestError, load, mix, open_dataset
+from beam_tfrecords.reading.index_files import read_places
 from beam_tfrecords.reading.records import _open
+from beam_tfrecords.tfrecord import FOOTER_BYTES, FRAME_BYTES, HEADER_BYTES
 
 
 @pytest.fixture(scope="module")
@@ -189,6 +195,65 @@ def test_a_flipped_bit_is_found_if_asked(dataset, tmp_path):
     shard.write_bytes(data[:50])
     with pytest.raises(BuildError, match="ends before byte"):
         copy.records("train")[0]
+
+
+def _damage(path, begin: int, end: int) -> None:
+    data = bytearray(path.read_bytes())
+    data[begin:end] = bytes(byte ^ 0xFF for byte in data[begin:end])
+    path.write_bytes(data)
+
+
+READS = {
+    "record": lambda records, number: records[number],
+    "batch": lambda records, number: records.read_batch(range(number + 1)),
+    "planes": lambda records, number: records.in_planes("image").read_batch(range(number + 1)),
+    "resized": lambda records, number: records.resized(20)[number],
+    "iteration": lambda records, _: list(records),
+    "mixture": lambda records, _: list(mix([(records, 1)])),
+}
+
+
+@pytest.mark.parametrize("read", READS.values(), ids=list(READS))
+@pytest.mark.parametrize("part", ["image", "all"])
+def test_a_damaged_record_is_named_with_its_shard(dataset, tmp_path, read, part):
+    copy = open_dataset(shutil.copytree(dataset.path, tmp_path / "copy"))
+    first, second, *_ = copy.split_shards("train")
+    places = read_places(copy.path, second, cache=None).tolist()
+    offset, length, _ = places[1]
+    data = (tmp_path / "copy" / second.file).read_bytes()
+    begin = data.index(b"\xff\xd8\xff", offset) if part == "image" else offset + HEADER_BYTES
+    _damage(tmp_path / "copy" / second.file, begin, offset + length - FOOTER_BYTES)
+    expected = rf"{re.escape(second.file)}: record 1 at byte {offset:,} is damaged .*verify=True"
+    with pytest.raises(BuildError, match=expected):
+        read(copy.records("train"), first.records + 1)
+    # Those beside it can be read.
+    assert copy.records("train")[first.records]["image"].size
+    assert len(copy.records("train", form="bytes")[first.records + 1]) == length - FRAME_BYTES
+
+
+@settings(max_examples=10, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(share=st.floats(0, 1), flipped=st.integers(1, 255), count=st.integers(1, 200))
+def test_no_damage_raises_what_names_no_shard(dataset, tmp_path, share, flipped, count):
+    shutil.copytree(dataset.path, tmp_path / "copy", dirs_exist_ok=True)
+    copy = open_dataset(tmp_path / "copy")
+    shard = copy.split_shards("train")[0].file
+    data = bytearray((tmp_path / "copy" / shard).read_bytes())
+    for place in range(int(share * (len(data) - 1)), len(data))[:count]:
+        data[place] ^= flipped
+    (tmp_path / "copy" / shard).write_bytes(data)
+    _open.cache_clear()
+    for number in range(len(copy.records("train"))):
+        try:
+            copy.records("train")[number]
+        except BuildError as error:
+            assert shard in str(error)  # noqa: PT017
+
+
+def test_a_whole_record_that_cannot_be_decoded_is_not_called_damaged(tmp_path, photos, build):
+    built = open_dataset(build(tmp_path, f"--input={photos}", "--image_size=40"))
+    broken = dataclasses.replace(built.records("train")._read, images=None)
+    with pytest.raises(BuildError, match=r"tfrecord-00000-of-00001: record 2 at byte [\d,]+ cannot be read: "):
+        built.records("train")._with(_read=broken)[2]
 
 
 @pytest.mark.parametrize("size", [16, 24], ids=["of the same size", "of another size"])
