@@ -190,7 +190,9 @@ class Records(Sequence[Any]):
 
     def read_batch(self, numbers: Iterable[SupportsIndex]) -> list[Any]:
         """As `__getitems__`, for examples that are used together; see `ReadExample.read_batch`."""
-        return self._decode(numbers, self._read.read_batch) if self.has_features else self._getitems(numbers)
+        if not isinstance(self._read, ReadExample):
+            return self._getitems(numbers)
+        return self._decode(numbers, self._read.read_batch)
 
     def _decode(self, numbers: Iterable[SupportsIndex], read: Callable[[Sequence[bytes]], list[Any]]) -> list[Any]:
         """What `read` makes of records; an error names the first record that cannot be read."""
