@@ -29,7 +29,7 @@ from beam_tfrecords.dataset import Dataset
 from beam_tfrecords.errors import BuildError, RequestError
 from beam_tfrecords.escaping import escape
 from beam_tfrecords.transforms.processes.worker import without_optional_libraries
-from beam_tfrecords.transforms.request.build_spec import BuildSpec
+from beam_tfrecords.transforms.request.build_spec import BuildSpec, Duplicates
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
@@ -104,12 +104,9 @@ def build(
     assert not isinstance(outcome, JobRecord)
     if isinstance(outcome, Published):
         return outcome.dataset
-    if outcome.tripped:
-        raise BuildError(f"nothing was published: {'; '.join(outcome.tripped)}")
-    raise BuildError(
-        f"nothing was published: {outcome.failed:,} of {outcome.listed:,} samples failed, and "
-        f"{outcome.duplicates['groups']:,} images occur more than once; the lists are in {outcome.folder}"
-    )
+    has_lists = outcome.causes and (outcome.failed or spec.duplicates is Duplicates.FAIL)
+    lists = [f"the lists are in {outcome.folder}"] if has_lists else []
+    raise BuildError(f"nothing was published: {'; '.join([*outcome.causes, *outcome.tripped, *lists])}")
 
 
 def _as_plain(value: Any) -> Any:

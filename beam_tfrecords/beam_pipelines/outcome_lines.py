@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator, Mapping
 
 from beam_tfrecords import storage
 from beam_tfrecords.beam_pipelines.running import Published, Unpublished
+from beam_tfrecords.beam_pipelines.settings.definitions import show_flags
 from beam_tfrecords.beam_pipelines.summary import describe_duplicates, describe_reasons, find_examples, summarize
 from beam_tfrecords.dataset import Dataset, read_changes
 from beam_tfrecords.files import CHANGES, DUPLICATES, FAILURES, LATEST
@@ -46,18 +47,11 @@ def explain_unpublished(outcome: Unpublished, spec: BuildSpec) -> Iterator[str]:
         yield from (f"  guard {line}" for line in outcome.tripped)
         yield f"If that is right, say --accept={','.join(outcome.guards)}; the finished work is not done again."
         yield f"changes: {storage.join(outcome.folder, CHANGES)}"
-    elif spec.duplicates is Duplicates.FAIL and outcome.duplicates["groups"]:
-        yield "Nothing was published: there are identical images, and --duplicates=fail allows none."
+    else:
+        yield show_flags(f"Nothing was published: {'; '.join(outcome.causes)}.")
+    if spec.duplicates is Duplicates.FAIL and outcome.duplicates["groups"]:
         yield from describe_duplicates(outcome.duplicates)
         yield f"list: {storage.join(outcome.folder, DUPLICATES)}"
-    else:
-        few = outcome.failed <= spec.max_failures * outcome.listed
-        why = "no record was written" if few else f"--max_failures={spec.max_failures:g} allows fewer"
-        filtered = f" and {outcome.filtered:,} were filtered" if outcome.filtered else ""
-        yield f"Nothing was published: {outcome.failed:,} of {outcome.listed:,} samples failed{filtered}; {why}."
-        if few and outcome.filtered:
-            flags = [flag for flag, value in (("--where", spec.where), ("--map", spec.map)) if value is not None]
-            yield f"{' and '.join(flags)} left out every sample that did not fail; change it and start again."
     if outcome.failed:
         failures = storage.join(outcome.folder, FAILURES)
         yield from describe_reasons(outcome.reasons, find_examples(failures, outcome.reasons))

@@ -16,6 +16,7 @@ from beam_tfrecords.beam_pipelines.execution.heartbeat import Run, read_runs
 from beam_tfrecords.beam_pipelines.execution.jobs import is_advancing, read_job
 from beam_tfrecords.beam_pipelines.execution.runners import runner_of
 from beam_tfrecords.beam_pipelines.exit_codes import DONE, FAILED, UNPUBLISHED
+from beam_tfrecords.beam_pipelines.settings.definitions import show_flags
 from beam_tfrecords.beam_pipelines.summary import HEADERS
 from beam_tfrecords.beam_pipelines.versioning import open_newest, read_version
 from beam_tfrecords.dataset import Dataset, open_dataset, open_whole, read_changes, read_latest
@@ -141,7 +142,8 @@ def _describe_build(output: str, folder: str, run: Run | None, *, now: float) ->
     if result is not None and result["is_unchanged"]:
         return {**values, "state": "unchanged", "exit_code": DONE}
     if result is not None:
-        return {**values, "state": "unpublished", "exit_code": UNPUBLISHED, "why": result["tripped"]}
+        why = [*map(show_flags, result["causes"]), *(f"guard {line}" for line in result["tripped"])]
+        return {**values, "state": "unpublished", "exit_code": UNPUBLISHED, "why": why}
     if run is not None and run.is_alive(now):
         rate = (counts.done - run.done_before) / max(1e-3, run.beat - run.began)
         left = (run.listed - counts.done) / rate if rate > 0 else _MOST_SECONDS

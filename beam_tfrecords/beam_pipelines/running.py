@@ -56,10 +56,10 @@ class Unpublished:
     Attributes:
       listed: samples listed.
       failed: samples rejected.
-      filtered: samples left out.
       reasons: reason -> samples.
       duplicates: what is counted of identical images -> count.
       folder: where the lists of failures, duplicates and changes are.
+      causes: limits that stopped it, in words.
       tripped: what guards found, one line each.
       guards: names of the guards that tripped.
     """
@@ -69,9 +69,9 @@ class Unpublished:
     reasons: Mapping[str, int]
     duplicates: Mapping[str, int]
     folder: str
+    causes: tuple[str, ...] = ()
     tripped: tuple[str, ...] = ()
     guards: tuple[str, ...] = ()
-    filtered: int = 0
 
 
 def run_plan(
@@ -163,9 +163,9 @@ def _explain(plan: BuildPlan, values: Mapping[str, Any]) -> Published | Unpublis
         reasons=stats.failure_reasons(),
         duplicates={what: stats.total("duplicates", what) for what in DUPLICATE_COUNTS},
         folder=values["folder"],
+        causes=tuple(values["causes"]),
         tripped=tuple(values["tripped"]),
         guards=tuple(values["guards"]),
-        filtered=stats.total("filtered"),
     )
 
 

@@ -161,7 +161,7 @@ def _build_lines(build: dict[str, Any]) -> Iterator[str]:
         yield f"the job has ended: {build['why'][0]}"
     if build["state"] == "unpublished":
         yield "nothing was published (exit code 3):"
-        yield from (f"  guard {line}" for line in build["why"])
+        yield from (f"  {line}" for line in build["why"])
 
 
 def _counts(dataset: dict[str, Any]) -> str:

@@ -23,11 +23,13 @@ class Decision:
 
     Attributes:
       publishes: whether it is.
+      causes: limits that do not allow it, in words.
       verdicts: what the guards have found.
       tripped: those of them that do not allow it.
     """
 
     publishes: bool
+    causes: tuple[str, ...] = ()
     verdicts: tuple[Verdict, ...] = ()
     tripped: tuple[Verdict, ...] = ()
 
@@ -40,13 +42,13 @@ def open_output(stats: Stats, *, publication: Publication) -> Decision:
     """
     add_judged(publication.folder)
     check_counts(stats, listed=publication.listed)
-    if not publication.is_within_limits(stats):
-        return _open(publication, stats, Decision(publishes=False))
+    if causes := tuple(publication.find_causes(stats)):
+        return _open(publication, stats, Decision(publishes=False, causes=causes))
     history = publication.history
     verdicts = judge_version(history, publication.describe(stats), stats) if history else []
     is_strict = history is not None and history.schedule.guard is GuardMode.STRICT
     tripped = tuple(trips(verdicts)) if is_strict else ()
-    return _open(publication, stats, Decision(not tripped, tuple(verdicts), tripped))
+    return _open(publication, stats, Decision(not tripped, verdicts=tuple(verdicts), tripped=tripped))
 
 
 def _open(publication: Publication, stats: Stats, decision: Decision) -> Decision:

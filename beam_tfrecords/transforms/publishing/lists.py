@@ -25,6 +25,7 @@ _OUTCOME = fields(
         "listed": mapped(count),
         "stats": listed(stats_row),
         "folder": text,
+        "causes": listed(text),
         "tripped": listed(text),
         "guards": listed(text),
         "is_unchanged": flag,
@@ -101,6 +102,7 @@ def write_outcome(
     stats: Stats,
     *,
     folder: str,
+    causes: Iterable[str] = (),
     tripped: Iterable[Verdict] = (),
     is_unchanged: bool = False,
 ) -> None:
@@ -111,6 +113,7 @@ def write_outcome(
         "listed": dict(publication.listed),
         "stats": stats.to_json(),
         "folder": folder,
+        "causes": list(causes),
         "tripped": [str(verdict) for verdict in tripped],
         "guards": sorted({verdict.guard.value for verdict in tripped}),
         "is_unchanged": is_unchanged,

@@ -106,11 +106,25 @@ class Publication:
         storage.write_once(path, content, staging=self.folder, check=check or self.fence.check)
         return hashlib.sha256(content).hexdigest()
 
-    def is_within_limits(self, stats: Stats) -> bool:
-        """Whether there are records, and no more failures or duplicates than allowed."""
+    def find_causes(self, stats: Stats) -> Iterator[str]:
+        """What stops publishing, in words: no records, or more failures or duplicates than allowed."""
+        listed = sum(self.listed.values())
+        failed, filtered = stats.total("failed"), stats.total("filtered")
+        share = f"{failed:,} of {listed:,} samples failed"
+        are_few = failed <= self.max_failures * listed
         if self.duplicates is Duplicates.FAIL and stats.total("duplicates", "groups"):
-            return False
-        return stats.total("written") > 0 and stats.total("failed") <= self.max_failures * sum(self.listed.values())
+            yield f"there are identical images, and `duplicates={Duplicates.FAIL.value}` allows none"
+        if not are_few:
+            yield f"{share}; `max_failures={self.max_failures:g}` allows fewer"
+        if stats.total("written"):
+            return
+        if filtered:
+            names = " and ".join(f"`{name}`" for name in ("where", "map") if self.facts["spec"].get(name) is not None)
+            others = f"{share} and {filtered:,}" if failed and are_few else f"{filtered:,} of {listed:,} samples"
+            yield f"{others} were filtered; no record was written"
+            yield f"{names} left out every sample that did not fail; change it and start again"
+        elif are_few:
+            yield f"{share}; no record was written"
 
     def describe(self, stats: Stats, **files: Any) -> dict[str, Any]:
         """The manifest; `files` are its shards and files, once there are some."""

@@ -72,7 +72,7 @@ def publish_dataset(
         lists()
         for name, content in changed.items():
             storage.write_bytes(storage.join(folder, name), content)
-        write_outcome(publication, stats, folder=folder, tripped=decision.tripped)
+        write_outcome(publication, stats, folder=folder, causes=decision.causes, tripped=decision.tripped)
         return
     check_shards(shards, stats, splits=publication.listed)
     described = publication.describe(stats, shards=shards)

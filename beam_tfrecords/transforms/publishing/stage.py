@@ -103,5 +103,5 @@ def _publish(_: bytes, *, publication: Publication, lists: Iterable[tuple[str, s
 
 def _fail(_: Any, decision: Decision) -> None:
     if not decision.publishes:
-        why = "; ".join(f"guard {verdict}" for verdict in decision.tripped) or "too many failures, or duplicates"
+        why = "; ".join([*decision.causes, *(f"guard {verdict}" for verdict in decision.tripped)])
         raise BuildError(f"nothing was published: {why}; `status` says more")
