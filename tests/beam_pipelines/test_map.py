@@ -5,6 +5,8 @@ from __future__ import annotations
 import importlib
 import json
 import os
+import re
+import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -14,7 +16,7 @@ import numpy as np
 import pytest
 
 import beam_tfrecords
-from beam_tfrecords import RequestError
+from beam_tfrecords import BuildError, RequestError
 from beam_tfrecords.beam_pipelines.verify import verify_dataset
 from tests.annotated_inputs import coco_of, save_pictures, write_coco
 from tests.beam_pipelines.dataset_checks import manifest_of, shards_of
@@ -189,6 +191,77 @@ def test_a_function_that_fails_for_every_sample_is_refused(animals, steps, tmp_p
     assert ran.code == 2
     assert f'File "{steps}/my_steps.py", line 1, in <module>' in ran.err
     assert not (tmp_path / "out").exists()
+
+
+# What a function does to every sample -> part of the message.
+FAILING = {
+    "return sample.replace(label=None)": "no label",
+    "return sample.replace(label='')": "no label",
+    "os._exit(1)": "the function of --map ended its process: exit code 1",
+    "os.abort()": "the function of --map ended its process: SIGABRT",
+    "sys.exit(3)": "the function of --map ended its process",
+    "raise KeyboardInterrupt": "the function of --map ended its process",
+    "time.sleep(9)": "the function of --map did not end within 1 seconds",
+    "raise MemoryError('much')": "more memory than there is",
+    "return sample.replace(image=b'no image')": "",
+    "return sample.replace(columns={'n': 'text'})": "'n'",
+    "return sample.replace(columns={'n': None})": "'n'",
+}
+
+
+@pytest.mark.parametrize("body", FAILING)
+def test_a_function_with_which_every_sample_fails_is_refused_before_the_build(animals, steps, tmp_path, convert, body):
+    (steps / "my_steps.py").write_text(f"import os, sys, time\ndef bad(sample):\n    {body}\n")
+    spec = {"layout": {"image": "image.encoded", "label": "label.index"}}
+    if "columns" in body:
+        spec["layout"]["n"] = {"field": "column.n", "type": "int64"}
+    (steps / "spec.yaml").write_text(json.dumps(spec))
+    words = ["--spec=spec.yaml", f"--input={animals}", f"--output={tmp_path / 'out'}", "--map=my_steps:bad"]
+    ran = convert(*words, "--max_failures=1", "--image_timeout=1")
+    assert ran.code == 2, ran.err
+    assert re.search(r"--map=my_steps:bad: it fails for each of (12|5) samples: ", ran.err)
+    assert FAILING[body] in ran.err
+    assert not (tmp_path / "out").exists()
+
+
+def test_what_fails_without_the_function_too_says_nothing_of_it(animals, steps, tmp_path, convert):
+    root = shutil.copytree(animals, tmp_path / "in")
+    for path in root.glob("*/*.png"):
+        path.write_bytes(b"no image")
+    (steps / "my_steps.py").write_text("def look(sample):\n    return sample.replace(image=255 - sample.image)\n")
+    ran = convert(f"--input={root}", f"--output={tmp_path / 'out'}", "--map=my_steps:look", "--max_failures=1")
+    assert ran.code == 3, ran.err
+    assert "12 of 12 samples failed; no record was written." in ran.err
+
+
+@pytest.mark.local_runner
+def test_a_function_with_which_one_sample_does_not_fail_is_not_refused(animals, steps, tmp_path, build):
+    text = "import os\ndef most(sample):\n    return sample if sample.key == 'dog/11.png' else os._exit(1)\n"
+    (steps / "my_steps.py").write_text(text)
+    out = build(tmp_path / "out", f"--input={animals}", "--map=my_steps:most", "--max_failures=1")
+    assert manifest_of(out)["records"] == 1
+
+
+@pytest.mark.parametrize("fails", [0, 5])
+@pytest.mark.parametrize("setting", [{"map": "my_steps:none"}, {"where": "height > 1000"}], ids=["map", "where"])
+def test_a_build_that_filters_everything_names_nothing_else(animals, steps, tmp_path, convert, setting, fails):
+    root = shutil.copytree(animals, tmp_path / "in")
+    for number in range(fails):
+        (root / f"cat/broken{number}.png").write_bytes(b"no image")
+    text = "def none(sample):\n    return None if sample.image is not None else sample\n"
+    (steps / "my_steps.py").write_text(text)
+    with pytest.raises(BuildError) as raised:
+        beam_tfrecords.build(input=str(root), output=str(tmp_path / "out"), max_failures=0.5, **setting)
+    (name,) = setting
+    message = str(raised.value)
+    share = f"{fails} of {12 + fails} samples failed and 12" if fails else "12 of 12 samples"
+    assert message.startswith(f"nothing was published: {share} were filtered; no record was written; `{name}` left out")
+    assert "occur more than once" not in message
+    assert ("failed" in message, "lists" in message) == (bool(fails), bool(fails))
+    words = [f"--{name}={value}" for name, value in setting.items()]
+    ran = convert(f"--input={root}", f"--output={tmp_path / 'out'}", "--max_failures=0.5", *words)
+    assert ran.code == 3
+    assert f"Nothing was published: {share} were filtered; no record was written; --{name} left out" in ran.err
 
 
 def test_labels_that_are_no_classes_are_refused(animals, steps, tmp_path, convert):
