@@ -17,26 +17,32 @@ import itertools
 import json
 import platform
 import sys
+import tempfile
 import zlib
 from collections import defaultdict
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import numpy as np
 from PIL import Image, features
 
 from beam_tfrecords.errors import SampleError
 from beam_tfrecords.examples.layouts import COLUMN, NAMED, TFDS_OBJECTS, parse_layout
+from beam_tfrecords.tfrecord import Compression, masked_crc32c
 from beam_tfrecords.transforms.blocks.convert_sample import ConvertSample
 from beam_tfrecords.transforms.images.convert_image import convert_image
+from beam_tfrecords.transforms.images.converted_image import ConvertedImage
 from beam_tfrecords.transforms.images.geometry import plan_geometry
 from beam_tfrecords.transforms.images.image_spec import ImageEncoding, ImageSpec
 from beam_tfrecords.transforms.images.masks import convert_mask
+from beam_tfrecords.transforms.images.probe import probe_digests
+from beam_tfrecords.transforms.images.quality import measure_quality
 from beam_tfrecords.transforms.labels import ClassNames
 from beam_tfrecords.transforms.libraries import library_versions, record_versions
 from beam_tfrecords.transforms.objects import Objects
 from beam_tfrecords.transforms.outlines import pack_segmentation
+from beam_tfrecords.transforms.parts import PartPolicy, PartWriter, read_index
 from beam_tfrecords.transforms.refs import IMAGE, MASK, File, SampleRef, one_image
 from beam_tfrecords.transforms.settings import read_settings
 from tests.converting import convert_one, finish, serialize_example
@@ -68,6 +74,15 @@ _MASK_REQUESTS: tuple[dict[str, Any], ...] = (
     {"image_size": "20x33", "resize_mode": ["exact", "crop"], "resample": "nearest"},
     {"image_size": "60x90", "mask_padding": [0, 255], "resize_mode": "pad", "upscale": [True, False]},
 )
+# Those whose records and measures are written as parts.
+_STORED = frozenset(
+    {
+        "image_size=24x32 codec=fast resize_mode=shorter",
+        "image_encoding=raw codec=fast",
+        "image_encoding=png bit_depth=16 channels=keep",
+    }
+)
+LARGE = "large.png"
 # Takes as long as all others together, and is rejected.
 _SLOW = frozenset({"many_texts_bomb.png"})
 _VALUES = {
@@ -144,16 +159,22 @@ def _expand(requests: tuple[dict[str, Any], ...]) -> Mapping[str, ImageSpec]:
     return found
 
 
-def images() -> Iterator[tuple[str, bytes]]:
-    """Name and bytes of the images: photos, and every kind of unusual and of broken file."""
+def photos() -> Iterator[tuple[str, bytes]]:
+    """Name and bytes of photos."""
     for name in PHOTOS:
         yield name, (FILE.parent / f"photos/{name}.jpg").read_bytes()
+
+
+def images() -> Iterator[tuple[str, bytes]]:
+    """Name and bytes of the images: photos, every kind of unusual and of broken file, and a large one."""
+    yield from photos()
     for name, case in corpus().items():
         if name not in _SLOW:
             yield name, case.data
+    yield LARGE, _large_image()
 
 
-def large_image() -> bytes:
+def _large_image() -> bytes:
     """A PNG that is converted in strips."""
     file = io.BytesIO()
     ramp = np.add.outer(np.arange(4096, dtype=np.uint8), np.arange(4097, dtype=np.uint8) // 3)
@@ -161,24 +182,28 @@ def large_image() -> bytes:
     return file.getvalue()
 
 
-def make_digests() -> dict[str, dict[str, str]]:
-    """What the code makes: "specs", "images", "layouts", "samples" and "masks", each name -> digest."""
+def make_digests(chosen: Iterable[tuple[str, bytes]]) -> dict[str, dict[str, str]]:
+    """What the code makes: a kind of result -> name -> digest.
+
+    Args:
+      chosen: name and bytes of images.
+    """
     by_spec, by_image = defaultdict[str, Any](hashlib.blake2b), defaultdict[str, Any](hashlib.blake2b)
-
-    def add(image: str, data: bytes, spec: str) -> None:
-        made = _convert(data, specs()[spec])
-        by_spec[spec].update(made)
-        # Digests of their own, so that those of 8 bits stay as they are.
-        by_image[image if specs()[spec].bit_depth == 8 else f"{image} in 16 bits"].update(made)
-
-    for image, data in images():
-        for spec in specs():
-            add(image, data, spec)
-    first = next(iter(specs()))
-    add("large.png", large_image(), first)
+    first, *others = specs()
+    stored = dict[str, ConvertedImage]()
+    for image, data in chosen:
+        # It takes long under every request.
+        for spec in (first, *(() if image == LARGE else others)):
+            made = _convert(data, specs()[spec])
+            by_spec[spec].update(_describe(made, data))
+            # Digests of their own, so that those of 8 bits stay as they are.
+            by_image[image if specs()[spec].bit_depth == 8 else f"{image} in 16 bits"].update(_describe(made, data))
+            if spec in _STORED and not isinstance(made, SampleError):
+                stored[f"{image} {spec}"] = made
     return {
         "specs": {name: digest.hexdigest()[:16] for name, digest in by_spec.items()},
         "images": {name: digest.hexdigest()[:16] for name, digest in by_image.items()},
+        "parts": {name: hashlib.blake2b(data).hexdigest()[:16] for name, data in _parts(stored)},
         "layouts": {name: hashlib.blake2b(data).hexdigest()[:16] for name, data in _examples()},
         "samples": {name: hashlib.blake2b(data).hexdigest()[:16] for name, data in _samples()},
         "masks": {name: hashlib.blake2b(data).hexdigest()[:16] for name, data in _masks()},
@@ -196,11 +221,40 @@ def _masks() -> Iterator[tuple[str, bytes]]:
         yield name, b"".join(convert_mask(file.getvalue(), geometry, spec) for geometry in turned)
 
 
-def _convert(data: bytes, spec: ImageSpec) -> bytes:
+def _parts(stored: Mapping[str, ConvertedImage]) -> Iterator[tuple[str, bytes]]:
+    """Records and index, measures included, as a block writes them."""
+    examples = [image.data for image in stored.values()]
+    columns = {
+        "key": [*stored],
+        **dict.fromkeys(("fingerprint", "content_hash", "sample_hash"), [""] * len(stored)),
+        "quality": [image.quality for image in stored.values()],
+    }
+    for compression in get_args(Compression):
+        with tempfile.TemporaryDirectory() as folder:
+            writer = PartWriter(
+                folder=folder,
+                stem="part",
+                split="train",
+                block=0,
+                policy=PartPolicy(member_records=8),
+                compression=compression,
+                measure=measure_quality,
+            )
+            writer.add(examples, [masked_crc32c(example) for example in examples], columns)
+            (part,) = writer.close()
+            yield compression, Path(part.uri).read_bytes() + repr(read_index(part).to_pylist()).encode()
+
+
+def _convert(data: bytes, spec: ImageSpec) -> ConvertedImage | SampleError:
     try:
-        made = convert_image(data, spec)
+        return convert_image(data, spec)
     except SampleError as error:
-        return error.reason.value.encode()
+        return error
+
+
+def _describe(made: ConvertedImage | SampleError, data: bytes) -> bytes:
+    if isinstance(made, SampleError):
+        return made.reason.value.encode()
     facts = (made.format, made.height, made.width, made.channels, made.colorspace, made.replaced_format)
     # Some kinds of sources are written with the time of day in them.
     return repr(facts).encode() + (b"kept" if made.data == data else hashlib.blake2b(made.data).digest())
@@ -250,9 +304,19 @@ def main() -> None:
     """The command."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--print", action="store_true", help="print the digests instead of writing them")
-    made = {"versions": versions(), **make_digests()}
+    parser.add_argument(
+        "--digests",
+        choices=["all", "few"],
+        help="print only digests, of all images or of two photos; needs no Beam",
+    )
+    arguments = parser.parse_args()
+    if arguments.digests:
+        chosen = images() if arguments.digests == "all" else itertools.islice(photos(), 2)
+        json.dump({**make_digests(chosen), "probes": dict(probe_digests())}, sys.stdout)
+        return
+    made = {"versions": versions(), **make_digests(images())}
     text = json.dumps(made, indent=1, ensure_ascii=False) + "\n"
-    if parser.parse_args().print:
+    if arguments.print:
         sys.stdout.write(text)
         return
     before = json.loads(FILE.read_text(encoding="utf-8")) if FILE.exists() else {}

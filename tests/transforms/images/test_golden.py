@@ -19,6 +19,7 @@ OWNERS = {
     "specs": "beam_tfrecords/transforms/images/__init__.py",
     "images": "beam_tfrecords/transforms/images/__init__.py",
     "masks": "beam_tfrecords/transforms/images/__init__.py",
+    "parts": "beam_tfrecords/transforms/images/__init__.py",
     "layouts": "beam_tfrecords/examples/__init__.py",
     "samples": "beam_tfrecords/examples/__init__.py",
 }
