@@ -43,6 +43,8 @@ debian mvn maven
 debian systemd-analyze systemd
 debian npm npm
 debian chromium chromium
+debian qemu-aarch64 qemu-user
+debian aarch64-linux-gnu-gcc gcc-aarch64-linux-gnu
 if ((${#packages[@]})); then
   apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -qq -y "${packages[@]}" ||
     missing+=("Debian packages ${packages[*]}")
@@ -93,6 +95,7 @@ npm_package azurite "$AZURITE_VERSION"
 npm_package axe-core "$AXE_VERSION"
 operator_library || missing+=("the Flink operator's library")
 airflow || missing+=("Airflow")
+"$project/tests/integration/arm64.sh" "$project/.venv-integration/bin/python" || missing+=("Python for ARM")
 
 if ((${#missing[@]})); then
   printf 'not installed: %s\n' "${missing[@]}" >&2
