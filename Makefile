@@ -67,11 +67,13 @@ test-pins:
 # archives and other datasets; the next version; near-duplicates; how costs grow; planted faults; a million references,
 # through shards to a dataset; COCO's annotations; small images and rows; start and end; functions; and what a billion
 # images would take; buckets; readers. Three hours in all.
+# `make bench PHOTOS=DIR` takes the JPEG files of a folder for the contest and the fast codec, in place of made photos.
 # bench-cold reads from the disk and writes to it; it takes root.
+bench: OF_PHOTOS = $(if $(PHOTOS),--photos='$(PHOTOS)')
 bench: $(VENV)/.installed $(VENV)-integration/.installed
 	$(BIN)/python -m compileall -q beam_tfrecords
-	$(BIN)/python benchmarks/run.py --name=imagenet_like_8000 --chart=docs/benchmarks.png
-	$(BIN)/python benchmarks/run.py --name=imagenet_like_40000 --count=40000 --only=beam_tfrecords,own_codec
+	$(BIN)/python benchmarks/run.py $(OF_PHOTOS) --name=imagenet_like_8000 --chart=docs/benchmarks.png
+	$(BIN)/python benchmarks/run.py $(OF_PHOTOS) --name=imagenet_like_40000 --count=40000 --only=beam_tfrecords,own_codec
 	$(BIN)/python benchmarks/run.py --size=4000x3000 --count=400 --only=beam_tfrecords,pillow,img2dataset
 	$(BIN)/python benchmarks/run.py --name=keep --reference=beam_tfrecords_keep_header \
 	  --only=beam_tfrecords_keep_header,copy,beam_tfrecords_keep,decode
@@ -81,7 +83,7 @@ bench: $(VENV)/.installed $(VENV)-integration/.installed
 	$(BIN)/python benchmarks/near_duplicates.py
 	$(BIN)/python benchmarks/growth.py
 	$(BIN)/python benchmarks/quality.py
-	$(BIN)/python benchmarks/fast_codec.py
+	$(BIN)/python benchmarks/fast_codec.py $(OF_PHOTOS)
 	$(BIN)/python benchmarks/annotations.py
 	$(BIN)/python benchmarks/small_samples.py
 	$(BIN)/python benchmarks/start.py

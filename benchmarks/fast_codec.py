@@ -1,7 +1,8 @@
 """How near `codec=fast` is to `codec=exact`: PSNR of their pixels before they are encoded, over many photos.
 
-    python benchmarks/fast_codec.py                     2,000 photos of 500x375
+    python benchmarks/fast_codec.py                     2,000 photos like ImageNet's
     python benchmarks/fast_codec.py --size=1600x1200 --count=500
+    python benchmarks/fast_codec.py --photos=DIR --count=1000   a folder of real photos
 
 Percentiles for each shorter side go to --results; the same photos always give the same.
 """
@@ -17,7 +18,7 @@ from collections.abc import Sequence
 
 import numpy as np
 from figures import write_figures
-from run import photo_options, prepare_photos
+from run import photo_options, photos_title, prepare_photos
 
 from beam_tfrecords.transforms.images.convert_image import convert_image
 from beam_tfrecords.transforms.images.image_spec import Codec, ImageEncoding, ImageSpec, ResizeMode
@@ -45,7 +46,7 @@ def measure(path: pathlib.Path, sides: Sequence[int]) -> list[float]:
 def main() -> None:
     """Measures all photos and prints the percentiles."""
     arguments = photo_options(__doc__ or "", count=2000, rounds=1).parse_args()
-    paths = sorted(prepare_photos(arguments.size, arguments.count).rglob("*.jpg"))
+    paths = sorted(prepare_photos(arguments).rglob("*.jpg"))
     with multiprocessing.Pool(usable_cores()) as pool:
         found = np.array(pool.map(functools.partial(measure, sides=_SIDES), paths, chunksize=16))
     decibels: dict[str, dict[str, float]] = {}
@@ -56,12 +57,11 @@ def main() -> None:
         below = int(np.sum(values < 38))
         print(f"{side:4}  {decibels[str(side)]}  below 38 dB: {below} of {len(paths)}", flush=True)
         print("      lowest:", *(paths[place].name for place in np.argsort(values)[:3]))
-    stem = f"fast_codec_{arguments.size}_{arguments.count}"
     write_figures(
-        arguments.results / f"{stem}.json",
+        arguments.results / "fast_codec.json",
         script=__file__,
         rounds=arguments.rounds,
-        size=arguments.size,
+        size=photos_title(arguments),
         count=arguments.count,
         decibels=decibels,
     )

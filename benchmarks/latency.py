@@ -1,7 +1,7 @@
 """How much of the local rate is left where every request to the store takes 20 ms.
 
     make test-integration                                   installs the stores
-    .venv-integration/bin/python benchmarks/latency.py      2,000 photos of 500x375, 5 rounds, gs:// and s3://
+    .venv-integration/bin/python benchmarks/latency.py      2,000 photos like ImageNet's, 5 rounds, gs:// and s3://
 
 Each round builds from disk to disk, and from bucket to bucket of each store. The stores, emulators behind a proxy that
 waits before it passes a request on, have the last core for themselves, and all builds the others: a real store takes
@@ -10,7 +10,6 @@ no time from the machine that asks it. Wall time includes start-up. The figures 
 
 from __future__ import annotations
 
-import argparse
 import contextlib
 import functools
 import os
@@ -22,8 +21,8 @@ import sys
 import tempfile
 import time
 
-from figures import RESULTS, write_figures
-from make_photos import parse_sizes, write_photos
+from figures import write_figures
+from run import photo_options, photos_title, prepare_photos
 
 sys.path.append(str(pathlib.Path(__file__).resolve().parents[1]))
 
@@ -42,14 +41,9 @@ def build(inputs: str, output: str, *, cores: set[int]) -> float:
 
 def main() -> None:
     """Runs the rounds and prints the medians."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--size", default="500x375", help="of the photos, width x height")
-    parser.add_argument("--count", type=int, default=2000, help="of photos")
-    parser.add_argument("--rounds", type=int, default=5)
+    parser = photo_options(__doc__ or "", count=2000)
     parser.add_argument("--latency", type=float, default=0.02, help="seconds of a request")
-    parser.add_argument("--photos", type=pathlib.Path, help="a folder of class folders; made if not given")
     parser.add_argument("--stores", default="gs,s3")
-    parser.add_argument("--results", type=pathlib.Path, default=RESULTS, help="folder to write to")
     arguments = parser.parse_args()
     *cores, own = sorted(os.sched_getaffinity(0))
     stores = arguments.stores.split(",")
@@ -57,10 +51,8 @@ def main() -> None:
     requests: dict[str, int] = {}
     with contextlib.ExitStack() as stack:
         root = pathlib.Path(stack.enter_context(tempfile.TemporaryDirectory()))
-        photos = arguments.photos or root / "in"
-        if arguments.photos is None:
-            write_photos(photos, count=arguments.count, sizes=parse_sizes(arguments.size))
-        count = sum(1 for path in photos.rglob("*.jpg"))
+        photos = prepare_photos(arguments)
+        count = arguments.count
         os.sched_setaffinity(0, {own})
         # The other emulator of S3 takes 4 ms for a request, more than a core converts a photo in.
         servers = stack.enter_context(buckets.services(root, *stores, s3_program="versitygw"))
@@ -77,7 +69,7 @@ def main() -> None:
                 requests[store] = len(servers[store].requests)
             shown = ", ".join(f"{name} {times[-1]:.2f} s" for name, times in seconds.items())
             print(f"round {number + 1}: {shown}", flush=True)
-    print(f"{count:,} photos of {arguments.size} on {len(cores)} cores, {arguments.latency:g} s a request:")
+    print(f"{count:,} photos of {photos_title(arguments)} on {len(cores)} cores, {arguments.latency:g} s a request:")
     for name, times in seconds.items():
         # Within a round, so that a machine that is slower for a while is so for both.
         share = statistics.median(disk / one for disk, one in zip(seconds["disk"], times, strict=True))
@@ -89,7 +81,7 @@ def main() -> None:
         arguments.results / f"latency_{count}.json",
         script=__file__,
         rounds=arguments.rounds,
-        size=arguments.size,
+        size=photos_title(arguments),
         count=count,
         cores=len(cores),
         latency=arguments.latency,

@@ -3,18 +3,19 @@
     python benchmarks/make_photos.py --output=photos --count=5000
     python benchmarks/make_photos.py --output=large --count=200 --size=4000x3000,6000x4000
 
-They resemble ImageNet's files. Measured on ImageNet: 110 KB on average, 28% with a profile, 9% with one that
-is not sRGB, a few grey, CMYK or rotated. Each figure is met as follows:
+They resemble ImageNet's files: the constants are fitted to the 1,000 photos of EliSchwartz/imagenet-sample-images, a
+photo of each class. `compare_photos.py` measures both.
 
-* Size: each photo is a random crop of a sample photo, perhaps mirrored, with its colours shifted a little, and
-  enlarged. Sensor-like noise of a random strength brings 500x375 to 110 KB on average. A quarter are upright.
+* Forms: `FORMS` lists sizes with quality and chroma subsampling. Two thirds of ImageNet's photos are 500 pixels long,
+  of quality 96, and not subsampled; the rest are of all sizes and mostly subsampled. A quarter are upright.
+* Detail: each photo is a random crop of a sample photo, perhaps mirrored, enlarged, brought to a random contrast, and
+  sharpened. Noise of a random strength brings the bytes per pixel to ImageNet's.
 * Profiles: `KINDS` lists their shares. The pixels are converted to the profile's colours, so that a reader who
   applies the profile sees the sRGB picture. A display's profile differs from file to file.
-* Grey and CMYK: 2% and 0.2%, stored with one and four components.
-* Rotated: 1% are stored turned, with the EXIF orientation that undoes it.
-* Progressive: 4%, an assumption.
+* Rotated: 0.1% are stored turned, with the EXIF orientation that undoes it.
 
-Photo i depends on the seed and i alone: a larger count leaves the earlier photos as they are.
+No file of the 1,000 is CMYK or progressive, so none is here. Photo i depends on the seed and i alone: a larger count
+leaves the earlier photos as they are.
 """
 
 from __future__ import annotations
@@ -27,34 +28,38 @@ import os
 import pathlib
 import time
 from collections import Counter
+from collections.abc import Mapping
+from typing import TypeVar
 
 import numpy as np
-from icc_profiles import ADOBE_RGB, APPLE_RGB, DISPLAY_P3, PROPHOTO_RGB, SRGB, RgbSpace, build_rgb_profile
-from PIL import ExifTags, Image, ImageCms, ImageOps
+from icc_profiles import ADOBE_RGB, APPLE_RGB, SRGB, RgbSpace, build_rgb_profile
+from PIL import ExifTags, Image, ImageCms, ImageFilter, ImageOps, ImageStat, JpegImagePlugin
 
+_Choice = TypeVar("_Choice")
 _SAMPLES = pathlib.Path(__file__).resolve().parent.parent / "tests" / "data" / "photos"
-_CHROMA = {"420": "4:2:0", "444": "4:4:4"}
-
-# Kind of file -> its share; the rest is RGB without a profile. 19% + 9% have a profile.
-KINDS = {
-    "grey": 0.02,
-    "cmyk": 0.002,
-    "srgb": 0.19,
-    "adobe_rgb": 0.05,
-    "apple_rgb": 0.02,
-    "display": 0.01,
-    "display_p3": 0.007,
-    "prophoto": 0.003,
+# (width, height) in pixels, quality, and chroma subsampling -> share.
+FORMS = {
+    ((500, 375), 96, "4:4:4"): 0.38,
+    ((500, 333), 96, "4:4:4"): 0.24,
+    ((500, 450), 96, "4:4:4"): 0.05,
+    ((160, 120), 90, "4:2:0"): 0.03,
+    ((240, 180), 92, "4:2:0"): 0.03,
+    ((320, 240), 90, "4:4:4"): 0.04,
+    ((400, 300), 75, "4:2:0"): 0.05,
+    ((500, 333), 92, "4:4:4"): 0.029,
+    ((500, 375), 86, "4:4:4"): 0.05,
+    ((640, 480), 85, "4:2:0"): 0.055,
+    ((800, 600), 75, "4:2:0"): 0.03,
+    ((1024, 768), 92, "4:2:0"): 0.01,
+    ((1600, 1200), 75, "4:2:0"): 0.006,
 }
-_SPACES = {
-    "srgb": SRGB,
-    "adobe_rgb": ADOBE_RGB,
-    "apple_rgb": APPLE_RGB,
-    "display_p3": DISPLAY_P3,
-    "prophoto": PROPHOTO_RGB,
-}
+# Kind of file -> its share; the rest is RGB without a profile.
+KINDS = {"grey": 0.023, "srgb": 0.197, "apple_rgb": 0.044, "adobe_rgb": 0.026, "display": 0.02}
+_SPACES = {"srgb": SRGB, "adobe_rgb": ADOBE_RGB, "apple_rgb": APPLE_RGB}
+# Value of --size: the sizes of `FORMS`.
+MIXED = "mixed"
 _GOLDEN_RATIO = (5**0.5 - 1) / 2
-_UPRIGHT, _ROTATED, _PROGRESSIVE = 0.25, 0.01, 0.04
+_UPRIGHT, _ROTATED = 0.25, 0.001
 # EXIF orientation -> what is done to the picture so that a reader who applies the tag undoes it. Cameras
 # write no mirrored ones.
 _UNDONE_BY_READER = {
@@ -63,10 +68,13 @@ _UNDONE_BY_READER = {
     8: Image.Transpose.ROTATE_270,
 }
 
-# Standard deviation of the noise in grey levels at `_NOISE_PIXELS`, smallest and largest. Small photos have
-# been scaled down and have more detail per pixel: 12 megapixels get a third of it, and take 3 to 4 MB.
-_NOISE = (4.0, 13.0)
-_NOISE_PIXELS = 500 * 375
+# Mean and standard deviation of the grey levels, smallest and largest, and the most that the levels are spread for it.
+_BRIGHTNESS, _CONTRAST, _LARGEST_GAIN = (70, 165), (38, 80), 2.0
+# Percent of an unsharp mask, and standard deviation of the noise in levels: their medians, and the standard deviations
+# of their logarithms. What sharpens a photo sharpens its noise. Each channel has a third of it for itself.
+_SHARPENING, _SHARPENING_SPREAD = 220, 0.35
+_NOISE, _NOISE_SPREAD = 1.8, 1.0
+_COLOR_NOISE = 0.3
 # Noise is added to this many rows at a time, so that 24 megapixels need no gigabytes.
 _BAND_ROWS = 256
 
@@ -81,40 +89,47 @@ def load_samples() -> tuple[Image.Image, ...]:
     return tuple(samples)
 
 
-def make_photo(index: int, *, sizes: tuple[tuple[int, int], ...], seed: int, chroma: str, quality: int) -> bytes:
+def make_photo(index: int, *, sizes: tuple[tuple[int, int], ...], seed: int) -> bytes:
     """Makes one photo.
 
     Args:
       index: number of the photo.
-      sizes: (width, height) in pixels, of which one is drawn; an upright photo swaps them.
+      sizes: (width, height) in pixels, of which one is drawn in place of the form's; an upright photo swaps them.
       seed: of the whole set.
-      chroma: "420", "444" or "mixed", which draws one of the two.
-      quality: of the JPEG, 1 to 100.
 
     Returns:
       The JPEG file.
     """
     random = np.random.default_rng([seed, index])
-    size = sizes[random.integers(len(sizes))]
-    photo = _draw_picture(random, size[::-1] if random.random() < _UPRIGHT else size)
-    photo, profile = _store_colors(random, photo, _kind_of(index, seed))
+    size, quality, chroma = _draw_share(FORMS, random.random())
+    if sizes:
+        size = sizes[random.integers(len(sizes))]
+    picture = _draw_picture(random, size[::-1] if random.random() < _UPRIGHT else size)
+    photo, profile = _store_colors(random, picture, _kind_of(index, seed))
     exif = Image.Exif()
     if random.random() < _ROTATED:
         orientation = int(random.choice(list(_UNDONE_BY_READER)))
         photo = photo.transpose(_UNDONE_BY_READER[orientation])
         exif[ExifTags.Base.Orientation] = orientation
-    photo = _add_noise(random, photo)
     file = io.BytesIO()
     photo.save(
         file,
         "JPEG",
         quality=quality,
-        subsampling=_CHROMA.get(chroma) or _CHROMA[("420", "444")[random.integers(2)]],
-        progressive=bool(random.random() < _PROGRESSIVE),
+        subsampling=chroma,
         icc_profile=profile,
         exif=exif.tobytes() if exif else b"",
     )
     return file.getvalue()
+
+
+def _draw_share(shares: Mapping[_Choice, float], position: float) -> _Choice:
+    """The choice at a position from 0 to 1 along the shares; the last one beyond them."""
+    for choice, share in shares.items():
+        if position < share:
+            return choice
+        position -= share
+    return choice
 
 
 def _draw_picture(random: np.random.Generator, size: tuple[int, int]) -> Image.Image:
@@ -123,35 +138,45 @@ def _draw_picture(random: np.random.Generator, size: tuple[int, int]) -> Image.I
     sample = samples[random.integers(len(samples))]
     width, height = size
     largest = min(sample.width / width, sample.height / height)
-    scale = largest * random.uniform(0.5, 1.0)
+    scale = largest * random.uniform(0.6, 1.0)
     left = random.uniform(0, sample.width - width * scale)
     top = random.uniform(0, sample.height - height * scale)
     box = (left, top, left + width * scale, top + height * scale)
     if random.random() < 0.5:
         sample, box = ImageOps.mirror(sample), (sample.width - box[2], top, sample.width - left, box[3])
     picture = sample.resize(size, Image.Resampling.BICUBIC, box=box)
-    gains = random.uniform(0.85, 1.1, 3)
-    offsets = random.uniform(-12, 12, 3)
-    levels = np.clip(np.arange(256)[None, :] * gains[:, None] + offsets[:, None], 0, 255)
-    return picture.point(levels.astype(int).ravel().tolist())
+    grey = ImageStat.Stat(picture.convert("L"))
+    gain = min(random.uniform(*_CONTRAST) / max(grey.stddev[0], 1), _LARGEST_GAIN)
+    gains = gain * random.uniform(0.95, 1.05, 3)
+    offsets = random.uniform(*_BRIGHTNESS) + random.uniform(-12, 12, 3)
+    levels = np.clip((np.arange(256) - grey.mean[0]) * gains[:, None] + offsets[:, None], 0, 255)
+    detail = random.lognormal(0, _SHARPENING_SPREAD)
+    picture = picture.point(levels.astype(int).ravel().tolist())
+    picture = picture.filter(ImageFilter.UnsharpMask(1, round(_SHARPENING * detail), 0))
+    return _add_noise(random, picture, detail * _NOISE * random.lognormal(0, _NOISE_SPREAD))
+
+
+def _add_noise(random: np.random.Generator, picture: Image.Image, deviation: float) -> Image.Image:
+    """An RGB picture with noise of a standard deviation in levels."""
+    pixels = np.array(picture)  # [H, W, 3] uint8
+    for top in range(0, len(pixels), _BAND_ROWS):
+        band = pixels[top : top + _BAND_ROWS]
+        noise = random.standard_normal((*band.shape[:2], 1), np.float32)
+        noise = noise + _COLOR_NOISE * random.standard_normal(band.shape, np.float32)
+        band[:] = np.clip(band + deviation * noise, 0, 255)
+    return Image.fromarray(pixels)
 
 
 def _kind_of(index: int, seed: int) -> str:
     """One of `KINDS`, or "plain"; the golden ratio spreads each kind evenly over the photos."""
     position = (index * _GOLDEN_RATIO + np.random.default_rng(seed).random()) % 1.0
-    for kind, share in KINDS.items():
-        if position < share:
-            return kind
-        position -= share
-    return "plain"
+    return _draw_share({**KINDS, "plain": 1.0}, position)
 
 
 def _store_colors(random: np.random.Generator, photo: Image.Image, kind: str) -> tuple[Image.Image, bytes | None]:
     """An sRGB picture in the mode and the colours of a kind of file, and that file's profile."""
     if kind == "grey":
         return photo.convert("L"), None
-    if kind == "cmyk":
-        return photo.convert("CMYK"), None
     if kind == "plain":
         return photo, None
     space = _draw_display(random) if kind == "display" else _SPACES[kind]
@@ -168,18 +193,6 @@ def _draw_display(random: np.random.Generator) -> RgbSpace:
     return RgbSpace("Calibrated display", (red, green, blue), SRGB.white, random.uniform(1.8, 2.4))
 
 
-def _add_noise(random: np.random.Generator, photo: Image.Image) -> Image.Image:
-    """The picture with noise that is the same in all its channels."""
-    pixels = np.array(photo)  # [H, W] or [H, W, C] uint8
-    deviation = random.uniform(*_NOISE) * (_NOISE_PIXELS / (photo.width * photo.height)) ** 0.25
-    for top in range(0, len(pixels), _BAND_ROWS):
-        band = pixels[top : top + _BAND_ROWS]
-        noise = (random.standard_normal(band.shape[:2], np.float32) * deviation).astype(np.int16)
-        colors = band[..., :3] if band.ndim == 3 else band  # CMYK's black stays as it is
-        colors[:] = np.clip(colors + (noise[..., None] if band.ndim == 3 else noise), 0, 255)
-    return Image.fromarray(pixels, photo.mode)
-
-
 def measure_photo(photo: bytes) -> Counter[str]:
     """What `main` prints the shares of: 1 for each that holds for a JPEG file, and its bytes."""
     with Image.open(io.BytesIO(photo)) as image:
@@ -187,14 +200,16 @@ def measure_photo(photo: bytes) -> Counter[str]:
         name = ImageCms.getProfileDescription(io.BytesIO(profile)) if profile else ""
         found = {
             "with a profile": bool(profile),
-            "with one that is not sRGB": bool(profile) and not name.startswith("sRGB"),
+            "with one that is not sRGB": bool(profile) and "sRGB" not in name,
             "grey": image.mode == "L",
             "CMYK": image.mode == "CMYK",
-            "rotated": image.getexif().get(ExifTags.Base.Orientation, 1) != 1,
+            "rotated": image.getexif().get(ExifTags.Base.Orientation) in _UNDONE_BY_READER,
             "progressive": "progressive" in image.info,
             "upright": image.height > image.width,
+            "of full chroma": JpegImagePlugin.get_sampling(image) == 0,
         }
-    return Counter({"bytes": len(photo), **{what: int(holds) for what, holds in found.items()}})
+        pixels = image.width * image.height
+    return Counter({"bytes": len(photo), "pixels": pixels, **{what: int(holds) for what, holds in found.items()}})
 
 
 def write_photo(
@@ -204,11 +219,9 @@ def write_photo(
     classes: int,
     sizes: tuple[tuple[int, int], ...],
     seed: int,
-    chroma: str,
-    quality: int,
 ) -> Counter[str]:
     """Writes one photo into the folder of its class and measures it; see `make_photo` and `measure_photo`."""
-    photo = make_photo(index, sizes=sizes, seed=seed, chroma=chroma, quality=quality)
+    photo = make_photo(index, sizes=sizes, seed=seed)
     (output / f"class_{index % classes:02d}" / f"photo_{index:07d}.jpg").write_bytes(photo)
     return measure_photo(photo)
 
@@ -217,11 +230,9 @@ def write_photos(
     output: pathlib.Path,
     *,
     count: int,
-    sizes: tuple[tuple[int, int], ...] = ((500, 375),),
+    sizes: tuple[tuple[int, int], ...] = (),
     seed: int = 0,
-    chroma: str = "mixed",
     classes: int = 10,
-    quality: int = 95,
 ) -> Counter[str]:
     """Writes photos with one process per core.
 
@@ -230,18 +241,14 @@ def write_photos(
       count: photos in all.
       sizes: see `make_photo`.
       seed: see `make_photo`.
-      chroma: see `make_photo`.
       classes: number of classes, dealt out in turn.
-      quality: see `make_photo`.
 
     Returns:
       The sums of `measure_photo` over all photos.
     """
     for label in range(classes):
         (output / f"class_{label:02d}").mkdir(parents=True, exist_ok=True)
-    write = functools.partial(
-        write_photo, output=output, classes=classes, sizes=sizes, seed=seed, chroma=chroma, quality=quality
-    )
+    write = functools.partial(write_photo, output=output, classes=classes, sizes=sizes, seed=seed)
     totals: Counter[str] = Counter()
     with multiprocessing.Pool(os.cpu_count()) as pool:
         for measured in pool.imap_unordered(write, range(count), chunksize=8):
@@ -250,13 +257,13 @@ def write_photos(
 
 
 def parse_sizes(text: str) -> tuple[tuple[int, int], ...]:
-    """Reads `500x375` or `500x375,4000x3000` as (width, height) pairs.
+    """Reads `500x375` or `500x375,4000x3000` as (width, height) pairs; `mixed` has none of its own.
 
     Raises:
       ValueError: the text is none of these.
     """
-    sizes = []
-    for part in text.split(","):
+    sizes: list[tuple[int, int]] = []
+    for part in text.split(",") if text != MIXED else ():
         width, height = (int(number) for number in part.split("x"))
         sizes.append((width, height))
     return tuple(sizes)
@@ -270,13 +277,11 @@ def main() -> None:
     parser.add_argument(
         "--size",
         type=parse_sizes,
-        default="500x375",
-        help="width x height; several, separated by commas, are drawn from at random",
+        default=MIXED,
+        help="width x height; several, separated by commas, are drawn from at random; mixed: those of FORMS",
     )
     parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--chroma", choices=("420", "444", "mixed"), default="mixed")
     parser.add_argument("--classes", type=int, default=10)
-    parser.add_argument("--quality", type=int, default=95)
     arguments = parser.parse_args()
     start = time.monotonic()
     totals = write_photos(
@@ -284,13 +289,11 @@ def main() -> None:
         count=arguments.count,
         sizes=arguments.size,
         seed=arguments.seed,
-        chroma=arguments.chroma,
         classes=arguments.classes,
-        quality=arguments.quality,
     )
     seconds = time.monotonic() - start
-    average = totals.pop("bytes") / arguments.count
-    print(f"{arguments.count} photos, {average / 1e3:.0f} kB on average, in {seconds:.1f} s")
+    size, pixels = (totals.pop(what) / arguments.count for what in ("bytes", "pixels"))
+    print(f"{arguments.count} photos of {size / 1e3:.0f} kB and {pixels:,.0f} pixels on average, in {seconds:.1f} s")
     print(", ".join(f"{what}: {number / arguments.count:.1%}" for what, number in totals.items()))
 
 

@@ -1,6 +1,6 @@
 """What a function of the user costs, against a build without it and a bare pool around our codec.
 
-    python benchmarks/map_function.py                     8,000 photos of 500x375, 5 rounds
+    python benchmarks/map_function.py                     8,000 photos like ImageNet's, 5 rounds
     python benchmarks/map_function.py --count=2000 --rounds=1
 
 A contestant converts all photos, and a quarter of them; the difference has no start-up in it. Processor time is
@@ -24,7 +24,7 @@ from collections.abc import Callable, Mapping
 
 from figures import write_figures
 from map_steps import crop
-from run import photo_options, prepare_photos
+from run import photo_options, photos_title, prepare_photos
 
 from beam_tfrecords import Sample
 from beam_tfrecords.transforms.images.convert_image import convert_image
@@ -96,7 +96,7 @@ CONTESTANTS: Mapping[str, Callable[[pathlib.Path, pathlib.Path], None]] = {
 def main() -> None:
     """Runs the rounds and prints the medians."""
     arguments = photo_options(__doc__ or "").parse_args()
-    photos = prepare_photos(arguments.size, arguments.count)
+    photos = prepare_photos(arguments)
     ctypes.CDLL(None).prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
     msec: dict[str, list[float]] = {name: [] for name in CONTESTANTS}
     with tempfile.TemporaryDirectory(dir=photos.parent) as folder:
@@ -123,7 +123,7 @@ def main() -> None:
         arguments.results / f"map_{arguments.count}.json",
         script=__file__,
         rounds=arguments.rounds,
-        size=arguments.size,
+        size=photos_title(arguments),
         count=arguments.count,
         msec=msec,
     )

@@ -1,6 +1,6 @@
 """What `--near_duplicates=4` costs: processor time of builds with and without it, in turn.
 
-    python benchmarks/near_duplicates.py             40,000 photos of 500x375, 3 rounds
+    python benchmarks/near_duplicates.py             40,000 photos like ImageNet's, 3 rounds
     python benchmarks/near_duplicates.py --count=2000
 
 Processor time is that of all processes of a build, start-up included, so it matters little what else runs.
@@ -17,7 +17,7 @@ import tempfile
 
 from figures import write_figures
 from peak_memory import measure
-from run import photo_options, prepare_photos
+from run import photo_options, photos_title, prepare_photos
 
 _COMMAND = pathlib.Path(sys.executable).with_name("beam-tfrecords")
 _DISTANCES = (0, 4)
@@ -37,7 +37,7 @@ def build(photos: pathlib.Path, distance: int) -> tuple[float, int]:
 def main() -> None:
     """Runs the rounds and prints the medians."""
     arguments = photo_options(__doc__ or "", count=40_000, rounds=3).parse_args()
-    photos = prepare_photos(arguments.size, arguments.count)
+    photos = prepare_photos(arguments)
     seconds: dict[int, list[float]] = {distance: [] for distance in _DISTANCES}
     groups = 0
     for number in range(arguments.rounds):
@@ -58,7 +58,7 @@ def main() -> None:
         path,
         script=__file__,
         rounds=arguments.rounds,
-        size=arguments.size,
+        size=photos_title(arguments),
         count=arguments.count,
         processor_seconds=seconds,
         groups=groups,

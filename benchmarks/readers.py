@@ -27,7 +27,7 @@ from typing import Any
 
 from contestants import ENVIRONMENT, environment_python
 from figures import list_versions, write_figures
-from run import photo_options, prepare_environments, prepare_photos
+from run import photo_options, photos_title, prepare_environments, prepare_photos
 
 sys.path.append(str(pathlib.Path(__file__).resolve().parents[1]))
 
@@ -207,7 +207,8 @@ def main() -> None:
     names = arguments.only.split(",")
     if unknown := set(names) - set(READERS):
         parser.error(f"--only: unknown {', '.join(sorted(unknown))}; there are {', '.join(READERS)}")
-    photos = prepare_photos(arguments.size, arguments.count)
+    photos = prepare_photos(arguments)
+    size = "224x224" if arguments.photos is None else f"224x224, from {photos_title(arguments)}"
     with tempfile.TemporaryDirectory(dir=photos.resolve().parent) as temporary:
         folder = pathlib.Path(temporary)
         if arguments.first_batch or arguments.cache:
@@ -217,7 +218,7 @@ def main() -> None:
                 arguments.results / f"{stem}_{arguments.count}.json",
                 script=__file__,
                 rounds=arguments.rounds,
-                size="224x224",
+                size=size,
                 count=arguments.count,
                 latency=arguments.latency,
                 seconds=measure(folder, rounds=arguments.rounds, latency=arguments.latency),
@@ -257,7 +258,7 @@ def main() -> None:
         script=__file__,
         rounds=arguments.rounds,
         versions={str(one): list_versions(environment_python(one)) for one in {READERS[name][1] for name in names}},
-        size="224x224",
+        size=size,
         count=arguments.count,
         **results,
     )

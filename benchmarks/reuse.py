@@ -1,6 +1,6 @@
 """What a nightly build costs when little has changed, against a build from scratch.
 
-    python benchmarks/reuse.py                       8,000 photos of 500x375, 5 rounds
+    python benchmarks/reuse.py                       8,000 photos like ImageNet's, 5 rounds
     python benchmarks/reuse.py --count=40000 --rounds=1
 
 In every round: a first version; then 1% of the photos added, 0.5% changed, 0.5% removed and 0.5% moved into another
@@ -22,7 +22,7 @@ import time
 from typing import Any
 
 from figures import write_figures
-from run import photo_options, prepare_photos
+from run import photo_options, photos_title, prepare_photos
 
 _COMMAND = pathlib.Path(sys.executable).with_name("beam-tfrecords")
 
@@ -69,7 +69,7 @@ def main() -> None:
     """Runs the rounds and prints the medians."""
     arguments = photo_options(__doc__ or "").parse_args()
     seconds: dict[str, list[float]] = {"first": [], "next": [], "from scratch": [], "unchanged": []}
-    photos = prepare_photos(arguments.size, arguments.count)
+    photos = prepare_photos(arguments)
     with tempfile.TemporaryDirectory(dir=photos.parent) as folder:
         root = pathlib.Path(folder)
         changed = root / "changed"
@@ -101,7 +101,7 @@ def main() -> None:
         arguments.results / f"reuse_{arguments.count}.json",
         script=__file__,
         rounds=arguments.rounds,
-        size=arguments.size,
+        size=photos_title(arguments),
         count=arguments.count,
         seconds=seconds,
     )

@@ -1,7 +1,8 @@
 """Runs the contestants in turn, several rounds interleaved, and prints how fast and how large they were.
 
-    python benchmarks/run.py                                        8,000 photos of 500x375, 5 rounds
+    python benchmarks/run.py                                        8,000 photos like ImageNet's, 5 rounds
     python benchmarks/run.py --size=4000x3000 --count=300           12 megapixels
+    python benchmarks/run.py --photos=DIR                           8,000 links to the JPEG files of a folder
     python benchmarks/run.py --only=pillow,beam_tfrecords --rounds=9
     python benchmarks/run.py --only=beam_tfrecords_keep_header,copy  the source's own bytes, against a copy
 
@@ -16,6 +17,7 @@ import argparse
 import dataclasses
 import os
 import pathlib
+import random
 import shutil
 import statistics
 import subprocess
@@ -25,8 +27,8 @@ import time
 from collections.abc import Sequence
 
 from contestants import CONTESTANTS, ENVIRONMENT, USUAL, count_images, environment_python
-from figures import RESULTS, describe_machine, list_versions, write_figures
-from make_photos import parse_sizes, write_photos
+from figures import RESULTS, describe_machine, digest_of, list_versions, write_figures
+from make_photos import MIXED, parse_sizes, write_photos
 from peak_memory import measure
 
 _DROP_CACHES = pathlib.Path("/proc/sys/vm/drop_caches")
@@ -166,16 +168,60 @@ def format_table(rows: Sequence[Row], *, reference: str) -> str:
     return "\n".join(lines)
 
 
-def prepare_photos(sizes: str, count: int) -> pathlib.Path:
-    """The folder with the photos of a benchmark, made if it is not there yet."""
-    folder = _HERE / ".photos" / f"{sizes.replace(',', '-')}x{count}"
-    if not folder.exists():
-        print(f"making {count} photos", file=sys.stderr)
-        unfinished = folder.with_name(folder.name + ".unfinished")
-        shutil.rmtree(unfinished, ignore_errors=True)
-        write_photos(unfinished, count=count, sizes=parse_sizes(sizes))
+def list_photos(folder: pathlib.Path) -> list[pathlib.Path]:
+    """The JPEG files below a folder, in the order of their paths."""
+    return sorted(path for path in folder.rglob("*") if path.suffix.lower() in (".jpg", ".jpeg"))
+
+
+def prepare_photos(arguments: argparse.Namespace) -> pathlib.Path:
+    """The folder with the photos of a benchmark, made if it is not there yet; see `photo_options`."""
+    # Photos of other code are others.
+    code = digest_of([_HERE / "make_photos.py", _HERE / "icc_profiles.py"])[:8]
+    made_of = f"{arguments.size.replace(',', '-')}-{code}" if arguments.photos is None else "real"
+    folder = _HERE / ".photos" / f"{made_of}x{arguments.count}"
+    unfinished = folder.with_name(folder.name + ".unfinished")
+    shutil.rmtree(unfinished, ignore_errors=True)
+    if arguments.photos is not None:
+        shutil.rmtree(folder, ignore_errors=True)
+        link_photos(list_photos(arguments.photos), unfinished, count=arguments.count)
+    elif not folder.exists():
+        print(f"making {arguments.count} photos", file=sys.stderr)
+        write_photos(unfinished, count=arguments.count, sizes=parse_sizes(arguments.size))
+    if unfinished.exists():
         unfinished.rename(folder)
     return folder
+
+
+def link_photos(photos: Sequence[pathlib.Path], folder: pathlib.Path, *, count: int, classes: int = 10) -> None:
+    """Links photos into a folder of class folders: a random choice if there are more, each several times if fewer.
+
+    Args:
+      photos: the files; copied where the file system takes no hard links to them.
+      folder: to make.
+      count: links in all.
+      classes: number of classes, dealt out in turn.
+
+    Raises:
+      ValueError: there are no photos.
+    """
+    if not photos:
+        raise ValueError("--photos: the folder has no JPEG file")
+    chosen = random.Random(0).sample(photos, len(photos))
+    for index in range(count):
+        photo = chosen[index % len(chosen)]
+        link = folder / f"class_{index % classes:02d}" / f"{index:07d}_{photo.stem}.jpg"
+        link.parent.mkdir(parents=True, exist_ok=True)
+        try:
+            link.hardlink_to(photo)
+        except OSError:
+            shutil.copyfile(photo, link)
+
+
+def photos_title(arguments: argparse.Namespace) -> str:
+    """Which photos a benchmark is of, for results: a size, `mixed sizes`, or a folder with its number of files."""
+    if arguments.photos is not None:
+        return f"{arguments.photos.absolute().name} ({len(list_photos(arguments.photos)):,} files)"
+    return "mixed sizes" if arguments.size == MIXED else arguments.size
 
 
 def prepare_environments(environments: Sequence[str]) -> None:
@@ -188,7 +234,8 @@ def prepare_environments(environments: Sequence[str]) -> None:
 def photo_options(description: str, *, count: int = 8000, rounds: int = 5) -> argparse.ArgumentParser:
     """The options that scripts about photos share."""
     parser = argparse.ArgumentParser(description=description, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--size", default="500x375", help="of the photos, width x height")
+    parser.add_argument("--size", default=MIXED, help="of the photos, width x height; mixed: those of ImageNet")
+    parser.add_argument("--photos", type=pathlib.Path, help="folder of real photos to take in place of made ones")
     parser.add_argument("--count", type=int, default=count, help="of photos")
     parser.add_argument("--rounds", type=int, default=rounds, help="timed rounds")
     parser.add_argument("--results", type=pathlib.Path, default=RESULTS, help="folder to write to")
@@ -203,7 +250,7 @@ def write_results(
     Args:
       stem: beginning of the files' paths.
       runs: so far.
-      size: of the photos.
+      size: from `photos_title`.
       count: photos of a run.
       names: of the contestants.
       reference: the one that all are held against.
@@ -225,7 +272,7 @@ def write_results(
         runs=[dataclasses.asdict(run) for run in runs],
     )
     table = (
-        f"{count} photos of {size} pixels; medians of {rounds} interleaved rounds, start-up included.\n"
+        f"{count} photos of {size}; medians of {rounds} interleaved rounds, start-up included.\n"
         f"{machine['processor']}, {machine['cores']} cores, {machine['memory_bytes'] / 2**30:.0f} GiB; "
         f"Python {machine['python']}; {machine['date']}.\n\n"
         f"{format_table(rows, reference=reference)}\n"
@@ -239,7 +286,7 @@ def main() -> None:
     parser.add_argument("--memory_rounds", type=int, default=1, help="rounds that look at memory")
     parser.add_argument("--only", default=",".join(USUAL), help=f"some of {', '.join(CONTESTANTS)}")
     parser.add_argument("--reference", help="the one that all are held against (beam_tfrecords, or the first)")
-    parser.add_argument("--name", help="of the results' files (size and count)")
+    parser.add_argument("--name", help="of the results' files (size or folder, and count)")
     parser.add_argument("--chart", type=pathlib.Path, help="PNG to draw when all rounds are done")
     parser.add_argument("--cold", action="store_true", help="from and to the disk, past the page cache; takes root")
     arguments = parser.parse_args()
@@ -254,11 +301,12 @@ def main() -> None:
 
     needed = {environment for name in names if (environment := CONTESTANTS[name].environment)}
     prepare_environments(sorted(needed | ({"chart"} if arguments.chart else set())))
-    photos = prepare_photos(arguments.size, arguments.count)
+    photos = prepare_photos(arguments)
     for path in photos.glob("*/*.jpg"):
         path.read_bytes()  # into the page cache, for all alike
 
-    stem = arguments.results / (arguments.name or f"{arguments.size.replace(',', '-')}x{arguments.count}")
+    of = arguments.photos.absolute().name if arguments.photos else arguments.size.replace(",", "-")
+    stem = arguments.results / (arguments.name or f"{of}x{arguments.count}")
     runs: list[Run] = []
     for round_number in range(arguments.rounds + arguments.memory_rounds):
         # Each round begins with another one, so that none always runs after the same.
@@ -278,7 +326,7 @@ def main() -> None:
         table = write_results(
             stem,
             runs=runs,
-            size=arguments.size,
+            size=photos_title(arguments),
             count=arguments.count,
             names=names,
             reference=reference,

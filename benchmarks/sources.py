@@ -1,6 +1,6 @@
 """What it costs to read the same photos from archives and from other datasets instead of from a folder.
 
-    python benchmarks/sources.py                              8,000 photos of 500x375, 5 rounds
+    python benchmarks/sources.py                              8,000 photos like ImageNet's, 5 rounds
     python benchmarks/sources.py --count=40000 --rounds=1     archives of 4 GB
 
 In every round, the same request for each form, beginning with another one; then a round that looks at the memory. The
@@ -24,7 +24,7 @@ import pyarrow.parquet as pq
 from contestants import count_images
 from figures import write_figures
 from peak_memory import measure
-from run import photo_options, prepare_photos
+from run import photo_options, photos_title, prepare_photos
 
 _COMMAND = pathlib.Path(sys.executable).with_name("beam-tfrecords")
 _FILES = 8
@@ -122,7 +122,7 @@ def convert(flags: Sequence[str], *, count: int, folder: pathlib.Path, sample_me
 def main() -> None:
     """Runs the rounds and prints the medians."""
     arguments = photo_options(__doc__ or "").parse_args()
-    photos = prepare_photos(arguments.size, arguments.count)
+    photos = prepare_photos(arguments)
     with tempfile.TemporaryDirectory(dir=photos.parent) as name:
         folder = pathlib.Path(name)
         inputs = make_inputs(photos, folder)
@@ -146,7 +146,7 @@ def main() -> None:
         arguments.results / f"sources_{arguments.count}.json",
         script=__file__,
         rounds=arguments.rounds,
-        size=arguments.size,
+        size=photos_title(arguments),
         count=arguments.count,
         seconds=seconds,
         peak_bytes=peaks,

@@ -403,7 +403,7 @@ TABLES: dict[str, Callable[[], str]] = {
     "keep": lambda: _contest("keep", _KEEP),
     "keep_cold": lambda: _contest("keep_cold", _KEEP),
     "quality": _quality,
-    "fast_codec": lambda: _fast_codec("fast_codec_500x375_2000"),
+    "fast_codec": lambda: _fast_codec("fast_codec"),
     "near_duplicates": lambda: _near_duplicates("near_duplicates_40000"),
     "sources": lambda: _sources("sources_8000"),
     "reuse": lambda: _reuse("reuse_8000"),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import pathlib
 import random
+from typing import BinaryIO
 
 from PIL import Image
 
@@ -20,14 +21,14 @@ def list_photos(root: pathlib.Path) -> list[tuple[pathlib.Path, int]]:
     return photos
 
 
-def shrink_photo(path: pathlib.Path, *, draft: bool = False) -> bytes:
+def shrink_photo(path: pathlib.Path | BinaryIO, *, draft: bool = False) -> bytes:
     """Resizes a photo's shorter side to 256 pixels, bicubic, and encodes it as JPEG of quality 95.
 
     As such scripts do, it makes RGB of grey and CMYK photos, and ignores the colour profile and the EXIF
     orientation; beam-tfrecords applies both.
 
     Args:
-      path: of the photo.
+      path: of the photo, or its file.
       draft: let libjpeg decode at a half, a quarter or an eighth where that is still large enough.
     """
     with Image.open(path) as photo:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import importlib
+import io
 import json
 import re
 import sys
@@ -31,7 +32,7 @@ def load(name):
         sys.path.remove(str(FOLDER))
 
 
-TABLES, FIGURES = load("tables"), load("figures")
+TABLES, FIGURES, RUN, MAKE_PHOTOS = map(load, ("tables", "figures", "run", "make_photos"))
 RESULTS = sorted(TABLES.RESULTS.glob("*.json"))
 
 
@@ -179,9 +180,60 @@ def test_make_bench_runs_every_benchmark():
     recipes = makefile[makefile.index("\nbench:") : makefile.index("# The files of deploy/")]
     # Called by the others, for a single file, or to compare two commits.
     helpers = {
-        *("batches", "chart", "contestants", "cut_sample_photos"),
+        *("batches", "chart", "compare_photos", "contestants", "cut_sample_photos"),
         *("figures", "growth_inputs", "icc_profiles", "make_photos", "map_steps", "peak_memory"),
         *("scale_cluster", "scale_tables"),
     }
     scripts = {path.stem for path in FOLDER.glob("*.py")} - helpers
     assert set(re.findall(r"benchmarks/(\w+)\.py", recipes)) == scripts
+
+
+@pytest.mark.parametrize(("files", "count"), [(3, 20), (12, 5), (7, 7)])
+def test_a_folder_of_photos_is_linked_as_often_as_asked(tmp_path, files, count):
+    paths = [tmp_path / "in" / str(number) / ("photo.JPEG", "photo.jpg")[number % 2] for number in range(files)]
+    for number, path in enumerate(paths):
+        path.parent.mkdir(parents=True)
+        path.write_bytes(bytes([number]))
+    (tmp_path / "in" / "README.md").write_text("no photo")
+    listed = RUN.list_photos(tmp_path / "in")
+    assert sorted(listed) == sorted(paths)
+    RUN.link_photos(listed, tmp_path / "out", count=count)
+    made = [path.read_bytes()[0] for path in tmp_path.glob("out/class_*/*.jpg")]
+    uses = [made.count(number) for number in range(files)]
+    assert len(made) == count
+    assert max(uses) - min(uses) <= 1
+    assert [path.read_bytes()[0] for path in paths] == list(range(files))
+
+
+def test_a_folder_without_photos_is_refused(tmp_path):
+    with pytest.raises(ValueError, match="no JPEG file"):
+        RUN.link_photos([], tmp_path, count=1)
+
+
+@pytest.mark.parametrize(
+    ("flags", "title"),
+    [
+        ([], "mixed sizes"),
+        (["--size=640x480"], "640x480"),
+        (["--photos={}/holiday"], "holiday (2 files)"),
+        (["--photos={}/holiday/../holiday/"], "holiday (2 files)"),
+    ],
+)
+def test_results_say_which_photos_they_are_of(tmp_path, flags, title):
+    (tmp_path / "holiday").mkdir()
+    for name in ("a.jpg", "b.JPEG", "c.txt"):
+        (tmp_path / "holiday" / name).write_bytes(b"")
+    arguments = RUN.photo_options("").parse_args([flag.format(tmp_path) for flag in flags])
+    assert RUN.photos_title(arguments) == title
+
+
+def test_made_photos_have_the_forms_and_depend_on_their_number_alone():
+    assert sum(MAKE_PHOTOS.FORMS.values()) == pytest.approx(1)
+    sizes = {size for size, _, _ in MAKE_PHOTOS.FORMS}
+    for index in range(5):
+        photo = MAKE_PHOTOS.make_photo(index, sizes=(), seed=3)
+        assert photo == MAKE_PHOTOS.make_photo(index, sizes=(), seed=3)
+        with Image.open(io.BytesIO(photo)) as image:
+            assert {image.size, image.size[::-1]} & sizes
+    photo = MAKE_PHOTOS.make_photo(0, sizes=((64, 64),), seed=3)
+    assert MAKE_PHOTOS.measure_photo(photo)["pixels"] == 64 * 64
