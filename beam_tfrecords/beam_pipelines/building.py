@@ -18,8 +18,9 @@ from beam_tfrecords.beam_pipelines.execution.runners import Execution, find_runn
 from beam_tfrecords.beam_pipelines.finishing import finish, note_left
 from beam_tfrecords.beam_pipelines.holding import hold_output
 from beam_tfrecords.beam_pipelines.limits import check_limits
+from beam_tfrecords.beam_pipelines.outcomes import Published, Unpublished
 from beam_tfrecords.beam_pipelines.preparing import prepare_build
-from beam_tfrecords.beam_pipelines.running import Published, Unpublished, run_plan
+from beam_tfrecords.beam_pipelines.running import run_plan
 from beam_tfrecords.beam_pipelines.settings.inherited_settings import read_request
 from beam_tfrecords.beam_pipelines.settings.typed_settings import settings_by_group
 from beam_tfrecords.beam_pipelines.source_opening import open_spec_source

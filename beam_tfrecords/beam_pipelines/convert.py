@@ -15,8 +15,8 @@ from beam_tfrecords.beam_pipelines.execution.runners import Execution, find_runn
 from beam_tfrecords.beam_pipelines.exit_codes import DONE, UNPUBLISHED
 from beam_tfrecords.beam_pipelines.interrupts import keep_interrupts
 from beam_tfrecords.beam_pipelines.outcome_lines import describe_versions, explain_unpublished, summarize_dataset
+from beam_tfrecords.beam_pipelines.outcomes import Published
 from beam_tfrecords.beam_pipelines.run_summary import RunSummary
-from beam_tfrecords.beam_pipelines.running import Published
 from beam_tfrecords.beam_pipelines.settings.command_line import Arguments, find_summary_files, parse_arguments
 from beam_tfrecords.beam_pipelines.settings.inherited_settings import read_request
 from beam_tfrecords.beam_pipelines.terminal import show

@@ -9,7 +9,7 @@ import sys
 from beam_tfrecords import storage
 from beam_tfrecords.beam_pipelines.execution.jobs import JobRecord
 from beam_tfrecords.beam_pipelines.holding import Output
-from beam_tfrecords.beam_pipelines.running import Published, Unpublished
+from beam_tfrecords.beam_pipelines.outcomes import Published, Unpublished
 from beam_tfrecords.beam_pipelines.terminal import show
 from beam_tfrecords.beam_pipelines.versioning import Earlier, clean_versions, point_to_whole
 from beam_tfrecords.dataset import Dataset

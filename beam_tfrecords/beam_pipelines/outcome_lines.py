@@ -6,7 +6,7 @@ import shlex
 from collections.abc import Callable, Iterator, Mapping
 
 from beam_tfrecords import storage
-from beam_tfrecords.beam_pipelines.running import Published, Unpublished
+from beam_tfrecords.beam_pipelines.outcomes import Published, Unpublished
 from beam_tfrecords.beam_pipelines.settings.definitions import show_flags
 from beam_tfrecords.beam_pipelines.summary import describe_duplicates, describe_reasons, find_examples, summarize
 from beam_tfrecords.dataset import Dataset, read_changes

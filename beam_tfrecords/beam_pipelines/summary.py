@@ -8,9 +8,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any, TypeAlias
 
 from beam_tfrecords import storage
-from beam_tfrecords.beam_pipelines.execution.progress import format_rate
 from beam_tfrecords.beam_pipelines.settings.definitions import show_flags
-from beam_tfrecords.beam_pipelines.terminal import counted
+from beam_tfrecords.beam_pipelines.terminal import counted, format_rate
 from beam_tfrecords.errors import FailureReason
 from beam_tfrecords.escaping import escape
 from beam_tfrecords.files import FAILURES

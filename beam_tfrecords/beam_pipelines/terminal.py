@@ -112,3 +112,18 @@ def check_printed(stream: TextIO) -> None:
         error = raised
     if error is not None and not isinstance(error, BrokenPipeError):
         raise PrintError(error) from error
+
+
+def format_rate(rate: float) -> str:
+    """Samples a second, such as `1,024/s`; below one with two digits, such as `0.05/s`."""
+    return f"{rate:,.0f}/s" if rate >= 1 or not rate else f"{rate:.2g}/s"
+
+
+def format_seconds(seconds: float) -> str:
+    """A time span for people."""
+    whole = round(seconds)
+    if whole < 60:
+        return f"{whole} s"
+    if whole < 3600:
+        return f"{whole // 60} min {whole % 60:02d} s"
+    return f"{whole // 3600} h {whole % 3600 // 60:02d} min"

@@ -12,7 +12,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from typing import TextIO, TypeVar
 
-from beam_tfrecords.beam_pipelines.terminal import counted
+from beam_tfrecords.beam_pipelines.terminal import counted, format_rate, format_seconds
 from beam_tfrecords.errors import BuildError
 from beam_tfrecords.escaping import escape
 from beam_tfrecords.transforms.workspace.counts import (
@@ -280,18 +280,3 @@ def describe_stage(stages: StageCounts) -> str:
     # Near-duplicates are searched for when identical images are removed.
     searched = [f"searched {stages.searched:,} of {stages.ranges:,} ranges of hashes"] if stages.ranges else []
     return ", ".join([*removed, *searched]) or "searching for duplicates"
-
-
-def format_rate(rate: float) -> str:
-    """Samples a second, such as `1,024/s`; below one with two digits, such as `0.05/s`."""
-    return f"{rate:,.0f}/s" if rate >= 1 or not rate else f"{rate:.2g}/s"
-
-
-def format_seconds(seconds: float) -> str:
-    """A time span for people."""
-    whole = round(seconds)
-    if whole < 60:
-        return f"{whole} s"
-    if whole < 3600:
-        return f"{whole // 60} min {whole % 60:02d} s"
-    return f"{whole // 3600} h {whole % 3600 // 60:02d} min"

@@ -20,10 +20,10 @@ from beam_tfrecords.beam_pipelines.execution.progress import (
     Progress,
     ProgressLine,
     describe_stage,
-    format_rate,
     format_seconds,
     progress_line,
 )
+from beam_tfrecords.beam_pipelines.terminal import format_rate
 from beam_tfrecords.transforms.duplicates import stage as duplicates
 from beam_tfrecords.transforms.listing import indexing
 from beam_tfrecords.transforms.workspace import counts
