@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import importlib
 import importlib.metadata
 import platform
 import socket
@@ -15,7 +16,18 @@ from beam_tfrecords.transforms import images
 
 # Our version changes with much that decides no record, and code may change between two versions.
 _REVISIONS = {"image-revision": str(images.REVISION), "example-revision": str(examples.REVISION)}
-_RECORD_LIBRARIES = ("Pillow", "simplejpeg", "opencv-python-headless", "cykooz-resizer", "numpy", "protobuf")
+# Library -> the module that is imported, and the name of its version. What a package's metadata say is not asked: two
+# packages may bring one module, as opencv-python and opencv-python-headless do.
+_RECORD_MODULES = {
+    "Pillow": ("PIL", "__version__"),
+    "simplejpeg": ("simplejpeg", "__version__"),
+    "opencv-python-headless": ("cv2.version", "opencv_version"),
+    "numpy": ("numpy", "__version__"),
+    "protobuf": ("google.protobuf", "__version__"),
+}
+# A module that does not say its version.
+_RECORD_PACKAGES = ("cykooz-resizer",)
+_RECORD_LIBRARIES = (*_RECORD_MODULES, *_RECORD_PACKAGES)
 # Equal versions may make other bytes: zlib is the system's, and some code differs between processors.
 _PROBES = {step: f"{step}-probe" for step in images.PROBED_STEPS}
 # It decodes HEIC files; without it they are failures, which another machine must not convert.
@@ -26,14 +38,14 @@ _OTHER_LIBRARIES = ("beam-tfrecords", "apache-beam", "pyarrow", "blake3")
 @functools.cache
 def library_versions() -> Mapping[str, str]:
     """Library -> version that is installed here; Python, our revisions and the digests of probes are included."""
-    from beam_tfrecords.transforms.images.probe import (
-        probe_digests,  # The codecs, which a look at a manifest needs not.
-    )
+    # The codecs, which a look at a manifest does not need.
+    from beam_tfrecords.transforms.images.probe import probe_digests
 
     return {
         "python": platform.python_version(),
         **_REVISIONS,
-        **{name: importlib.metadata.version(name) for name in (*_RECORD_LIBRARIES, *_OTHER_LIBRARIES)},
+        **{name: getattr(importlib.import_module(module), word) for name, (module, word) in _RECORD_MODULES.items()},
+        **{name: importlib.metadata.version(name) for name in (*_RECORD_PACKAGES, *_OTHER_LIBRARIES)},
         **_optional_version(),
         **{_PROBES[step]: digest for step, digest in probe_digests().items()},
     }
