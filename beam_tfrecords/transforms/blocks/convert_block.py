@@ -1,4 +1,4 @@
-"""ConvertBlocks: the references of a block in, its parts out; a finished block is taken from its marker."""
+"""Converts one block: its references in, its parts out. A finished block is taken from its marker."""
 
 from __future__ import annotations
 

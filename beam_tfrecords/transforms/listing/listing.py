@@ -1,4 +1,4 @@
-"""IndexContainers and ListSource: all references are listed once, so that retries and resumed builds see the same."""
+"""The listing of a build: totals, and chunk files of references, which retries and resumed builds read again."""
 
 from __future__ import annotations
 

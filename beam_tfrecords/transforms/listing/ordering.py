@@ -1,4 +1,4 @@
-"""AssignOrder: every reference gets its block; order and block depend on its key and the spec alone."""
+"""Assigns every reference its block. Order and block depend on its key and the request alone."""
 
 from __future__ import annotations
 

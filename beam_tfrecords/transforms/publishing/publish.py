@@ -1,4 +1,4 @@
-"""PublishDataset: counts and shards in; a dataset with its metadata out, `_SUCCESS` last."""
+"""Publishes a dataset: counts and shards in, the files of the dataset out, `_SUCCESS` last."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""PlanShards and ComposeShards: consecutive records become shards of about the requested size."""
+"""Plans shards: which consecutive records each holds, so that all have about the requested size."""
 
 from __future__ import annotations
 

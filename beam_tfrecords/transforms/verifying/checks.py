@@ -1,4 +1,4 @@
-"""VerifyShards: shards in; everything that is wrong with them out, named by shard, record and offset."""
+"""Checks of a dataset: everything that is wrong with its files, named by shard, record and offset."""
 
 from __future__ import annotations
 
