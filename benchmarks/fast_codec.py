@@ -43,6 +43,11 @@ def measure(path: pathlib.Path, sides: Sequence[int]) -> list[float]:
     return found
 
 
+def lowest_without(values: np.ndarray, percent: float) -> float:
+    """The lowest value when a percentage of them, the lowest, is left out: all others are at least that."""
+    return float(np.sort(values)[int(len(values) * percent / 100)])
+
+
 def main() -> None:
     """Measures all photos and prints the percentiles."""
     arguments = photo_options(__doc__ or "", count=2000, rounds=1).parse_args()
@@ -51,9 +56,7 @@ def main() -> None:
         found = np.array(pool.map(functools.partial(measure, sides=_SIDES), paths, chunksize=16))
     decibels: dict[str, dict[str, float]] = {}
     for side, values in zip(_SIDES, found.T, strict=True):
-        # Equal pixels are the best there are; interpolation would make no number of them.
-        of_side = np.percentile(values, _PERCENTILES, method="lower")
-        decibels[str(side)] = dict(zip(map(str, _PERCENTILES), map(float, np.round(of_side, 1)), strict=True))
+        decibels[str(side)] = {str(percent): round(lowest_without(values, percent), 1) for percent in _PERCENTILES}
         below = int(np.sum(values < 38))
         print(f"{side:4}  {decibels[str(side)]}  below 38 dB: {below} of {len(paths)}", flush=True)
         print("      lowest:", *(paths[place].name for place in np.argsort(values)[:3]))

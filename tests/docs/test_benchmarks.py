@@ -9,6 +9,7 @@ import json
 import re
 import sys
 
+import numpy as np
 import pytest
 from PIL import Image
 
@@ -237,3 +238,11 @@ def test_made_photos_have_the_forms_and_depend_on_their_number_alone():
             assert {image.size, image.size[::-1]} & sizes
     photo = MAKE_PHOTOS.make_photo(0, sizes=((64, 64),), seed=3)
     assert MAKE_PHOTOS.measure_photo(photo)["pixels"] == 64 * 64
+
+
+@pytest.mark.parametrize("count", [1000, 2000])
+@pytest.mark.parametrize("percent", [0, 0.1, 1, 10, 50])
+def test_the_share_of_photos_that_the_table_names_is_at_least_as_near(count, percent):
+    values = np.random.default_rng(count).permutation(count).astype(float)
+    found = load("fast_codec").lowest_without(values, percent)
+    assert np.sum(values >= found) == round(count * (1 - percent / 100))
