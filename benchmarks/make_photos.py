@@ -14,8 +14,12 @@ photo of each class. `compare_photos.py` measures both.
   applies the profile sees the sRGB picture. A display's profile differs from file to file.
 * Rotated: 0.1% are stored turned, with the EXIF orientation that undoes it.
 
-No file of the 1,000 is CMYK or progressive, so none is here. Photo i depends on the seed and i alone: a larger count
-leaves the earlier photos as they are.
+`compare_photos.py` on 1,000 of each: made photos have 1.00 of the bytes of real ones, 1.03 of the pixels, 1.05 of the
+bytes per pixel at equal quality, and 1.04 of the sharpness (quartiles of 616, 1262 and 2505 where real ones have 621,
+1327 and 2662). Processor time of Pillow is 1.01 of that of real ones, with `draft()` 1.01, of our codec 0.99.
+
+No file of the 1,000 is CMYK or progressive, so none is here. Photos of a given --size are not fitted: 12 megapixels
+take some 2 MB. Photo i depends on the seed and i alone: a larger count leaves the earlier photos as they are.
 """
 
 from __future__ import annotations
