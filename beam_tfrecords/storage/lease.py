@@ -18,6 +18,8 @@ from beam_tfrecords.storage.locks import try_lock
 # Seconds between two renewals, and after which a lease that was not renewed is anybody's.
 _RENEWAL = 20.0
 _STALE = 120.0
+# Of writing a lease that nobody holds.
+_ATTEMPTS = 10
 
 
 class Lease:
@@ -108,6 +110,13 @@ class Lease:
 
     def _write(self, is_locked: bool | None) -> str | None:
         """Writes the file if the lease can be had, or describes its holder."""
+        for _ in range(_ATTEMPTS - 1):
+            # Where there are no locks, the holder may be cleaning the folder, with the temporary file of this one.
+            with contextlib.suppress(FileNotFoundError):
+                return self._write_once(is_locked)
+        return self._write_once(is_locked)
+
+    def _write_once(self, is_locked: bool | None) -> str | None:
         while True:
             if is_locked is not False and storage.write_new(self._path, self._encoded()):
                 return None
@@ -145,16 +154,20 @@ class Lease:
     def _renew(self, *, unless_within: float = 0.0) -> None:
         """Renews the lease; if that was done within some seconds, one request says whether it is lost."""
         with self._renewing:
-            state, now = storage.read_state(self._path), _now()
-            self._version = None
-            if state is None or not self._is_mine(state[0]):
-                self._is_lost = True
-            elif now >= self._renewed + unless_within:
-                self._content["renewals"] += 1
-                self._is_lost = not storage.replace(self._path, self._encoded(), version=state[1])
-                self._renewed = now
-            else:
-                self._version = state[1]
+            # A replacement can fail without a new holder, such as when its temporary file vanishes; the id decides.
+            while not self._is_lost:
+                state, now = storage.read_state(self._path), _now()
+                self._version = None
+                if state is None or not self._is_mine(state[0]):
+                    self._is_lost = True
+                elif now < self._renewed + unless_within:
+                    self._version = state[1]
+                    return
+                else:
+                    self._content["renewals"] += 1
+                    if storage.replace(self._path, self._encoded(), version=state[1]):
+                        self._renewed = now
+                        return
 
     def _is_mine(self, data: bytes) -> bool:
         return _decoded(data).get("id") == self._content["id"]

@@ -338,7 +338,7 @@ def replace(path: str, data: bytes, *, version: str) -> bool:
                 with _open_temporary(path, staging=None, syncs=True, finish=os.replace) as file:
                     file.write(data)
             except FileNotFoundError:
-                # Who took it over, while this process was suspended, has cleaned the folder.
+                # Another process has cleaned the folder meanwhile.
                 return False
     return is_version
 

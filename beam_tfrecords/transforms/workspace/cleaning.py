@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import os
 from collections.abc import Collection, Iterator, Sequence
 from typing import Any
 
@@ -97,7 +98,9 @@ def _leave_held(output: str, files: Sequence[str]) -> Iterator[str]:
         if storage.is_folder(storage.join(output, name)) and not storage.exists(storage.join(output, name, SUCCESS))
     }
     held = {workspace.lease, f"{workspace.lease}.lock", workspace.fence, *unfinished}
+    # This process holds the lease, and its thread may be writing a renewal.
+    renewal = f"{workspace.lease}.tmp-{os.getpid()}-"
     for path in files:
-        # What a killed build has begun beside lease and fence goes. A live one writes it anew.
-        if path not in held:
+        # The temporary files of killed builds go. A live build writes its own again.
+        if path not in held and not path.startswith(renewal):
             yield path

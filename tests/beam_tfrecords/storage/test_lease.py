@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import contextlib
+import glob
 import json
 import os
+import random
 import subprocess
 import sys
+import threading
 import time
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -16,6 +20,7 @@ from beam_tfrecords import storage
 from beam_tfrecords.errors import BuildError
 from beam_tfrecords.storage import lease as lease_module
 from beam_tfrecords.storage.lease import Lease
+from beam_tfrecords.transforms.workspace.cleaning import delete_temporary
 
 _HOLDER = """
 import sys
@@ -184,3 +189,60 @@ def test_a_damaged_lease_is_taken_when_it_is_stale(path, content):
     os.utime(path, (0, 0))
     with taken(path) as lease:
         lease.check()
+
+
+def clean_as_this_build(output: str) -> None:
+    """As the build that holds the lease cleans."""
+    delete_temporary(output)
+
+
+def clean_as_another_build(output: str) -> None:
+    """As a build of another machine cleans, whose process number is not that of the holder."""
+    for path in glob.glob(f"{output}/.build/lease.tmp-*"):
+        with contextlib.suppress(FileNotFoundError):
+            os.remove(path)
+
+
+@contextlib.contextmanager
+def repeated(function: Callable[[], None]) -> Iterator[None]:
+    """Calls a function in another thread, again and again, until the block ends."""
+    end = threading.Event()
+
+    def call() -> None:
+        while not end.is_set():
+            function()
+
+    thread = threading.Thread(target=call)
+    thread.start()
+    try:
+        yield
+    finally:
+        end.set()
+        thread.join()
+
+
+@pytest.mark.parametrize("clean", [clean_as_this_build, clean_as_another_build])
+def test_a_lease_that_is_renewed_beside_cleaning_is_not_lost(path, tmp_path, monkeypatch, clean, pytestconfig):
+    count = 1000 if pytestconfig.getoption("exhaustive") else 250
+    monkeypatch.setattr(os, "fsync", lambda _: time.sleep(0.0005))  # where another thread gets its turn
+    with Lease.take(path, "me", renewal=0.002, stale=1000.0) as lease, repeated(lambda: clean(f"{tmp_path}/out")):
+        while json.loads(storage.read_bytes(path))["renewals"] < count:
+            lease.check()
+    assert os.listdir(os.path.dirname(path)) == []
+
+
+def test_every_takeover_is_noticed_beside_renewals_and_cleaning(path, tmp_path):
+    generator = random.Random(7)
+    with repeated(lambda: clean_as_another_build(f"{tmp_path}/out")):
+        for _ in range(40):
+            lease = Lease.take(path, "me", renewal=0.001, stale=1000.0)
+            assert isinstance(lease, Lease)
+            time.sleep(generator.uniform(0, 0.005))
+            state = storage.read_state(path)
+            while not storage.replace(path, b'{"id": "another"}', version=state[1]):
+                state = storage.read_state(path)
+            with pytest.raises(BuildError, match="lost its lease"):
+                lease.check()
+            lease.give_back()
+            assert storage.read_bytes(path) == b'{"id": "another"}'
+            os.remove(path)
