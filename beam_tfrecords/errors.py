@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import enum
+import threading
 import traceback
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from beam_tfrecords.escaping import escape
@@ -60,6 +62,27 @@ class BuildError(Exception):
 
     def __init__(self, message: str) -> None:
         super().__init__(escape(message))
+
+
+PYTHON_ENDS = (
+    "Python is exiting and starts no threads any more; call this before the main thread ends, not in a function that "
+    "`atexit` calls"
+)
+
+
+@contextlib.contextmanager
+def naming_end() -> Iterator[None]:
+    """Says what is wrong if the block fails because Python starts no threads when its main thread has ended.
+
+    Raises:
+      BuildError: that is why it has failed.
+    """
+    try:
+        yield
+    except (RuntimeError, BuildError) as error:
+        if threading.main_thread().is_alive() or "shutdown" not in str(error):
+            raise
+        raise BuildError(PYTHON_ENDS) from error
 
 
 class LimitError(BuildError):

@@ -71,6 +71,8 @@ FILE_WORK = {
 WORK_ON_OWN_FILES = {
     "beam_tfrecords.beam_pipelines.execution.forking",
     "beam_tfrecords.beam_pipelines.terminal",
+    "beam_tfrecords.transforms.processes.descendants",
+    "beam_tfrecords.transforms.processes.detach",
     "beam_tfrecords.transforms.processes.worker",
 }
 # Whose functions of these names are others; `files` and `blob_at` are of stores.

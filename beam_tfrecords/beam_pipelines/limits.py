@@ -5,13 +5,14 @@ from __future__ import annotations
 import errno
 import resource
 import tempfile
+import threading
 
 from beam_tfrecords import storage
-from beam_tfrecords.errors import RequestError
+from beam_tfrecords.errors import PYTHON_ENDS, RequestError
 from beam_tfrecords.transforms.processes.pool import usable_cores
 
 # Files that a build has open, at most, and each of its workers besides; with room to spare.
-_FILES, _FILES_PER_WORKER = 64, 8
+_FILES, _FILES_PER_WORKER = 64, 16
 # Bytes of address space without which libraries end a process with messages of their own, if any. More is checked
 # where images are converted.
 _ADDRESS_SPACE = 1 << 30
@@ -31,8 +32,11 @@ def check_limits() -> None:
     """Allows this process and its children to open as many files as a build needs; checks the other limits.
 
     Raises:
-      RequestError: the system does not allow that, or too little memory, or there is no temporary folder.
+      RequestError: the system does not allow that, or too little memory, or there is no temporary folder, or Python is
+        exiting.
     """
+    if not threading.main_thread().is_alive():
+        raise RequestError(PYTHON_ENDS)
     needed = _FILES + _FILES_PER_WORKER * usable_cores()
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     if soft != resource.RLIM_INFINITY and soft < needed:

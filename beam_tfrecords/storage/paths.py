@@ -8,6 +8,8 @@ import os
 import posixpath
 import re
 
+from beam_tfrecords.errors import RequestError
+
 _SCHEME = re.compile(r"^[A-Za-z][A-Za-z0-9+.-]+://")
 _WILDCARD = re.compile(r"[*?[]")
 # `**/` counts as one wildcard at the beginning of a component only: `a**/b` does not match `ab`.
@@ -68,8 +70,17 @@ def dirname(path: str) -> str:
 
 
 def absolute(path: str) -> str:
-    """The path as workers with another working directory can use it."""
-    return path if has_scheme(path) else os.path.abspath(os.path.expanduser(path))
+    """The path as workers with another working directory can use it.
+
+    Raises:
+      RequestError: it is relative to a working folder that has been deleted.
+    """
+    try:
+        return path if has_scheme(path) else os.path.abspath(os.path.expanduser(path))
+    except FileNotFoundError as error:
+        raise RequestError(
+            f"{path} is in the working folder, which has been deleted; go to another folder, or give absolute paths"
+        ) from error
 
 
 def plain_uri(uri: str) -> str:

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from beam_tfrecords.transforms.processes.worker import start_fork_server
+from beam_tfrecords.transforms.processes.fork_server import start_fork_server
 from tests.beam_pipelines.dataset_checks import CLASSES, EXACT, FLAGS
 from tests.beam_pipelines.dataset_records import Record, read_dataset
 

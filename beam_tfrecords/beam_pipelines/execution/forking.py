@@ -25,7 +25,6 @@ import tempfile
 import threading
 import time
 from collections.abc import Callable, Collection, Iterator
-from pathlib import Path
 
 # Set in the workers' environment: names the job.
 JOB_VARIABLE = "BEAM_TFRECORDS_JOB"
@@ -208,16 +207,6 @@ def _import_all() -> None:
     os.environ.setdefault("JE_ARROW_MALLOC_CONF", "background_thread:false")
     for module in _PRELOADED:
         importlib.import_module(module)
-
-
-def find_children() -> frozenset[int]:
-    """Numbers of the processes that this process has started; none where the kernel does not list them."""
-    found: set[int] = set()
-    with contextlib.suppress(OSError):
-        for thread in os.listdir("/proc/self/task"):
-            with contextlib.suppress(OSError):  # it has just ended
-                found.update(map(int, Path("/proc/self/task", thread, "children").read_text().split()))
-    return frozenset(found)
 
 
 @contextlib.contextmanager

@@ -18,13 +18,14 @@ from typing import TYPE_CHECKING, Any
 
 from beam_tfrecords import storage
 from beam_tfrecords.beam_pipelines.execution.arguments import JOB_LABELS, BeamArguments
-from beam_tfrecords.beam_pipelines.execution.forking import JOB_VARIABLE, find_children
+from beam_tfrecords.beam_pipelines.execution.forking import JOB_VARIABLE
 from beam_tfrecords.beam_pipelines.execution.jar_files import find_jar
 from beam_tfrecords.beam_pipelines.execution.job_server import ServerJob
 from beam_tfrecords.beam_pipelines.execution.jobs import Job, JobRecord, PipelineJob, is_advancing
 from beam_tfrecords.errors import RequestError
+from beam_tfrecords.transforms.processes.descendants import find_children
+from beam_tfrecords.transforms.processes.fork_server import start_fork_server
 from beam_tfrecords.transforms.processes.pool import usable_cores
-from beam_tfrecords.transforms.processes.worker import start_fork_server
 from beam_tfrecords.transforms.settings import whole_number
 
 if TYPE_CHECKING:

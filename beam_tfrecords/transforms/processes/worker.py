@@ -3,31 +3,40 @@
 from __future__ import annotations
 
 import contextlib
+import logging
 import multiprocessing
-import multiprocessing.forkserver
-import multiprocessing.resource_tracker
 import os
+import select
 import signal
-import sys
 import tempfile
 import threading
+import time
 import traceback
-import types
 import weakref
 from collections.abc import Callable, Iterator, Mapping
-from multiprocessing.connection import Connection
+from multiprocessing.connection import Connection, wait
 from pathlib import Path
 from typing import Any
 
 from beam_tfrecords import storage
 from beam_tfrecords.errors import BuildError, SampleError
 from beam_tfrecords.transforms.processes import optional_libraries
+from beam_tfrecords.transforms.processes.descendants import kill_group, kill_holders, kill_with_descendants
+from beam_tfrecords.transforms.processes.fork_server import find_exit_code, start_process
+from beam_tfrecords.transforms.processes.output import (
+    Output,
+    Reply,
+    flush_output,
+    log_levels,
+    take_log,
+    take_output,
+)
 from beam_tfrecords.transforms.processes.process_setup import prepare_process
 
-_CONTEXT = multiprocessing.get_context("forkserver")
-_server_lock = threading.Lock()
-# Bytes: the address of a socket has 104 at most (macOS), and multiprocessing's sockets have names of this length.
-_LONGEST_FOLDER = 104 - len("/pymp-12345678/listener-12345678") - 1
+_log = logging.getLogger(__name__)
+
+# Seconds that the output of a killed process may take to end before those are looked for that keep it open.
+_END_SECONDS = 0.5
 # What to do about a worker that was killed.
 OUT_OF_MEMORY = (
     "the system kills a process when memory runs out; allow more, or say less with `max_image_memory` or "
@@ -71,8 +80,88 @@ class WorkerTimeoutError(Exception):
     """The worker process did not answer in time and was killed."""
 
 
+class _Running:
+    """A worker process that was started, seen from its launcher."""
+
+    def __init__(self, *, nice: int) -> None:
+        self._launcher = os.getpid()
+        self._output = Output()
+        self.connection, theirs = multiprocessing.Pipe()
+        leaves_out, options = _Started.leaves_out, storage.current_options()
+        told = (theirs, self._output.theirs, log_levels(), dict(os.environ), options, leaves_out, nice)
+        try:
+            self._process = start_process(_serve, told)
+        except BaseException:
+            self._output.close()
+            self.connection.close()
+            raise
+        finally:
+            for pipe in (theirs, *self._output.theirs):
+                pipe.close()
+        self.number: int = self._process.pid
+        # Forks of the process keep its connection open when it has ended.
+        self._end = self._process.sentinel
+        if hasattr(os, "pidfd_open"):
+            # The server may be suspended, so that it does not say that the process has ended.
+            with contextlib.suppress(OSError):
+                self._end = os.pidfd_open(self.number)
+                weakref.finalize(self, os.close, self._end)
+        self._poll = select.poll()
+        for file in (self.connection.fileno(), self._end, *self._output.pipes):
+            self._poll.register(file, select.POLLIN)
+
+    def receive(self, timeout: float | None) -> Any:
+        """The next result of the process; prints and logs what comes before.
+
+        Args:
+          timeout: seconds; None for no limit.
+
+        Raises:
+          EOFError, ConnectionError: it has ended.
+          WorkerTimeoutError: it has not answered.
+        """
+        deadline = None if timeout is None else time.monotonic() + timeout
+        while True:
+            left = None if deadline is None else max(deadline - time.monotonic(), 0)
+            ready = [file for file, _ in self._poll.poll(left and left * 1000)]
+            # Printed before the result was sent.
+            for pipe in self._output.show():
+                self._poll.unregister(pipe)
+            if self.connection.fileno() in ready:
+                message = self.connection.recv()
+                if not isinstance(message, logging.LogRecord):
+                    return message
+                logging.getLogger(message.name).handle(message)
+            elif self._end in ready:
+                raise EOFError
+            elif left == 0:
+                raise WorkerTimeoutError(f"no answer within {timeout:g} seconds")
+
+    def kill(self) -> None:
+        """Kills the process with its descendants, from any thread, unless it has ended; not from a fork of this one."""
+        if os.getpid() == self._launcher and not wait([self._end], 0):
+            kill_with_descendants(self.number)
+
+    def end(self) -> str:
+        """Kills what is left of the process, and returns how it ended."""
+        self.kill()
+        # Those that have not noticed the end of the process.
+        kill_group(self.number)
+        self.connection.close()
+        deadline = time.monotonic() + _END_SECONDS
+        while self._output.pipes and (left := deadline - time.monotonic()) > 0:
+            wait(self._output.pipes, left)
+            self._output.show()
+        kill_holders(self._output.pipes)
+        self._output.close()
+        code = find_exit_code(self._process)
+        return signal.Signals(-code).name if code < 0 else f"exit code {code}"
+
+
 class Worker:
     """Calls functions in another process, which is started when first needed and again after it died.
+
+    What is killed is killed with its descendants. What the process prints and logs, this one prints and logs.
 
     Args:
       nice: how far the process yields to others, as in nice(2).
@@ -80,8 +169,7 @@ class Worker:
 
     def __init__(self, *, nice: int = 0) -> None:
         self._nice = nice
-        self._process: Any = None
-        self._connection: Connection | None = None
+        self._running: _Running | None = None
         self._lock = threading.Lock()
         self._is_closed = False
 
@@ -105,15 +193,15 @@ class Worker:
           WorkerDiedError: the process ended, or this worker is closed.
           WorkerTimeoutError: the call took longer than `timeout`.
         """
-        connection = self._connection or self._start()
+        running = self._running or self._start()
         try:
-            connection.send((function, arguments, is_second))
-            if not connection.poll(timeout):
-                self._stop()
-                raise WorkerTimeoutError(f"no answer within {timeout:g} seconds")
-            outcome, traffic = connection.recv()
+            running.connection.send((function, arguments, is_second))
+            outcome, traffic = running.receive(timeout)
         except (EOFError, ConnectionError) as error:
-            raise WorkerDiedError(self._stop()) from error
+            raise WorkerDiedError(self._stop(running)) from error
+        except WorkerTimeoutError:
+            self._stop(running)
+            raise
         storage.add_traffic(traffic)
         if isinstance(outcome, SampleError | BuildError | RuntimeError):
             raise outcome
@@ -123,53 +211,33 @@ class Worker:
         """Kills the process, from any thread; a call in progress raises `WorkerDiedError`."""
         with self._lock:
             self._is_closed = True
-            if self._process is not None:
-                self._process.kill()
+            if self._running is not None:
+                self._running.kill()
 
-    def _start(self) -> Connection:
+    def _start(self) -> _Running:
         with self._lock:
             if self._is_closed:
                 raise WorkerDiedError("it was closed")
             try:
-                start_fork_server()
-                connection, theirs = _CONTEXT.Pipe()
-                told = (theirs, dict(os.environ), storage.current_options(), _Started.leaves_out, self._nice)
-                process = _CONTEXT.Process(target=_serve, args=told)
-                with _without_main():
-                    process.start()
+                running = _Running(nice=self._nice)
             except (OSError, EOFError) as error:
                 # Its socket is among the temporary files.
                 where = f"{tempfile.gettempdir()} has to stay as it is while a build runs"
                 why = where if isinstance(error, FileNotFoundError) else str(error) or "the system ends it at once"
                 raise BuildError(f"no worker process can be started: {why}; the same command resumes") from error
-            # Otherwise an interpreter that exits would wait for a worker that nobody has closed.
-            weakref.finalize(self, process.kill)
-            self._process, self._connection = process, connection
-        theirs.close()
-        return connection
+            # Otherwise one that nobody has closed would outlive this process for a moment.
+            weakref.finalize(self, running.kill)
+            self._running = running
+        _log.debug("started worker process %d", running.number)
+        return running
 
-    def _stop(self) -> str:
+    def _stop(self, running: _Running) -> str:
         """Kills the process; returns how it ended."""
         with self._lock:
-            process, self._process = self._process, None
-            connection, self._connection = self._connection, None
-        if connection is not None:
-            connection.close()
-        process.kill()
-        process.join()
-        return signal.Signals(-process.exitcode).name if process.exitcode < 0 else f"exit code {process.exitcode}"
-
-
-@contextlib.contextmanager
-def _without_main() -> Iterator[None]:
-    """A new process would import the user's script again, which may have no `if __name__ == "__main__":`."""
-    with _server_lock:
-        main = sys.modules["__main__"]
-        sys.modules["__main__"] = types.ModuleType("__main__")
-        try:
-            yield
-        finally:
-            sys.modules["__main__"] = main
+            self._running = None
+        how = running.end()
+        _log.debug("worker process %d ended: %s", running.number, how)
+        return how
 
 
 @contextlib.contextmanager
@@ -186,59 +254,47 @@ def without_optional_libraries(*, if_ours: bool = True) -> Iterator[None]:
         _Started.leaves_out = before
 
 
-def start_fork_server(*modules: str) -> None:
-    """Starts the server that workers are forked from, and returns while it still imports what they need.
-
-    Args:
-      modules: that it imports besides, if they are there.
-    """
-    with _server_lock:
-        multiprocessing.set_forkserver_preload(["beam_tfrecords.transforms.processes.preload", *modules])
-        # Started first, because it resets the signal mask.
-        multiprocessing.resource_tracker.ensure_running()
-        # Ctrl-C reaches every process of a terminal, and systemd's SIGTERM every process of a service; the server and
-        # its workers end with this process instead.
-        mask = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT, signal.SIGTERM})
-        # Without it, the server would look for modules in the user's working folder first.
-        safe_path = os.environ.get("PYTHONSAFEPATH")
-        os.environ["PYTHONSAFEPATH"] = "1"
-        try:
-            with _short_temporary_folder():
-                multiprocessing.forkserver.ensure_running()
-        finally:
-            signal.pthread_sigmask(signal.SIG_SETMASK, mask)
-            del os.environ["PYTHONSAFEPATH"]
-            if safe_path is not None:
-                os.environ["PYTHONSAFEPATH"] = safe_path
-
-
-@contextlib.contextmanager
-def _short_temporary_folder() -> Iterator[None]:
-    """Makes temporary files in /tmp if the path of the usual folder is too long for a socket in it."""
-    earlier = tempfile.tempdir
-    if len(os.fsencode(tempfile.gettempdir())) > _LONGEST_FOLDER:
-        tempfile.tempdir = "/tmp"
-    try:
-        yield
-    finally:
-        tempfile.tempdir = earlier
-
-
 def _end_with_launcher() -> None:
     """Ends this process when the launcher has ended, also in the middle of a read that gives no answer."""
     launcher = multiprocessing.parent_process()
     assert launcher is not None
     launcher.join()
-    os._exit(1)
+    kill_with_descendants(os.getpid())
+
+
+def _ignore_termination() -> None:
+    """Ignores the SIGTERM that systemd sends to every process of a service, but not for what this process starts.
+
+    The server has blocked it, and what is blocked stays so in all descendants: a pool could not end its processes.
+    """
+    own = os.getpid()
+
+    def handle(number: int, _: object) -> None:
+        if os.getpid() != own:
+            signal.signal(number, signal.SIG_DFL)
+            os.kill(os.getpid(), number)
+
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, handle)
+        signal.siginterrupt(number, False)
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, (signal.SIGINT, signal.SIGTERM))
 
 
 def _serve(
     connection: Connection,
+    output: tuple[Connection, ...],
+    levels: Mapping[str, int],
     environment: Mapping[str, str],
     options: storage.StorageOptions,
     leaves_out: bool,
     nice: int,
 ) -> None:
+    # So its descendants can be told, and no signal of the terminal reaches them.
+    os.setpgid(0, 0)
+    _ignore_termination()
+    take_output(output)
+    reply = Reply(connection)
+    take_log(reply, levels)
     os.nice(nice)
     if leaves_out:
         optional_libraries.leave_out()
@@ -264,7 +320,8 @@ def _serve(
             outcome = error
         except Exception:  # a bug: the parent raises it
             outcome = RuntimeError(traceback.format_exc())
+        flush_output()
         try:
-            connection.send((outcome, storage.take_traffic()))
+            reply.send((outcome, storage.take_traffic()))
         except ConnectionError:  # the parent ended meanwhile
             return

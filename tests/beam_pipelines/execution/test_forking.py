@@ -137,7 +137,8 @@ def test_a_template_that_was_killed_is_replaced(manager):
 def test_companions_end_with_a_launcher_that_is_killed(tmp_path):
     script = (
         "import subprocess, time\n"
-        "from beam_tfrecords.beam_pipelines.execution.forking import ended_with_us, find_children\n"
+        "from beam_tfrecords.beam_pipelines.execution.forking import ended_with_us\n"
+        "from beam_tfrecords.transforms.processes.descendants import find_children\n"
         "before = find_children()\n"
         "started = subprocess.Popen(['sleep', '600'])\n"
         "assert find_children() - before == {started.pid}\n"

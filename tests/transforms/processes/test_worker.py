@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import multiprocessing
 import os
 import signal
 import subprocess
@@ -106,6 +107,27 @@ def test_ctrl_c_does_not_end_a_worker(worker):
     process = worker.call(os.getpid)
     os.kill(process, signal.SIGINT)
     assert worker.call(os.getpid) == process
+
+
+def test_neither_sigterm_nor_ctrl_c_ends_a_worker_in_a_call(worker):
+    process = worker.call(os.getpid)
+    for number in (signal.SIGINT, signal.SIGTERM):
+        threading.Timer(0.2, os.kill, (process, number)).start()
+        assert worker.call(time.sleep, 0.5) is None
+    assert worker.call(os.getpid) == process
+
+
+def test_a_function_can_end_what_it_has_started(worker):
+    assert worker.call(end_pool_and_program, timeout=60) == -signal.SIGTERM
+
+
+def end_pool_and_program() -> int:
+    with multiprocessing.get_context("fork").Pool(2) as pool:
+        pool.map_async(time.sleep, [600, 600])
+        time.sleep(0.1)
+    program = subprocess.Popen(["sleep", "600"])
+    program.terminate()
+    return program.wait()
 
 
 @pytest.mark.skipif(not Path("/proc/self/task").is_dir(), reason="/proc is missing")

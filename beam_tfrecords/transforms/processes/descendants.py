@@ -1,0 +1,69 @@
+"""The processes that a process has started, where the kernel lists them."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+from collections.abc import Iterable
+from pathlib import Path
+
+
+def find_children(process: int | str = "self") -> frozenset[int]:
+    """Numbers of the processes that a process has started; none where the kernel does not list them."""
+    found: set[int] = set()
+    with contextlib.suppress(OSError):
+        for thread in os.listdir(f"/proc/{process}/task"):
+            with contextlib.suppress(OSError):  # it has just ended
+                found.update(map(int, Path(f"/proc/{process}/task", thread, "children").read_text().split()))
+    return frozenset(found)
+
+
+def kill_with_descendants(process: int) -> None:
+    """Kills the leader of a process group with its group, and with what it has started in other groups."""
+    found, waiting = [process], [process]
+    while waiting:
+        children = find_children(waiting.pop())
+        found += children
+        waiting += children
+    kill_group(process)
+    _kill(found)
+
+
+def kill_group(leader: int) -> None:
+    """Kills what is left of a process group."""
+    with contextlib.suppress(ProcessLookupError, PermissionError):
+        os.killpg(leader, signal.SIGKILL)
+
+
+def kill_holders(pipes: Iterable[int]) -> None:
+    """Kills the processes whose output is one of these pipes.
+
+    Args:
+      pipes: descriptors of their ends in this process.
+    """
+    ours = {(status.st_dev, status.st_ino) for status in map(os.fstat, pipes)}
+    _kill(process for process in _list_processes() if not ours.isdisjoint(_find_output(process)))
+
+
+def _list_processes() -> list[int]:
+    try:
+        return [int(name) for name in os.listdir("/proc") if name.isdecimal() and int(name) != os.getpid()]
+    except OSError:
+        return []
+
+
+def _find_output(process: int) -> set[tuple[int, int]]:
+    """What the standard output and error of a process are, by device and inode."""
+    found = set()
+    for number in (1, 2):
+        with contextlib.suppress(OSError):  # it has ended, closed it, or is somebody else's
+            status = os.stat(f"/proc/{process}/fd/{number}")
+            found.add((status.st_dev, status.st_ino))
+    return found
+
+
+def _kill(processes: Iterable[int]) -> None:
+    for process in processes:
+        with contextlib.suppress(ProcessLookupError, PermissionError):
+            os.kill(process, signal.SIGKILL)

@@ -1,0 +1,99 @@
+"""The process that workers are forked from: in forks, in daemonic processes, suspended, without a working folder."""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import signal
+import subprocess
+import sys
+import textwrap
+from multiprocessing import forkserver
+
+import pytest
+
+from beam_tfrecords.transforms.processes import fork_server
+from beam_tfrecords.transforms.processes.worker import Worker, WorkerDiedError
+
+
+@pytest.fixture
+def worker():
+    worker = Worker()
+    yield worker
+    worker.close()
+
+
+def call_in_worker() -> int:
+    worker = Worker()
+    try:
+        return worker.call(os.getpid)
+    finally:
+        worker.close()
+
+
+def suspend_server() -> None:
+    os.kill(forkserver._forkserver._forkserver_pid, signal.SIGSTOP)
+
+
+def test_a_suspended_server_is_replaced_and_the_workers_that_it_has_started_go_on(worker, monkeypatch):
+    monkeypatch.setattr(fork_server, "_MOST_SUSPENDED", 1.0)
+    before = worker.call(os.getpid)
+    suspend_server()
+    assert call_in_worker() not in (before, os.getpid())
+    assert worker.call(os.getpid) == before
+
+
+def test_a_worker_that_dies_while_its_server_is_suspended_is_noticed(worker, monkeypatch):
+    monkeypatch.setattr(fork_server, "_MOST_SUSPENDED", 1.0)
+    worker.call(os.getpid)
+    suspend_server()
+    with pytest.raises(WorkerDiedError):
+        worker.call(os.abort)
+    assert worker.call(os.getpid) != os.getpid()
+
+
+def test_a_fork_of_this_process_and_this_process_have_workers(worker):
+    before = worker.call(os.getpid)
+    child = os.fork()
+    if not child:
+        code = 1
+        try:
+            code = int(call_in_worker() == before)
+        finally:
+            os._exit(code)
+    assert os.waitpid(child, 0)[1] == 0
+    assert worker.call(os.getpid) == before
+
+
+def test_a_daemonic_process_has_workers_and_stays_daemonic():
+    with multiprocessing.get_context("fork").Pool(1) as pool:
+        assert pool.apply(call_in_worker) != os.getpid()
+        assert pool.apply(is_daemonic)
+
+
+def is_daemonic() -> bool:
+    call_in_worker()
+    return multiprocessing.current_process().daemon
+
+
+def test_workers_are_no_children_for_who_ends_or_waits_for_all_children(worker):
+    worker.call(os.getpid)
+    assert multiprocessing.active_children() == []
+
+
+def test_workers_start_although_the_working_folder_was_deleted(tmp_path):
+    program = """
+        import os, sys
+        os.mkdir(sys.argv[1])
+        os.chdir(sys.argv[1])
+        os.rmdir(sys.argv[1])
+        from beam_tfrecords.transforms.processes.worker import Worker
+        assert Worker().call(os.getpid) != os.getpid()
+        try:
+            os.getcwd()
+        except FileNotFoundError:
+            print("still deleted")
+    """
+    command = [sys.executable, "-c", textwrap.dedent(program), str(tmp_path / "deleted")]
+    ran = subprocess.run(command, capture_output=True, text=True, check=True, timeout=300)
+    assert (ran.stdout, ran.stderr) == ("still deleted\n", "")
