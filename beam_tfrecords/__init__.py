@@ -11,7 +11,8 @@ import importlib.metadata
 import logging
 from typing import TYPE_CHECKING, Any
 
-from beam_tfrecords.errors import BuildError, RequestError
+from beam_tfrecords.errors import BuildError, RequestError, naming_end
+from beam_tfrecords.quiet_beam import beam_logs_from
 
 if TYPE_CHECKING:
     from beam_tfrecords.beam_pipelines.building import build
@@ -42,6 +43,9 @@ __all__ = [
     "verify",
 ]
 
+# A program that configures no logging is not told of warnings twice: messages are printed.
+logging.getLogger(__name__).addHandler(logging.NullHandler())
+
 # Imported when first used: reading needs no Beam, and building needs no TensorFlow.
 _OBJECTS = {
     "ConvertSamples": "beam_tfrecords.beam_pipelines.sample_transforms:ConvertSamples",
@@ -69,10 +73,5 @@ def __getattr__(name: str) -> Any:
     if name not in _OBJECTS:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     module, _, attribute = _OBJECTS[name].partition(":")
-    # Beam warns on import of extras that are not installed.
-    disabled = logging.root.manager.disable
-    logging.disable(logging.WARNING)
-    try:
+    with naming_end(), beam_logs_from(logging.CRITICAL):
         return getattr(importlib.import_module(module), attribute)
-    finally:
-        logging.disable(disabled)

@@ -91,7 +91,7 @@ def group_references(folder: str, count: int) -> None:
     """
     with tempfile.TemporaryDirectory() as output:
         words = {"input": folder, "output": f"{output}/out", "image_encoding": "keep", "check": "header"}
-        execution = Execution.prepare(find_runner([]), verbose=False)
+        execution = Execution.prepare(find_runner([]))
         spec, source = open_spec_source(read_build_spec(words))
         with hold_output(spec, execution.runner) as held:
             plan = prepare_build(spec, source, execution, output=held)

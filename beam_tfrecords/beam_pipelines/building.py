@@ -27,10 +27,13 @@ from beam_tfrecords.beam_pipelines.source_opening import open_spec_source
 from beam_tfrecords.beam_pipelines.user_functions import find_functions
 from beam_tfrecords.beam_pipelines.versioning import Earlier
 from beam_tfrecords.dataset import Dataset
-from beam_tfrecords.errors import BuildError, RequestError
+from beam_tfrecords.errors import BuildError, RequestError, naming_end
 from beam_tfrecords.escaping import escape
+from beam_tfrecords.quiet_beam import beam_logs_from
 from beam_tfrecords.transforms.processes.worker import without_optional_libraries
 from beam_tfrecords.transforms.request.build_spec import BuildSpec, Duplicates
+
+_log = logging.getLogger(__name__)
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
@@ -73,7 +76,7 @@ def build(
 
     Args:
       beam_arguments: arguments for Beam, such as `--runner=FlinkRunner`.
-      verbose: whether Beam's own log is shown.
+      verbose: whether Beam logs too, at the level INFO.
       quiet: whether no progress is shown.
       report: whether `report.html` is written.
       dry_run: lists the input and builds nothing.
@@ -86,11 +89,7 @@ def build(
       RequestError: the request is wrong; nothing has been started.
       BuildError: the build failed, or published nothing because of failures or duplicates.
     """
-    root = logging.getLogger()
-    level = root.level
-    # Beam warns on import about extras that are not installed.
-    root.setLevel(logging.CRITICAL)
-    try:
+    with beam_logs_from(logging.INFO if verbose else logging.CRITICAL):
         find_runner(beam_arguments).arguments.check_known()
         spec = read_request({name: _as_plain(value) for name, value in settings.items()})
         if dry_run:
@@ -98,10 +97,7 @@ def build(
 
             return "\n".join(map(escape, describe_build(spec).lines))
         with storage.using(storage.StorageOptions(beam_arguments=tuple(beam_arguments))):
-            outcome = build_dataset(spec, beam_arguments, verbose=verbose, quiet=quiet, report=report)
-    finally:
-        # The caller's own log is not ours to silence.
-        root.setLevel(level)
+            outcome = build_dataset(spec, beam_arguments, quiet=quiet, report=report)
     assert not isinstance(outcome, JobRecord)
     if isinstance(outcome, Published):
         return outcome.dataset
@@ -127,7 +123,6 @@ def build_dataset(
     spec: BuildSpec,
     beam_arguments: Sequence[str],
     *,
-    verbose: bool = False,
     quiet: bool = False,
     wait: bool = True,
     keeps_job: bool = False,
@@ -139,7 +134,6 @@ def build_dataset(
     Args:
       spec: the request.
       beam_arguments: arguments for Beam.
-      verbose: whether Beam's own log is shown.
       quiet: whether no progress is shown.
       wait: False returns when the cluster has the job.
       keeps_job: whether SIGTERM leaves the job to the cluster.
@@ -153,7 +147,7 @@ def build_dataset(
       RequestError: the request is wrong; nothing has been started.
       BuildError: the build failed.
     """
-    with storage.using(spec.source.storage_options()):
+    with storage.using(spec.source.storage_options()), naming_end():
         check_limits()
         runner = find_runner(beam_arguments)
         for name, is_given in (("no_wait", not wait), ("keep_job", keeps_job)):
@@ -161,7 +155,7 @@ def build_dataset(
                 runner.check_detached(name)
         if fails_job and wait:
             raise RequestError("`fail_job`: says how a job ends that this process does not wait for; add `no_wait`")
-        prepare = functools.partial(Execution.prepare, runner, verbose=verbose, quiet=quiet, keeps_job=keeps_job)
+        prepare = functools.partial(Execution.prepare, runner, quiet=quiet, keeps_job=keeps_job)
         return _build(spec, runner, prepare, wait=wait, fails_job=fails_job, report=report)
 
 
@@ -173,6 +167,7 @@ def _build(
     is_ours = not (spec.map or spec.source.function)
     with without_optional_libraries(if_ours=is_ours), hold_output(spec, runner) as output:
         # They import what they need while this process does.
+        _log.info("building %s with %s and %d worker processes", spec.output, type(runner).__name__, runner.processes)
         runner.start_workers(*storage.modules_for([spec.output, *spec.source.input]))
         spec, source = open_spec_source(spec)
         runner.dataset, runner.has_job = spec.name, output.job is not None
@@ -182,14 +177,24 @@ def _build(
         outcome: Published | Unpublished | JobRecord
         if isinstance(plan, Earlier):
             assert plan.newest
+            _log.info("nothing has changed since %s", plan.newest.path)
             execution.run_nothing()
             outcome = Published(plan.newest, is_unchanged=True)
         else:
             with _sharing_buckets(runner):
                 outcome = run_plan(plan, execution, wait=wait, fails_unpublished=fails_job)
+        _log.info("the build ended: %s", _describe(outcome))
         outcome, problem = finish(spec, outcome, earlier, output, report=report)
     note_left(spec.output, problem)
     return outcome
+
+
+def _describe(outcome: Published | Unpublished | JobRecord) -> str:
+    if isinstance(outcome, Published):
+        return f"{outcome.path} is published"
+    if isinstance(outcome, Unpublished):
+        return f"nothing is published: {outcome.failed} of {outcome.listed} samples failed, guards: {outcome.guards}"
+    return f"job {outcome.job_id} goes on"
 
 
 def _sharing_buckets(runner: Runner) -> AbstractContextManager[None]:

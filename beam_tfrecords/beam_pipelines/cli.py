@@ -25,7 +25,14 @@ from beam_tfrecords.beam_pipelines.exit_codes import (
     WRONG_REQUEST,
 )
 from beam_tfrecords.beam_pipelines.interrupts import Terminated, catch_termination, keep_interrupts
-from beam_tfrecords.beam_pipelines.terminal import PrintError, check_printed, forgive, open_closed_streams, show
+from beam_tfrecords.beam_pipelines.terminal import (
+    PrintError,
+    check_printed,
+    forgive,
+    log_to_terminal,
+    open_closed_streams,
+    show,
+)
 from beam_tfrecords.errors import BuildError, LimitError, RequestError
 
 _USAGE = """\
@@ -51,6 +58,9 @@ _COMMANDS = {
 }
 # Commands that do more than print: what they print does not decide how they end.
 _WORKING = frozenset({"convert", "verify", "report"})
+_VERBOSE = "--verbose"
+# Of libraries that warn of what is retried; the program says what is wrong in its own words.
+_QUIET = ("botocore", "google", "urllib3")
 _HELP = frozenset({"-h", "--help"})
 # The work is done in a process per core; threads that NumPy and Arrow would start on import have nothing to do,
 # and a process with threads cannot be forked safely.
@@ -75,14 +85,14 @@ def main(argv: Sequence[str]) -> int:
 def run_command(name: str, argv: Sequence[str]) -> int:
     """Runs one command; an error becomes one line and an exit code."""
     from beam_tfrecords import storage
+    from beam_tfrecords.quiet_beam import beam_logs_from
 
     for variable, value in _NO_IDLE_THREADS.items():
         os.environ.setdefault(variable, value)
-    # Beam warns on import about extras that are not installed; `choose_execution` sets the final level.
-    logging.getLogger().setLevel(logging.CRITICAL)
+    level = logging.INFO if _VERBOSE in argv else logging.CRITICAL
     options = storage.StorageOptions(beam_arguments=tuple(argv))
     try:
-        with catch_termination(), keep_interrupts(), storage.using(options):
+        with beam_logs_from(level), catch_termination(), keep_interrupts(), storage.using(options):
             return _find_command(name)(argv)
     except RequestError as error:
         from beam_tfrecords.beam_pipelines.settings.suggested_commands import explain
@@ -126,6 +136,9 @@ def run(*command: str) -> None:
         sys.stdout.reconfigure(errors="backslashreplace")  # type: ignore[union-attr]
     else:
         sys.stdout = forgive(sys.stdout)
+    log_to_terminal(logging.INFO if _VERBOSE in words else logging.WARNING)
+    for name in () if _VERBOSE in words else _QUIET:
+        logging.getLogger(name).setLevel(logging.CRITICAL)
     code = _run(words)
     try:
         check_printed(sys.stdout)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import logging
 import shlex
 import sys
 import time
@@ -33,8 +32,6 @@ def convert(argv: Sequence[str]) -> int:
 
 def _convert(arguments: Arguments, summary: RunSummary) -> int:
     start = time.monotonic()
-    # Beam warns on import about extras that are not installed.
-    logging.getLogger().setLevel(logging.CRITICAL)
     runner = find_runner(arguments.beam)
     # First: a misspelt flag is the likelier mistake than the one that its absence looks like.
     runner.arguments.check_known()
@@ -43,14 +40,13 @@ def _convert(arguments: Arguments, summary: RunSummary) -> int:
     if arguments.dry_run:
         from beam_tfrecords.beam_pipelines.dry_run import describe_build
 
-        Execution.prepare(runner, verbose=arguments.verbose)
+        Execution.prepare(runner)
         found = describe_build(spec)
         show(*found.lines)
         return DONE if found.publishes else UNPUBLISHED
     outcome = build_dataset(
         spec,
         arguments.beam,
-        verbose=arguments.verbose,
         quiet=arguments.quiet,
         wait=not arguments.no_wait,
         keeps_job=arguments.keep_job,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import logging
 import shlex
 import sys
 
@@ -19,6 +20,8 @@ from beam_tfrecords.transforms.request.build_spec import BuildSpec
 from beam_tfrecords.transforms.workspace.build_folder import Workspace
 from beam_tfrecords.transforms.workspace.cleaning import delete_temporary
 from beam_tfrecords.versions import read_pinned
+
+_log = logging.getLogger(__name__)
 
 
 def finish(
@@ -49,6 +52,7 @@ def finish(
     if spec.schedule.versioned and not isinstance(outcome, Unpublished):
         # Nobody waits for a job's new version; of those that are finished now, not all are needed.
         removed = clean_versions(spec, unfinished=not isinstance(outcome, JobRecord))
+        _log.info("removed %d old versions: %s", len(removed), ", ".join(removed))
         if isinstance(outcome, Published):
             outcome = dataclasses.replace(outcome, removed=removed, pinned=read_pinned(spec.output))
         else:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import functools
+import logging
 import os
 import socket
 import threading
@@ -28,6 +29,9 @@ from beam_tfrecords.versions import remove
 
 if TYPE_CHECKING:
     from beam_tfrecords.beam_pipelines.execution.runner import Runner
+
+
+_log = logging.getLogger(__name__)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -81,6 +85,7 @@ def hold_output(spec: BuildSpec, runner: Runner) -> Iterator[Output]:
             job = None if is_new else find_job(spec.output)
             # A job goes on without its launcher, and may publish.
             fence = Fence.find(workspace.fence) if job else Fence.take_over(workspace.fence, taken, is_new=is_new)
+            _log.debug("holding %s: is_new=%s, job=%s", spec.output, is_new, job)
             output: Output | None = None
             try:
                 try:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import logging
 from collections.abc import Iterable
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
     from beam_tfrecords.beam_pipelines.planning import BuildPlan
     from beam_tfrecords.transforms.listing.listing import Listing
 
+_log = logging.getLogger(__name__)
 _UPLOADS = 16
 
 
@@ -73,6 +75,7 @@ def prepare_build(spec: BuildSpec, source: Source, execution: Execution, *, outp
         )
         folder = build_folder(spec, work, listing.fingerprint)
         refuse_other(output, folder)
+        _log.info("listed %d samples; the folder of the build is %s", listing.total, folder)
         if not listing.unknown and would_repeat(earlier, spec, {**facts, "class_names": class_names.names}):
             return earlier
         check_map(spec, work, listing)

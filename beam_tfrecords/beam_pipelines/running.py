@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import logging
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
@@ -21,6 +22,9 @@ from beam_tfrecords.transforms.workspace.output_folder import is_open
 
 if TYPE_CHECKING:
     from beam_tfrecords.beam_pipelines.planning import BuildPlan
+
+
+_log = logging.getLogger(__name__)
 
 
 def run_plan(
@@ -55,6 +59,7 @@ def run_plan(
             functools.partial(_delete_if_there, path),
             functools.partial(clear_stage_counts, plan.block_plan.folder),
         )
+    _log.info("converting %d samples in %d blocks; %d samples are done", listed, blocks, done_before)
     heartbeat = Heartbeat(plan.block_plan.folder, listed=listed, blocks=blocks, done_before=done_before)
     try:
         progress = Progress(plan.block_plan.folder, total=listed, blocks=blocks, done_before=done_before)

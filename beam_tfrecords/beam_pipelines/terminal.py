@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import io
+import logging
 import os
 import select
 import sys
@@ -43,6 +44,19 @@ def show(*lines: str, file: TextIO | None = None) -> None:
     except OSError as error:
         if file is None:
             raise PrintError(error) from error
+
+
+class _Log(logging.Handler):
+    """Shows log records on standard error."""
+
+    def emit(self, record: logging.LogRecord) -> None:
+        show(*f"{record.levelname} {record.name}: {self.format(record)}".splitlines(), file=sys.stderr)
+
+
+def log_to_terminal(level: int) -> None:
+    """Shows the log of this process from a level on, except records whose loggers have another one."""
+    logging.root.addHandler(_Log())
+    logging.root.setLevel(level)
 
 
 class _Forgiving(io.RawIOBase):

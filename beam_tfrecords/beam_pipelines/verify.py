@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import logging
 import os
 import sys
 from collections.abc import Sequence
@@ -16,6 +17,7 @@ from beam_tfrecords.beam_pipelines.opening import open_dataset_or_files
 from beam_tfrecords.beam_pipelines.settings.command_line import Parser, argument
 from beam_tfrecords.beam_pipelines.terminal import counted, show
 from beam_tfrecords.dataset import open_dataset
+from beam_tfrecords.quiet_beam import beam_logs_from
 from beam_tfrecords.transforms.settings import whole_number
 
 
@@ -32,7 +34,7 @@ def verify(argv: Sequence[str]) -> int:
         from beam_tfrecords.beam_pipelines.record_files import verify_files
 
         return verify_files(dataset, findings=arguments.findings)
-    execution = _prepare(beam_arguments, verbose=arguments.verbose)
+    execution = _prepare(beam_arguments)
     findings = notes = 0
     for number, finding in enumerate(find_problems(dataset, execution, shows_progress=True)):
         if number < arguments.findings:
@@ -61,7 +63,7 @@ def make_parser() -> Parser:
     parser.add_argument("--findings", metavar="N", type=count, default=100, help="print at most N findings (100)")
     # Its earlier name, which means samples to build from in `convert`.
     parser.add_argument("--limit", dest="findings", type=count, default=argparse.SUPPRESS, help=argparse.SUPPRESS)
-    parser.add_argument("--verbose", action="store_true", help="show Beam's own log")
+    parser.add_argument("--verbose", action="store_true", help="show the log of the program and of Beam")
     return parser
 
 
@@ -78,12 +80,13 @@ def verify_dataset(path: str | os.PathLike[str], *, beam_arguments: Sequence[str
     Raises:
       RequestError: there is no dataset.
     """
-    with storage.using(storage.StorageOptions(beam_arguments=tuple(beam_arguments))):
+    options = storage.StorageOptions(beam_arguments=tuple(beam_arguments))
+    with beam_logs_from(logging.CRITICAL), storage.using(options):
         found = find_problems(open_dataset(path), _prepare(beam_arguments))
         return [str(finding) for finding in found if not finding.is_note]
 
 
-def _prepare(beam_arguments: Sequence[str], *, verbose: bool = False) -> Execution:
+def _prepare(beam_arguments: Sequence[str]) -> Execution:
     runner = find_runner(beam_arguments)
     runner.start_workers()
-    return Execution.prepare(runner, verbose=verbose)
+    return Execution.prepare(runner)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import logging
 import os
 import socket
 import threading
@@ -15,6 +16,7 @@ from beam_tfrecords import storage
 from beam_tfrecords.errors import BuildError
 from beam_tfrecords.storage.locks import try_lock
 
+_log = logging.getLogger(__name__)
 # Seconds between two renewals, and after which a lease that was not renewed is anybody's.
 _RENEWAL = 20.0
 _STALE = 120.0
@@ -160,6 +162,7 @@ class Lease:
                 self._version = None
                 if state is None or not self._is_mine(state[0]):
                     self._is_lost = True
+                    _log.info("lost the lease %s", self._path)
                 elif now < self._renewed + unless_within:
                     self._version = state[1]
                     return

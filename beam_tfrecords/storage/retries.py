@@ -34,6 +34,9 @@ _FIRST_PAUSE, _LONGEST_PAUSE = 0.4, 1 / 8
 # and an answer shrinks them.
 _FIRST_DISTANCE, _MOST_DISTANCE, _SHRINK = 0.002, 0.05, 0.95
 
+# Not that of the user's program, whose numbers a seed repeats.
+JITTER = random.SystemRandom()
+
 Result = TypeVar("Result")
 
 
@@ -106,7 +109,7 @@ class Store:
         if is_over and number >= _LEAST_RETRIES:
             return None
         traffic.count("retries")
-        return random.random() * min(_FIRST_PAUSE * 2 ** min(number, 16), _LONGEST_PAUSE * most)
+        return JITTER.random() * min(_FIRST_PAUSE * 2 ** min(number, 16), _LONGEST_PAUSE * most)
 
     def send(
         self,

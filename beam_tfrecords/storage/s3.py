@@ -14,7 +14,6 @@ import io
 import itertools
 import json
 import os
-import random
 import shutil
 import tempfile
 import time
@@ -39,7 +38,7 @@ from beam_tfrecords.storage.entries import (
 )
 from beam_tfrecords.storage.name_ranges import Names, Page, cut_below, list_below
 from beam_tfrecords.storage.range_reader import open_ranges
-from beam_tfrecords.storage.retries import DamagedAnswerError
+from beam_tfrecords.storage.retries import JITTER, DamagedAnswerError
 from beam_tfrecords.storage.s3_client import BUSY, client, code_of, errors, retried, split, status_of
 from beam_tfrecords.storage.threads import map_in_threads
 from beam_tfrecords.storage.upload_plan import MIN_BYTES, CopyRange, plan_upload
@@ -295,7 +294,7 @@ def _request_if(request: Callable[..., object], **options: Any) -> bool:
             if status_of(error) != 409:
                 return False
             # Another conditional write of this object is under way.
-            time.sleep(random.random() * min(2**attempt, 64) / 20)
+            time.sleep(JITTER.random() * min(2**attempt, 64) / 20)
             conflict = error
     raise conflict
 

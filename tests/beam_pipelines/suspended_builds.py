@@ -29,6 +29,7 @@ from typing import Any
 
 from beam_tfrecords.beam_pipelines.cli import main
 from beam_tfrecords.storage.lease import Lease
+from beam_tfrecords.transforms.processes import fork_server
 
 # What Python tells its audit hooks of changes to a file system; `open` is one if it writes.
 _CHANGES = ("os.link", "os.rename", "os.remove", "os.rmdir", "os.mkdir", "os.truncate", "open")
@@ -59,12 +60,13 @@ def _suspend_before(number: int, output: str, log: Path) -> None:
 
 def _fork(arguments: Sequence[str], err: Path, prepare: Callable[[], None]) -> int:
     """Starts a build in a process of its own; returns its number."""
+    # The child uses the server of this process, and does not wait for it.
+    fork_server._forget_server = lambda: None
     process = os.fork()
     if process:
         return process
     code = 70
     try:
-        # That of this process, which the child may use and not wait for.
         multiprocessing.forkserver.ensure_running = lambda: None
         multiprocessing.forkserver.ForkServer.ensure_running = lambda _: None  # type: ignore[method-assign]
         with err.open("w") as file, contextlib.redirect_stderr(file), contextlib.redirect_stdout(file):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import os
 import subprocess
 import sys
@@ -33,17 +32,6 @@ def test_settings_have_the_names_of_the_flags_and_the_values_of_a_spec_file(pets
     expected = build(tmp_path / "expected", f"--input={pets}", *flags)
     assert shards_of(tmp_path / "out") == shards_of(expected)
     assert beam_tfrecords.open_dataset(str(expected)).shards == dataset.shards
-
-
-def test_the_log_of_the_caller_is_not_silenced(pets, tmp_path):
-    root = logging.getLogger()
-    before = root.level
-    root.setLevel(logging.INFO)
-    try:
-        beam_tfrecords.build(input=pets, output=tmp_path / "out", image_size=16)
-        assert root.level == logging.INFO
-    finally:
-        root.setLevel(before)
 
 
 def test_a_misspelt_setting_is_refused_with_the_nearest_one(pets, tmp_path):

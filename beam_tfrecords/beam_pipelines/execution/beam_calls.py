@@ -1,10 +1,14 @@
-"""What Beam asks again and again while a pipeline is built and started, asked once."""
+"""What Beam calls while a pipeline is built and run, replaced."""
 
 from __future__ import annotations
 
 import contextlib
+import random
+import sys
 from collections.abc import Callable, Iterator
 from typing import Any
+
+from beam_tfrecords.beam_pipelines.execution import beam_random
 
 
 @contextlib.contextmanager
@@ -31,6 +35,21 @@ def asked_once() -> Iterator[None]:
         replace(userstate, "get_dofn_specs", _once(userstate.get_dofn_specs, lambda function: function))
         for module in (pipeline, interactive_utils):
             replace(module, "is_in_ipython", lambda: False)
+        yield
+
+
+@contextlib.contextmanager
+def with_own_random_numbers() -> Iterator[None]:
+    """Within it, Beam's modules draw from `beam_random`."""
+    # Modules that are imported later would draw from the other one.
+    import apache_beam.runners.portability.fn_api_runner  # noqa: F401
+
+    modules = [module for name, module in list(sys.modules.items()) if name.startswith("apache_beam.")]
+    with contextlib.ExitStack() as stack:
+        for module in modules:
+            if vars(module).get("random") is random:
+                stack.callback(setattr, module, "random", random)
+                setattr(module, "random", beam_random)  # noqa: B010
         yield
 
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from beam_tfrecords import storage
 from beam_tfrecords.beam_pipelines.execution.arguments import BeamArguments
-from beam_tfrecords.beam_pipelines.execution.beam_calls import asked_once
+from beam_tfrecords.beam_pipelines.execution.beam_calls import asked_once, with_own_random_numbers
 from beam_tfrecords.beam_pipelines.execution.dataflow import DataflowRunner
 from beam_tfrecords.beam_pipelines.execution.failures import JobFailedError, describe_error, find_build_error
 from beam_tfrecords.beam_pipelines.execution.flink_runner import FlinkRunner
@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from apache_beam.options.pipeline_options import PipelineOptions
     from apache_beam.runners.runner import PipelineRunner
 
+_log = logging.getLogger(__name__)
 # Names of the runner that runs in this process.
 _LOCAL = ("", "direct", "directrunner", "localrunner", "fnapirunner", "switchingdirectrunner")
 _RUNNERS: dict[str, type[Runner]] = {
@@ -77,14 +78,13 @@ class Execution:
     keeps_job: bool = False
 
     @classmethod
-    def prepare(cls, runner: Runner, *, verbose: bool, quiet: bool = False, keeps_job: bool = False) -> Execution:
+    def prepare(cls, runner: Runner, *, quiet: bool = False, keeps_job: bool = False) -> Execution:
         """Checks Beam's arguments, and asks a cluster for what they leave open.
 
         Raises:
           RequestError: Beam does not know an argument, or not the runner, or what it needs is not installed.
         """
         runner.arguments.check_known()
-        logging.getLogger().setLevel(logging.INFO if verbose else logging.CRITICAL)
         execution = cls(runner, quiet=quiet, keeps_job=keeps_job)
         return execution._with_beam() if runner.needs_answers else execution
 
@@ -136,6 +136,7 @@ class Execution:
         """
         earlier = self.find_running(folder) if folder is not None and not is_new else None
         if earlier is not None and earlier.record is not None:
+            _log.info("following job %s of an earlier launcher", earlier.record.job_id)
             show(f"the job of this build runs already: {earlier.record.url}", file=sys.stderr)
             return self._follow(earlier, wait=wait)
         while True:
@@ -160,7 +161,7 @@ class Execution:
         ready = self._with_beam()
         assert ready.options is not None
         try:
-            with keep_interrupts(), asked_once():
+            with keep_interrupts(), asked_once(), with_own_random_numbers():
                 announced = self.runner.before()
                 if announced is not None and folder is not None:
                     announced.write(folder)
@@ -171,12 +172,13 @@ class Execution:
                 job = self.runner.find_job(pipeline.run(), ready.options)
                 if job.record is not None and folder is not None:
                     job.record.write(folder)
+                    _log.info("submitted job %s to %s", job.record.job_id, job.record.runner)
                 return self._follow(job, wait=wait)
         except JobFailedError:
             raise
         except Exception as error:  # each runner raises errors of its own
-            # Shown with `verbose` alone.
-            logging.getLogger(__name__).error("the pipeline failed", exc_info=error)
+            # What is raised says it in one line.
+            _log.info("the pipeline failed", exc_info=error)
             why = describe_error(error)
             is_the_builds = isinstance(error, BuildError) or bool(find_build_error(str(error)))
             may_be_lost = self.runner.resubmits and not is_the_builds

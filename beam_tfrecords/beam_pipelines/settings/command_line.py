@@ -34,7 +34,7 @@ _SWITCHES = {
     "fail_job": "with --no_wait, let the job fail if it publishes nothing, because of a limit or guard",
     "no_report": "do not write report.html",
     "quiet": "print nothing if the build succeeds; errors and warnings only",
-    "verbose": "show Beam's own log",
+    "verbose": "show the log of the program and of Beam",
 }
 
 # Names under which other tools have a flag -> ours.

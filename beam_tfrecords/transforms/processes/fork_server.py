@@ -181,4 +181,5 @@ def _forget_server() -> None:
     _SERVER.__init__()
 
 
-os.register_at_fork(after_in_child=_forget_server)
+# Looked up at each fork: a test has its forks share the server.
+os.register_at_fork(after_in_child=lambda: _forget_server())
