@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import logging
 import multiprocessing
 import os
@@ -267,17 +268,24 @@ def _ignore_termination() -> None:
 
     The server has blocked it, and what is blocked stays so in all descendants: a pool could not end its processes.
     """
-    own = os.getpid()
+    signals = (signal.SIGINT, signal.SIGTERM)
 
-    def handle(number: int, _: object) -> None:
-        if os.getpid() != own:
+    def unblock() -> None:
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, signals)
+
+    def stop_ignoring() -> None:
+        for number in signals:
             signal.signal(number, signal.SIG_DFL)
-            os.kill(os.getpid(), number)
+        unblock()
 
-    for number in (signal.SIGINT, signal.SIGTERM):
-        signal.signal(number, handle)
+    for number in signals:
+        # Ignored by a function, so that what is started by exec has the default again.
+        signal.signal(number, lambda *_: None)
         signal.siginterrupt(number, False)
-    signal.pthread_sigmask(signal.SIG_UNBLOCK, (signal.SIGINT, signal.SIGTERM))
+    # A signal that reaches a fork before it has the default waits.
+    block = functools.partial(signal.pthread_sigmask, signal.SIG_BLOCK, signals)
+    os.register_at_fork(before=block, after_in_parent=unblock, after_in_child=stop_ignoring)
+    unblock()
 
 
 def _serve(
