@@ -73,6 +73,7 @@ WORK_ON_OWN_FILES = {
     "beam_tfrecords.beam_pipelines.terminal",
     "beam_tfrecords.transforms.processes.descendants",
     "beam_tfrecords.transforms.processes.detach",
+    "beam_tfrecords.transforms.processes.fork_server",
     "beam_tfrecords.transforms.processes.worker",
 }
 # Whose functions of these names are others; `files` and `blob_at` are of stores.
