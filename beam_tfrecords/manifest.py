@@ -23,6 +23,7 @@ class Shard:
       crc32c: CRC-32C of the file, 8 hex digits; None in format 1.
       index: name of its index file relative to the dataset, or None.
       index_sha256: hex digest of the index file, or None.
+      index_bytes: size of the index file; None without one, and if an earlier version of beam-tfrecords wrote it.
       first_key: key of its first record; None if it has no record or no index.
       sha256: hex digest of the file; in format 1 only.
     """
@@ -37,6 +38,7 @@ class Shard:
     index: str | None
     index_sha256: str | None
     first_key: str | None = None
+    index_bytes: int | None = None
     sha256: str | None = None
 
     def to_json(self) -> dict[str, Any]:
@@ -130,7 +132,10 @@ def manifest_check(number: int) -> Check:
             "duplicates": fields(dict.fromkeys(_DUPLICATES, count)),
             "splits": mapped(fields(_SPLIT)),
             "shards": listed(
-                fields({**_SHARD, "crc32c" if number > 1 else "sha256": text}, {"first_key": optional(text)})
+                fields(
+                    {**_SHARD, "crc32c" if number > 1 else "sha256": text},
+                    {"first_key": optional(text), "index_bytes": optional(count)},
+                )
             ),
             "files": mapped(text),
             "spec": mapped(plain),
@@ -147,6 +152,7 @@ def manifest_check(number: int) -> Check:
             "read_with": optional(mapped(text)),
             "input_fingerprint": optional(text),
             "versions": mapped(text),
+            "sizes": _COUNTS,
         },
     )
 

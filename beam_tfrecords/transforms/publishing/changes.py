@@ -18,6 +18,8 @@ from beam_tfrecords.transforms.workspace.state_files import naming_damage
 
 # What a manifest says about its own build, and not about the dataset: the index has the fingerprints that matter.
 _OF_THE_BUILD = ("reuse", "input_fingerprint", "read_with")
+# Digests say more, and earlier versions of beam-tfrecords did not note them.
+_SIZES = ("sizes", "index_bytes")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -137,7 +139,8 @@ def describe_changes(stats: Stats, *, earlier: Dataset, files: Iterable[str], sp
 
 def _content(manifest: Mapping[str, Any]) -> Any:
     """What a manifest says about the dataset, as JSON has it."""
-    values = {name: value for name, value in manifest.items() if name not in _OF_THE_BUILD}
+    values = {name: value for name, value in manifest.items() if name not in (*_OF_THE_BUILD, *_SIZES)}
+    values["shards"] = [{name: shard[name] for name in shard.keys() - _SIZES} for shard in manifest["shards"]]
     values["files"] = {name: digest for name, digest in manifest["files"].items() if name != CHANGES}
     return json.loads(json.dumps(values))
 

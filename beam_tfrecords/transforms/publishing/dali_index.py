@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable
+from typing import TypeVar
 
 from beam_tfrecords import storage
 from beam_tfrecords.dataset import Dataset
@@ -17,14 +18,15 @@ from beam_tfrecords.manifest import Shard
 from beam_tfrecords.storage.threads import map_in_threads
 
 _THREADS = 8
+Written = TypeVar("Written")
 
 
-def write_dali_indices(dataset: Dataset, *, write: Callable[[str, bytes], str]) -> dict[str, str]:
-    """Writes the index of every shard; returns their names and hex SHA-256.
+def write_dali_indices(dataset: Dataset, *, write: Callable[[str, bytes], Written]) -> dict[str, Written]:
+    """Writes the index of every shard; returns what `write` returns under their names.
 
     Args:
       dataset: its shards and their own indices are written.
-      write: writes a file of the dataset, and returns its hex SHA-256.
+      write: writes a file of the dataset.
     """
     write_index = functools.partial(_write_index, path=dataset.path, write=write)
     written = dict(map_in_threads(write_index, dataset.shards, threads=_THREADS))
@@ -32,7 +34,7 @@ def write_dali_indices(dataset: Dataset, *, write: Callable[[str, bytes], str]) 
     return written
 
 
-def _write_index(shard: Shard, *, path: str, write: Callable[[str, bytes], str]) -> tuple[str, str]:
+def _write_index(shard: Shard, *, path: str, write: Callable[[str, bytes], Written]) -> tuple[str, Written]:
     own = shard.index or ""
     lines = [
         "".join(f"{offset} {length}\n" for offset, length in zip(*rows.to_pydict().values(), strict=True)).encode()

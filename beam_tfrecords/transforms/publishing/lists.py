@@ -14,7 +14,7 @@ from beam_tfrecords.escaping import json_file
 from beam_tfrecords.files import DUPLICATES, FAILURES
 from beam_tfrecords.schema import count, fields, flag, listed, mapped, read_json, text
 from beam_tfrecords.transforms.publishing.guards import Verdict
-from beam_tfrecords.transforms.publishing.publication import Publication
+from beam_tfrecords.transforms.publishing.publication import Publication, WrittenFile
 from beam_tfrecords.transforms.stats import Stats, stats_row
 from beam_tfrecords.transforms.workspace.build_folder import BuildFolder
 from beam_tfrecords.transforms.workspace.state_files import read_if_there
@@ -41,8 +41,8 @@ def write_lists(
     failures: Iterable[str],
     duplicates: Iterable[str],
     check: storage.Check,
-) -> dict[str, str]:
-    """Writes the lists of failures and duplicates; returns their names and hex SHA-256.
+) -> dict[str, WrittenFile]:
+    """Writes the lists of failures and duplicates; returns each under its name.
 
     Args:
       publication: what publishing needs to know.
@@ -74,10 +74,10 @@ def write_lists(
 
 def _compose_lines(
     files: Iterable[str], path: str, *, publication: Publication, check: storage.Check
-) -> tuple[str, int]:
-    """Concatenates lists; returns the hex SHA-256 and the number of lines of the result."""
+) -> tuple[WrittenFile, int]:
+    """Concatenates lists; returns the result and the number of its lines."""
     digest = hashlib.sha256()
-    lines = 0
+    lines = size = 0
     is_temporary = storage.dirname(path) == publication.folder
     opened = (
         storage.open_write(path) if is_temporary else storage.open_new(path, staging=publication.folder, check=check)
@@ -89,12 +89,13 @@ def _compose_lines(
                     for chunk in storage.read_chunks(source):
                         target.write(chunk)
                         digest.update(chunk)
+                        size += len(chunk)
                         lines += bytes(chunk).count(b"\n")
     except FileExistsError as error:
         publication.fence.check()
         if storage.sha256(path) != digest.hexdigest():
             raise storage.written_by_another(path) from error
-    return digest.hexdigest(), lines
+    return WrittenFile(digest.hexdigest(), size), lines
 
 
 def write_outcome(

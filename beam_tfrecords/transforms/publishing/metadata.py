@@ -13,14 +13,14 @@ from beam_tfrecords.manifest import Shard
 from beam_tfrecords.transforms.publishing.card import write_card
 from beam_tfrecords.transforms.publishing.croissant import write_croissant
 from beam_tfrecords.transforms.publishing.dali_index import write_dali_indices
-from beam_tfrecords.transforms.publishing.publication import Publication
+from beam_tfrecords.transforms.publishing.publication import Publication, WrittenFile
 from beam_tfrecords.transforms.publishing.tfds_metadata import write_metadata
 
 
 def write_files(
     publication: Publication, described: Mapping[str, Any], shards: Sequence[Shard], *, check: storage.Check
-) -> dict[str, str]:
-    """Writes the files; returns their names and hex SHA-256.
+) -> dict[str, WrittenFile]:
+    """Writes the files; returns each under its name.
 
     Args:
       publication: what publishing needs to know.
@@ -38,10 +38,10 @@ def write_files(
     )
     metadata |= {CARD: write_card(dataset), CROISSANT: write_croissant(dataset, metadata)}
     contents = sorted(metadata.items())
-    digests = storage.ask_at_once(
+    written = storage.ask_at_once(
         publication.output, *(functools.partial(publication.write, *one, check=check) for one in contents)
     )
-    files = dict(zip((name for name, _ in contents), digests, strict=True))
+    files = dict(zip((name for name, _ in contents), written, strict=True))
     if described["spec"]["dali_index"]:
         files |= write_dali_indices(dataset, write=publication.write)
     return files

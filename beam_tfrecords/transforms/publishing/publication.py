@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import hashlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 from beam_tfrecords import storage
 from beam_tfrecords.examples.layouts import Layout
@@ -18,6 +18,18 @@ from beam_tfrecords.transforms.publishing.tfds_metadata import write_metadata
 from beam_tfrecords.transforms.request.build_spec import Duplicates
 from beam_tfrecords.transforms.stats import Stats
 from beam_tfrecords.transforms.workspace.output_folder import Claim, claim_files
+
+
+class WrittenFile(NamedTuple):
+    """A file of a dataset.
+
+    Attributes:
+      sha256: hex digest.
+      bytes: size.
+    """
+
+    sha256: str
+    bytes: int
 
 
 @dataclasses.dataclass(frozen=True)
@@ -91,8 +103,8 @@ class Publication:
         """
         storage.delete_checked(paths, staging=self.folder, check=self.fence.check)
 
-    def write(self, name: str, content: bytes, *, check: storage.Check | None = None) -> str:
-        """Writes a file of the dataset; returns its hex SHA-256.
+    def write(self, name: str, content: bytes, *, check: storage.Check | None = None) -> WrittenFile:
+        """Writes a file of the dataset.
 
         Args:
           name: of the file.
@@ -104,7 +116,7 @@ class Publication:
         """
         path = storage.join(self.output, name)
         storage.write_once(path, content, staging=self.folder, check=check or self.fence.check)
-        return hashlib.sha256(content).hexdigest()
+        return WrittenFile(hashlib.sha256(content).hexdigest(), len(content))
 
     def find_causes(self, stats: Stats) -> Iterator[str]:
         """What stops publishing, in words: no records, or more failures or duplicates than allowed."""

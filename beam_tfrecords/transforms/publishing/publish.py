@@ -17,7 +17,7 @@ from beam_tfrecords.transforms.publishing.changes import describe_version, repea
 from beam_tfrecords.transforms.publishing.decide import Decision, keeps_dataset
 from beam_tfrecords.transforms.publishing.lists import write_lists, write_outcome
 from beam_tfrecords.transforms.publishing.metadata import write_files
-from beam_tfrecords.transforms.publishing.publication import Publication
+from beam_tfrecords.transforms.publishing.publication import Publication, WrittenFile
 from beam_tfrecords.transforms.stats import Stats
 from beam_tfrecords.versions import point_to
 
@@ -82,7 +82,12 @@ def publish_dataset(
         lambda: {name: publication.write(name, content, check=check) for name, content in changed.items()},
         functools.partial(write_files, publication, described, shards, check=check),
     )
-    values = {**described, "files": {name: digest for files in written for name, digest in files.items()}}
+    files: dict[str, WrittenFile] = {name: file for some in written for name, file in some.items()}
+    values = {
+        **described,
+        "files": {name: file.sha256 for name, file in files.items()},
+        "sizes": {name: file.bytes for name, file in files.items()},
+    }
     if history and repeats_earlier(history, values, stats):
         write_outcome(publication, stats, folder=folder, is_unchanged=True)
         return
@@ -92,7 +97,7 @@ def publish_dataset(
 
 def _finish(publication: Publication, values: Mapping[str, Any]) -> None:
     """Writes the manifest, and `_SUCCESS` last."""
-    manifest_sha256 = publication.write(MANIFEST, json_file(values))
+    manifest_sha256 = publication.write(MANIFEST, json_file(values)).sha256
     # A power cut must not leave `_SUCCESS` without what it stands for.
     storage.sync_folder(storage.join(publication.output, INDEX_FOLDER))
     # It names the manifest it belongs to, so that `verify` finds an edited one.

@@ -93,7 +93,7 @@ def _compose_shard(
     if check:
         check()
     index = names.index(key) if rows else None
-    crc, (index_sha256, first_key) = storage.ask_at_once(
+    crc, (index_sha256, index_bytes, first_key) = storage.ask_at_once(
         names.folder,
         functools.partial(
             _compose_records, pieces, storage.join(names.folder, names.shard(key)), staging=names.staging, check=check
@@ -110,6 +110,7 @@ def _compose_shard(
         crc32c=crc,
         index=index,
         index_sha256=index_sha256,
+        index_bytes=index_bytes,
         first_key=first_key,
     )
 
@@ -153,13 +154,13 @@ def _compose_index(
     *,
     names: ShardNames,
     check: storage.Check | None,
-) -> tuple[str | None, str | None]:
-    """Concatenates index rows, offsets moved; returns the hex SHA-256 of the result and its first key.
+) -> tuple[str | None, int | None, str | None]:
+    """Concatenates index rows, offsets moved; returns the hex SHA-256 of the result, its size and its first key.
 
-    Both are None if there are no rows.
+    All are None if there are no rows.
     """
     if not (rows and index):
-        return None, None
+        return None, None, None
     path, staging = storage.join(names.folder, index), names.staging
     begin = 0
     first_key = None
@@ -179,4 +180,4 @@ def _compose_index(
         storage.write_bytes(path, memoryview(data), staging=staging)
     else:
         storage.write_once(path, memoryview(data), staging=staging, check=check)
-    return hashlib.sha256(data).hexdigest(), first_key
+    return hashlib.sha256(data).hexdigest(), len(data), first_key
