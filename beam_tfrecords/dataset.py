@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import dataclasses
 import difflib
 import functools
@@ -13,7 +12,7 @@ import json
 import operator
 import os
 from collections.abc import Iterator, Mapping
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias, get_args
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias, get_args
 
 from beam_tfrecords import storage
 from beam_tfrecords.byte_sizes import number_of_bytes
@@ -312,12 +311,30 @@ class Dataset:
         except (OSError, ValueError):
             return False
 
+    @property
+    def sizes(self) -> dict[str, int]:
+        """File -> bytes, as far as the manifest says; earlier versions of beam-tfrecords note shards only."""
+        sizes = {shard.file: shard.bytes for shard in self.shards} | self.manifest.get("sizes", {})
+        for shard in self.shards:
+            if shard.index and shard.index_bytes is not None:
+                sizes[shard.index] = shard.index_bytes
+        return sizes
+
     def find_missing(self) -> list[str]:
-        """Files that are not there, and shards that do not have their size; found by one listing."""
+        """Says which files are missing or have another size than the manifest says, a line each; lists once."""
         start = len(self.path) + 1
-        sizes = {entry.path[start:]: entry.size for entry in storage.list_files(self.path, literal=True)}
-        expected = {shard.file: shard.bytes for shard in self.shards}
-        return [file for file in self.files if file not in sizes or sizes[file] != expected.get(file, sizes[file])]
+        try:
+            found = {entry.path[start:]: entry.size for entry in storage.list_files(self.path, literal=True)}
+        except FileNotFoundError:  # removed meanwhile
+            found = {}
+        expected = self.sizes
+        lines = [f"{file} is missing" for file in self.files if file not in found]
+        lines += [
+            f"{file} has {found[file]:,} bytes instead of {size:,}"
+            for file, size in expected.items()
+            if found.get(file, size) != size
+        ]
+        return [*lines, *([f"there is a {REMOVED}: it is being removed"] if REMOVED in found else [])]
 
     def states(self, facts: Mapping[str, Any]) -> bool:
         """Whether the manifest says all of this: name -> value."""
@@ -429,7 +446,20 @@ def read_changes(path: str) -> dict[str, Any] | None:
 
 
 def open_whole(path: str) -> tuple[Dataset | None, str | None]:
-    """Opens a dataset whose manifest is the one that was published.
+    """Opens a dataset of which every file that its manifest names is there with its size.
+
+    Arguments, results and errors are those of `open_published`.
+    """
+    dataset, damage = open_published(path)
+    missing = dataset.find_missing() if dataset else []
+    if missing:
+        more = f", and {len(missing) - 1:,} more" if len(missing) > 1 else ""
+        return None, f"{missing[0]}{more}"
+    return dataset, damage
+
+
+def open_published(path: str) -> tuple[Dataset | None, str | None]:
+    """Opens a dataset whose manifest is the one that was published; its other files may be damaged.
 
     Args:
       path: its own folder; `LATEST` is not followed.
@@ -471,27 +501,48 @@ def read_pointer(root: str, file: str) -> str | None:
     return name if VERSION_NAME.fullmatch(name) else ""
 
 
-def find_newest(root: str) -> str | None:
-    """The name of the newest version that is whole; None if there is none."""
-    for name in sorted(filter(VERSION_NAME.fullmatch, storage.list_folders(root, missing_ok=True)), reverse=True):
-        # A later version of beam-tfrecords has made it.
-        with contextlib.suppress(RequestError):
-            if open_whole(storage.join(root, name))[0]:
-                return name
-    return None
-
-
 def _check_latest(root: str) -> None:
     """Raises BuildError if LATEST leads to no version, although there are some."""
-    name, pointer = read_pointer(root, LATEST), storage.join(root, LATEST)
-    newest = find_newest(root) if name is not None else None
-    if newest is None:
-        return
-    what = f"names {name}, which is not there or not finished" if name else "is damaged"
-    raise BuildError(
-        f"{pointer} {what}; the newest whole version is {newest}: "
-        f"`beam-tfrecords status --output={root} --unpin` lets {LATEST} name it"
-    )
+    # Above this module, and needed for this message only.
+    damage = importlib.import_module("beam_tfrecords.pointers").find_latest_damage(root)
+    if damage:
+        raise BuildError(
+            f"{root}: {damage}; `beam-tfrecords status --output={root} --unpin` repairs it, and so does the next build"
+        )
+
+
+class Success(NamedTuple):
+    """What `_SUCCESS` says.
+
+    Attributes:
+      manifest_sha256: hex digest of the manifest that was published.
+      version: the version's own name; None without versions, and if an earlier version of beam-tfrecords wrote it.
+    """
+
+    manifest_sha256: str
+    version: str | None
+
+    @classmethod
+    def parse(cls, data: bytes) -> Success:
+        """Reads the file.
+
+        Raises:
+          ValueError: it is not what a build writes.
+        """
+        values = read_json(data, SUCCESS_CHECK)
+        return cls(values["manifest_sha256"], values.get("version"))
+
+
+def read_success(path: str) -> Success | None:
+    """Reads `_SUCCESS` of a folder; None if it is missing or damaged.
+
+    Raises:
+      BuildError: the store does not answer.
+    """
+    try:
+        return Success.parse(_read_or_raise(path, SUCCESS))
+    except (_DamagedError, ValueError):
+        return None
 
 
 class _DamagedError(Exception):
@@ -500,8 +551,7 @@ class _DamagedError(Exception):
 
 def _read_published(path: str) -> str:
     """The hex SHA-256 of the manifest that was published."""
-    published: str = read_json(_read_file(path, SUCCESS), SUCCESS_CHECK)["manifest_sha256"]
-    return published
+    return Success.parse(_read_file(path, SUCCESS)).manifest_sha256
 
 
 def _read_file(path: str, name: str) -> bytes:
@@ -517,7 +567,7 @@ def _read_files(path: str) -> tuple[bytes, str]:
         path, functools.partial(_read_or_raise, path, SUCCESS), functools.partial(_read_or_raise, path, MANIFEST)
     )
     try:
-        return manifest, str(read_json(published, SUCCESS_CHECK)["manifest_sha256"])
+        return manifest, Success.parse(published).manifest_sha256
     except ValueError as error:
         raise _DamagedError(f"{SUCCESS} cannot be read: {error}") from error
 

@@ -157,7 +157,7 @@ def manifest_check(number: int) -> Check:
     )
 
 
-SUCCESS_CHECK = fields({"manifest_sha256": text})
+SUCCESS_CHECK = fields({"manifest_sha256": text}, {"version": text})
 _SAMPLES = fields({"samples": count}, {"keys": listed(fields({"key": text})), "by_split_and_class": mapped(_COUNTS)})
 CHANGES_CHECK = fields(
     {"compared_with": optional(text)},

@@ -1,20 +1,31 @@
-"""Versions of a dataset: `out/<UTC time>/` each, and `out/LATEST`, which names the one to read."""
+"""Versions of a dataset, `out/<UTC time>/` each: which folders are versions, and which of them are removed."""
 
 from __future__ import annotations
 
 import contextlib
 import dataclasses
 import datetime
+import enum
+import functools
 import itertools
 import json
 from collections.abc import Callable, Collection, Iterable, Sequence
+from typing import Any
 
 from beam_tfrecords import storage
-from beam_tfrecords.dataset import find_newest, open_whole, read_latest, read_pointer
+from beam_tfrecords.dataset import (
+    Success,
+    open_published,
+    open_whole,
+    read_changes,
+    read_latest,
+    read_pointer,
+    read_success,
+)
 from beam_tfrecords.errors import BuildError, RequestError
 from beam_tfrecords.files import (
+    CHANGES,
     FOLDERS,
-    LATEST,
     MANIFEST,
     PINNED,
     REMOVED,
@@ -23,181 +34,149 @@ from beam_tfrecords.files import (
     VERSION_NAME,
     is_dataset_file,
 )
+from beam_tfrecords.storage.threads import map_in_threads
 
 _FORMAT = "%Y%m%dT%H%M%SZ"
+# Folders of a store that are looked at in parallel.
+_THREADS = 8
+
+
+class State(enum.Enum):
+    """The state of a folder that has the name of a version.
+
+    FINISHED: it names itself in `_SUCCESS`. DAMAGED: it was finished, and a file is missing or not the one that was
+    published. UNFINISHED: it has no `_SUCCESS`; it may be somebody else's. FOREIGN: it does not name itself, as a copy
+    or a renamed version does not; it belongs to the user.
+    """
+
+    FINISHED = enum.auto()
+    DAMAGED = enum.auto()
+    UNFINISHED = enum.auto()
+    FOREIGN = enum.auto()
 
 
 @dataclasses.dataclass(frozen=True)
 class Version:
-    """One version.
+    """A folder that has the name of a version.
 
     Attributes:
-      name: of its folder, the time when its build began.
-      published: seconds since the epoch, or None if it is not finished.
-      is_damaged: whether it was finished, and its manifest is not the one that was published.
+      name: of the folder, the time when its build began.
+      state: see `State`.
+      published: seconds since the epoch; None if it has no readable `_SUCCESS`.
+      is_link: whether it is a link, such as to an archive disk.
     """
 
     name: str
-    published: float | None
-    is_damaged: bool = False
+    state: State
+    published: float | None = None
+    is_link: bool = False
 
 
-def new_version(root: str, now: float) -> str:
-    """The name of a version that begins at `now` (seconds since the epoch), or a second after the newest one."""
+def new_version(root: str, now: float, *, names: Iterable[str]) -> str:
+    """The name of a version that begins at `now` (seconds since the epoch), or a second after the newest one.
+
+    Args:
+      root: the folder of the versions.
+      now: by the clock of this machine.
+      names: of the versions that are there and finished.
+    """
     time, second = datetime.datetime.fromtimestamp(now, datetime.timezone.utc), datetime.timedelta(seconds=1)
-    names = list(filter(VERSION_NAME.fullmatch, storage.list_folders(root, missing_ok=True)))
     # This machine's clock may be behind that of another one. A name may also be no time.
     with contextlib.suppress(ValueError, OverflowError):
         newest = datetime.datetime.strptime(f"{max(names)}+0000", f"{_FORMAT}%z")
         time = max(time, newest + second)
-    while (name := time.strftime(_FORMAT)) in names:
+    taken = set(storage.list_folders(root, missing_ok=True))
+    while (name := time.strftime(_FORMAT)) in taken:
         time += second
     return name
 
 
 def list_versions(root: str) -> list[Version]:
-    """The folders with the name of a version, the oldest first, without a look at their manifests.
+    """The folders that have the name of a version, the oldest first; their manifests and other files are not checked.
 
-    None if there is no folder `root`. One that is not finished may be somebody else's.
+    There is none if there is no folder `root`.
     """
     names = sorted(filter(VERSION_NAME.fullmatch, storage.list_folders(root, missing_ok=True)))
-    versions = []
-    for name in names:
-        success = storage.join(root, name, SUCCESS)
-        published = storage.stat(success).modified if storage.exists(success) else None
-        versions.append(Version(name, published))
-    return versions
+    read = functools.partial(_read_folder, root)
+    found = map_in_threads(read, names, threads=_THREADS) if storage.has_scheme(root) else map(read, names)
+    read_all = list(found)
+    unnamed = {version.name for version, success in read_all if success and success.version is None}
+    own = {version.name for version, success in read_all if success and success.version == version.name}
+    earlier = _find_unnamed(root, unnamed, own) if unnamed else set()
+    return [
+        dataclasses.replace(version, state=State.FINISHED) if version.name in earlier else version
+        for version, _ in read_all
+    ]
 
 
-def is_damaged(root: str, name: str) -> bool:
-    """Whether a version was finished, and its manifest is not the one that was published."""
-    try:
-        return open_whole(storage.join(root, name))[1] is not None
-    except RequestError:  # a later version of beam-tfrecords has made it
-        return False
+def _read_folder(root: str, name: str) -> tuple[Version, Success | None]:
+    path = storage.join(root, name)
+    file = storage.join(path, SUCCESS)
+    success = read_success(path)
+    is_link = _is_link(root, name)
+    if success is not None:
+        state = State.FINISHED if success.version == name else State.FOREIGN
+        with contextlib.suppress(OSError):  # removed meanwhile
+            return Version(name, state, storage.stat(file).modified, is_link), success
+    if _lost_success(path):
+        return Version(name, State.DAMAGED, is_link=is_link), None
+    # Other programs write files of this name too.
+    is_foreign = success is None and storage.exists(file)
+    return Version(name, State.FOREIGN if is_foreign else State.UNFINISHED, is_link=is_link), None
 
 
-def point_to(root: str, name: str, *, staging: str) -> str:
-    """Makes a finished version the one to read, unless another one is pinned.
-
-    Args:
-      root: the folder of the versions.
-      name: of the version.
-      staging: folder for temporary files.
-
-    Returns:
-      The version that LATEST names now.
-
-    Raises:
-      BuildError: another build has published a newer version meanwhile, or PINNED is damaged.
-    """
-    while True:
-        pinned = read_pinned(root)
-        target = pinned or name
-        if pinned is None or read_latest(root) != pinned:
-            _write_latest(root, target, staging=staging, goes_back=pinned is not None)
-        # Who pins a version writes PINNED first, and does not ask for the lease of a build.
-        if read_pinned(root) == pinned:
-            return target
+def _lost_success(path: str) -> bool:
+    # A manifest is written just before `_SUCCESS`.
+    return storage.exists(storage.join(path, MANIFEST)) and not storage.exists(storage.join(path, REMOVED))
 
 
-def _write_latest(root: str, name: str, *, staging: str, goes_back: bool) -> None:
-    pointer, content = storage.join(root, LATEST), f"{name}\n".encode()
-    if not storage.has_scheme(root):  # nobody else has the lease: it is a lock
-        storage.write_bytes(pointer, content, staging=staging)
-        storage.sync_folder(root)
-        return
-    while (state := storage.read_state(pointer)) is None or state[0] != content:
-        latest = read_latest(root)
-        is_whole = latest and storage.exists(storage.join(root, latest, SUCCESS)) and not is_damaged(root, latest)
-        if latest and latest > name and is_whole and not goes_back:
-            raise BuildError(f"{pointer} names {latest} by now, which is newer than {name}; both are published")
-        if _swap(pointer, content, state):
-            return
+def _find_unnamed(root: str, unnamed: Collection[str], own: Collection[str]) -> set[str]:
+    """The versions that earlier versions of beam-tfrecords wrote, without their names in `_SUCCESS`.
 
-
-def _swap(path: str, content: bytes, state: tuple[bytes, str] | None) -> bool:
-    """Writes a file if it is what `storage.read_state` has read; False if it is not."""
-    return storage.replace(path, content, version=state[1]) if state else storage.write_new(path, content)
-
-
-def read_pinned(root: str) -> str | None:
-    """The version that LATEST is held at; None if it is not held.
-
-    Raises:
-      BuildError: PINNED names no version.
-    """
-    name = read_pointer(root, PINNED)
-    if name == "":
-        raise BuildError(
-            f"{storage.join(root, PINNED)} names no version; `beam-tfrecords status --output={root} --pin=VERSION` "
-            "writes it anew, and `--unpin` removes it"
-        )
-    return name
-
-
-def check_pointers(root: str) -> str | None:
-    """Checks that LATEST and PINNED are or can be files; returns the version that is pinned.
-
-    Raises:
-      RequestError: one is a folder, or PINNED names no version.
-    """
-    _refuse_folders(root)
-    try:
-        return read_pinned(root)
-    except BuildError as error:
-        raise RequestError(str(error)) from error
-
-
-def _refuse_folders(root: str) -> None:
-    for name in (LATEST, PINNED):
-        pointer = storage.join(root, name)
-        if not storage.has_scheme(root) and storage.is_folder(pointer):
-            raise RequestError(f"{pointer} is a folder; expected a file with the name of a version: move or delete it")
-
-
-def pin(root: str, name: str, *, staging: str) -> None:
-    """Lets LATEST name a version, and holds it there: builds that run or come are published beside it.
+    They are recognised once, by their manifests: the first version that names itself lists them in `changes.json`, and
+    from then on only what is listed there is a version. A copy or a renamed version is not.
 
     Args:
       root: the folder of the versions.
-      name: of the version.
-      staging: folder for temporary files.
-
-    Raises:
-      RequestError: the version is not whole.
+      unnamed: folders whose `_SUCCESS` has no name.
+      own: folders that name themselves.
     """
-    whole, damage = open_whole(storage.join(root, name)) if VERSION_NAME.fullmatch(name) else (None, None)
-    if whole is None:
-        newest = find_newest(root)
-        raise RequestError(
-            f"{storage.join(root, name)}: "
-            + (f"is damaged: {damage}" if damage else f"no finished version (there is no {SUCCESS})")
-            + (f"; the newest whole version is {newest}" if newest else "; there is no whole version")
-        )
-    _refuse_folders(root)
-    path, content = storage.join(root, PINNED), f"{name}\n".encode()
-    if storage.has_scheme(root):
-        while not _swap(path, content, storage.read_state(path)):
-            pass
-    else:
-        storage.write_bytes(path, content, staging=staging)
-        storage.sync_folder(root)
-    point_to(root, name, staging=staging)
+    latest = {name for name in unnamed if name == read_latest(root)}
+    if own:
+        return latest.union(*(read_listed(root, name) for name in own)).intersection(unnamed)
+    by_manifest: dict[str, list[str]] = {}
+    for name in unnamed:
+        with contextlib.suppress(RequestError):  # a later version of beam-tfrecords has made it
+            dataset, _ = open_published(storage.join(root, name))
+            if dataset and CHANGES in dataset.manifest["files"]:
+                by_manifest.setdefault(dataset.manifest_sha256, []).append(name)
+    known = latest.union(*(read_listed(root, name) for names in by_manifest.values() for name in names))
+    # Of a version and its copies, later versions know the version alone; else nobody knows which is which.
+    chosen = (names if len(names) == 1 else known.intersection(names) for names in by_manifest.values())
+    return latest.union(*(names for names in chosen if len(names) == 1))
 
 
-def unpin(root: str, *, staging: str) -> str | None:
-    """Ends what `pin` began: LATEST names the newest whole version again; returns what it names."""
-    _refuse_folders(root)
-    path = storage.join(root, PINNED)
-    while (state := storage.read_state(path)) is not None and not storage.delete(path, version=state[1]):
-        pass
-    while read_pinned(root) is None and (newest := find_newest(root)) not in (None, read_latest(root)):
-        assert newest
-        # A build may publish a newer one meanwhile, and LATEST never goes back.
-        with contextlib.suppress(BuildError):
-            point_to(root, newest, staging=staging)
-    return read_latest(root)
+def read_listed(root: str, name: str) -> Sequence[str]:
+    """The versions that were there when a version was built; none if its `changes.json` is missing or damaged."""
+    try:
+        return (read_changes(storage.join(root, name)) or {}).get("versions", ())
+    except BuildError:
+        return ()
+
+
+def find_newest(root: str) -> str | None:
+    """The name of the newest version that is whole; None if there is none."""
+    for version in reversed(list_versions(root)):
+        if version.state is State.FINISHED and is_whole(root, version.name):
+            return version.name
+    return None
+
+
+def is_whole(root: str, name: str) -> bool:
+    """Whether all files of a version are there as they were published, and this version of beam-tfrecords reads it."""
+    with contextlib.suppress(RequestError):
+        return open_whole(storage.join(root, name))[0] is not None
+    return False
 
 
 def find_unfinished(root: str, registered: Collection[str]) -> list[str]:
@@ -207,21 +186,36 @@ def find_unfinished(root: str, registered: Collection[str]) -> list[str]:
       root: the folder of the versions.
       registered: the versions that builds have begun; a folder like one that no build has begun is somebody's own.
     """
-    unfinished = [version.name for version in list_versions(root) if version.published is None]
     return [
-        name
-        for name in unfinished
-        if (name in registered and not is_damaged(root, name)) or storage.exists(storage.join(root, name, REMOVED))
+        version.name
+        for version in list_versions(root)
+        if version.state is State.UNFINISHED and not version.is_link
+        if version.name in registered or is_being_removed(root, version.name)
     ]
+
+
+def is_being_removed(root: str, name: str) -> bool:
+    """Whether a removal of this version has begun; the copy of such a version is none."""
+    mark = storage.join(root, name, REMOVED)
+    return storage.exists(mark) and _read_mark(mark).version in (None, name)
 
 
 def find_old(root: str, *, pinned: str | None, keep: int, grace: float, now: float) -> list[str]:
-    """Finished versions that are not needed any more, as `choose_removals` chooses them."""
+    """Finished versions that are not needed any more, as `choose_removals` chooses them.
+
+    Those whose removal was interrupted before `_SUCCESS` was deleted come last.
+    """
     versions = [
-        dataclasses.replace(version, is_damaged=version.published is not None and is_damaged(root, version.name))
+        dataclasses.replace(version, state=State.DAMAGED)
+        if version.state is State.FINISHED and not is_whole(root, version.name)
+        else version
         for version in list_versions(root)
     ]
-    return choose_removals(versions, latest=read_latest(root), pinned=pinned, keep=keep, grace=grace, now=now)
+    begun = [one.name for one in versions if one.state is State.DAMAGED and not one.is_link]
+    return [
+        *choose_removals(versions, latest=read_latest(root), pinned=pinned, keep=keep, grace=grace, now=now),
+        *(name for name in begun if is_being_removed(root, name)),
+    ]
 
 
 def choose_removals(
@@ -229,34 +223,33 @@ def choose_removals(
 ) -> list[str]:
     """The versions that are removed, the oldest first. A pure function.
 
-    Finished versions are those that are published and not damaged. Whatever the arguments:
-    - only finished versions are removed: damaged and unfinished ones neither count nor go;
+    Whatever the arguments:
+    - only finished versions are removed: others neither count nor go;
     - the newest `keep` finished ones stay, so that at least min(keep, finished) are left;
-    - those that LATEST and PINNED name stay;
+    - those that LATEST and PINNED name stay, and links: they count, and what they lead to is somewhere else;
     - a version goes only if the finished one after it was published `grace` seconds ago or earlier: somebody may
       still read it. So the newest stays, even with `keep` of 0.
 
     Args:
-      versions: those of a folder, in any order.
+      versions: the folders, in any order.
       latest: the version that LATEST names, or None.
       pinned: the version that PINNED names, or None.
       keep: number of versions that stay, 0 or more.
       grace: seconds that a version stays after a newer one was published.
       now: seconds since the epoch.
     """
-    published = [
-        (version.name, version.published)
-        for version in sorted(versions, key=lambda version: version.name)
-        if version.published is not None and not version.is_damaged
+    finished = sorted(
+        (version for version in versions if version.state is State.FINISHED), key=lambda version: version.name
+    )
+    return [
+        version.name
+        for version, after in list(itertools.pairwise(finished))[: max(0, len(finished) - keep)]
+        if version.name not in (latest, pinned) and not version.is_link
+        if after.published is not None and now - after.published >= grace
     ]
-    removed = []
-    for (name, _), (_, replaced) in list(itertools.pairwise(published))[: max(0, len(published) - keep)]:
-        if name not in (latest, pinned) and now - replaced >= grace:
-            removed.append(name)
-    return removed
 
 
-def remove(root: str, name: str, *, delete: Callable[[Sequence[str]], None] = storage.delete_files) -> None:
+def remove(root: str, name: str, *, delete: Callable[[Sequence[str]], None] = storage.delete_files) -> bool:
     """Removes one version, `_SUCCESS` first: what is left of it is no dataset any more.
 
     The files that its manifest names go, of an unfinished version those with names like ours; files of others and
@@ -266,23 +259,31 @@ def remove(root: str, name: str, *, delete: Callable[[Sequence[str]], None] = st
       root: the folder of the versions.
       name: of the version.
       delete: deletes files.
+
+    Returns:
+      False if LATEST or PINNED names it by now, so that it stays.
     """
     path = storage.join(root, name)
     if _is_link(root, name):
         raise storage.StorageError(f"{path} is a link")
     # It also says, to the next call, what this one has not come to.
     mark = storage.join(path, REMOVED)
-    names = _read_names(mark)
+    names = _read_mark(mark).files
     if not names:
-        dataset = open_whole(path)[0]
+        dataset = open_published(path)[0]
         names = [*dataset.files, SUCCESS, REPORT] if dataset else _list_names(path)
     if names:
-        storage.write_bytes(mark, json.dumps(names).encode())
+        storage.write_bytes(mark, json.dumps({"version": name, "files": names}).encode())
+    # Who pins a version writes PINNED first, and then looks for the mark: one of the two sees the other.
+    if storage.exists(storage.join(path, SUCCESS)) and name in (read_latest(root), read_pointer(root, PINNED)):
+        delete([mark])
+        return False
     delete([storage.join(path, SUCCESS)])
     delete([storage.join(path, MANIFEST)])
     delete_dataset_files(path, names, delete=delete)
     delete([mark])
     storage.delete_if_empty(path)
+    return True
 
 
 def delete_dataset_files(folder: str, names: Sequence[str], *, delete: Callable[[Sequence[str]], None]) -> None:
@@ -303,14 +304,29 @@ def _is_link(folder: str, name: str) -> bool:
     return storage.real_path(storage.join(folder, name)) != storage.join(storage.real_path(folder), name)
 
 
-def _read_names(mark: str) -> list[str]:
-    """The names in a `_REMOVED`; none if an earlier version of beam-tfrecords, or a power cut, has left it empty."""
-    if not storage.exists(mark):
-        return []
+@dataclasses.dataclass(frozen=True)
+class _Mark:
+    """What a `_REMOVED` says.
+
+    Attributes:
+      version: name of the version that is being removed; None if an earlier version of beam-tfrecords wrote the mark,
+        or a power cut has emptied it.
+      files: names of its files; none if they are not known.
+    """
+
+    version: str | None = None
+    files: Sequence[str] = ()
+
+
+def _read_mark(path: str) -> _Mark:
+    if not storage.exists(path):
+        return _Mark()
     try:
-        return [name for name in map(str, json.loads(storage.read_bytes(mark))) if is_dataset_file(name)]
-    except (ValueError, TypeError):
-        return []
+        values: Any = json.loads(storage.read_bytes(path))
+        version, files = (str(values["version"]), values["files"]) if isinstance(values, dict) else (None, values)
+        return _Mark(version, [name for name in map(str, files) if is_dataset_file(name)])
+    except (ValueError, TypeError, KeyError):
+        return _Mark()
 
 
 def _list_names(folder: str) -> list[str]:

@@ -16,10 +16,10 @@ from beam_tfrecords.beam_pipelines.versioning import Earlier, clean_versions, po
 from beam_tfrecords.dataset import Dataset
 from beam_tfrecords.errors import BuildError
 from beam_tfrecords.files import REPORT
+from beam_tfrecords.pointers import read_pinned
 from beam_tfrecords.transforms.request.build_spec import BuildSpec
 from beam_tfrecords.transforms.workspace.build_folder import Workspace
 from beam_tfrecords.transforms.workspace.cleaning import delete_temporary
-from beam_tfrecords.versions import read_pinned
 
 _log = logging.getLogger(__name__)
 
@@ -38,13 +38,17 @@ def finish(
 
     Returns:
       The outcome, with what was done; and why temporary files are left, or None.
+
+    Raises:
+      BuildError: a version that was pinned is damaged, so that LATEST cannot name it.
     """
     unchanged = outcome.path if isinstance(outcome, Published) and outcome.is_unchanged else None
     if isinstance(outcome, Published) and (overtaken := _find_overtaken(output)):
         show(f"note: {overtaken}; neither the report nor what is left over is touched", file=sys.stderr)
         return outcome, None
-    if unchanged:
-        point_to_whole(spec, unchanged)
+    if isinstance(outcome, Published):
+        # Where a worker could not do it, nobody was told.
+        point_to_whole(spec, outcome.path)
     if unchanged or not spec.schedule.versioned:
         # Otherwise the new version's changes have them.
         for note in earlier.notes:

@@ -8,9 +8,10 @@ from beam_tfrecords import storage
 from beam_tfrecords.dataset import read_latest
 from beam_tfrecords.errors import RequestError
 from beam_tfrecords.files import SUCCESS
+from beam_tfrecords.pointers import check_pointers
 from beam_tfrecords.transforms.request.build_spec import BuildSpec
 from beam_tfrecords.transforms.workspace.output_folder import check_versions_root, find_old_files
-from beam_tfrecords.versions import check_pointers, list_versions
+from beam_tfrecords.versions import State, list_versions
 
 
 def check_output(spec: BuildSpec) -> list[str]:
@@ -30,12 +31,12 @@ def check_output(spec: BuildSpec) -> list[str]:
             functools.partial(read_latest, spec.output),
             functools.partial(list_versions, spec.output),
         )
-        has_versions = not versioned and (bool(latest) or any(version.published for version in versions))
     except (OSError, storage.SchemeError) as error:
         raise RequestError(f"`output={spec.output}`: cannot be reached: {error}") from error
+    has_versions = bool(latest) or any(version.state is State.FINISHED for version in versions)
     if versioned and is_finished:
         raise RequestError(f"`output={spec.output}`: holds a dataset without versions; choose another folder")
-    if has_versions:
+    if has_versions and not versioned:
         raise RequestError(
             f"`output={spec.output}`: holds versions of a dataset; say `versioned`, or choose another folder"
         )
@@ -44,7 +45,7 @@ def check_output(spec: BuildSpec) -> list[str]:
             f"`output={spec.output}`: holds a finished dataset; say `overwrite` to replace it, or choose another folder"
         )
     if versioned:
-        check_versions_root(spec.output)
+        check_versions_root(spec.output, versions)
         check_pointers(spec.output)
         return []
     return find_old_files(spec.output)

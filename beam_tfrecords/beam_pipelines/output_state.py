@@ -19,9 +19,10 @@ from beam_tfrecords.beam_pipelines.exit_codes import DONE, FAILED, UNPUBLISHED
 from beam_tfrecords.beam_pipelines.settings.definitions import show_flags
 from beam_tfrecords.beam_pipelines.summary import HEADERS
 from beam_tfrecords.beam_pipelines.versioning import open_newest, read_version
-from beam_tfrecords.dataset import Dataset, open_dataset, open_whole, read_changes, read_latest
+from beam_tfrecords.dataset import Dataset, open_dataset, open_published, read_latest
 from beam_tfrecords.errors import BuildError, RequestError
-from beam_tfrecords.files import REMOVED, SUCCESS
+from beam_tfrecords.files import SUCCESS
+from beam_tfrecords.pointers import find_latest_damage, find_pin_damage, read_pinned
 from beam_tfrecords.schema import LAST_MOMENT, fields, read_json, text
 from beam_tfrecords.storage.lease import find_holder
 from beam_tfrecords.transforms.publishing.lists import read_outcome
@@ -35,7 +36,7 @@ from beam_tfrecords.transforms.workspace.counts import (
 )
 from beam_tfrecords.transforms.workspace.output_folder import is_open
 from beam_tfrecords.transforms.workspace.state_files import read_small
-from beam_tfrecords.versions import list_versions, read_pinned
+from beam_tfrecords.versions import State, Version, is_being_removed, list_versions, read_listed
 
 _MOST_LINES = 100_000
 # Above it, nobody waits.
@@ -59,18 +60,18 @@ def describe_status(output: str, *, now: float) -> dict[str, Any]:
     last = running or next((build for build in builds if build["state"] == "unpublished"), None)
     temporary, output_lease = Workspace(output).path, Workspace(output).lease
     registered = Workspace(output).list_versions()
-    described = [_describe_version(output, version.name) for version in list_versions(output)]
-    # A folder named like a version may be somebody's own.
-    versions = [
-        version
-        for version in described
-        if version["records"] is not None or version["damage"] or _is_ours(output, version["name"], registered)
-    ]
-    _, notes = open_newest(output)
+    folders = list_versions(output)
+    ours = [version.name for version in folders if _is_ours(output, version, registered)]
+    versions = [_describe_version(output, name) for name in ours]
+    latest_damage = find_latest_damage(output)
+    notes = dict.fromkeys([*open_newest(output)[1], *([latest_damage] if latest_damage else [])])
+    pinned = None
     try:
         pinned = read_pinned(output)
+        if pinned and (pin_damage := find_pin_damage(output, pinned)):
+            notes[pin_damage] = None
     except BuildError as error:
-        pinned, notes = None, (*notes, str(error))
+        notes[str(error)] = None
     is_dead = any(build["state"] == "dead" for build in builds)
     # After the input is listed there is a build.
     holder = None if last or any(build["state"] != "dead" for build in builds) else find_holder(output_lease, now=now)
@@ -80,10 +81,13 @@ def describe_status(output: str, *, now: float) -> dict[str, Any]:
         "holder": holder,
         "build": last or (builds[0] if builds else None),
         "latest": read_latest(output),
+        "latest_damage": latest_damage,
         "pinned": pinned,
-        "removed_versions": _find_removed(output, versions),
+        "removed_versions": _find_removed(output, versions, there=[version.name for version in folders]),
         "dataset": _describe_dataset(open_dataset(output)) if storage.exists(storage.join(output, SUCCESS)) else None,
         "versions": versions,
+        # Folders that are only named like one: copies, renamed versions, a user's own.
+        "not_versions": [version.name for version in folders if version.name not in ours],
         "notes": list(notes),
         "debris": {
             "builds": sum(build["state"] == "dead" for build in builds),
@@ -183,26 +187,26 @@ def _count_reasons(folder: str) -> dict[str, int]:
 
 def _describe_version(output: str, name: str) -> dict[str, Any]:
     try:
-        dataset, damage = open_whole(storage.join(output, name))
+        dataset, damage = open_published(storage.join(output, name))
     except RequestError:  # a later version of beam-tfrecords has made it
         dataset, damage = None, None
     if dataset is not None:
-        return {"name": name, **_describe_dataset(dataset), "damage": None}
+        missing = dataset.find_missing()
+        return {"name": name, **_describe_dataset(dataset), "damage": missing[0] if missing else None}
     return {"name": name, "published": None, **dict.fromkeys(HEADERS), "damage": damage}
 
 
-def _is_ours(output: str, name: str, registered: Sequence[str]) -> bool:
-    return name in registered or storage.exists(storage.join(output, name, REMOVED))
+def _is_ours(output: str, version: Version, registered: Sequence[str]) -> bool:
+    if version.state is State.UNFINISHED:
+        return version.name in registered or is_being_removed(output, version.name)
+    return version.state is not State.FOREIGN
 
 
-def _find_removed(output: str, versions: Iterable[dict[str, Any]]) -> list[str]:
+def _find_removed(output: str, versions: Iterable[dict[str, Any]], *, there: Iterable[str]) -> list[str]:
     """The versions that have been removed since the oldest of today's versions was built."""
-    there, known = set(), set()
-    for version in versions:
-        there.add(version["name"])
-        changes = read_changes(storage.join(output, version["name"])) if version["records"] is not None else None
-        known.update((changes or {}).get("versions", ()))
-    return sorted(known - there)
+    readable = (version["name"] for version in versions if version["records"] is not None)
+    known = set[str]().union(*(read_listed(output, name) for name in readable))
+    return sorted(known.difference(there))
 
 
 def _describe_dataset(dataset: Dataset) -> dict[str, Any]:

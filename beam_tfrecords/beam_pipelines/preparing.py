@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import logging
+import sys
 from collections.abc import Iterable
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING
@@ -12,6 +13,7 @@ from beam_tfrecords import storage
 from beam_tfrecords.beam_pipelines.build_listing import list_containers, list_input
 from beam_tfrecords.beam_pipelines.execution.runners import Execution
 from beam_tfrecords.beam_pipelines.holding import Output, open_folder, refuse_other
+from beam_tfrecords.beam_pipelines.terminal import show
 from beam_tfrecords.beam_pipelines.versioning import Earlier, choose_version, open_earlier, would_repeat
 from beam_tfrecords.transforms.request.build_spec import BuildSpec
 from beam_tfrecords.transforms.sources.source import Source
@@ -47,6 +49,11 @@ def prepare_build(spec: BuildSpec, source: Source, execution: Execution, *, outp
     from beam_tfrecords.transforms.listing.listing import write_chunk_names
 
     earlier, containers = open_earlier(spec), source.containers()
+    if earlier.warning:
+        show(
+            f"warning: {spec.output}: {earlier.warning}; until a whole one takes its place, readers fail",
+            file=sys.stderr,
+        )
     with contextlib.ExitStack() as stack:
         if containers is None:
             listed = list_input(spec, source, execution, earlier=earlier, output=output, stack=stack)
@@ -83,7 +90,7 @@ def prepare_build(spec: BuildSpec, source: Source, execution: Execution, *, outp
         if containers is None:
             _copy_chunks(listing, BuildFolder(folder).listing)
     write_chunk_names(listing, folder)
-    version = choose_version(spec, folder) if spec.schedule.versioned else None
+    version = choose_version(spec, folder, earlier) if spec.schedule.versioned else None
     return plan_build(
         spec,
         work,

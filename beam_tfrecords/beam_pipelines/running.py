@@ -12,7 +12,7 @@ from beam_tfrecords import storage
 from beam_tfrecords.beam_pipelines.execution.jobs import JobRecord
 from beam_tfrecords.beam_pipelines.execution.runners import Execution
 from beam_tfrecords.beam_pipelines.outcomes import Published, Unpublished
-from beam_tfrecords.dataset import Dataset, open_whole
+from beam_tfrecords.dataset import Dataset, open_published
 from beam_tfrecords.errors import BuildError
 from beam_tfrecords.transforms.publishing.lists import read_outcome
 from beam_tfrecords.transforms.stats import DUPLICATE_COUNTS, Stats
@@ -136,5 +136,5 @@ def _find_published(plan: BuildPlan) -> Dataset | None:
     output = plan.publication.output
     if plan.publication.claimed.replaces and not is_open(output):
         return None
-    dataset, _ = open_whole(output)
+    dataset, _ = open_published(output)
     return dataset if dataset is not None and dataset.states(plan.publication.facts) else None

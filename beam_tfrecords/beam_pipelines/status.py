@@ -18,10 +18,10 @@ from beam_tfrecords.beam_pipelines.terminal import counted, show
 from beam_tfrecords.errors import RequestError
 from beam_tfrecords.escaping import write_json
 from beam_tfrecords.files import LATEST
+from beam_tfrecords.pointers import pin, unpin
 from beam_tfrecords.transforms.request.build_spec import read_output
 from beam_tfrecords.transforms.workspace.build_folder import Workspace
 from beam_tfrecords.transforms.workspace.counts import StageCounts
-from beam_tfrecords.versions import pin, unpin
 
 _FOLLOW_SECONDS = 2.0
 # How a build ended that was followed -> exit code.
@@ -48,7 +48,8 @@ def status(argv: Sequence[str]) -> int:
         _hold(output, arguments.pin)
     found = _follow(output) if arguments.follow else describe_status(output, now=now_at(output))
     show(*(write_json(found, indent=2).splitlines() if arguments.json else _lines(found)))
-    return _ENDED.get(found["state"], DONE) if arguments.follow else DONE
+    ended = _ENDED.get(found["state"], DONE) if arguments.follow else DONE
+    return ended or (FAILED if found["latest_damage"] else DONE)
 
 
 def make_parser() -> Parser:
@@ -113,15 +114,15 @@ def _lines(found: dict[str, Any]) -> Iterator[str]:
         yield from _build_lines(build)
     if found["dataset"]:
         yield f"dataset: {_counts(found['dataset'])}, published {found['dataset']['published']}"
-    if found["versions"]:
+    if found["versions"] or found["not_versions"]:
         rows = [["version", *HEADERS.values(), ""]]
         for version in found["versions"]:
             marks = [LATEST] * (version["name"] == found["latest"]) + ["pinned"] * (version["name"] == found["pinned"])
-            mark = ", ".join(marks)
-            if version["records"] is None:
-                rows.append([version["name"], *[""] * len(HEADERS), "damaged" if version["damage"] else "not finished"])
-            else:
-                rows.append([version["name"], *format_cells(version), mark])
+            is_unknown = version["records"] is None
+            marks += ["damaged"] if version["damage"] else ["not finished"] * is_unknown
+            cells = [""] * len(HEADERS) if is_unknown else format_cells(version)
+            rows.append([version["name"], *cells, ", ".join(marks)])
+        rows += [[name, *[""] * len(HEADERS), "not a version of this dataset"] for name in found["not_versions"]]
         yield from format_table(rows)
     if found["removed_versions"]:
         yield f"removed: {', '.join(found['removed_versions'])}"

@@ -11,9 +11,10 @@ from typing import TYPE_CHECKING, Any
 from beam_tfrecords import storage
 from beam_tfrecords.beam_pipelines.settings.definitions import SETTINGS, fill_spec
 from beam_tfrecords.beam_pipelines.terminal import show
-from beam_tfrecords.dataset import Dataset, find_newest, open_whole, read_latest, read_pointer
+from beam_tfrecords.dataset import Dataset, open_published, read_latest
 from beam_tfrecords.errors import TRIED_AGAIN, BuildError, RequestError
-from beam_tfrecords.files import LATEST, SUCCESS, VERSION_NAME
+from beam_tfrecords.files import SUCCESS, VERSION_NAME
+from beam_tfrecords.pointers import find_latest_damage, point_to, read_pinned
 from beam_tfrecords.transforms.libraries import record_versions
 from beam_tfrecords.transforms.request.build_spec import BuildSpec
 from beam_tfrecords.transforms.request.schedule_spec import NO_REUSE
@@ -22,12 +23,12 @@ from beam_tfrecords.transforms.workspace.build_folder import BuildFolder, Worksp
 from beam_tfrecords.transforms.workspace.output_folder import register_version
 from beam_tfrecords.transforms.workspace.state_files import read_if_there
 from beam_tfrecords.versions import (
+    State,
+    find_newest,
     find_old,
     find_unfinished,
     list_versions,
     new_version,
-    point_to,
-    read_pinned,
     remove,
 )
 
@@ -43,6 +44,7 @@ class Earlier:
       version: the version that guards and changes are compared with: the one before, or the pinned one; or None.
       reused: the dataset whose records are taken over, or None.
       notes: datasets that were passed over because they are damaged, one line each.
+      warning: why readers fail until a version is published; None if they do not.
       newest: the version before, or None: a build that would make it again makes none.
       names: of the versions that are there and finished.
     """
@@ -50,6 +52,7 @@ class Earlier:
     version: Dataset | None
     reused: Dataset | None
     notes: tuple[str, ...] = ()
+    warning: str | None = None
     newest: Dataset | None = None
     names: tuple[str, ...] = ()
 
@@ -71,7 +74,7 @@ def open_earlier(spec: BuildSpec) -> Earlier:
         return dataclasses.replace(before, reused=before.version)
     reused, more = open_newest(schedule.reuse)
     if reused is None and not more:
-        reused, damage = open_whole(schedule.reuse.rstrip("/"))
+        reused, damage = open_published(schedule.reuse.rstrip("/"))
         if damage:
             more = (f"{schedule.reuse} is damaged, so nothing of it is reused: {damage}",)
         elif reused is None:
@@ -86,16 +89,14 @@ def open_earlier(spec: BuildSpec) -> Earlier:
 def _open_versions(root: str) -> Earlier:
     """Opens the version that a new one is compared with, and the one before it."""
     version, notes = open_newest(root)
-    names = tuple(version.name for version in list_versions(root) if version.published is not None)
+    names = tuple(version.name for version in list_versions(root) if version.state is State.FINISHED)
     pinned, newest = read_pinned(root), version
     if pinned is not None:
         name = find_newest(root)
-        newest = open_whole(storage.join(root, name))[0] if name else None
-        held, damage = open_whole(storage.join(root, pinned))
-        version = held or newest
-        if held is None:
-            notes = (f"version {pinned} is pinned, and {damage or 'is not there'}", *notes)
-    return Earlier(version, None, notes, newest, names)
+        newest = open_published(storage.join(root, name))[0] if name else None
+        # `check_output` has found it whole.
+        version = open_published(storage.join(root, pinned))[0] or newest
+    return Earlier(version, None, notes, find_latest_damage(root), newest, names)
 
 
 def earlier_classes(spec: BuildSpec, earlier: Earlier) -> Sequence[str]:
@@ -133,42 +134,45 @@ def open_newest(root: str) -> tuple[Dataset | None, tuple[str, ...]]:
       The version, None if there is none; and why others were passed over, one line each.
     """
     latest = read_latest(root)
-    whole, damage = open_whole(storage.join(root, latest)) if latest else (None, None)
+    whole, damage = open_published(storage.join(root, latest)) if latest else (None, None)
     if whole:
         return whole, ()
-    versions = [version.name for version in list_versions(root)]
-    damages: dict[str, str | None] = {latest: damage or f"there is no {SUCCESS}"} if latest in versions else {}
-    for name in reversed(versions):
-        if name != latest:
-            whole, damages[name] = open_whole(storage.join(root, name))
+    damages: dict[str | None, str | None] = {latest: damage} if damage else {}
+    for version in reversed(list_versions(root)):
+        if version.name != latest and version.state in (State.FINISHED, State.DAMAGED):
+            whole, damages[version.name] = open_published(storage.join(root, version.name))
         if whole:
             break
     notes = [f"version {name} is damaged, and left as it is: {damage}" for name, damage in damages.items() if damage]
-    if latest not in versions and (latest or whole or notes):
-        is_damaged = read_pointer(root, LATEST) == ""
-        named = (
-            "is damaged" if is_damaged else f"names {latest}, which is not there" if latest else "is missing or damaged"
-        )
-        newest = f"; the newest whole version is {storage.basename(whole.path)}" if whole else ""
-        notes.insert(0, f"{LATEST} {named}{newest}")
+    if latest not in damages and (told := find_latest_damage(root)):
+        notes.insert(0, told)
     return whole, tuple(notes)
 
 
 def point_to_whole(spec: BuildSpec, path: str) -> None:
-    """Lets `LATEST` name the version that the input would make again, if it names another, damaged one."""
+    """Lets `LATEST` name a version that was just published, or that the input would make again, if it does not.
+
+    Raises:
+      BuildError: a version is pinned that is damaged.
+    """
     name = storage.basename(path)
     if spec.schedule.versioned and read_latest(spec.output) != name:
         point_to(spec.output, name, staging=Workspace(spec.output).path)
 
 
-def choose_version(spec: BuildSpec, folder: str) -> str:
+def choose_version(spec: BuildSpec, folder: str, earlier: Earlier) -> str:
     """The name of the version that a build writes: that of the attempt that it resumes, or a new one.
 
     It is registered: what is written to its folder is ours.
+
+    Args:
+      spec: the request.
+      folder: of the build, for temporary files.
+      earlier: the datasets before.
     """
     name = read_version(folder)
     if name is None or storage.exists(storage.join(spec.output, name, SUCCESS)):
-        name = new_version(spec.output, time.time())
+        name = new_version(spec.output, time.time(), names=earlier.names)
         storage.write_bytes(BuildFolder(folder).version, name.encode())
     register_version(spec.output, name)
     return name
@@ -258,10 +262,10 @@ def clean_versions(spec: BuildSpec, *, unfinished: bool = True) -> tuple[str, ..
         try:
             # Also an empty folder that a killed removal leaves is known as ours.
             register_version(spec.output, name)
-            remove(spec.output, name)
+            if remove(spec.output, name):
+                removed.append(name)
             # What is left of its folder is somebody's.
             storage.delete_files([workspace.version(name)])
-            removed.append(name)
         except (OSError, BuildError) as error:  # the new version is published all the same
             reason = getattr(error, "strerror", None) or error
             show(f"note: version {name} could not be removed: {reason}; the next build does it", file=sys.stderr)

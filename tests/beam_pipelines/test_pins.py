@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 import json
+import os
+import shutil
+from pathlib import Path
 
 import pytest
 
 from beam_tfrecords import load, open_dataset
+from beam_tfrecords.beam_pipelines import output_checking
 from beam_tfrecords.beam_pipelines.find_problems import find_problems
 from beam_tfrecords.beam_pipelines.verify import _prepare
+from beam_tfrecords.dataset import open_whole
 from beam_tfrecords.errors import BuildError, RequestError
 from tests.beam_pipelines.version_builds import Source, make_source
 
@@ -121,6 +126,108 @@ def test_a_damaged_pin_refuses_builds_and_names_what_mends_it(source, night, sta
     assert source.build().code == 0
 
 
+def delete(path: Path) -> None:
+    path.unlink()
+
+
+def halve(path: Path) -> None:
+    os.truncate(path, path.stat().st_size // 2)
+
+
+@pytest.mark.parametrize("hurt", [delete, halve])
+def test_a_version_that_lacks_a_file_or_a_part_of_one_is_not_read(source, night, status, hurt):
+    """Whatever the file: it is not pinned, LATEST does not go back to it, and `status` fails if LATEST names it."""
+    night()
+    first = source.latest
+    night()
+    second = source.latest
+    for name in (path.relative_to(second) for path in sorted(second.rglob("*")) if path.is_file()):
+        path = second / name
+        content = path.read_bytes()
+        if hurt is halve and not content:
+            continue
+        assert status().code == 0
+        hurt(path)
+        found = status()
+        assert (found.code, "damaged" in found.out) == (1, True), name
+        assert f"LATEST names {second.name}, which is damaged: " in found.out
+        pinned = status(f"--pin={second.name}")
+        assert (pinned.code, f"the newest whole version is {first.name}" in pinned.err) == (2, True), name
+        assert status("--unpin").code == 0
+        assert source.latest == first
+        path.write_bytes(content)
+        assert status("--unpin").code == 0
+        assert source.latest == second
+
+
+def remove_all(version: Path) -> None:
+    shutil.rmtree(version)
+
+
+def remove_shards(version: Path) -> None:
+    for path in version.glob("*.tfrecord-*"):
+        path.unlink()
+
+
+def spoil_manifest(version: Path) -> None:
+    (version / "manifest.json").write_text("{}")
+
+
+@pytest.mark.parametrize("hurt", [remove_all, remove_shards, spoil_manifest])
+def test_a_pinned_version_that_cannot_be_read_is_an_error_that_names_the_remedy(source, night, status, hurt):
+    night()
+    first = source.latest
+    night()
+    newest = source.latest
+    status(f"--pin={first.name}")
+    hurt(first)
+    before = sorted(source.output.iterdir())
+    ran = source.build("--quiet")
+    assert (ran.code, ran.err.count("\n")) == (2, 1), ran.err
+    assert f"PINNED names {first.name}, which is " in ran.err
+    assert f"--unpin` lets LATEST name the newest whole version, {newest.name}" in ran.err
+    assert sorted(source.output.iterdir()) == before
+    found = status()
+    assert (found.code, f"PINNED names {first.name}, which is " in found.out) == (1, True)
+    assert status("--unpin").code == 0
+    assert source.latest == newest
+    assert source.build("--quiet").code == 0
+
+
+def test_a_version_that_is_pinned_and_damaged_during_a_build_ends_it_with_an_error(source, night, status, monkeypatch):
+    night()
+    first = source.latest
+    check = output_checking.check_pointers
+
+    def check_and_hurt(root: str) -> None:
+        check(root)
+        status(f"--pin={first.name}")
+        remove_shards(first)
+
+    monkeypatch.setattr(output_checking, "check_pointers", check_and_hurt)
+    (source.folder / "cat/000.png").unlink()
+    ran = source.build("--quiet", "--guard=off")
+    assert (ran.code, f"PINNED names {first.name}, which is damaged: " in ran.err) == (1, True), ran.err
+    assert len(source.versions) == 2
+    assert source.latest == first
+    monkeypatch.undo()
+    assert status("--unpin").code == 0
+    assert source.latest.name == source.versions[-1]
+
+
+@pytest.mark.parametrize("hurt", [remove_all, remove_shards, spoil_manifest])
+def test_a_warning_says_that_readers_fail_although_the_build_is_quiet(source, night, hurt):
+    night()
+    night()
+    hurt(source.latest)
+    name = source.latest.name
+    ran = source.build("--quiet")
+    assert (ran.code, ran.err.count("\n")) == (0, 1), ran.err
+    assert f"warning: {source.output}: LATEST names {name}, which is " in ran.err
+    assert open_whole(str(source.latest))[0]
+    assert source.build("--quiet").err == ""
+
+
 # LATEST
 
 
@@ -152,6 +259,27 @@ def test_a_damaged_latest_says_so_and_names_the_newest_whole_version(source, nig
         assert (status("--unpin").code, status(f"--pin={newest}").code) == (2, 2)
     else:
         assert (ran.code, source.latest.name) == (0, newest)
+
+
+@pytest.mark.parametrize("content", [b"v12", None])
+def test_without_a_version_nothing_is_wrong_with_latest(source, status, content):
+    """A first version was not finished, and a file named LATEST is somebody's."""
+    (source.output / "20261122T030000Z").mkdir(parents=True)
+    (source.output / "20261122T030000Z/photo.jpg").touch()
+    if content:
+        (source.output / "LATEST").write_bytes(content)
+    found = status()
+    assert (found.code, "note" in found.out) == (0, False), found.out
+
+
+@pytest.mark.parametrize("content", [b"", None])
+def test_status_fails_if_latest_is_lost_and_all_versions_are_damaged(source, night, status, content):
+    night()
+    remove_shards(source.latest)
+    (source.output / "LATEST").unlink()
+    if content is not None:
+        (source.output / "LATEST").write_bytes(content)
+    assert (status().code, "there is no whole version" in status().out) == (1, True)
 
 
 def test_unpin_mends_a_damaged_latest(source, night, status):

@@ -189,6 +189,7 @@ def test_a_job_that_published_after_its_launcher_had_died_is_no_running_build(so
     found = status()
     assert (found["state"], found["build"]["state"]) == ("idle", "published")
     (source.latest / "_SUCCESS").unlink()
+    (source.output / "LATEST").unlink()
     assert status()["state"] == "submitted"
     add_block(str(folder), Stats({}))
     assert status()["state"] == "running"

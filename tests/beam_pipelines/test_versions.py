@@ -185,17 +185,21 @@ def test_what_an_attempt_has_composed_before_it_died_does_not_stay(source):
 
 
 @pytest.mark.parametrize(
-    ("there", "expected"),
+    ("names", "expected"),
     [
         ([], "20261122T030000Z"),
-        (["20261121T030000Z", "notes"], "20261122T030000Z"),
+        (["20261121T030000Z"], "20261122T030000Z"),
         (["20261122T030000Z"], "20261122T030001Z"),
-        (["20261122T235959Z"], "20261123T000000Z"),  # by a machine whose clock is ahead
+        (["20261122T235958Z", "20261122T235959Z"], "20261123T000000Z"),  # by a machine whose clock is ahead
         (["20269999T999999Z"], "20261122T030000Z"),
         (["99991231T235959Z"], "20261122T030000Z"),
     ],
 )
-def test_a_new_version_is_newer_than_those_that_are_there(tmp_path, there, expected):
-    for name in there:
+def test_a_new_version_is_newer_than_those_that_are_there(tmp_path, names, expected):
+    assert new_version(str(tmp_path), 1795316400.0, names=names) == expected
+
+
+def test_a_new_version_has_a_name_of_its_own(tmp_path):
+    for name in ("20261122T030000Z", "20261122T030001Z", "20990101T000000Z", "notes"):
         (tmp_path / name).mkdir()
-    assert new_version(str(tmp_path), 1795316400.0) == expected
+    assert new_version(str(tmp_path), 1795316400.0, names=[]) == "20261122T030002Z"

@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from beam_tfrecords import storage
-from beam_tfrecords.dataset import find_newest, read_latest
+from beam_tfrecords.dataset import open_whole, read_latest
 from beam_tfrecords.errors import BuildError, RequestError
-from beam_tfrecords.versions import pin, point_to, read_pinned, remove, unpin
+from beam_tfrecords.pointers import find_latest_damage, pin, point_to, read_pinned, unpin
+from beam_tfrecords.versions import State, find_newest, list_versions, remove
 from tests.beam_tfrecords.storage.test_beam_files import DictionaryFiles
+from tests.version_folders import finish, put_version
 
-DATASET = Path(__file__).parents[1] / "data/dataset_0_1_0"
 VERSIONS = ("20260101T000000Z", "20260102T000000Z", "20260103T000000Z")
 STAGING = "dictionary://a/nightly/.build"
 
@@ -24,14 +25,8 @@ def root(monkeypatch) -> str:
     monkeypatch.setattr(DictionaryFiles, "calls", [], raising=False)
     root = "dictionary://a/nightly"
     for name in VERSIONS:
-        for file in ("manifest.json", "_SUCCESS"):
-            if (name, file) != (VERSIONS[2], "_SUCCESS"):
-                storage.write_bytes(f"{root}/{name}/{file}", (DATASET / file).read_bytes())
+        put_version(root, name, is_finished=name != VERSIONS[2])
     return root
-
-
-def finish(root: str, name: str) -> None:
-    storage.write_bytes(f"{root}/{name}/_SUCCESS", (DATASET / "_SUCCESS").read_bytes())
 
 
 def test_a_pin_holds_latest_while_versions_are_published(root):
@@ -84,3 +79,99 @@ def test_a_removal_deletes_what_the_manifest_names_and_no_other_file(root):
     left = [entry.path for entry in storage.list_files(f"{root}/{VERSIONS[0]}", literal=True)]
     assert sorted(left) == [f"{root}/{VERSIONS[0]}/{file}" for file in ("index/notes.txt", "notes.txt")]
     assert find_newest(root) == VERSIONS[1]
+
+
+def files_of(root: str, name: str) -> list[str]:
+    return sorted(entry.path for entry in storage.list_files(f"{root}/{name}", literal=True))
+
+
+def test_what_does_not_name_itself_is_no_version(root):
+    point_to(root, VERSIONS[1], staging=STAGING)
+    copies = ["20200101T000000Z", "20990101T000000Z"]
+    for copy in copies:
+        put_version(root, copy, own=VERSIONS[0])
+    states = {version.name: version.state for version in list_versions(root)}
+    assert [name for name, state in states.items() if state is State.FOREIGN] == copies
+    assert find_newest(root) == VERSIONS[1]
+    with pytest.raises(RequestError, match=f"not a version of this dataset: .* whole version is {VERSIONS[1]}"):
+        pin(root, "20990101T000000Z", staging=STAGING)
+    assert (read_latest(root), read_pinned(root)) == (VERSIONS[1], None)
+
+
+def test_a_copy_that_latest_names_keeps_no_version_from_being_published(root):
+    put_version(root, "20990101T000000Z", own=VERSIONS[0])
+    storage.write_bytes(f"{root}/LATEST", b"20990101T000000Z")
+    assert point_to(root, VERSIONS[1], staging=STAGING) == VERSIONS[1]
+
+
+@given(st.data())
+def test_latest_names_whole_versions_only_whatever_is_lost(data):
+    """Files of any version are lost or cut before it is pinned, while it is pinned, and before LATEST goes back."""
+    root = "dictionary://a/nightly"
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(DictionaryFiles, "files", {}, raising=False)
+        patch.setattr(DictionaryFiles, "calls", [], raising=False)
+        for name in VERSIONS:
+            put_version(root, name)
+        point_to(root, VERSIONS[2], staging=STAGING)
+        pinned = data.draw(st.sampled_from(VERSIONS))
+        for name in data.draw(st.lists(st.sampled_from(VERSIONS), max_size=3)):
+            if files := files_of(root, name):
+                hurt(data.draw(st.sampled_from(files)), is_cut=data.draw(st.booleans()))
+        if open_whole(f"{root}/{pinned}")[0] is None:
+            with pytest.raises(RequestError):
+                pin(root, pinned, staging=STAGING)
+            assert read_pinned(root) is None
+        else:
+            pin(root, pinned, staging=STAGING)
+            assert (read_latest(root), find_latest_damage(root)) == (pinned, None)
+            hurt(data.draw(st.sampled_from(files_of(root, pinned))), is_cut=data.draw(st.booleans()))
+            if open_whole(f"{root}/{pinned}")[0] is None:
+                put_version(root, "20260104T000000Z")
+                with pytest.raises(BuildError, match=f"PINNED names {pinned}, which is .*--unpin"):
+                    point_to(root, "20260104T000000Z", staging=STAGING)
+        whole = [version.name for version in list_versions(root) if open_whole(f"{root}/{version.name}")[0]]
+        unpin(root, staging=STAGING)
+        assert find_newest(root) == (whole[-1] if whole else None)
+        assert not whole or read_latest(root) == whole[-1]
+        assert (find_latest_damage(root) is None) == bool(whole)
+
+
+def hurt(path: str, *, is_cut: bool) -> None:
+    """Deletes a file, or cuts it in half."""
+    data = storage.read_bytes(path)
+    if is_cut:
+        storage.write_bytes(path, data[: len(data) // 2])
+    else:
+        storage.delete_files([path])
+
+
+def test_a_version_that_is_pinned_while_its_removal_begins_stays_whole(root, monkeypatch):
+    """Whoever comes second sees what the other has written."""
+    point_to(root, VERSIONS[1], staging=STAGING)
+    write = storage.write_bytes
+    before = files_of(root, VERSIONS[0])
+
+    def write_bytes(path: str, data: bytes, **named) -> None:
+        if path.endswith("/_REMOVED"):
+            pin(root, VERSIONS[0], staging=STAGING)
+        write(path, data, **named)
+
+    monkeypatch.setattr(storage, "write_bytes", write_bytes)
+    assert not remove(root, VERSIONS[0])
+    assert (read_latest(root), files_of(root, VERSIONS[0])) == (VERSIONS[0], before)
+
+
+def test_a_version_whose_removal_has_begun_is_not_pinned(root, monkeypatch):
+    point_to(root, VERSIONS[1], staging=STAGING)
+    write_new = storage.write_new
+
+    def write(path: str, data: bytes) -> bool:
+        if path.endswith("/PINNED"):
+            remove(root, VERSIONS[0])
+        return write_new(path, data)
+
+    monkeypatch.setattr(storage, "write_new", write)
+    with pytest.raises(RequestError, match="no finished version"):
+        pin(root, VERSIONS[0], staging=STAGING)
+    assert (read_latest(root), read_pinned(root)) == (VERSIONS[1], None)

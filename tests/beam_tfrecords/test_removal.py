@@ -5,21 +5,26 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from beam_tfrecords.versions import Version, choose_removals
+from beam_tfrecords.versions import State, Version, choose_removals
 
 NOW = 1_000_000.0
 
 
-def version(number: int, published: float | None = 0.0, *, is_damaged: bool = False) -> Version:
-    return Version(f"202601{number // 24 + 1:02d}T{number % 24:02d}0000Z", published, is_damaged)
+def version(
+    number: int, published: float | None = 0.0, *, state: State = State.FINISHED, is_link: bool = False
+) -> Version:
+    return Version(f"202601{number // 24 + 1:02d}T{number % 24:02d}0000Z", state, published, is_link)
 
 
 @st.composite
 def folders(draw) -> tuple[list[Version], str | None, str | None]:
-    """Versions in any order, some damaged, unfinished or young, and what LATEST and PINNED name."""
+    """Folders in any order, of every state and age, some links, and what LATEST and PINNED name."""
     count = draw(st.integers(0, 40))
     times = st.one_of(st.none(), st.floats(0, NOW), st.floats(NOW - 100, NOW + 100))
-    versions = [version(number, draw(times), is_damaged=draw(st.booleans())) for number in range(count)]
+    states = st.sampled_from([*State, State.FINISHED, State.FINISHED])
+    versions = [
+        version(number, draw(times), state=draw(states), is_link=draw(st.booleans())) for number in range(count)
+    ]
     names = st.one_of(st.none(), st.sampled_from([*(one.name for one in versions), "20990101T000000Z"]))
     return draw(st.permutations(versions)), draw(names), draw(names)
 
@@ -28,12 +33,12 @@ def folders(draw) -> tuple[list[Version], str | None, str | None]:
 def test_what_is_removed_obeys_the_postconditions(folder, keep, grace):
     versions, latest, pinned = folder
     removed = choose_removals(versions, latest=latest, pinned=pinned, keep=keep, grace=grace, now=NOW)
-    finished = sorted(one.name for one in versions if one.published is not None and not one.is_damaged)
+    finished = sorted(one.name for one in versions if one.state is State.FINISHED)
     assert len(set(removed)) == len(removed)
     assert set(removed) <= set(finished)
     assert len(finished) - len(removed) >= min(keep, len(finished))
     assert not set(removed) & set(finished[max(0, len(finished) - keep) :])
-    assert not set(removed) & {latest, pinned}
+    assert not set(removed) & {latest, pinned, *(one.name for one in versions if one.is_link)}
     times = {one.name: one.published for one in versions}
     for name in removed:
         newer = times[finished[finished.index(name) + 1]]

@@ -18,9 +18,10 @@ import pytest
 from beam_tfrecords import storage
 from beam_tfrecords.dataset import read_latest
 from beam_tfrecords.errors import BuildError
+from beam_tfrecords.pointers import point_to
 from beam_tfrecords.storage.lease import Lease
-from beam_tfrecords.versions import point_to
 from tests.integration.servers import gcs, processes, s3
+from tests.version_folders import put_version
 
 MIB = 1 << 20
 DATASET = Path(__file__).parents[1] / "data" / "dataset_0_1_0"
@@ -434,9 +435,9 @@ def test_latest_never_goes_back(root):
     if storage.has_scheme(root):
         storage.write_bytes(f"{root}/{versions[1]}/_SUCCESS", b"{}")  # damaged: another one may take its place
         point_to(root, versions[0], staging=f"{root}/.build")
-        manifest = (DATASET / "manifest.json").read_bytes()
-        storage.write_bytes(f"{root}/{versions[2]}/manifest.json", manifest)
-        storage.write_bytes(f"{root}/{versions[2]}/_SUCCESS", (DATASET / "_SUCCESS").read_bytes())
+        storage.write_bytes(f"{root}/LATEST", b"20990101T000000Z")
+        put_version(root, "20990101T000000Z", own=versions[1])  # a copy of a user's
+        put_version(root, versions[2])
         point_to(root, versions[2], staging=f"{root}/.build")
         with pytest.raises(BuildError, match=f"names {versions[2]} by now, which is newer than {versions[0]}"):
             point_to(root, versions[0], staging=f"{root}/.build")

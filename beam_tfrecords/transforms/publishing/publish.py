@@ -13,13 +13,13 @@ from beam_tfrecords.errors import BuildError
 from beam_tfrecords.escaping import json_file
 from beam_tfrecords.files import CHANGES, INDEX_FOLDER, MANIFEST, SUCCESS
 from beam_tfrecords.manifest import Shard
+from beam_tfrecords.pointers import point_to
 from beam_tfrecords.transforms.publishing.changes import describe_version, repeats_earlier
 from beam_tfrecords.transforms.publishing.decide import Decision, keeps_dataset
 from beam_tfrecords.transforms.publishing.lists import write_lists, write_outcome
 from beam_tfrecords.transforms.publishing.metadata import write_files
 from beam_tfrecords.transforms.publishing.publication import Publication, WrittenFile
 from beam_tfrecords.transforms.stats import Stats
-from beam_tfrecords.versions import point_to
 
 
 def check_shards(shards: Iterable[Shard], stats: Stats, *, splits: Iterable[str]) -> None:
@@ -101,7 +101,11 @@ def _finish(publication: Publication, values: Mapping[str, Any]) -> None:
     # A power cut must not leave `_SUCCESS` without what it stands for.
     storage.sync_folder(storage.join(publication.output, INDEX_FOLDER))
     # It names the manifest it belongs to, so that `verify` finds an edited one.
-    publication.write(SUCCESS, json_file({"manifest_sha256": manifest_sha256}))
+    success = {"manifest_sha256": manifest_sha256}
+    if publication.history:
+        # A version knows its own name: a copy, or a version that a user has renamed, is none.
+        success["version"] = publication.history.version
+    publication.write(SUCCESS, json_file(success))
     storage.sync_folder(publication.output)
     if publication.history:
         publication.fence.check()

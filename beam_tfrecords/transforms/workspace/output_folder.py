@@ -15,7 +15,7 @@ from beam_tfrecords.errors import BuildError, RequestError
 from beam_tfrecords.files import DUPLICATES, FAILURES, FOLDERS, LATEST, REPORT, SUCCESS, is_dataset_file
 from beam_tfrecords.transforms.workspace.build_folder import Workspace
 from beam_tfrecords.transforms.workspace.state_files import naming_damage, read_if_there
-from beam_tfrecords.versions import delete_dataset_files, is_damaged, list_versions
+from beam_tfrecords.versions import State, Version, delete_dataset_files
 
 _MOST_SHOWN = 3
 _MOST_LINES = 1000
@@ -59,16 +59,17 @@ def find_old_files(output: str) -> list[str]:
     return sorted(found)
 
 
-def check_versions_root(output: str) -> None:
+def check_versions_root(output: str, versions: Iterable[Version]) -> None:
     """Checks that what LATEST is in a folder of versions is ours; other files do no harm beside versions.
+
+    Args:
+      output: the folder.
+      versions: that are there.
 
     Raises:
       RequestError: it is somebody else's.
     """
-    versions = list_versions(output)
-    if any(version.published is not None for version in versions) or any(
-        is_damaged(output, one.name) for one in versions
-    ):
+    if any(version.state in (State.FINISHED, State.DAMAGED) for version in versions):
         return
     if read_pointer(output, LATEST) == "":
         raise RequestError(
