@@ -219,3 +219,21 @@ def test_a_damaged_dataset_to_reuse_is_named_and_not_used(source, scratch, tmp_p
     assert ran.code == 0, ran.err
     assert f"note: {plain} is damaged, so nothing of it is reused: manifest.json is not the one" in ran.err
     assert content_of(tmp_path / "new") == scratch
+
+
+@pytest.mark.parametrize("size", [None, 0, 7])
+def test_a_damaged_list_of_duplicates_ends_no_build(tmp_path, picture, save, convert, size):
+    source = make_source(tmp_path, 9, picture=picture, save=save, convert=convert)
+    shutil.copy(source.folder / "cat/000.png", source.folder / "cat/copy.png")
+    assert source.build().code == 0
+    path = source.latest / "duplicates.jsonl"
+    assert path.read_bytes()
+    if size is None:
+        path.unlink()
+    else:
+        os.truncate(path, size)
+    save(source.folder / "dog/new.png", picture(101, 30, 40))
+    ran = source.build("--guard=off")
+    assert ran.code == 0, ran.err
+    assert source.counts()["added"] == 1
+    assert content_of(source.latest) == from_scratch(source, tmp_path / "scratch", "--guard=off")

@@ -249,16 +249,25 @@ def _shards_by_split(earlier: DatasetRef) -> dict[str, list[Shard]]:
     return shards
 
 
+def _is_published(path: str, sha256: str | None) -> bool:
+    """Whether a file is the one that was published, whose hex SHA-256 is given; None if none was."""
+    try:
+        return sha256 is not None and retry_faults(path, functools.partial(storage.sha256, path)) == sha256
+    except OSError:
+        return False
+
+
 @functools.lru_cache(maxsize=2)
 def _find_dropped(earlier: DatasetRef, seed: int) -> np.ndarray[Any, np.dtype[np.uint64]]:
     """The places in the order of the copies that a dataset has dropped, sorted: eight bytes for each.
 
-    Of an image with very many copies, its list names the first ones.
+    Of an image with very many copies, its list names the first ones. A damaged list names none: the copies count as
+    added.
     """
-    dataset = earlier.open()
+    dataset, path = earlier.open(), storage.join(earlier.path, DUPLICATES)
     keys: list[str] = []
-    if DUPLICATES in dataset.manifest["files"]:
-        with storage.open_read(storage.join(earlier.path, DUPLICATES)) as file:
+    if _is_published(path, dataset.manifest["files"].get(DUPLICATES)):
+        with storage.open_read(path) as file:
             for group in map(json.loads, file):
                 kept = group.get("kept")
                 keys += [image["key"] for image in group["images"] if kept is not None and image["key"] != kept]
