@@ -1,6 +1,7 @@
-"""Nights of a dataset that is built every night: its input changes, builds are killed or suspended, versions pinned.
+"""Nights of a dataset that is built every night.
 
-One seed is one history. After each night the rules are checked that hold whatever has happened.
+Its input changes; builds are killed, suspended, run out of disk, or start twice; users copy, rename, restore, link, pin
+and damage versions. One seed is one history. After each night the rules are checked that hold whatever has happened.
 """
 
 from __future__ import annotations
@@ -22,8 +23,9 @@ from pathlib import Path
 import numpy as np
 from PIL import Image
 
-from beam_tfrecords.dataset import open_whole
+from beam_tfrecords.dataset import open_whole, read_changes, read_latest
 from tests.beam_pipelines.dataset_checks import BEAM_TFRECORDS, find_all, manifest_of, shards_of
+from tests.beam_pipelines.user_folders import UserFolders, damage
 from tests.conftest import Ran
 
 FLAGS = ["--name=pets", "--image_size=8", "--splits=train=0.7,test=0.3", "--image_encoding=png", "--codec=exact"]
@@ -31,9 +33,12 @@ CLASSES = ("cat", "dog", "owl", "ant", "bee")
 # Somebody's, in every place where versions and temporary files are.
 FOREIGN = (
     "notes.txt",
-    "20200101T000000Z/photo.jpg",
+    "20000101T000000Z/photo.jpg",
     ".build/keep/me.txt",
 )
+
+
+DISTURBANCES = ("none", "none", "kill", "suspend", "disk", "twice")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -147,7 +152,8 @@ class History:
       root: an empty folder.
       source: one of `SOURCES`.
       run: runs a command in this process.
-      disturbs: whether builds are killed, suspended and run out of disk, which takes processes of their own.
+      disturbs: whether builds are killed, suspended, run out of disk and start twice, which takes processes of their
+        own.
     """
 
     def __init__(self, root: Path, source: str, seed: int, *, run: Callable[..., Ran], disturbs: bool) -> None:
@@ -157,7 +163,10 @@ class History:
         self._pictures: dict[str, Picture] = {}
         self._next = 0
         self._pinned: str | None = None
+        # A version that LATEST names and that cannot be read.
+        self._damaged: str | None = None
         self._log: list[str] = []
+        self._user = UserFolders(self._out, root / "archive", self._random)
         for name in FOREIGN:
             path = self._out / name
             path.parent.mkdir(parents=True, exist_ok=True)
@@ -171,14 +180,24 @@ class History:
         self._turn_pin()
         flags = self._write_source(self._input, self._pictures)
         keep = self._random.choice((1, 2, 3, 7))
-        words = [*flags, *FLAGS, "--versioned", f"--keep_versions={keep}", "--grace=0", "--guard=off"]
+        words = [*flags, *FLAGS, "--versioned", f"--keep_versions={keep}", "--grace=0", "--guard=off", "--quiet"]
         if self._random.random() < 0.2:
             words.append("--fingerprint=content")
-        disturbance = self._random.choice(("none", "none", "kill", "suspend", "disk")) if self._disturbs else "none"
+        whole = self._whole()
+        held = {self._pinned, read_latest(str(self._out))}
+        self._log += [f"user: {told}" for told in self._user.act([name for name in whole if name not in held], whole)]
+        disturbance = self._random.choice(DISTURBANCES) if self._disturbs else "none"
+        if disturbance == "none":
+            self._damage(words)
         before = self._whole()
         self._log.append(f"{disturbance} {' '.join(words)} pinned={self._pinned} before={before}")
         published = getattr(self, f"_build_{disturbance}")(words)
-        self._check(words, flags, before=before, keep=keep, published=published)
+        self._check(flags, before=before, keep=keep, published=published)
+        if self._damaged:
+            # Whoever has damaged it clears it away. If it had vanished, the new version may have its name.
+            if self._damaged not in self._whole():
+                shutil.rmtree(self._out / self._damaged, ignore_errors=True)
+            self._damaged = None
 
     def _add(self) -> None:
         self._pictures[f"{self._next:04d}"] = Picture(self._next, self._random.choice(CLASSES[:3]))
@@ -210,14 +229,52 @@ class History:
             ran = self._run("status", f"--output={self._out}", "--unpin")
             assert ran.code == 0, ran.err
 
+    def _damage(self, words: list[str]) -> None:
+        """Damages the version that LATEST names; while it is pinned, a build is refused until the pin is mended."""
+        latest = read_latest(str(self._out))
+        if latest is None or self._user.is_linked(latest) or self._random.random() > 0.15:
+            return
+        damage(self._out / latest, self._random)
+        self._log.append(f"damaged: {latest}")
+        self._check_status(is_readable=False)
+        if self._pinned is None:
+            self._damaged = latest
+            return
+        listed = sorted(self._out.rglob("*"))
+        ran = self._run("convert", f"--output={self._out}", *words)
+        assert (ran.code, f"PINNED names {latest}, which is " in ran.err) == (2, True), (ran.err, self._log)
+        assert sorted(self._out.rglob("*")) == listed, self._log
+        self._pinned, whole = None, self._whole()
+        ran = self._run("status", f"--output={self._out}", "--unpin")
+        assert (ran.code, ran.err) == (0 if whole else 1, ""), (ran.err, self._log)
+        if whole:
+            assert read_latest(str(self._out)) == whole[-1], self._log
+            shutil.rmtree(self._out / latest, ignore_errors=True)
+        else:
+            self._damaged = latest
+
     def _build_none(self, words: list[str]) -> bool:
         ran = self._run("convert", f"--output={self._out}", *words)
-        assert ran.code == 0, (ran.err, self._log)
+        assert (ran.code, ran.out) == (0, ""), (ran.err, self._log)
+        said = ran.err.splitlines()
+        assert len(said) == bool(self._damaged), (said, self._log)
+        assert all(f"LATEST names {self._damaged}, which is " in line for line in said), (said, self._log)
+        return True
+
+    def _build_twice(self, words: list[str]) -> bool:
+        """Of two builds at once, one is refused, or comes later."""
+        processes = [self._start(words) for _ in range(2)]
+        said = [process.communicate(timeout=300)[1] for process in processes]
+        codes = sorted(process.returncode for process in processes)
+        assert codes in ([0, 0], [0, 2]), (codes, said, self._log)
+        refused = [line for err in said for line in err.splitlines()]
+        assert len(refused) == codes.count(2), (refused, self._log)
+        assert all("another build is writing to it" in line for line in refused), (refused, self._log)
         return True
 
     def _start(self, words: list[str]) -> subprocess.Popen:
         return subprocess.Popen(
-            [BEAM_TFRECORDS, "convert", f"--output={self._out}", *words, "--quiet"],
+            [BEAM_TFRECORDS, "convert", f"--output={self._out}", *words],
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             text=True,
@@ -254,7 +311,7 @@ class History:
         """No file may be larger than some kilobytes, as on a disk that is nearly full."""
         command = f"ulimit -f {self._random.choice((2, 6, 20))}; trap '' XFSZ; exec \"$@\""
         ran = subprocess.run(
-            ["bash", "-c", command, "bash", BEAM_TFRECORDS, "convert", f"--output={self._out}", *words, "--quiet"],
+            ["bash", "-c", command, "bash", BEAM_TFRECORDS, "convert", f"--output={self._out}", *words],
             capture_output=True,
             text=True,
         )
@@ -263,21 +320,41 @@ class History:
 
     def _versions(self) -> list[str]:
         named = (path.name for path in self._out.iterdir() if path.is_dir() and path.name[:1] == "2")
-        return sorted(name for name in named if f"{name}/photo.jpg" not in FOREIGN)
+        return sorted(name for name in named if name not in self._foreign())
+
+    def _foreign(self) -> list[str]:
+        """The folders that are named like versions, and are none."""
+        own = (name.partition("/")[0] for name in FOREIGN if name.endswith(".jpg"))
+        return sorted([*own, *self._user.names])
 
     def _whole(self) -> list[str]:
         return [name for name in self._versions() if open_whole(str(self._out / name))[0] is not None]
 
-    def _check(self, words: list[str], flags: list[str], *, before: list[str], keep: int, published: bool) -> None:
+    def _check_status(self, *, is_readable: bool) -> None:
+        """Says which folders are versions, and fails if LATEST cannot be read, and only then says what is damaged."""
+        ran = self._run("status", f"--output={self._out}", "--json")
+        found = json.loads(ran.out)
+        assert (ran.code, not found["notes"]) == ((0, True) if is_readable else (1, False)), (found, self._log)
+        assert found["not_versions"] == self._foreign(), (found, self._log)
+
+    def _check(self, flags: list[str], *, before: list[str], keep: int, published: bool) -> None:
         for name in FOREIGN:
             assert (self._out / name).read_text() == "somebody's", (name, self._log)
+        changed = self._user.find_changed()
+        assert not changed, (changed, self._log)
         after = self._whole()
         ever = sorted({*before, *after})
         assert set(ever[len(ever) - min(keep, len(ever)) :]) <= set(after), (ever, after, self._log)
         if not after:
             assert not before, self._log
             return
-        latest = (self._out / "LATEST").read_text().strip()
+        latest = read_latest(str(self._out))
+        # The first build of all may have been killed before it wrote LATEST.
+        self._check_status(is_readable=latest is not None)
+        if latest is None:
+            assert not published, self._log
+            assert not before, self._log
+            return
         assert latest in after, self._log
         assert find_all(self._out / latest) == [], self._log
         if self._pinned is not None:
@@ -287,7 +364,9 @@ class History:
         # What was built for tonight is the newest, whether or not LATEST is held elsewhere.
         newest = self._out / after[-1]
         assert self._pinned is not None or latest == after[-1], self._log
-        assert self._versions() == after, self._log
+        assert set(self._versions()) - {self._damaged} <= set(after), self._log
+        notes = (read_changes(str(newest)) or {})["notes"]
+        assert newest.name in before or self._damaged or not notes, (notes, self._log)
         names = manifest_of(newest)["class_names"]
         shutil.rmtree(self._scratch, ignore_errors=True)
         scratch = [word for word in flags if not word.startswith("--class_names")]
