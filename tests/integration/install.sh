@@ -19,9 +19,9 @@ FLINK_OPERATOR_VERSION=1.10.0
 project=$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)
 missing=()
 
-# A program, and the Debian package that has it.
+# A program, and the Debian packages that have it.
 debian() {
-  command -v "$1" >/dev/null || packages+=("$2")
+  command -v "$1" >/dev/null || packages+=("${@:2}")
 }
 
 go_program() {
@@ -44,7 +44,8 @@ debian systemd-analyze systemd
 debian npm npm
 debian chromium chromium
 debian qemu-aarch64 qemu-user
-debian aarch64-linux-gnu-gcc gcc-aarch64-linux-gnu
+debian cc gcc libc6-dev
+debian aarch64-linux-gnu-gcc gcc-aarch64-linux-gnu libc6-dev-arm64-cross
 if ((${#packages[@]})); then
   apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -qq -y "${packages[@]}" ||
     missing+=("Debian packages ${packages[*]}")
