@@ -118,9 +118,9 @@ setup(
     },
     entry_points={
         "console_scripts": [
-            "beam-tfrecords=beam_tfrecords.beam_pipelines.cli:run",
+            "beam-tfrecords=beam_tfrecords.beam_pipelines.commands.cli:run",
             # Clusters start it as their Python workers.
-            "beam-tfrecords-worker=beam_tfrecords.beam_pipelines.execution.worker:main",
+            "beam-tfrecords-worker=beam_tfrecords.beam_pipelines.runners.worker:main",
         ]
     },
     classifiers=[

@@ -15,12 +15,13 @@ from beam_tfrecords.errors import BuildError, RequestError, naming_end
 from beam_tfrecords.quiet_beam import beam_logs_from
 
 if TYPE_CHECKING:
-    from beam_tfrecords.beam_pipelines.building import build
-    from beam_tfrecords.beam_pipelines.building import build as convert
-    from beam_tfrecords.beam_pipelines.sample_transforms import ConvertSamples, ReadSamples
-    from beam_tfrecords.beam_pipelines.verify import verify_dataset as verify
-    from beam_tfrecords.dataset import Dataset, open_dataset
+    from beam_tfrecords.beam_pipelines.build.build import build
+    from beam_tfrecords.beam_pipelines.build.build import build as convert
+    from beam_tfrecords.beam_pipelines.build.sample_transforms import ConvertSamples, ReadSamples
+    from beam_tfrecords.beam_pipelines.commands.verify import verify_dataset as verify
+    from beam_tfrecords.reading.dataset import Dataset
     from beam_tfrecords.reading.mixing import mix
+    from beam_tfrecords.reading.opening import open_dataset
     from beam_tfrecords.reading.records import Records
     from beam_tfrecords.reading.tf_data import load
     from beam_tfrecords.transforms.mapping.sample import Sample
@@ -48,18 +49,18 @@ logging.getLogger(__name__).addHandler(logging.NullHandler())
 
 # Imported when first used: reading needs no Beam, and building needs no TensorFlow.
 _OBJECTS = {
-    "ConvertSamples": "beam_tfrecords.beam_pipelines.sample_transforms:ConvertSamples",
-    "Dataset": "beam_tfrecords.dataset:Dataset",
-    "ReadSamples": "beam_tfrecords.beam_pipelines.sample_transforms:ReadSamples",
+    "ConvertSamples": "beam_tfrecords.beam_pipelines.build.sample_transforms:ConvertSamples",
+    "Dataset": "beam_tfrecords.reading.dataset:Dataset",
+    "ReadSamples": "beam_tfrecords.beam_pipelines.build.sample_transforms:ReadSamples",
     "Records": "beam_tfrecords.reading.records:Records",
     "Sample": "beam_tfrecords.transforms.mapping.sample:Sample",
     "WriteTFRecordShards": "beam_tfrecords.transforms.sink:WriteTFRecordShards",
-    "build": "beam_tfrecords.beam_pipelines.building:build",
-    "convert": "beam_tfrecords.beam_pipelines.building:build",
+    "build": "beam_tfrecords.beam_pipelines.build.build:build",
+    "convert": "beam_tfrecords.beam_pipelines.build.build:build",
     "load": "beam_tfrecords.reading.tf_data:load",
     "mix": "beam_tfrecords.reading.mixing:mix",
-    "open_dataset": "beam_tfrecords.dataset:open_dataset",
-    "verify": "beam_tfrecords.beam_pipelines.verify:verify_dataset",
+    "open_dataset": "beam_tfrecords.reading.opening:open_dataset",
+    "verify": "beam_tfrecords.beam_pipelines.commands.verify:verify_dataset",
 }
 
 

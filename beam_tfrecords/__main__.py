@@ -1,5 +1,5 @@
 """`python -m beam_tfrecords` is the command `beam-tfrecords`."""
 
-from beam_tfrecords.beam_pipelines.cli import run
+from beam_tfrecords.beam_pipelines.commands.cli import run
 
 run()

@@ -24,14 +24,14 @@ from figures import RESULTS, write_figures
 from peak_memory import measure
 from PIL import Image
 
-from beam_tfrecords.beam_pipelines.execution.runners import Execution, find_runner
-from beam_tfrecords.beam_pipelines.holding import hold_output
-from beam_tfrecords.beam_pipelines.planning import BuildPlan
-from beam_tfrecords.beam_pipelines.preparing import prepare_build
+from beam_tfrecords.beam_pipelines.build.listing.source_opening import open_spec_source
+from beam_tfrecords.beam_pipelines.build.output.lock import hold_output
+from beam_tfrecords.beam_pipelines.build.planning import BuildPlan
+from beam_tfrecords.beam_pipelines.build.prepare import prepare_build
+from beam_tfrecords.beam_pipelines.runners.runners import Execution, find_runner
 from beam_tfrecords.beam_pipelines.settings.definitions import read_build_spec
-from beam_tfrecords.beam_pipelines.source_opening import open_spec_source
 from beam_tfrecords.transforms.listing.stage import AssignOrder, ListSource
-from beam_tfrecords.transforms.ref_columns import unpack_refs
+from beam_tfrecords.transforms.refs.ref_columns import unpack_refs
 
 _COMMAND = pathlib.Path(sys.executable).with_name("beam-tfrecords")
 _LINKS_PER_FILE = 10_000

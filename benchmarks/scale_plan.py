@@ -42,9 +42,9 @@ from scale_cluster import (
     soft_delete_dollars,
 )
 
-from beam_tfrecords.beam_pipelines.work import estimate_output
+from beam_tfrecords.beam_pipelines.build.work import estimate_output
 from beam_tfrecords.examples.layouts import parse_layout
-from beam_tfrecords.manifest import Shard
+from beam_tfrecords.output.manifest import Shard
 from beam_tfrecords.storage import FileEntry
 from beam_tfrecords.storage.name_ranges import Names, Page, cut_below
 from beam_tfrecords.transforms.duplicates.near import find_near
@@ -53,8 +53,8 @@ from beam_tfrecords.transforms.images.image_spec import ImageSpec
 from beam_tfrecords.transforms.listing.listing import CHUNK_REFS, ListPlan, read_chunk, write_listing
 from beam_tfrecords.transforms.listing.ordering import assign_blocks, count_blocks
 from beam_tfrecords.transforms.parts import RANGE_BLOCKS, Part, PartPolicy
-from beam_tfrecords.transforms.ref_columns import RefColumns, join_packed
-from beam_tfrecords.transforms.refs import File, SampleRef, one_image
+from beam_tfrecords.transforms.refs.ref_columns import RefColumns, join_packed
+from beam_tfrecords.transforms.refs.sample_refs import File, SampleRef, one_image
 from beam_tfrecords.transforms.shards.plan import ShardPolicy, place_parts
 from beam_tfrecords.transforms.sources.folders.image_folder import MOST_LISTED_HERE
 from beam_tfrecords.transforms.splits import Splits

@@ -29,7 +29,7 @@ from typing import Any
 import yaml
 from peak_memory import memory_of
 
-from beam_tfrecords.beam_pipelines.cli import main as run_command
+from beam_tfrecords.beam_pipelines.commands.cli import main as run_command
 
 _PROJECT = pathlib.Path(__file__).resolve().parent.parent
 _SCRIPT = _PROJECT / "deploy/flink/local-cluster.sh"

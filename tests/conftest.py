@@ -19,7 +19,7 @@ import hypothesis
 import pytest
 from hypothesis import HealthCheck
 
-from beam_tfrecords.beam_pipelines.execution import progress
+from beam_tfrecords.beam_pipelines.runners import progress
 from tests.plain_runner import plain_pipelines
 
 PHOTOS = Path(__file__).parent / "data/photos"
@@ -150,7 +150,7 @@ def parse_once() -> None:
 
 
 def run_command(*words: Any) -> Ran:
-    from beam_tfrecords.beam_pipelines.cli import main
+    from beam_tfrecords.beam_pipelines.commands.cli import main
 
     parse_once()
     out, err = io.StringIO(), io.StringIO()
@@ -174,9 +174,9 @@ def beam_workers(request) -> tuple[str, ...]:
 @pytest.fixture
 def count_parts(monkeypatch) -> Callable[[], list[int]]:
     """From its call on, the parts in which workers list an input are counted: one number for each listing."""
-    from beam_tfrecords.beam_pipelines import build_listing
+    from beam_tfrecords.beam_pipelines.build.listing import list_input
 
-    index = build_listing.index_input
+    index = list_input.index_input
 
     def count() -> list[int]:
         counts: list[int] = []
@@ -185,7 +185,7 @@ def count_parts(monkeypatch) -> Callable[[], list[int]]:
             counts.append(len(parts))
             return index(parts, *arguments, **named)
 
-        monkeypatch.setattr(build_listing, "index_input", counted)
+        monkeypatch.setattr(list_input, "index_input", counted)
         return counts
 
     return count

@@ -8,8 +8,8 @@ from typing import Any, NamedTuple
 from beam_tfrecords.examples.layouts import Layout
 from beam_tfrecords.examples.serialize import serialize_examples
 from beam_tfrecords.transforms.blocks.convert_sample import ConvertSample, PreparedSample
-from beam_tfrecords.transforms.ref_columns import RefColumns, pack_refs, unpack_refs
-from beam_tfrecords.transforms.refs import SampleRef
+from beam_tfrecords.transforms.refs.ref_columns import RefColumns, pack_refs, unpack_refs
+from beam_tfrecords.transforms.refs.sample_refs import SampleRef
 
 
 class ConvertedSample(NamedTuple):

@@ -11,8 +11,8 @@ from collections.abc import Callable, Mapping, Sequence
 from beam_tfrecords.examples.layouts import Layout
 from beam_tfrecords.tfrecord import masked_crc32c
 from beam_tfrecords.transforms.blocks.convert_sample import ConvertedBatch, ConvertSample, PreparedSample
-from beam_tfrecords.transforms.ref_columns import RefColumns
-from beam_tfrecords.transforms.refs import IMAGE, SampleRef
+from beam_tfrecords.transforms.refs.ref_columns import RefColumns
+from beam_tfrecords.transforms.refs.sample_refs import IMAGE, SampleRef
 
 Prepare = Callable[[SampleRef, Mapping[str, bytes]], PreparedSample]
 

@@ -40,10 +40,10 @@ from beam_tfrecords.transforms.images.probe import probe_digests
 from beam_tfrecords.transforms.images.quality import measure_quality
 from beam_tfrecords.transforms.labels import ClassNames
 from beam_tfrecords.transforms.libraries import library_versions, record_versions
-from beam_tfrecords.transforms.objects import Objects
-from beam_tfrecords.transforms.outlines import pack_segmentation
+from beam_tfrecords.transforms.objects.objects import Objects
+from beam_tfrecords.transforms.objects.polygons import pack_segmentation
 from beam_tfrecords.transforms.parts import PartPolicy, PartWriter, read_index
-from beam_tfrecords.transforms.refs import IMAGE, MASK, File, SampleRef, one_image
+from beam_tfrecords.transforms.refs.sample_refs import IMAGE, MASK, File, SampleRef, one_image
 from beam_tfrecords.transforms.settings import read_settings
 from tests.converting import convert_one, finish, serialize_example
 from tests.make_corpus import corpus

@@ -15,12 +15,27 @@ import pytest
 
 ROOT = Path(__file__).parents[1]
 PACKAGE = ROOT / "beam_tfrecords"
-# From the ground up: a floor imports those below it. The first is the rest of the package.
-FLOORS = ("beam_tfrecords", "transforms", "beam_pipelines")
+# From the ground up: a room imports those on its own floor and below. "" are modules at the top of the package, and
+# "beam_pipelines" those at the top of it, such as `terminal`.
+FLOORS = (
+    {""},
+    {"storage"},
+    {"examples", "output", "reading"},
+    {"transforms"},
+    {"beam_pipelines"},
+    {"settings"},
+    {"messages"},
+    {"report", "runners"},
+    {"build"},
+    {"commands"},
+)
+FLOOR_OF = {room: floor for floor, rooms in enumerate(FLOORS) for room in rooms}
 # The repository's layout names them at the top too.
-LINKS = FLOORS[1:]
+LINKS = ("transforms", "beam_pipelines")
 # What is offered to users: the public names, each imported when it is first used, and the command.
-FACES = {"beam_tfrecords", "beam_tfrecords.__main__"}
+FACES = {"beam_tfrecords", "beam_tfrecords.__main__", "beam_tfrecords.beam_pipelines.convert"}
+# They read records, under names that users import.
+READERS = {"torch", "grain"}
 
 
 def module_at(path: Path) -> str:
@@ -37,7 +52,7 @@ STAGES = sorted(path.parent.name for path in (PACKAGE / "transforms").glob("*/st
 # `processes` applies a function to elements, for all stages; `workspace` knows the build's folder.
 SHARED = {"processes", "workspace"}
 # Owns the paths below `.build/`, and the names of the files of a dataset.
-OWNERS = {"beam_tfrecords.transforms.workspace.build_folder", "beam_tfrecords.files"}
+OWNERS = {"beam_tfrecords.transforms.workspace.build_folder", "beam_tfrecords.output.files"}
 # Names that no other module spells out.
 OWNED = re.compile(
     r"\.build\b|_SUCCESS|^manifest\.json$|^failures\.jsonl$|^duplicates\.jsonl$|^changes\.json$|^report\.html$"
@@ -69,7 +84,7 @@ FILE_WORK = {
 }
 # They open files of this machine alone: a socket of their own, the terminal's end, and the kernel's view of a process.
 WORK_ON_OWN_FILES = {
-    "beam_tfrecords.beam_pipelines.execution.forking",
+    "beam_tfrecords.beam_pipelines.runners.forking",
     "beam_tfrecords.beam_pipelines.terminal",
     "beam_tfrecords.transforms.processes.descendants",
     "beam_tfrecords.transforms.processes.detach",
@@ -100,9 +115,12 @@ def all_imports(module: str) -> set[str]:
     return found
 
 
-def floor_of(module: str) -> str:
-    word = module.split(".")[1]
-    return word if word in LINKS else "beam_tfrecords"
+def room_of(module: str) -> str:
+    words = module.split(".")[1:]
+    if words[0] in READERS:
+        return "reading"
+    found = [word for word in words[:2] if word in FLOOR_OF]
+    return found[-1] if words[0] == "beam_pipelines" else found[0] if found else ""
 
 
 def stage_of(module: str) -> str | None:
@@ -123,12 +141,11 @@ def test_the_top_level_names_are_links_that_nothing_imports() -> None:
 
 
 def test_imports_go_downwards_only() -> None:
-    floors = {name: floor for floor, name in enumerate(FLOORS)}
     wrong = [
         (module, name)
         for module in MODULES
         for name in imports_of(module)
-        if floors[floor_of(name)] > floors[floor_of(module)]
+        if FLOOR_OF[room_of(name)] > FLOOR_OF[room_of(module)]
     ]
     assert not wrong
 
@@ -150,7 +167,7 @@ def test_beam_is_imported_by_stages_alone() -> None:
     wrong = [
         module
         for module in MODULES
-        if floor_of(module) != "beam_pipelines" and not allowed.fullmatch(module)
+        if not module.startswith("beam_tfrecords.beam_pipelines.") and not allowed.fullmatch(module)
         if any(name.partition(".")[0] == "apache_beam" for name in all_imports(module))
     ]
     assert not wrong
@@ -316,7 +333,7 @@ RUNNERS = {"runner", "dataflow", "flink_runner", "runners", "arguments"}
 
 
 def test_nothing_asks_which_runner_it_is() -> None:
-    runners = {f"beam_tfrecords.beam_pipelines.execution.{name}" for name in RUNNERS}
+    runners = {f"beam_tfrecords.beam_pipelines.runners.{name}" for name in RUNNERS}
     assert not search(questions_about_runners, MODULES.keys() - runners)
 
 
@@ -324,7 +341,7 @@ def test_nothing_asks_which_runner_it_is() -> None:
     "code",
     [
         "isinstance(runner, LocalRunner)",
-        "from beam_tfrecords.beam_pipelines.execution.dataflow import DataflowRunner",
+        "from beam_tfrecords.beam_pipelines.runners.dataflow import DataflowRunner",
         "if record.runner == 'FlinkRunner': pass",
         "if runner.is_detached: pass",
         "template = runner.arguments.given['template_location']",
@@ -337,12 +354,12 @@ def test_every_question_about_runners_is_found(code: str) -> None:
 @pytest.mark.parametrize(
     "module",
     [
-        "beam_tfrecords.beam_pipelines.status",
-        "beam_tfrecords.beam_pipelines.inspect_dataset",
+        "beam_tfrecords.beam_pipelines.commands.status",
+        "beam_tfrecords.beam_pipelines.commands.inspect_dataset",
         "beam_tfrecords.beam_pipelines.report.page",
-        "beam_tfrecords.beam_pipelines.verify",
+        "beam_tfrecords.beam_pipelines.commands.verify",
         "beam_tfrecords.transforms.processes.preload",
-        "beam_tfrecords.dataset",
+        "beam_tfrecords.reading.dataset",
     ],
 )
 def test_starts_without_beam(module: str) -> None:
@@ -351,7 +368,9 @@ def test_starts_without_beam(module: str) -> None:
     assert ran.stdout.strip() == "[]"
 
 
-@pytest.mark.parametrize("module", ["beam_tfrecords.beam_pipelines.status", "beam_tfrecords", "beam_tfrecords.storage"])
+@pytest.mark.parametrize(
+    "module", ["beam_tfrecords.beam_pipelines.commands.status", "beam_tfrecords", "beam_tfrecords.storage"]
+)
 def test_reading_small_files_needs_neither_arrow_nor_an_image_codec(module: str) -> None:
     heavy = ("numpy", "pyarrow", "cv2", "PIL", "simplejpeg", "tensorflow")
     code = f"import sys, {module}; print([name for name in {heavy} if name in sys.modules])"
@@ -383,7 +402,7 @@ def test_parquet_is_opened_by_few_modules() -> None:
     """The index by its own, which reads it in batches; and tables of users by theirs."""
     tables = "beam_tfrecords.transforms.sources.tables"
     opening = {module for module, path in MODULES.items() if "pq.ParquetFile(" in path.read_text()}
-    assert opening == {"beam_tfrecords.index", f"{tables}.parquet_table", f"{tables}.parquet_pages"}
+    assert opening == {"beam_tfrecords.output.index", f"{tables}.parquet_table", f"{tables}.parquet_pages"}
 
 
 @pytest.mark.parametrize(

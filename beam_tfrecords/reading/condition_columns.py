@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import pyarrow as pa
 
 from beam_tfrecords.examples.layouts import COLUMN, Layout
-from beam_tfrecords.index import INDEX_SCHEMA
+from beam_tfrecords.output.index import INDEX_SCHEMA
 
 # What every condition may name. The split is that of the file; `labels` are all of a record's, from `join_labels`.
 LABELS = "labels"

@@ -13,7 +13,7 @@ from beam_tfrecords.errors import BuildError
 from beam_tfrecords.examples import example_pb2
 from beam_tfrecords.examples.class_values import ClassValue
 from beam_tfrecords.examples.layouts import BOXES, IMAGE_FIELDS, MASK_FIELD, OBJECT_MASKS, Feature
-from beam_tfrecords.manifest import StoredImages
+from beam_tfrecords.output.manifest import StoredImages
 from beam_tfrecords.reading.resizing import Placement, Resize
 
 _DTYPES = {"int64": np.int64, "float": np.float32}

@@ -10,9 +10,9 @@ import pyarrow as pa
 
 from beam_tfrecords import storage
 from beam_tfrecords.errors import BuildError
-from beam_tfrecords.index import read_batches, sealed_crcs
-from beam_tfrecords.manifest import Shard
-from beam_tfrecords.missing import explain_missing
+from beam_tfrecords.output.index import read_batches, sealed_crcs
+from beam_tfrecords.output.manifest import Shard
+from beam_tfrecords.output.missing import explain_missing
 from beam_tfrecords.reading.shard_cache import ShardCache
 
 

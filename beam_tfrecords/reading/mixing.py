@@ -12,9 +12,10 @@ from typing import Any, SupportsIndex, overload
 
 import numpy as np
 
-from beam_tfrecords.dataset import Dataset, open_dataset
 from beam_tfrecords.errors import RequestError
 from beam_tfrecords.examples.layouts import MASK_FIELD, Feature, Layout
+from beam_tfrecords.reading.dataset import Dataset
+from beam_tfrecords.reading.opening import open_dataset
 from beam_tfrecords.reading.records import Records
 from beam_tfrecords.reading.resizing import ImageSize, ResizeMode
 from beam_tfrecords.reading.shuffling import Shuffle

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import dataclasses
 
-from beam_tfrecords.dataset import Dataset
 from beam_tfrecords.examples.layouts import MASK_FIELD
+from beam_tfrecords.reading.dataset import Dataset
 
 
 @dataclasses.dataclass(frozen=True)

@@ -14,7 +14,7 @@ from beam_tfrecords.errors import BuildError
 from beam_tfrecords.examples.class_values import ClassValue
 from beam_tfrecords.examples.layouts import COLUMN, Feature, Layout
 from beam_tfrecords.examples.parse import parse_example
-from beam_tfrecords.manifest import Shard
+from beam_tfrecords.output.manifest import Shard
 from beam_tfrecords.reading.condition_columns import LABELS, condition_schema, join_labels
 from beam_tfrecords.tfrecord import Compression, RecordError, open_stream, read_records
 

@@ -23,8 +23,8 @@ from beam_tfrecords import storage
 from beam_tfrecords.errors import BuildError
 from beam_tfrecords.escaping import escape
 from beam_tfrecords.examples.layouts import MASK_FIELD, Layout
-from beam_tfrecords.manifest import Shard
-from beam_tfrecords.missing import explain_missing
+from beam_tfrecords.output.manifest import Shard
+from beam_tfrecords.output.missing import explain_missing
 from beam_tfrecords.reading.collating import as_examples
 from beam_tfrecords.reading.decoding import ReadExample
 from beam_tfrecords.reading.index_files import read_places, replaced

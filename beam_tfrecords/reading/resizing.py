@@ -11,7 +11,7 @@ from typing import Any, Literal, TypeAlias, get_args
 import numpy as np
 
 from beam_tfrecords.examples.layouts import BOXES, KEYPOINTS, Feature
-from beam_tfrecords.manifest import StoredImages
+from beam_tfrecords.output.manifest import StoredImages
 from beam_tfrecords.sizes import resized_size
 
 ImageSize: TypeAlias = "int | tuple[int, int] | None"

@@ -10,10 +10,10 @@ from collections.abc import Iterator
 from typing import IO
 
 from beam_tfrecords import storage
-from beam_tfrecords.dataset import Dataset
 from beam_tfrecords.errors import BuildError
-from beam_tfrecords.manifest import Shard
-from beam_tfrecords.missing import explain_missing
+from beam_tfrecords.output.manifest import Shard
+from beam_tfrecords.output.missing import explain_missing
+from beam_tfrecords.reading.dataset import Dataset
 from beam_tfrecords.reading.index_files import replaced
 from beam_tfrecords.reading.shard_cache import ShardCache
 from beam_tfrecords.tfrecord import RecordError, open_stream, read_records

@@ -13,9 +13,10 @@ except ImportError as error:
         "reading with tf.data needs TensorFlow: pip install '.[tensorflow]' in a clone of beam-tfrecords"
     ) from error
 
-from beam_tfrecords.dataset import CACHE_SIZE, Dataset, open_dataset
-from beam_tfrecords.manifest import Shard
+from beam_tfrecords.output.manifest import Shard
+from beam_tfrecords.reading.dataset import CACHE_SIZE, Dataset
 from beam_tfrecords.reading.mixing import MixOrder, Mixture
+from beam_tfrecords.reading.opening import open_dataset
 from beam_tfrecords.reading.resizing import ImageSize, Resize, ResizeMode
 from beam_tfrecords.reading.split_ranges import cut
 from beam_tfrecords.reading.tf_examples import ExampleReader

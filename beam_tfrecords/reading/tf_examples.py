@@ -8,11 +8,11 @@ from typing import Any
 
 import tensorflow as tf
 
-from beam_tfrecords.dataset import Dataset
 from beam_tfrecords.escaping import escape
 from beam_tfrecords.examples.class_values import ClassValue
 from beam_tfrecords.examples.layouts import BOXES, KEYPOINTS, MASK_FIELD, OBJECT_MASKS, Feature, no_pair
-from beam_tfrecords.manifest import StoredImages
+from beam_tfrecords.output.manifest import StoredImages
+from beam_tfrecords.reading.dataset import Dataset
 from beam_tfrecords.reading.resizing import Resize
 from beam_tfrecords.reading.tf_resizing import TensorPlacement
 

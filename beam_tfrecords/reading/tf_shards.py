@@ -10,7 +10,7 @@ import numpy as np
 import tensorflow as tf
 
 from beam_tfrecords import storage
-from beam_tfrecords.dataset import Dataset
+from beam_tfrecords.reading.dataset import Dataset
 from beam_tfrecords.reading.index_files import replaced
 from beam_tfrecords.reading.shard_streams import ShardStreams
 

@@ -20,7 +20,7 @@ import unicodedata
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
 from beam_tfrecords.errors import FailureReason, RequestError, SampleError, Stage
-from beam_tfrecords.transforms.refs import Scalar
+from beam_tfrecords.transforms.refs.sample_refs import Scalar
 
 _WHOLE = re.compile(r"(-?(?:0|[1-9][0-9]{0,18}))(?:\.0+)?")
 _FRACTION = re.compile(r"[+-]?[0-9]*\.[0-9]+")

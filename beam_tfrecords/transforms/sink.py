@@ -13,8 +13,8 @@ from apache_beam.transforms.window import GlobalWindows
 from apache_beam.utils.windowed_value import WindowedValue
 
 from beam_tfrecords import storage
-from beam_tfrecords.files import ShardNames
-from beam_tfrecords.manifest import Shard
+from beam_tfrecords.output.files import ShardNames
+from beam_tfrecords.output.manifest import Shard
 from beam_tfrecords.tfrecord import Compression, masked_crc32c
 from beam_tfrecords.transforms.parts import MEMBERS_PER_SHARD, PART_BYTES, Part, PartPolicy, PartWriter
 from beam_tfrecords.transforms.shards.plan import ShardPolicy, Size, add_sizes

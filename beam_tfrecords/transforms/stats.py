@@ -9,7 +9,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, TypeAlias
 
-from beam_tfrecords.schema import listed, plain, text, whole
+from beam_tfrecords.output.schema import listed, plain, text, whole
 
 Key: TypeAlias = "tuple[str, ...]"
 

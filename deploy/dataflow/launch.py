@@ -8,7 +8,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Sequence
 
-from beam_tfrecords.beam_pipelines.cli import run
+from beam_tfrecords.beam_pipelines.commands.cli import run
 from beam_tfrecords.beam_pipelines.settings.definitions import SETTINGS
 
 

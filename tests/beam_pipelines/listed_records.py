@@ -9,11 +9,11 @@ from pathlib import Path
 
 from PIL import Image
 
-from beam_tfrecords.beam_pipelines.listing_checking import check_listing
-from beam_tfrecords.beam_pipelines.local_listing import list_containers_here, list_samples
+from beam_tfrecords.beam_pipelines.build.checks.listing import check_listing
+from beam_tfrecords.beam_pipelines.build.listing.local_listing import list_containers_here, list_samples
+from beam_tfrecords.beam_pipelines.build.listing.source_opening import open_spec_source
 from beam_tfrecords.beam_pipelines.settings.command_line import parse_arguments
 from beam_tfrecords.beam_pipelines.settings.inherited_settings import read_request
-from beam_tfrecords.beam_pipelines.source_opening import open_spec_source
 from beam_tfrecords.transforms.listing.listing import read_refs
 from tests.beam_pipelines.public_layouts import Layout, Records
 

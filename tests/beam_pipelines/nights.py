@@ -23,7 +23,7 @@ from pathlib import Path
 import numpy as np
 from PIL import Image
 
-from beam_tfrecords.dataset import open_whole, read_changes, read_latest
+from beam_tfrecords.reading.dataset import open_whole, read_changes, read_latest
 from tests.beam_pipelines.dataset_checks import BEAM_TFRECORDS, find_all, manifest_of, shards_of
 from tests.beam_pipelines.user_folders import UserFolders, damage
 from tests.conftest import Ran

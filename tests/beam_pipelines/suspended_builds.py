@@ -27,7 +27,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-from beam_tfrecords.beam_pipelines.cli import main
+from beam_tfrecords.beam_pipelines.commands.cli import main
 from beam_tfrecords.storage.lease import Lease
 from beam_tfrecords.transforms.processes import fork_server
 

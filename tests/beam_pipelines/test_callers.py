@@ -120,7 +120,7 @@ def test_a_map_function_logs_and_prints_by_this_process(pets, tmp_path, caplog, 
 
 def test_the_program_shows_what_a_map_function_logs_with_its_name_and_level(pets, tmp_path):
     (tmp_path / "logging_steps.py").write_text(STEPS)
-    program = "from beam_tfrecords.beam_pipelines.cli import run; run()"
+    program = "from beam_tfrecords.beam_pipelines.commands.cli import run; run()"
     words = ["convert", f"--input={pets}", f"--output={tmp_path / 'out'}", "--map=logging_steps:keep", "--no_report"]
     shown = {}
     for flag in ("--quiet", "--verbose"):

@@ -16,7 +16,7 @@ import pytest
 from pycocotools.coco import COCO
 
 from beam_tfrecords import load, open_dataset
-from beam_tfrecords.transforms.ref_columns import one_by_one
+from beam_tfrecords.transforms.refs.ref_columns import one_by_one
 from beam_tfrecords.transforms.sources.opening import open_input
 from beam_tfrecords.transforms.sources.source_spec import SourceSpec
 from tests.annotated_inputs import PICTURES, coco_of, save_pictures, write_captions, write_coco

@@ -14,8 +14,9 @@ from pathlib import Path
 
 import pytest
 
-from beam_tfrecords.beam_pipelines import building, local_listing
-from beam_tfrecords.transforms.refs import SampleRef
+from beam_tfrecords.beam_pipelines.build import build
+from beam_tfrecords.beam_pipelines.build.listing import local_listing
+from beam_tfrecords.transforms.refs.sample_refs import SampleRef
 from tests.beam_pipelines.dataset_checks import manifest_of, shards_of
 
 FLAGS = ["--name=pets", "--image_size=16", "--num_shards=2"]
@@ -26,14 +27,14 @@ def between(monkeypatch) -> Callable[[Callable[[], None]], None]:
     """Has something done once, after the input is listed and before an image is read."""
 
     def set_hook(change: Callable[[], None]) -> None:
-        left, run = [change], building.run_plan
+        left, run = [change], build.run_plan
 
         def change_and_run(*arguments, **named):
             if left:
                 left.pop()()
             return run(*arguments, **named)
 
-        monkeypatch.setattr(building, "run_plan", change_and_run)
+        monkeypatch.setattr(build, "run_plan", change_and_run)
 
     return set_hook
 

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from beam_tfrecords.beam_pipelines.building import build
+from beam_tfrecords.beam_pipelines.build.build import build
 from beam_tfrecords.errors import RequestError
 from tests.beam_pipelines.dataset_checks import manifest_of
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from beam_tfrecords.beam_pipelines.build.listing.source_opening import open_spec_source
 from beam_tfrecords.beam_pipelines.settings.command_line import parse_arguments
 from beam_tfrecords.beam_pipelines.settings.definitions import read_build_spec
-from beam_tfrecords.beam_pipelines.source_opening import open_spec_source
 from beam_tfrecords.errors import RequestError
 from beam_tfrecords.examples.contents import Content
 from beam_tfrecords.examples.layouts import parse_layout

@@ -21,8 +21,8 @@ import pytest
 import tensorflow as tf
 
 from beam_tfrecords import load, open_dataset
-from beam_tfrecords.beam_pipelines.execution.heartbeat import Run
-from beam_tfrecords.beam_pipelines.execution.jobs import JobRecord
+from beam_tfrecords.beam_pipelines.runners.heartbeat import Run
+from beam_tfrecords.beam_pipelines.runners.jobs import JobRecord
 from beam_tfrecords.errors import BuildError, RequestError
 from beam_tfrecords.transforms.workspace.counts import BlockCounts
 from beam_tfrecords.transforms.workspace.state_files import write_state

@@ -7,9 +7,9 @@ from collections import Counter
 from hypothesis import given
 from hypothesis import strategies as st
 
+from beam_tfrecords.beam_pipelines.build.output.previous import NOTHING
+from beam_tfrecords.beam_pipelines.build.work import plan_work
 from beam_tfrecords.beam_pipelines.settings.definitions import read_build_spec
-from beam_tfrecords.beam_pipelines.versioning import NOTHING
-from beam_tfrecords.beam_pipelines.work import plan_work
 from beam_tfrecords.transforms.group_size import GROUP_BYTES
 from beam_tfrecords.transforms.labels import ClassNames
 from beam_tfrecords.transforms.listing.listing import Listing

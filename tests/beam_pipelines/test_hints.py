@@ -14,11 +14,11 @@ from pathlib import Path
 import pytest
 
 from beam_tfrecords import open_dataset
-from beam_tfrecords.beam_pipelines.output_checking import check_output
+from beam_tfrecords.beam_pipelines.build.checks.output import check_output
+from beam_tfrecords.beam_pipelines.build.output.previous import open_earlier
 from beam_tfrecords.beam_pipelines.settings.command_line import parse_arguments
 from beam_tfrecords.beam_pipelines.settings.definitions import SETTINGS, read_build_spec, show_flags
 from beam_tfrecords.beam_pipelines.settings.suggested_commands import explain
-from beam_tfrecords.beam_pipelines.versioning import open_earlier
 from beam_tfrecords.errors import RequestError
 from tests.beam_pipelines.listed_records import PICTURE, commands_of, read
 from tests.beam_pipelines.public_layouts import Layout, Records, in_train, rows, unlabelled

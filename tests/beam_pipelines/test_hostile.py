@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from beam_tfrecords.beam_pipelines import building
-from beam_tfrecords.dataset import open_dataset
+from beam_tfrecords.beam_pipelines.build import build
+from beam_tfrecords.reading.opening import open_dataset
 from tests.hostile import Hostile
 
 pytestmark = pytest.mark.local_runner
@@ -27,13 +27,13 @@ def convert_hostile(photos, tmp_path, convert, monkeypatch) -> Callable:
         (tmp_path / "in/empty").mkdir()
         (tmp_path / "in/empty/0.jpg").write_bytes(b"")
         (tmp_path / "in/empty/1.jpg").write_bytes(b"not an image")
-        prepare = building.prepare_build
+        prepare = build.prepare_build
 
         def prepare_hostile(*arguments, **options):
             plan = prepare(*arguments, **options)
             return dataclasses.replace(plan, convert=Hostile(plan.convert, **hostile))
 
-        monkeypatch.setattr(building, "prepare_build", prepare_hostile)
+        monkeypatch.setattr(build, "prepare_build", prepare_hostile)
         words = [f"--input={tmp_path / 'in'}", f"--output={tmp_path / 'out'}", "--image_size=64"]
         return convert(*words, *flags)
 

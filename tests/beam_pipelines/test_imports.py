@@ -13,7 +13,7 @@ PHOTOS = Path(__file__).parents[1] / "data" / "photos"
 
 def modules_after(*words: str) -> set[str]:
     """The modules that a process has imported after it ran a command."""
-    run = f"from beam_tfrecords.beam_pipelines.cli import main\nmain({list(words)!r})"
+    run = f"from beam_tfrecords.beam_pipelines.commands.cli import main\nmain({list(words)!r})"
     program = f"import sys\n{run}\nprint('modules', *sys.modules)\n"
     ran = subprocess.run([sys.executable, "-c", program], stdout=subprocess.PIPE, text=True, check=True)
     return set(ran.stdout.splitlines()[-1].split())
@@ -43,7 +43,7 @@ def test_a_version_that_would_change_nothing_needs_no_beam(tmp_path):
 def test_a_command_seldom_looks_for_garbage_among_what_it_has_imported():
     program = (
         "import atexit, gc, sys\nsys.argv = ['beam-tfrecords', '--version']\n"
-        "from beam_tfrecords.beam_pipelines.cli import run\n"
+        "from beam_tfrecords.beam_pipelines.commands.cli import run\n"
         "atexit.register(lambda: print(gc.get_threshold()[0], gc.isenabled(), flush=True))\nrun()"
     )
     ran = subprocess.run([sys.executable, "-c", program], stdout=subprocess.PIPE, text=True, check=True)

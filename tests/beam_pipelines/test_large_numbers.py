@@ -7,7 +7,7 @@ import math
 
 import pytest
 
-from beam_tfrecords.dataset import open_dataset
+from beam_tfrecords.reading.opening import open_dataset
 
 LAYOUT = {"value": {"field": "column.value", "type": "float"}}
 

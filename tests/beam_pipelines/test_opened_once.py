@@ -7,10 +7,10 @@ from collections import Counter
 
 import pytest
 
+from beam_tfrecords.beam_pipelines.build.listing.source_opening import open_spec_source
+from beam_tfrecords.beam_pipelines.build.user_functions import find_functions
 from beam_tfrecords.beam_pipelines.settings.command_line import parse_arguments
 from beam_tfrecords.beam_pipelines.settings.definitions import read_build_spec
-from beam_tfrecords.beam_pipelines.source_opening import open_spec_source
-from beam_tfrecords.beam_pipelines.user_functions import find_functions
 from beam_tfrecords.transforms.sources.registry import find_source
 from tests.identity_inputs import INPUTS, flags_of
 

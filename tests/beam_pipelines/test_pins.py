@@ -10,11 +10,11 @@ from pathlib import Path
 import pytest
 
 from beam_tfrecords import load, open_dataset
-from beam_tfrecords.beam_pipelines import output_checking
-from beam_tfrecords.beam_pipelines.find_problems import find_problems
-from beam_tfrecords.beam_pipelines.verify import _prepare
-from beam_tfrecords.dataset import open_whole
+from beam_tfrecords.beam_pipelines.build.checks import output
+from beam_tfrecords.beam_pipelines.commands.find_problems import find_problems
+from beam_tfrecords.beam_pipelines.commands.verify import _prepare
 from beam_tfrecords.errors import BuildError, RequestError
+from beam_tfrecords.reading.dataset import open_whole
 from tests.beam_pipelines.version_builds import Source, make_source
 
 
@@ -197,14 +197,14 @@ def test_a_pinned_version_that_cannot_be_read_is_an_error_that_names_the_remedy(
 def test_a_version_that_is_pinned_and_damaged_during_a_build_ends_it_with_an_error(source, night, status, monkeypatch):
     night()
     first = source.latest
-    check = output_checking.check_pointers
+    check = output.check_pointers
 
     def check_and_hurt(root: str) -> None:
         check(root)
         status(f"--pin={first.name}")
         remove_shards(first)
 
-    monkeypatch.setattr(output_checking, "check_pointers", check_and_hurt)
+    monkeypatch.setattr(output, "check_pointers", check_and_hurt)
     (source.folder / "cat/000.png").unlink()
     ran = source.build("--quiet", "--guard=off")
     assert (ran.code, f"PINNED names {first.name}, which is damaged: " in ran.err) == (1, True), ran.err

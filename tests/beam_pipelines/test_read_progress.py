@@ -14,9 +14,9 @@ from pathlib import Path
 
 import pytest
 
-from beam_tfrecords.beam_pipelines.cli import main
-from beam_tfrecords.beam_pipelines.execution import progress
-from beam_tfrecords.beam_pipelines.execution.progress import ReadProgress
+from beam_tfrecords.beam_pipelines.commands.cli import main
+from beam_tfrecords.beam_pipelines.runners import progress
+from beam_tfrecords.beam_pipelines.runners.progress import ReadProgress
 from tests.beam_pipelines.dataset_checks import BEAM_TFRECORDS
 from tests.framing import framed
 

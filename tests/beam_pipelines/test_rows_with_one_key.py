@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from beam_tfrecords.dataset import open_dataset
+from beam_tfrecords.reading.opening import open_dataset
 from tests.beam_pipelines.dataset_checks import find_all, manifest_of
 
 

@@ -8,8 +8,8 @@ import shutil
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
-from beam_tfrecords.beam_pipelines.run_summary import METRICS, SUMMARIZED
-from beam_tfrecords.beam_pipelines.summary import HEADERS, LINES
+from beam_tfrecords.beam_pipelines.messages.run_summary import METRICS, SUMMARIZED
+from beam_tfrecords.beam_pipelines.messages.summary import HEADERS, LINES
 from beam_tfrecords.transforms.stats import FACTS
 from tests.beam_pipelines.version_builds import Source, make_source
 

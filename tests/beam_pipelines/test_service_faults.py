@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pytest
 
-from beam_tfrecords.beam_pipelines import local_listing
+from beam_tfrecords.beam_pipelines.build.listing import local_listing
 from beam_tfrecords.transforms import service_faults
 from tests.beam_pipelines.dataset_checks import BEAM_TFRECORDS, manifest_of, shards_of
 from tests.progress_lines import without_progress

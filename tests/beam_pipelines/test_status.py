@@ -13,8 +13,8 @@ import time
 
 import pytest
 
-from beam_tfrecords.beam_pipelines.execution.heartbeat import Run
-from beam_tfrecords.beam_pipelines.execution.jobs import JobRecord
+from beam_tfrecords.beam_pipelines.runners.heartbeat import Run
+from beam_tfrecords.beam_pipelines.runners.jobs import JobRecord
 from beam_tfrecords.storage.lease import Lease
 from beam_tfrecords.transforms.stats import Stats
 from beam_tfrecords.transforms.workspace.build_folder import Workspace

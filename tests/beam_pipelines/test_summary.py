@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from beam_tfrecords.beam_pipelines.summary import format_bytes, format_table, summarize
+from beam_tfrecords.beam_pipelines.messages.summary import format_bytes, format_table, summarize
 
 MANIFEST = {
     "listed": 1_500,

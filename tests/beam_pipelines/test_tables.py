@@ -10,7 +10,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from beam_tfrecords import open_dataset
-from beam_tfrecords.beam_pipelines.cli import main
+from beam_tfrecords.beam_pipelines.commands.cli import main
 from tests.beam_pipelines.dataset_checks import manifest_of
 
 COUNT = 40

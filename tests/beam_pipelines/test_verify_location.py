@@ -7,9 +7,9 @@ import json
 from apache_beam.options.pipeline_options import PipelineOptions
 from apache_beam.runners.portability.fn_api_runner import FnApiRunner
 
-from beam_tfrecords.beam_pipelines.execution.runners import Execution, find_runner
-from beam_tfrecords.beam_pipelines.find_problems import find_problems
-from beam_tfrecords.dataset import open_dataset
+from beam_tfrecords.beam_pipelines.commands.find_problems import find_problems
+from beam_tfrecords.beam_pipelines.runners.runners import Execution, find_runner
+from beam_tfrecords.reading.opening import open_dataset
 
 
 def test_findings_of_other_runs_are_not_read_and_own_ones_are_removed(datasets, damaged, tmp_path):

@@ -12,8 +12,8 @@ import numpy as np
 import pytest
 
 from beam_tfrecords import load, open_dataset
+from beam_tfrecords.output.versions import new_version
 from beam_tfrecords.transforms.workspace.build_folder import Workspace
-from beam_tfrecords.versions import new_version
 from tests.beam_pipelines.version_builds import CLASSES, Source, make_source
 
 

@@ -13,8 +13,8 @@ import pytest
 from beam_tfrecords import storage
 from beam_tfrecords.errors import FailureReason, SampleError
 from beam_tfrecords.transforms.blocks.fetching import fetch
-from beam_tfrecords.transforms.ref_columns import RefColumns
-from beam_tfrecords.transforms.refs import File, SampleRef, one_image
+from beam_tfrecords.transforms.refs.ref_columns import RefColumns
+from beam_tfrecords.transforms.refs.sample_refs import File, SampleRef, one_image
 from tests.beam_pipelines.dataset_checks import manifest_of, shards_of
 from tests.web_server import web_server
 

@@ -8,8 +8,8 @@ import pyarrow.parquet as pq
 import pytest
 
 from beam_tfrecords import BuildError, RequestError
-from beam_tfrecords.index import INDEX_SCHEMA
-from beam_tfrecords.manifest import Shard
+from beam_tfrecords.output.index import INDEX_SCHEMA
+from beam_tfrecords.output.manifest import Shard
 from beam_tfrecords.reading.conditions import find_rows, make_condition
 
 ROWS = [

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from beam_tfrecords.index import INDEX_SCHEMA, read_batches, read_columns, seal, sealed_crcs
+from beam_tfrecords.output.index import INDEX_SCHEMA, read_batches, read_columns, seal, sealed_crcs
 
 
 @given(

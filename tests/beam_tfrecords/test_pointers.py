@@ -7,10 +7,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from beam_tfrecords import storage
-from beam_tfrecords.dataset import open_whole, read_latest
 from beam_tfrecords.errors import BuildError, RequestError
-from beam_tfrecords.pointers import find_latest_damage, pin, point_to, read_pinned, unpin
-from beam_tfrecords.versions import State, find_newest, list_versions, remove
+from beam_tfrecords.output.pointers import find_latest_damage, pin, point_to, read_pinned, unpin
+from beam_tfrecords.output.versions import State, find_newest, list_versions, remove
+from beam_tfrecords.reading.dataset import open_whole, read_latest
 from tests.beam_tfrecords.storage.test_beam_files import DictionaryFiles
 from tests.version_folders import finish, put_version
 

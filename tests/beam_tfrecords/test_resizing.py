@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from PIL import Image
 
 from beam_tfrecords import load, open_dataset
-from beam_tfrecords.manifest import StoredImages
+from beam_tfrecords.output.manifest import StoredImages
 from beam_tfrecords.reading.resizing import Resize, ResizeMode
 from beam_tfrecords.reading.tf_resizing import TensorPlacement
 from beam_tfrecords.transforms.images import image_spec

@@ -142,7 +142,7 @@ def test_the_files_that_decide_are_the_package_and_what_the_script_uses():
 
     own, contest = names("quality.py"), names("run.py")
     package = {
-        "beam_tfrecords/dataset.py",
+        "beam_tfrecords/reading/dataset.py",
         "beam_tfrecords/transforms/images/encode.py",
         "beam_tfrecords/beam_pipelines/report/report.html.jinja",
     }

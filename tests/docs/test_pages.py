@@ -14,7 +14,7 @@ from beam_tfrecords.beam_pipelines.settings.beam_flags import OUR_FLAGS
 from beam_tfrecords.beam_pipelines.settings.definitions import SETTINGS, flags_table
 from beam_tfrecords.errors import FailureReason
 from beam_tfrecords.examples.layouts import ALL_COLUMNS, COLUMN, FIELDS, NAMED, NAMED_IMAGE
-from beam_tfrecords.index import INDEX_SCHEMA
+from beam_tfrecords.output.index import INDEX_SCHEMA
 from beam_tfrecords.transforms.sources.registry import FILE_EXTENSIONS, NAMES
 from tests.docs.pages import PAGES, PROJECT, prose_of
 

@@ -15,9 +15,9 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from beam_tfrecords.beam_pipelines import planning
-from beam_tfrecords.beam_pipelines.planning import BuildPlan
-from beam_tfrecords.dataset import open_dataset
+from beam_tfrecords.beam_pipelines.build import planning
+from beam_tfrecords.beam_pipelines.build.planning import BuildPlan
+from beam_tfrecords.reading.opening import open_dataset
 from tests.hostile import Hostile
 from tests.integration.servers import processes
 

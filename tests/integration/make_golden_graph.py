@@ -19,12 +19,12 @@ from apache_beam.portability.api import beam_runner_api_pb2
 from apache_beam.runners.dataflow.dataflow_runner import DataflowRunner
 from apache_beam.runners.portability.fn_api_runner import translations
 
-from beam_tfrecords.beam_pipelines.execution.runners import Execution, find_runner
-from beam_tfrecords.beam_pipelines.holding import hold_output
-from beam_tfrecords.beam_pipelines.pipeline import build_pipeline
-from beam_tfrecords.beam_pipelines.preparing import prepare_build
+from beam_tfrecords.beam_pipelines.build.listing.source_opening import open_spec_source
+from beam_tfrecords.beam_pipelines.build.output.lock import hold_output
+from beam_tfrecords.beam_pipelines.build.pipeline import build_pipeline
+from beam_tfrecords.beam_pipelines.build.prepare import prepare_build
+from beam_tfrecords.beam_pipelines.runners.runners import Execution, find_runner
 from beam_tfrecords.beam_pipelines.settings.definitions import read_build_spec
-from beam_tfrecords.beam_pipelines.source_opening import open_spec_source
 
 PHOTOS = Path(__file__).parents[1] / "data" / "photos"
 IMAGE = "europe-docker.pkg.dev/project/repository/beam-tfrecords:tag"

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from beam_tfrecords import storage
-from beam_tfrecords.dataset import read_latest
+from beam_tfrecords.reading.dataset import read_latest
 from tests.integration import buckets
 
 PHOTOS = Path(__file__).parents[1] / "data" / "photos"

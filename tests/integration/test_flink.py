@@ -15,8 +15,8 @@ from apache_beam.metrics import MetricsFilter
 from PIL import Image
 
 from beam_tfrecords import WriteTFRecordShards
-from beam_tfrecords.beam_pipelines.execution.jobs import read_job
-from beam_tfrecords.beam_pipelines.execution.runners import Execution, find_runner
+from beam_tfrecords.beam_pipelines.runners.jobs import read_job
+from beam_tfrecords.beam_pipelines.runners.runners import Execution, find_runner
 from beam_tfrecords.tfrecord import read_records
 from beam_tfrecords.transforms.blocks.stage import NAMESPACE, report_block
 from beam_tfrecords.transforms.stats import Stats

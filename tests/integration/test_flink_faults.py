@@ -113,8 +113,8 @@ def test_the_launcher_is_killed_where_it_submits_its_job(
     # A step that follows what it is told to do is the last one.
     code = f"""
 import os, signal, sys
-from beam_tfrecords.beam_pipelines.cli import main
-from beam_tfrecords.beam_pipelines.execution.flink_runner import FlinkRunner, JobRecord
+from beam_tfrecords.beam_pipelines.commands.cli import main
+from beam_tfrecords.beam_pipelines.runners.flink_runner import FlinkRunner, JobRecord
 
 def killed(*words, does={method}):
     if does.__name__ == "write":

@@ -18,7 +18,7 @@ from beam_tfrecords.errors import BuildError
 from beam_tfrecords.storage import gcs as gcs_files
 from beam_tfrecords.storage import gcs_download
 from beam_tfrecords.storage.lease import Lease
-from beam_tfrecords.transforms.ref_columns import one_by_one
+from beam_tfrecords.transforms.refs.ref_columns import one_by_one
 from beam_tfrecords.transforms.sources.folders.image_folder import ImageFolder
 from beam_tfrecords.transforms.sources.folders.roots import root_of
 from beam_tfrecords.transforms.sources.inputs import find_files, has_wildcards

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pycocotools import mask as coco
 
-from beam_tfrecords.transforms.outlines import RunLengths, pack_polygons, pack_segmentation, unpack_outline
+from beam_tfrecords.transforms.objects.polygons import RunLengths, pack_polygons, pack_segmentation, unpack_outline
 
 
 @given(st.integers(1, 90), st.integers(1, 90), st.integers(1, 12), st.randoms(use_true_random=False))

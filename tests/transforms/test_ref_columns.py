@@ -7,9 +7,16 @@ import dataclasses
 from hypothesis import given
 from hypothesis import strategies as st
 
-from beam_tfrecords.transforms.objects import Objects
-from beam_tfrecords.transforms.ref_columns import RefColumns, by_column, join_packed, one_by_one, pack_refs, unpack_refs
-from beam_tfrecords.transforms.refs import SampleRef
+from beam_tfrecords.transforms.objects.objects import Objects
+from beam_tfrecords.transforms.refs.ref_columns import (
+    RefColumns,
+    by_column,
+    join_packed,
+    one_by_one,
+    pack_refs,
+    unpack_refs,
+)
+from beam_tfrecords.transforms.refs.sample_refs import SampleRef
 from tests.converting import identity
 from tests.transforms.test_refs import REFS, photo
 

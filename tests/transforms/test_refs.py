@@ -11,8 +11,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from beam_tfrecords.transforms.objects import Objects
-from beam_tfrecords.transforms.refs import (
+from beam_tfrecords.transforms.objects.objects import Objects
+from beam_tfrecords.transforms.refs.sample_refs import (
     File,
     PixelRange,
     Range,

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from beam_tfrecords.transforms.ref_columns import RefColumns
-from beam_tfrecords.transforms.refs import File, SampleRef, one_image
+from beam_tfrecords.transforms.refs.ref_columns import RefColumns
+from beam_tfrecords.transforms.refs.sample_refs import File, SampleRef, one_image
 from beam_tfrecords.transforms.splits import Splits, assign_splits, read_splits, write_splits
 
 

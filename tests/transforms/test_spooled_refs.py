@@ -11,16 +11,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from beam_tfrecords.errors import BuildError
-from beam_tfrecords.transforms import spooled_refs
 from beam_tfrecords.transforms.blocks.block_refs import read_block
 from beam_tfrecords.transforms.listing import listing as listing_module
 from beam_tfrecords.transforms.listing.limiting import limit_listing
 from beam_tfrecords.transforms.listing.listing import Listing, ListPlan, read_chunk, read_refs, write_listing
 from beam_tfrecords.transforms.listing.ordering import order_chunk
 from beam_tfrecords.transforms.listing.stratifying import stratify
-from beam_tfrecords.transforms.objects import Objects
-from beam_tfrecords.transforms.ref_columns import join_packed
-from beam_tfrecords.transforms.refs import File, SampleRef, one_image
+from beam_tfrecords.transforms.objects.objects import Objects
+from beam_tfrecords.transforms.refs import overflow_rows
+from beam_tfrecords.transforms.refs.ref_columns import join_packed
+from beam_tfrecords.transforms.refs.sample_refs import File, SampleRef, one_image
 from beam_tfrecords.transforms.splits import Splits
 
 FRACTIONS = {"train": 0.6, "test": 0.4}
@@ -73,8 +73,8 @@ def test_a_block_has_the_same_references_however_many_of_them_are_heavy(folder, 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(listing_module, "CHUNK_REFS", 4)
         plain = write_listing(refs, str(folder / "plain"), plan=PLAN)
-        patch.setattr(spooled_refs, "_HEAVY_BYTES", heavy)
-        patch.setattr(spooled_refs, "_BATCH_BYTES", 100)
+        patch.setattr(overflow_rows, "_HEAVY_BYTES", heavy)
+        patch.setattr(overflow_rows, "_BATCH_BYTES", 100)
         spooled = write_listing(shuffled, str(folder / "spooled"), plan=PLAN)
         assert (spooled.fingerprint, spooled.samples, spooled.ref_bytes) == (
             plain.fingerprint,

@@ -13,7 +13,7 @@ from beam_tfrecords.transforms.blocks.fetching import read_image
 from beam_tfrecords.transforms.images.convert_image import convert_image
 from beam_tfrecords.transforms.images.image_spec import ImageSpec, ResizeMode
 from beam_tfrecords.transforms.processes.isolation import isolated
-from beam_tfrecords.transforms.refs import find_locator
+from beam_tfrecords.transforms.refs.sample_refs import find_locator
 
 # Reasons that leave something to see. A file outside of the root is not read here either, and what ended or delayed a
 # decoder may do it again.

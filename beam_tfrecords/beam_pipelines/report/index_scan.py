@@ -12,11 +12,11 @@ import numpy as np
 import pyarrow as pa
 
 from beam_tfrecords import storage
-from beam_tfrecords.beam_pipelines.execution.progress import ReadProgress
 from beam_tfrecords.beam_pipelines.report.distribution import Distribution
-from beam_tfrecords.dataset import Dataset
-from beam_tfrecords.index import read_batches
-from beam_tfrecords.manifest import Shard
+from beam_tfrecords.beam_pipelines.runners.progress import ReadProgress
+from beam_tfrecords.output.index import read_batches
+from beam_tfrecords.output.manifest import Shard
+from beam_tfrecords.reading.dataset import Dataset
 from beam_tfrecords.storage.threads import map_in_threads
 from beam_tfrecords.transforms.images.orient import swaps_sides
 

@@ -14,19 +14,19 @@ import yaml
 from markupsafe import Markup
 
 from beam_tfrecords import storage
-from beam_tfrecords.beam_pipelines.execution.progress import ReadProgress
+from beam_tfrecords.beam_pipelines.messages.summary import describe_changes, format_bytes
 from beam_tfrecords.beam_pipelines.report.distribution import Distribution
 from beam_tfrecords.beam_pipelines.report.failed_images import read_failed_images
 from beam_tfrecords.beam_pipelines.report.index_scan import EXTREMES, IndexScan, choose_groups, scan_index
 from beam_tfrecords.beam_pipelines.report.samples import ShownRecord, ShownRecordReader, thumbnail_side
+from beam_tfrecords.beam_pipelines.runners.progress import ReadProgress
 from beam_tfrecords.beam_pipelines.settings.definitions import show_flags
-from beam_tfrecords.beam_pipelines.summary import describe_changes, format_bytes
-from beam_tfrecords.dataset import Dataset, read_changes
 from beam_tfrecords.escaping import escape
-from beam_tfrecords.files import CHANGES, DUPLICATES, FAILURES, REPORT
-from beam_tfrecords.manifest import FAILURE_CHECK, GROUP_CHECK
+from beam_tfrecords.output.files import CHANGES, DUPLICATES, FAILURES, REPORT
+from beam_tfrecords.output.manifest import FAILURE_CHECK, GROUP_CHECK
+from beam_tfrecords.output.schema import Check, read_json
+from beam_tfrecords.reading.dataset import Dataset, read_changes
 from beam_tfrecords.reading.reading_code import reading_code
-from beam_tfrecords.schema import Check, read_json
 
 _MOST_CLASSES = 60
 _MOST_LINES = 100_000

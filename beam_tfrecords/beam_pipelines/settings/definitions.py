@@ -12,7 +12,7 @@ from beam_tfrecords.errors import RequestError
 from beam_tfrecords.escaping import escape
 from beam_tfrecords.examples.layouts import IMAGE_FIELDS, Layout
 from beam_tfrecords.transforms.images.image_spec import ImageSpec
-from beam_tfrecords.transforms.refs import IMAGE
+from beam_tfrecords.transforms.refs.sample_refs import IMAGE
 from beam_tfrecords.transforms.request.build_spec import BuildSpec
 from beam_tfrecords.transforms.request.schedule_spec import ScheduleSpec
 from beam_tfrecords.transforms.settings import Setting, settings_of

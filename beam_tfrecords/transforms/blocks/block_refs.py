@@ -11,8 +11,8 @@ import numpy as np
 
 from beam_tfrecords.transforms.blocks.rows import keep_last, merge_rows, reject_duplicates
 from beam_tfrecords.transforms.hashing import order_hashes
-from beam_tfrecords.transforms.ref_columns import RefColumns, unpack_refs
-from beam_tfrecords.transforms.spooled_refs import load_heavy
+from beam_tfrecords.transforms.refs.overflow_rows import load_heavy
+from beam_tfrecords.transforms.refs.ref_columns import RefColumns, unpack_refs
 from beam_tfrecords.transforms.stats import Key
 
 

@@ -17,8 +17,8 @@ from beam_tfrecords.transforms.blocks.write_block import write_block
 from beam_tfrecords.transforms.libraries import check_libraries
 from beam_tfrecords.transforms.processes.memory_left import check_memory_left
 from beam_tfrecords.transforms.processes.worker import is_second_attempt
-from beam_tfrecords.transforms.ref_columns import RefColumns
-from beam_tfrecords.transforms.refs import BlockKey
+from beam_tfrecords.transforms.refs.ref_columns import RefColumns
+from beam_tfrecords.transforms.refs.sample_refs import BlockKey
 from beam_tfrecords.transforms.stats import Key
 from beam_tfrecords.transforms.workspace.build_folder import BuildFolder
 from beam_tfrecords.transforms.workspace.counts import add_block

@@ -13,7 +13,7 @@ import msgpack
 from beam_tfrecords.errors import FailureReason, SampleError, Stage
 from beam_tfrecords.examples.layouts import NAMED_IMAGE, Feature, Layout
 from beam_tfrecords.examples.serialize import read_fields, serialize_examples
-from beam_tfrecords.index import HASH_DIGITS, seal
+from beam_tfrecords.output.index import HASH_DIGITS, seal
 from beam_tfrecords.tfrecord import masked_crc32c
 from beam_tfrecords.transforms.blocks.place_objects import PlacedObjects, place_objects
 from beam_tfrecords.transforms.blocks.stored_record import StoredRecord
@@ -24,9 +24,9 @@ from beam_tfrecords.transforms.images.image_spec import ImageSpec
 from beam_tfrecords.transforms.images.masks import convert_mask
 from beam_tfrecords.transforms.labels import ClassNames
 from beam_tfrecords.transforms.mapping.pixel_file import has_pixels, hash_file, spec_for
-from beam_tfrecords.transforms.objects import InvalidBoxes, Objects
-from beam_tfrecords.transforms.ref_columns import RefColumns
-from beam_tfrecords.transforms.refs import IMAGE, MASK, RecordRange, SampleRef, Scalar, Value, name_of_place
+from beam_tfrecords.transforms.objects.objects import InvalidBoxes, Objects
+from beam_tfrecords.transforms.refs.ref_columns import RefColumns
+from beam_tfrecords.transforms.refs.sample_refs import IMAGE, MASK, RecordRange, SampleRef, Scalar, Value, name_of_place
 
 # A new packer for each batch would take as long as packing; the interpreter's lock is held while it packs.
 _packer = msgpack.Packer()
@@ -59,8 +59,8 @@ class ConvertedBatch:
       crcs: the masked CRC of each example.
       class_names: for each sample the names of its classes, or of the classes of its objects.
       labels: the class of each; None if it has none, several, or objects.
-      facts: index column -> its value for each, see `beam_tfrecords.index`. `sample_hash` changes with everything that
-        decides the example, and ends with a checksum of the example.
+      facts: index column -> its value for each, see `beam_tfrecords.output.index`. `sample_hash` changes with
+        everything that decides the example, and ends with a checksum of the example.
     """
 
     examples: Sequence[bytes]

@@ -12,10 +12,10 @@ from typing import NamedTuple, TypeAlias
 from beam_tfrecords import storage
 from beam_tfrecords.errors import BuildError, FailureReason, SampleError, Stage
 from beam_tfrecords.transforms.images.raw_pixels import as_file
-from beam_tfrecords.transforms.ref_columns import RefColumns
-from beam_tfrecords.transforms.refs import File, Locator, PixelRange, SampleRef, ZipMember
+from beam_tfrecords.transforms.refs.ref_columns import RefColumns
+from beam_tfrecords.transforms.refs.sample_refs import File, Locator, PixelRange, SampleRef, ZipMember
+from beam_tfrecords.transforms.refs.zip_member import unpack_member
 from beam_tfrecords.transforms.service_faults import retry_faults
-from beam_tfrecords.transforms.zip_member import unpack_member
 
 # An object store takes 20 to 200 ms for an image, whatever its size. So many requests run at once at first, and a few
 # more whenever the next image is still under way.

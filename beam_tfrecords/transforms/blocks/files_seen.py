@@ -8,7 +8,7 @@ from collections.abc import Iterable, Sequence
 from beam_tfrecords.errors import SampleError
 from beam_tfrecords.transforms.blocks.fetching import Fetched, fetch, with_fingerprints
 from beam_tfrecords.transforms.hashing import content_hash
-from beam_tfrecords.transforms.ref_columns import RefColumns
+from beam_tfrecords.transforms.refs.ref_columns import RefColumns
 
 
 class FilesSeen:

@@ -21,7 +21,7 @@ from beam_tfrecords.reading.condition_columns import LABELS, condition_schema, j
 from beam_tfrecords.reading.conditions import fulfils, make_condition, names_in, split_condition
 from beam_tfrecords.transforms.blocks.convert_sample import ConvertedBatch, ConvertSample
 from beam_tfrecords.transforms.images.quality import measure_quality
-from beam_tfrecords.transforms.ref_columns import RefColumns
+from beam_tfrecords.transforms.refs.ref_columns import RefColumns
 from beam_tfrecords.transforms.stats import Key
 
 # Known when a record is written.

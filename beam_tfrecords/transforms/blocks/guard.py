@@ -11,7 +11,7 @@ from beam_tfrecords import storage
 from beam_tfrecords.errors import BuildError, FailureReason, SampleError, Stage
 from beam_tfrecords.transforms.processes.isolation import TimeLimit, isolated
 from beam_tfrecords.transforms.processes.memory_left import check_memory_left
-from beam_tfrecords.transforms.refs import SampleRef
+from beam_tfrecords.transforms.refs.sample_refs import SampleRef
 from beam_tfrecords.transforms.service_faults import describe_fault
 
 Made = TypeVar("Made")

@@ -12,8 +12,8 @@ from beam_tfrecords.errors import FailureReason, SampleError, Stage
 from beam_tfrecords.examples.layouts import KEYPOINTS, OBJECT_MASKS
 from beam_tfrecords.transforms.images.geometry import Geometry
 from beam_tfrecords.transforms.images.object_masks import draw_outline, encode_mask
-from beam_tfrecords.transforms.objects import InvalidBoxes, Objects
-from beam_tfrecords.transforms.outlines import RunLengths, unpack_outline
+from beam_tfrecords.transforms.objects.objects import InvalidBoxes, Objects
+from beam_tfrecords.transforms.objects.polygons import RunLengths, unpack_outline
 
 # Pixels; smaller differences come from rounding.
 _NOISE = 1e-6

@@ -17,8 +17,8 @@ from beam_tfrecords.transforms.blocks.files_seen import FilesSeen
 from beam_tfrecords.transforms.blocks.guard import Convert, guarded
 from beam_tfrecords.transforms.blocks.reuse import BlockReuse
 from beam_tfrecords.transforms.blocks.stopwatch import Stopwatch
-from beam_tfrecords.transforms.ref_columns import RefColumns, join_alike, long_bytes
-from beam_tfrecords.transforms.refs import MASK, SampleRef
+from beam_tfrecords.transforms.refs.ref_columns import RefColumns, join_alike, long_bytes
+from beam_tfrecords.transforms.refs.sample_refs import MASK, SampleRef
 from beam_tfrecords.transforms.stats import Change, Key
 
 # What became of a sample before it is written.

@@ -21,17 +21,17 @@ import numpy as np
 import pyarrow as pa
 
 from beam_tfrecords import storage
-from beam_tfrecords.dataset import DatasetRef
 from beam_tfrecords.errors import SampleError
 from beam_tfrecords.escaping import write_json
-from beam_tfrecords.files import DUPLICATES
-from beam_tfrecords.index import FACTS, INDEX_SCHEMA, fits_seal, read_columns, unseal
-from beam_tfrecords.manifest import Shard
+from beam_tfrecords.output.files import DUPLICATES
+from beam_tfrecords.output.index import FACTS, INDEX_SCHEMA, fits_seal, read_columns, unseal
+from beam_tfrecords.output.manifest import Shard
+from beam_tfrecords.reading.dataset import DatasetRef
 from beam_tfrecords.tfrecord import RecordError, read_records
 from beam_tfrecords.transforms.blocks.convert_sample import ConvertSample, PreparedSample, hash_images
 from beam_tfrecords.transforms.hashing import SPACE, order_hashes
-from beam_tfrecords.transforms.ref_columns import RefColumns
-from beam_tfrecords.transforms.refs import BlockKey, SampleRef
+from beam_tfrecords.transforms.refs.ref_columns import RefColumns
+from beam_tfrecords.transforms.refs.sample_refs import BlockKey, SampleRef
 from beam_tfrecords.transforms.service_faults import retry_faults
 from beam_tfrecords.transforms.stats import MOST_KEYS, Change, Key
 

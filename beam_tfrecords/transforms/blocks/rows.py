@@ -13,9 +13,9 @@ from typing import Any
 import msgpack
 
 from beam_tfrecords.errors import FailureReason
-from beam_tfrecords.transforms.objects import MOST_OBJECTS, Objects
-from beam_tfrecords.transforms.ref_columns import RefColumns
-from beam_tfrecords.transforms.refs import File, SampleRef
+from beam_tfrecords.transforms.objects.objects import MOST_OBJECTS, Objects
+from beam_tfrecords.transforms.refs.ref_columns import RefColumns
+from beam_tfrecords.transforms.refs.sample_refs import File, SampleRef
 from beam_tfrecords.transforms.stats import Key
 
 DUPLICATE_KEY = FailureReason.DUPLICATE_KEY.value, "another sample has the same key, and says the same"

@@ -16,7 +16,7 @@ from beam_tfrecords.transforms.blocks.joining import ListKey, find_files, join_f
 from beam_tfrecords.transforms.blocks.results import BlockResult
 from beam_tfrecords.transforms.parts import RANGE_BLOCKS
 from beam_tfrecords.transforms.processes.stage import MapInProcesses
-from beam_tfrecords.transforms.refs import BlockKey
+from beam_tfrecords.transforms.refs.sample_refs import BlockKey
 from beam_tfrecords.transforms.stats import Stats
 
 NAMESPACE = "beam_tfrecords"

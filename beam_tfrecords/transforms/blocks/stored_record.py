@@ -13,7 +13,7 @@ from beam_tfrecords.transforms.images.encode import COLORSPACES
 from beam_tfrecords.transforms.images.image_spec import Check, ImageEncoding, ImageSpec
 from beam_tfrecords.transforms.images.keep import keep_file
 from beam_tfrecords.transforms.images.raw_pixels import as_file
-from beam_tfrecords.transforms.refs import IMAGE, MASK, RecordRange
+from beam_tfrecords.transforms.refs.sample_refs import IMAGE, MASK, RecordRange
 
 # They come from what is stored of an image.
 _PREFIX = ("image.", NAMED_IMAGE, "mask.", "source_id")

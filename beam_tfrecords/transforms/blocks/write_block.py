@@ -16,7 +16,7 @@ from beam_tfrecords.transforms.blocks.stopwatch import Stopwatch
 from beam_tfrecords.transforms.blocks.write_samples import Left, SampleWriter
 from beam_tfrecords.transforms.images.quality import measure_quality
 from beam_tfrecords.transforms.parts import PartWriter
-from beam_tfrecords.transforms.ref_columns import RefColumns
+from beam_tfrecords.transforms.refs.ref_columns import RefColumns
 from beam_tfrecords.transforms.stats import Key, Stats
 from beam_tfrecords.transforms.workspace.build_folder import BuildFolder
 

@@ -13,8 +13,8 @@ from beam_tfrecords.escaping import escape, write_json
 from beam_tfrecords.transforms.blocks.convert_sample import ConvertedBatch, ConvertSample, PreparedSample
 from beam_tfrecords.transforms.blocks.guard import failure_of
 from beam_tfrecords.transforms.parts import PartWriter
-from beam_tfrecords.transforms.ref_columns import RefColumns
-from beam_tfrecords.transforms.refs import SampleRef, describe_locator
+from beam_tfrecords.transforms.refs.ref_columns import RefColumns
+from beam_tfrecords.transforms.refs.sample_refs import SampleRef, describe_locator
 from beam_tfrecords.transforms.stats import Key, count_records
 
 if TYPE_CHECKING:

@@ -10,7 +10,7 @@ import numpy as np
 from beam_tfrecords.errors import FailureReason, SampleError, Stage
 from beam_tfrecords.transforms.images.geometry import Geometry
 from beam_tfrecords.transforms.images.masks import place_mask
-from beam_tfrecords.transforms.outlines import RunLengths
+from beam_tfrecords.transforms.objects.polygons import RunLengths
 
 # Crossings of edges and rows that are computed at once.
 _AT_ONCE = 1 << 20

@@ -23,8 +23,8 @@ from beam_tfrecords.transforms.listing.listing import (
     read_shared,
     write_listing,
 )
-from beam_tfrecords.transforms.ref_columns import RefColumns
-from beam_tfrecords.transforms.refs import SampleRef
+from beam_tfrecords.transforms.refs.ref_columns import RefColumns
+from beam_tfrecords.transforms.refs.sample_refs import SampleRef
 from beam_tfrecords.transforms.service_faults import PAUSES, describe_fault
 from beam_tfrecords.transforms.sources.containers import Container, ReadContainer, StagingFiles, until_damage
 from beam_tfrecords.transforms.sources.source_spec import Damage, Skipped

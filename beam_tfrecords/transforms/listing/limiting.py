@@ -8,8 +8,8 @@ from collections.abc import Iterable, Mapping
 
 from beam_tfrecords.transforms.hashing import order_hashes
 from beam_tfrecords.transforms.listing.listing import CHUNK_REFS, Listing, ListPlan, read_light, write_listing
-from beam_tfrecords.transforms.ref_columns import RefColumns, join_alike, unpack_batches
-from beam_tfrecords.transforms.spooled_refs import load_heavy
+from beam_tfrecords.transforms.refs.overflow_rows import load_heavy
+from beam_tfrecords.transforms.refs.ref_columns import RefColumns, join_alike, unpack_batches
 
 
 def limit_listing(listing: Listing, *, limit: int, seed: int, folder: str) -> Listing:

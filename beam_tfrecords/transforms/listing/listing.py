@@ -15,7 +15,8 @@ import msgpack
 from beam_tfrecords import storage
 from beam_tfrecords.errors import BuildError
 from beam_tfrecords.transforms.listing.object_totals import ObjectTotals
-from beam_tfrecords.transforms.ref_columns import (
+from beam_tfrecords.transforms.refs.overflow_rows import OverflowRows, load_heavy, say_where
+from beam_tfrecords.transforms.refs.ref_columns import (
     RefColumns,
     by_column,
     join_alike,
@@ -23,12 +24,11 @@ from beam_tfrecords.transforms.ref_columns import (
     one_by_one,
     unpack_refs,
 )
-from beam_tfrecords.transforms.refs import SampleRef, Scalar
+from beam_tfrecords.transforms.refs.sample_refs import SampleRef, Scalar
 from beam_tfrecords.transforms.sources.detect.tree import FolderSummary
 from beam_tfrecords.transforms.sources.selection import EVERYTHING, Selection
 from beam_tfrecords.transforms.sources.source_spec import Skipped
 from beam_tfrecords.transforms.splits import Splits, assign_splits
-from beam_tfrecords.transforms.spooled_refs import OverflowRows, load_heavy, say_where
 from beam_tfrecords.transforms.workspace.build_folder import BuildFolder
 from beam_tfrecords.transforms.workspace.state_files import naming_damage
 

@@ -10,8 +10,8 @@ import numpy as np
 from beam_tfrecords.transforms.group_size import GROUP_BYTES
 from beam_tfrecords.transforms.hashing import order_hashes
 from beam_tfrecords.transforms.listing.listing import read_chunk
-from beam_tfrecords.transforms.ref_columns import RefColumns
-from beam_tfrecords.transforms.refs import BlockKey
+from beam_tfrecords.transforms.refs.ref_columns import RefColumns
+from beam_tfrecords.transforms.refs.sample_refs import BlockKey
 
 BLOCK_BYTES = 16 << 20
 # A small dataset still gets enough blocks for the cores, but few: a block takes five requests to a store, and this many

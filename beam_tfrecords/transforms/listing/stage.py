@@ -23,8 +23,8 @@ from beam_tfrecords.transforms.listing.indexing import (
 from beam_tfrecords.transforms.listing.listing import read_chunk_names
 from beam_tfrecords.transforms.listing.ordering import order_chunk
 from beam_tfrecords.transforms.processes.stage import MapInProcesses
-from beam_tfrecords.transforms.ref_columns import join_packed
-from beam_tfrecords.transforms.refs import BlockKey, SampleRef
+from beam_tfrecords.transforms.refs.ref_columns import join_packed
+from beam_tfrecords.transforms.refs.sample_refs import BlockKey, SampleRef
 from beam_tfrecords.transforms.sources.containers import Container, StagingFiles
 
 # A worker holds up to this many references, or bytes of them, so that those of one block travel together.

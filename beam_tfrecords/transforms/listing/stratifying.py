@@ -9,8 +9,8 @@ from collections.abc import Mapping, Sequence
 
 from beam_tfrecords.transforms.hashing import split_hashes
 from beam_tfrecords.transforms.listing.listing import Listing, ListPlan, read_batches, write_listing
-from beam_tfrecords.transforms.ref_columns import RefColumns
-from beam_tfrecords.transforms.refs import Value
+from beam_tfrecords.transforms.refs.ref_columns import RefColumns
+from beam_tfrecords.transforms.refs.sample_refs import Value
 
 
 def stratify(listing: Listing, folder: str, *, fractions: Mapping[str, float], seed: int) -> Listing:

@@ -11,8 +11,8 @@ from beam_tfrecords.transforms.mapping.pixel_file import pixel_file
 from beam_tfrecords.transforms.mapping.plain_values import plain_value
 from beam_tfrecords.transforms.mapping.sample import Sample
 from beam_tfrecords.transforms.mapping.source_objects import to_source
-from beam_tfrecords.transforms.objects import Objects
-from beam_tfrecords.transforms.refs import MASK, Value
+from beam_tfrecords.transforms.objects.objects import Objects
+from beam_tfrecords.transforms.refs.sample_refs import MASK, Value
 
 
 def parts_of(sample: Sample) -> Mapping[str, Any]:

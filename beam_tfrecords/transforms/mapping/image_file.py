@@ -15,7 +15,7 @@ from beam_tfrecords.transforms.images.image_spec import ImageSpec
 from beam_tfrecords.transforms.images.masks import place_mask, read_mask
 from beam_tfrecords.transforms.images.upright import Upright, decode_upright
 from beam_tfrecords.transforms.mapping.later import Later, read_only
-from beam_tfrecords.transforms.refs import File
+from beam_tfrecords.transforms.refs.sample_refs import File
 
 _MOST_BYTES = 1 << 30
 # Its path or URL, its bytes, or what reads them.

@@ -24,8 +24,8 @@ from beam_tfrecords.transforms.mapping.plain_values import plain_value
 from beam_tfrecords.transforms.mapping.sample import Sample
 from beam_tfrecords.transforms.mapping.source_objects import from_source, to_source
 from beam_tfrecords.transforms.mapping.user_function import UserFunction
-from beam_tfrecords.transforms.objects import Objects
-from beam_tfrecords.transforms.refs import IMAGE, MASK, RecordRange, SampleRef
+from beam_tfrecords.transforms.objects.objects import Objects
+from beam_tfrecords.transforms.refs.sample_refs import IMAGE, MASK, RecordRange, SampleRef
 
 # Begins the fingerprint of a sample whose image the function has touched: the content that is stored decides it.
 _TOUCHED = "map:"

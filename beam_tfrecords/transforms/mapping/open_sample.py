@@ -15,7 +15,7 @@ from beam_tfrecords.transforms.mapping.image_file import ImageFile, MaskFile
 from beam_tfrecords.transforms.mapping.later import Later
 from beam_tfrecords.transforms.mapping.sample import Sample
 from beam_tfrecords.transforms.mapping.source_objects import from_source
-from beam_tfrecords.transforms.refs import IMAGE, MASK, RecordRange, SampleRef
+from beam_tfrecords.transforms.refs.sample_refs import IMAGE, MASK, RecordRange, SampleRef
 
 
 @dataclasses.dataclass(frozen=True)

@@ -19,7 +19,7 @@ from beam_tfrecords.transforms.images.sixteen_bit import resize_16_bit
 from beam_tfrecords.transforms.mapping.image_file import ImageFile, MaskFile, is_file
 from beam_tfrecords.transforms.mapping.later import Later, read_only, value_of
 from beam_tfrecords.transforms.mapping.sample_objects import SampleObjects
-from beam_tfrecords.transforms.refs import IMAGE, Value
+from beam_tfrecords.transforms.refs.sample_refs import IMAGE, Value
 
 # What `replace` takes.
 _CHANGED = ("image", "images", "mask", "label", "columns", "objects")

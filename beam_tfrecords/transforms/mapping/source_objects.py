@@ -12,8 +12,8 @@ from beam_tfrecords.transforms.blocks.place_objects import find_drawn_on, map_bo
 from beam_tfrecords.transforms.images.masks import place_mask
 from beam_tfrecords.transforms.images.upright import Upright
 from beam_tfrecords.transforms.mapping.sample_objects import SampleObjects
-from beam_tfrecords.transforms.objects import Objects
-from beam_tfrecords.transforms.outlines import RunLengths, pack_mask, pack_polygons, unpack_outline
+from beam_tfrecords.transforms.objects.objects import Objects
+from beam_tfrecords.transforms.objects.polygons import RunLengths, pack_mask, pack_polygons, unpack_outline
 
 
 def from_source(objects: Objects, image: Upright) -> SampleObjects:

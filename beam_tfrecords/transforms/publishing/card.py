@@ -5,9 +5,9 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator
 
-from beam_tfrecords.dataset import Dataset
 from beam_tfrecords.escaping import escape
-from beam_tfrecords.files import MANIFEST
+from beam_tfrecords.output.files import MANIFEST
+from beam_tfrecords.reading.dataset import Dataset
 from beam_tfrecords.reading.reading_code import reading_code
 
 # Classes that the card names.

@@ -9,8 +9,8 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from beam_tfrecords import storage
-from beam_tfrecords.dataset import Dataset, DatasetRef
-from beam_tfrecords.files import CHANGES
+from beam_tfrecords.output.files import CHANGES
+from beam_tfrecords.reading.dataset import Dataset, DatasetRef
 from beam_tfrecords.transforms.publishing.guards import Verdict, judge
 from beam_tfrecords.transforms.request.schedule_spec import ScheduleSpec
 from beam_tfrecords.transforms.stats import MOST_KEYS, Change, Stats

@@ -11,10 +11,10 @@ from collections.abc import Callable
 from typing import TypeVar
 
 from beam_tfrecords import storage
-from beam_tfrecords.dataset import Dataset
-from beam_tfrecords.files import DALI_FOLDER, dali_index
-from beam_tfrecords.index import read_batches
-from beam_tfrecords.manifest import Shard
+from beam_tfrecords.output.files import DALI_FOLDER, dali_index
+from beam_tfrecords.output.index import read_batches
+from beam_tfrecords.output.manifest import Shard
+from beam_tfrecords.reading.dataset import Dataset
 from beam_tfrecords.storage.threads import map_in_threads
 
 _THREADS = 8

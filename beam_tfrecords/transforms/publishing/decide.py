@@ -7,7 +7,7 @@ from collections.abc import Mapping
 
 from beam_tfrecords import storage
 from beam_tfrecords.errors import BuildError
-from beam_tfrecords.files import DUPLICATES, FAILURES, SUCCESS
+from beam_tfrecords.output.files import DUPLICATES, FAILURES, SUCCESS
 from beam_tfrecords.transforms.publishing.changes import judge_version
 from beam_tfrecords.transforms.publishing.guards import Verdict, trips
 from beam_tfrecords.transforms.publishing.publication import Publication

@@ -11,14 +11,14 @@ from typing import Any
 from beam_tfrecords import storage
 from beam_tfrecords.errors import BuildError
 from beam_tfrecords.escaping import json_file
-from beam_tfrecords.files import DUPLICATES, FAILURES
-from beam_tfrecords.schema import count, fields, flag, listed, mapped, read_json, text
+from beam_tfrecords.output.files import DUPLICATES, FAILURES
+from beam_tfrecords.output.schema import count, fields, flag, listed, mapped, read_json, text
+from beam_tfrecords.output.versions import remove
 from beam_tfrecords.transforms.publishing.guards import Verdict
 from beam_tfrecords.transforms.publishing.publication import Publication, WrittenFile
 from beam_tfrecords.transforms.stats import Stats, stats_row
 from beam_tfrecords.transforms.workspace.build_folder import BuildFolder
 from beam_tfrecords.transforms.workspace.state_files import read_if_there
-from beam_tfrecords.versions import remove
 
 _OUTCOME = fields(
     {

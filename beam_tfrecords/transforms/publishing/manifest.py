@@ -7,8 +7,8 @@ from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 from typing import Any
 
-from beam_tfrecords.dataset import FORMAT
-from beam_tfrecords.manifest import Shard
+from beam_tfrecords.output.manifest import Shard
+from beam_tfrecords.reading.dataset import FORMAT
 from beam_tfrecords.transforms.stats import FACTS, Stats
 
 

@@ -7,9 +7,9 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from beam_tfrecords import storage
-from beam_tfrecords.dataset import Dataset
-from beam_tfrecords.files import CARD, CROISSANT
-from beam_tfrecords.manifest import Shard
+from beam_tfrecords.output.files import CARD, CROISSANT
+from beam_tfrecords.output.manifest import Shard
+from beam_tfrecords.reading.dataset import Dataset
 from beam_tfrecords.transforms.publishing.card import write_card
 from beam_tfrecords.transforms.publishing.croissant import write_croissant
 from beam_tfrecords.transforms.publishing.dali_index import write_dali_indices

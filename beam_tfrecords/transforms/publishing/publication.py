@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 from beam_tfrecords import storage
 from beam_tfrecords.examples.layouts import Layout
-from beam_tfrecords.files import CARD, CROISSANT, MANIFEST, REPORT, SUCCESS, ShardNames, dali_index
+from beam_tfrecords.output.files import CARD, CROISSANT, MANIFEST, REPORT, SUCCESS, ShardNames, dali_index
 from beam_tfrecords.storage.fence import Fence
 from beam_tfrecords.transforms.images.image_spec import ImageSpec
 from beam_tfrecords.transforms.publishing.changes import History

@@ -11,9 +11,9 @@ from typing import Any
 from beam_tfrecords import storage
 from beam_tfrecords.errors import BuildError
 from beam_tfrecords.escaping import json_file
-from beam_tfrecords.files import CHANGES, INDEX_FOLDER, MANIFEST, SUCCESS
-from beam_tfrecords.manifest import Shard
-from beam_tfrecords.pointers import point_to
+from beam_tfrecords.output.files import CHANGES, INDEX_FOLDER, MANIFEST, SUCCESS
+from beam_tfrecords.output.manifest import Shard
+from beam_tfrecords.output.pointers import point_to
 from beam_tfrecords.transforms.publishing.changes import describe_version, repeats_earlier
 from beam_tfrecords.transforms.publishing.decide import Decision, keeps_dataset
 from beam_tfrecords.transforms.publishing.lists import write_lists, write_outcome

@@ -13,7 +13,7 @@ import apache_beam as beam
 
 from beam_tfrecords import storage
 from beam_tfrecords.errors import BuildError
-from beam_tfrecords.manifest import Shard
+from beam_tfrecords.output.manifest import Shard
 from beam_tfrecords.transforms.publishing.decide import Decision, open_output
 from beam_tfrecords.transforms.publishing.publication import Publication
 from beam_tfrecords.transforms.publishing.publish import publish_dataset

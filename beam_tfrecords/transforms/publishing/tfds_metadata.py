@@ -11,9 +11,9 @@ from typing import Any
 
 from beam_tfrecords.escaping import json_file
 from beam_tfrecords.examples.layouts import MASK_FIELD, OBJECT_MASKS, Feature, Layout
-from beam_tfrecords.files import DATASET_INFO, FEATURES
-from beam_tfrecords.label_files import label_files, label_map
-from beam_tfrecords.manifest import Shard
+from beam_tfrecords.output.files import DATASET_INFO, FEATURES
+from beam_tfrecords.output.label_files import label_files, label_map
+from beam_tfrecords.output.manifest import Shard
 from beam_tfrecords.transforms.images.image_spec import ImageEncoding, ImageSpec
 
 VERSION = "1.0.0"

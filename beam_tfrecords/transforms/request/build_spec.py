@@ -16,7 +16,7 @@ from beam_tfrecords.tfrecord import Compression
 from beam_tfrecords.transforms.images.image_spec import ImageEncoding, ImageSpec, ResizeMode
 from beam_tfrecords.transforms.labels import ClassOrder
 from beam_tfrecords.transforms.mapping.user_function import UserFunction, name_of
-from beam_tfrecords.transforms.objects import InvalidBoxes
+from beam_tfrecords.transforms.objects.objects import InvalidBoxes
 from beam_tfrecords.transforms.request.schedule_spec import NO_REUSE, ScheduleSpec
 from beam_tfrecords.transforms.settings import (
     FAILURES,

@@ -13,8 +13,8 @@ import msgpack
 
 from beam_tfrecords import storage
 from beam_tfrecords.errors import SampleError
-from beam_tfrecords.transforms.ref_columns import RefColumns
-from beam_tfrecords.transforms.refs import File, Range, SampleRef, one_image
+from beam_tfrecords.transforms.refs.ref_columns import RefColumns
+from beam_tfrecords.transforms.refs.sample_refs import File, Range, SampleRef, one_image
 from beam_tfrecords.transforms.sources.names import printable
 from beam_tfrecords.transforms.sources.source_spec import Damage, Skipped
 

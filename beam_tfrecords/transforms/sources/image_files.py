@@ -8,7 +8,7 @@ from collections.abc import Collection, Sequence
 
 from beam_tfrecords import storage
 from beam_tfrecords.errors import FailureReason, SampleError, Stage
-from beam_tfrecords.transforms.refs import MASK, File, SampleRef
+from beam_tfrecords.transforms.refs.sample_refs import MASK, File, SampleRef
 from beam_tfrecords.transforms.service_faults import retry_faults
 from beam_tfrecords.transforms.sources.path_rule import resolve, shorten
 

@@ -6,7 +6,7 @@ import re
 from collections.abc import Collection, Sequence
 
 from beam_tfrecords.errors import RequestError
-from beam_tfrecords.transforms.refs import Value
+from beam_tfrecords.transforms.refs.sample_refs import Value
 from beam_tfrecords.transforms.sources.source_spec import SourceSpec
 
 OUTSIDE_SPLITS = "outside the split folders"

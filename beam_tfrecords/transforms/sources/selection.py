@@ -11,7 +11,7 @@ from typing import Any
 from beam_tfrecords.errors import RequestError
 from beam_tfrecords.storage.paths import compile_glob
 from beam_tfrecords.transforms.labels import ClassNames, whole_number
-from beam_tfrecords.transforms.refs import SampleRef, Scalar
+from beam_tfrecords.transforms.refs.sample_refs import SampleRef, Scalar
 
 OTHER_CLASS = "other class"
 

@@ -11,8 +11,8 @@ from typing import Any, TypeAlias
 from beam_tfrecords.errors import Suggestion
 from beam_tfrecords.examples.contents import Content
 from beam_tfrecords.transforms.mapping.user_function import UserFunction
-from beam_tfrecords.transforms.ref_columns import RefColumns
-from beam_tfrecords.transforms.refs import IMAGE, SampleRef
+from beam_tfrecords.transforms.refs.ref_columns import RefColumns
+from beam_tfrecords.transforms.refs.sample_refs import IMAGE, SampleRef
 from beam_tfrecords.transforms.sources.containers import Container, ReadContainer, StagingFiles
 from beam_tfrecords.transforms.sources.detect.column_suggestions import one_hot_columns
 from beam_tfrecords.transforms.sources.detect.tree import FolderSummary

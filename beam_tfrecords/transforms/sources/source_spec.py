@@ -14,7 +14,7 @@ from typing import Any
 from beam_tfrecords import storage
 from beam_tfrecords.errors import RequestError
 from beam_tfrecords.transforms.mapping.user_function import UserFunction, name_of
-from beam_tfrecords.transforms.objects import BoxFormat, BoxUnit
+from beam_tfrecords.transforms.objects.objects import BoxFormat, BoxUnit
 from beam_tfrecords.transforms.settings import INPUT, one_of, setting, switch
 from beam_tfrecords.transforms.sources.braces import split_list
 from beam_tfrecords.transforms.sources.detect.tree import FolderSummary

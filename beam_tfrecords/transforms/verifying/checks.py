@@ -17,15 +17,15 @@ import numpy as np
 import pyarrow as pa
 
 from beam_tfrecords import crc32c, storage
-from beam_tfrecords.dataset import Dataset
 from beam_tfrecords.errors import BuildError, RequestError, SampleError
 from beam_tfrecords.escaping import escape
 from beam_tfrecords.examples.layouts import MASK_FIELD, OBJECT_MASKS, Layout
 from beam_tfrecords.examples.parse import check_features, parse_example
-from beam_tfrecords.files import DALI_FOLDER, DATASET_INFO, DUPLICATES, FAILURES, FEATURES, MANIFEST, SUCCESS
-from beam_tfrecords.index import read_batches
-from beam_tfrecords.label_files import label_files, label_map, read_label_file
-from beam_tfrecords.manifest import Shard
+from beam_tfrecords.output.files import DALI_FOLDER, DATASET_INFO, DUPLICATES, FAILURES, FEATURES, MANIFEST, SUCCESS
+from beam_tfrecords.output.index import read_batches
+from beam_tfrecords.output.label_files import label_files, label_map, read_label_file
+from beam_tfrecords.output.manifest import Shard
+from beam_tfrecords.reading.dataset import Dataset
 from beam_tfrecords.tfrecord import Compression, Record, RecordError, open_stream, scan_records
 from beam_tfrecords.transforms.images.convert_image import convert_image
 from beam_tfrecords.transforms.images.decode import load_pixels, open_image

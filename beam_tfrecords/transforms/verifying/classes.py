@@ -7,8 +7,8 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
-from beam_tfrecords.dataset import Dataset
 from beam_tfrecords.examples.layouts import BOXES, KEYPOINTS, Layout
+from beam_tfrecords.reading.dataset import Dataset
 
 # (split, class name) -> how many
 ClassCounts = Mapping["tuple[str, str]", int]

@@ -24,7 +24,7 @@ import re
 from collections.abc import Iterable
 
 from beam_tfrecords import storage
-from beam_tfrecords.files import LATEST, PINNED, REPORT, VERSION_NAME
+from beam_tfrecords.output.files import LATEST, PINNED, REPORT, VERSION_NAME
 
 _ROOT = ".build"
 _CLAIM, _LEASE, _FENCE, _OLD_FILES = "claimed", "lease", "fence", "old_files.json"

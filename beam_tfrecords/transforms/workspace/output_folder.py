@@ -10,12 +10,13 @@ import json
 from collections.abc import Callable, Collection, Iterable, Sequence
 
 from beam_tfrecords import storage
-from beam_tfrecords.dataset import open_dataset, read_pointer
 from beam_tfrecords.errors import BuildError, RequestError
-from beam_tfrecords.files import DUPLICATES, FAILURES, FOLDERS, LATEST, REPORT, SUCCESS, is_dataset_file
+from beam_tfrecords.output.files import DUPLICATES, FAILURES, FOLDERS, LATEST, REPORT, SUCCESS, is_dataset_file
+from beam_tfrecords.output.versions import State, Version, delete_dataset_files
+from beam_tfrecords.reading.dataset import read_pointer
+from beam_tfrecords.reading.opening import open_dataset
 from beam_tfrecords.transforms.workspace.build_folder import Workspace
 from beam_tfrecords.transforms.workspace.state_files import naming_damage, read_if_there
-from beam_tfrecords.versions import State, Version, delete_dataset_files
 
 _MOST_SHOWN = 3
 _MOST_LINES = 1000

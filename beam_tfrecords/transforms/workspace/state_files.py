@@ -11,7 +11,7 @@ from typing import Any, TypeVar, get_type_hints
 
 from beam_tfrecords import storage
 from beam_tfrecords.errors import BuildError
-from beam_tfrecords.schema import Check, fields, mapped, moment, read_json, text, whole
+from beam_tfrecords.output.schema import Check, fields, mapped, moment, read_json, text, whole
 from beam_tfrecords.transforms.service_faults import describe_fault
 
 Value = TypeVar("Value")

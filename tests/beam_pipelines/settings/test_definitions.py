@@ -15,11 +15,11 @@ from typing import Any
 
 import pytest
 
-from beam_tfrecords.beam_pipelines.build_identity import build_folder
+from beam_tfrecords.beam_pipelines.build.identity import build_folder
+from beam_tfrecords.beam_pipelines.build.output.previous import NOTHING
+from beam_tfrecords.beam_pipelines.build.work import plan_work
 from beam_tfrecords.beam_pipelines.settings.command_line import parse_arguments
 from beam_tfrecords.beam_pipelines.settings.definitions import SETTINGS, flags_table, read_build_spec, show_flags
-from beam_tfrecords.beam_pipelines.versioning import NOTHING
-from beam_tfrecords.beam_pipelines.work import plan_work
 from beam_tfrecords.transforms.labels import ClassNames
 from beam_tfrecords.transforms.listing.listing import Listing
 
@@ -153,8 +153,8 @@ def test_a_setting_that_decides_no_bytes_keeps_the_folder_of_a_build_and_any_oth
 # Runs where one setting more is defined, and prints what became of it.
 PROGRAM = """
 import contextlib, io, json
-from beam_tfrecords.beam_pipelines.cli import main
-from beam_tfrecords.beam_pipelines.build_identity import listing_folder
+from beam_tfrecords.beam_pipelines.commands.cli import main
+from beam_tfrecords.beam_pipelines.build.identity import listing_folder
 from beam_tfrecords.beam_pipelines.settings.command_line import make_parser, parse_arguments, refuse_unknown
 from beam_tfrecords.beam_pipelines.settings.beam_flags import flag_names
 from beam_tfrecords.beam_pipelines.settings.definitions import flags_table, read_build_spec

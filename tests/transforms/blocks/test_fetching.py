@@ -25,8 +25,8 @@ from beam_tfrecords import storage
 from beam_tfrecords.errors import BuildError, FailureReason, SampleError
 from beam_tfrecords.transforms.blocks import fetching
 from beam_tfrecords.transforms.blocks.fetching import fetch, read_image
-from beam_tfrecords.transforms.ref_columns import RefColumns
-from beam_tfrecords.transforms.refs import IMAGE, File, Range, SampleRef, ZipMember, one_image
+from beam_tfrecords.transforms.refs.ref_columns import RefColumns
+from beam_tfrecords.transforms.refs.sample_refs import IMAGE, File, Range, SampleRef, ZipMember, one_image
 from beam_tfrecords.transforms.service_faults import PAUSES
 
 PICTURE = bytes(range(256)) * 300

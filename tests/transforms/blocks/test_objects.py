@@ -22,9 +22,9 @@ from beam_tfrecords.transforms.images.geometry import Geometry
 from beam_tfrecords.transforms.images.image_spec import Codec, ImageEncoding, ImageSpec, Metadata, ResizeMode
 from beam_tfrecords.transforms.images.orient import orient
 from beam_tfrecords.transforms.labels import ClassNames
-from beam_tfrecords.transforms.objects import InvalidBoxes, Objects
-from beam_tfrecords.transforms.ref_columns import RefColumns
-from beam_tfrecords.transforms.refs import IMAGE, SampleRef, one_image
+from beam_tfrecords.transforms.objects.objects import InvalidBoxes, Objects
+from beam_tfrecords.transforms.refs.ref_columns import RefColumns
+from beam_tfrecords.transforms.refs.sample_refs import IMAGE, SampleRef, one_image
 from tests.converting import ConvertedSample, convert_one, finish
 from tests.image_checks import encoded
 

@@ -10,9 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from beam_tfrecords.transforms.blocks.rows import keep_last, merge_rows, reject_duplicates
-from beam_tfrecords.transforms.objects import Objects
-from beam_tfrecords.transforms.ref_columns import RefColumns
-from beam_tfrecords.transforms.refs import MASK, File, Range, SampleRef, one_image
+from beam_tfrecords.transforms.objects.objects import Objects
+from beam_tfrecords.transforms.refs.ref_columns import RefColumns
+from beam_tfrecords.transforms.refs.sample_refs import MASK, File, Range, SampleRef, one_image
 
 _IMAGE = one_image(File("in/a.jpg"))
 _BOX = st.tuples(*[st.floats(0, 9, allow_nan=False)] * 4)

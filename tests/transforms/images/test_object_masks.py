@@ -19,8 +19,8 @@ from beam_tfrecords.transforms.images.geometry import Geometry
 from beam_tfrecords.transforms.images.image_spec import Codec, ImageEncoding, ImageSpec, ResizeMode
 from beam_tfrecords.transforms.images.object_masks import draw_outline, encode_mask
 from beam_tfrecords.transforms.images.orient import orient
-from beam_tfrecords.transforms.objects import InvalidBoxes, Objects
-from beam_tfrecords.transforms.outlines import pack_segmentation, unpack_outline
+from beam_tfrecords.transforms.objects.objects import InvalidBoxes, Objects
+from beam_tfrecords.transforms.objects.polygons import pack_segmentation, unpack_outline
 from tests.image_checks import encoded
 
 UNMOVED = np.eye(3)[:2]

@@ -18,14 +18,14 @@ import pytest
 
 from beam_tfrecords import storage
 from beam_tfrecords.errors import BuildError
-from beam_tfrecords.index import INDEX_SCHEMA
+from beam_tfrecords.output.index import INDEX_SCHEMA
 from beam_tfrecords.transforms.listing import indexing
 from beam_tfrecords.transforms.listing.indexing import IndexPlan, index_container, read_index_markers
 from beam_tfrecords.transforms.listing.listing import Listing, ListPlan, read_chunk, read_refs, write_listing
 from beam_tfrecords.transforms.parts import Part, read_index
 from beam_tfrecords.transforms.publishing.changes import _collect_keys
-from beam_tfrecords.transforms.ref_columns import RefColumns
-from beam_tfrecords.transforms.refs import SampleRef
+from beam_tfrecords.transforms.refs.ref_columns import RefColumns
+from beam_tfrecords.transforms.refs.sample_refs import SampleRef
 from beam_tfrecords.transforms.sources.archives.members import ReadArchive
 from beam_tfrecords.transforms.sources.archives.tar_reader import open_tar
 from beam_tfrecords.transforms.sources.containers import Container, StagingFiles

@@ -24,7 +24,7 @@ from beam_tfrecords.transforms.listing.listing import (
     write_listing,
 )
 from beam_tfrecords.transforms.listing.stage import IndexContainers, ListSource
-from beam_tfrecords.transforms.refs import File, SampleRef, one_image
+from beam_tfrecords.transforms.refs.sample_refs import File, SampleRef, one_image
 from beam_tfrecords.transforms.sources.containers import Container
 from beam_tfrecords.transforms.splits import Splits
 from beam_tfrecords.transforms.workspace.build_folder import BuildFolder

@@ -16,8 +16,8 @@ from beam_tfrecords.transforms.hashing import SPACE, order_hashes
 from beam_tfrecords.transforms.listing import stage as ordering
 from beam_tfrecords.transforms.listing.ordering import BLOCK_BYTES, assign_blocks, count_blocks, find_block
 from beam_tfrecords.transforms.listing.stage import AssignOrder
-from beam_tfrecords.transforms.ref_columns import RefColumns, pack_refs
-from beam_tfrecords.transforms.refs import SampleRef
+from beam_tfrecords.transforms.refs.ref_columns import RefColumns, pack_refs
+from beam_tfrecords.transforms.refs.sample_refs import SampleRef
 
 ORDERS = st.integers(0, SPACE - 1)
 BLOCKS = st.integers(1, 10**9)

@@ -8,7 +8,7 @@ import pytest
 
 from beam_tfrecords.transforms.listing.listing import Listing, ListPlan, read_refs, write_listing
 from beam_tfrecords.transforms.listing.stratifying import stratify
-from beam_tfrecords.transforms.refs import File, SampleRef, one_image
+from beam_tfrecords.transforms.refs.sample_refs import File, SampleRef, one_image
 from beam_tfrecords.transforms.splits import Splits
 
 FRACTIONS = {"train": 0.7, "validation": 0.2, "test": 0.1}

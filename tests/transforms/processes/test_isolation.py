@@ -14,7 +14,7 @@ import pytest
 from beam_tfrecords.errors import BuildError, FailureReason, SampleError, Stage
 from beam_tfrecords.transforms.blocks.guard import convert_sample
 from beam_tfrecords.transforms.processes.isolation import isolated
-from beam_tfrecords.transforms.refs import IMAGE, SampleRef
+from beam_tfrecords.transforms.refs.sample_refs import IMAGE, SampleRef
 from tests.hostile import Converter, Hostile, echo
 
 OK, CRASH, HANG, BUG = (SampleRef(key, {}) for key in ("ok", "crash", "hang", "bug"))

@@ -21,7 +21,7 @@ IN_MEMORY = ["--direct_running_mode=in_memory"]
 THREADS = ["--direct_running_mode=multi_threading", "--direct_num_workers=2"]
 PROCESSES = ["--direct_running_mode=multi_processing", "--direct_num_workers=1"]
 PRISM = Path(__file__).parents[3] / ".cache/bin/prism"
-MAIN = "import sys; from beam_tfrecords.beam_pipelines.cli import main; sys.exit(main(sys.argv[1:]))"
+MAIN = "import sys; from beam_tfrecords.beam_pipelines.commands.cli import main; sys.exit(main(sys.argv[1:]))"
 
 
 def pid(_: int) -> int:

@@ -135,7 +135,7 @@ def test_the_process_that_workers_are_forked_from_has_a_single_thread():
     # A lock that another thread holds at the fork would stay locked in the worker.
     program = """
         import os
-        from beam_tfrecords.beam_pipelines.cli import run_command
+        from beam_tfrecords.beam_pipelines.commands.cli import run_command
         run_command("convert", ["--input=nowhere", "--output=nowhere"])
         from multiprocessing import forkserver
         from beam_tfrecords.transforms.processes.worker import Worker

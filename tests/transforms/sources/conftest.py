@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from beam_tfrecords.transforms.ref_columns import one_by_one
-from beam_tfrecords.transforms.refs import SampleRef
+from beam_tfrecords.transforms.refs.ref_columns import one_by_one
+from beam_tfrecords.transforms.refs.sample_refs import SampleRef
 from beam_tfrecords.transforms.sources.containers import Container, StagingFiles, until_damage
 from beam_tfrecords.transforms.sources.detect.tree import FolderSummary
 from beam_tfrecords.transforms.sources.opening import open_input

@@ -27,7 +27,7 @@ import zstandard
 
 from beam_tfrecords import storage
 from beam_tfrecords.errors import RequestError
-from beam_tfrecords.transforms.ref_columns import one_by_one
+from beam_tfrecords.transforms.refs.ref_columns import one_by_one
 from beam_tfrecords.transforms.sources.containers import Container, StagingFiles, until_damage
 from beam_tfrecords.transforms.sources.opening import open_input
 from beam_tfrecords.transforms.sources.registry import NAMES

@@ -8,7 +8,7 @@ import tarfile
 import pytest
 
 from beam_tfrecords.errors import RequestError
-from beam_tfrecords.transforms.refs import File, SampleRef, one_image
+from beam_tfrecords.transforms.refs.sample_refs import File, SampleRef, one_image
 from beam_tfrecords.transforms.sources.selection import Selection
 from tests.beam_pipelines.dataset_checks import manifest_of, splits_of
 

@@ -7,8 +7,8 @@ from typing import Any
 
 from beam_tfrecords import storage
 from beam_tfrecords.errors import RequestError, SampleError
-from beam_tfrecords.transforms.objects import Objects
-from beam_tfrecords.transforms.refs import File, SampleRef, Scalar, Value, one_image
+from beam_tfrecords.transforms.objects.objects import Objects
+from beam_tfrecords.transforms.refs.sample_refs import File, SampleRef, Scalar, Value, one_image
 from beam_tfrecords.transforms.sources.image_files import look
 from beam_tfrecords.transforms.sources.inputs import quote_input
 from beam_tfrecords.transforms.sources.source_spec import SourceSpec

@@ -13,9 +13,9 @@ import numpy as np
 
 from beam_tfrecords import storage
 from beam_tfrecords.errors import RequestError
-from beam_tfrecords.transforms.objects import Objects, check_count
-from beam_tfrecords.transforms.outlines import bounds_of, pack_segmentation
-from beam_tfrecords.transforms.refs import Scalar
+from beam_tfrecords.transforms.objects.objects import Objects, check_count
+from beam_tfrecords.transforms.objects.polygons import bounds_of, pack_segmentation
+from beam_tfrecords.transforms.refs.sample_refs import Scalar
 from beam_tfrecords.transforms.sources.annotations.annotated import as_number
 from beam_tfrecords.transforms.sources.annotations.json_stream import JsonError, read_arrays
 from beam_tfrecords.transforms.sources.inputs import quote_input

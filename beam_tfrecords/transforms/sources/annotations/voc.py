@@ -13,8 +13,8 @@ from beam_tfrecords import storage
 from beam_tfrecords.errors import FailureReason, RequestError, SampleError, Stage
 from beam_tfrecords.examples.contents import Content
 from beam_tfrecords.storage.threads import map_in_threads
-from beam_tfrecords.transforms.objects import Objects
-from beam_tfrecords.transforms.refs import SampleRef
+from beam_tfrecords.transforms.objects.objects import Objects
+from beam_tfrecords.transforms.refs.sample_refs import SampleRef
 from beam_tfrecords.transforms.sources.annotations.annotated import (
     reference,
     refuse_folders_as_splits,

@@ -10,8 +10,8 @@ from beam_tfrecords import storage
 from beam_tfrecords.errors import FailureReason, SampleError, Stage
 from beam_tfrecords.examples.contents import Content
 from beam_tfrecords.storage.threads import map_in_threads
-from beam_tfrecords.transforms.objects import Objects
-from beam_tfrecords.transforms.refs import SampleRef
+from beam_tfrecords.transforms.objects.objects import Objects
+from beam_tfrecords.transforms.refs.sample_refs import SampleRef
 from beam_tfrecords.transforms.sources.annotations.annotated import reference, rejected
 from beam_tfrecords.transforms.sources.annotations.voc_xml import read_annotation
 from beam_tfrecords.transforms.sources.detect.names import plain_path

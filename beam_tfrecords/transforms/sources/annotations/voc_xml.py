@@ -11,7 +11,7 @@ from xml.parsers import expat
 
 from beam_tfrecords import storage
 from beam_tfrecords.errors import FailureReason, SampleError, Stage
-from beam_tfrecords.transforms.objects import Objects, check_count
+from beam_tfrecords.transforms.objects.objects import Objects, check_count
 from beam_tfrecords.transforms.service_faults import retry_faults
 from beam_tfrecords.transforms.sources.names import printable
 

@@ -8,8 +8,8 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from beam_tfrecords import storage
 from beam_tfrecords.errors import FailureReason, RequestError, SampleError, Stage
-from beam_tfrecords.transforms.objects import Objects, check_count
-from beam_tfrecords.transforms.outlines import pack_polygons
+from beam_tfrecords.transforms.objects.objects import Objects, check_count
+from beam_tfrecords.transforms.objects.polygons import pack_polygons
 from beam_tfrecords.transforms.service_faults import retry_faults
 from beam_tfrecords.transforms.sources.names import printable
 from beam_tfrecords.transforms.sources.path_rule import is_inside

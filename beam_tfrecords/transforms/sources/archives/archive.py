@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 
 from beam_tfrecords import storage
 from beam_tfrecords.errors import RequestError, SampleError
-from beam_tfrecords.transforms.refs import SampleRef
+from beam_tfrecords.transforms.refs.sample_refs import SampleRef
 from beam_tfrecords.transforms.sources.archives.members import OpenArchive, ReadArchive
 from beam_tfrecords.transforms.sources.detect.inference import ApplyInterpretations, assume_folders
 from beam_tfrecords.transforms.sources.detect.interpretation import Interpretation, Request

@@ -10,7 +10,7 @@ from typing import Protocol, TypeAlias
 
 from beam_tfrecords.errors import FailureReason, SampleError, Stage
 from beam_tfrecords.transforms.images.formats import SNIFFED_BYTES, may_be_an_image
-from beam_tfrecords.transforms.refs import Locator, SampleRef, one_image
+from beam_tfrecords.transforms.refs.sample_refs import Locator, SampleRef, one_image
 from beam_tfrecords.transforms.sources.containers import Container, StagingFiles, member_path
 from beam_tfrecords.transforms.sources.detect.interpretation import Assumption, Interpretation
 from beam_tfrecords.transforms.sources.names import NOT_AN_IMAGE, has_extension, skipped_kind

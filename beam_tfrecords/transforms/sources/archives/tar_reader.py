@@ -16,7 +16,7 @@ from typing import IO, Any, TypeVar, cast
 
 from beam_tfrecords import storage
 from beam_tfrecords.errors import FailureReason, SampleError, Stage
-from beam_tfrecords.transforms.refs import Range
+from beam_tfrecords.transforms.refs.sample_refs import Range
 from beam_tfrecords.transforms.sources.archives.members import Member, check_expansion
 from beam_tfrecords.transforms.sources.archives.tar_links import Target, TarLinks
 from beam_tfrecords.transforms.sources.containers import Container, StagingFiles

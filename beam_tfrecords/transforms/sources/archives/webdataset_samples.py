@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from beam_tfrecords.errors import FailureReason, SampleError, Stage
-from beam_tfrecords.transforms.refs import Locator, SampleRef, one_image
+from beam_tfrecords.transforms.refs.sample_refs import Locator, SampleRef, one_image
 from beam_tfrecords.transforms.sources.archives.members import Member
 from beam_tfrecords.transforms.sources.archives.tar_reader import TarReader, open_tar
 from beam_tfrecords.transforms.sources.archives.webdataset_members import (

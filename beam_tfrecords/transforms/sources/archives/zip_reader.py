@@ -16,11 +16,11 @@ from typing import IO, TypeVar
 
 from beam_tfrecords import storage
 from beam_tfrecords.errors import FailureReason, SampleError, Stage
-from beam_tfrecords.transforms.refs import Range, ZipMember
+from beam_tfrecords.transforms.refs.sample_refs import Range, ZipMember
+from beam_tfrecords.transforms.refs.zip_member import HEADER_BYTES, unpack_start
 from beam_tfrecords.transforms.sources.archives.members import Member, check_expansion
 from beam_tfrecords.transforms.sources.containers import Container, StagingFiles
 from beam_tfrecords.transforms.sources.reading import reading
-from beam_tfrecords.transforms.zip_member import HEADER_BYTES, unpack_start
 
 # The end of the directory, 64-bit and not; where the first of them is; and an entry (4.3.12 to 4.3.16).
 _END = struct.Struct("<4s4H2LH")

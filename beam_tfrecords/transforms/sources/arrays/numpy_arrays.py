@@ -19,7 +19,8 @@ import numpy as np
 
 from beam_tfrecords import storage
 from beam_tfrecords.errors import FailureReason, RequestError, SampleError, Stage
-from beam_tfrecords.split_names import SPLIT_NAMES
+from beam_tfrecords.output.split_names import SPLIT_NAMES
+from beam_tfrecords.transforms.refs.zip_member import HEADER_BYTES, content_start
 from beam_tfrecords.transforms.sources.arrays.stacks import Stack, find_axes, open_stacks, read_exactly, reading_stack
 from beam_tfrecords.transforms.sources.containers import Container
 from beam_tfrecords.transforms.sources.inputs import find_files_below, quote_input
@@ -27,7 +28,6 @@ from beam_tfrecords.transforms.sources.reading import parsing
 from beam_tfrecords.transforms.sources.source import MakeSource
 from beam_tfrecords.transforms.sources.source_spec import SourceSpec
 from beam_tfrecords.transforms.sources.tables.table import MOST_ROW_SIZE
-from beam_tfrecords.transforms.zip_member import HEADER_BYTES, content_start
 
 _FILE = re.compile(r"[^/]*\.np[yz]", re.IGNORECASE)
 _IMAGE_WORDS = ("x", "images", "image", "imgs", "img", "data", "pixels")

@@ -13,7 +13,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from typing import IO, Any, TypeAlias
 
 from beam_tfrecords.errors import FailureReason, RequestError, SampleError, Stage
-from beam_tfrecords.transforms.refs import IMAGE, PixelRange, SampleRef
+from beam_tfrecords.transforms.refs.sample_refs import IMAGE, PixelRange, SampleRef
 from beam_tfrecords.transforms.sources.archives.members import check_expansion
 from beam_tfrecords.transforms.sources.containers import Container, StagingFiles, reject_missing
 from beam_tfrecords.transforms.sources.detect.columns import choose_label

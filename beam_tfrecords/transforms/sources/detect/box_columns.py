@@ -8,7 +8,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 
 from beam_tfrecords.errors import RequestError, Suggestion
-from beam_tfrecords.transforms.objects import BoxFormat, BoxUnit
+from beam_tfrecords.transforms.objects.objects import BoxFormat, BoxUnit
 from beam_tfrecords.transforms.sources.detect.column_names import plain_name
 from beam_tfrecords.transforms.sources.inputs import quote_input
 from beam_tfrecords.transforms.sources.source_spec import SourceSpec

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from beam_tfrecords import storage
 from beam_tfrecords.errors import RequestError
-from beam_tfrecords.transforms.refs import IMAGE
+from beam_tfrecords.transforms.refs.sample_refs import IMAGE
 from beam_tfrecords.transforms.sources.detect.box_columns import describe_boxes, find_boxes
 from beam_tfrecords.transforms.sources.detect.column_names import IMAGE_NAMES, MASK_NAMES, USUAL_LABELS, is_label_name
 from beam_tfrecords.transforms.sources.detect.column_suggestions import column_suggestions

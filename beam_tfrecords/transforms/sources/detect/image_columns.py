@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from beam_tfrecords.errors import RequestError
-from beam_tfrecords.transforms.refs import IMAGE, MASK
+from beam_tfrecords.transforms.refs.sample_refs import IMAGE, MASK
 from beam_tfrecords.transforms.sources.detect.column_names import IMAGE_NAMES, MASK_NAMES, is_mask_name, plain_name
 from beam_tfrecords.transforms.sources.inputs import quote_input
 from beam_tfrecords.transforms.sources.selection import read_names

@@ -7,7 +7,7 @@ import re
 from collections.abc import Mapping
 
 from beam_tfrecords.errors import FailureReason, RequestError, Suggestion
-from beam_tfrecords.transforms.refs import SampleRef
+from beam_tfrecords.transforms.refs.sample_refs import SampleRef
 from beam_tfrecords.transforms.sources.detect.annotation_sidecars import (
     describe_annotations,
     describe_unread,

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from beam_tfrecords.errors import FailureReason, RequestError, SampleError, Stage
-from beam_tfrecords.split_names import SPLIT_NAMES
+from beam_tfrecords.output.split_names import SPLIT_NAMES
 from beam_tfrecords.transforms.sources.detect.names import split_in_name
 from beam_tfrecords.transforms.sources.inputs import quote_input
 from beam_tfrecords.transforms.sources.source_spec import SourceSpec

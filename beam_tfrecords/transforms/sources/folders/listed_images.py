@@ -8,8 +8,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from beam_tfrecords import storage
 from beam_tfrecords.errors import FailureReason, SampleError
 from beam_tfrecords.transforms.images.formats import SNIFFED_BYTES, may_be_an_image
-from beam_tfrecords.transforms.ref_columns import RefColumns
-from beam_tfrecords.transforms.refs import File, SampleRef, one_image, plain_files
+from beam_tfrecords.transforms.refs.ref_columns import RefColumns
+from beam_tfrecords.transforms.refs.sample_refs import File, SampleRef, one_image, plain_files
 from beam_tfrecords.transforms.service_faults import retry_faults
 from beam_tfrecords.transforms.sources.containers import Container, StagingFiles
 from beam_tfrecords.transforms.sources.detect.inference import assume_folders

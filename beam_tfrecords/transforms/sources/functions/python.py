@@ -16,7 +16,7 @@ from beam_tfrecords.examples.contents import Content
 from beam_tfrecords.examples.layouts import CAPTIONS
 from beam_tfrecords.transforms.mapping.sample import Sample
 from beam_tfrecords.transforms.mapping.user_function import UserFunction
-from beam_tfrecords.transforms.refs import SampleRef
+from beam_tfrecords.transforms.refs.sample_refs import SampleRef
 from beam_tfrecords.transforms.sources.containers import Container, StagingFiles
 from beam_tfrecords.transforms.sources.functions.sample_reader import SampleReader
 from beam_tfrecords.transforms.sources.inputs import quote_input

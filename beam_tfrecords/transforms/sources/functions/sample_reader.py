@@ -10,12 +10,12 @@ import numpy as np
 
 from beam_tfrecords import storage
 from beam_tfrecords.errors import BuildError, FailureReason, SampleError, Stage
-from beam_tfrecords.split_names import SPLIT_NAMES
+from beam_tfrecords.output.split_names import SPLIT_NAMES
 from beam_tfrecords.transforms.hashing import content_hash
 from beam_tfrecords.transforms.mapping.from_sample import objects_of, parts_of, values_of
 from beam_tfrecords.transforms.mapping.image_file import ImageFile
 from beam_tfrecords.transforms.mapping.sample import Sample
-from beam_tfrecords.transforms.refs import File, Locator, PixelRange, Range, SampleRef
+from beam_tfrecords.transforms.refs.sample_refs import File, Locator, PixelRange, Range, SampleRef
 from beam_tfrecords.transforms.sources.containers import StagingFiles
 from beam_tfrecords.transforms.sources.image_files import join_fingerprints, look, of_path
 from beam_tfrecords.transforms.sources.inputs import quote_input

@@ -15,13 +15,13 @@ from beam_tfrecords.errors import BuildError, FailureReason, SampleError, Stage
 from beam_tfrecords.examples.class_values import ClassValue
 from beam_tfrecords.examples.layouts import BOXES, KEYPOINTS, OBJECT_MASKS, Layout
 from beam_tfrecords.examples.parse import parse_example
-from beam_tfrecords.index import FACTS, fits_seal
-from beam_tfrecords.manifest import Shard
+from beam_tfrecords.output.index import FACTS, fits_seal
+from beam_tfrecords.output.manifest import Shard
 from beam_tfrecords.reading.index_files import read_index
 from beam_tfrecords.tfrecord import HEADER_BYTES, Record, RecordError
-from beam_tfrecords.transforms.objects import Objects
-from beam_tfrecords.transforms.outlines import pack_mask
-from beam_tfrecords.transforms.refs import Range, RecordRange, SampleRef, Value, one_image
+from beam_tfrecords.transforms.objects.objects import Objects
+from beam_tfrecords.transforms.objects.polygons import pack_mask
+from beam_tfrecords.transforms.refs.sample_refs import Range, RecordRange, SampleRef, Value, one_image
 from beam_tfrecords.transforms.sources.containers import Container, StagingFiles, reject_missing
 from beam_tfrecords.transforms.sources.records.joined_table import JoinedTable
 from beam_tfrecords.transforms.sources.records.record_rows import corrupt, read_cell, scan_file

@@ -7,16 +7,17 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from beam_tfrecords import storage
-from beam_tfrecords.dataset import Dataset, is_dataset, open_dataset
 from beam_tfrecords.errors import RequestError
 from beam_tfrecords.examples.contents import Content
 from beam_tfrecords.examples.layouts import IMAGE_FIELDS, NAMED, Layout, parse_layout
-from beam_tfrecords.files import MANIFEST, SUCCESS
-from beam_tfrecords.manifest import Shard
+from beam_tfrecords.output.files import MANIFEST, SUCCESS
+from beam_tfrecords.output.manifest import Shard
+from beam_tfrecords.reading.dataset import Dataset, is_dataset
 from beam_tfrecords.reading.index_files import read_index
+from beam_tfrecords.reading.opening import open_dataset
 from beam_tfrecords.transforms.images.image_spec import ImageSpec
 from beam_tfrecords.transforms.labels import sort_names
-from beam_tfrecords.transforms.refs import IMAGE
+from beam_tfrecords.transforms.refs.sample_refs import IMAGE
 from beam_tfrecords.transforms.settings import read_settings, settings_of
 from beam_tfrecords.transforms.sources.inputs import InputFile, key_prefixes, quote_input
 from beam_tfrecords.transforms.sources.records.dataset_rows import ReadDataset, StoredShard

@@ -7,8 +7,8 @@ from collections.abc import Mapping
 from typing import NamedTuple
 
 from beam_tfrecords import storage
-from beam_tfrecords.files import DATASET_INFO, FEATURES, LABEL_MAP, label_file
-from beam_tfrecords.label_files import read_label_file, read_label_map
+from beam_tfrecords.output.files import DATASET_INFO, FEATURES, LABEL_MAP, label_file
+from beam_tfrecords.output.label_files import read_label_file, read_label_map
 from beam_tfrecords.transforms.sources.records.object_features import CLASSES_OF_OBJECTS
 from beam_tfrecords.transforms.sources.records.tfds_features import (
     Features,

@@ -14,7 +14,7 @@ import numpy as np
 from beam_tfrecords import storage
 from beam_tfrecords.errors import BuildError, FailureReason, RequestError, SampleError, Stage
 from beam_tfrecords.transforms.hashing import order_hashes
-from beam_tfrecords.transforms.refs import Value
+from beam_tfrecords.transforms.refs.sample_refs import Value
 from beam_tfrecords.transforms.sources.names import printable
 from beam_tfrecords.transforms.sources.registry import source_of_file
 from beam_tfrecords.transforms.sources.tables.any_table import open_table

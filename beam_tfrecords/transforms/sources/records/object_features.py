@@ -8,7 +8,7 @@ from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 from beam_tfrecords.errors import RequestError, Suggestion
-from beam_tfrecords.transforms.objects import Objects, check_count
+from beam_tfrecords.transforms.objects.objects import Objects, check_count
 from beam_tfrecords.transforms.sources.inputs import quote_input
 from beam_tfrecords.transforms.sources.records.tfds_features import Features
 from beam_tfrecords.transforms.sources.source_spec import SourceSpec

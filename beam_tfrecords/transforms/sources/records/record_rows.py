@@ -16,7 +16,7 @@ from beam_tfrecords import storage
 from beam_tfrecords.errors import FailureReason, SampleError, Stage
 from beam_tfrecords.examples.parse import parse_example
 from beam_tfrecords.tfrecord import HEADER_BYTES, Record, RecordError, masked_crc32c, scan_records
-from beam_tfrecords.transforms.refs import IMAGE, MASK, PixelRange, Range, SampleRef, Value
+from beam_tfrecords.transforms.refs.sample_refs import IMAGE, MASK, PixelRange, Range, SampleRef, Value
 from beam_tfrecords.transforms.sources.archives.members import check_expansion
 from beam_tfrecords.transforms.sources.containers import Container, StagingFiles, reject_missing
 from beam_tfrecords.transforms.sources.reading import reading

@@ -9,7 +9,7 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from beam_tfrecords.transforms.objects import BoxFormat, Objects
+from beam_tfrecords.transforms.objects.objects import BoxFormat, Objects
 from beam_tfrecords.transforms.sources.path_rule import shorten
 from beam_tfrecords.transforms.sources.tables.cells import invalid_row, read_label
 

@@ -10,7 +10,7 @@ import itertools
 from collections.abc import Iterator, Sequence
 
 from beam_tfrecords import storage
-from beam_tfrecords.transforms.objects import MOST_OBJECTS
+from beam_tfrecords.transforms.objects.objects import MOST_OBJECTS
 from beam_tfrecords.transforms.sources.names import is_image_name, printable
 from beam_tfrecords.transforms.sources.tables.list_file import IMAGE
 from beam_tfrecords.transforms.sources.tables.table import InvalidRow, Row, RowRange

@@ -9,7 +9,7 @@ from types import NoneType
 from typing import Any
 
 from beam_tfrecords.errors import FailureReason, SampleError, Stage
-from beam_tfrecords.transforms.refs import Scalar, Value
+from beam_tfrecords.transforms.refs.sample_refs import Scalar, Value
 from beam_tfrecords.transforms.sources.path_rule import shorten
 from beam_tfrecords.transforms.sources.tables.table import InvalidRow, Row
 

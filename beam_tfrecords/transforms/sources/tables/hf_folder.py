@@ -8,7 +8,7 @@ from collections.abc import Sequence
 
 from beam_tfrecords import storage
 from beam_tfrecords.errors import RequestError
-from beam_tfrecords.transforms.refs import SampleRef
+from beam_tfrecords.transforms.refs.sample_refs import SampleRef
 from beam_tfrecords.transforms.sources.detect.image_columns import find_file_names, is_file_list, is_mask_file
 from beam_tfrecords.transforms.sources.inputs import InputFile, key_prefixes, quote_input
 from beam_tfrecords.transforms.sources.source import MakeSource

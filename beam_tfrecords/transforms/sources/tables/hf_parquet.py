@@ -15,7 +15,7 @@ import pyarrow as pa
 
 from beam_tfrecords import storage
 from beam_tfrecords.storage.threads import map_in_threads
-from beam_tfrecords.transforms.refs import IMAGE, MASK
+from beam_tfrecords.transforms.refs.sample_refs import IMAGE, MASK
 from beam_tfrecords.transforms.sources.containers import Container
 from beam_tfrecords.transforms.sources.detect.columns import choose_label
 from beam_tfrecords.transforms.sources.detect.image_columns import (

@@ -17,7 +17,7 @@ import pyarrow.parquet as pq
 
 from beam_tfrecords import storage
 from beam_tfrecords.errors import FailureReason, SampleError, Stage
-from beam_tfrecords.transforms.refs import IMAGE, MASK, File, Range, SampleRef
+from beam_tfrecords.transforms.refs.sample_refs import IMAGE, MASK, File, Range, SampleRef
 from beam_tfrecords.transforms.sources.containers import Container, StagingFiles, reject_missing
 from beam_tfrecords.transforms.sources.image_files import find_image, join_fingerprints, look, of_path
 from beam_tfrecords.transforms.sources.reading import parsing

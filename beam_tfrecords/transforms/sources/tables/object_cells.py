@@ -7,7 +7,7 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from beam_tfrecords.transforms.objects import Objects, check_count
+from beam_tfrecords.transforms.objects.objects import Objects, check_count
 from beam_tfrecords.transforms.sources.path_rule import shorten
 from beam_tfrecords.transforms.sources.source_spec import SourceSpec
 from beam_tfrecords.transforms.sources.tables.cells import invalid_row, read_label

@@ -17,7 +17,7 @@ import pyarrow.parquet as pq
 
 from beam_tfrecords import storage
 from beam_tfrecords.errors import RequestError
-from beam_tfrecords.transforms.objects import MOST_OBJECTS
+from beam_tfrecords.transforms.objects.objects import MOST_OBJECTS
 from beam_tfrecords.transforms.sources.containers import MOST_MISSING
 from beam_tfrecords.transforms.sources.reading import damaged, is_damage
 from beam_tfrecords.transforms.sources.source import MakeSource

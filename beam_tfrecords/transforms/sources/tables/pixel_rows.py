@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from beam_tfrecords.errors import RequestError
-from beam_tfrecords.transforms.refs import IMAGE, PixelRange, Range, SampleRef
+from beam_tfrecords.transforms.refs.sample_refs import IMAGE, PixelRange, Range, SampleRef
 from beam_tfrecords.transforms.sources.containers import Container, StagingFiles
 from beam_tfrecords.transforms.sources.detect.numbered_columns import square_shape
 from beam_tfrecords.transforms.sources.source_spec import Skipped

@@ -8,7 +8,7 @@ from collections.abc import Collection, Mapping, Sequence
 
 from beam_tfrecords import storage
 from beam_tfrecords.examples.contents import Content
-from beam_tfrecords.split_names import SPLIT_NAMES
+from beam_tfrecords.output.split_names import SPLIT_NAMES
 from beam_tfrecords.transforms.sources.detect.columns import choose_columns, find_label
 from beam_tfrecords.transforms.sources.detect.names import split_in_name
 from beam_tfrecords.transforms.sources.inputs import InputFile

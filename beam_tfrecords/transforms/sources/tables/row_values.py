@@ -13,9 +13,9 @@ from beam_tfrecords.errors import RequestError, SampleError, Suggestion
 from beam_tfrecords.examples.contents import Content
 from beam_tfrecords.examples.layouts import CAPTIONS
 from beam_tfrecords.transforms.labels import numbered_label
-from beam_tfrecords.transforms.objects import Objects
-from beam_tfrecords.transforms.ref_columns import RefColumns
-from beam_tfrecords.transforms.refs import Locator, SampleRef, Scalar, Value
+from beam_tfrecords.transforms.objects.objects import Objects
+from beam_tfrecords.transforms.refs.ref_columns import RefColumns
+from beam_tfrecords.transforms.refs.sample_refs import Locator, SampleRef, Scalar, Value
 from beam_tfrecords.transforms.sources.detect.columns import Columns
 from beam_tfrecords.transforms.sources.inputs import quote_input
 from beam_tfrecords.transforms.sources.source_spec import LabelType, SourceSpec

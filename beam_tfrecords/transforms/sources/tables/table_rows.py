@@ -9,8 +9,8 @@ from typing import Any, cast
 
 from beam_tfrecords import storage
 from beam_tfrecords.errors import FailureReason, SampleError, Stage
-from beam_tfrecords.transforms.ref_columns import RefColumns, one_by_one
-from beam_tfrecords.transforms.refs import IMAGE, MASK, File, SampleRef
+from beam_tfrecords.transforms.refs.ref_columns import RefColumns, one_by_one
+from beam_tfrecords.transforms.refs.sample_refs import IMAGE, MASK, File, SampleRef
 from beam_tfrecords.transforms.service_faults import retry_faults
 from beam_tfrecords.transforms.sources.containers import Container, StagingFiles
 from beam_tfrecords.transforms.sources.detect.columns import Columns

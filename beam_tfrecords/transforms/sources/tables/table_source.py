@@ -8,8 +8,8 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from beam_tfrecords.errors import RequestError, Suggestion
 from beam_tfrecords.examples.contents import Content
-from beam_tfrecords.transforms.ref_columns import one_by_one
-from beam_tfrecords.transforms.refs import MASK, SampleRef
+from beam_tfrecords.transforms.refs.ref_columns import one_by_one
+from beam_tfrecords.transforms.refs.sample_refs import MASK, SampleRef
 from beam_tfrecords.transforms.sources.containers import Container, until_damage
 from beam_tfrecords.transforms.sources.detect.column_suggestions import column_suggestions
 from beam_tfrecords.transforms.sources.detect.columns import choose_columns, has_labels

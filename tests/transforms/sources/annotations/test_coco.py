@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from beam_tfrecords.errors import BuildError, RequestError
-from beam_tfrecords.transforms.objects import Objects
-from beam_tfrecords.transforms.outlines import unpack_outline
+from beam_tfrecords.transforms.objects.objects import Objects
+from beam_tfrecords.transforms.objects.polygons import unpack_outline
 from tests.annotated_inputs import CATEGORIES, PICTURES, coco_of, save_pictures, write_coco
 from tests.converting import repacked
 

@@ -13,7 +13,7 @@ import zstandard
 
 from beam_tfrecords import storage
 from beam_tfrecords.errors import RequestError
-from beam_tfrecords.transforms.refs import Range
+from beam_tfrecords.transforms.refs.sample_refs import Range
 from beam_tfrecords.transforms.settings import read_settings
 from beam_tfrecords.transforms.sources.source_spec import SourceSpec
 

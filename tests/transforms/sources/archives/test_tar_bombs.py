@@ -17,8 +17,8 @@ import pytest
 import zstandard
 
 from beam_tfrecords import storage
-from beam_tfrecords.transforms.ref_columns import one_by_one
-from beam_tfrecords.transforms.refs import SampleRef
+from beam_tfrecords.transforms.refs.ref_columns import one_by_one
+from beam_tfrecords.transforms.refs.sample_refs import SampleRef
 from beam_tfrecords.transforms.sources.archives import members
 from beam_tfrecords.transforms.sources.archives.members import ReadArchive
 from beam_tfrecords.transforms.sources.archives.tar_reader import open_tar

@@ -19,8 +19,8 @@ import pytest
 from beam_tfrecords import storage
 from beam_tfrecords.errors import FailureReason, RequestError, SampleError
 from beam_tfrecords.transforms.blocks.fetching import read_image
-from beam_tfrecords.transforms.ref_columns import one_by_one
-from beam_tfrecords.transforms.refs import SampleRef
+from beam_tfrecords.transforms.refs.ref_columns import one_by_one
+from beam_tfrecords.transforms.refs.sample_refs import SampleRef
 from beam_tfrecords.transforms.sources.archives import members
 from beam_tfrecords.transforms.sources.archives.members import ReadArchive
 from beam_tfrecords.transforms.sources.archives.zip_reader import open_zip

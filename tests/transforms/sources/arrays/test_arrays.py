@@ -16,7 +16,7 @@ from beam_tfrecords.errors import RequestError
 from beam_tfrecords.transforms.blocks.fetching import read_image
 from beam_tfrecords.transforms.images.convert_image import convert_image
 from beam_tfrecords.transforms.images.image_spec import ImageEncoding, ImageSpec
-from beam_tfrecords.transforms.refs import PixelRange, SampleRef
+from beam_tfrecords.transforms.refs.sample_refs import PixelRange, SampleRef
 from beam_tfrecords.transforms.sources.source_spec import LabelType
 from tests.pixel_files import save_cifar, save_idx, save_mnist
 

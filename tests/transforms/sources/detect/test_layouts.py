@@ -8,7 +8,7 @@ import tarfile
 import pytest
 
 from beam_tfrecords.errors import RequestError
-from beam_tfrecords.transforms.ref_columns import one_by_one
+from beam_tfrecords.transforms.refs.ref_columns import one_by_one
 from beam_tfrecords.transforms.sources.detect.interpretation import Request, UnclearError
 from beam_tfrecords.transforms.sources.detect.layouts import LAYOUTS, Level
 from beam_tfrecords.transforms.sources.detect.tree import FolderSummary

@@ -8,8 +8,8 @@ import pytest
 from beam_tfrecords import storage
 from beam_tfrecords.errors import RequestError
 from beam_tfrecords.examples.contents import Content
-from beam_tfrecords.transforms.ref_columns import RefColumns, one_by_one
-from beam_tfrecords.transforms.refs import File, SampleRef, one_image
+from beam_tfrecords.transforms.refs.ref_columns import RefColumns, one_by_one
+from beam_tfrecords.transforms.refs.sample_refs import File, SampleRef, one_image
 from beam_tfrecords.transforms.sources.folders.image_folder import ImageFolder
 from beam_tfrecords.transforms.sources.folders.roots import Root
 from beam_tfrecords.transforms.sources.source_spec import SourceSpec

@@ -17,7 +17,7 @@ from beam_tfrecords import storage
 from beam_tfrecords.errors import RequestError
 from beam_tfrecords.examples import example_pb2
 from beam_tfrecords.tfrecord import masked_crc32c
-from beam_tfrecords.transforms.refs import PixelRange, SampleRef
+from beam_tfrecords.transforms.refs.sample_refs import PixelRange, SampleRef
 from beam_tfrecords.transforms.sources.source_spec import Skipped
 from tests.framing import framed
 

@@ -119,7 +119,7 @@ def test_boxes_that_may_be_two_things_are_refused_with_both(table, opened):
 
 
 def test_the_request_has_the_last_word(opened, table):
-    from beam_tfrecords.transforms.objects import BoxFormat, BoxUnit
+    from beam_tfrecords.transforms.objects.objects import BoxFormat, BoxUnit
 
     path = table("image,a,b,c,d,label", "a.jpg,1,2,3,4,dog")
     settings = {"box_columns": ("a", "b", "c", "d"), "box_format": BoxFormat.SIZE, "box_unit": BoxUnit.PIXELS}

@@ -16,7 +16,7 @@ import pytest
 
 from beam_tfrecords import storage
 from beam_tfrecords.errors import RequestError
-from beam_tfrecords.transforms.refs import File, SampleRef
+from beam_tfrecords.transforms.refs.sample_refs import File, SampleRef
 from beam_tfrecords.transforms.sources.source_spec import Skipped
 
 IMAGE = pa.struct([("bytes", pa.binary()), ("path", pa.string())])

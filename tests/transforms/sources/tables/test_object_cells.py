@@ -7,7 +7,7 @@ import math
 import pytest
 
 from beam_tfrecords.errors import FailureReason, SampleError
-from beam_tfrecords.transforms.objects import Objects
+from beam_tfrecords.transforms.objects.objects import Objects
 from beam_tfrecords.transforms.sources.tables.object_cells import hold_objects, read_objects
 
 BOXES = (1.0, 2.0, 31.0, 42.0, 5.0, 5.0, 6.0, 7.0)

@@ -14,7 +14,7 @@ import pytest
 
 from beam_tfrecords import storage
 from beam_tfrecords.errors import RequestError
-from beam_tfrecords.transforms.refs import PixelRange, SampleRef
+from beam_tfrecords.transforms.refs.sample_refs import PixelRange, SampleRef
 from beam_tfrecords.transforms.sources.source import Source
 
 PIXELS = np.random.default_rng(0).integers(0, 256, (6, 8, 8), dtype=np.uint8)

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from beam_tfrecords import storage
 from beam_tfrecords.errors import RequestError
 from beam_tfrecords.examples.contents import Content
-from beam_tfrecords.transforms.refs import File, SampleRef, one_image
+from beam_tfrecords.transforms.refs.sample_refs import File, SampleRef, one_image
 from beam_tfrecords.transforms.sources.opening import open_input
 from beam_tfrecords.transforms.sources.source_spec import SourceSpec
 

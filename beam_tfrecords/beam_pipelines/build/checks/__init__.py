@@ -1,0 +1,1 @@
+"""What is refused once the input is listed, before anything is converted."""

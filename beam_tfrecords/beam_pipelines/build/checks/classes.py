@@ -1,0 +1,164 @@
+"""Which classes a build has, and whether the labels that were listed are among them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING
+
+from beam_tfrecords.errors import RequestError, Suggestion
+from beam_tfrecords.examples.contents import Content
+from beam_tfrecords.output.label_files import fits_label_file
+from beam_tfrecords.transforms.labels import (
+    ClassNames,
+    describe_labels,
+    describe_order,
+    describe_unique,
+    infer_class_names,
+    keep_indices,
+    name_numbered,
+)
+from beam_tfrecords.transforms.refs.sample_refs import Scalar
+from beam_tfrecords.transforms.request.build_spec import BuildSpec
+from beam_tfrecords.transforms.sources.names import printable
+from beam_tfrecords.transforms.sources.source import Source
+
+if TYPE_CHECKING:
+    from beam_tfrecords.transforms.listing.listing import Listing
+
+
+_MOST_CLASSES = 10
+
+
+def resolve_classes(spec: BuildSpec, source: Source, listing: Listing, earlier: Sequence[str]) -> ClassNames:
+    """The class names: those of the request, of the columns, of the source, or of the labels that were listed.
+
+    Args:
+      earlier: the classes of the dataset whose indices may be kept, in index order.
+
+    Raises:
+      RequestError: they do not fit the labels, or there is only one.
+    """
+    if spec.layout is None or not (spec.layout.needs_label or spec.layout.needs_objects):
+        return ClassNames(spec.class_names or ())
+    if spec.class_names is None and spec.source.label_columns:
+        source.notes += [
+            f"no row has a one in column {name!r}" for name in spec.source.label_columns if not listing.labels.get(name)
+        ]
+        return _number_classes(spec, source, listing, ClassNames(spec.source.label_columns), earlier)
+    source.notes += _describe_one_hot(spec, source, listing)
+    if spec.class_names is not None and spec.map is not None:
+        # The labels are those that the function makes.
+        return _check_names(ClassNames(spec.class_names, source.labels_may_be_indices))
+    if spec.class_names is not None:
+        return _check_given(spec, source, listing, ClassNames(spec.class_names, source.labels_may_be_indices))
+    if source.class_names:
+        return _number_classes(spec, source, listing, ClassNames(tuple(source.class_names)), earlier)
+    if source.labels_are_numbered:
+        return _number_classes(spec, source, listing, name_numbered(listing.labels), earlier)
+    inferred = infer_class_names(
+        listing.labels, numbers_are_indices=source.labels_may_be_indices, first_class=source.first_class
+    )
+    if not earlier:
+        _refuse_single_class(spec, source, listing, inferred)
+    numbered = _number_classes(spec, source, listing, inferred, earlier)
+    in_cells = source.labels_may_be_indices and spec.source.label_separator is None
+    source.notes += describe_labels(listing.labels, numbered, in_cells=in_cells)
+    if source.labels_may_be_indices:
+        source.notes += describe_unique(listing.labels)
+    return numbered
+
+
+def _refuse_single_class(spec: BuildSpec, source: Source, listing: Listing, found: ClassNames) -> None:
+    """Refuses labels that tell nothing apart: what was taken for the label is probably not one."""
+    count = sum(count for label, count in listing.labels.items() if label is not None and label != "")
+    is_said = spec.source.classes or spec.source.label_separator or listing.total == spec.limit
+    has_objects = spec.layout is not None and spec.layout.needs_objects
+    # Where more samples than allowed have no label, the build says which.
+    if len(listing.labels.keys() - {None, ""}) != 1 or listing.total - count > spec.max_failures * listing.total:
+        return
+    if is_said or has_objects:
+        return
+    name = found.names[-1]
+    beside, others = source.other_labels()
+    single = Suggestion(f"the class {name}", {"class_names": name})
+    unlabelled = Suggestion("all images, without labels", {"layout": "image"})
+    raise RequestError(
+        f"`input={', '.join(spec.source.input)}`: {printable(name)} would be the only class, of all {count:,} "
+        f"{source.unit}s{beside}",
+        [
+            *others[:1],
+            *([single] if "," not in name and name == name.strip() and fits_label_file(name) else []),
+            *([unlabelled] if Content.IMAGE in source.provides else []),
+        ],
+    )
+
+
+def _check_given(spec: BuildSpec, source: Source, listing: Listing, class_names: ClassNames) -> ClassNames:
+    """Checks that the labels are among the class names of the request, but for as many as may fail."""
+    unknown: dict[Scalar, int] = {
+        label: count for label, count in listing.labels.items() if label is not None and class_names.find(label) is None
+    }
+    samples = sum(unknown.values())
+    if samples > spec.max_failures * listing.total:
+        shown = ", ".join(sorted(map(repr, unknown))[:5])
+        present = {class_names.find(label) for label in listing.labels}
+        known = [name for index, name in enumerate(class_names.names) if index in present]
+        fits = not spec.source.classes and 0 < len(known) <= 2 * _MOST_CLASSES
+        raise RequestError(
+            f"`class_names={','.join(class_names.names)}`: {samples} of {listing.total} samples have a class "
+            f"that is not among them: {shown}{', …' if len(unknown) > 5 else ''}"
+            + (f"; say `classes={','.join(known)}` to leave them out" if fits else "")
+        )
+    source.notes += _describe_missing_classes(spec, listing, class_names)
+    return _check_names(class_names)
+
+
+def _number_classes(
+    spec: BuildSpec, source: Source, listing: Listing, found: ClassNames, earlier: Sequence[str]
+) -> ClassNames:
+    """The classes that the request does not name, with their indices; adds notes."""
+    numbered = keep_indices(earlier, found, spec.order_of_classes)
+    source.notes += describe_order(found.names, numbered.names)
+    source.notes += _describe_missing_classes(spec, listing, numbered)
+    return _check_names(numbered)
+
+
+def _check_names(class_names: ClassNames) -> ClassNames:
+    """Refuses names that the label file of TFDS cannot hold."""
+    unfit = [name for name in class_names.names if not fits_label_file(name)]
+    if unfit:
+        raise RequestError(
+            f"class {unfit[0]!r} begins or ends with a space or holds a line break, and TensorFlow Datasets would read "
+            "another name; rename the class in the input"
+        )
+    return class_names
+
+
+def _describe_one_hot(spec: BuildSpec, source: Source, listing: Listing) -> Iterator[str]:
+    """The note that a label of zeros and ones may be one of several columns that are a class each."""
+    column = source.label_column
+    if column is None or spec.source.label_separator or not {str(label) for label in listing.labels} <= {"0", "1"}:
+        return
+    columns = source.one_hot_columns()
+    if column in columns and len(columns) > 1:
+        yield (
+            f"columns {', '.join(columns)} have zeros and ones, and {column!r} alone is the label; if each is a class, "
+            f"say `label_columns={','.join(columns)}`"
+        )
+
+
+def _describe_missing_classes(spec: BuildSpec, listing: Listing, class_names: ClassNames) -> Iterator[str]:
+    """Notes on the splits that lack classes which others have."""
+    if spec.limit is not None:
+        return
+    found = {
+        split: {index for label in labels if (index := class_names.find(label)) is not None}
+        for split, labels in listing.split_labels.items()
+        if split
+    }
+    everywhere = set[int]().union(*found.values())
+    for split, indices in sorted(found.items()):
+        missing = [class_names.names[index] for index in sorted(everywhere - indices)]
+        if missing:
+            shown = ", ".join(missing[:_MOST_CLASSES]) + (", …" if len(missing) > _MOST_CLASSES else "")
+            yield f"split {split} has no sample of {len(missing):,} of {len(everywhere):,} classes: {shown}"

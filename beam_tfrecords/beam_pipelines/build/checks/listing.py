@@ -1,0 +1,134 @@
+"""Checks the request against the samples that were listed, before anything is converted."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING
+
+from beam_tfrecords import storage
+from beam_tfrecords.beam_pipelines.build.checks.annotations import check_annotations
+from beam_tfrecords.beam_pipelines.build.checks.classes import resolve_classes
+from beam_tfrecords.errors import RequestError, Suggestion
+from beam_tfrecords.transforms.labels import ClassNames
+from beam_tfrecords.transforms.request.build_spec import BuildSpec
+from beam_tfrecords.transforms.sources.detect.table_sidecars import is_table
+from beam_tfrecords.transforms.sources.detect.trial import is_usable
+from beam_tfrecords.transforms.sources.registry import ending_of_file, source_of_file
+from beam_tfrecords.transforms.sources.selection import OTHER_CLASS
+from beam_tfrecords.transforms.sources.source import Source
+from beam_tfrecords.transforms.sources.source_spec import Skipped
+from beam_tfrecords.transforms.sources.unsupported_formats import find_unsupported
+
+if TYPE_CHECKING:
+    from beam_tfrecords.transforms.listing.listing import Listing
+
+_MOST_CHOICES = 3
+# Sources that read folders of files which are not images -> what they read.
+_READ_BY_FILES = {
+    "tfrecord": "the records of the TFRecord files",
+    "idx": "the images of the IDX files",
+    "cifar": "the images of CIFAR's files",
+    "numpy": "the images of the NumPy files",
+}
+
+
+def check_listing(
+    spec: BuildSpec, source: Source, listing: Listing, skipped: Skipped, *, earlier: Sequence[str] = ()
+) -> ClassNames:
+    """Checks the request against the listed samples, and resolves the class names.
+
+    Args:
+      earlier: the classes of the dataset whose indices may be kept, in index order.
+
+    Raises:
+      RequestError: there are no samples, or their labels or splits do not match the request.
+    """
+    where = f"`input={', '.join(spec.source.input)}`"
+    if not listing.total and skipped.counts[OTHER_CLASS]:
+        raise RequestError(
+            f"`classes={','.join(spec.source.classes)}`: no sample has one of these classes, and "
+            f"{skipped.counts[OTHER_CLASS]:,} have others"
+        )
+    if not listing.total:
+        inside = "" if source.containers() is None else _describe_archives(skipped)
+        found = f"{where}: no {source.unit} found{_describe_skipped(skipped)}{inside}"
+        suggestions = _other_inputs(spec, skipped)
+        if spec.source.source != "auto":
+            suggestions = [dataclasses.replace(one, settings={"source": None, **one.settings}) for one in suggestions]
+        raise RequestError(found, suggestions)
+    if spec.source.label_pattern is not None and not any(label is not None for label in listing.labels):
+        raise RequestError(
+            f"`label_pattern={spec.source.label_pattern}`: matches none of {listing.total} keys; "
+            "it is searched in the path below `input`"
+        )
+    spec.source.selection.check(listing.labels)
+    check_annotations(spec, source, listing)
+    source.notes += _describe_empty_splits(spec, listing)
+    if spec.num_shards is not None:
+        for split, samples in listing.samples.items():
+            if split and samples < spec.num_shards:
+                raise RequestError(f"`num_shards={spec.num_shards}`: split {split} has only {samples} samples")
+    return resolve_classes(spec, source, listing, earlier)
+
+
+def _describe_empty_splits(spec: BuildSpec, listing: Listing) -> list[str]:
+    """A note on the splits that the request names and that got no sample."""
+    asked = spec.splits.fractions or (spec.splits.folders or {}).values()
+    empty = [split for split in asked if not listing.samples[split]]
+    return [f"`splits` asks for {', '.join(empty)}, which got none of {listing.total:,} samples"] if empty else []
+
+
+def _other_inputs(spec: BuildSpec, skipped: Skipped) -> list[Suggestion]:
+    """The files of a folder without images that may be meant."""
+    folder = spec.source.input[0]
+    if len(spec.source.input) > 1 or not storage.is_folder(folder):
+        return []
+    keys = sorted(key for keys in skipped.examples.values() for key in keys)
+    # Of several archives of arrays, each is a dataset.
+    found = {source_of_file(key) for key in keys if not key.endswith(".npz")}
+    of_files = [Suggestion(meaning, {"source": name}) for name, meaning in _READ_BY_FILES.items() if name in found]
+    if of_files:
+        return of_files
+    if parquet := [key for key in keys if key.endswith(".parquet")]:
+        if is_usable(spec.source, {"source": "hf_parquet"}):
+            return [Suggestion("the images in its Parquet files", {"source": "hf_parquet"})]
+        if len(parquet) > 1:
+            files = {"input": storage.join(folder, "**/*.parquet" if "/" in parquet[0] else "*.parquet")}
+            return [Suggestion("its Parquet files", files)] if is_usable(spec.source, files) else []
+    tables = [key for key in keys if is_table(key) or key.endswith((".json", ".npz"))]
+    # A file of labels beside one of images has nothing to add.
+    unsupported = [key for key in keys if find_unsupported(key) and "labels" not in storage.basename(key)]
+    by_name = [Suggestion(f"the file {key}", {"input": storage.join(folder, key)}) for key in tables + unsupported]
+    return [*_archives(spec, folder, keys), *by_name][:_MOST_CHOICES]
+
+
+def _archives(spec: BuildSpec, folder: str, keys: Sequence[str]) -> Iterator[Suggestion]:
+    """The archives of a folder: by a glob for each of their extensions, or by name if there is only one."""
+    for source in ("tar", "zip"):
+        archives = [key for key in keys if source_of_file(key) == source]
+        below = "**/" if any("/" in key for key in archives) else ""
+        globs = sorted({f"{below}*{ending_of_file(key)}" for key in archives})
+        names = [storage.join(folder, name) for name in (globs if len(archives) > 1 else archives)]
+        settings = {"input": names[0] if len(names) == 1 else names}
+        if names and is_usable(spec.source, settings):
+            yield Suggestion(f"its {source} archives" if len(archives) > 1 else f"the file {archives[0]}", settings)
+
+
+def _describe_archives(skipped: Skipped) -> str:
+    """What to do about archives in an archive; "" if there are none."""
+    keys = [key for keys in skipped.examples.values() for key in keys]
+    if not any(source_of_file(key) in ("tar", "zip") for key in keys):
+        return ""
+    return "; archives in an archive are not opened: extract it, and give the folder or the archives as `input`"
+
+
+def _describe_skipped(skipped: Skipped) -> str:
+    """The skipped files, for a message; "" if there are none."""
+    if not skipped.counts:
+        return ""
+    kinds = [
+        f"{count} {kind} ({', '.join(skipped.examples[kind])}{', …' if count > len(skipped.examples[kind]) else ''})"
+        for kind, count in skipped.counts.most_common()
+    ]
+    return f"; {skipped.counts.total()} other files: {', '.join(kinds)}"

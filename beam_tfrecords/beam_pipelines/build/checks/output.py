@@ -1,0 +1,51 @@
+"""Checks what is at the output before anything starts."""
+
+from __future__ import annotations
+
+import functools
+
+from beam_tfrecords import storage
+from beam_tfrecords.errors import RequestError
+from beam_tfrecords.output.files import SUCCESS
+from beam_tfrecords.output.pointers import check_pointers
+from beam_tfrecords.output.versions import State, list_versions
+from beam_tfrecords.reading.dataset import read_latest
+from beam_tfrecords.transforms.request.build_spec import BuildSpec
+from beam_tfrecords.transforms.workspace.output_folder import check_versions_root, find_old_files
+
+
+def check_output(spec: BuildSpec) -> list[str]:
+    """Refuses an output where a build would damage what is there.
+
+    Returns:
+      The files that the build replaces, as `find_old_files` does.
+
+    Raises:
+      RequestError: the output holds a finished dataset that may not be replaced, or files that are not ours.
+    """
+    versioned = spec.schedule.versioned
+    try:
+        is_finished, latest, versions = storage.ask_at_once(
+            spec.output,
+            functools.partial(storage.exists, storage.join(spec.output, SUCCESS)),
+            functools.partial(read_latest, spec.output),
+            functools.partial(list_versions, spec.output),
+        )
+    except (OSError, storage.SchemeError) as error:
+        raise RequestError(f"`output={spec.output}`: cannot be reached: {error}") from error
+    has_versions = bool(latest) or any(version.state is State.FINISHED for version in versions)
+    if versioned and is_finished:
+        raise RequestError(f"`output={spec.output}`: holds a dataset without versions; choose another folder")
+    if has_versions and not versioned:
+        raise RequestError(
+            f"`output={spec.output}`: holds versions of a dataset; say `versioned`, or choose another folder"
+        )
+    if is_finished and not spec.overwrite:
+        raise RequestError(
+            f"`output={spec.output}`: holds a finished dataset; say `overwrite` to replace it, or choose another folder"
+        )
+    if versioned:
+        check_versions_root(spec.output, versions)
+        check_pointers(spec.output)
+        return []
+    return find_old_files(spec.output)

@@ -1,0 +1,108 @@
+"""`convert --dry_run`: what a build would do, from the listing alone; nothing is built and nothing is written."""
+
+from __future__ import annotations
+
+import dataclasses
+import tempfile
+
+from beam_tfrecords import storage
+from beam_tfrecords.beam_pipelines.build.checks.listing import check_listing
+from beam_tfrecords.beam_pipelines.build.checks.output import check_output
+from beam_tfrecords.beam_pipelines.build.listing.expected_failures import ExpectedFailures
+from beam_tfrecords.beam_pipelines.build.listing.listing_tables import describe_refs, describe_splits
+from beam_tfrecords.beam_pipelines.build.listing.local_listing import list_containers_here, list_samples
+from beam_tfrecords.beam_pipelines.build.listing.source_opening import open_spec_source
+from beam_tfrecords.beam_pipelines.build.output.location import check_place
+from beam_tfrecords.beam_pipelines.build.output.previous import earlier_classes, open_earlier
+from beam_tfrecords.beam_pipelines.build.user_functions import find_functions
+from beam_tfrecords.beam_pipelines.messages.notes import describe_request
+from beam_tfrecords.beam_pipelines.messages.summary import describe_classes, describe_reasons, describe_skipped
+from beam_tfrecords.beam_pipelines.settings.definitions import show_flags
+from beam_tfrecords.errors import RequestError
+from beam_tfrecords.examples.layouts import Layout
+from beam_tfrecords.transforms.blocks.convert_sample import ConvertSample
+from beam_tfrecords.transforms.listing.limiting import choose_refs
+from beam_tfrecords.transforms.listing.listing import read_batches
+from beam_tfrecords.transforms.refs.ref_columns import join_packed, one_by_one, unpack_refs
+from beam_tfrecords.transforms.request.build_spec import BuildSpec
+
+_EXAMPLES = 5
+
+
+@dataclasses.dataclass(frozen=True)
+class DryRun:
+    """What a build would do.
+
+    Attributes:
+      lines: for people.
+      publishes: whether it would publish a dataset, as far as the listing tells.
+    """
+
+    lines: list[str]
+    publishes: bool
+
+
+def describe_build(spec: BuildSpec) -> DryRun:
+    """Says what a build would do.
+
+    Raises:
+      RequestError: the request is wrong, as the build would say too.
+    """
+    with storage.using(spec.source.storage_options()):
+        return _describe(spec)
+
+
+def _describe(spec: BuildSpec) -> DryRun:
+    check_place(spec)
+    check_output(spec)
+    spec = find_functions(spec)
+    spec, source = open_spec_source(spec)
+    if source.pipeline is not None:
+        raise RequestError(
+            f"`dry_run`: what a pipeline gives is known when it has run; `input={source.pipeline.function.name}` is "
+            "one; leave `dry_run` out, and say for instance `limit=100`"
+        )
+    with tempfile.TemporaryDirectory(prefix="beam-tfrecords-") as folder:
+        containers = source.containers()
+        if containers is None:
+            listing, skipped = list_samples(spec, source, folder), source.skipped
+        else:
+            listing, skipped = list_containers_here(containers, spec, source, folder)
+        kept = earlier_classes(spec, open_earlier(spec))
+        class_names = check_listing(spec, source, listing, skipped, earlier=kept)
+        # What a function makes of labels is not known.
+        layout = spec.layout if spec.layout and spec.map is None else Layout(())
+        convert = ConvertSample(spec.image, layout, class_names)
+        failures = ExpectedFailures(convert, class_names, shares_keys=spec.source.group_rows or source.last_member_wins)
+        batches = failures.watch(read_batches(listing))
+        packed = choose_refs(batches, limit=_EXAMPLES, seed=spec.seed, samples=listing.samples)
+        refs = list(one_by_one(unpack_refs(join_packed(packed))))
+    classes = {
+        split: {class_names.names[index]: count for index, count in sorted(found.items())}
+        for split, found in sorted(failures.classes.items())
+    }
+    failed = failures.counts.total()
+    # Some conditions are about what is made of an image.
+    most = "at most " if spec.where else ""
+    publishes = failed < listing.total and failed <= spec.max_failures * listing.total
+    lines = [
+        *describe_splits(spec, listing),
+        *describe_classes(classes),
+        *describe_reasons(failures.counts, failures.examples),
+        *([] if publishes else [f"nothing would be published: --max_failures={spec.max_failures:g} allows fewer"]),
+        *describe_skipped({kind: (count, skipped.examples[kind]) for kind, count in sorted(skipped.counts.items())}),
+        *(f"note: {show_flags(note)}" for note in (*source.notes, *describe_request(spec))),
+        *describe_refs(refs),
+        *_describe_shared(spec, failures.shared),
+        f"dry run: nothing was built or written; {most}{listing.total - failures.shared:,} samples would go to "
+        f"{spec.output}",
+    ]
+    return DryRun(lines, publishes)
+
+
+def _describe_shared(spec: BuildSpec, shared: int) -> list[str]:
+    """A note on the counts above, which are of rows or members, where several are one sample."""
+    if not shared:
+        return []
+    how = "rows belong to the image of another row" if spec.source.group_rows else "members are replaced by a later one"
+    return [f"note: {shared:,} {how}, and are counted above"]

@@ -1,0 +1,1 @@
+"""Whose output it is: its lock, its location, its state, and the versions before."""

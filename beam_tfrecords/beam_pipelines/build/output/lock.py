@@ -1,0 +1,212 @@
+"""Keeps other builds away from an output, and makes room in it for one."""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import functools
+import logging
+import os
+import socket
+import threading
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING
+
+from beam_tfrecords import storage
+from beam_tfrecords.beam_pipelines.build.checks.output import check_output
+from beam_tfrecords.beam_pipelines.build.output.location import check_place
+from beam_tfrecords.beam_pipelines.build.output.previous import read_version
+from beam_tfrecords.beam_pipelines.runners.runners import Execution, RunningJob, find_job
+from beam_tfrecords.errors import BuildError, RequestError
+from beam_tfrecords.output.files import SUCCESS
+from beam_tfrecords.output.versions import remove
+from beam_tfrecords.storage.fence import Fence
+from beam_tfrecords.storage.lease import Lease
+from beam_tfrecords.transforms.request.build_spec import BuildSpec
+from beam_tfrecords.transforms.workspace.build_folder import BuildFolder, Workspace
+from beam_tfrecords.transforms.workspace.cleaning import delete_temporary
+from beam_tfrecords.transforms.workspace.output_folder import Claim, claim_output
+
+if TYPE_CHECKING:
+    from beam_tfrecords.beam_pipelines.runners.runner import Runner
+
+
+_log = logging.getLogger(__name__)
+
+
+@dataclasses.dataclass(frozen=True)
+class Output:
+    """An output that this launch holds.
+
+    Attributes:
+      path: the folder that was given to `convert`.
+      lease: keeps other builds away from it.
+      old_files: files in it that the build replaces.
+      job: of an earlier launcher, which may still write to it; None if there is none.
+      fence: the right to publish; that of the job if there is one.
+      is_new: whether nothing was there when this launch took the lease, so that nothing of it need be asked for.
+      is_cleaned: set when no build has temporary files there any more.
+    """
+
+    path: str
+    lease: Lease
+    old_files: Sequence[str]
+    job: RunningJob | None
+    fence: Fence
+    is_new: bool = False
+    is_cleaned: threading.Event = dataclasses.field(default_factory=threading.Event)
+
+
+@contextlib.contextmanager
+def hold_output(spec: BuildSpec, runner: Runner) -> Iterator[Output]:
+    """Keeps other builds away from an output, and looks what is in it.
+
+    Args:
+      spec: the request.
+      runner: where the build will run.
+
+    Raises:
+      RequestError: another build is writing to it, it cannot be written, or the request does not fit what it holds.
+    """
+    check_place(spec)
+    workspace, was_there = Workspace(spec.output), storage.has_scheme(spec.output) or storage.exists(spec.output)
+    try:
+        try:
+            taken = Lease.take(workspace.lease, f"process {os.getpid()} on {socket.gethostname()}")
+        except OSError as error:
+            raise _not_writable(spec.output, error) from error
+        if isinstance(taken, str):
+            raise RequestError(
+                f"`output={spec.output}`: another build is writing to it, {taken}; wait for its end, or choose another "
+                "folder"
+            )
+        with taken:
+            is_new = workspace.is_all_there_is()
+            job = None if is_new else find_job(spec.output)
+            # A job goes on without its launcher, and may publish.
+            fence = Fence.find(workspace.fence) if job else Fence.take_over(workspace.fence, taken, is_new=is_new)
+            _log.debug("holding %s: is_new=%s, job=%s", spec.output, is_new, job)
+            output: Output | None = None
+            try:
+                try:
+                    old_files = [] if is_new else check_output(spec)
+                except RequestError:
+                    # A misspelt `versioned` or `overwrite` is the likelier mistake.
+                    runner.arguments.check_known()
+                    raise
+                output = Output(spec.output, taken, old_files, job, fence, is_new)
+                yield output
+            except (OSError, RequestError, BuildError) as error:
+                # Another build may have removed what was not found. A store that does not answer is not asked again.
+                if not (isinstance(error, BuildError) and storage.has_scheme(spec.output)):
+                    taken.check()
+                raise
+            finally:
+                # It stays while there is a build that may go on.
+                with contextlib.suppress(OSError, BuildError):
+                    is_cleaned = output is not None and output.is_cleaned.is_set()
+                    if not job and (is_cleaned or not workspace.list_builds()):
+                        fence.remove()
+    finally:
+        # On network disks an open file cannot be deleted, and until now that of the lease was open.
+        storage.delete_if_empty(workspace.path)
+        if not was_there:
+            storage.delete_if_empty(spec.output)
+
+
+def open_listing(folder: str, output: Output) -> None:
+    """Makes the folder for a listing of containers, and removes those of other inputs, unless a job may read them.
+
+    Raises:
+      RequestError: the output cannot be written.
+      BuildError: so far, by a service fault.
+    """
+    try:
+        if output.job is None:
+            with contextlib.suppress(storage.AccessDeniedError):
+                for other in Workspace(output.path).list_listings():
+                    if other != folder:
+                        storage.delete_tree(other)
+        storage.write_bytes(BuildFolder(folder).started, b"")
+    except OSError as error:
+        raise _not_writable(output.path, error) from error
+
+
+def open_folder(folder: str, output: Output, execution: Execution, *, keeps: str | None = None) -> tuple[Fence, Claim]:
+    """Makes the folder of this build, and removes what other builds and dead attempts have left.
+
+    Args:
+      folder: this build's folder for temporary files, whose finished blocks are kept.
+      output: the output.
+      execution: where pipelines run.
+      keeps: another folder that this launch has made.
+
+    Returns:
+      The fence of this launch, or of the job that it follows; and what of the output is listed as ours.
+
+    Raises:
+      RequestError: the output cannot be written.
+      BuildError: so far, by a service fault.
+    """
+    workspace, job = Workspace(output.path), BuildFolder(folder).job
+    if output.is_new:
+        output.fence.check()
+        return dataclasses.replace(output.fence, job=job), claim_output(output.path, (), is_new=True)
+    version, running = storage.ask_at_once(
+        folder, functools.partial(read_version, folder), functools.partial(execution.find_running, folder)
+    )
+    if running is not None:
+        # The job that is followed has made it, and may be publishing.
+        return dataclasses.replace(output.fence, job=job), Claim()
+    try:
+        fence = Fence.take_over(workspace.fence, output.lease) if output.job else output.fence
+        fence.check()
+        storage.abort_uploads(workspace.path)
+        # Who may not delete them keeps them; they do no harm.
+        with contextlib.suppress(storage.AccessDeniedError):
+            delete_temporary(output.path, keeps=(folder, keeps or folder, workspace.claim, workspace.old_files))
+        is_registered = version and storage.exists(workspace.version(version))
+        if version and is_registered and not storage.exists(storage.join(output.path, version, SUCCESS)):
+            # Its shards may be others than those that this attempt composes.
+            delete = functools.partial(storage.delete_checked, staging=folder, check=fence.check)
+            remove(output.path, version, delete=delete)
+        claim = claim_output(output.path, output.old_files)
+        if not storage.has_scheme(folder):
+            storage.write_bytes(BuildFolder(folder).started, b"")
+    except OSError as error:
+        raise _not_writable(output.path, error) from error
+    return dataclasses.replace(fence, job=job), claim
+
+
+@contextlib.contextmanager
+def deleted_if_refused(output: str) -> Iterator[None]:
+    """Within it, a refusal leaves no temporary files in an output."""
+    try:
+        yield
+    except RequestError:
+        delete_temporary(output)
+        raise
+
+
+def _not_writable(output: str, error: OSError) -> RequestError | BuildError:
+    reason = error.strerror or str(error)
+    if storage.is_service_fault(error) and not isinstance(error, storage.AccessDeniedError):
+        return BuildError(f"{output} cannot be written: {reason}; the same command resumes once it can be")
+    return RequestError(f"`output={output}`: cannot be written: {reason}")
+
+
+def refuse_other(output: Output, folder: str) -> None:
+    """Refuses an output that a job of another build is writing to, or was when this launch began."""
+    job = output.job
+    if job is None or job.folder == folder:
+        return
+    shown = job.record.url or job.record.job_id
+    if job.is_known:
+        raise RequestError(
+            f"`output={output.path}`: the job of another build is writing to it, {shown}; wait for its end, cancel it, "
+            "or choose another folder"
+        )
+    raise RequestError(
+        f"`output={output.path}`: the job of another build may still write to it, and its runner does not say whether "
+        f"it does: {shown}; make sure that it has ended and delete {job.folder}, or choose another folder"
+    )

@@ -1,0 +1,223 @@
+"""What storage tells of an output folder: its builds, versions and datasets, as plain values."""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import datetime
+import itertools
+import time
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from beam_tfrecords import storage
+from beam_tfrecords.beam_pipelines.build.output.previous import open_newest, read_version
+from beam_tfrecords.beam_pipelines.messages.exit_codes import DONE, FAILED, UNPUBLISHED
+from beam_tfrecords.beam_pipelines.messages.summary import HEADERS
+from beam_tfrecords.beam_pipelines.runners.heartbeat import Run, read_runs
+from beam_tfrecords.beam_pipelines.runners.jobs import is_advancing, read_job
+from beam_tfrecords.beam_pipelines.runners.runners import runner_of
+from beam_tfrecords.beam_pipelines.settings.definitions import show_flags
+from beam_tfrecords.errors import BuildError, RequestError
+from beam_tfrecords.output.files import SUCCESS
+from beam_tfrecords.output.pointers import find_latest_damage, find_pin_damage, read_pinned
+from beam_tfrecords.output.schema import LAST_MOMENT, fields, read_json, text
+from beam_tfrecords.output.versions import State, Version, is_being_removed, list_versions, read_listed
+from beam_tfrecords.reading.dataset import Dataset, open_published, read_latest
+from beam_tfrecords.reading.opening import open_dataset
+from beam_tfrecords.storage.lease import find_holder
+from beam_tfrecords.transforms.publishing.lists import read_outcome
+from beam_tfrecords.transforms.stats import Stats, find_fact
+from beam_tfrecords.transforms.workspace.build_folder import BuildFolder, Workspace
+from beam_tfrecords.transforms.workspace.counts import (
+    BlockCounts,
+    read_block_counts,
+    read_last_block_time,
+    read_stage_counts,
+)
+from beam_tfrecords.transforms.workspace.output_folder import is_open
+from beam_tfrecords.transforms.workspace.state_files import read_small
+
+_MOST_LINES = 100_000
+# Above it, nobody waits.
+_MOST_SECONDS = 10.0**9
+_FAILURE = fields({"reason": text})
+GOING = ("running", "submitted")
+
+
+def now_at(output: str) -> float:
+    """The time by the clock of the store; by that of this machine for who may only read."""
+    try:
+        return storage.now(Workspace(output).lease) if Workspace(output).list_builds() else time.time()
+    except OSError:
+        return time.time()
+
+
+def describe_status(output: str, *, now: float) -> dict[str, Any]:
+    """What is known of an output folder, as plain values."""
+    builds = describe_builds(output, now=now)
+    running = find_running(builds)
+    last = running or next((build for build in builds if build["state"] == "unpublished"), None)
+    temporary, output_lease = Workspace(output).path, Workspace(output).lease
+    registered = Workspace(output).list_versions()
+    folders = list_versions(output)
+    ours = [version.name for version in folders if _is_ours(output, version, registered)]
+    versions = [_describe_version(output, name) for name in ours]
+    latest_damage = find_latest_damage(output)
+    notes = dict.fromkeys([*open_newest(output)[1], *([latest_damage] if latest_damage else [])])
+    pinned = None
+    try:
+        pinned = read_pinned(output)
+        if pinned and (pin_damage := find_pin_damage(output, pinned)):
+            notes[pin_damage] = None
+    except BuildError as error:
+        notes[str(error)] = None
+    is_dead = any(build["state"] == "dead" for build in builds)
+    # After the input is listed there is a build.
+    holder = None if last or any(build["state"] != "dead" for build in builds) else find_holder(output_lease, now=now)
+    return {
+        "output": output,
+        "state": last["state"] if last else "listing" if holder else "dead" if is_dead else "idle",
+        "holder": holder,
+        "build": last or (builds[0] if builds else None),
+        "latest": read_latest(output),
+        "latest_damage": latest_damage,
+        "pinned": pinned,
+        "removed_versions": _find_removed(output, versions, there=[version.name for version in folders]),
+        "dataset": _describe_dataset(open_dataset(output)) if storage.exists(storage.join(output, SUCCESS)) else None,
+        "versions": versions,
+        # Folders that are only named like one: copies, renamed versions, a user's own.
+        "not_versions": [version.name for version in folders if version.name not in ours],
+        "notes": list(notes),
+        "debris": {
+            "builds": sum(build["state"] == "dead" for build in builds),
+            "unfinished_versions": [
+                version["name"] for version in versions if version["records"] is None and not version["damage"]
+            ],
+            "bytes": sum(entry.size for entry in storage.list_files(temporary, literal=True))
+            if builds and not running
+            else 0,
+        },
+    }
+
+
+def describe_builds(output: str, *, now: float) -> list[dict[str, Any]]:
+    """What is known of the builds into an output, the newest first."""
+    return [_describe_build(output, folder, run, now=now) for folder, run in read_runs(output)]
+
+
+def find_running(builds: Iterable[dict[str, Any]]) -> dict[str, Any] | None:
+    """The build that runs, or may do so; None if none does."""
+    return next((build for build in builds if build["state"] in GOING), None)
+
+
+def _describe_build(output: str, folder: str, run: Run | None, *, now: float) -> dict[str, Any]:
+    counts = read_block_counts(folder)
+    job = read_job(folder)
+    last_block = read_last_block_time(folder)
+    result = read_outcome(folder)
+    if result is None:
+        totals, reasons = counts, _count_reasons(folder) if counts.failed else {}
+    else:
+        # The counts of the workers may lack their last blocks.
+        stats = Stats.from_json(result["stats"])
+        totals, reasons = BlockCounts.of(stats), stats.failure_reasons()
+    values: dict[str, Any] = {
+        "folder": folder,
+        "state": "dead",
+        "host": run.host if run else None,
+        "process": run.process if run else None,
+        "job": dataclasses.asdict(job) if job else None,
+        "since": _time(run.began) if run else None,
+        "last_heartbeat": _time(run.written) if run else None,
+        "listed": run.listed if run else None,
+        "blocks": run.blocks if run else None,
+        "blocks_done": counts.blocks,
+        "stages": dataclasses.asdict(read_stage_counts(folder)),
+        "last_block": _time(last_block) if last_block else None,
+        "done": totals.done,
+        "failed": totals.failed,
+        "failure_reasons": reasons,
+        "samples_per_second": None,
+        "seconds_left": None,
+        "exit_code": None,
+        "why": [],
+    }
+    if result is not None and result["is_unchanged"]:
+        return {**values, "state": "unchanged", "exit_code": DONE}
+    if result is not None:
+        why = [*map(show_flags, result["causes"]), *(f"guard {line}" for line in result["tripped"])]
+        return {**values, "state": "unpublished", "exit_code": UNPUBLISHED, "why": why}
+    if run is not None and run.is_alive(now):
+        rate = (counts.done - run.done_before) / max(1e-3, run.beat - run.began)
+        left = (run.listed - counts.done) / rate if rate > 0 else _MOST_SECONDS
+        values |= {"state": "running", "samples_per_second": round(rate, 1 if rate >= 1 else 4)}
+        values["seconds_left"] = round(left) if 0 <= left < _MOST_SECONDS else None
+    elif _is_published(output, folder):
+        values["state"] = "published"
+    elif job is not None:
+        # Its launcher may have left on purpose.
+        runner = runner_of(job)
+        is_alive = runner.is_alive(job, last_block)
+        if is_alive is False:
+            end = runner.find_end(job)
+            return {**values, "exit_code": FAILED, "why": [end] if end else []}
+        values["state"] = "running" if is_advancing(last_block) else "submitted"
+    return values
+
+
+def _is_published(output: str, folder: str) -> bool:
+    """Whether a build has published its dataset, and its temporary files are left."""
+    version = read_version(folder)
+    path = storage.join(output, version) if version else output
+    return is_open(output) and storage.exists(storage.join(path, SUCCESS))
+
+
+def _count_reasons(folder: str) -> dict[str, int]:
+    """Reasons of the failures so far; of very many, those of the first files."""
+    reasons: Counter[str] = Counter()
+    files = storage.list_files(BuildFolder(folder).failures, literal=True)
+    lines = (line for entry in files for line in read_small(entry.path).splitlines())
+    for line in itertools.islice(lines, _MOST_LINES):
+        # The last line of a large file is not whole.
+        with contextlib.suppress(ValueError):
+            reasons[read_json(line, _FAILURE)["reason"]] += 1
+    return dict(reasons)
+
+
+def _describe_version(output: str, name: str) -> dict[str, Any]:
+    try:
+        dataset, damage = open_published(storage.join(output, name))
+    except RequestError:  # a later version of beam-tfrecords has made it
+        dataset, damage = None, None
+    if dataset is not None:
+        missing = dataset.find_missing()
+        return {"name": name, **_describe_dataset(dataset), "damage": missing[0] if missing else None}
+    return {"name": name, "published": None, **dict.fromkeys(HEADERS), "damage": damage}
+
+
+def _is_ours(output: str, version: Version, registered: Sequence[str]) -> bool:
+    if version.state is State.UNFINISHED:
+        return version.name in registered or is_being_removed(output, version.name)
+    return version.state is not State.FOREIGN
+
+
+def _find_removed(output: str, versions: Iterable[dict[str, Any]], *, there: Iterable[str]) -> list[str]:
+    """The versions that have been removed since the oldest of today's versions was built."""
+    readable = (version["name"] for version in versions if version["records"] is not None)
+    known = set[str]().union(*(read_listed(output, name) for name in readable))
+    return sorted(known.difference(there))
+
+
+def _describe_dataset(dataset: Dataset) -> dict[str, Any]:
+    return {
+        "published": _time(storage.stat(storage.join(dataset.path, SUCCESS)).modified),
+        **{name: find_fact(dataset.manifest, name) for name in HEADERS},
+    }
+
+
+def _time(seconds: float) -> str:
+    # A file may say any year.
+    time = datetime.datetime.fromtimestamp(min(max(seconds, 0), LAST_MOMENT), datetime.timezone.utc)
+    return time.strftime("%Y-%m-%dT%H:%M:%SZ")

@@ -1,0 +1,210 @@
+"""ReadSamples and ConvertSamples: the two ends of a build, for a pipeline of Beam of one's own."""
+
+from __future__ import annotations
+
+import atexit
+import tempfile
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING, Any
+
+import apache_beam as beam
+from apache_beam.metrics import Metrics
+
+from beam_tfrecords import storage
+from beam_tfrecords.beam_pipelines.build.listing.local_listing import list_containers_here, list_samples
+from beam_tfrecords.beam_pipelines.build.listing.source_opening import open_spec_source
+from beam_tfrecords.beam_pipelines.build.user_functions import find_functions
+from beam_tfrecords.beam_pipelines.settings.definitions import read_build_spec
+from beam_tfrecords.beam_pipelines.settings.inherited_settings import read_request
+from beam_tfrecords.errors import RequestError, SampleError
+from beam_tfrecords.examples.layouts import Layout, parse_layout
+from beam_tfrecords.transforms.blocks.convert_sample import ConvertSample
+from beam_tfrecords.transforms.blocks.guard import failure_of
+from beam_tfrecords.transforms.blocks.write_samples import describe_failure
+from beam_tfrecords.transforms.images.image_spec import ImageSpec
+from beam_tfrecords.transforms.labels import ClassNames
+from beam_tfrecords.transforms.listing.listing import read_chunk, write_chunk_names
+from beam_tfrecords.transforms.listing.stage import ListSource
+from beam_tfrecords.transforms.mapping.from_sample import files_of, objects_of, parts_of, values_of
+from beam_tfrecords.transforms.mapping.open_sample import OpenSample
+from beam_tfrecords.transforms.mapping.sample import Sample
+from beam_tfrecords.transforms.refs.overflow_rows import load_heavy
+from beam_tfrecords.transforms.refs.ref_columns import RefColumns
+from beam_tfrecords.transforms.refs.sample_refs import File, SampleRef
+from beam_tfrecords.transforms.request.build_spec import BuildSpec
+from beam_tfrecords.transforms.settings import settings_of
+from beam_tfrecords.transforms.sources.source_spec import SourceSpec
+from beam_tfrecords.transforms.workspace.build_folder import BuildFolder
+
+if TYPE_CHECKING:
+    from apache_beam.pvalue import PCollection
+
+FAILURES = "failures"
+_IMAGE = frozenset(setting.name for setting in settings_of(ImageSpec))
+_CONVERT = _IMAGE | {"layout", "class_names", "invalid_boxes"}
+_READ = _IMAGE | {setting.name for setting in settings_of(SourceSpec)} | {"layout", "splits", "seed", "limit"}
+_READ |= {"stratify", "max_file_size"}
+_METRICS = "beam_tfrecords"
+
+
+class ReadSamples(beam.PTransform):
+    """Reads the samples of any input that `build` reads: root -> `Sample`.
+
+    The input is listed when the pipeline is made; images are read by the workers, when they are first asked for. What
+    the source rejects is not among the samples: it is in `failures` of the collection that this returns, a dictionary
+    each, as a line of `failures.jsonl`.
+
+    Args:
+      temp_folder: where the listing goes, and what has to be copied to be read; all workers have to reach it. By
+        default a folder of this machine, until this process ends.
+      settings: of the input and of images, as for `build`; `layout` says whether samples have masks or objects.
+
+    Raises:
+      RequestError: the request is wrong, or has no samples.
+      BuildError: a service fault.
+    """
+
+    def __init__(self, *, temp_folder: str | None = None, **settings: Any) -> None:
+        super().__init__()
+        _refuse_others("ReadSamples", settings, _READ)
+        self._folder = storage.absolute(temp_folder) if temp_folder else _own_folder()
+        self._spec = read_request({**settings, "output": self._folder})
+
+    def expand(self, root: Any) -> PCollection[Sample]:
+        spec = self._spec
+        with storage.using(spec.source.storage_options()):
+            open_sample = _list(spec, self._folder)
+            opened = (
+                root
+                | "List" >> ListSource(self._folder)
+                | "Open" >> beam.ParDo(_OpenSamples(open_sample)).with_outputs(FAILURES, main="samples")
+            )
+        return _with_failures(opened, Sample)
+
+
+class ConvertSamples(beam.PTransform):
+    """Converts samples as `build` does: `Sample` -> serialized `tf.train.Example`s.
+
+    `failures` of the collection that this returns has the samples that are rejected, a dictionary each, as a line of
+    `failures.jsonl`. The order is the runner's.
+
+    Args:
+      settings: of images, `layout`, `class_names` and `invalid_boxes`, as for `build`. A layout with class indices
+        needs `class_names`.
+
+    Raises:
+      RequestError: a setting is wrong, or classes are not named.
+    """
+
+    def __init__(self, **settings: Any) -> None:
+        super().__init__()
+        _refuse_others("ConvertSamples", settings, _CONVERT)
+        spec = read_build_spec({**settings, "input": "samples", "output": "examples"})
+        layout = spec.layout or parse_layout("tfds")
+        if (layout.needs_label or layout.needs_objects) and spec.class_names is None:
+            raise RequestError(
+                "ConvertSamples: the layout has class indices, and nobody knows all classes before the pipeline runs; "
+                "name them with `class_names`, or choose another `layout`, such as `layout=image`"
+            )
+        classes = ClassNames(spec.class_names or (), numbers_are_indices=True)
+        self._convert = ConvertSample(spec.image, layout, classes, invalid_boxes=spec.invalid_boxes)
+
+    def expand(self, samples: PCollection[Sample]) -> PCollection[bytes]:
+        converted = samples | "Convert" >> beam.ParDo(_Convert(self._convert)).with_outputs(FAILURES, main="examples")
+        return _with_failures(converted, bytes)
+
+
+def _with_failures(outputs: Any, kind: type) -> Any:
+    """The main output, with the failures as an attribute."""
+    made = outputs[outputs._main_tag]
+    made.element_type = kind
+    made.failures = outputs[FAILURES]
+    made.failures.element_type = dict[str, Any]
+    return made
+
+
+def _refuse_others(name: str, settings: Mapping[str, Any], known: frozenset[str] | set[str]) -> None:
+    wrong = next((setting for setting in settings if setting not in known), None)
+    if wrong is not None:
+        raise RequestError(f"{name}: found `{wrong}`; expected settings among {', '.join(sorted(known))}")
+
+
+def _own_folder() -> str:
+    folder = tempfile.mkdtemp(prefix="beam-tfrecords-")
+    atexit.register(storage.delete_tree, folder)
+    return folder
+
+
+def _list(spec: BuildSpec, folder: str) -> OpenSample:
+    """Lists the samples of a request in a folder; returns what opens them."""
+    spec, source = open_spec_source(find_functions(spec))
+    if source.pipeline is not None:
+        raise RequestError(f"`input={spec.source.input[0]}`: is a pipeline itself; expected that it is called")
+    place = BuildFolder(folder)
+    containers = source.containers()
+    if containers is None:
+        listing = list_samples(spec, source, place.listing)
+    else:
+        listing, _ = list_containers_here(containers, spec, source, place.listing, spools=place.staging)
+    if not listing.total:
+        raise RequestError(f"`input={', '.join(spec.source.input)}`: no sample found")
+    write_chunk_names(listing, folder)
+    return OpenSample(spec.image, spec.max_file_size, source.records.layout if source.records else None)
+
+
+class _OpenSamples(beam.DoFn):
+    """Opens the samples of a chunk file: chunk file -> `Sample`."""
+
+    def __init__(self, opener: OpenSample) -> None:
+        self._opener = opener
+        self._options = storage.current_options()
+
+    def setup(self) -> None:
+        storage.set_options(self._options)
+        self._read = Metrics.counter(_METRICS, "samples_read")
+        self._failed = Metrics.counter(_METRICS, "samples_rejected")
+
+    def process(self, chunk: str) -> Iterator[Any]:
+        for refs in load_heavy(iter(read_chunk(chunk))):
+            for ref in refs:
+                try:
+                    yield self._opener.open(ref)
+                    self._read.inc()
+                except SampleError as error:
+                    self._failed.inc()
+                    yield beam.pvalue.TaggedOutput(FAILURES, describe_failure(ref, error))
+
+
+class _Convert(beam.DoFn):
+    """Converts samples: `Sample` -> example."""
+
+    def __init__(self, convert: ConvertSample) -> None:
+        self._convert = convert
+        self._options = storage.current_options()
+
+    def setup(self) -> None:
+        storage.set_options(self._options)
+        self._made = Metrics.counter(_METRICS, "examples")
+        self._failed = Metrics.counter(_METRICS, "failures")
+
+    def process(self, sample: Sample) -> Iterator[Any]:
+        if not isinstance(sample, Sample):
+            raise TypeError(f"ConvertSamples: found {type(sample).__name__}; expected beam_tfrecords.Sample")
+        ref = SampleRef(sample.key, {name: File(sample.key) for name in parts_of(sample)}, split=sample.split)
+        try:
+            yield self._example(ref, sample)
+            self._made.inc()
+        except Exception as error:
+            failure = failure_of(error, ref, memory=0)
+            self._failed.inc()
+            yield beam.pvalue.TaggedOutput(FAILURES, describe_failure(ref, failure))
+
+    def _example(self, ref: SampleRef, sample: Sample) -> bytes:
+        layout: Layout = self._convert.layout
+        label, columns = values_of(sample, layout.columns)
+        files = files_of(sample) if layout.needs_image else {}
+        objects = objects_of(sample) if layout.needs_objects else None
+        ref = SampleRef(ref.key, ref.images if files else {}, 0, "", label, ref.split, columns, objects=objects)
+        prepared = self._convert.prepare(ref, files)
+        (example,) = self._convert.finish(RefColumns.of_one(ref), [prepared]).examples
+        return example

@@ -1,0 +1,192 @@
+"""The command `beam-tfrecords`."""
+
+from __future__ import annotations
+
+import atexit
+import contextlib
+import difflib
+import importlib
+import io
+import logging
+import os
+import select
+import sys
+import traceback
+from collections.abc import Callable, Sequence
+from typing import TextIO
+
+from beam_tfrecords.beam_pipelines.interrupts import Terminated, catch_termination, keep_interrupts
+from beam_tfrecords.beam_pipelines.messages.exit_codes import (
+    BROKEN_PIPE,
+    DONE,
+    FAILED,
+    INTERRUPTED,
+    TERMINATED,
+    UNPUBLISHED,
+    WRONG_REQUEST,
+)
+from beam_tfrecords.beam_pipelines.terminal import (
+    PrintError,
+    check_printed,
+    forgive,
+    log_to_terminal,
+    open_closed_streams,
+    show,
+)
+from beam_tfrecords.errors import BuildError, LimitError, RequestError
+
+_USAGE = """\
+usage: beam-tfrecords COMMAND [--flag=value ...]
+
+  convert   images and labels in, a shuffled, sharded, verified TFRecord dataset out
+  verify    check every CRC, count, feature and image of a dataset
+  inspect   show the schema and examples of a dataset
+  report    write report.html: pictures, classes, sizes, failures and code to read a dataset, on one page
+  status    show what a build is doing, and the versions of a dataset
+
+beam-tfrecords COMMAND --help tells more; beam-tfrecords --version shows the version. Completion of commands and flags
+for bash, zsh or tcsh: eval "$(beam-tfrecords completion bash)"
+"""
+# Command -> (module, function). Imported one by one: help should not wait for what another command needs.
+_COMMANDS = {
+    "convert": ("beam_tfrecords.beam_pipelines.convert", "convert"),
+    "verify": ("beam_tfrecords.beam_pipelines.commands.verify", "verify"),
+    "inspect": ("beam_tfrecords.beam_pipelines.commands.inspect_dataset", "inspect"),
+    "report": ("beam_tfrecords.beam_pipelines.commands.report", "report"),
+    "status": ("beam_tfrecords.beam_pipelines.commands.status", "status"),
+    "completion": ("beam_tfrecords.beam_pipelines.commands.completion", "completion"),
+}
+# Commands that do more than print: what they print does not decide how they end.
+_WORKING = frozenset({"convert", "verify", "report"})
+_VERBOSE = "--verbose"
+# Of libraries that warn of what is retried; the program says what is wrong in its own words.
+_QUIET = ("botocore", "google", "urllib3")
+_HELP = frozenset({"-h", "--help"})
+# The work is done in a process per core; threads that NumPy and Arrow would start on import have nothing to do,
+# and a process with threads cannot be forked safely.
+_NO_IDLE_THREADS = {"OPENBLAS_NUM_THREADS": "1", "JE_ARROW_MALLOC_CONF": "background_thread:false"}
+
+
+def main(argv: Sequence[str]) -> int:
+    """Runs a command line and returns the exit code (see `exit_codes`)."""
+    if argv and argv[0] in ("-V", "--version"):
+        import importlib.metadata
+
+        show(f"beam-tfrecords {importlib.metadata.version('beam-tfrecords')}")
+        return DONE
+    if len(argv) == 2 and argv[0] == "help":
+        return run_command(argv[1], ["--help"])
+    if not argv or argv[0] in (*_HELP, "help"):
+        show(*_USAGE.splitlines())
+        return DONE if argv else WRONG_REQUEST
+    return run_command(argv[0], argv[1:])
+
+
+def run_command(name: str, argv: Sequence[str]) -> int:
+    """Runs one command; an error becomes one line and an exit code."""
+    from beam_tfrecords import storage
+    from beam_tfrecords.quiet_beam import beam_logs_from
+
+    for variable, value in _NO_IDLE_THREADS.items():
+        os.environ.setdefault(variable, value)
+    level = logging.INFO if _VERBOSE in argv else logging.CRITICAL
+    options = storage.StorageOptions(beam_arguments=tuple(argv))
+    try:
+        with beam_logs_from(level), catch_termination(), keep_interrupts(), storage.using(options):
+            return _find_command(name)(argv)
+    except RequestError as error:
+        from beam_tfrecords.beam_pipelines.settings.suggested_commands import explain
+
+        return _fail(*explain(error, name, argv), code=WRONG_REQUEST)
+    except LimitError as error:
+        return _fail(f"nothing was published: {error}", code=UNPUBLISHED)
+    except (BuildError, storage.StorageError) as error:
+        return _fail(f"the run failed: {error}", code=FAILED)
+    except KeyboardInterrupt as error:
+        resumes = "; the same command resumes from its finished blocks" if name == "convert" else ""
+        if isinstance(error, Terminated):
+            return _fail(f"terminated{resumes}", code=TERMINATED)
+        return _fail(f"interrupted{resumes}", code=INTERRUPTED)
+    except Exception as error:
+        from beam_tfrecords.beam_pipelines.limits import describe_shortage
+
+        shortage = str(error) if isinstance(error, PrintError) else describe_shortage(error)
+        if shortage is None:
+            raise
+        return _fail(f"the run failed: {shortage}", code=FAILED)
+
+
+def run(*command: str) -> None:
+    """The console script: runs the command line, behind the given words.
+
+    The exit code is that of the work: output that cannot be written does not change it, unless the output is all that
+    the command makes. A reader that goes away early, as `head` does, ends such a command without a message. A character
+    that the terminal cannot show is written as an escape.
+    """
+    from beam_tfrecords.storage import stalls
+    from beam_tfrecords.transforms.processes.optional_libraries import leave_out
+
+    leave_out()
+    stalls.end_stalled_reads()
+    words = [*command, *sys.argv[1:]]
+    prints_results = not words or words[0] not in _WORKING or not _HELP.isdisjoint(words)
+    open_closed_streams()
+    sys.stderr = forgive(sys.stderr)
+    if prints_results:
+        sys.stdout.reconfigure(errors="backslashreplace")  # type: ignore[union-attr]
+    else:
+        sys.stdout = forgive(sys.stdout)
+    log_to_terminal(logging.INFO if _VERBOSE in words else logging.WARNING)
+    for name in () if _VERBOSE in words else _QUIET:
+        logging.getLogger(name).setLevel(logging.CRITICAL)
+    code = _run(words)
+    try:
+        check_printed(sys.stdout)
+    except PrintError as error:
+        code = _fail(str(error), code=FAILED if prints_results else code)
+    sys.stderr.flush()
+    # Beam's job servers end here, and temporary folders go; one that is gone already would be a traceback.
+    with contextlib.redirect_stderr(io.StringIO()):
+        atexit._run_exitfuncs()
+    # A runner's threads may never end; and unloading Beam's thousand modules would take 0.2 s.
+    os._exit(code)
+
+
+def _run(words: Sequence[str]) -> int:
+    try:
+        return main(words)
+    except SystemExit as error:  # the parser has shown its help
+        return error.code if isinstance(error.code, int) else DONE
+    except PrintError as error:
+        return _fail(str(error), code=FAILED)
+    except Exception as error:
+        # A broken pipe to a worker is an error like any other.
+        if isinstance(error, BrokenPipeError) and _has_no_reader(sys.stdout):
+            return BROKEN_PIPE
+        # Its lines may quote names from outside.
+        show(*traceback.format_exc().splitlines(), file=sys.stderr)
+        return FAILED
+
+
+def _has_no_reader(stream: TextIO) -> bool:
+    poll = select.poll()
+    poll.register(stream.fileno(), 0)
+    return any(events & select.POLLERR for _, events in poll.poll(0))
+
+
+def _fail(message: str, *more: str, code: int) -> int:
+    from beam_tfrecords.beam_pipelines.settings.definitions import show_flags
+
+    show(f"beam-tfrecords: {show_flags(message)}", *more, file=sys.stderr)
+    return code
+
+
+def _find_command(name: str) -> Callable[[Sequence[str]], int]:
+    if name not in _COMMANDS:
+        # Its name in Python.
+        near = ["convert"] if name == "build" else difflib.get_close_matches(name, _COMMANDS, n=1)
+        hint = f"did you mean {near[0]!r}?" if near else f"known are {', '.join(_COMMANDS)}"
+        raise RequestError(f"unknown command {name!r}; {hint}")
+    module, function = _COMMANDS[name]
+    command: Callable[[Sequence[str]], int] = getattr(importlib.import_module(module), function)
+    return command

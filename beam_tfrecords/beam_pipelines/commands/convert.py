@@ -1,0 +1,86 @@
+"""`beam-tfrecords convert`: images and labels in, a dataset out."""
+
+from __future__ import annotations
+
+import dataclasses
+import shlex
+import sys
+import time
+from collections.abc import Sequence
+
+from beam_tfrecords.beam_pipelines.build.build import build_dataset
+from beam_tfrecords.beam_pipelines.interrupts import keep_interrupts
+from beam_tfrecords.beam_pipelines.messages.exit_codes import DONE, UNPUBLISHED
+from beam_tfrecords.beam_pipelines.messages.outcome_lines import (
+    describe_versions,
+    explain_unpublished,
+    summarize_dataset,
+)
+from beam_tfrecords.beam_pipelines.messages.outcomes import Published
+from beam_tfrecords.beam_pipelines.messages.run_summary import RunSummary
+from beam_tfrecords.beam_pipelines.runners.jobs import JobRecord
+from beam_tfrecords.beam_pipelines.runners.runners import Execution, find_runner
+from beam_tfrecords.beam_pipelines.settings.command_line import Arguments, find_summary_files, parse_arguments
+from beam_tfrecords.beam_pipelines.settings.inherited_settings import read_request
+from beam_tfrecords.beam_pipelines.terminal import show
+
+
+def convert(argv: Sequence[str]) -> int:
+    """Runs the command."""
+    files = find_summary_files(argv)
+    summary = RunSummary(files["json_summary"], files["metrics_file"])
+    with summary.written(), keep_interrupts():
+        summary.exit_code = _convert(parse_arguments(argv), summary)
+    return summary.exit_code
+
+
+def _convert(arguments: Arguments, summary: RunSummary) -> int:
+    start = time.monotonic()
+    runner = find_runner(arguments.beam)
+    # First: a misspelt flag is the likelier mistake than the one that its absence looks like.
+    runner.arguments.check_known()
+    spec = read_request(arguments.words)
+    summary.output = spec.output
+    if arguments.dry_run:
+        from beam_tfrecords.beam_pipelines.build.dry_run import describe_build
+
+        Execution.prepare(runner)
+        found = describe_build(spec)
+        show(*found.lines)
+        return DONE if found.publishes else UNPUBLISHED
+    outcome = build_dataset(
+        spec,
+        arguments.beam,
+        quiet=arguments.quiet,
+        wait=not arguments.no_wait,
+        keeps_job=arguments.keep_job,
+        fails_job=arguments.fail_job,
+        report=not arguments.no_report,
+    )
+    seconds = time.monotonic() - start
+    if isinstance(outcome, JobRecord):
+        summary.status, summary.facts["job"] = "submitted", dataclasses.asdict(outcome)
+        if not arguments.quiet:
+            show(f"submitted: job {outcome.job_id}", f"watch it: {outcome.url}")
+            show(f"how far it is: beam-tfrecords status --output={shlex.quote(spec.output)}")
+        return DONE
+    if isinstance(outcome, Published):
+        summary.status = "unchanged" if outcome.is_unchanged else "published"
+        dataset = outcome.dataset
+        summary.dataset, summary.manifest = dataset.path, dataset.manifest
+        summary.add_traffic(outcome.traffic)
+        summary.facts |= {"removed_versions": outcome.removed, "pinned": outcome.pinned}
+        if not arguments.quiet:
+            if outcome.is_unchanged:
+                show(*describe_versions(outcome, spec), f"nothing has changed since dataset: {outcome.path}")
+            else:
+                *lines, last = summarize_dataset(dataset, seconds=seconds, traffic=summary.add_traffic)
+                lines += describe_versions(outcome, spec)
+                show(*lines, *([f"report: {outcome.report}"] if outcome.report else []), last)
+        return DONE
+    lines = list(explain_unpublished(outcome, spec))
+    summary.status, summary.message = "unpublished", lines[0]
+    summary.facts |= {"guards": outcome.tripped, "folder": outcome.folder}
+    summary.manifest = {"listed": outcome.listed, "failures": outcome.failed, "failure_reasons": outcome.reasons}
+    show(*lines, file=sys.stderr)
+    return UNPUBLISHED

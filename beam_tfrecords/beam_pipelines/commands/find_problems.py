@@ -1,0 +1,104 @@
+"""Runs the checks of a dataset, on any runner."""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import functools
+import hashlib
+import json
+import sys
+import uuid
+from collections.abc import Iterable, Iterator
+from typing import TYPE_CHECKING
+
+from beam_tfrecords import storage
+from beam_tfrecords.beam_pipelines.runners.progress import ReadProgress
+from beam_tfrecords.beam_pipelines.runners.runners import Execution
+from beam_tfrecords.beam_pipelines.terminal import show
+from beam_tfrecords.errors import BuildError
+from beam_tfrecords.output.files import SUCCESS
+from beam_tfrecords.output.missing import explain_missing
+from beam_tfrecords.reading.dataset import Dataset
+from beam_tfrecords.transforms.processes.worker import without_optional_libraries
+
+if TYPE_CHECKING:
+    import apache_beam as beam
+
+    from beam_tfrecords.transforms.verifying.checks import Finding, ShardCheck
+
+
+def find_problems(dataset: Dataset, execution: Execution, *, shows_progress: bool = False) -> list[Finding]:
+    """What is wrong with a dataset.
+
+    Raises:
+      BuildError: it was removed meanwhile.
+    """
+    try:
+        with without_optional_libraries():
+            found = list(_find_all(dataset, execution, shows_progress=shows_progress))
+    except (OSError, BuildError) as error:
+        if storage.exists(storage.join(dataset.path, SUCCESS)):
+            raise
+        raise explain_missing(dataset.path, SUCCESS) from error
+    if found and not storage.exists(storage.join(dataset.path, SUCCESS)):
+        raise explain_missing(dataset.path, SUCCESS)
+    return found
+
+
+def _find_all(dataset: Dataset, execution: Execution, *, shows_progress: bool) -> Iterator[Finding]:
+    from beam_tfrecords.transforms.verifying.checks import Finding, ShardCheck, verify_files
+
+    yield from verify_files(dataset)
+    with execution.runner.shared_folder() as location:
+        # A name of this run alone: several runs may share a location.
+        folder = storage.join(location, f"verify-{uuid.uuid4().hex}")
+        written = storage.join(folder, "findings")
+        check = ShardCheck.of(dataset)
+        progress = ReadProgress(sum(shard.records for shard in dataset.shards), then="finishing", folder=folder)
+        stages = functools.partial(
+            _add_stages,
+            dataset=dataset,
+            check=dataclasses.replace(check, counts=folder) if shows_progress and progress.rewrites else check,
+            folder=written,
+            processes=execution.runner.processes,
+        )
+        try:
+            with progress if shows_progress else contextlib.nullcontext():
+                execution.run(stages)
+            found = storage.list_files(written, literal=True) if storage.is_folder(written) else ()
+            lines = [line for entry in found for line in storage.read_bytes(entry.path).decode().splitlines()]
+        finally:
+            _remove(folder)
+    findings = [Finding(*json.loads(line)) for line in lines]
+    yield from sorted(findings, key=lambda finding: (finding.file, finding.record is None, finding.record or 0))
+
+
+def _remove(folder: str) -> None:
+    try:
+        storage.delete_tree(folder)
+    except (OSError, BuildError) as error:
+        show(f"note: {folder} could not be removed: {error}", file=sys.stderr)
+
+
+def _add_stages(root: beam.Pipeline, *, dataset: Dataset, check: ShardCheck, folder: str, processes: int) -> None:
+    import apache_beam as beam
+
+    from beam_tfrecords.transforms.verifying.classes import count_classes
+    from beam_tfrecords.transforms.verifying.stage import VerifyShards
+
+    _ = (
+        root
+        | "ListShards" >> beam.Create(dataset.shards)
+        | "VerifyShards" >> VerifyShards(check, classes=count_classes(dataset), processes=processes)
+        | "ByFile" >> beam.Map(lambda finding: (finding.file, json.dumps(dataclasses.astuple(finding))))
+        | "GroupByFile" >> beam.GroupByKey()
+        | "WriteFindings" >> beam.Map(storage.bound(_write_findings), folder)
+    )
+
+
+def _write_findings(of_file: tuple[str, Iterable[str]], folder: str) -> None:
+    """Writes the findings of one file. Beam's own sink needs room in /dev/shm."""
+    name, lines = of_file
+    stem = hashlib.blake2b(name.encode(), digest_size=8).hexdigest()
+    storage.write_bytes(storage.join(folder, f"{stem}.jsonl"), "".join(f"{line}\n" for line in lines).encode())

@@ -1,0 +1,49 @@
+"""`beam-tfrecords report`: writes `report.html` into a finished dataset."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from beam_tfrecords.beam_pipelines.messages.exit_codes import DONE
+from beam_tfrecords.beam_pipelines.runners.progress import ReadProgress
+from beam_tfrecords.beam_pipelines.settings.command_line import Parser
+from beam_tfrecords.beam_pipelines.terminal import show
+from beam_tfrecords.errors import BuildError
+from beam_tfrecords.reading.opening import open_dataset
+
+
+def report(argv: Sequence[str]) -> int:
+    """Runs the command.
+
+    Raises:
+      BuildError: a file of the dataset cannot be read, or the page cannot be written.
+    """
+    arguments = make_parser().read_all(argv)
+    dataset = open_dataset(arguments.dataset)
+    from beam_tfrecords.beam_pipelines.report.page import write_report
+
+    try:
+        with ReadProgress(dataset.manifest["records"], then="reading pictures") as progress:
+            path = write_report(dataset, failed_images=arguments.failed_images, progress=progress)
+    except (OSError, ValueError, LookupError, TypeError, NotImplementedError) as error:
+        raise BuildError(
+            f"{dataset.path} cannot be reported: {error}; `beam-tfrecords verify` names what is damaged"
+        ) from error
+    show(f"report: {path}")
+    return DONE
+
+
+def make_parser() -> Parser:
+    """The parser of this command."""
+    parser = Parser(
+        prog="beam-tfrecords report",
+        description="Writes report.html into a dataset: one page that shows what is in it.",
+        allow_abbrev=False,
+    )
+    parser.add_folder("dataset", "the --output of a build")
+    parser.add_argument(
+        "--failed_images",
+        action="store_true",
+        help="show the images of failures, read from wherever failures.jsonl says; only for a build of your own",
+    )
+    return parser

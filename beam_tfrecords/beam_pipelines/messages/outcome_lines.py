@@ -1,0 +1,63 @@
+"""What `convert` says of a build's outcome, for people."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Callable, Iterator, Mapping
+
+from beam_tfrecords import storage
+from beam_tfrecords.beam_pipelines.messages.outcomes import Published, Unpublished
+from beam_tfrecords.beam_pipelines.messages.summary import (
+    describe_duplicates,
+    describe_reasons,
+    find_examples,
+    summarize,
+)
+from beam_tfrecords.beam_pipelines.settings.definitions import show_flags
+from beam_tfrecords.output.files import CHANGES, DUPLICATES, FAILURES, LATEST
+from beam_tfrecords.reading.dataset import Dataset, read_changes
+from beam_tfrecords.transforms.request.build_spec import BuildSpec, Duplicates
+
+
+def describe_versions(outcome: Published, spec: BuildSpec) -> Iterator[str]:
+    """The lines about the versions that were removed, and about the one that is pinned."""
+    for name in outcome.removed:
+        yield f"removed: version {name}"
+    if outcome.pinned is not None:
+        what = "" if outcome.is_unchanged else "published, but "
+        yield (
+            f"{what}{LATEST} stays at {outcome.pinned}, which is pinned; "
+            f"`beam-tfrecords status --output={shlex.quote(spec.output)} --unpin` ends that"
+        )
+
+
+def summarize_dataset(dataset: Dataset, *, seconds: float, traffic: Callable[[], Mapping[str, int]]) -> list[str]:
+    """The summary of a dataset.
+
+    Args:
+      dataset: the dataset.
+      seconds: duration of the build.
+      traffic: gives what object stores were asked for, with what this function asks for.
+    """
+    path, manifest = dataset.path, dataset.manifest
+    examples = find_examples(storage.join(path, FAILURES), manifest["failure_reasons"])
+    changes = read_changes(path) if CHANGES in manifest["files"] else None
+    return summarize(manifest, output=path, seconds=seconds, examples=examples, changes=changes, traffic=traffic())
+
+
+def explain_unpublished(outcome: Unpublished, spec: BuildSpec) -> Iterator[str]:
+    """The lines that say why nothing was published."""
+    if outcome.tripped:
+        yield "Nothing was published: the new version differs too much from the one before it."
+        yield from (f"  guard {line}" for line in outcome.tripped)
+        yield f"If that is right, say --accept={','.join(outcome.guards)}; the finished work is not done again."
+        yield f"changes: {storage.join(outcome.folder, CHANGES)}"
+    else:
+        yield show_flags(f"Nothing was published: {'; '.join(outcome.causes)}.")
+    if spec.duplicates is Duplicates.FAIL and outcome.duplicates["groups"]:
+        yield from describe_duplicates(outcome.duplicates)
+        yield f"list: {storage.join(outcome.folder, DUPLICATES)}"
+    if outcome.failed:
+        failures = storage.join(outcome.folder, FAILURES)
+        yield from describe_reasons(outcome.reasons, find_examples(failures, outcome.reasons))
+        yield f"list: {failures}"

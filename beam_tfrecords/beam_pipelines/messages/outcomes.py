@@ -1,0 +1,59 @@
+"""How a build ended: with a dataset, or with nothing published."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping
+
+from beam_tfrecords.reading.dataset import Dataset
+
+
+@dataclasses.dataclass(frozen=True)
+class Published:
+    """A finished dataset.
+
+    Attributes:
+      dataset: it, opened.
+      is_unchanged: whether it is the version before, because nothing has changed.
+      traffic: what the workers have asked object stores for.
+      report: path of `report.html`, or None if it was not written.
+      removed: names of the versions that were removed after it was published.
+      pinned: the version that LATEST stays at, or None.
+    """
+
+    dataset: Dataset
+    is_unchanged: bool = False
+    traffic: Mapping[str, int] = dataclasses.field(default_factory=dict)
+    report: str | None = None
+    removed: tuple[str, ...] = ()
+    pinned: str | None = None
+
+    @property
+    def path(self) -> str:
+        """Its folder."""
+        return self.dataset.path
+
+
+@dataclasses.dataclass(frozen=True)
+class Unpublished:
+    """A build that published nothing: too many samples failed, there are duplicates and may be none, or guards tripped.
+
+    Attributes:
+      listed: samples listed.
+      failed: samples rejected.
+      reasons: reason -> samples.
+      duplicates: what is counted of identical images -> count.
+      folder: where the lists of failures, duplicates and changes are.
+      causes: limits that stopped it, in words.
+      tripped: what guards found, one line each.
+      guards: names of the guards that tripped.
+    """
+
+    listed: int
+    failed: int
+    reasons: Mapping[str, int]
+    duplicates: Mapping[str, int]
+    folder: str
+    causes: tuple[str, ...] = ()
+    tripped: tuple[str, ...] = ()
+    guards: tuple[str, ...] = ()

@@ -1,0 +1,171 @@
+"""The run summary, which `--json_summary` writes, and the metrics, for Prometheus' textfile collector."""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import sys
+import time
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from typing import Any, NamedTuple
+
+from beam_tfrecords import storage
+from beam_tfrecords.beam_pipelines.interrupts import Terminated
+from beam_tfrecords.beam_pipelines.messages.exit_codes import (
+    DONE,
+    FAILED,
+    INTERRUPTED,
+    TERMINATED,
+    UNPUBLISHED,
+    WRONG_REQUEST,
+)
+from beam_tfrecords.beam_pipelines.terminal import show
+from beam_tfrecords.errors import BuildError, LimitError, RequestError
+from beam_tfrecords.escaping import json_file
+from beam_tfrecords.storage.traffic import KINDS
+from beam_tfrecords.transforms.stats import find_fact
+
+# Facts that the run summary has.
+SUMMARIZED = (
+    *("records", "failures", "filtered", "dropped_duplicates", "merged_rows", "replaced_members"),
+    *("failure_reasons", "near_duplicates", "reuse"),
+)
+
+
+class _Metric(NamedTuple):
+    """Attributes: name, help, and what it counts by; "" if it is one number."""
+
+    name: str
+    help: str
+    label: str = ""
+
+
+# Fact -> its metric.
+METRICS = {
+    "records": _Metric("records", "Records of the dataset."),
+    "bytes": _Metric("dataset_bytes", "Size of the shards."),
+    "failure_reasons": _Metric("failures", "Samples rejected, by reason.", "reason"),
+    "reuse": _Metric("records_by_origin", "Records copied, reserialized or converted.", "origin"),
+}
+
+
+@dataclasses.dataclass
+class RunSummary:
+    """A run of `convert`, filled in as it goes on.
+
+    Attributes:
+      status: published, unchanged, unpublished, submitted, dry_run, refused, failed or interrupted.
+      message: what went wrong, one line.
+      dataset: the folder of the published or unchanged dataset, or None.
+      traffic: what object stores were asked for.
+    """
+
+    json_summary: str | None = None
+    metrics_file: str | None = None
+    exit_code: int = DONE
+    status: str = "dry_run"
+    message: str = ""
+    output: str | None = None
+    dataset: str | None = None
+    manifest: Mapping[str, Any] = dataclasses.field(default_factory=dict)
+    facts: dict[str, Any] = dataclasses.field(default_factory=dict)
+    traffic: Counter[str] = dataclasses.field(default_factory=Counter)
+
+    def add_traffic(self, traffic: Mapping[str, int] | None = None) -> Mapping[str, int]:
+        """Counts what workers have asked object stores for, and what this process has; all that is counted."""
+        self.traffic.update(traffic or {})
+        self.traffic.update(storage.take_traffic())
+        return self.traffic
+
+    @contextlib.contextmanager
+    def written(self) -> Iterator[None]:
+        """Writes the run summary and the metrics at the end of the block, also if it raises."""
+        begin = time.time()
+        try:
+            yield
+        except RequestError as error:
+            self._fail(WRONG_REQUEST, "refused", str(error))
+            raise
+        except LimitError as error:
+            self._fail(UNPUBLISHED, "unpublished", str(error))
+            raise
+        except BuildError as error:
+            self._fail(FAILED, "failed", str(error))
+            raise
+        except Terminated:
+            self._fail(TERMINATED, "interrupted", "terminated")
+            raise
+        except KeyboardInterrupt:
+            self._fail(INTERRUPTED, "interrupted", "interrupted")
+            raise
+        except Exception as error:
+            self._fail(FAILED, "failed", f"{type(error).__name__}: {error}")
+            raise
+        finally:
+            end = time.time()
+            self.add_traffic()
+            if self.json_summary:
+                _write(self.json_summary, json_file(self._summary(begin, end)))
+            if self.metrics_file:
+                _write(self.metrics_file, self._metrics(begin, end))
+
+    def _fail(self, exit_code: int, status: str, message: str) -> None:
+        from beam_tfrecords.beam_pipelines.settings.definitions import show_flags
+
+        self.exit_code, self.status, self.message = exit_code, status, show_flags(message)
+
+    def _summary(self, begin: float, end: float) -> dict[str, Any]:
+        return {
+            "exit_code": self.exit_code,
+            "status": self.status,
+            "message": self.message,
+            "output": self.output,
+            "dataset": self.dataset,
+            "began": begin,
+            "ended": end,
+            "seconds": round(end - begin, 3),
+            "listed": self.manifest.get("listed"),
+            "damaged_containers": self.manifest.get("damaged_containers"),
+            **{name: find_fact(self.manifest, name) for name in SUMMARIZED},
+            "splits": self.manifest.get("splits"),
+            "object_store": dict(sorted(self.traffic.items())),
+            **self.facts,
+        }
+
+    def _metrics(self, begin: float, end: float) -> bytes:
+        from prometheus_client import CollectorRegistry, Gauge, generate_latest
+
+        registry = CollectorRegistry()
+
+        def add(name: str, help_text: str, value: float, **labels: str) -> None:
+            labels = {"output": self.output or "", **labels}
+            gauge = gauges.get(name) or Gauge(f"beam_tfrecords_{name}", help_text, list(labels), registry=registry)
+            gauges[name] = gauge
+            gauge.labels(**labels).set(value)
+
+        gauges: dict[str, Gauge] = {}
+        add("exit_code", "Exit code of the last run of convert.", self.exit_code)
+        add("duration_seconds", "Duration of the last run.", end - begin)
+        add("end_timestamp_seconds", "When the last run ended.", end)
+        if "listed" in self.manifest:
+            add("listed", "Samples listed.", self.manifest["listed"])
+        for fact, metric in METRICS.items():
+            value = find_fact(self.manifest, fact)
+            if metric.label:
+                for name, count in (value or {}).items():
+                    add(metric.name, metric.help, count, **{metric.label: name})
+            elif value is not None:
+                add(metric.name, metric.help, value)
+        for kind in KINDS if self.traffic else ():
+            add("object_store_requests", "Requests to object stores, by kind.", self.traffic[kind], kind=kind)
+        for kind in ("retries", "bytes_read", "bytes_written") if self.traffic else ():
+            add(f"object_store_{kind}", f"Object stores: {kind.replace('_', ' ')}.", self.traffic[kind])
+        return bytes(generate_latest(registry))
+
+
+def _write(path: str, content: bytes) -> None:
+    try:
+        storage.write_bytes(storage.absolute(path), content)
+    except (OSError, BuildError, RequestError) as error:  # what the run did stands all the same
+        show(f"note: {path} could not be written: {getattr(error, 'strerror', None) or error}", file=sys.stderr)

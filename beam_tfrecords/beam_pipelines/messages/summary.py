@@ -1,0 +1,235 @@
+"""The summary of a build."""
+
+from __future__ import annotations
+
+import itertools
+import json
+from collections.abc import Mapping, Sequence
+from typing import Any, TypeAlias
+
+from beam_tfrecords import storage
+from beam_tfrecords.beam_pipelines.settings.definitions import show_flags
+from beam_tfrecords.beam_pipelines.terminal import counted, format_rate
+from beam_tfrecords.errors import FailureReason
+from beam_tfrecords.escaping import escape
+from beam_tfrecords.output.files import FAILURES
+from beam_tfrecords.storage.traffic import KINDS
+from beam_tfrecords.transforms.publishing.guards import Verdict
+from beam_tfrecords.transforms.stats import Change
+
+# Key and detail of a failure.
+Example: TypeAlias = "tuple[str, str]"
+# Fact -> header of its column in the tables of splits and versions.
+HEADERS = {"records": "records", "failures": "failures", "bytes": "size"}
+# Fact -> its line, with `{}` for the number or the counts by name, or `{name}` for one of these.
+LINES = {
+    "filtered": "filtered: {}",
+    "replaced_members": "members of archives that a later one of the same name replaced: {}",
+    "stored_as_png": "stored as PNG, because tf.io.decode_image does not read them: {}",
+    "kept_turned": "note: kept files with an EXIF orientation, which no reader of the dataset applies: {}; "
+    "`image_encoding=jpeg` stores them upright, `orientation=ignore` says that they are meant as they are",
+    "dim_images": "note: images of 16 bits that are nearly black in 8: {images:,}, with {maximum} of 255 as the "
+    "largest stored value; `image_encoding=png` `bit_depth=16` stores their values as they are",
+    "channels_left_out": "note: images with channels beside color and transparency, such as near infrared, which are "
+    "not stored: {}; `image_encoding=png` `channels=4` stores that of files with one",
+    "objects": "objects: {}",
+}
+_MOST_CLASSES = 10
+_MOST_LINES = 100_000
+
+
+def format_bytes(size: float) -> str:
+    """A size in decimal units, as the shard size is given."""
+    for unit in ("B", "KB", "MB", "GB"):
+        if size < 1000:
+            return f"{size:.0f} {unit}" if unit == "B" else f"{size:.1f} {unit}"
+        size /= 1000
+    return f"{size:.1f} TB"
+
+
+def format_cells(facts: Mapping[str, Any]) -> list[str]:
+    """The cells of `HEADERS`, of a split or a version."""
+    return [format_bytes(facts[name]) if name == "bytes" else f"{facts[name]:,}" for name in HEADERS]
+
+
+def format_table(rows: Sequence[Sequence[str]]) -> list[str]:
+    """Aligns the columns of a table: the first one to the left, the others to the right."""
+    rows = [[escape(cell) for cell in row] for row in rows]
+    widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
+    return [
+        "  ".join(
+            cell.ljust(width) if column == 0 else cell.rjust(width)
+            for column, (cell, width) in enumerate(zip(row, widths, strict=True))
+        ).rstrip()
+        for row in rows
+    ]
+
+
+def summarize(
+    manifest: Mapping[str, Any],
+    *,
+    output: str,
+    seconds: float,
+    examples: Mapping[str, Example] | None = None,
+    changes: Mapping[str, Any] | None = None,
+    traffic: Mapping[str, int] | None = None,
+) -> list[str]:
+    """The lines of the summary.
+
+    Args:
+      manifest: the dataset's manifest.
+      output: the dataset's folder.
+      seconds: duration of the build.
+      examples: reason -> one of its failures, if there are any.
+      changes: the content of `changes.json`, if there is one.
+      traffic: what object stores were asked for.
+    """
+    *counts, size = HEADERS.values()
+    rows = [["split", *counts, "shards", size]]
+    for split, entry in manifest["splits"].items():
+        *counts, size = format_cells(entry)
+        rows.append([split, *counts, f"{entry['shards']:,}", size])
+    lines = format_table(rows)
+    lines += describe_classes({split: entry["classes"] for split, entry in manifest["splits"].items()})
+    lines += describe_duplicates(manifest["duplicates"], dropped=manifest["dropped_duplicates"])
+    lines += describe_near_duplicates(manifest.get("near_duplicates", {}))
+    lines += describe_reasons(manifest["failure_reasons"], examples)
+    lines += [_describe(line, value) for name, line in LINES.items() if (value := manifest.get(name))]
+    lines += describe_skipped(
+        {kind: (entry["files"], entry["examples"]) for kind, entry in manifest["skipped"].items()}
+    )
+    lines += [f"note: {show_flags(note)}" for note in manifest.get("notes", [])]
+    lines += describe_changes(manifest["reuse"], changes)
+    lines += describe_traffic(traffic or {})
+    rate = manifest["listed"] / seconds
+    lines.append(f"{counted(manifest['listed'], 'sample')} in {seconds:.1f} s ({format_rate(rate)}, start-up included)")
+    lines.append(f"dataset: {output}")
+    return lines
+
+
+def describe_changes(reuse: Mapping[str, int], changes: Mapping[str, Any] | None) -> list[str]:
+    """The lines about what was taken over and what has changed; nothing if there was nothing before."""
+    lines = [f"note: {note}" for note in (changes or {}).get("notes", [])]
+    if changes and changes["compared_with"]:
+        counts = [
+            f"{kind} {found['samples']:,}"
+            for kind, found in changes.get("changes", {}).items()
+            # Without copies that the version before had dropped, nobody asks for them.
+            if found["samples"] or kind != Change.DROPPED.value
+        ]
+        lines.append(f"since {changes['compared_with']}: {', '.join(counts) or 'not compared'}")
+        if changes["nothing_reused_because"]:
+            lines.append(f"nothing was reused: {changes['nothing_reused_because']}")
+        lines += [f"note: guard {Verdict.from_json(guard)}" for guard in changes["guards"] if not guard["holds"]]
+    elif reuse["copied"] or reuse["reserialized"]:
+        lines.append(f"records: {_counts(reuse)}")
+    return lines
+
+
+def describe_traffic(traffic: Mapping[str, int]) -> list[str]:
+    """The line about what object stores were asked for; nothing if they were asked for nothing."""
+    requests = {kind: traffic[kind] for kind in KINDS if traffic.get(kind)}
+    if not requests:
+        return []
+    read, written = (format_bytes(traffic.get(f"bytes_{way}", 0)) for way in ("read", "written"))
+    return [
+        f"object store: {sum(requests.values()):,} requests ({_counts(requests)}), {read} read, {written} written, "
+        f"{traffic.get('retries', 0):,} retries"
+    ]
+
+
+def describe_classes(splits: Mapping[str, Mapping[str, int]]) -> list[str]:
+    """A line for each split with its first classes and their samples; nothing for one without classes."""
+    lines = []
+    for split, classes in splits.items():
+        shown = [f"{name} {count:,}" for name, count in itertools.islice(classes.items(), _MOST_CLASSES)]
+        more = [f"and {len(classes) - _MOST_CLASSES} more"] if len(classes) > _MOST_CLASSES else []
+        what = f"classes of {split}" if len(splits) > 1 else "classes"
+        lines += [f"{what}: {', '.join([*shown, *more])}"] if classes else []
+    return lines
+
+
+def describe_skipped(skipped: Mapping[str, tuple[int, Sequence[str]]]) -> list[str]:
+    """A line per kind of skipped files: kind -> (files, the keys of some)."""
+    return [f"skipped: {count:,} {kind} ({', '.join(keys)})" for kind, (count, keys) in skipped.items()]
+
+
+def find_examples(path: str, reasons: Mapping[str, int]) -> dict[str, Example]:
+    """The first failure of each reason in a list of failures; of a very long list, only the beginning is read."""
+    found: dict[str, Example] = {}
+    if not reasons:
+        return found
+    with storage.open_read(path) as file:
+        for line in itertools.islice(file, _MOST_LINES):
+            failure = json.loads(line)
+            found.setdefault(failure["reason"], (failure["key"], failure["detail"]))
+            if len(found) == len(reasons):
+                break
+    return found
+
+
+def describe_reasons(reasons: Mapping[str, int], examples: Mapping[str, Example] | None = None) -> list[str]:
+    """The reasons of failures, the most frequent first, and an example of each; nothing if there are none."""
+    lines = [f"failures: {_counts(reasons)}"] if reasons else []
+    for reason in sorted(examples or {}, key=lambda reason: (-reasons[reason], reason)):
+        key, detail = (examples or {})[reason]
+        lines.append(f"  {reason}{f', for example {key}' if key else ''}: {show_flags(detail)}")
+    internal = reasons.get(FailureReason.INTERNAL_ERROR.value, 0)
+    if internal:
+        lines.append(
+            f"INTERNAL ERRORS: {internal:,} samples failed because of a bug in beam-tfrecords; please report the "
+            f"traceback in {FAILURES}"
+        )
+    return lines
+
+
+def describe_duplicates(counts: Mapping[str, int], *, dropped: int = 0) -> list[str]:
+    """The lines about identical images, those in more than one split first; nothing if there are none.
+
+    Args:
+      dropped: copies that are not in the dataset.
+    """
+    groups, across, conflicting = (
+        counts[what] for what in ("groups", "groups_across_splits", "groups_with_conflicting_labels")
+    )
+    if not groups:
+        return []
+    leaks = [f"leaks: images in more than one split: {across:,}"] if across and not dropped else []
+    facts = [
+        f"images that occur more than once: {groups:,}",
+        f"copies: {counts['images']:,}",
+        *([f"in more than one split: {across:,}"] if across and dropped else []),
+        *([f"with different labels: {conflicting:,}"] if conflicting else []),
+        *([f"dropped: {dropped:,}"] if dropped else []),
+    ]
+    return [*leaks, f"duplicates: {', '.join(facts)}"]
+
+
+def describe_near_duplicates(counts: Mapping[str, int]) -> list[str]:
+    """The lines about images that look nearly the same; nothing if there are none, or none were searched for."""
+    words = {"groups": "groups", "groups_across_splits": "in more than one split"}
+    words["groups_with_conflicting_labels"] = "with different labels"
+    facts = [f"{text}: {counts[what]:,}" for what, text in words.items() if counts.get(what)]
+    lines = [f"near-duplicates: {', '.join(facts)}"] if facts else []
+    if unhashed := counts.get("not_hashed"):
+        lines.append(
+            f"note: images that have no `phash` in the index and were not searched for near-duplicates: {unhashed:,}; "
+            "files that are kept as they are have none, nor have records taken over from a dataset without the column"
+        )
+    if cut := counts.get("ranges_cut"):
+        lines.append(
+            f"note: the list of near-duplicates is not complete: {cut:,} ranges of hashes have too many images that "
+            "look alike"
+        )
+    return lines
+
+
+def _describe(line: str, value: int | Mapping[str, int]) -> str:
+    if isinstance(value, int):
+        return show_flags(line.format(f"{value:,}"))
+    return show_flags(line.format(_counts(value), **value))
+
+
+def _counts(counts: Mapping[str, int]) -> str:
+    ordered = sorted(counts.items(), key=lambda item: (-item[1], item[0]))
+    return ", ".join(f"{what} {count:,}" for what, count in ordered)

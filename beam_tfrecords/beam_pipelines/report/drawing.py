@@ -1,0 +1,181 @@
+"""Pictures of stored images for people: pixels as Pillow has them, and the boxes and masks of objects drawn."""
+
+from __future__ import annotations
+
+import dataclasses
+import io
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from PIL import Image, ImageColor, ImageDraw, ImageFont
+
+from beam_tfrecords.escaping import escape
+from beam_tfrecords.examples.class_values import ClassValue
+from beam_tfrecords.examples.layouts import MASK_FIELD, OBJECT_MASKS
+from beam_tfrecords.reading.dataset import Dataset
+from beam_tfrecords.reading.decoding import decode_mask
+
+# Bright ones, which stand out from photos: red, green, blue, yellow, violet, turquoise, orange, pink.
+_COLORS = ("#ff453a", "#32d74b", "#3d8bff", "#ffd60a", "#bf5af2", "#40c8e0", "#ff9f0a", "#ff6eb4")
+_SIDES = ("xmin", "ymin", "xmax", "ymax")
+# Smaller pictures with boxes are enlarged to about this longer side, in pixels.
+_LEAST_SIDE = 640
+_MOST_TEXT = 40
+# Of 255; so much does a mask cover its object.
+_COVERAGE = 110
+# Pillow's own has English letters only.
+_FONTS = ("DejaVuSans.ttf", "NotoSans-Regular.ttf", "LiberationSans-Regular.ttf", "Arial.ttf", "arial.ttf")
+
+
+@dataclasses.dataclass(frozen=True)
+class Box:
+    """The box of an object in a stored image.
+
+    Attributes:
+      sides: xmin, ymin, xmax and ymax, as shares of the image's width and height.
+      name: of its class; "" if the record does not say.
+      color: as CSS and Pillow read it; that of its class.
+      mask: a PNG; b"" if the record has none.
+    """
+
+    sides: tuple[float, float, float, float]
+    name: str
+    color: str
+    mask: bytes = b""
+
+    @property
+    def area(self) -> float:
+        xmin, ymin, xmax, ymax = self.sides
+        return (xmax - xmin) * (ymax - ymin)
+
+
+def find_boxes(dataset: Dataset, example: Mapping[str, Any]) -> list[Box]:
+    """The boxes of a record, the largest first, so that none is drawn over a smaller one.
+
+    Args:
+      example: the record as `Dataset.records` gives it with `form="features"`.
+    """
+    values = {feature.field: example[feature.name] for feature in dataset.layout.features}
+    if "objects.bbox" in values:
+        sides = values["objects.bbox"][:, [1, 0, 3, 2]].tolist()
+    elif all(f"objects.{side}" in values for side in _SIDES):
+        sides = np.stack([values[f"objects.{side}"] for side in _SIDES], axis=1).tolist()
+    else:
+        return []
+    names = _class_names(values, dataset.class_names) or [""] * len(sides)
+    numbers = {name: number for number, name in enumerate(dataset.class_names)}
+    masks = values.get(OBJECT_MASKS) or [b""] * len(sides)
+    boxes = [
+        Box(tuple(box), name, _COLORS[numbers.get(name, 0) % len(_COLORS)], mask)
+        for box, name, mask in zip(sides, names, masks, strict=True)
+    ]
+    return sorted(boxes, key=lambda box: -box.area)
+
+
+def _class_names(values: Mapping[str, Any], class_names: Sequence[str]) -> list[str]:
+    """The class of every object; empty if the layout does not have it."""
+    if "objects.name" in values:
+        return [name.decode(errors="replace") for name in values["objects.name"]]
+    kind, field = (ClassValue.INDEX, "objects.index") if "objects.index" in values else (ClassValue.ID, "objects.id")
+    return [kind.find(value, class_names) or "?" for value in values.get(field, ())]
+
+
+def from_pixels(pixels: np.ndarray) -> Image.Image:
+    """[H, W, C] uint8 or uint16 pixels as an image of 8 bits per channel."""
+    pixels = pixels if pixels.dtype == np.uint8 else (pixels >> 8).astype(np.uint8)
+    return Image.fromarray(pixels[:, :, 0] if pixels.shape[2] == 1 else pixels)
+
+
+def put_side_by_side(images: Sequence[Image.Image]) -> Image.Image:
+    """Several images as one picture, from left to right."""
+    if len(images) == 1:
+        return images[0]
+    whole = Image.new("RGB", (sum(image.width for image in images), max(image.height for image in images)), "white")
+    for number, image in enumerate(images):
+        whole.paste(image, (sum(before.width for before in images[:number]), 0))
+    return whole
+
+
+def flatten(image: Image.Image) -> Image.Image:
+    """The image as a JPEG can have it; what is transparent becomes white."""
+    if image.mode == "RGBA":
+        image = Image.alpha_composite(Image.new("RGBA", image.size, "white"), image)
+    return image if image.mode == "L" else image.convert("RGB")
+
+
+def draw_mask(image: Image.Image, dataset: Dataset, example: Mapping[str, Any]) -> Image.Image:
+    """The image, colored where its mask has other numbers than 0: a color for each number.
+
+    Args:
+      example: the record as `Dataset.records` gives it with `form="features"`.
+    """
+    for feature in dataset.layout.features:
+        if feature.field == MASK_FIELD:
+            numbers = decode_mask(example[feature.name])[..., 0]
+            rows, columns = (
+                np.arange(size) * whole // size for size, whole in zip(image.size[::-1], numbers.shape, strict=True)
+            )
+            numbers = numbers[rows][:, columns]
+            palette = np.array([ImageColor.getrgb(color) for color in _COLORS], np.uint8)
+            colors = Image.fromarray(palette[(numbers - 1) % len(_COLORS)])
+            image = image.convert("RGB")
+            image.paste(colors, mask=Image.fromarray(np.where(numbers, _COVERAGE, 0).astype(np.uint8)))
+    return image
+
+
+def draw_masks(image: Image.Image, boxes: Sequence[Box]) -> Image.Image:
+    """The image, colored where the masks of its objects are."""
+    for box in boxes:
+        if box.mask:
+            image = image.convert("RGB")
+            with Image.open(io.BytesIO(box.mask)) as mask:
+                covered = mask.resize(image.size, Image.Resampling.NEAREST).point([0] + [_COVERAGE] * 255)
+            image.paste(box.color, mask=covered)
+    return image
+
+
+def draw_boxes(image: Image.Image, boxes: Sequence[Box]) -> Image.Image:
+    """The image with masks, boxes and the names of their classes; a small one is enlarged, pixel by pixel."""
+    if not boxes:
+        return image
+    image = draw_masks(image, boxes)
+    times = max(1, round(_LEAST_SIDE / max(image.size)))
+    drawn = image.convert("RGB").resize((image.width * times, image.height * times), Image.Resampling.NEAREST)
+    draw = ImageDraw.Draw(drawn)
+    line = max(2, round(max(drawn.size) / 320))
+    font = _find_font(max(12, max(drawn.size) // 45))
+    for box in boxes:
+        left, top, right, bottom = (
+            round(share * (size - 1)) for share, size in zip(box.sides, drawn.size * 2, strict=True)
+        )
+        # A dark edge is seen on a bright picture, the colour on a dark one.
+        draw.rectangle([left - 1, top - 1, right + 1, bottom + 1], outline="black", width=line + 2)
+        draw.rectangle([left, top, right, bottom], outline=box.color, width=line)
+    for box in boxes:
+        _write_name(draw, box, font, line)
+    return drawn
+
+
+def _find_font(size: int) -> Any:
+    for name in _FONTS:
+        try:
+            return ImageFont.truetype(name, size)
+        except OSError:
+            pass
+    return ImageFont.load_default(size)
+
+
+def _write_name(draw: ImageDraw.ImageDraw, box: Box, font: Any, line: int) -> None:
+    """Writes a name above its box; inside the box if that is at the top of the image."""
+    name = escape(box.name)[:_MOST_TEXT]
+    if not name:
+        return
+    width, height = draw.im.size
+    left, top = box.sides[0] * width, box.sides[1] * height
+    x1, y1, x2, y2 = draw.textbbox((0, 0), name, font=font, anchor="lt")
+    text_width, text_height = x2 - x1 + 2 * line, y2 - y1 + 2 * line
+    left = max(0, min(left, width - text_width))
+    top = top - text_height if top >= text_height else top
+    draw.rectangle([left, top, left + text_width, top + text_height], fill=box.color)
+    draw.text((left + line, top + line), name, fill="black", font=font, anchor="lt")

@@ -1,0 +1,68 @@
+"""What Beam calls while a pipeline is built and run, replaced."""
+
+from __future__ import annotations
+
+import contextlib
+import random
+import sys
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from beam_tfrecords.beam_pipelines.runners import beam_random
+
+
+@contextlib.contextmanager
+def asked_once() -> Iterator[None]:
+    """Within it, Beam takes from memory what does not change while a pipeline is built and run.
+
+    It parses all its flags 460 times for a pipeline of ours, and looks through each function 7 times for state and
+    timers: two thirds of the time to build and start one. And it imports IPython where that is installed, with which
+    it would load its extra `interactive` with pandas to rename the stages after notebook cells, and fail without it.
+    """
+    from apache_beam import pipeline
+    from apache_beam.options.pipeline_options import PipelineOptions
+    from apache_beam.transforms import userstate
+    from apache_beam.utils import interactive_utils
+
+    with contextlib.ExitStack() as stack:
+
+        def replace(owner: Any, name: str, value: Callable[..., Any]) -> None:
+            stack.callback(setattr, owner, name, getattr(owner, name))
+            setattr(owner, name, value)
+
+        # All views of the same options share their values.
+        replace(PipelineOptions, "view_as", _once(PipelineOptions.view_as, lambda options: options._all_options))
+        replace(userstate, "get_dofn_specs", _once(userstate.get_dofn_specs, lambda function: function))
+        for module in (pipeline, interactive_utils):
+            replace(module, "is_in_ipython", lambda: False)
+        yield
+
+
+@contextlib.contextmanager
+def with_own_random_numbers() -> Iterator[None]:
+    """Within it, Beam's modules draw from `beam_random`."""
+    # Modules that are imported later would draw from the other one.
+    import apache_beam.runners.portability.fn_api_runner  # noqa: F401
+
+    modules = [module for name, module in list(sys.modules.items()) if name.startswith("apache_beam.")]
+    with contextlib.ExitStack() as stack:
+        for module in modules:
+            if vars(module).get("random") is random:
+                stack.callback(setattr, module, "random", random)
+                setattr(module, "random", beam_random)  # noqa: B010
+        yield
+
+
+def _once(function: Callable[..., Any], subject_of: Callable[[Any], Any]) -> Callable[..., Any]:
+    """The function, called once for each subject of its first argument and the other arguments."""
+    # The subject is kept, so that no other object gets its id.
+    known: dict[tuple[Any, ...], tuple[Any, Any]] = {}
+
+    def call(first: Any, *others: Any) -> Any:
+        subject = subject_of(first)
+        key = (id(subject), *others)
+        if key not in known:
+            known[key] = subject, function(first, *others)
+        return known[key][1]
+
+    return call

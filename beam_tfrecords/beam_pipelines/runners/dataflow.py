@@ -1,0 +1,79 @@
+"""Dataflow: its jobs, and the templates that make jobs."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from beam_tfrecords.beam_pipelines.runners.jobs import Job, JobRecord, PipelineJob
+from beam_tfrecords.beam_pipelines.runners.runner import Runner
+from beam_tfrecords.errors import RequestError
+
+if TYPE_CHECKING:
+    import apache_beam as beam
+    from apache_beam.options.pipeline_options import PipelineOptions
+    from apache_beam.runners.runner import PipelineResult
+
+# Bytes that a core of a standard machine has, and those of a worker beside its image.
+_MEMORY_OF_CORE, _MEMORY_OF_WORKER = 4 * 10**9, 10**9
+# Of the value of a label.
+_MOST_LETTERS = 63
+_PAGE = "https://console.cloud.google.com/dataflow/jobs"
+
+
+class DataflowRunner(Runner):
+    """The Dataflow service; it runs jobs without this process."""
+
+    is_detached = True
+
+    @property
+    def _template(self) -> str | None:
+        """The file that this process writes a job to; None if it starts jobs itself."""
+        return self.arguments.given["template_location"]
+
+    def complete(self) -> list[str]:
+        # A machine has a process for each core; its type ends with their number.
+        machine = re.search(r"-(\d+)$", self.arguments.given["machine_type"] or "")
+        self.workers = int(self.arguments.given["max_num_workers"] or 0) * int(machine[1] if machine else 1)
+        # A job is found by its labels, on the service's page and in bills.
+        labels = [f"--labels=beam-tfrecords-dataset={self.dataset[:_MOST_LETTERS]}"] if self.dataset else []
+        return [*self.arguments.add({"job_name": self.name_job()}), *labels]
+
+    def least_memory(self, image_memory: int) -> int:
+        needed = image_memory + _MEMORY_OF_WORKER
+        # A hint makes Dataflow choose machines by itself, which FlexRS cannot have.
+        is_left = self.arguments.given["resource_hints"] or self.arguments.given["flexrs_goal"]
+        return 0 if is_left or needed <= _MEMORY_OF_CORE else needed
+
+    def find_job(self, result: PipelineResult, options: PipelineOptions) -> Job:
+        from apache_beam.options.pipeline_options import GoogleCloudOptions
+
+        cloud = options.view_as(GoogleCloudOptions)
+        if result.has_job:
+            page = f"{_PAGE}/{cloud.region}/{result.job_id()}?project={cloud.project}"
+            return PipelineJob(JobRecord(self.name, result.job_id(), page), result)
+        # A template: the service starts the job once this process has ended. Until then it has a name only.
+        return PipelineJob(JobRecord(self.name, cloud.job_name, f"{_PAGE}?project={cloud.project}"), result)
+
+    def check_listing_job(self) -> None:
+        if self._template:
+            raise RequestError(
+                f"`template_location={self._template}`: archives are listed by a job of their own, which a template "
+                "cannot wait for; unpack them, or run `convert` without the template"
+            )
+
+    def most_listed_here(self, most: float) -> float:
+        # A template is made where no pipeline may run.
+        return math.inf if self._template else most
+
+    def add_nothing(self) -> Callable[[beam.Pipeline], Any] | None:
+        # A template has to leave a job, or the service takes it for failed.
+        return _add_nothing if self._template else None
+
+
+def _add_nothing(root: beam.Pipeline) -> None:
+    import apache_beam as beam
+
+    root | "NothingHasChanged" >> beam.Create([])

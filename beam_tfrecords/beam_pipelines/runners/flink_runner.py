@@ -1,0 +1,160 @@
+"""Flink: its jobs are submitted as one jar to the cluster, and followed by the cluster's REST interface."""
+
+from __future__ import annotations
+
+import contextlib
+import time
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import TYPE_CHECKING
+
+from beam_tfrecords import storage
+from beam_tfrecords.beam_pipelines.runners.arguments import BeamArguments
+from beam_tfrecords.beam_pipelines.runners.flink import UNREACHABLE, FlinkCluster, FlinkJob
+from beam_tfrecords.beam_pipelines.runners.jar_files import find_jar
+from beam_tfrecords.beam_pipelines.runners.jobs import Job, JobRecord
+from beam_tfrecords.beam_pipelines.runners.runner import Runner
+from beam_tfrecords.errors import RequestError
+from beam_tfrecords.transforms.settings import whole_number
+
+if TYPE_CHECKING:
+    from apache_beam.options.pipeline_options import PipelineOptions
+    from apache_beam.runners.runner import PipelineResult
+
+_UNKNOWN = "Flink knows no job {}: its launcher ended before it was submitted, or the job manager was restarted"
+# Seconds until a job that was handed over is in its cluster's list.
+_SUBMISSION_TIMEOUT = 120.0
+
+
+class FlinkRunner(Runner):
+    """A Flink cluster that `flink_master` names.
+
+    Raises:
+      RequestError: the number of slots is not one, or contradicts that of parallel tasks.
+    """
+
+    is_detached = True
+    idle_flags: Mapping[str, str] = MappingProxyType({})
+    _cluster: FlinkCluster | None = None
+    _job_name = ""
+    _earlier: FlinkJob | None = None
+
+    def __init__(self, arguments: BeamArguments) -> None:
+        super().__init__(arguments)
+        word, parallelism = arguments.given["max_slots"], arguments.given["parallelism"]
+        if None not in (word, parallelism):
+            raise RequestError(f"--max_slots={word}: contradicts `parallelism={parallelism}`; give one of them")
+        try:
+            self._most_slots = whole_number(1)(word) if word is not None else None
+        except ValueError as error:
+            raise RequestError(f"--max_slots={word}: {error}") from error
+
+    def complete(self) -> list[str]:
+        given, most = self.arguments.given, self._most_slots
+        if given["job_endpoint"] is not None or (given["flink_master"] or "").startswith("["):
+            if most is not None:
+                raise RequestError(
+                    f"--max_slots={most}: says how many of the free slots of a cluster are taken, which `flink_master` "
+                    "names by host:port; here set `parallelism`"
+                )
+            return super().complete()
+        if not given["flink_master"]:
+            raise RequestError(
+                "`flink_master` is missing; expected host:port of the REST interface of a Flink cluster, which also "
+                "serves Flink's web page, or [local] for a cluster that ends with this process"
+            )
+        from apache_beam.options.pipeline_options import FlinkRunnerOptions
+
+        cluster = self._cluster = FlinkCluster.at(given["flink_master"])
+        version, known = cluster.minor_version, FlinkRunnerOptions.PUBLISHED_FLINK_VERSIONS
+        where = f"`flink_master={given['flink_master']}`"
+        if version not in known:
+            raise RequestError(f"{where}: Flink {cluster.version}; this Beam runs jobs on {', '.join(known)}")
+        if given["flink_version"] not in (None, version):
+            raise RequestError(
+                f"`flink_version={given['flink_version']}`: the cluster runs Flink {cluster.version}; leave it out"
+            )
+        if not (cluster.free_slots or self.has_job) and given["parallelism"] is None:
+            raise RequestError(
+                f"{where}: none of its {cluster.slots} task slots is free; wait for the job that has them, start task "
+                "managers, or set `parallelism` for a job that waits"
+            )
+        cluster.check_buffers(where)
+        self._job_name = self.name_job()
+        self.workers = int(given["parallelism"] or min(cluster.free_slots, most or cluster.free_slots))
+        slots = min(cluster.free_slots, most or cluster.free_slots)
+        filled = {
+            **self.worker_environment(self._job_name),
+            "flink_version": version,
+            "parallelism": str(slots),
+            "sdk_worker_parallelism": str(min(slots, cluster.slots_per_manager)),
+        }
+        # Beam would list all installed packages, which takes seconds, for the log alone.
+        hidden = {"job_name": self._job_name, "experiments": "disable_logging_submission_environment"}
+        if given["flink_job_server_jar"] is None:
+            filled["flink_job_server_jar"] = find_jar(f"flink-{version}-job-server.jar", f"flink:{version}")
+            # The cluster runs the jar itself: no Java is needed here, and no server that would have to outlive this.
+            hidden["flink_submit_uber_jar"] = ""
+        found = f"Flink {cluster.version} with {cluster.free_slots} free task slots"
+        self.note = f"{found}; set: {self.arguments.describe(filled)}"
+        if not cluster.is_here:
+            hosts = ", ".join(cluster.hosts[:3]) + (", ..." if len(cluster.hosts) > 3 else "")
+            self.note += (
+                f"\nnote: task managers run on other machines ({hosts}); input and output have to be there under the "
+                "same names (a bucket, or a disk that is mounted everywhere), and this package in the same place"
+            )
+        return self.arguments.add({**filled, **hidden})
+
+    def before(self) -> JobRecord | None:
+        if self._cluster is None:
+            return None
+        # A build of archives has two jobs, one after the other, of the same name.
+        self._earlier = self._cluster.find_job(self._job_name)
+        # The jobs of other builds may have a name that the user gives.
+        is_ours = self.arguments.given["job_name"] is None
+        return JobRecord("FlinkRunner", "", self._cluster.url, self._job_name) if is_ours else None
+
+    def find_job(self, result: PipelineResult, options: PipelineOptions) -> Job:
+        """The job that the cluster has made of a pipeline, once it is in its list."""
+        if self._cluster is None:
+            return super().find_job(result, options)
+        _remove_submitted(result)
+        deadline = time.monotonic() + _SUBMISSION_TIMEOUT
+        while time.monotonic() < deadline:
+            job = self._cluster.find_job(self._job_name)
+            if job is not None and job != self._earlier:
+                return job
+            time.sleep(0.5)
+        return super().find_job(result, options)
+
+    def find_running(self, record: JobRecord) -> Job | None:
+        try:
+            job = FlinkJob.of(record)
+        except UNREACHABLE:
+            return None
+        return job if job and job.is_running() else None
+
+    def is_alive(self, record: JobRecord, last_block: float | None) -> bool | None:
+        try:
+            job = FlinkJob.of(record)
+        except UNREACHABLE:
+            return None
+        return job.is_running() if job else False
+
+    def find_end(self, record: JobRecord) -> str | None:
+        try:
+            job = FlinkJob.of(record)
+        except UNREACHABLE:
+            return None
+        return job.find_end() if job else _UNKNOWN.format(record.name)
+
+
+def _remove_submitted(result: PipelineResult) -> None:
+    """Removes what Beam leaves behind a submission, and nobody needs: Flink has made a copy of the uploaded jar."""
+    service = getattr(result, "_job_service", None)
+    for job in getattr(service, "_jobs", {}).values():
+        job.delete_jar()
+    folder = getattr(service, "_temp_dir", None)
+    if folder is not None:
+        with contextlib.suppress(OSError):
+            storage.delete_tree(folder)

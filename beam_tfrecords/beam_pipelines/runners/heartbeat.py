@@ -1,0 +1,99 @@
+"""The heartbeat of a build: a small file in its folder that its launcher rewrites every few seconds."""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import os
+import socket
+import threading
+import time
+from collections.abc import Iterator
+
+from beam_tfrecords import storage
+from beam_tfrecords.beam_pipelines.runners.forking import is_there
+from beam_tfrecords.errors import BuildError
+from beam_tfrecords.transforms.workspace.build_folder import BuildFolder, Workspace
+from beam_tfrecords.transforms.workspace.state_files import read_state, write_state
+
+_INTERVAL = 5.0
+# A process that has not written for so many seconds is taken for dead.
+_TIMEOUT = 30.0
+
+
+@dataclasses.dataclass(frozen=True)
+class Run:
+    """One attempt at a build.
+
+    Attributes:
+      began: seconds since the epoch, by the clock of its machine.
+      beat: when it last wrote, likewise.
+      written: when it last wrote by the clock of the store, which `now` is compared with.
+      done_before: samples that earlier attempts had converted.
+      ended: when it ended or left its job, by the clock of its machine; 0 before.
+    """
+
+    host: str
+    process: int
+    began: float
+    beat: float
+    listed: int
+    blocks: int
+    done_before: int
+    written: float = 0.0
+    ended: float = 0.0
+
+    def is_alive(self, now: float) -> bool:
+        """Whether the process wrote lately by the clock of the store and, if it is one of this machine, is there."""
+        if self.ended:
+            return False
+        if self.host == socket.gethostname() and not is_there(self.process):
+            return False
+        return now - self.written < _TIMEOUT
+
+
+class Heartbeat:
+    """Writes the heartbeat of a build while it runs."""
+
+    def __init__(self, folder: str, *, listed: int, blocks: int, done_before: int = 0) -> None:
+        now = time.time()
+        self._run = Run(socket.gethostname(), os.getpid(), now, now, listed, blocks, done_before)
+        self._path = BuildFolder(folder).run
+        self._stop = threading.Event()
+        self._thread = threading.Thread(target=self._beat, name="heartbeat", daemon=True)
+
+    def __enter__(self) -> Heartbeat:
+        self._write()
+        self._thread.start()
+        return self
+
+    def __exit__(self, kind: object, *error: object) -> None:
+        self._stop.set()
+        self._thread.join()
+        # A build that has succeeded soon removes its folder; until then this process is there.
+        if kind is not None:
+            self.end()
+
+    def end(self) -> None:
+        """Says that nobody writes the heartbeat any more, although the build is not finished."""
+        # The folder may be gone.
+        with contextlib.suppress(OSError, BuildError):
+            if storage.exists(self._path):
+                self._write(ended=time.time())
+
+    def _beat(self) -> None:
+        while not self._stop.wait(_INTERVAL):
+            # The build itself says what is wrong with the storage.
+            with contextlib.suppress(OSError, BuildError):
+                self._write()
+
+    def _write(self, ended: float = 0.0) -> None:
+        write_state(self._path, dataclasses.replace(self._run, beat=time.time(), ended=ended))
+
+
+def read_runs(output: str) -> Iterator[tuple[str, Run | None]]:
+    """The builds whose temporary files are in an output folder: folder -> last attempt, if it wrote a heartbeat."""
+    for folder in Workspace(output).list_builds():
+        path = BuildFolder(folder).run
+        run = read_state(Run, path)
+        yield folder, run and dataclasses.replace(run, written=storage.stat(path).modified)

@@ -1,0 +1,109 @@
+"""`beam-tfrecords-worker`: one Beam Python worker, in the environment that this package is installed in.
+
+A runner calls it as the command of a PROCESS environment. It does the part of `boot`, the program in Beam's
+containers, that matters where the pipeline's packages are installed already: it asks the runner for the pipeline
+options and the endpoints. Unlike `boot` it needs no Go, makes no virtual environment, and does not restart a worker
+that died: the runner does.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+import threading
+import time
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from beam_tfrecords.beam_pipelines.runners.forking import JOB_VARIABLE, TEMPLATE, serve, work_in_fork
+
+if TYPE_CHECKING:
+    from apache_beam.portability.api import beam_provision_api_pb2, endpoints_pb2
+
+_PROVISION_TIMEOUT = 60.0
+_PARENT_CHECK_INTERVAL = 1.0
+
+
+def main(argv: Sequence[str] | None = None) -> None:
+    """Works until the runner ends it.
+
+    Args:
+      argv: `--id` and `--provision_endpoint`. The other endpoints that a runner passes are in the answer of
+        that one.
+
+    Raises:
+      grpc.RpcError: the runner did not answer.
+    """
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--id", required=True)
+    parser.add_argument("--provision_endpoint", required=True)
+    args, _ = parser.parse_known_args(argv)
+    # Prism passes the id inside quotes.
+    worker_id, job = args.id.strip("'"), os.environ.get(JOB_VARIABLE)
+    if not (job and work_in_fork(worker_id, args.provision_endpoint, job=job)):
+        _end_with(os.getppid())
+        work(worker_id, args.provision_endpoint)
+
+
+def work(worker_id: str, endpoint: str) -> None:
+    """Works in this process until the runner ends it."""
+    os.environ.update(_environment(_provision_info(endpoint, worker_id), worker_id))
+    # Reads WORKER_ID as it is imported.
+    from apache_beam.runners.worker import sdk_worker_main
+
+    sdk_worker_main.main([])
+
+
+def _provision_info(endpoint: str, worker_id: str) -> beam_provision_api_pb2.ProvisionInfo:
+    import grpc  # type: ignore[import-untyped]
+    from apache_beam.portability.api import beam_provision_api_pb2, beam_provision_api_pb2_grpc
+
+    with grpc.insecure_channel(endpoint) as channel:
+        response = beam_provision_api_pb2_grpc.ProvisionServiceStub(channel).GetProvisionInfo(
+            beam_provision_api_pb2.GetProvisionInfoRequest(),
+            metadata=[("worker_id", worker_id)],
+            timeout=_PROVISION_TIMEOUT,
+            wait_for_ready=True,
+        )
+    return response.info
+
+
+def _environment(info: beam_provision_api_pb2.ProvisionInfo, worker_id: str) -> dict[str, str]:
+    """The variables by which Beam's containers hand a worker what it needs."""
+    from google.protobuf import json_format
+
+    environment = {
+        "WORKER_ID": worker_id,
+        "PIPELINE_OPTIONS": json_format.MessageToJson(info.pipeline_options),
+        "LOGGING_API_SERVICE_DESCRIPTOR": _as_text(info.logging_endpoint),
+        "CONTROL_API_SERVICE_DESCRIPTOR": _as_text(info.control_endpoint),
+        "RUNNER_CAPABILITIES": " ".join(info.runner_capabilities),
+    }
+    if info.HasField("status_endpoint"):
+        environment["STATUS_API_SERVICE_DESCRIPTOR"] = _as_text(info.status_endpoint)
+    return environment
+
+
+def _as_text(endpoint: endpoints_pb2.ApiServiceDescriptor) -> str:
+    from google.protobuf import text_format
+
+    return text_format.MessageToString(endpoint, as_one_line=True)
+
+
+def _end_with(parent: int) -> None:
+    """Ends this process soon after its parent: a killed task manager must leave no worker that goes on."""
+
+    def watch() -> None:
+        while os.getppid() == parent:
+            time.sleep(_PARENT_CHECK_INTERVAL)
+        os._exit(1)
+
+    threading.Thread(target=watch, daemon=True, name="watch parent").start()
+
+
+if __name__ == "__main__":
+    if sys.argv[1] == TEMPLATE:
+        serve(sys.argv[2], int(sys.argv[3]), work)
+    else:
+        main(sys.argv[1:])

@@ -1,0 +1,62 @@
+"""The files that hold the class names, as TensorFlow Datasets and the TF Object Detection API read them."""
+
+from __future__ import annotations
+
+import io
+import json
+import re
+from collections.abc import Sequence
+
+from beam_tfrecords.examples.class_values import ClassValue
+from beam_tfrecords.examples.layouts import Layout
+from beam_tfrecords.output.files import LABEL_MAP, label_file
+
+_ITEM = re.compile(r"item\s*\{((?:[^{}\"']|\"(?:[^\"\\]|\\.)*\"|'(?:[^'\\]|\\.)*')*)\}")
+_MOST = 100_000
+_VALUE = re.compile(r"(\w+)\s*:\s*(\d+|\"(?:[^\"\\]|\\.)*\"|'(?:[^'\\]|\\.)*')")
+
+
+def label_files(layout: Layout, class_names: Sequence[str]) -> list[str]:
+    """Names of the files that hold the class names."""
+    features = (feature for feature in layout.features if feature.class_value is ClassValue.INDEX)
+    return [label_file(feature.name) for feature in features] if class_names else []
+
+
+def label_map(layout: Layout, class_names: Sequence[str]) -> dict[str, bytes]:
+    """The file that the TF Object Detection API reads class names from: its name -> a StringIntLabelMap as text.
+
+    It is there only where the layout has numbers that begin with 1, as the API wants them.
+    """
+    if "objects.id" not in layout.fields or not class_names:
+        return {}
+    items = (
+        f"item {{\n  id: {number}\n  name: {json.dumps(name, ensure_ascii=False)}\n}}\n"
+        for number, name in enumerate(class_names, 1)
+    )
+    return {LABEL_MAP: "".join(items).encode()}
+
+
+def read_label_map(data: bytes) -> list[str]:
+    """The class names of a StringIntLabelMap, the first of number 1; a number that it leaves out is named by TF's rule.
+
+    There are none if a number is beyond what models have classes for.
+    """
+    found: dict[int, str] = {}
+    for item in _ITEM.findall(data.decode(errors="replace")):
+        values = dict(_VALUE.findall(item))
+        name = values.get("display_name") or values.get("name")
+        if name and values.get("id", "").isdecimal():
+            # Escapes of the text format that matter in names are those of JSON.
+            found[int(values["id"])] = json.loads(f'"{name[1:-1]}"') if name[0] == '"' else name[1:-1]
+    largest = max(found, default=0)
+    return [found.get(number, f"category_{number}") for number in range(1, largest + 1)] if largest < _MOST else []
+
+
+def fits_label_file(name: str) -> bool:
+    """Whether TFDS reads a class name back: it strips every line of the file and leaves out empty ones."""
+    return bool(name) and name == name.strip() and not {"\n", "\r"} & set(name)
+
+
+def read_label_file(data: bytes) -> list[str]:
+    """The class names as TFDS reads them (`class_label_feature._load_names_from_file`)."""
+    return [name.strip() for name in io.StringIO(data.decode(errors="replace"), newline=None) if name.strip()]

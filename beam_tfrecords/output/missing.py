@@ -1,0 +1,27 @@
+"""What became of a dataset whose files are not there any more."""
+
+from __future__ import annotations
+
+from beam_tfrecords import storage
+from beam_tfrecords.errors import BuildError
+from beam_tfrecords.output.files import LATEST, SUCCESS, VERSION_NAME
+
+
+def explain_missing(path: str, file: str) -> BuildError:
+    """Says why a file of a dataset that was opened is not there.
+
+    Args:
+      path: the dataset's own folder.
+      file: relative to it.
+    """
+    if storage.exists(storage.join(path, SUCCESS)):
+        return BuildError(
+            f"{storage.join(path, file)} is missing: the dataset is damaged; run "
+            f"`beam-tfrecords verify --dataset={path}`"
+        )
+    if VERSION_NAME.fullmatch(storage.basename(path)):
+        return BuildError(
+            f"{path}: the version was removed while it was read, as `--keep_versions` asks once `--grace` is over; "
+            f"open {storage.dirname(path)} again for the one that {LATEST} names now"
+        )
+    return BuildError(f"{path}: the dataset was removed, or is being replaced, while it was read; open it again")

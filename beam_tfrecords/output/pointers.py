@@ -1,0 +1,221 @@
+"""LATEST and PINNED of a folder of versions: which version is read, and at which one LATEST is held."""
+
+from __future__ import annotations
+
+import contextlib
+
+from beam_tfrecords import storage
+from beam_tfrecords.errors import BuildError, RequestError
+from beam_tfrecords.output.files import LATEST, PINNED, SUCCESS
+from beam_tfrecords.output.versions import State, find_newest, list_versions
+from beam_tfrecords.reading.dataset import open_whole, read_latest, read_pointer, read_success
+
+
+def find_latest_damage(root: str) -> str | None:
+    """Says why readers of a folder of versions fail now; None if they do not, or no version is there.
+
+    Raises:
+      RequestError: a later version of beam-tfrecords has made the version that LATEST names.
+    """
+    name = read_pointer(root, LATEST)
+    if name:
+        whole, damage = open_whole(storage.join(root, name))
+        if whole:
+            return None
+        what = (
+            f"names {name}, which is damaged: {damage}"
+            if damage
+            else f"names {name}, which is not there or not finished"
+        )
+    else:
+        what = "is missing" if name is None else "is damaged"
+        # A first version may not be finished yet, and a file named LATEST be somebody's.
+        states = {version.state for version in list_versions(root)}
+        if states.isdisjoint({State.FINISHED} if name is None else {State.FINISHED, State.DAMAGED}):
+            return None
+    newest = find_newest(root)
+    return f"{LATEST} {what}; " + (f"the newest whole version is {newest}" if newest else "there is no whole version")
+
+
+def point_to(root: str, name: str, *, staging: str) -> str:
+    """Makes a finished version the one to read, unless another one is pinned.
+
+    Args:
+      root: the folder of the versions.
+      name: of the version.
+      staging: folder for temporary files.
+
+    Returns:
+      The version that LATEST names now.
+
+    Raises:
+      BuildError: another build has published a newer version meanwhile, or PINNED or the version that it names is
+        damaged.
+    """
+    while True:
+        pinned = read_pinned(root)
+        target = pinned or name
+        if pinned is not None and (damage := find_pin_damage(root, pinned)):
+            raise BuildError(damage)
+        if pinned is None or read_latest(root) != pinned:
+            _write_latest(root, target, staging=staging, goes_back=pinned is not None)
+        # Who pins a version writes PINNED first, and does not ask for the lease of a build.
+        if read_pinned(root) == pinned:
+            return target
+
+
+def _write_latest(root: str, name: str, *, staging: str, goes_back: bool) -> None:
+    pointer, content = storage.join(root, LATEST), f"{name}\n".encode()
+    if not storage.has_scheme(root):  # nobody else has the lease: it is a lock
+        storage.write_bytes(pointer, content, staging=staging)
+        storage.sync_folder(root)
+        return
+    while (state := storage.read_state(pointer)) is None or state[0] != content:
+        latest = read_latest(root)
+        if latest and latest > name and not goes_back and _is_newer_version(root, latest):
+            raise BuildError(f"{pointer} names {latest} by now, which is newer than {name}; both are published")
+        if _swap(pointer, content, state):
+            return
+
+
+def _is_newer_version(root: str, latest: str) -> bool:
+    """Whether a build has published what LATEST names, and it can be read."""
+    path = storage.join(root, latest)
+    success = read_success(path)
+    try:
+        return success is not None and success.version in (None, latest) and open_whole(path)[0] is not None
+    except RequestError:  # a later version of beam-tfrecords has made it
+        return True
+
+
+def find_pin_damage(root: str, pinned: str) -> str | None:
+    """Says why LATEST cannot name the version that is pinned, and what to do; None if it can."""
+    whole, damage = open_whole(storage.join(root, pinned))
+    if whole:
+        return None
+    command = f"beam-tfrecords status --output={root}"
+    newest = find_newest(root)
+    return (
+        f"{storage.join(root, PINNED)} names {pinned}, which is "
+        + (f"damaged: {damage}" if damage else "not there or not finished")
+        + f"; `{command} --unpin` lets {LATEST} name the newest whole version"
+        + (f", {newest}, and `{command} --pin=VERSION` another one" if newest else ", once there is one")
+    )
+
+
+def _swap(path: str, content: bytes, state: tuple[bytes, str] | None) -> bool:
+    """Writes a file if it is what `storage.read_state` has read; False if it is not."""
+    return storage.replace(path, content, version=state[1]) if state else storage.write_new(path, content)
+
+
+def read_pinned(root: str) -> str | None:
+    """The version that LATEST is held at; None if it is not held.
+
+    Raises:
+      BuildError: PINNED names no version.
+    """
+    name = read_pointer(root, PINNED)
+    if name == "":
+        raise BuildError(
+            f"{storage.join(root, PINNED)} names no version; `beam-tfrecords status --output={root} --pin=VERSION` "
+            "writes it anew, and `--unpin` removes it"
+        )
+    return name
+
+
+def check_pointers(root: str) -> None:
+    """Checks that LATEST and PINNED are or can be files, and that a version that is pinned can be read.
+
+    Raises:
+      RequestError: one is a folder, or PINNED names no whole version.
+    """
+    _refuse_folders(root)
+    try:
+        pinned = read_pinned(root)
+    except BuildError as error:
+        raise RequestError(str(error)) from error
+    if pinned is not None and (damage := find_pin_damage(root, pinned)):
+        raise RequestError(damage)
+
+
+def _refuse_folders(root: str) -> None:
+    for name in (LATEST, PINNED):
+        pointer = storage.join(root, name)
+        if not storage.has_scheme(root) and storage.is_folder(pointer):
+            raise RequestError(f"{pointer} is a folder; expected a file with the name of a version: move or delete it")
+
+
+def pin(root: str, name: str, *, staging: str) -> None:
+    """Lets LATEST name a version, and holds it there: builds that run or come are published beside it.
+
+    Args:
+      root: the folder of the versions.
+      name: of the version.
+      staging: folder for temporary files.
+
+    Raises:
+      RequestError: it is not a version of the dataset, or not whole.
+    """
+    _check_version(root, name)
+    _refuse_folders(root)
+    before = read_pointer(root, PINNED)
+    _write_pinned(root, name, staging=staging)
+    try:
+        # A build may have begun to remove it.
+        _check_version(root, name)
+    except RequestError:
+        if before:
+            _write_pinned(root, before, staging=staging)
+        else:
+            _delete_pinned(root)
+        raise
+    point_to(root, name, staging=staging)
+
+
+def _check_version(root: str, name: str) -> None:
+    """Raises RequestError unless a folder is a version of the dataset, and whole."""
+    states = {version.name: version.state for version in list_versions(root)}
+    state = states.get(name, State.UNFINISHED)
+    whole, damage = (None, None) if state is State.UNFINISHED else open_whole(storage.join(root, name))
+    if whole and state is not State.FOREIGN:
+        return
+    newest = find_newest(root)
+    raise RequestError(
+        f"{storage.join(root, name)}: "
+        + (
+            "not a version of this dataset: it does not name itself, as a copy or a renamed version does not"
+            if state is State.FOREIGN
+            else f"is damaged: {damage}"
+            if damage
+            else f"no finished version (there is no {SUCCESS})"
+        )
+        + (f"; the newest whole version is {newest}" if newest else "; there is no whole version")
+    )
+
+
+def _write_pinned(root: str, name: str, *, staging: str) -> None:
+    path, content = storage.join(root, PINNED), f"{name}\n".encode()
+    if storage.has_scheme(root):
+        while not _swap(path, content, storage.read_state(path)):
+            pass
+    else:
+        storage.write_bytes(path, content, staging=staging)
+        storage.sync_folder(root)
+
+
+def _delete_pinned(root: str) -> None:
+    path = storage.join(root, PINNED)
+    while (state := storage.read_state(path)) is not None and not storage.delete(path, version=state[1]):
+        pass
+
+
+def unpin(root: str, *, staging: str) -> str | None:
+    """Ends what `pin` began: LATEST names the newest whole version again; returns what it names."""
+    _refuse_folders(root)
+    _delete_pinned(root)
+    while read_pinned(root) is None and (newest := find_newest(root)) not in (None, read_latest(root)):
+        assert newest
+        # A build may publish a newer one meanwhile, and LATEST never goes back.
+        with contextlib.suppress(BuildError):
+            point_to(root, newest, staging=staging)
+    return read_latest(root)

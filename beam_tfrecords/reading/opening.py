@@ -1,0 +1,54 @@
+"""Opens a finished dataset, and says what is wrong where that is not possible."""
+
+from __future__ import annotations
+
+import functools
+import os
+
+from beam_tfrecords import storage
+from beam_tfrecords.errors import BuildError, RequestError
+from beam_tfrecords.output.files import SUCCESS, VERSION_NAME
+from beam_tfrecords.output.pointers import find_latest_damage
+from beam_tfrecords.reading.dataset import CACHE_SIZE, DamagedError, Dataset, read_dataset, read_latest
+
+
+def open_dataset(
+    path: str | os.PathLike[str], *, cache: str | os.PathLike[str] | None = None, cache_size: int | str = CACHE_SIZE
+) -> Dataset:
+    """Opens a finished dataset; of a folder with versions, the one that `LATEST` names now.
+
+    Args:
+      path: its folder.
+      cache: a folder of this machine where the records and indices that are read from a bucket are kept; processes and
+        datasets may share it. None keeps nothing.
+      cache_size: bytes that the folder keeps, or a text such as "50GB"; what was used longest ago is removed first.
+
+    Raises:
+      RequestError: there is none, or a later version of beam-tfrecords has made it; or the cache is in a bucket.
+      BuildError: its manifest cannot be read, or LATEST is damaged.
+      ValueError: the size cannot be read.
+    """
+    path = storage.absolute(os.fspath(path)).rstrip("/")
+    version, is_published = storage.ask_at_once(
+        path, functools.partial(read_latest, path), functools.partial(storage.exists, storage.join(path, SUCCESS))
+    )
+    root, path = path, storage.join(path, version) if version else path
+    if not (storage.exists(storage.join(path, SUCCESS)) if version else is_published):
+        _check_latest(root)
+        gone = "; the version was removed, or never finished" if VERSION_NAME.fullmatch(storage.basename(path)) else ""
+        raise RequestError(
+            f"{path}: no finished dataset (there is no {SUCCESS}){gone}; expected the `output` of a build"
+        )
+    try:
+        return read_dataset(path).with_cache(cache, cache_size)
+    except DamagedError as error:
+        raise BuildError(f"{path}: there is a {SUCCESS}, but {error}") from error
+
+
+def _check_latest(root: str) -> None:
+    """Raises BuildError if LATEST leads to no version, although there are some."""
+    damage = find_latest_damage(root)
+    if damage:
+        raise BuildError(
+            f"{root}: {damage}; `beam-tfrecords status --output={root} --unpin` repairs it, and so does the next build"
+        )

@@ -1,0 +1,1 @@
+"""References to samples, single and by column, and the locators that say where their bytes are."""

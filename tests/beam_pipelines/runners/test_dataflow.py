@@ -1,0 +1,64 @@
+"""What is known of a Dataflow job, and what a template cannot do."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+from apache_beam.options.pipeline_options import PipelineOptions
+from apache_beam.runners.dataflow.dataflow_runner import DataflowPipelineResult
+
+from beam_tfrecords.beam_pipelines.runners.arguments import BeamArguments
+from beam_tfrecords.beam_pipelines.runners.dataflow import DataflowRunner
+from beam_tfrecords.beam_pipelines.runners.runners import find_runner
+from beam_tfrecords.errors import RequestError
+
+OPTIONS = ("--project=project", "--region=europe-west4", "--job_name=photos")
+
+
+def test_the_job_of_a_template_has_no_number_yet():
+    result = DataflowPipelineResult(None, runner=None)
+    runner = DataflowRunner(BeamArguments.parse(["--runner=DataflowRunner", *OPTIONS]))
+    job = runner.find_job(result, PipelineOptions(OPTIONS)).record
+    assert job.job_id == "photos"
+    assert job.url == "https://console.cloud.google.com/dataflow/jobs?project=project"
+
+
+TEMPLATE = "--template_location=gs://bucket/job_object"
+
+
+def test_a_template_waits_for_no_other_job_and_leaves_one():
+    runner = find_runner(["--runner=DataflowRunner", *OPTIONS, TEMPLATE])
+    assert runner.most_listed_here(5) == math.inf
+    assert runner.add_nothing() is not None
+    with pytest.raises(RequestError, match="template_location=gs://bucket/job_object`: archives are listed by a job"):
+        runner.check_listing_job()
+
+
+@pytest.mark.parametrize(
+    ("words", "asked"),
+    [
+        ([], 9 * 10**9),
+        # What the user asks of the machines stays.
+        (["--resource_hints=min_ram=4GB"], 0),
+        # Dataflow cannot do both.
+        (["--flexrs_goal=COST_OPTIMIZED"], 0),
+    ],
+)
+def test_machines_are_asked_for_the_memory_of_large_images(words, asked):
+    runner = find_runner(["--runner=DataflowRunner", *OPTIONS, *words])
+    assert runner.least_memory(8 * 10**9) == asked
+    # A core of a standard machine has enough for usual ones.
+    assert runner.least_memory(10**9) == 0
+    runner.arguments.check_known()
+
+
+def test_no_memory_is_asked_of_other_runners():
+    assert find_runner(["--runner=FlinkRunner"]).least_memory(8 * 10**9) == 0
+
+
+@pytest.mark.parametrize("words", [[], ["--runner=DataflowRunner", *OPTIONS], ["--runner=FlinkRunner"]])
+def test_without_a_template_jobs_list_inputs(words):
+    runner = find_runner(words)
+    assert (runner.most_listed_here(5), runner.add_nothing()) == (5, None)
+    runner.check_listing_job()

@@ -1,0 +1,206 @@
+"""The progress line, from the workers' counts on disk."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import json
+import os
+import subprocess
+import tarfile
+import time
+from pathlib import Path
+
+import pytest
+
+from beam_tfrecords.beam_pipelines.runners import progress
+from beam_tfrecords.beam_pipelines.runners.progress import (
+    ListingLine,
+    ListProgress,
+    Progress,
+    ProgressLine,
+    describe_stage,
+    format_seconds,
+    progress_line,
+)
+from beam_tfrecords.beam_pipelines.terminal import format_rate
+from beam_tfrecords.transforms.duplicates import stage as duplicates
+from beam_tfrecords.transforms.listing import indexing
+from beam_tfrecords.transforms.workspace import counts
+from beam_tfrecords.transforms.workspace.counts import (
+    BlockCounts,
+    StageCounts,
+    add_judged,
+    add_listed,
+    add_rewritten,
+    add_searched,
+    add_shards,
+    clear_stage_counts,
+    read_stage_counts,
+)
+from tests.beam_pipelines.dataset_checks import BEAM_TFRECORDS
+from tests.progress_lines import without_progress
+
+
+def add_worker(folder: Path, name: str, *, blocks: int, written: int, failed: int = 0) -> None:
+    (folder / "workers").mkdir(exist_ok=True)
+    (folder / f"workers/{name}.json").write_text(json.dumps({"blocks": blocks, "written": written, "failed": failed}))
+
+
+def test_the_line_shows_samples_rate_failures_and_time_left():
+    line = progress_line(BlockCounts(3, 990, 10), StageCounts(), total=4_000, rate=100)
+    assert line == "1,000 of 4,000 samples (25%), 100/s, 10 failed, 30 s left"
+
+
+def test_a_block_that_was_converted_twice_does_not_lead_beyond_the_end():
+    line = progress_line(BlockCounts(3, 1_010, 7), StageCounts(), total=1_000, rate=100)
+    assert line == "searching for duplicates; 1,000 samples, 7 failed"
+
+
+@pytest.mark.parametrize(
+    ("stages", "text"),
+    [
+        (StageCounts(searched=7, ranges=1_500), "searched 7 of 1,500 ranges of hashes"),
+        (StageCounts(rewritten=1_200), "removed duplicates from 1,200 parts"),
+        (
+            StageCounts(rewritten=1_200, searched=7, ranges=15),
+            "removed duplicates from 1,200 parts, searched 7 of 15 ranges of hashes",
+        ),
+        (
+            StageCounts(rewritten=1, searched=7, ranges=15, judged=1),
+            "judged limits and guards, placing parts in shards",
+        ),
+        (StageCounts(1_200, 120, {"train": 1_990, "test": 10}), "composed 120 of 2,000 shards"),
+        (StageCounts(0, 2_003, {"train": 2_000}), "composed 2,000 shards, publishing"),
+    ],
+)
+def test_what_follows_the_blocks_has_a_count_of_its_own(stages, text):
+    assert progress_line(BlockCounts(3, 990, 10), stages, total=1_000, rate=0) == f"{text}; 1,000 samples, 10 failed"
+
+
+@pytest.mark.parametrize("stages", [StageCounts(judged=1), StageCounts(rewritten=1), StageCounts(searched=1, ranges=3)])
+def test_the_stage_that_runs_is_shown_if_a_worker_died_before_it_counted_its_last_block(stages):
+    line = progress_line(BlockCounts(3, 900, 0), stages, total=1_000, rate=10)
+    assert line == f"{describe_stage(stages)}; 900 samples, 0 failed"
+
+
+def test_listed_containers_are_no_stage_behind_the_blocks():
+    assert progress_line(BlockCounts(3, 900, 0), StageCounts(listed=3), total=1_000, rate=10).startswith("900 of 1,000")
+
+
+def test_a_line_about_what_a_dead_worker_has_not_counted_says_the_stage(tmp_path, monkeypatch):
+    monkeypatch.setattr(progress, "_LOG_SECONDS", 0.05)
+    stream = io.StringIO()
+    add_worker(tmp_path, "a", blocks=1, written=9)
+    add_judged(str(tmp_path))
+    with Progress(str(tmp_path), total=10, stream=stream):
+        time.sleep(0.5)
+    assert stream.getvalue().splitlines()[-1].startswith("judged limits and guards")
+
+
+def test_the_counts_of_the_stages_are_those_of_all_workers_in_this_launch(tmp_path):
+    folder = str(tmp_path)
+    assert read_stage_counts(folder) == StageCounts()
+    for number in range(3):
+        add_shards(folder, "train" if number else "test", of=5, composed=1)
+    (tmp_path / "stages" / "other.json").write_text('{"composed": 2, "shards": {"train": 5}}')
+    add_rewritten(folder)
+    assert read_stage_counts(folder) == StageCounts(1, 5, {"train": 5, "test": 5})
+    clear_stage_counts(folder)
+    assert read_stage_counts(folder) == StageCounts()
+    add_shards(folder, "train", of=5, composed=1)
+    assert read_stage_counts(folder).composed == 1
+
+
+def test_small_steps_are_written_now_and_then(tmp_path, monkeypatch):
+    folder = str(tmp_path)
+    for _ in range(3):
+        add_listed(folder)
+    assert read_stage_counts(folder).listed == 1
+    monkeypatch.setattr(counts, "_PAUSE_SECONDS", 0.0)
+    add_searched(folder, of=15)
+    assert read_stage_counts(folder) == StageCounts(listed=3, searched=1, ranges=15)
+
+
+def test_a_build_counts_listed_containers_and_searched_ranges(tmp_path, photos, convert, monkeypatch):
+    for number in range(3):
+        with tarfile.open(tmp_path / f"{number}.tar", "w") as archive:
+            archive.add(photos / "cat", "cat")
+    listed, searched = [], []
+    monkeypatch.setattr(indexing, "add_listed", listed.append)
+    monkeypatch.setattr(duplicates, "add_searched", lambda folder, *, of: searched.append(of))
+    flags = ["--image_size=8", "--class_names=cat", "--near_duplicates=4"]
+    assert convert(f"--input={tmp_path}/*.tar", f"--output={tmp_path / 'out'}", *flags).code == 0
+    assert len(listed) == 3
+    # One of identical images, and one of each band of bits for those that are nearly so.
+    assert searched == [6] * 6
+
+
+@pytest.mark.parametrize(("seconds", "text"), [(0, "0 s"), (59, "59 s"), (61, "1 min 01 s"), (7_260, "2 h 01 min")])
+def test_time_spans_are_shown_in_the_units_that_people_use(seconds, text):
+    assert format_seconds(seconds) == text
+
+
+@pytest.mark.parametrize(("rate", "text"), [(0, "0/s"), (0.0512, "0.051/s"), (1, "1/s"), (12_345.6, "12,346/s")])
+def test_slow_rates_have_decimals(rate, text):
+    assert format_rate(rate) == text
+
+
+def test_without_a_terminal_whole_lines_are_written_and_no_escapes(tmp_path, monkeypatch):
+    monkeypatch.setattr(progress, "_LOG_SECONDS", 0.05)
+    stream = io.StringIO()
+    add_worker(tmp_path, "a", blocks=1, written=1)
+    with Progress(str(tmp_path), total=10, stream=stream):
+        add_worker(tmp_path, "b", blocks=2, written=4)
+        time.sleep(0.5)
+    lines = stream.getvalue().splitlines()
+    assert lines
+    assert lines[-1].startswith("5 of 10 samples (50%)")
+    assert "\x1b" not in stream.getvalue()
+
+
+@pytest.mark.local_runner
+def test_a_terminal_shows_at_once_what_is_done(photos, tmp_path):
+    ours, theirs = os.openpty()
+    words = ["convert", f"--input={photos}", f"--output={tmp_path / 'out'}", "--image_size=16", "--no_report"]
+    with subprocess.Popen([BEAM_TFRECORDS, *words], stdout=subprocess.DEVNULL, stderr=theirs) as build:
+        os.close(theirs)
+        shown = b""
+        # A terminal whose other end is closed answers with an error.
+        with contextlib.suppress(OSError):
+            while piece := os.read(ours, 4096):
+                shown += piece
+    os.close(ours)
+    assert build.returncode == 0
+    first, second = shown.index(f"listing {photos}"[:79].encode()), shown.index(b"42 samples in 2 blocks, starting")
+    assert first < second
+
+
+def test_a_listing_says_how_long_it_takes():
+    assert ListingLine(["photos/"])._describe(0.2) == "listing photos/"
+    assert ListingLine(["a/", "b/", "c/"])._describe(72.3) == "listing a/ and 2 more, 1 min 12 s"
+
+
+def test_one_block_is_no_blocks():
+    assert Progress("none", total=1, blocks=1)._describe(1) == "1 sample in 1 block, starting"
+    assert Progress("none", total=2_000, blocks=2)._describe(1) == "2,000 samples in 2 blocks, starting"
+    line = progress_line(BlockCounts(1, 1, 0), StageCounts(composed=1, shards={"train": 1}), total=1, rate=1)
+    assert line == "composed 1 shard, publishing; 1 sample, 0 failed"
+
+
+@pytest.mark.parametrize("total", [1, 2_000])
+def test_tests_of_programs_leave_out_all_lines_of_progress_and_no_others(tmp_path, total):
+    assert {kind for kind in ProgressLine.__subclasses__() if kind.is_logged} == {ListingLine, ListProgress, Progress}
+    listings = [ListProgress(str(tmp_path), total=total, what=what) for what in ("containers", "pieces of the input")]
+    stages = [StageCounts(), StageCounts(judged=1), StageCounts(rewritten=total, searched=1, ranges=total)]
+    stages += [StageCounts(composed=done, shards={"train": total}) for done in (0, total)]
+    lines = [
+        *(ListingLine(["photos/"])._describe(seconds) for seconds in (0.2, 72.3)),
+        *(one._describe(1) for one in listings),
+        Progress(str(tmp_path), total=total, blocks=total)._describe(1),
+        *(progress_line(BlockCounts(1, done, 0), StageCounts(), total=total, rate=0.5) for done in (0, total)),
+        *(progress_line(BlockCounts(1, total, 0), stage, total=total, rate=1) for stage in stages),
+    ]
+    assert without_progress("".join(f"{line}\n" for line in lines)) == ""
+    said = "note: 3 images are left out\nbeam-tfrecords: the run failed: 1 of 3 samples failed\n"
+    assert without_progress(f"{said}42 samples in 1 block, starting\n") == said
