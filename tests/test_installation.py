@@ -35,7 +35,7 @@ def test_every_module_and_file_is_installed_in_one_package(installed):
 
 
 def test_what_is_installed_is_imported_without_the_repository(installed):
-    program = "from beam_tfrecords.beam_pipelines import cli, pipeline; print(pipeline.__file__)"
+    program = "from beam_tfrecords.beam_pipelines.commands import cli; print(cli.__file__)"
     command = [sys.executable, "-P", "-c", program] if sys.version_info >= (3, 11) else [sys.executable, "-c", program]
     run = subprocess.run(
         command, cwd=installed, env={"PYTHONPATH": str(installed)}, check=True, capture_output=True, text=True

@@ -55,7 +55,7 @@ SHARED = {"processes", "workspace"}
 OWNERS = {"beam_tfrecords.transforms.workspace.build_folder", "beam_tfrecords.output.files"}
 # Names that no other module spells out.
 OWNED = re.compile(
-    r"\.build\b|_SUCCESS|^manifest\.json$|^failures\.jsonl$|^duplicates\.jsonl$|^changes\.json$|^report\.html$"
+    r"(?<!\w)\.build\b|_SUCCESS|^manifest\.json$|^failures\.jsonl$|^duplicates\.jsonl$|^changes\.json$|^report\.html$"
     r"|^README\.md$|^croissant\.json$|^dataset_info\.json$|^features\.json$|^label_map\.pbtxt$|\.labels\.txt$"
     r"|^LATEST$|^PINNED$|^_REMOVED$"
     r"|^(?:run|job|outcome|old_files)\.json$"
