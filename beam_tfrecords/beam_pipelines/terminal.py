@@ -100,7 +100,7 @@ def open_closed_streams() -> None:
             setattr(sys, name, os.fdopen(opened, "w" if number else "r", closefd=False, encoding="utf-8"))
 
 
-def forgive(stream: TextIO) -> TextIO:
+def ignore_write_errors(stream: TextIO) -> TextIO:
     """A standard stream that raises no error of writing, and writes what an encoding lacks as escapes."""
     with contextlib.suppress(OSError):
         stream.flush()

@@ -122,19 +122,19 @@ def _check(table: pa.Table, columns: Sequence[str]) -> pa.Table:
     return table
 
 
-def seal(sample_hash: str, crc: int) -> str:
+def pack_hash_and_crc(sample_hash: str, crc: int) -> str:
     """The hash of a sample with the CRC of its record, so that a record tells whether an index row is its own."""
     return f"{sample_hash}{crc:08x}"
 
 
-def unseal(sealed: str) -> str:
+def unpack_hash(sealed: str) -> str:
     """The hash of the sample alone."""
     return sealed[:HASH_DIGITS]
 
 
-def fits_seal(sealed: str, example: bytes) -> bool:
+def fits_packed_hash(sealed: str, example: bytes) -> bool:
     """Whether an example may be the one whose CRC was sealed."""
-    return sealed in (seal(unseal(sealed), masked_crc32c(example)), unseal(sealed))
+    return sealed in (pack_hash_and_crc(unpack_hash(sealed), masked_crc32c(example)), unpack_hash(sealed))
 
 
 def sealed_crcs(column: pa.Array) -> np.ndarray:

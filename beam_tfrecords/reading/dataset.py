@@ -391,7 +391,7 @@ def _open_cache(path: str, size: int | str) -> CacheFolder:
 
 def is_dataset(path: str) -> bool:
     """Whether a folder is a finished dataset, or has versions of one."""
-    is_published, latest = storage.ask_at_once(
+    is_published, latest = storage.run_concurrently(
         path, functools.partial(storage.exists, storage.join(path, SUCCESS)), functools.partial(read_latest, path)
     )
     return bool(latest) or (is_published and storage.exists(storage.join(path, MANIFEST)))
@@ -533,7 +533,7 @@ def _read_file(path: str, name: str) -> bytes:
 
 def _read_files(path: str) -> tuple[bytes, str]:
     """The manifest, and the hex SHA-256 of the one that was published."""
-    published, manifest = storage.ask_at_once(
+    published, manifest = storage.run_concurrently(
         path, functools.partial(_read_or_raise, path, SUCCESS), functools.partial(_read_or_raise, path, MANIFEST)
     )
     try:

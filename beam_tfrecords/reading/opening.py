@@ -29,7 +29,7 @@ def open_dataset(
       ValueError: the size cannot be read.
     """
     path = storage.absolute(os.fspath(path)).rstrip("/")
-    version, is_published = storage.ask_at_once(
+    version, is_published = storage.run_concurrently(
         path, functools.partial(read_latest, path), functools.partial(storage.exists, storage.join(path, SUCCESS))
     )
     root, path = path, storage.join(path, version) if version else path

@@ -32,8 +32,8 @@ from beam_tfrecords.storage.entries import (
     no_check,
 )
 from beam_tfrecords.storage.faults import is_service_fault, is_unanswered
-from beam_tfrecords.storage.opened import NotedFiles, note, noting_files
-from beam_tfrecords.storage.options import StorageOptions, bound, current_options, set_options, using
+from beam_tfrecords.storage.opened import DependencyTracker, note, noting_files
+from beam_tfrecords.storage.options import StorageOptions, current_options, set_options, using, with_storage_options
 from beam_tfrecords.storage.paths import (
     absolute,
     basename,
@@ -53,9 +53,9 @@ __all__ = [
     "AccessDeniedError",
     "ChangedError",
     "Check",
+    "DependencyTracker",
     "FileEntry",
     "FileRange",
-    "NotedFiles",
     "Part",
     "SchemeError",
     "ServiceFaultError",
@@ -64,9 +64,7 @@ __all__ = [
     "abort_uploads",
     "absolute",
     "add_traffic",
-    "ask_at_once",
     "basename",
-    "bound",
     "can_cut",
     "check_scheme",
     "concatenate",
@@ -106,6 +104,7 @@ __all__ = [
     "read_state",
     "real_path",
     "replace",
+    "run_concurrently",
     "set_options",
     "sha256",
     "shown",
@@ -113,6 +112,7 @@ __all__ = [
     "sync_folder",
     "take_traffic",
     "using",
+    "with_storage_options",
     "write_bytes",
     "write_new",
     "write_once",
@@ -259,7 +259,7 @@ def now(path: str) -> float:
         delete_files([probe])
 
 
-def ask_at_once(path: str, *questions: Callable[[], Any]) -> list[Any]:
+def run_concurrently(path: str, *questions: Callable[[], Any]) -> list[Any]:
     """The answers to questions that do not depend on each other, in their order.
 
     Where `path` is in a store, which answers many at once, each is asked in a thread of its own.

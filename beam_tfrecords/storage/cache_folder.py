@@ -19,7 +19,7 @@ from collections.abc import Callable, Iterator
 from typing import IO
 
 from beam_tfrecords.escaping import escape
-from beam_tfrecords.storage import looks
+from beam_tfrecords.storage import file_stat
 from beam_tfrecords.storage.locks import lock_file, try_lock
 
 # Nothing else in the folder is ever removed.
@@ -52,7 +52,7 @@ class CacheFolder:
         self.path, self.most_bytes = path, most_bytes
         self._look_bytes = min(_LOOK_BYTES, most_bytes // _LOOK_SHARE)
         self._files: dict[str, _CachedFile] = {}
-        # The first write looks.
+        # The first write file_stat.
         self._written = self._look_bytes
         self._has_failed = False
 
@@ -105,7 +105,7 @@ class CacheFolder:
         """
         is_kept = False
         try:
-            looks.make_folder(self.path)
+            file_stat.make_folder(self.path)
             file = self._open(name, creates=True)
             if file:
                 file.write(offset, data)
@@ -129,7 +129,7 @@ class CacheFolder:
         """A block in which no other thread or process fills the same range, unless that takes long."""
         number = zlib.crc32(f"{name} {offset}".encode()) % _LOCKS
         try:
-            looks.make_folder(self.path)
+            file_stat.make_folder(self.path)
             file = open(os.path.join(self.path, f"{_PREFIX}lock-{number:02d}"), "ab")  # noqa: SIM115
         except OSError as error:
             self._note(error)
@@ -159,8 +159,8 @@ class CacheFolder:
         found = []
         with os.scandir(self.path) as entries:
             for entry in entries:
-                status = looks.look_at_entry(entry) if _NAME.fullmatch(entry.name) else None
-                if looks.is_regular(status) and status:
+                status = file_stat.look_at_entry(entry) if _NAME.fullmatch(entry.name) else None
+                if file_stat.is_regular(status) and status:
                     found.append((status.st_mtime_ns, entry.path, status.st_blocks * _DISK_BLOCK))
         excess = sum(size for _, _, size in found) - self.most_bytes
         for _, path, size in sorted(found):

@@ -36,7 +36,7 @@ from beam_tfrecords.storage import paths, traffic
 from beam_tfrecords.storage.entries import AccessDeniedError, ChangedError, ServiceFaultError, StorageError
 from beam_tfrecords.storage.faults import is_fault_status
 from beam_tfrecords.storage.options import OWN_PROJECT, current_options
-from beam_tfrecords.storage.ramp import FirstRates
+from beam_tfrecords.storage.rate_limiter import FirstRates
 from beam_tfrecords.storage.retries import REFUSALS, DamagedAnswerError, Result, Store
 
 # Connections that stay open: readers ask for several objects at once.

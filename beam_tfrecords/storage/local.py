@@ -18,7 +18,7 @@ from contextlib import AbstractContextManager
 from typing import IO, Any, TypeVar
 
 from beam_tfrecords.errors import BuildError
-from beam_tfrecords.storage import looks, paths, stalls
+from beam_tfrecords.storage import file_stat, io_watchdog, paths
 from beam_tfrecords.storage.chunks import read_chunks
 from beam_tfrecords.storage.entries import ChangedError, Check, FileEntry, FileRange, Part, StorageError, no_check
 from beam_tfrecords.storage.faults import is_service_fault, read_complete
@@ -52,16 +52,16 @@ _NOT_SYNCED = (errno.EINVAL, errno.ENOTSUP, errno.EACCES)
 
 Result = TypeVar("Result")
 
-exists = looks.exists
-is_file = looks.is_file
-is_folder = looks.is_folder
+exists = file_stat.exists
+is_file = file_stat.is_file
+is_folder = file_stat.is_folder
 real_path = os.path.realpath
 
 
 def stat(path: str) -> FileEntry:
     """See `storage.stat`."""
     status = os.stat(path)
-    if not looks.is_regular(status):
+    if not file_stat.is_regular(status):
         raise StorageError(f"{path} is not a regular file")
     return _entry_of(path, status)
 
@@ -115,7 +115,7 @@ def _reading(path: str, file: int) -> Iterator[None]:
         is at fault.
     """
     try:
-        with stalls.reading(path):
+        with io_watchdog.reading(path):
             yield
     except OSError as error:
         is_of_machine = is_service_fault(error) and error.errno != errno.ENOMEM
@@ -148,14 +148,14 @@ def open_regular(path: str, flags: int = os.O_RDONLY) -> int:
         file = os.open(path, flags | os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOCTTY)
     except OSError as error:
         # Sockets, and devices without a driver, cannot be opened at all.
-        if error.errno in (errno.ENXIO, errno.ENODEV) and not looks.is_file(path):
+        if error.errno in (errno.ENXIO, errno.ENODEV) and not file_stat.is_file(path):
             raise StorageError(f"{path} is not a regular file") from error
         raise
     status = os.fstat(file)
-    if looks.is_regular(status):
+    if file_stat.is_regular(status):
         return file
     os.close(file)
-    if looks.is_folder(path):
+    if file_stat.is_folder(path):
         raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), path)
     raise StorageError(f"{path} is not a regular file")
 
@@ -241,7 +241,7 @@ def _open_temporary(
     temporary = os.path.join(staging or folder, f"{name}.tmp-{os.getpid()}-{os.urandom(4).hex()}")
     try:
         for needed in {folder, staging or folder} - {""}:
-            looks.make_folder(needed)
+            file_stat.make_folder(needed)
         with open(temporary, "wb", buffering=_WRITE_BYTES) as file:
             yield file
             if syncs:
@@ -483,14 +483,14 @@ def list_part(root: str, part: Part, *, special: bool, literal: bool) -> Iterato
 def _list_share(folder: str, is_mine: Callable[[str], bool], glob: _Glob | None) -> Iterator[FileEntry]:
     with os.scandir(folder) as entries:
         for entry in entries:
-            if is_mine(entry.name) and (glob is None or glob.takes(entry)) and not looks.is_folder_entry(entry):
+            if is_mine(entry.name) and (glob is None or glob.takes(entry)) and not file_stat.is_folder_entry(entry):
                 yield _listed(entry)
 
 
 def list_folders(root: str) -> list[str]:
     """See `storage.list_folders`."""
     with os.scandir(root) as entries:
-        return sorted(entry.name for entry in entries if looks.is_folder_entry(entry))
+        return sorted(entry.name for entry in entries if file_stat.is_folder_entry(entry))
 
 
 def delete_tree(root: str) -> None:
@@ -501,7 +501,7 @@ def delete_tree(root: str) -> None:
         if not isinstance(raised[1], FileNotFoundError):
             raise raised[1]
 
-    if looks.is_link(root):
+    if file_stat.is_link(root):
         delete_files([root])
     else:
         shutil.rmtree(root, onerror=ignore_nothing)
@@ -515,7 +515,7 @@ def delete_if_empty(folder: str) -> None:
 
 def delete_checked(path: str, *, staging: str, check: Check) -> None:
     """Deletes one file, see `storage.delete_checked`: it is moved aside, and back if the check fails."""
-    looks.make_folder(staging)
+    file_stat.make_folder(staging)
     aside = os.path.join(staging, f"{os.path.basename(path)}.old-{os.urandom(4).hex()}")
     try:
         os.rename(path, aside)
@@ -554,9 +554,9 @@ def _walk(folder: str) -> Iterator[tuple[str, Iterator[os.DirEntry[str]] | None]
 
     def files(entries: Iterator[os.DirEntry[str]]) -> Iterator[os.DirEntry[str]]:
         for entry in entries:
-            if not looks.is_folder_entry(entry):
+            if not file_stat.is_folder_entry(entry):
                 yield entry
-            elif looks.is_link_entry(entry):
+            elif file_stat.is_link_entry(entry):
                 heapq.heappush(links, entry.path)
             else:
                 pending.append(entry.path)
@@ -574,18 +574,18 @@ def _walk(folder: str) -> Iterator[tuple[str, Iterator[os.DirEntry[str]] | None]
 
 def _entry_of(path: str, status: os.stat_result | None) -> FileEntry:
     """A listed file; None is the status of a broken link."""
-    if status is None or not looks.is_regular(status):
+    if status is None or not file_stat.is_regular(status):
         return FileEntry(path, -1, 0)
     return FileEntry(path, status.st_size, status.st_mtime_ns, version=_version_of(status))
 
 
 def _listed(entry: os.DirEntry[str]) -> FileEntry:
-    return _entry_of(entry.path, looks.look_at_entry(entry))
+    return _entry_of(entry.path, file_stat.look_at_entry(entry))
 
 
 def _glob_of(root: str, *, literal: bool) -> _Glob | None:
     """The glob that a path is; None if it is that of a folder."""
-    return None if literal or not paths.is_glob(root) or looks.is_folder(root) else _Glob(root)
+    return None if literal or not paths.is_glob(root) or file_stat.is_folder(root) else _Glob(root)
 
 
 class _Glob:
@@ -613,7 +613,7 @@ class _Glob:
         if not self.crosses:
             for folder in self.folders():
                 yield from self.files(folder)
-        elif looks.is_folder(self.base):
+        elif file_stat.is_folder(self.base):
             for path, entries in _walk(self.base):
                 if entries is not None:
                     yield from (_listed(entry) for entry in entries if self.takes(entry))
@@ -629,7 +629,7 @@ class _Glob:
         if self.matches(entry.path):
             return True
         leads = all(matches(name) for matches, name in zip(self._before, entry.path.split("/"), strict=False))
-        return leads and self._shows(entry.path) and looks.is_broken_entry(entry)
+        return leads and self._shows(entry.path) and file_stat.is_broken_entry(entry)
 
     def _shows(self, path: str) -> bool:
         return self._names_hidden or "/." not in path[len(self.base) :]
@@ -647,9 +647,9 @@ class _Glob:
                 found = [entry.path for entry in entries if fits(entry.name) and _may_be_folder(entry)]
         else:
             path = os.path.join(folder, name)
-            found = [path] if looks.is_folder(path) or looks.is_broken_link(path) else []
+            found = [path] if file_stat.is_folder(path) or file_stat.is_broken_link(path) else []
         for path in found:
-            if below and looks.is_folder(path):
+            if below and file_stat.is_folder(path):
                 yield from self._find_folders(path, below)
             else:
                 yield path
@@ -661,18 +661,18 @@ class _Glob:
           folder: one of them.
           is_wanted: of a path or name; others are left out.
         """
-        if not looks.is_folder(folder):
+        if not file_stat.is_folder(folder):
             if is_wanted(folder):
                 yield FileEntry(folder, -1, 0)
         elif not paths.is_glob(self._name):
             path = os.path.join(folder, self._name)
-            if is_wanted(path) and not looks.is_folder(path) and looks.look(path, follow=False) is not None:
-                yield _entry_of(path, looks.look(path))
+            if is_wanted(path) and not file_stat.is_folder(path) and file_stat.look(path, follow=False) is not None:
+                yield _entry_of(path, file_stat.look(path))
         else:
             fits = _fitting(self._name)
             with os.scandir(folder) as entries:
                 for entry in entries:
-                    if fits(entry.name) and is_wanted(entry.name) and not looks.is_folder_entry(entry):
+                    if fits(entry.name) and is_wanted(entry.name) and not file_stat.is_folder_entry(entry):
                         yield _listed(entry)
 
 
@@ -683,4 +683,4 @@ def _fitting(pattern: str) -> Callable[[str], bool]:
 
 
 def _may_be_folder(entry: os.DirEntry[str]) -> bool:
-    return looks.is_folder_entry(entry) or looks.is_broken_entry(entry)
+    return file_stat.is_folder_entry(entry) or file_stat.is_broken_entry(entry)

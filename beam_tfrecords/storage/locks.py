@@ -9,7 +9,7 @@ import os
 from collections.abc import Iterator
 from typing import IO
 
-from beam_tfrecords.storage import looks
+from beam_tfrecords.storage import file_stat
 from beam_tfrecords.storage.paths import has_scheme
 
 
@@ -24,7 +24,7 @@ def try_lock(path: str) -> Iterator[bool | None]:
         yield None
         return
     while True:
-        looks.make_folder(os.path.dirname(path))
+        file_stat.make_folder(os.path.dirname(path))
         with open(path, "ab") as file:
             is_held = lock_file(file)
             # The process that held the lock may have deleted the file since it was opened here.

@@ -9,10 +9,10 @@ from collections.abc import Callable, Iterator
 # More are not noted: what depends on so many is read again.
 MOST_NOTED = 1000
 
-_noted: contextvars.ContextVar[NotedFiles | None] = contextvars.ContextVar("noted", default=None)
+_noted: contextvars.ContextVar[DependencyTracker | None] = contextvars.ContextVar("noted", default=None)
 
 
-class NotedFiles:
+class DependencyTracker:
     """The files that were opened or asked for.
 
     Args:
@@ -39,7 +39,7 @@ class NotedFiles:
 
 
 @contextlib.contextmanager
-def noting_files(noted: NotedFiles) -> Iterator[None]:
+def noting_files(noted: DependencyTracker) -> Iterator[None]:
     """Notes what this thread opens in the block; of nested blocks, the inner one notes."""
     token = _noted.set(noted)
     try:

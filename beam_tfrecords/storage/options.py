@@ -66,7 +66,7 @@ def using(options: StorageOptions) -> Iterator[None]:
         set_options(before)
 
 
-def bound(function: Callable[..., Any]) -> Callable[..., Any]:
+def with_storage_options(function: Callable[..., Any]) -> Callable[..., Any]:
     """The function with the options of now: it sets them first in whatever process Beam calls it.
 
     What reads or writes files in a worker is bound; a worker is told nothing else.

@@ -1,7 +1,7 @@
 """When a request that a store refused or lost is sent again: one policy for all stores, bounded by time.
 
 A busy store slows the build down: pauses grow, with full jitter, and the requests of a process keep their distance.
-Those of many workers keep to what a bucket takes from the beginning; see `ramp`.
+Those of many workers keep to what a bucket takes from the beginning; see `rate_limiter`.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from typing import TypeVar
 
 from beam_tfrecords.storage import traffic
 from beam_tfrecords.storage.options import current_options
-from beam_tfrecords.storage.ramp import FirstRates, Pace, rate_of
+from beam_tfrecords.storage.rate_limiter import FirstRates, RateLimiter, rate_of
 
 # HTTP statuses of requests that are sent again, and those of them that ask for fewer requests.
 RETRIED = frozenset({408, 429, 500, 502, 503, 504})
@@ -53,7 +53,7 @@ class Store:
 
     def __init__(self, first: FirstRates) -> None:
         self._first = first
-        self._reads, self._writes = Pace(), Pace()
+        self._reads, self._writes = RateLimiter(), RateLimiter()
         # What the garbage collector closes may make requests too, in the thread that holds it.
         self._lock = threading.RLock()
         self._last_answer = self._last_failure = self._turn = self._slowed = 0.0

@@ -32,7 +32,7 @@ from beam_tfrecords.storage.entries import (
 )
 from beam_tfrecords.storage.faults import is_fault_status
 from beam_tfrecords.storage.options import current_options
-from beam_tfrecords.storage.ramp import FirstRates
+from beam_tfrecords.storage.rate_limiter import FirstRates
 from beam_tfrecords.storage.retries import REFUSALS, RETRIED, DamagedAnswerError, Result, Store
 
 # Connections that stay open: readers ask for several objects at once.

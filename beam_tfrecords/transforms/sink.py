@@ -81,7 +81,9 @@ class WriteTFRecordShards(beam.PTransform):
             total = beam.pvalue.AsSingleton(
                 parts | "Size" >> beam.Map(_size_of) | "Total" >> beam.CombineGlobally(add_sizes)
             )
-            parts |= "SplitMembers" >> beam.Map(storage.bound(split_members), total, shards=self._policy.num_shards)
+            parts |= "SplitMembers" >> beam.Map(
+                storage.with_storage_options(split_members), total, shards=self._policy.num_shards
+            )
         shards = (
             parts
             | "PlanShards" >> PlanShards(self._policy)
@@ -91,7 +93,9 @@ class WriteTFRecordShards(beam.PTransform):
             records.pipeline
             | "AtTheEnd" >> beam.Impulse()
             | "RemoveParts"
-            >> beam.Map(storage.bound(_remove_old_files), beam.pvalue.AsIter(shards), folder, names=self._names)
+            >> beam.Map(
+                storage.with_storage_options(_remove_old_files), beam.pvalue.AsIter(shards), folder, names=self._names
+            )
         )
         return shards
 

@@ -94,10 +94,10 @@ def test_a_guard_trips_publishes_nothing_and_can_be_accepted(source, picture, sa
     assert f"guard {guard.value}: " in ran.err
     assert (source.latest, source.versions) == before  # nothing was published, nothing is left
     (refused,) = source.output.glob(".build/*/changes.json")
-    tripped = {one["guard"] for one in json.loads(refused.read_text())["guards"] if not one["holds"]}
-    assert guard.value in tripped
-    assert f"--accept={','.join(sorted(tripped))}" in ran.err
-    ran = source.build(*flags, *(f"--accept={name}" for name in sorted(tripped)))
+    violated = {one["guard"] for one in json.loads(refused.read_text())["guards"] if not one["holds"]}
+    assert guard.value in violated
+    assert f"--accept={','.join(sorted(violated))}" in ran.err
+    ran = source.build(*flags, *(f"--accept={name}" for name in sorted(violated)))
     assert ran.code == 0, ran.err
     assert source.latest != before[0]
     verdicts = [one for one in source.changes["guards"] if not one["holds"]]
@@ -156,7 +156,7 @@ def test_guards_that_are_off_compare_nothing(source):
     assert source.changes["guards"] == []
 
 
-def tripped(source: Source) -> set[str]:
+def violated(source: Source) -> set[str]:
     """Guards that kept the last build from publishing."""
     (refused,) = source.output.glob(".build/*/changes.json")
     return {one["guard"] for one in json.loads(refused.read_text())["guards"] if not one["holds"]}
@@ -205,7 +205,7 @@ def test_a_limit_decides_whether_its_guard_trips(source, picture, save, name):
     wide = [f"--{other}={one[2]}" for other, one in LIMITS.items() if other != name]
     ran = source.build("--max_failures=0.1", *wide, f"--{name}={tight}")
     assert ran.code == 3, ran.out
-    assert tripped(source) == {guard.value}
+    assert violated(source) == {guard.value}
     assert f"{tight:g}" in ran.err
     ran = source.build("--max_failures=0.1", *wide, f"--{name}={loose}")
     assert ran.code == 0, ran.err
@@ -221,7 +221,7 @@ def test_a_class_that_vanished_trips_one_guard(first, tmp_path, picture, save):
     shutil.rmtree(source.folder / "ant")
     ran = source.build()
     assert ran.code == 3
-    assert tripped(source) == {"classes"}
+    assert violated(source) == {"classes"}
     assert "guard classes: classes that vanished: ant; before: ant, cat, dog, owl; allowed: none\n" in ran.err
     assert source.build("--accept=classes").code == 0
 
@@ -258,18 +258,18 @@ def test_a_setting_that_the_version_before_did_not_know_trips_no_guard_and_recor
 
 
 @pytest.mark.parametrize(
-    ("flags", "tripped"),
+    ("flags", "violated"),
     [
         (["--max_count_ratio=1.01", "--accept=class_shares"], "count"),
         (["--jpeg_quality=100", "--max_size_ratio=1.01", "--accept=settings"], "sizes"),
     ],
 )
-def test_a_lower_limit_lets_less_pass(source, picture, save, flags, tripped):
+def test_a_lower_limit_lets_less_pass(source, picture, save, flags, violated):
     for number in range(4):
         save(source.folder / f"cat/more{number}.png", picture(6000 + number, 30, 40))
     ran = source.build(*flags)
     assert ran.code == 3
-    assert {line.split()[1] for line in ran.err.splitlines() if line.startswith("  guard ")} == {f"{tripped}:"}
+    assert {line.split()[1] for line in ran.err.splitlines() if line.startswith("  guard ")} == {f"{violated}:"}
 
 
 @pytest.mark.parametrize(

@@ -15,7 +15,7 @@ import pytest
 
 from beam_tfrecords import open_dataset
 from beam_tfrecords.beam_pipelines.build.checks.output import check_output
-from beam_tfrecords.beam_pipelines.build.output.previous import open_earlier
+from beam_tfrecords.beam_pipelines.build.output.previous import open_previous
 from beam_tfrecords.beam_pipelines.settings.command_line import parse_arguments
 from beam_tfrecords.beam_pipelines.settings.definitions import SETTINGS, read_build_spec, show_flags
 from beam_tfrecords.beam_pipelines.settings.suggested_commands import explain
@@ -304,7 +304,7 @@ def say(argv: list[str], folder: Path) -> list[str]:
     try:
         spec = read_build_spec(parse_arguments(argv).words)
         check_output(spec)
-        open_earlier(spec)
+        open_previous(spec)
         return ["; ".join(map(show_flags, read(argv, folder)[1]))]
     except RequestError as error:
         return explain(error, "convert", argv)

@@ -61,7 +61,9 @@ def test_every_step_that_touches_files_has_the_options(tmp_path, photos, build, 
     bare = {label for label, has_options in steps.items() if not has_options}
     ours = {label for label in bare if not any(word in label for word in OF_BEAM)}
     unknown = {label for label in ours if not PURE & set(label.split("/"))}
-    assert not unknown, f"wrap what reads or writes files in `storage.bound`, or name it in PURE: {sorted(unknown)}"
+    assert not unknown, (
+        f"wrap them in `storage.with_storage_options` if they touch files, or add to PURE: {sorted(unknown)}"
+    )
     assert len(steps) - len(bare) >= 10
 
 

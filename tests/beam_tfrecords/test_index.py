@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from beam_tfrecords.output.index import INDEX_SCHEMA, read_batches, read_columns, seal, sealed_crcs
+from beam_tfrecords.output.index import INDEX_SCHEMA, pack_hash_and_crc, read_batches, read_columns, sealed_crcs
 
 
 @given(
@@ -17,7 +17,7 @@ from beam_tfrecords.output.index import INDEX_SCHEMA, read_batches, read_columns
     st.lists(st.none() | st.integers(-1, 2**32 - 1), max_size=5),
 )
 def test_the_seals_of_a_column_are_those_of_its_rows(crcs, before):
-    texts = [crc if crc is None else "é" if crc < 0 else seal("a" * 32, crc) for crc in [*before, *crcs]]
+    texts = [crc if crc is None else "é" if crc < 0 else pack_hash_and_crc("a" * 32, crc) for crc in [*before, *crcs]]
     expected = [-1 if crc is None else crc for crc in crcs]
     assert sealed_crcs(pa.array(texts, pa.string())[len(before) :]).tolist() == expected
 
@@ -25,7 +25,7 @@ def test_the_seals_of_a_column_are_those_of_its_rows(crcs, before):
 @pytest.mark.parametrize("text", ["a" * 32 + "0", "a" * 32 + "0123456g", "a" * 32 + "012345 7", "a" * 41])
 def test_what_is_no_seal_is_damage(text):
     with pytest.raises(ValueError, match=r"."):
-        sealed_crcs(pa.array([text, seal("a" * 32, 1)]))
+        sealed_crcs(pa.array([text, pack_hash_and_crc("a" * 32, 1)]))
 
 
 def test_batches_are_the_whole_index(tmp_path):

@@ -15,7 +15,7 @@ from beam_tfrecords import storage
 from beam_tfrecords.beam_pipelines.build.finish import finish, note_left
 from beam_tfrecords.beam_pipelines.build.listing.source_opening import open_spec_source
 from beam_tfrecords.beam_pipelines.build.output.lock import hold_output
-from beam_tfrecords.beam_pipelines.build.output.previous import Earlier
+from beam_tfrecords.beam_pipelines.build.output.previous import Previous
 from beam_tfrecords.beam_pipelines.build.prepare import prepare_build
 from beam_tfrecords.beam_pipelines.build.run import run_plan
 from beam_tfrecords.beam_pipelines.build.user_functions import find_functions
@@ -103,7 +103,7 @@ def build(
         return outcome.dataset
     has_lists = outcome.causes and (outcome.failed or spec.duplicates is Duplicates.FAIL)
     lists = [f"the lists are in {outcome.folder}"] if has_lists else []
-    raise BuildError(f"nothing was published: {'; '.join([*outcome.causes, *outcome.tripped, *lists])}")
+    raise BuildError(f"nothing was published: {'; '.join([*outcome.causes, *outcome.violated, *lists])}")
 
 
 def _as_plain(value: Any) -> Any:
@@ -173,9 +173,9 @@ def _build(
         runner.dataset, runner.has_job = spec.name, output.job is not None
         execution = prepare()
         plan = prepare_build(spec, source, execution, output=output)
-        earlier = plan if isinstance(plan, Earlier) else plan.earlier
+        earlier = plan if isinstance(plan, Previous) else plan.earlier
         outcome: Published | Unpublished | JobRecord
-        if isinstance(plan, Earlier):
+        if isinstance(plan, Previous):
             assert plan.newest
             _log.info("nothing has changed since %s", plan.newest.path)
             execution.run_nothing()

@@ -13,7 +13,7 @@ from beam_tfrecords.beam_pipelines.build.listing.listing_tables import describe_
 from beam_tfrecords.beam_pipelines.build.listing.local_listing import list_containers_here, list_samples
 from beam_tfrecords.beam_pipelines.build.listing.source_opening import open_spec_source
 from beam_tfrecords.beam_pipelines.build.output.location import check_place
-from beam_tfrecords.beam_pipelines.build.output.previous import earlier_classes, open_earlier
+from beam_tfrecords.beam_pipelines.build.output.previous import open_previous, previous_classes
 from beam_tfrecords.beam_pipelines.build.user_functions import find_functions
 from beam_tfrecords.beam_pipelines.messages.notes import describe_request
 from beam_tfrecords.beam_pipelines.messages.summary import describe_classes, describe_reasons, describe_skipped
@@ -68,7 +68,7 @@ def _describe(spec: BuildSpec) -> DryRun:
             listing, skipped = list_samples(spec, source, folder), source.skipped
         else:
             listing, skipped = list_containers_here(containers, spec, source, folder)
-        kept = earlier_classes(spec, open_earlier(spec))
+        kept = previous_classes(spec, open_previous(spec))
         class_names = check_listing(spec, source, listing, skipped, earlier=kept)
         # What a function makes of labels is not known.
         layout = spec.layout if spec.layout and spec.map is None else Layout(())

@@ -9,7 +9,7 @@ import sys
 
 from beam_tfrecords import storage
 from beam_tfrecords.beam_pipelines.build.output.lock import Output
-from beam_tfrecords.beam_pipelines.build.output.previous import Earlier, clean_versions, point_to_whole
+from beam_tfrecords.beam_pipelines.build.output.previous import Previous, clean_versions, point_to_whole
 from beam_tfrecords.beam_pipelines.messages.outcomes import Published, Unpublished
 from beam_tfrecords.beam_pipelines.runners.jobs import JobRecord
 from beam_tfrecords.beam_pipelines.terminal import show
@@ -25,7 +25,7 @@ _log = logging.getLogger(__name__)
 
 
 def finish(
-    spec: BuildSpec, outcome: Published | Unpublished | JobRecord, earlier: Earlier, output: Output, *, report: bool
+    spec: BuildSpec, outcome: Published | Unpublished | JobRecord, earlier: Previous, output: Output, *, report: bool
 ) -> tuple[Published | Unpublished | JobRecord, str | None]:
     """Does what follows a build while its output is held.
 

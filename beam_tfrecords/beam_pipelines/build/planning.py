@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from beam_tfrecords import storage
-from beam_tfrecords.beam_pipelines.build.output.previous import NOTHING, Earlier
+from beam_tfrecords.beam_pipelines.build.output.previous import NOTHING, Previous
 from beam_tfrecords.beam_pipelines.build.work import Work
 from beam_tfrecords.beam_pipelines.settings.definitions import SETTINGS, fill_spec
 from beam_tfrecords.storage.fence import Fence
@@ -43,7 +43,7 @@ class BuildPlan:
     block_plan: BlockPlan
     search: DuplicateSearch
     publication: Publication
-    earlier: Earlier = NOTHING
+    earlier: Previous = NOTHING
 
 
 def plan_build(
@@ -53,7 +53,7 @@ def plan_build(
     folder: str,
     listing: Listing,
     facts: Mapping[str, Any],
-    earlier: Earlier,
+    earlier: Previous,
     version: str | None,
     fence: Fence,
     claim: Claim,
@@ -114,7 +114,7 @@ def _estimate_row(listing: Listing) -> int:
     return 200 + 2 * sum(listing.ref_bytes.values()) // max(1, listing.total)
 
 
-def _plan_history(spec: BuildSpec, work: Work, earlier: Earlier, version: str) -> History:
+def _plan_history(spec: BuildSpec, work: Work, earlier: Previous, version: str) -> History:
     """What a new version follows."""
     before, reuse = earlier.version, work.block_plan.reuse
     return History(

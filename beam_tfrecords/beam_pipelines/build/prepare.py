@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from beam_tfrecords import storage
 from beam_tfrecords.beam_pipelines.build.listing.list_input import list_containers, list_input
 from beam_tfrecords.beam_pipelines.build.output.lock import Output, open_folder, refuse_other
-from beam_tfrecords.beam_pipelines.build.output.previous import Earlier, choose_version, open_earlier, would_repeat
+from beam_tfrecords.beam_pipelines.build.output.previous import Previous, choose_version, open_previous, would_repeat
 from beam_tfrecords.beam_pipelines.runners.runners import Execution
 from beam_tfrecords.beam_pipelines.terminal import show
 from beam_tfrecords.transforms.request.build_spec import BuildSpec
@@ -27,7 +27,7 @@ _log = logging.getLogger(__name__)
 _UPLOADS = 16
 
 
-def prepare_build(spec: BuildSpec, source: Source, execution: Execution, *, output: Output) -> BuildPlan | Earlier:
+def prepare_build(spec: BuildSpec, source: Source, execution: Execution, *, output: Output) -> BuildPlan | Previous:
     """Lists the input, checks the request against it, and puts the listing where all workers find it.
 
     Args:
@@ -48,7 +48,7 @@ def prepare_build(spec: BuildSpec, source: Source, execution: Execution, *, outp
     from beam_tfrecords.beam_pipelines.build.work import plan_work
     from beam_tfrecords.transforms.listing.listing import write_chunk_names
 
-    earlier, containers = open_earlier(spec), source.containers()
+    earlier, containers = open_previous(spec), source.containers()
     if earlier.warning:
         show(
             f"warning: {spec.output}: {earlier.warning}; until a whole one takes its place, readers fail",

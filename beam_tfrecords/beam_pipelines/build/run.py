@@ -53,7 +53,7 @@ def run_plan(
     listed, blocks = sum(plan.publication.listed.values()), sum(plan.blocks.values())
     done_before, is_new = 0, plan.block_plan.is_new
     if not is_new:
-        done_before, *_ = storage.ask_at_once(
+        done_before, *_ = storage.run_concurrently(
             path,
             lambda: read_block_counts(plan.block_plan.folder).done,
             functools.partial(_delete_if_there, path),
@@ -79,7 +79,7 @@ def run_plan(
         if dataset is None or not plan.publication.fence.is_held():
             raise
         return Published(dataset, traffic=_read_traffic(plan))
-    outcome, dataset, traffic = storage.ask_at_once(
+    outcome, dataset, traffic = storage.run_concurrently(
         plan.publication.output,
         # Nothing but this build can have published into a new output.
         lambda: None if is_new else read_outcome(plan.block_plan.folder),
@@ -118,7 +118,7 @@ def _explain(plan: BuildPlan, values: Mapping[str, Any]) -> Published | Unpublis
         duplicates={what: stats.total("duplicates", what) for what in DUPLICATE_COUNTS},
         folder=values["folder"],
         causes=tuple(values["causes"]),
-        tripped=tuple(values["tripped"]),
+        violated=tuple(values["tripped"]),
         guards=tuple(values["guards"]),
     )
 

@@ -9,7 +9,7 @@ import socket
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from beam_tfrecords.beam_pipelines.build.output.previous import Earlier, plan_reuse, record_settings
+from beam_tfrecords.beam_pipelines.build.output.previous import Previous, plan_reuse, record_settings
 from beam_tfrecords.examples.layouts import Layout
 from beam_tfrecords.transforms.blocks.block_plan import BlockPlan
 from beam_tfrecords.transforms.blocks.convert_sample import ConvertSample
@@ -59,7 +59,7 @@ def plan_work(
     class_names: ClassNames,
     listing: Listing,
     versions: Mapping[str, str],
-    earlier: Earlier,
+    earlier: Previous,
     last_member_wins: bool = False,
     records: StoredRecords | None = None,
 ) -> Work:

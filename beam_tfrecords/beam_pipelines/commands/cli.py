@@ -28,7 +28,7 @@ from beam_tfrecords.beam_pipelines.messages.exit_codes import (
 from beam_tfrecords.beam_pipelines.terminal import (
     PrintError,
     check_printed,
-    forgive,
+    ignore_write_errors,
     log_to_terminal,
     open_closed_streams,
     show,
@@ -123,19 +123,19 @@ def run(*command: str) -> None:
     the command makes. A reader that goes away early, as `head` does, ends such a command without a message. A character
     that the terminal cannot show is written as an escape.
     """
-    from beam_tfrecords.storage import stalls
+    from beam_tfrecords.storage import io_watchdog
     from beam_tfrecords.transforms.processes.optional_libraries import leave_out
 
     leave_out()
-    stalls.end_stalled_reads()
+    io_watchdog.end_stalled_reads()
     words = [*command, *sys.argv[1:]]
     prints_results = not words or words[0] not in _WORKING or not _HELP.isdisjoint(words)
     open_closed_streams()
-    sys.stderr = forgive(sys.stderr)
+    sys.stderr = ignore_write_errors(sys.stderr)
     if prints_results:
         sys.stdout.reconfigure(errors="backslashreplace")  # type: ignore[union-attr]
     else:
-        sys.stdout = forgive(sys.stdout)
+        sys.stdout = ignore_write_errors(sys.stdout)
     log_to_terminal(logging.INFO if _VERBOSE in words else logging.WARNING)
     for name in () if _VERBOSE in words else _QUIET:
         logging.getLogger(name).setLevel(logging.CRITICAL)

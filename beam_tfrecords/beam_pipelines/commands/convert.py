@@ -80,7 +80,7 @@ def _convert(arguments: Arguments, summary: RunSummary) -> int:
         return DONE
     lines = list(explain_unpublished(outcome, spec))
     summary.status, summary.message = "unpublished", lines[0]
-    summary.facts |= {"guards": outcome.tripped, "folder": outcome.folder}
+    summary.facts |= {"guards": outcome.violated, "folder": outcome.folder}
     summary.manifest = {"listed": outcome.listed, "failures": outcome.failed, "failure_reasons": outcome.reasons}
     show(*lines, file=sys.stderr)
     return UNPUBLISHED

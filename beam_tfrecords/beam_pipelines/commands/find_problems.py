@@ -93,7 +93,7 @@ def _add_stages(root: beam.Pipeline, *, dataset: Dataset, check: ShardCheck, fol
         | "VerifyShards" >> VerifyShards(check, classes=count_classes(dataset), processes=processes)
         | "ByFile" >> beam.Map(lambda finding: (finding.file, json.dumps(dataclasses.astuple(finding))))
         | "GroupByFile" >> beam.GroupByKey()
-        | "WriteFindings" >> beam.Map(storage.bound(_write_findings), folder)
+        | "WriteFindings" >> beam.Map(storage.with_storage_options(_write_findings), folder)
     )
 
 

@@ -47,9 +47,9 @@ def summarize_dataset(dataset: Dataset, *, seconds: float, traffic: Callable[[],
 
 def explain_unpublished(outcome: Unpublished, spec: BuildSpec) -> Iterator[str]:
     """The lines that say why nothing was published."""
-    if outcome.tripped:
+    if outcome.violated:
         yield "Nothing was published: the new version differs too much from the one before it."
-        yield from (f"  guard {line}" for line in outcome.tripped)
+        yield from (f"  guard {line}" for line in outcome.violated)
         yield f"If that is right, say --accept={','.join(outcome.guards)}; the finished work is not done again."
         yield f"changes: {storage.join(outcome.folder, CHANGES)}"
     else:

@@ -36,7 +36,7 @@ class Published:
 
 @dataclasses.dataclass(frozen=True)
 class Unpublished:
-    """A build that published nothing: too many samples failed, there are duplicates and may be none, or guards tripped.
+    """A build that published nothing: too many samples failed, images occur twice, or guards are violated.
 
     Attributes:
       listed: samples listed.
@@ -45,8 +45,8 @@ class Unpublished:
       duplicates: what is counted of identical images -> count.
       folder: where the lists of failures, duplicates and changes are.
       causes: limits that stopped it, in words.
-      tripped: what guards found, one line each.
-      guards: names of the guards that tripped.
+      violated: what guards found, one line each.
+      guards: names of the guards that are violated.
     """
 
     listed: int
@@ -55,5 +55,5 @@ class Unpublished:
     duplicates: Mapping[str, int]
     folder: str
     causes: tuple[str, ...] = ()
-    tripped: tuple[str, ...] = ()
+    violated: tuple[str, ...] = ()
     guards: tuple[str, ...] = ()

@@ -65,7 +65,7 @@ def convert_block(
         refs, counts, split=split, number=number, stem=stem, plan=plan, convert=convert, is_first=not is_isolated
     )
     # The counts may be of a block more than there are markers; the markers decide.
-    storage.ask_at_once(
+    storage.run_concurrently(
         marker,
         functools.partial(storage.write_bytes, marker, json.dumps(result.to_json()).encode()),
         functools.partial(add_block, plan.folder, result.stats, before=finished.stats if finished else None),

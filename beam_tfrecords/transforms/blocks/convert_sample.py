@@ -13,7 +13,7 @@ import msgpack
 from beam_tfrecords.errors import FailureReason, SampleError, Stage
 from beam_tfrecords.examples.layouts import NAMED_IMAGE, Feature, Layout
 from beam_tfrecords.examples.serialize import read_fields, serialize_examples
-from beam_tfrecords.output.index import HASH_DIGITS, seal
+from beam_tfrecords.output.index import HASH_DIGITS, pack_hash_and_crc
 from beam_tfrecords.tfrecord import masked_crc32c
 from beam_tfrecords.transforms.blocks.place_objects import PlacedObjects, place_objects
 from beam_tfrecords.transforms.blocks.stored_record import StoredRecord
@@ -200,7 +200,7 @@ class ConvertSample:
         crcs = list(map(masked_crc32c, examples))
         facts = _to_columns([one.facts for one in prepared])
         facts["content_hash"] = _fill(facts.get("content_hash", ()), [""] * len(refs))
-        facts["sample_hash"] = _fill(facts.get("sample_hash", ()), list(map(seal, hashes, crcs)))
+        facts["sample_hash"] = _fill(facts.get("sample_hash", ()), list(map(pack_hash_and_crc, hashes, crcs)))
         of_labels = [tuple(name for _, name in found) if found else () for found in labels]
         names = _fill([one.class_names for one in prepared], of_labels)
         only = [found[0] if len(found) == 1 else None for found in names]
@@ -224,7 +224,7 @@ class ConvertSample:
     def sample_hashes(self, refs: RefColumns) -> list[str]:
         """Changes with everything that decides an example: the sample, the settings, the libraries.
 
-        An index has it with a checksum, from `seal`.
+        An index has it with a checksum, from `pack_hash_and_crc`.
 
         Raises:
           SampleError: why one of them is rejected.

@@ -24,7 +24,7 @@ from beam_tfrecords import storage
 from beam_tfrecords.errors import SampleError
 from beam_tfrecords.escaping import write_json
 from beam_tfrecords.output.files import DUPLICATES
-from beam_tfrecords.output.index import FACTS, INDEX_SCHEMA, fits_seal, read_columns, unseal
+from beam_tfrecords.output.index import FACTS, INDEX_SCHEMA, fits_packed_hash, read_columns, unpack_hash
 from beam_tfrecords.output.manifest import Shard
 from beam_tfrecords.reading.dataset import DatasetRef
 from beam_tfrecords.tfrecord import RecordError, read_records
@@ -189,7 +189,7 @@ class BlockReuse:
         has_bytes = bool(images) and hash_images(images) == record.row["content_hash"]
         needs_file = self._convert.layout.needs_image and not self._plan.hashes_files
         is_same_file = ref.uri == record.row["uri"] or not needs_file
-        if unseal(record.row["sample_hash"]) == sample_hash and (is_same_file or has_bytes):
+        if unpack_hash(record.row["sample_hash"]) == sample_hash and (is_same_file or has_bytes):
             return Change.COPIED
         if self._convert.layout.needs_objects and record.row.get("source_height") is None:
             # Written before the index had what places objects.
@@ -219,7 +219,7 @@ class BlockReuse:
         except (OSError, ValueError, RecordError):
             stored = None
         # The CRCs of another sample's record are right too.
-        if stored is None or not fits_seal(record.row["sample_hash"], stored.data):
+        if stored is None or not fits_packed_hash(record.row["sample_hash"], stored.data):
             self.counts["damaged", record.file] += 1
             return None
         return stored.data

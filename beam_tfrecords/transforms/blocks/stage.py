@@ -67,7 +67,7 @@ class CollectFiles(beam.PTransform):
         return (
             found
             | "GroupRanges" >> beam.GroupByKey()
-            | "JoinFiles" >> beam.Map(storage.bound(join_files), folder=self._folder)
+            | "JoinFiles" >> beam.Map(storage.with_storage_options(join_files), folder=self._folder)
         )
 
 

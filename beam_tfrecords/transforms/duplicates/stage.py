@@ -50,20 +50,20 @@ class FindDuplicates(beam.PTransform):
         search = self._search
         hashes = (
             parts
-            | "ReadHashes" >> beam.FlatMap(storage.bound(read_hashes), buckets=search.buckets)
+            | "ReadHashes" >> beam.FlatMap(storage.with_storage_options(read_hashes), buckets=search.buckets)
             # -> (bucket, (part id, packed hashes))
             | "GroupHashes" >> beam.GroupByKey()
             # -> (part id, (packed hashes, whether their images are many))
-            | "FindRepeated" >> beam.FlatMap(storage.bound(_find_repeated), search=search)
+            | "FindRepeated" >> beam.FlatMap(storage.with_storage_options(_find_repeated), search=search)
         )
         keyed = parts | "WithoutHashes" >> beam.Map(without_hashes) | "KeyParts" >> beam.WithKeys(part_id)
         return (
             {"parts": keyed, "hashes": hashes}
             | "JoinParts" >> beam.CoGroupByKey()
-            | "ReadImages" >> beam.FlatMap(storage.bound(read_images), search=search)
+            | "ReadImages" >> beam.FlatMap(storage.with_storage_options(read_images), search=search)
             # -> (bucket, (part id, packed images))
             | "GroupImages" >> beam.GroupByKey()
-            | "DescribeGroups" >> beam.Map(storage.bound(describe_groups), search=search)
+            | "DescribeGroups" >> beam.Map(storage.with_storage_options(describe_groups), search=search)
         )
 
 
@@ -76,14 +76,14 @@ class FindNearDuplicates(beam.PTransform):
 
     def expand(self, parts: beam.PCollection[Part]) -> tuple[beam.PCollection, ...]:
         search = self._search
-        read = parts | "ReadPhashes" >> beam.Map(storage.bound(read_phashes), search=search)
+        read = parts | "ReadPhashes" >> beam.Map(storage.with_storage_options(read_phashes), search=search)
         near = (
             read
             # -> ((band, range), (part id, packed hashes))
             | "TakePhashes" >> beam.FlatMap(operator.itemgetter(0))
             | "GroupPhashes" >> beam.GroupByKey()
             # -> NearHashes
-            | "FindNear" >> beam.Map(storage.bound(_find_near), search=search)
+            | "FindNear" >> beam.Map(storage.with_storage_options(_find_near), search=search)
         )
         # -> [N, 2] pairs
         pairs = (
@@ -102,7 +102,7 @@ class FindNearDuplicates(beam.PTransform):
         images = (
             {"parts": parts | "KeyParts" >> beam.WithKeys(part_id), "hashes": hashes}
             | "JoinParts" >> beam.CoGroupByKey()
-            | "ReadNearImages" >> beam.FlatMap(storage.bound(read_near_images), search=search)
+            | "ReadNearImages" >> beam.FlatMap(storage.with_storage_options(read_near_images), search=search)
         )
         found = (
             {"images": images, "groups": groups}
@@ -110,7 +110,7 @@ class FindNearDuplicates(beam.PTransform):
             | "GatherImages" >> beam.FlatMap(gather_images, search=search)
             # -> (range of the group, packed images)
             | "GroupImages" >> beam.GroupByKey()
-            | "DescribeNear" >> beam.Map(storage.bound(describe_near), search=search)
+            | "DescribeNear" >> beam.Map(storage.with_storage_options(describe_near), search=search)
         )
         return (
             found,

@@ -170,7 +170,7 @@ def _index(container: Container, plan: IndexPlan) -> tuple[object, ...]:
             raise
 
     spools = BuildFolder(plan.folder).staging
-    noted = storage.NotedFiles(container.uri)
+    noted = storage.DependencyTracker(container.uri)
     with storage.noting_files(noted), StagingFiles(spools, stem, most_bytes=plan.max_file_size) as staging:
         listing = write_listing(
             watched(), BuildFolder(plan.folder).listing, plan=plan.listing, skipped=skipped, stem=f"{stem}-"

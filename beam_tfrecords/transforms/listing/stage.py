@@ -50,7 +50,7 @@ class IndexContainers(beam.PTransform):
         return (
             begin
             | "Begin" >> beam.Impulse()
-            | "Containers" >> beam.FlatMap(storage.bound(_containers), self._folder)
+            | "Containers" >> beam.FlatMap(storage.with_storage_options(_containers), self._folder)
             | "Spread" >> beam.Reshuffle()
             | "Index" >> MapInProcesses(self._index, processes=self._processes)
         )
@@ -81,7 +81,7 @@ class ListSamples(beam.PTransform):
             (listed, nothing)
             | "All" >> beam.Flatten()
             | "Together" >> beam.GroupByKey()
-            | "WriteMarker" >> beam.Map(storage.bound(_join), join)
+            | "WriteMarker" >> beam.Map(storage.with_storage_options(_join), join)
         )
 
 
@@ -102,7 +102,7 @@ class ListSource(beam.PTransform):
         return (
             begin
             | "Begin" >> beam.Impulse()
-            | "Chunks" >> beam.FlatMap(storage.bound(_chunk_names), self._folder)
+            | "Chunks" >> beam.FlatMap(storage.with_storage_options(_chunk_names), self._folder)
             | "Spread" >> beam.Reshuffle()
         )
 

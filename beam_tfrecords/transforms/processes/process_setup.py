@@ -6,7 +6,7 @@ import ctypes
 import functools
 import gc
 
-from beam_tfrecords.storage import stalls
+from beam_tfrecords.storage import io_watchdog
 
 # glibc returns large blocks to the system at every free and asks for them again, zeroed, for the next image. What
 # one image and one part need stays with the process; the memory of a huge image is still returned. (malloc.h)
@@ -20,7 +20,7 @@ def prepare_process() -> None:
     from beam_tfrecords.transforms.images.process_setup import prepare_images
 
     prepare_images()
-    stalls.end_stalled_reads()
+    io_watchdog.end_stalled_reads()
     # What is imported by now stays; scanning it again and again took 5% of the time of a build.
     gc.freeze()
     set_option = getattr(ctypes.CDLL(None), "mallopt", None)

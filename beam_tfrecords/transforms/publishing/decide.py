@@ -25,13 +25,13 @@ class Decision:
       publishes: whether it is.
       causes: limits that do not allow it, in words.
       verdicts: what the guards have found.
-      tripped: those of them that do not allow it.
+      violated: those of them that do not allow it.
     """
 
     publishes: bool
     causes: tuple[str, ...] = ()
     verdicts: tuple[Verdict, ...] = ()
-    tripped: tuple[Verdict, ...] = ()
+    violated: tuple[Verdict, ...] = ()
 
 
 def open_output(stats: Stats, *, publication: Publication) -> Decision:
@@ -47,8 +47,8 @@ def open_output(stats: Stats, *, publication: Publication) -> Decision:
     history = publication.history
     verdicts = judge_version(history, publication.describe(stats), stats) if history else []
     is_strict = history is not None and history.schedule.guard is GuardMode.STRICT
-    tripped = tuple(trips(verdicts)) if is_strict else ()
-    return _open(publication, stats, Decision(not tripped, verdicts=tuple(verdicts), tripped=tripped))
+    violated = tuple(trips(verdicts)) if is_strict else ()
+    return _open(publication, stats, Decision(not violated, verdicts=tuple(verdicts), violated=violated))
 
 
 def _open(publication: Publication, stats: Stats, decision: Decision) -> Decision:

@@ -56,7 +56,7 @@ def write_lists(
         (FAILURES, failures, stats.total("failed")),
         (DUPLICATES, duplicates, stats.total("duplicates", "groups") + stats.total("near", "groups")),
     )
-    composed = storage.ask_at_once(
+    composed = storage.run_concurrently(
         folder,
         *(
             functools.partial(
@@ -104,7 +104,7 @@ def write_outcome(
     *,
     folder: str,
     causes: Iterable[str] = (),
-    tripped: Iterable[Verdict] = (),
+    violated: Iterable[Verdict] = (),
     is_unchanged: bool = False,
 ) -> None:
     """Writes for the launcher why nothing is published, and removes what there is of the version."""
@@ -115,8 +115,8 @@ def write_outcome(
         "stats": stats.to_json(),
         "folder": folder,
         "causes": list(causes),
-        "tripped": [str(verdict) for verdict in tripped],
-        "guards": sorted({verdict.guard.value for verdict in tripped}),
+        "tripped": [str(verdict) for verdict in violated],
+        "guards": sorted({verdict.guard.value for verdict in violated}),
         "is_unchanged": is_unchanged,
     }
     storage.write_bytes(BuildFolder(publication.folder).outcome, json_file(outcome))

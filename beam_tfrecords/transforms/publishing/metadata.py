@@ -38,7 +38,7 @@ def write_files(
     )
     metadata |= {CARD: write_card(dataset), CROISSANT: write_croissant(dataset, metadata)}
     contents = sorted(metadata.items())
-    written = storage.ask_at_once(
+    written = storage.run_concurrently(
         publication.output, *(functools.partial(publication.write, *one, check=check) for one in contents)
     )
     files = dict(zip((name for name, _ in contents), written, strict=True))

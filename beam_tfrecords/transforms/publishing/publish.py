@@ -65,18 +65,18 @@ def publish_dataset(
         write_lists, publication, stats, folder, failures=sorted(failures), duplicates=sorted(duplicates), check=check
     )
     changed: dict[str, bytes] = {}
-    if history and (decision.publishes or decision.tripped):
+    if history and (decision.publishes or decision.violated):
         splits = [split for split in publication.listed if split]
         changed[CHANGES] = json_file(describe_version(history, decision.verdicts, stats, splits=splits, files=changes))
     if not decision.publishes:
         lists()
         for name, content in changed.items():
             storage.write_bytes(storage.join(folder, name), content)
-        write_outcome(publication, stats, folder=folder, causes=decision.causes, tripped=decision.tripped)
+        write_outcome(publication, stats, folder=folder, causes=decision.causes, violated=decision.violated)
         return
     check_shards(shards, stats, splits=publication.listed)
     described = publication.describe(stats, shards=shards)
-    written = storage.ask_at_once(
+    written = storage.run_concurrently(
         folder,
         lists,
         lambda: {name: publication.write(name, content, check=check) for name, content in changed.items()},

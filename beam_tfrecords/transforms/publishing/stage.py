@@ -32,7 +32,7 @@ class OpenOutput(beam.PTransform):
         self._publication = publication
 
     def expand(self, stats: beam.PCollection[Stats]) -> beam.PCollection[Decision]:
-        return stats | "Decide" >> beam.Map(storage.bound(open_output), publication=self._publication)
+        return stats | "Decide" >> beam.Map(storage.with_storage_options(open_output), publication=self._publication)
 
 
 class PublishDataset(beam.PTransform):
@@ -70,7 +70,7 @@ class PublishDataset(beam.PTransform):
             | "Once" >> beam.Impulse()
             | "WriteMetadata"
             >> beam.Map(
-                storage.bound(_publish),
+                storage.with_storage_options(_publish),
                 publication=self._publication,
                 shards=beam.pvalue.AsIter(shards),
                 **self._inputs,
@@ -103,5 +103,5 @@ def _publish(_: bytes, *, publication: Publication, lists: Iterable[tuple[str, s
 
 def _fail(_: Any, decision: Decision) -> None:
     if not decision.publishes:
-        why = "; ".join([*decision.causes, *(f"guard {verdict}" for verdict in decision.tripped)])
+        why = "; ".join([*decision.causes, *(f"guard {verdict}" for verdict in decision.violated)])
         raise BuildError(f"nothing was published: {why}; `status` says more")

@@ -93,7 +93,7 @@ def _compose_shard(
     if check:
         check()
     index = names.index(key) if rows else None
-    crc, (index_sha256, index_bytes, first_key) = storage.ask_at_once(
+    crc, (index_sha256, index_bytes, first_key) = storage.run_concurrently(
         names.folder,
         functools.partial(
             _compose_records, pieces, storage.join(names.folder, names.shard(key)), staging=names.staging, check=check

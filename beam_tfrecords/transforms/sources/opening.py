@@ -59,7 +59,7 @@ class OpenedInput:
     entry: Entry
     notes: Sequence[str]
     make: MakeSource
-    files: storage.NotedFiles
+    files: storage.DependencyTracker
 
     def source(self, spec: SourceSpec) -> Source:
         """The source of a request that differs from that of `open_input` in its layout at most.
@@ -85,7 +85,7 @@ def open_input(spec: SourceSpec) -> OpenedInput:
     paths, splits = name_inputs(spec.input)
     if splits and not spec.splits_auto:
         raise RequestError("`input` and `splits` both say the splits; leave one of them out")
-    files = storage.NotedFiles()
+    files = storage.DependencyTracker()
     with _refusing(paths, splits, files):
         named, *others = [_choose(path, spec) for path in paths]
         for path, other in zip(paths[1:], others, strict=True):
@@ -107,7 +107,7 @@ def _request(spec: SourceSpec, paths: Sequence[str], splits: Mapping[str, str], 
 
 
 @contextlib.contextmanager
-def _refusing(paths: Sequence[str], splits: Mapping[str, str], files: storage.NotedFiles) -> Iterator[None]:
+def _refusing(paths: Sequence[str], splits: Mapping[str, str], files: storage.DependencyTracker) -> Iterator[None]:
     """Notes the files that are opened; what cannot be read is refused, and suggestions keep all inputs."""
     try:
         with storage.noting_files(files):

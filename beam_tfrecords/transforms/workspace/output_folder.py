@@ -33,7 +33,7 @@ def find_old_files(output: str) -> list[str]:
       RequestError: some of them are neither; or nothing in the folder is ours, and there are other files in it.
     """
     workspace = Workspace(output)
-    claim, old_files, names, *below = storage.ask_at_once(
+    claim, old_files, names, *below = storage.run_concurrently(
         output,
         functools.partial(_read, workspace.claim),
         functools.partial(_read, workspace.old_files),

@@ -31,7 +31,7 @@ class RemoveTemporary(beam.PTransform):
         return (
             published
             | "AfterPublishing" >> beam.Reshuffle()
-            | "ListTemporary" >> beam.FlatMap(storage.bound(self._list))
+            | "ListTemporary" >> beam.FlatMap(storage.with_storage_options(self._list))
             | "Spread" >> beam.Reshuffle()
-            | "Delete" >> beam.Map(storage.bound(delete_batch))
+            | "Delete" >> beam.Map(storage.with_storage_options(delete_batch))
         )

@@ -29,7 +29,7 @@ def test_a_bound_function_takes_its_options_to_a_new_process():
         return word, storage.current_options()
 
     with storage.using(PAID):
-        packed = cloudpickle.dumps(storage.bound(read))
+        packed = cloudpickle.dumps(storage.with_storage_options(read))
     program = f"""if True:
         from apache_beam.internal.cloudpickle import cloudpickle
         from beam_tfrecords import storage

@@ -6,7 +6,7 @@ import time
 
 import pytest
 
-from beam_tfrecords.storage.ramp import FirstRates
+from beam_tfrecords.storage.rate_limiter import FirstRates
 from beam_tfrecords.storage.retries import Store
 
 RATES = FirstRates(reads=100, writes=10)

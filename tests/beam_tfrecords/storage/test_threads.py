@@ -47,7 +47,7 @@ def test_an_error_is_raised_when_all_functions_have_ended():
 
 
 def test_files_that_are_opened_in_these_threads_are_noted(tmp_path):
-    noted = storage.NotedFiles()
+    noted = storage.DependencyTracker()
     for name in ("a", "b"):
         (tmp_path / name).write_bytes(b"")
     with storage.noting_files(noted):

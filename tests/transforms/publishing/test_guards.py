@@ -56,5 +56,5 @@ def test_records_may_be_as_many_as_the_ratios_allow(old, new):
         {"listed": count, "records": count, "failures": 0, "splits": {}, "class_names": [], "spec": {},
          "duplicates": {"groups_across_splits": 0}} for count in (old, new)
     )  # fmt: skip
-    tripped = trips(judge(before, now, moved=0, spec=spec, decisive=()))
-    assert [verdict.what for verdict in tripped] == ([] if old <= 2 * new and new <= 2 * old else ["records"])
+    violated = trips(judge(before, now, moved=0, spec=spec, decisive=()))
+    assert [verdict.what for verdict in violated] == ([] if old <= 2 * new and new <= 2 * old else ["records"])

@@ -25,7 +25,7 @@ def check_output(spec: BuildSpec) -> list[str]:
     """
     versioned = spec.schedule.versioned
     try:
-        is_finished, latest, versions = storage.ask_at_once(
+        is_finished, latest, versions = storage.run_concurrently(
             spec.output,
             functools.partial(storage.exists, storage.join(spec.output, SUCCESS)),
             functools.partial(read_latest, spec.output),

@@ -17,7 +17,7 @@ from beam_tfrecords.beam_pipelines.build.listing.worker_listing import (
     index_input,
 )
 from beam_tfrecords.beam_pipelines.build.output.lock import Output, deleted_if_refused, open_listing, refuse_other
-from beam_tfrecords.beam_pipelines.build.output.previous import Earlier, earlier_classes, would_repeat
+from beam_tfrecords.beam_pipelines.build.output.previous import Previous, previous_classes, would_repeat
 from beam_tfrecords.beam_pipelines.runners.runners import Execution
 from beam_tfrecords.transforms.labels import ClassNames
 from beam_tfrecords.transforms.request.build_spec import BuildSpec
@@ -56,7 +56,7 @@ def list_input(
     source: Source,
     execution: Execution,
     *,
-    earlier: Earlier,
+    earlier: Previous,
     output: Output,
     stack: contextlib.ExitStack,
 ) -> Listed:
@@ -86,7 +86,7 @@ def list_input(
     if listing is None:
         with line():
             listing = list_samples(spec, source, here)
-    class_names = check_listing(spec, source, listing, source.skipped, earlier=earlier_classes(spec, earlier))
+    class_names = check_listing(spec, source, listing, source.skipped, earlier=previous_classes(spec, earlier))
     return Listed(listing.fingerprint, listing, source.skipped, class_names, shared)
 
 
@@ -96,7 +96,7 @@ def list_containers(
     source: Source,
     execution: Execution,
     *,
-    earlier: Earlier,
+    earlier: Previous,
     output: Output,
 ) -> Listed | None:
     """Has the workers list the samples of containers; None if a build would make the version before again.
@@ -121,7 +121,7 @@ def list_containers(
     read_with = find_read_with(listing, source)
     with deleted_if_refused(spec.output):
         listing = infer_listing(listing, spec, source, skipped, BuildFolder(folder).listing)
-        class_names = check_listing(spec, source, listing, skipped, earlier=earlier_classes(spec, earlier))
+        class_names = check_listing(spec, source, listing, skipped, earlier=previous_classes(spec, earlier))
     if read_with is None:
         # Only the listing tells whether something has changed.
         fingerprint = f"{fingerprint}-{listing.fingerprint}"

@@ -152,7 +152,7 @@ def open_folder(folder: str, output: Output, execution: Execution, *, keeps: str
     if output.is_new:
         output.fence.check()
         return dataclasses.replace(output.fence, job=job), claim_output(output.path, (), is_new=True)
-    version, running = storage.ask_at_once(
+    version, running = storage.run_concurrently(
         folder, functools.partial(read_version, folder), functools.partial(execution.find_running, folder)
     )
     if running is not None:

@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 
 
 @dataclasses.dataclass(frozen=True)
-class Earlier:
+class Previous:
     """The datasets that a build looks back to.
 
     Attributes:
@@ -57,10 +57,10 @@ class Earlier:
     names: tuple[str, ...] = ()
 
 
-NOTHING = Earlier(None, None)
+NOTHING = Previous(None, None)
 
 
-def open_earlier(spec: BuildSpec) -> Earlier:
+def open_previous(spec: BuildSpec) -> Previous:
     """Opens the version before, and the dataset to take records from.
 
     Raises:
@@ -86,7 +86,7 @@ def open_earlier(spec: BuildSpec) -> Earlier:
     return dataclasses.replace(before, reused=reused, notes=notes)
 
 
-def _open_versions(root: str) -> Earlier:
+def _open_versions(root: str) -> Previous:
     """Opens the version that a new one is compared with, and the one before it."""
     version, notes = open_newest(root)
     names = tuple(version.name for version in list_versions(root) if version.state is State.FINISHED)
@@ -96,16 +96,16 @@ def _open_versions(root: str) -> Earlier:
         newest = open_published(storage.join(root, name))[0] if name else None
         # `check_output` has found it whole.
         version = open_published(storage.join(root, pinned))[0] or newest
-    return Earlier(version, None, notes, find_latest_damage(root), newest, names)
+    return Previous(version, None, notes, find_latest_damage(root), newest, names)
 
 
-def earlier_classes(spec: BuildSpec, earlier: Earlier) -> Sequence[str]:
+def previous_classes(spec: BuildSpec, earlier: Previous) -> Sequence[str]:
     """The classes of the dataset that `class_order=stable` follows, in index order."""
     dataset = earlier.version if spec.schedule.versioned else earlier.reused
     return dataset.class_names if dataset else ()
 
 
-def would_repeat(earlier: Earlier, spec: BuildSpec, facts: Mapping[str, Any]) -> bool:
+def would_repeat(earlier: Previous, spec: BuildSpec, facts: Mapping[str, Any]) -> bool:
     """Whether a build would make the version before again, failures included.
 
     Args:
@@ -160,7 +160,7 @@ def point_to_whole(spec: BuildSpec, path: str) -> None:
         point_to(spec.output, name, staging=Workspace(spec.output).path)
 
 
-def choose_version(spec: BuildSpec, folder: str, earlier: Earlier) -> str:
+def choose_version(spec: BuildSpec, folder: str, earlier: Previous) -> str:
     """The name of the version that a build writes: that of the attempt that it resumes, or a new one.
 
     It is registered: what is written to its folder is ours.

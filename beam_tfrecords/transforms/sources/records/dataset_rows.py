@@ -15,7 +15,7 @@ from beam_tfrecords.errors import BuildError, FailureReason, SampleError, Stage
 from beam_tfrecords.examples.class_values import ClassValue
 from beam_tfrecords.examples.layouts import BOXES, KEYPOINTS, OBJECT_MASKS, Layout
 from beam_tfrecords.examples.parse import parse_example
-from beam_tfrecords.output.index import FACTS, fits_seal
+from beam_tfrecords.output.index import FACTS, fits_packed_hash
 from beam_tfrecords.output.manifest import Shard
 from beam_tfrecords.reading.index_files import read_index
 from beam_tfrecords.tfrecord import HEADER_BYTES, Record, RecordError
@@ -125,7 +125,7 @@ class ReadDataset:
         try:
             if isinstance(record, RecordError):
                 raise corrupt(record)
-            if not fits_seal(row["sample_hash"], record.data):
+            if not fits_packed_hash(row["sample_hash"], record.data):
                 raise SampleError(Stage.LIST, FailureReason.CORRUPT, "the record is not the one of its index row")
             try:
                 features = parse_example(record.data)

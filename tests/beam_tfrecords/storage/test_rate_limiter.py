@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from beam_tfrecords import storage
-from beam_tfrecords.storage.ramp import BURST_SECONDS, FirstRates, Pace, rate_of
+from beam_tfrecords.storage.rate_limiter import BURST_SECONDS, FirstRates, RateLimiter, rate_of
 from beam_tfrecords.storage.retries import Store
 
 DOUBLING = 1200.0
@@ -32,7 +32,7 @@ def test_all_workers_begin_with_what_a_bucket_takes_and_double_it_in_twenty_minu
 
 @given(st.lists(st.floats(0, 3), max_size=200), st.floats(0.1, 10**4))
 def test_no_span_has_more_requests_than_the_rate_allows(pauses, rate):
-    pace, now, sent = Pace(), 1000.0, []
+    pace, now, sent = RateLimiter(), 1000.0, []
     for pause in pauses:
         now += pause
         now += pace.take(now, rate)
@@ -44,7 +44,7 @@ def test_no_span_has_more_requests_than_the_rate_allows(pauses, rate):
 
 @given(st.lists(st.floats(0, 3), max_size=200), st.floats(0.1, 10**4))
 def test_whoever_asks_less_never_waits(pauses, rate):
-    pace, now = Pace(), 1000.0
+    pace, now = RateLimiter(), 1000.0
     for pause in pauses:
         now += pause + 1 / rate
         assert pace.take(now, rate) == pytest.approx(0, abs=1e-6)

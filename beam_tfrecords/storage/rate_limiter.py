@@ -35,7 +35,7 @@ def rate_of(first: float, *, seconds: float, workers: int) -> float:
     return first * 2.0**doublings / workers
 
 
-class Pace:
+class RateLimiter:
     """Keeps the requests of one kind of a process to a rate."""
 
     def __init__(self) -> None:
