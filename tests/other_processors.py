@@ -21,7 +21,7 @@ def make_digests(
     """The digests of a run of tests/make_golden_images.py.
 
     Args:
-      images: "all" or "few".
+      images: "all" or "few": two photos and a small image.
       python: command that runs Python.
       environment: of the process.
     """
