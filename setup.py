@@ -26,6 +26,7 @@ INSTALL_REQUIRES = [
     "urllib3>=2.6,<3",
     "zstandard>=0.23,<1",
     "Jinja2>=3.1.6,<4",
+    "MarkupSafe>=2.1,<4",
     # Types of settings, before Python 3.11.
     "typing-extensions>=4.12,<5",
 ]

@@ -40,16 +40,6 @@ def test_a_version_that_would_change_nothing_needs_no_beam(tmp_path):
     assert "apache_beam" not in modules_after(*words)
 
 
-def test_a_command_seldom_looks_for_garbage_among_what_it_has_imported():
-    program = (
-        "import atexit, gc, sys\nsys.argv = ['beam-tfrecords', '--version']\n"
-        "from beam_tfrecords.beam_pipelines.commands.cli import run\n"
-        "atexit.register(lambda: print(gc.get_threshold()[0], gc.isenabled(), flush=True))\nrun()"
-    )
-    ran = subprocess.run([sys.executable, "-c", program], stdout=subprocess.PIPE, text=True, check=True)
-    assert ran.stdout.splitlines()[-1] == "50000 True"
-
-
 @pytest.mark.exhaustive
 def test_local_work_imports_no_client_of_a_cloud(tmp_path):
     # Beam imports libraries of its own where it is installed with them.

@@ -60,7 +60,7 @@ def others(value: Any) -> Iterator[Any]:
 @pytest.mark.parametrize("value", [CONVERT, PLAN], ids=["convert", "plan"])
 def test_every_field_of_what_is_executed_changes_the_digest(value):
     # A new field is among them; one of a type that has no digest fails here.
-    names = {field.name for field in dataclasses.fields(value)}
+    names = {field.name for field in dataclasses.fields(value) if field.compare}
     changed = {
         name
         for name in names

@@ -49,7 +49,7 @@ for bash, zsh or tcsh: eval "$(beam-tfrecords completion bash)"
 """
 # Command -> (module, function). Imported one by one: help should not wait for what another command needs.
 _COMMANDS = {
-    "convert": ("beam_tfrecords.beam_pipelines.convert", "convert"),
+    "convert": ("beam_tfrecords.beam_pipelines.commands.convert", "convert"),
     "verify": ("beam_tfrecords.beam_pipelines.commands.verify", "verify"),
     "inspect": ("beam_tfrecords.beam_pipelines.commands.inspect_dataset", "inspect"),
     "report": ("beam_tfrecords.beam_pipelines.commands.report", "report"),

@@ -7,12 +7,14 @@ is a module that workers can import.
 from __future__ import annotations
 
 import os
-import random
+
+# Under another name: `random.random` is a function.
+import random as _random
 from typing import Any
 
-_generator = random.Random()
+_generator = _random.Random()
 os.register_at_fork(after_in_child=_generator.seed)
 
 
 def __getattr__(name: str) -> Any:
-    return getattr(_generator if hasattr(_generator, name) else random, name)
+    return getattr(_generator if hasattr(_generator, name) else _random, name)

@@ -259,7 +259,8 @@ def test_a_folder_is_refused_as_one(tmp_path):
 
 def test_a_process_of_ours_ends_when_its_disk_gives_no_answer(tmp_path):
     program = (
-        "import sys, time; from beam_tfrecords.storage import stalls; io_watchdog.end_stalled_reads(seconds=0.05)\n"
+        "import sys, time; from beam_tfrecords.storage import io_watchdog\n"
+        "io_watchdog.end_stalled_reads(seconds=0.05)\n"
         "with io_watchdog.reading(sys.argv[1]): time.sleep(600)"
     )
     ran = subprocess.run([sys.executable, "-c", program, "a\x1b.jpg"], capture_output=True, text=True, check=False)

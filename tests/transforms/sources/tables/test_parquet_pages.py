@@ -122,5 +122,5 @@ def test_lists_of_any_length_in_a_header_are_passed_over(size):
     varint = bytes([size]) if size < 128 else bytes([size & 127 | 128, size >> 7])
     head = bytes([size << 4 | 5]) if size < 15 else b"\xf5" + varint
     data = b"\x19" + head + b"\x02" * size + b"\x15\x0e\x00"
-    found = parquet_pages._Header(data + b"page")
+    found = parquet_pages._ThriftStruct(data + b"page")
     assert (found.sizes[2], found.end) == (7, len(data))
