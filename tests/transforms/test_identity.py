@@ -31,7 +31,8 @@ PLAN = BlockPlan(
 def others(value: Any) -> Iterator[Any]:
     """Values that differ from one in one place each."""
     if dataclasses.is_dataclass(value):
-        for field in dataclasses.fields(value):
+        # A field that is not compared, such as the name of a machine, decides nothing.
+        for field in (field for field in dataclasses.fields(value) if field.compare):
             for other in others(getattr(value, field.name)):
                 changed = object.__new__(type(value))
                 changed.__dict__.update({**vars(value), field.name: other})
