@@ -7,7 +7,6 @@ import dataclasses
 import functools
 import gc
 import io
-import itertools
 import signal
 import zlib
 from collections import Counter
@@ -20,6 +19,7 @@ import pytest
 from hypothesis import HealthCheck
 
 from beam_tfrecords.beam_pipelines.runners import progress
+from tests.each import Case, find_repeated, leaves_out_cases
 from tests.plain_runner import plain_pipelines
 
 PHOTOS = Path(__file__).parent / "data/photos"
@@ -38,6 +38,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line("markers", "any_workers: a stage; also run with `-m any_workers --beam_workers`")
     config.addinivalue_line("markers", "local_runner: about runners, workers or their processes; not run plainly")
+    config.addinivalue_line("markers", "report: reads `report.html`, which plain builds of other tests leave empty")
     config.addinivalue_line("markers", "exhaustive: run with `--exhaustive` alone")
     config.addinivalue_line("markers", "every_value: fewer combinations; each value of each parameter is in one")
     config.addinivalue_line("markers", "every_pair: fewer combinations; each two values of two parameters are in one")
@@ -64,30 +65,37 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     With `--exhaustive`, it deselects the others, except properties: they are tried with more examples.
     """
     left_out = {item for item in items if item.get_closest_marker("exhaustive")}
-    left_out.update(find_repeated(items, marker="every_value", size=1))
-    left_out.update(find_repeated(items, marker="every_pair", size=2))
-    left_out.update(find_unsampled(items))
+    single = [item for item in items if not is_loop(item)]
+    left_out.update(find_repeated_items(single, marker="every_value", size=1))
+    left_out.update(find_repeated_items(single, marker="every_pair", size=2))
+    left_out.update(find_unsampled(single))
     if config.getoption("exhaustive"):
-        left_out = {item for item in items if item not in left_out and not is_property(item)}
+        left_out = {
+            item
+            for item in items
+            if item not in left_out and not is_property(item) and not (is_loop(item) and leaves_out_cases(item))
+        }
     config.hook.pytest_deselected(items=list(left_out))
     items[:] = [item for item in items if item not in left_out]
+
+
+def is_loop(item: pytest.Item) -> bool:
+    """Whether a test runs its cases itself."""
+    return isinstance(item, pytest.Function) and hasattr(item.function, "loop")
 
 
 def is_property(item: pytest.Item) -> bool:
     return isinstance(item, pytest.Function) and hypothesis.is_hypothesis_test(item.function)
 
 
-def find_repeated(items: Iterable[pytest.Item], *, marker: str, size: int) -> Iterator[pytest.Item]:
+def find_repeated_items(items: Iterable[pytest.Item], *, marker: str, size: int) -> Iterator[pytest.Item]:
     """The items of which all combinations of so many parameters are in other items."""
     combined = [item for item in items if isinstance(item, pytest.Function) and item.get_closest_marker(marker)]
-    seen: set[object] = set()
+    functions: dict[object, dict[pytest.Item, Case]] = {}
     for item in mixed(combined):
-        # A parameter has the same objects in all combinations.
-        parameters = [(name, id(value)) for name, value in item.callspec.params.items()]
-        values = {(item.function, *some) for some in itertools.combinations(parameters, size)}
-        if values <= seen:
-            yield item
-        seen |= values
+        functions.setdefault(item.function, {})[item] = item.callspec.params
+    for cases in functions.values():
+        yield from find_repeated(cases, size=size)
 
 
 def find_unsampled(items: Iterable[pytest.Item]) -> Iterator[pytest.Item]:
@@ -115,7 +123,8 @@ def pytest_runtest_protocol(item: pytest.Item) -> Iterator[Any]:
     """Fixtures of a whole session are in it too."""
     option, marker = item.config.getoption, item.get_closest_marker
     is_plain = not (option("beam_workers") or option("local_runner") or any(map(marker, LOCAL_RUNNER_MARKERS)))
-    with plain_pipelines() if is_plain else contextlib.nullcontext():
+    draws_reports = marker("report") is not None or option("exhaustive")
+    with plain_pipelines(draws_reports=draws_reports) if is_plain else contextlib.nullcontext():
         return (yield)
 
 

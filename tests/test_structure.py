@@ -13,6 +13,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.each import each
+
 ROOT = Path(__file__).parents[1]
 PACKAGE = ROOT / "beam_tfrecords"
 # From the ground up: a room imports those on its own floor and below. "" are modules at the top of the package, and
@@ -245,7 +247,7 @@ def test_one_module_asks_disks_what_is_there() -> None:
     assert not search(questions_to_disks, MODULES.keys() - {"beam_tfrecords.storage.file_stat"})
 
 
-@pytest.mark.parametrize(
+@each(
     "code",
     [
         "os.path.exists(path)",
@@ -290,7 +292,7 @@ def test_files_are_opened_by_storage_alone() -> None:
     assert not search(work_on_files, modules)
 
 
-@pytest.mark.parametrize(
+@each(
     "code",
     [
         "with open(path) as file: pass",
@@ -351,36 +353,42 @@ def test_every_question_about_runners_is_found(code: str) -> None:
     assert questions_about_runners(code)
 
 
-@pytest.mark.parametrize(
-    "module",
-    [
+def imported_by(modules: Collection[str], names: Collection[str]) -> str:
+    """The first module whose import brings others in, and which; nothing if none does. It takes a process."""
+    code = f"""
+import importlib, sys
+for module in {modules}:
+    importlib.import_module(module)
+    found = [name for name in sys.modules if name.partition(".")[0] in {names}]
+    if found:
+        print(module, "imports", found[0])
+        break
+"""
+    return subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
+
+
+def test_modules_that_need_no_pipeline_start_without_beam() -> None:
+    modules = [
         "beam_tfrecords.beam_pipelines.commands.status",
         "beam_tfrecords.beam_pipelines.commands.inspect_dataset",
         "beam_tfrecords.beam_pipelines.report.page",
         "beam_tfrecords.beam_pipelines.commands.verify",
         "beam_tfrecords.transforms.processes.preload",
         "beam_tfrecords.reading.dataset",
-    ],
-)
-def test_starts_without_beam(module: str) -> None:
-    code = f"import sys, {module}; print([name for name in sys.modules if name.startswith('apache_beam')])"
-    ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert ran.stdout.strip() == "[]"
+    ]
+    assert imported_by(modules, ["apache_beam"]) == ""
+    assert imported_by(["string", "wave"], ["wave"]) == "wave imports wave\n"
 
 
-@pytest.mark.parametrize(
-    "module", ["beam_tfrecords.beam_pipelines.commands.status", "beam_tfrecords", "beam_tfrecords.storage"]
-)
-def test_reading_small_files_needs_neither_arrow_nor_an_image_codec(module: str) -> None:
-    heavy = ("numpy", "pyarrow", "cv2", "PIL", "simplejpeg", "tensorflow")
-    code = f"import sys, {module}; print([name for name in {heavy} if name in sys.modules])"
-    ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert ran.stdout.strip() == "[]"
+def test_reading_small_files_needs_neither_arrow_nor_an_image_codec() -> None:
+    heavy = ["numpy", "pyarrow", "cv2", "PIL", "simplejpeg", "tensorflow"]
+    modules = ["beam_tfrecords.storage", "beam_tfrecords", "beam_tfrecords.beam_pipelines.commands.status"]
+    assert imported_by(modules, heavy) == ""
 
 
 def reads_with_threads(code: str) -> list[str]:
     """The reads of Parquet files that may leave threads behind when they return."""
-    calls = [node for node in ast.walk(ast.parse(code)) if isinstance(node, ast.Call)]
+    calls = [node for node in ast.walk(parse(code)) if isinstance(node, ast.Call)]
     alone = {"iter_batches", "read_row_group", "read_row_groups", "to_table", "to_batches"}
     return [
         ast.unparse(call)

@@ -14,6 +14,7 @@ from beam_tfrecords.beam_pipelines.settings.suggested_commands import explain
 from beam_tfrecords.errors import RequestError
 from tests.annotated_inputs import Picture, coco_of, save_pictures, write_captions, write_voc, write_yolo
 from tests.beam_pipelines.listed_records import commands_of, read
+from tests.each import each
 
 # Small boxes anywhere in images of 64 x 64: x, y, width and height.
 BOXES = [(4, 4, 8, 8), (40, 8, 12, 6), (30, 30, 10, 10), (20, 50, 9, 9), (50, 50, 10, 12)]
@@ -88,8 +89,8 @@ def in_yolo(folder: Path, change: Change) -> list[str]:
     return [f"--input={path}"]
 
 
-@pytest.mark.parametrize("change", CHANGES)
-@pytest.mark.parametrize("write", [in_coco, in_voc, in_yolo, in_table])
+@each("change", CHANGES)
+@each("write", [in_coco, in_voc, in_yolo, in_table])
 def test_boxes_that_do_not_fit_their_images_are_refused(write, change, tmp_path):
     folder = tmp_path / "in"
     folder.mkdir()
@@ -184,8 +185,8 @@ def lost(folder: Path, form: str, count: int) -> list[str]:
     return ["--source=voc", f"--input={folder}"]
 
 
-@pytest.mark.parametrize("count", [2, 4])
-@pytest.mark.parametrize("form", ["coco", "captions", "yolo", "voc", "masks"])
+@each("count", [2, 4])
+@each("form", ["coco", "captions", "yolo", "voc", "masks"])
 def test_most_annotations_without_an_image_are_refused_and_some_are_noted(form, count, tmp_path, run):
     folder = tmp_path / "in"
     folder.mkdir()

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from tests.beam_pipelines.dataset_checks import BEAM_TFRECORDS, manifest_of
+from tests.each import each
 
 
 @pytest.fixture(scope="module")
@@ -56,8 +57,8 @@ def test_a_switch_takes_true_and_false(photos, tmp_path, run, word, code):
     assert run(*words, "--seed=2", word).code == code
 
 
-@pytest.mark.parametrize(
-    ("words", "hint"),
+@each(
+    "words, hint",
     [
         (["--image_sise=3"], "--image_sise: unknown flag; did you mean --image_size?"),
         (["--no-upscal"], "--no-upscal: unknown flag; did you mean --no_upscale?"),
@@ -65,7 +66,7 @@ def test_a_switch_takes_true_and_false(photos, tmp_path, run, word, code):
         (["--frobnicate"], "--frobnicate: unknown flag; see --help for the known flags"),
     ],
 )
-@pytest.mark.parametrize("start", [[], ["--input=nowhere"], ["nowhere", "out"]], ids=["nothing", "input", "both"])
+@each("start", [[], ["--input=nowhere"], ["nowhere", "out"]], ids=["nothing", "input", "both"])
 def test_an_unknown_flag_is_named_before_anything_else(run, start, words, hint):
     ran = run("convert", *start, *words)
     assert (ran.code, ran.err) == (2, f"beam-tfrecords: {hint}\n")

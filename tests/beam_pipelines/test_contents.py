@@ -10,6 +10,7 @@ from beam_tfrecords.beam_pipelines.settings.definitions import read_build_spec
 from beam_tfrecords.errors import RequestError
 from beam_tfrecords.examples.contents import Content
 from beam_tfrecords.examples.layouts import parse_layout
+from tests.each import each
 from tests.identity_inputs import INPUTS, flags_of
 
 
@@ -29,8 +30,8 @@ def test_a_folder_of_images_refuses_a_layout_by_what_it_lacks(tmp_path, layout, 
         open_layout("tar", tmp_path, layout)
 
 
-@pytest.mark.parametrize(
-    ("name", "required"),
+@each(
+    "name, required",
     [
         ("image", {Content.IMAGE}),
         ("tfds", {Content.IMAGE, Content.LABEL}),

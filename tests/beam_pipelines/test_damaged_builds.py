@@ -14,6 +14,7 @@ import pytest
 
 from tests.beam_pipelines.dataset_checks import manifest_of
 from tests.conftest import Ran
+from tests.each import each
 from tests.source_forms import FORMS, flags_of, write_form
 from tests.transforms.sources.test_mutations import _BYTES, _SECONDS, damageable, limited, mutate
 
@@ -90,7 +91,7 @@ def _try(name: str, folder: Path, run, *, seed: int, count: int) -> None:
 
 @pytest.mark.sampled(12)
 @pytest.mark.usefixtures("limited")
-@pytest.mark.parametrize("name", FORMS)
+@each("name", FORMS)
 def test_a_build_of_a_damaged_input_is_published_or_ends_in_lines(name, tmp_path, run):
     _try(name, tmp_path, run, seed=30, count=1)
 

@@ -23,6 +23,7 @@ from beam_tfrecords.tfrecord import read_records
 from tests.annotated_inputs import PICTURES, coco_of, save_pictures, write_coco
 from tests.beam_pipelines.dataset_checks import manifest_of
 from tests.corpus_valid import UNDO
+from tests.each import each
 from tests.identity_inputs import INPUTS, flags_of
 from tests.source_forms import FORMS, write_form
 from tests.source_forms import flags_of as flags_of_form
@@ -83,8 +84,8 @@ def check_same(first: Path, second: Path) -> None:
     }
 
 
-@pytest.mark.parametrize("encoding", [(), ("--image_encoding=keep",)])
-@pytest.mark.parametrize("source", INPUTS)
+@each("encoding", [(), ("--image_encoding=keep",)])
+@each("source", INPUTS)
 @pytest.mark.every_value
 def test_a_dataset_of_every_source_comes_back(tmp_path, build, verify, source, encoding):
     (tmp_path / "in").mkdir()
@@ -96,7 +97,7 @@ def test_a_dataset_of_every_source_comes_back(tmp_path, build, verify, source, e
 
 
 @pytest.mark.sampled(8)
-@pytest.mark.parametrize("form", FORMS)
+@each("form", FORMS)
 def test_a_dataset_of_every_form_comes_back(tmp_path, build, form):
     write_form(form, tmp_path / "in")
     words = [*flags_of_form(form, tmp_path / "in"), "--image_encoding=keep", "--name=x"]

@@ -27,6 +27,7 @@ from beam_tfrecords.errors import BuildError, RequestError
 from beam_tfrecords.transforms.workspace.counts import BlockCounts
 from beam_tfrecords.transforms.workspace.state_files import write_state
 from tests.beam_pipelines.dataset_checks import manifest_of
+from tests.each import each
 
 VALUES = (
     None, True, -1, 0, 3, 1 << 61, 10**40, 1.5, "", "x", "1e999", "\ud800", "\x1b[2J", "../../etc/passwd", "a\0b", [],
@@ -174,10 +175,8 @@ def write_build(folder: Path) -> None:
     (folder / "failures/1.jsonl").write_text(json.dumps({"key": "a", "reason": "corrupt", "detail": "b"}))
 
 
-@pytest.mark.parametrize(
-    "name", ["run.json", "job.json", "workers/1.json", "outcome.json", "failures/1.jsonl", "version"]
-)
-@pytest.mark.parametrize("is_running", [True, False])
+@each("name", ["run.json", "job.json", "workers/1.json", "outcome.json", "failures/1.jsonl", "version"])
+@each("is_running", [True, False])
 def test_status_of_a_build_of_a_stranger_ends_in_lines(run, tmp_path, name, is_running):
     folder = tmp_path / "out/.build/0123456789abcdef"
     write_build(folder)

@@ -5,18 +5,17 @@ from __future__ import annotations
 import importlib
 from collections import Counter
 
-import pytest
-
 from beam_tfrecords.beam_pipelines.build.listing.source_opening import open_spec_source
 from beam_tfrecords.beam_pipelines.build.user_functions import find_functions
 from beam_tfrecords.beam_pipelines.settings.command_line import parse_arguments
 from beam_tfrecords.beam_pipelines.settings.definitions import read_build_spec
 from beam_tfrecords.transforms.sources.registry import find_source
+from tests.each import each
 from tests.identity_inputs import INPUTS, flags_of
 
 
-@pytest.mark.parametrize("layout", [[], ["--layout=tfds"]], ids=["no layout", "tfds"])
-@pytest.mark.parametrize("source", INPUTS)
+@each("layout", [[], ["--layout=tfds"]], ids=["no layout", "tfds"])
+@each("source", INPUTS)
 def test_an_input_is_opened_once(source, layout, tmp_path, monkeypatch):
     module = importlib.import_module(f"beam_tfrecords.transforms.sources.{find_source(source, '').module}")
     calls: Counter[str] = Counter()

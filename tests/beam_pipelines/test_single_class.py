@@ -16,6 +16,7 @@ import pytest
 from beam_tfrecords.beam_pipelines.settings.suggested_commands import explain
 from beam_tfrecords.errors import RequestError
 from tests.beam_pipelines.listed_records import PICTURE, commands_of, read
+from tests.each import each
 
 COUNT = 6
 
@@ -85,8 +86,8 @@ WRITERS = {
 }
 
 
-@pytest.mark.parametrize("flags", [[], ["--splits=train=0.5,test=0.5"], ["--limit=100"]], ids=" ".join)
-@pytest.mark.parametrize("kind", WRITERS)
+@each("flags", [[], ["--splits=train=0.5,test=0.5"], ["--limit=100"]], ids=" ".join)
+@each("kind", WRITERS)
 def test_a_single_class_is_refused_with_commands_that_are_right(kind, flags, tmp_path):
     argv = [f"--input={WRITERS[kind](tmp_path, ['cat'])}", f"--output={tmp_path / 'out'}", *flags]
     with pytest.raises(RequestError) as refused:
@@ -100,8 +101,8 @@ def test_a_single_class_is_refused_with_commands_that_are_right(kind, flags, tmp
         assert sum(map(sum, map(dict.values, records.values()))) == COUNT
 
 
-@pytest.mark.parametrize("kind", WRITERS)
-@pytest.mark.parametrize("flags", [["--class_names=cat,dog"], ["--layout=image"], [f"--limit={COUNT}"]], ids=" ".join)
+@each("kind", WRITERS)
+@each("flags", [["--class_names=cat,dog"], ["--layout=image"], [f"--limit={COUNT}"]], ids=" ".join)
 def test_a_single_class_that_the_request_explains_is_read(kind, flags, tmp_path):
     argv = [f"--input={WRITERS[kind](tmp_path, ['cat'])}", f"--output={tmp_path / 'out'}", *flags]
     records, _ = read(argv, tmp_path / "listing")

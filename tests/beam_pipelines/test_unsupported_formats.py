@@ -16,6 +16,7 @@ from beam_tfrecords.beam_pipelines.settings.suggested_commands import explain
 from beam_tfrecords.errors import RequestError
 from tests.beam_pipelines.listed_records import PICTURE, commands_of, read
 from tests.beam_pipelines.public_layouts import in_train, unlabelled
+from tests.each import each
 from tests.pixel_files import save_cifar, save_mnist
 
 PIXELS = np.random.default_rng(0).integers(0, 256, (6, 8, 8), dtype=np.uint8)
@@ -32,8 +33,8 @@ def save_arrays(folder: Path) -> None:
     np.savez(folder / "one/one.npz", x=PIXELS, y=LABELS)
 
 
-@pytest.mark.parametrize(
-    ("name", "start", "what"),
+@each(
+    "name, start, what",
     [
         ("t.xlsx", b"PK\x03\x04", "an Excel table"),
         ("t.csv", b"PK\x03\x04" + bytes(26) + b"[Content_Types].xml", "an Excel table"),

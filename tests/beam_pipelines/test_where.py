@@ -11,6 +11,7 @@ import pytest
 from beam_tfrecords import open_dataset
 from tests.annotated_inputs import PICTURES, save_pictures
 from tests.beam_pipelines.dataset_checks import manifest_of
+from tests.each import each
 from tests.identity_inputs import INPUTS, flags_of
 from tests.source_forms import write_form
 
@@ -51,7 +52,7 @@ CONDITIONS = {
 }
 
 
-@pytest.mark.parametrize("where", CONDITIONS)
+@each("where", CONDITIONS)
 def test_a_build_keeps_what_a_reader_of_the_whole_finds(tmp_path, build, photos, where):
     folder, whole = photos
     out = build(tmp_path / "out", f"--input={folder}", "--image_size=32", "--name=x", f"--where={where}")
@@ -71,7 +72,7 @@ def test_a_build_keeps_what_a_reader_of_the_whole_finds(tmp_path, build, photos,
 
 
 @pytest.mark.sampled(8)
-@pytest.mark.parametrize("source", INPUTS)
+@each("source", INPUTS)
 def test_every_source_is_filtered(tmp_path, build, source):
     (tmp_path / "in").mkdir()
     INPUTS[source][0](tmp_path / "in", 0)
@@ -110,8 +111,8 @@ def _write_rows(folder: Path) -> list[str]:
     return [f"--input={folder / 'rows.jsonl'}", f"--spec={folder / 'layout.yaml'}", "--max_failures=0.5", "--name=x"]
 
 
-@pytest.mark.parametrize(
-    ("where", "keys"),
+@each(
+    "where, keys",
     [
         ("age > 3", "bc"),
         ("column.age + 1 = 4", "a"),

@@ -11,6 +11,7 @@ from beam_tfrecords import BuildError, RequestError
 from beam_tfrecords.output.index import INDEX_SCHEMA
 from beam_tfrecords.output.manifest import Shard
 from beam_tfrecords.reading.conditions import find_rows, make_condition
+from tests.each import each
 
 ROWS = [
     {"key": "a.jpg", "label": "cat", "height": 10, "width": 40, "sharpness": 5.5, "brightness": 0.1, "phash": 5},
@@ -35,8 +36,8 @@ def write_index(folder, columns: list[str]) -> Shard:
     return Shard("train", 0, 1, "shard", len(ROWS), 0, "", "rows.parquet", None)
 
 
-@pytest.mark.parametrize(
-    ("text", "rows"),
+@each(
+    "text, rows",
     [
         ("label = 'cat'", [0]),
         ('label=="cat"', [0]),
@@ -116,7 +117,7 @@ def test_columns_of_later_versions_are_null_in_an_index_of_an_earlier_one(tmp_pa
     assert find_rows(str(tmp_path), shard, make_condition("sharpness > 1 or label = 'dog'")).tolist() == [1]
 
 
-@pytest.mark.parametrize(
+@each(
     "text",
     [
         "",
@@ -154,7 +155,7 @@ def test_what_is_no_condition_is_refused_with_an_example(text):
         make_condition(text)
 
 
-@pytest.mark.parametrize("column", INDEX_SCHEMA.names)
+@each("column", INDEX_SCHEMA.names)
 def test_a_misspelt_column_gets_the_nearest(column):
     for misspelt in (column[:-1], column[0] + column[2:], f"{column}s"):
         if misspelt not in INDEX_SCHEMA.names:
@@ -164,8 +165,8 @@ def test_a_misspelt_column_gets_the_nearest(column):
                 make_condition(**{misspelt: None})
 
 
-@pytest.mark.parametrize(
-    ("text", "quoted"),
+@each(
+    "text, quoted",
     [
         ("label = cat", "label = 'cat'"),
         ("height > 10 and label=cat", "label = 'cat'"),

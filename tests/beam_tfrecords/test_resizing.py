@@ -18,6 +18,7 @@ from beam_tfrecords.reading.resizing import Resize, ResizeMode
 from beam_tfrecords.reading.tf_resizing import TensorPlacement
 from beam_tfrecords.transforms.images import image_spec
 from beam_tfrecords.transforms.images.geometry import plan_geometry
+from tests.each import each
 
 MODES = ResizeMode.__args__
 FIXED = ("crop", "pad", "exact")
@@ -162,9 +163,9 @@ def test_sizes_are_those_of_a_build(height, width, target_height, target_width, 
     assert tuple(map(int, theirs.final)) == placed.final
 
 
-@pytest.mark.parametrize("dtype", [np.uint8, np.uint16])
-@pytest.mark.parametrize("channels", [1, 3, 4])
-@pytest.mark.parametrize("mode", MODES)
+@each("dtype", [np.uint8, np.uint16])
+@each("channels", [1, 3, 4])
+@each("mode", MODES)
 def test_every_kind_of_pixels_is_resized(mode, channels, dtype):
     random = np.random.default_rng(1)
     for _ in range(50):

@@ -9,9 +9,10 @@ import numpy as np
 import pytest
 
 from beam_tfrecords.reading.shuffling import LISTED, RunShuffle, Shuffle
+from tests.each import each
 
 
-@pytest.mark.parametrize("size", [1, 2, 3, 4, 5, 16, 17, 1000, LISTED, LISTED + 1, 65_536, 65_537])
+@each("size", [1, 2, 3, 4, 5, 16, 17, 1000, LISTED, LISTED + 1, 65_536, 65_537])
 def test_every_number_is_there_once(size):
     assert sorted(Shuffle(size, 0)(np.arange(size))) == list(range(size))
 
@@ -65,8 +66,8 @@ def test_a_billion_numbers_take_no_memory():
     assert 0 <= shuffle(np.array([10**9 - 1]))[0] < 10**9
 
 
-@pytest.mark.parametrize("size", [1, 2, 15, 16, 17, 1000, 5 * LISTED + 3])
-@pytest.mark.parametrize("length", [1, 2, 16, 64])
+@each("size", [1, 2, 15, 16, 17, 1000, 5 * LISTED + 3])
+@each("length", [1, 2, 16, 64])
 def test_runs_stay_together_and_hold_every_number_once(size, length):
     orders = [RunShuffle(size, length, 7, epoch)(np.arange(size)) for epoch in range(3)]
     for order in orders:

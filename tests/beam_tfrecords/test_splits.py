@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from beam_tfrecords import load, open_dataset
 from beam_tfrecords.errors import RequestError
 from beam_tfrecords.reading.split_ranges import find_ranges
+from tests.each import each
 
 SPLITS = {"train": 30, "validation": 7, "test": 5}
 
@@ -32,8 +33,8 @@ def everything(splits) -> list[tuple[str, int]]:
     return [(split, number) for split, records in splits.items() for number in range(records)]
 
 
-@pytest.mark.parametrize(
-    ("expression", "expected"),
+@each(
+    "expression, expected",
     [
         ("train", everything({"train": 30})),
         ("all", everything(SPLITS)),
@@ -68,8 +69,8 @@ def test_two_parts_at_one_bound_are_the_whole(records, percent):
     assert parts == everything(splits)
 
 
-@pytest.mark.parametrize(
-    ("expression", "message"),
+@each(
+    "expression, message",
     [
         ("", "cannot be read at ''"),
         ("train+", "cannot be read at ''"),

@@ -12,6 +12,8 @@ import yaml
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
+from tests.each import each
+
 ROOT = Path(__file__).parents[2]
 DEPLOY = ROOT / "deploy"
 CONSTRAINTS = (DEPLOY / "constraints.txt").read_text()
@@ -43,12 +45,12 @@ def argument(path: Path, name: str) -> str:
     return re.search(rf"^ARG {name}=(.*)$", path.read_text(), re.MULTILINE)[1]
 
 
-@pytest.mark.parametrize("requirement", requirements(), ids=lambda requirement: str(requirement))
+@each("requirement", requirements(), ids=lambda requirement: str(requirement))
 def test_the_pinned_version_is_one_that_the_package_takes(requirement):
     assert requirement.specifier.contains(PINS[canonicalize_name(requirement.name)]), "say: make deploy-files"
 
 
-@pytest.mark.parametrize("requirement", requirements(), ids=lambda requirement: str(requirement))
+@each("requirement", requirements(), ids=lambda requirement: str(requirement))
 def test_the_images_install_a_version_that_the_package_takes(requirement):
     version, _ = LOCKED[canonicalize_name(requirement.name)]
     assert requirement.specifier.contains(version), "say: make deploy-files"

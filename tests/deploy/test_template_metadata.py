@@ -17,6 +17,7 @@ from beam_tfrecords.beam_pipelines.settings.command_line import parse_arguments
 from beam_tfrecords.beam_pipelines.settings.definitions import SETTINGS, read_build_spec
 from beam_tfrecords.beam_pipelines.settings.template_metadata import template_metadata
 from beam_tfrecords.errors import RequestError
+from tests.each import each
 
 ROOT = Path(__file__).parents[2]
 FOLDER = ROOT / "deploy" / "dataflow"
@@ -53,7 +54,7 @@ def test_every_setting_is_a_parameter_in_the_group_of_its_help():
         assert PARAMETERS[name]["helpText"].lower().startswith(one.help.replace("`", "").lower())
 
 
-@pytest.mark.parametrize("name", [name for name in PARAMETERS if "enumOptions" in PARAMETERS[name]])
+@each("name", [name for name in PARAMETERS if "enumOptions" in PARAMETERS[name]])
 def test_every_choice_of_a_parameter_is_a_value_of_its_setting(name):
     choices = [option["value"] for option in PARAMETERS[name]["enumOptions"]]
     for choice in choices:

@@ -14,6 +14,7 @@ import pytest
 from PIL import Image
 
 from tests.docs.pages import PROJECT, prose_of
+from tests.each import each
 
 FOLDER = PROJECT / "benchmarks"
 # A number with what it measures.
@@ -80,7 +81,7 @@ def test_every_file_of_results_is_in_a_table(monkeypatch):
     assert read >= {path.stem for path in TABLES.RESULTS.glob("*.json")}
 
 
-@pytest.mark.parametrize("path", RESULTS, ids=lambda path: path.stem)
+@each("path", RESULTS, ids=lambda path: path.stem)
 def test_results_say_of_which_code_they_are_and_are_not_out_of_date(path):
     codes = TABLES.codes_of(json.loads(path.read_text()))
     if path.stem in OF_UNKNOWN_CODE and not all(codes):

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from pycocotools import mask as coco
 
 from beam_tfrecords.transforms.objects.polygons import RunLengths, pack_polygons, pack_segmentation, unpack_outline
+from tests.each import each
 
 
 @given(st.integers(1, 90), st.integers(1, 90), st.integers(1, 12), st.randoms(use_true_random=False))
@@ -64,7 +65,7 @@ UNREADABLE: dict[str, Any] = {
 }
 
 
-@pytest.mark.parametrize("segmentation", UNREADABLE.values(), ids=UNREADABLE)
+@each("segmentation", UNREADABLE.values(), ids=UNREADABLE)
 def test_what_cannot_be_read_is_said_when_it_is_unpacked(segmentation):
     packed = pack_segmentation(segmentation)
     with pytest.raises(ValueError, match=r"expected polygons|run lengths|a run that is too long|not finite|surrogate"):

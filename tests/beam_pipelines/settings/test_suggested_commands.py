@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import shlex
 
-import pytest
-
 from beam_tfrecords.beam_pipelines.settings.suggested_commands import change_command, explain
 from beam_tfrecords.errors import RequestError, Suggestion
+from tests.each import each
 
 
-@pytest.mark.parametrize(
-    ("argv", "changes", "command"),
+@each(
+    "argv, changes, command",
     [
         (["--input=a", "--output=o"], {"input": "b"}, "--output=o --input=b"),
         (["--input", "a", "--output=o"], {"input": "b"}, "--output=o --input=b"),

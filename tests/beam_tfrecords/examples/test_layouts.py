@@ -6,9 +6,10 @@ import pytest
 
 from beam_tfrecords.errors import RequestError
 from beam_tfrecords.examples.layouts import NAMED, parse_layout, resolve_types, table_layout, with_images
+from tests.each import each
 
 
-@pytest.mark.parametrize("name", NAMED)
+@each("name", NAMED)
 def test_a_named_layout_is_its_mapping(name):
     assert parse_layout(name) == parse_layout(NAMED[name])
 
@@ -26,8 +27,8 @@ def test_what_a_layout_says_of_itself_can_be_read_again():
     assert parse_layout(layout.to_json()) == layout
 
 
-@pytest.mark.parametrize(
-    ("value", "message"),
+@each(
+    "value, message",
     [
         ("tdfs", "unknown layout"),
         ({}, "expected a name or a mapping"),

@@ -15,6 +15,7 @@ from beam_tfrecords.errors import FailureReason, SampleError
 from beam_tfrecords.examples.layouts import Feature, Layout
 from beam_tfrecords.examples.serialize import serialize_examples
 from tests.converting import serialize_example
+from tests.each import each
 
 INT64 = st.integers(-(2**63), 2**63 - 1)
 FLOAT32 = st.floats(width=32)
@@ -121,8 +122,8 @@ def test_of_two_values_that_do_not_fit_the_one_whose_name_comes_first_is_named()
         serialize_example(layout, {"column.x": "no number"})
 
 
-@pytest.mark.parametrize(
-    ("value", "expected"),
+@each(
+    "value, expected",
     [
         (True, 1),
         (False, 0),
@@ -139,7 +140,7 @@ def test_what_fits_an_int64_feature(value, expected):
     assert list(one("int64", value).int64_list.value) == [expected]
 
 
-@pytest.mark.parametrize("value", [1.0, "1.0", "", None, "x", 2**63, -(2**63) - 1, b"1", "1" * 40, "yes"])
+@each("value", [1.0, "1.0", "", None, "x", 2**63, -(2**63) - 1, b"1", "1" * 40, "yes"])
 def test_what_does_not_fit_an_int64_feature(value):
     reason = FailureReason.VALUE_MISSING if value in ("", None) else FailureReason.WRONG_TYPE
     assert refusal("int64", value).reason is reason

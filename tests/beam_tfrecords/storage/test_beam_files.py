@@ -11,6 +11,7 @@ from apache_beam.io.filesystem import BeamIOError, FileMetadata, FileSystem
 from beam_tfrecords import storage
 from beam_tfrecords.errors import BuildError
 from beam_tfrecords.storage import faults
+from tests.each import each
 
 
 class _Writer(io.BytesIO):
@@ -164,7 +165,7 @@ def test_a_folder_named_like_a_glob_is_listed_literally(files):
         assert list(files) == ["dictionary://a/run1/3"]
 
 
-@pytest.mark.parametrize("status", range(300, 600, 7))
+@each("status", range(300, 600, 7))
 def test_an_answer_that_beam_does_not_wrap_is_an_error_by_its_status(monkeypatch, status):
     monkeypatch.setattr(DictionaryFiles, "status", status, raising=False)
     kind = storage.StorageError if 400 <= status < 500 else BuildError

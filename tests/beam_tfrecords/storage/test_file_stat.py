@@ -12,6 +12,7 @@ from beam_tfrecords import storage
 from beam_tfrecords.errors import BuildError
 from beam_tfrecords.storage import local
 from beam_tfrecords.storage.locks import try_lock
+from tests.each import each
 
 QUESTIONS = [storage.exists, storage.is_file, storage.is_folder]
 NOT_THERE = ["gone", "file/below", "itself", "gone/below", "x" * 300, "zero\0byte", "\ud800", "link to nothing"]
@@ -164,9 +165,9 @@ LEADING = {
 }
 
 
-@pytest.mark.parametrize("least", [1, 100])
-@pytest.mark.parametrize("pattern", LEADING)
-@pytest.mark.parametrize("target", ["nowhere", "b"], ids=["to nothing", "to itself"])
+@each("least", [1, 100])
+@each("pattern", LEADING)
+@each("target", ["nowhere", "b"], ids=["to nothing", "to itself"])
 def test_a_link_to_nothing_is_listed_where_a_folder_of_matches_could_be(tmp_path, monkeypatch, pattern, target, least):
     monkeypatch.setattr(local, "_LEAST_PART", least)
     for name in ("in/a/1.jpg", "in/a/c/2.jpg", "in/d/b/3.jpg", "in/readme", "in/.hidden/4.jpg", "in/a/e/f/x"):

@@ -14,6 +14,7 @@ import pytest
 from beam_tfrecords import storage
 from beam_tfrecords.errors import BuildError
 from beam_tfrecords.storage.open_file import OpenFile
+from tests.each import each
 
 
 @pytest.fixture
@@ -199,7 +200,7 @@ def test_chunks_end_at_the_limit(tmp_path):
     assert b"".join(chunks) == path.read_bytes()[:300_000]
 
 
-@pytest.mark.parametrize("name", ["run?1", "run[1]", "run*", "a#1", "50%", "a b", "a..b", "ü", "%2F"])
+@each("name", ["run?1", "run[1]", "run*", "a#1", "50%", "a b", "a..b", "ü", "%2F"])
 def test_every_name_of_a_file_is_taken_literally(tmp_path, name):
     path = str(tmp_path / name / "x" / name)
     storage.write_bytes(path, b"0123")
@@ -242,8 +243,8 @@ READS = {
 }
 
 
-@pytest.mark.parametrize("kind", ["pipe", "socket", "/dev/zero", "/dev/null"])
-@pytest.mark.parametrize("read", READS)
+@each("kind", ["pipe", "socket", "/dev/zero", "/dev/null"])
+@each("read", READS)
 def test_only_regular_files_are_opened(tmp_path, monkeypatch, kind, read):
     monkeypatch.chdir(tmp_path)
     make_special(tmp_path / "x", kind)

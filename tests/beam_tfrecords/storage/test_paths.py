@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import os
 
-import pytest
-
 from beam_tfrecords.storage import paths
+from tests.each import each
 
 
-@pytest.mark.parametrize(
-    ("pattern", "path", "matches"),
+@each(
+    "pattern, path, matches",
     [
         ("a/*.jpg", "a/1.jpg", True),
         ("a/*.jpg", "a/b/1.jpg", False),

@@ -15,6 +15,7 @@ import pytest
 
 from beam_tfrecords import storage
 from beam_tfrecords.storage import web
+from tests.each import each
 from tests.web_server import WebServer, web_server
 
 FILE = bytes(range(256)) * 4
@@ -178,8 +179,8 @@ def test_urls_that_differ_in_the_query_are_shown_as_different():
     assert storage.shown("s3://b/x?y@z#w") == "s3://b/x?y@z#w"
 
 
-@pytest.mark.parametrize(
-    ("address", "expected"),
+@each(
+    "address, expected",
     [
         ("8.8.8.8", True),
         ("2606:4700::1111", True),

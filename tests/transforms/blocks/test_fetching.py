@@ -28,6 +28,7 @@ from beam_tfrecords.transforms.blocks.fetching import fetch, read_image
 from beam_tfrecords.transforms.refs.ref_columns import RefColumns
 from beam_tfrecords.transforms.refs.sample_refs import IMAGE, File, Range, SampleRef, ZipMember, one_image
 from beam_tfrecords.transforms.service_faults import PAUSES
+from tests.each import each
 
 PICTURE = bytes(range(256)) * 300
 
@@ -214,8 +215,8 @@ def append(path: Path, content: bytes) -> None:
         file.write(content)
 
 
-@pytest.mark.parametrize("replace", [replace_by_rename, write_in_place, append])
-@pytest.mark.parametrize("kind", ["file", "member", "cut member"])
+@each("replace", [replace_by_rename, write_in_place, append])
+@each("kind", ["file", "member", "cut member"])
 def test_what_is_not_the_file_that_was_listed_is_rejected_as_changed(tmp_path, kind, replace):
     path = tmp_path / "file"
     path.write_bytes(PICTURE)
@@ -301,8 +302,8 @@ def test_a_file_that_the_system_makes_up_is_no_service_fault(tmp_path, monkeypat
     assert rejected.reason is FailureReason.UNREADABLE
 
 
-@pytest.mark.parametrize("code", [errno.EIO, errno.ESTALE, errno.ENFILE, errno.ENOMEM])
-@pytest.mark.parametrize("known", [True, False], ids=["sizes are listed", "sizes are not"])
+@each("code", [errno.EIO, errno.ESTALE, errno.ENFILE, errno.ENOMEM])
+@each("known", [True, False], ids=["sizes are listed", "sizes are not"])
 def test_no_fault_of_a_store_is_a_failure_of_a_sample(monkeypatch, code, known):
     def fail(*_: object, **__: str) -> bytes:
         raise OSError(code, os.strerror(code))

@@ -26,6 +26,7 @@ from beam_tfrecords.transforms.objects.objects import InvalidBoxes, Objects
 from beam_tfrecords.transforms.refs.ref_columns import RefColumns
 from beam_tfrecords.transforms.refs.sample_refs import IMAGE, SampleRef, one_image
 from tests.converting import ConvertedSample, convert_one, finish
+from tests.each import each
 from tests.image_checks import encoded
 
 LABELS = ((0, "cat"), (1, "dog"), (2, "rat"))
@@ -285,8 +286,8 @@ def test_boxes_and_the_setting_for_invalid_ones_are_part_of_the_sample():
     assert len(hashes) == len(others) + 3
 
 
-@pytest.mark.parametrize("orientation", range(1, 9))
-@pytest.mark.parametrize("spec", [
+@each("orientation", range(1, 9))
+@each("spec", [
     ImageSpec(image_size=(20, 20), resize_mode=ResizeMode.CROP),
     ImageSpec(image_encoding=ImageEncoding.KEEP, channels=None),
     ImageSpec(image_encoding=ImageEncoding.KEEP, channels=None, image_size=(20, 20)),

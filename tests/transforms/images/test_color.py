@@ -5,12 +5,12 @@ from __future__ import annotations
 import struct
 
 import numpy as np
-import pytest
 from PIL import Image, ImageCms
 
 from beam_tfrecords.transforms.images.color import to_srgb_transform
 from beam_tfrecords.transforms.images.convert_image import convert_image
 from beam_tfrecords.transforms.images.image_spec import Codec, ImageEncoding, ImageSpec, Metadata, Resample
+from tests.each import each
 from tests.image_checks import PHOTOS, detailed, encoded, pixels
 from tests.image_writers import P3_COLORANTS, icc_profile, png_file
 
@@ -50,8 +50,8 @@ def test_an_opaque_image_gets_an_opaque_fourth_channel() -> None:
     assert stored(encoded(Image.new("RGB", (1, 1), "red"), "PNG"), channels=4).tolist() == [[[255, 0, 0, 255]]]
 
 
-@pytest.mark.parametrize(
-    ("mode", "channels"),
+@each(
+    "mode, channels",
     [("1", 1), ("L", 1), ("I;16", 1), ("P", 3), ("RGB", 3), ("LA", 4), ("RGBA", 4)],
 )
 def test_channels_keep_stores_the_channels_of_the_source(mode: str, channels: int) -> None:
@@ -73,7 +73,7 @@ def test_a_grey_image_stored_as_webp_has_three_channels() -> None:
     assert (converted.channels, pixels(converted).shape) == (3, (4, 4, 3))
 
 
-@pytest.mark.parametrize("mode", ["P", "1"])
+@each("mode", ["P", "1"])
 def test_palette_and_1_bit_images_are_filtered_when_resized(mode: str) -> None:
     checks = Image.fromarray((np.indices((64, 64)).sum(axis=0) % 2 * 255).astype(np.uint8)).convert(mode)
     spec = ImageSpec(image_size=(16, 16), image_encoding=ImageEncoding.RAW, codec=Codec.EXACT)
@@ -94,7 +94,7 @@ def test_an_srgb_profile_changes_nothing() -> None:
     np.testing.assert_array_equal(stored(encoded(image, "PNG", icc_profile=profile)), np.asarray(image))
 
 
-@pytest.mark.parametrize("color_profile", Metadata)
+@each("color_profile", Metadata)
 def test_a_profile_is_not_stored_beside_the_pixels(color_profile: Metadata) -> None:
     data = encoded(detailed(20, 20), "PNG", icc_profile=icc_profile(P3_COLORANTS, 2.2))
     for codec in Codec:
@@ -123,7 +123,7 @@ def test_a_16_bit_color_key_is_transparent() -> None:
     assert stored(data, channels=4)[0, :, 3].tolist() == [255, 0]
 
 
-@pytest.mark.parametrize("resample", Resample)
+@each("resample", Resample)
 def test_invisible_pixels_do_not_color_a_transparent_edge(resample: Resample) -> None:
     image = Image.new("RGBA", (64, 64), (0, 255, 0, 0))
     image.paste((255, 0, 0, 255), (0, 0, 33, 64))

@@ -6,10 +6,10 @@ import struct
 
 import cv2
 import numpy as np
-import pytest
 
 from beam_tfrecords.transforms.images.convert_image import convert_image
 from beam_tfrecords.transforms.images.image_spec import Codec, ImageEncoding, ImageSpec
+from tests.each import each
 from tests.image_checks import pixels
 from tests.image_writers import png_packed
 
@@ -44,8 +44,8 @@ def make_samples(color_type: int, depth: int, key: tuple[int, ...]) -> np.ndarra
     return np.where(rng.random((HEIGHT, WIDTH, 1)) < 0.3, noise, samples)
 
 
-@pytest.mark.parametrize("interlaced", [False, True])
-@pytest.mark.parametrize(("color_type", "depth"), KINDS)
+@each("interlaced", [False, True])
+@each("color_type, depth", KINDS)
 def test_the_pixels_of_the_key_are_transparent_and_no_others(color_type: int, depth: int, interlaced: bool) -> None:
     for key in keys_of(color_type, depth):
         samples = make_samples(color_type, depth, key)

@@ -14,15 +14,20 @@ from beam_tfrecords.errors import SampleError
 from beam_tfrecords.transforms.images.convert_image import convert_image
 from beam_tfrecords.transforms.images.image_spec import Check, Codec, ImageEncoding, ImageSpec, ResizeMode
 from beam_tfrecords.transforms.images.masks import read_mask
+from tests.each import each
 from tests.image_checks import pixels, psnr
 from tests.make_corpus import corpus
 
 # Worker processes silence these warnings with `prepare_images`; pytest resets filters for each test.
 pytestmark = pytest.mark.filterwarnings("ignore::UserWarning:PIL")
 
-CORPUS = corpus()
-VALID = [name for name, case in CORPUS.items() if case.reason is None]
-BROKEN = [name for name, case in CORPUS.items() if case.reason is not None]
+
+def valid() -> list[str]:
+    return [name for name, case in corpus().items() if case.reason is None]
+
+
+def broken() -> list[str]:
+    return [name for name, case in corpus().items() if case.reason is not None]
 
 
 def spec_for(codec: Codec) -> ImageSpec:
@@ -30,25 +35,25 @@ def spec_for(codec: Codec) -> ImageSpec:
 
 
 @pytest.mark.every_value
-@pytest.mark.parametrize("codec", Codec)
-@pytest.mark.parametrize("name", VALID)
+@each("codec", Codec)
+@each("name", valid)
 def test_an_unusual_file_is_converted_to_the_image_it_shows(name: str, codec: Codec) -> None:
-    case = CORPUS[name]
+    case = corpus()[name]
     converted = convert_image(case.data, spec_for(codec))
     seen = np.asarray(case.picture)
     assert psnr(pixels(converted), seen.reshape(*seen.shape[:2], -1)) >= 35
 
 
-@pytest.mark.parametrize("name", VALID)
+@each("name", valid)
 def test_an_unusual_file_can_be_resized_and_stored(name: str) -> None:
     spec = ImageSpec(image_size=(20, 30), resize_mode=ResizeMode.EXACT)
-    converted = convert_image(CORPUS[name].data, spec)
+    converted = convert_image(corpus()[name].data, spec)
     assert pixels(converted).shape == (20, 30, 3)
 
 
-@pytest.mark.parametrize("name", VALID)
+@each("name", valid)
 def test_an_unusual_file_of_any_format_can_be_kept_byte_for_byte(name: str) -> None:
-    data = CORPUS[name].data
+    data = corpus()[name].data
     spec = ImageSpec(image_encoding=ImageEncoding.KEEP, channels=None, keep_any_format=True)
     converted = convert_image(data, spec)
     assert converted.data is data
@@ -58,10 +63,10 @@ def test_an_unusual_file_of_any_format_can_be_kept_byte_for_byte(name: str) -> N
 
 
 @pytest.mark.every_value
-@pytest.mark.parametrize("codec", Codec)
-@pytest.mark.parametrize("name", BROKEN)
+@each("codec", Codec)
+@each("name", broken)
 def test_a_broken_file_is_rejected_with_its_reason(name: str, codec: Codec) -> None:
-    case = CORPUS[name]
+    case = corpus()[name]
     with pytest.raises(SampleError) as rejected:
         convert_image(case.data, spec_for(codec))
     assert rejected.value.reason is case.reason
@@ -69,9 +74,9 @@ def test_a_broken_file_is_rejected_with_its_reason(name: str, codec: Codec) -> N
     assert 0 < len(rejected.value.detail) <= 200
 
 
-@pytest.mark.parametrize("name", BROKEN)
+@each("name", broken)
 def test_a_broken_file_is_not_kept(name: str) -> None:
-    case = CORPUS[name]
+    case = corpus()[name]
     with pytest.raises(SampleError) as rejected:
         convert_image(case.data, ImageSpec(image_encoding=ImageEncoding.KEEP, channels=None))
     assert rejected.value.reason is case.reason
@@ -87,7 +92,7 @@ def test_no_image_is_left_in_memory_when_its_file_is_rejected() -> None:
     gc.disable()
     try:
         before = count_images()
-        for case in (CORPUS[name] for name in BROKEN):
+        for case in (corpus()[name] for name in broken()):
             for take in (
                 lambda data: convert_image(data, spec_for(Codec.FAST)),
                 lambda data: read_mask(data, ImageSpec()),
@@ -100,4 +105,4 @@ def test_no_image_is_left_in_memory_when_its_file_is_rejected() -> None:
 
 
 def test_the_corpus_is_as_large_as_promised() -> None:
-    assert len(CORPUS) >= 60
+    assert len(corpus()) >= 60

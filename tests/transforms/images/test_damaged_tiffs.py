@@ -7,14 +7,15 @@ import pytest
 from beam_tfrecords.errors import FailureReason, SampleError
 from beam_tfrecords.transforms.images.convert_image import convert_image
 from beam_tfrecords.transforms.images.image_spec import ImageEncoding, ImageSpec
+from tests.each import each
 from tests.image_checks import detailed, encoded
 
 SPECS = [ImageSpec(), ImageSpec(image_encoding=ImageEncoding.KEEP, channels=None, keep_any_format=True)]
 
 
-@pytest.mark.parametrize("spec", SPECS, ids=["jpeg", "keep"])
-@pytest.mark.parametrize(
-    ("compression", "detail"),
+@each("spec", SPECS, ids=["jpeg", "keep"])
+@each(
+    "compression, detail",
     [
         ("tiff_lzw", "Using code not yet in table"),
         # Pillow gives pixels for it, which are not the file's.

@@ -13,6 +13,7 @@ from PIL import Image, ImageOps
 from beam_tfrecords.transforms.images.convert_image import convert_image
 from beam_tfrecords.transforms.images.image_spec import Codec, ImageEncoding, ImageSpec, Metadata, Resample, ResizeMode
 from beam_tfrecords.transforms.images.resize import FILTERS
+from tests.each import each
 from tests.image_checks import PHOTO_IDS, PHOTOS, encoded, pixels, upright, with_profile
 from tests.image_writers import P3_COLORANTS, icc_profile
 
@@ -20,7 +21,7 @@ RAW = ImageSpec(image_encoding=ImageEncoding.RAW, codec=Codec.EXACT)
 RAW_32 = dataclasses.replace(RAW, image_size=(32, 32), resize_mode=ResizeMode.EXACT)
 
 
-@pytest.mark.parametrize("photo", PHOTOS, ids=PHOTO_IDS)
+@each("photo", PHOTOS, ids=PHOTO_IDS)
 def test_raw_32x32_equals_pillows_default_resize(photo: Path) -> None:
     converted = convert_image(photo.read_bytes(), RAW_32)
     assert converted.data == upright(photo).resize((32, 32)).tobytes()
@@ -33,8 +34,8 @@ def test_a_plain_photo_equals_open_resize_tobytes() -> None:
 
 
 @pytest.mark.every_value
-@pytest.mark.parametrize("photo", PHOTOS[::4], ids=PHOTO_IDS[::4])
-@pytest.mark.parametrize("resample", Resample)
+@each("photo", PHOTOS[::4], ids=PHOTO_IDS[::4])
+@each("resample", Resample)
 def test_a_jpeg_equals_what_pillow_saves(photo: Path, resample: Resample) -> None:
     spec = ImageSpec(image_size=(120, 120), codec=Codec.EXACT, resample=resample, jpeg_quality=90)
     image = upright(photo)
@@ -46,8 +47,8 @@ def test_a_jpeg_equals_what_pillow_saves(photo: Path, resample: Resample) -> Non
     assert converted.data == expected
 
 
-@pytest.mark.parametrize(
-    ("encoding", "file_format", "options"),
+@each(
+    "encoding, file_format, options",
     [(ImageEncoding.PNG, "PNG", {}), (ImageEncoding.WEBP, "WEBP", {"quality": 80})],
 )
 def test_png_and_webp_equal_what_pillow_saves(encoding: ImageEncoding, file_format: str, options: dict) -> None:
@@ -57,7 +58,7 @@ def test_png_and_webp_equal_what_pillow_saves(encoding: ImageEncoding, file_form
     assert convert_image(PHOTOS[0].read_bytes(), spec).data == expected
 
 
-@pytest.mark.parametrize("size", [(40, 61), (61, 40), (50, 30), (100, 60), (9, 90), (200, 33)])
+@each("size", [(40, 61), (61, 40), (50, 30), (100, 60), (9, 90), (200, 33)])
 def test_pad_equals_imageops_contain_centred_on_black(size: tuple[int, int]) -> None:
     image = Image.fromarray(np.random.default_rng(5).integers(1, 256, (*size, 3), np.uint8))
     spec = dataclasses.replace(RAW, image_size=(50, 30), resize_mode=ResizeMode.PAD)
@@ -114,7 +115,7 @@ AS_IT_IS = ImageSpec(
 )
 
 
-@pytest.mark.parametrize("photo", PHOTOS, ids=PHOTO_IDS)
+@each("photo", PHOTOS, ids=PHOTO_IDS)
 def test_ignoring_profile_and_orientation_equals_the_plainest_pillow_script(photo: Path) -> None:
     data = photo.read_bytes()
     with_p3 = with_profile(data, icc_profile(P3_COLORANTS, 2.2))
@@ -122,8 +123,8 @@ def test_ignoring_profile_and_orientation_equals_the_plainest_pillow_script(phot
     assert convert_image(with_p3, AS_IT_IS).data == plain_script(with_p3, (90, 111))
 
 
-@pytest.mark.parametrize(("mode", "file_format"), [("CMYK", "JPEG"), ("RGB", "PNG"), ("RGB", "WEBP"), ("P", "PNG")])
-@pytest.mark.parametrize("orientation", [1, 6])
+@each("mode, file_format", [("CMYK", "JPEG"), ("RGB", "PNG"), ("RGB", "WEBP"), ("P", "PNG")])
+@each("orientation", [1, 6])
 def test_other_formats_equal_the_plainest_pillow_script_too(mode: str, file_format: str, orientation: int) -> None:
     exif = Image.Exif()
     exif[0x0112] = orientation
@@ -132,8 +133,8 @@ def test_other_formats_equal_the_plainest_pillow_script_too(mode: str, file_form
     assert convert_image(data, AS_IT_IS).data == plain_script(data, (90, 111))
 
 
-@pytest.mark.parametrize("codec", Codec)
-@pytest.mark.parametrize("encoding", [encoding for encoding in ImageEncoding if encoding != "keep"])
+@each("codec", Codec)
+@each("encoding", [encoding for encoding in ImageEncoding if encoding != "keep"])
 def test_the_same_input_gives_the_same_bytes(codec: Codec, encoding: ImageEncoding) -> None:
     data, spec = PHOTOS[2].read_bytes(), ImageSpec(image_size=(99, 99), codec=codec, image_encoding=encoding)
     first = convert_image(data, spec)

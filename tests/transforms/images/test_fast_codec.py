@@ -12,6 +12,7 @@ from PIL import Image, ImageDraw, ImageFont
 from beam_tfrecords.transforms.images.convert_image import convert_image
 from beam_tfrecords.transforms.images.fast_jpeg import convert_plain_jpeg
 from beam_tfrecords.transforms.images.image_spec import Codec, ImageEncoding, ImageSpec, Metadata, Resample, ResizeMode
+from tests.each import each
 from tests.image_checks import PHOTO_IDS, PHOTOS, detailed, encoded, pixels, psnr, upright, with_profile
 from tests.image_writers import P3_COLORANTS, PROPHOTO_COLORANTS, icc_profile, to_profile
 from tests.make_corpus import corpus
@@ -50,15 +51,15 @@ def test_a_shift_of_a_tenth_of_a_pixel_is_detected() -> None:
 
 
 @pytest.mark.every_value
-@pytest.mark.parametrize("photo", PHOTOS, ids=PHOTO_IDS)
-@pytest.mark.parametrize("encoding", [ImageEncoding.RAW, ImageEncoding.JPEG])
-@pytest.mark.parametrize("side", [100, 256])
+@each("photo", PHOTOS, ids=PHOTO_IDS)
+@each("encoding", [ImageEncoding.RAW, ImageEncoding.JPEG])
+@each("side", [100, 256])
 def test_photos_are_within_38_db(photo: Path, encoding: ImageEncoding, side: int) -> None:
     assert_faithful(*both(photo.read_bytes(), ImageSpec(image_size=(side, side), image_encoding=encoding)))
 
 
-@pytest.mark.parametrize("resample", FILTERED)
-@pytest.mark.parametrize("side", [24, 61, 88, 120, 187, 250, 299, 330, 512])
+@each("resample", FILTERED)
+@each("side", [24, 61, 88, 120, 187, 250, 299, 330, 512])
 def test_every_filter_is_within_38_db_at_every_scale(resample: Resample, side: int) -> None:
     photo = next(photo for photo in PHOTOS if photo.stem == "building_02")
     spec = ImageSpec(image_size=(side, side), resample=resample, image_encoding=ImageEncoding.RAW)
@@ -94,9 +95,9 @@ FINE = {
 
 @pytest.mark.sampled(4)
 @pytest.mark.every_pair
-@pytest.mark.parametrize("resample", [Resample.BICUBIC, Resample.LANCZOS])
-@pytest.mark.parametrize("side", [100, 224, 600])
-@pytest.mark.parametrize("kind", FINE)
+@each("resample", [Resample.BICUBIC, Resample.LANCZOS])
+@each("side", [100, 224, 600])
+@each("kind", FINE)
 def test_detail_within_a_stored_pixel_is_as_close_as_the_documents_say(
     kind: str, side: int, resample: Resample
 ) -> None:
@@ -107,7 +108,7 @@ def test_detail_within_a_stored_pixel_is_as_close_as_the_documents_say(
     assert np.abs((fast.astype(np.float64) - exact).mean(axis=(0, 1))).max() < 3
 
 
-@pytest.mark.parametrize("resample", [Resample.NEAREST, Resample.BOX])
+@each("resample", [Resample.NEAREST, Resample.BOX])
 def test_nearest_and_box_are_pillows_own(resample: Resample) -> None:
     spec = ImageSpec(image_size=(70, 70), resample=resample, image_encoding=ImageEncoding.RAW)
     exact, fast = both(PHOTOS[0].read_bytes(), spec)
@@ -116,8 +117,8 @@ def test_nearest_and_box_are_pillows_own(resample: Resample) -> None:
 
 @pytest.mark.sampled(1)
 @pytest.mark.every_value
-@pytest.mark.parametrize("size", [(1543, 2049), (1537, 2055), (2000, 1001)])
-@pytest.mark.parametrize("side", [60, 131, 256])
+@each("size", [(1543, 2049), (1537, 2055), (2000, 1001)])
+@each("side", [60, 131, 256])
 def test_a_large_photo_decoded_at_a_fraction_is_not_shifted(size: tuple[int, int], side: int) -> None:
     data = encoded(detailed(*size), "JPEG", quality=90)
     spec = ImageSpec(image_size=(side, side), image_encoding=ImageEncoding.RAW)
@@ -127,8 +128,8 @@ def test_a_large_photo_decoded_at_a_fraction_is_not_shifted(size: tuple[int, int
     assert_faithful(exact[-side // 2 :, -side // 2 :], fast[-side // 2 :, -side // 2 :], least=36)
 
 
-@pytest.mark.parametrize("mode", ResizeMode)
-@pytest.mark.parametrize("orientation", range(1, 9))
+@each("mode", ResizeMode)
+@each("orientation", range(1, 9))
 def test_every_resize_mode_and_orientation_is_within_38_db(mode: ResizeMode, orientation: int) -> None:
     exif = Image.Exif()
     exif[0x0112] = orientation
@@ -138,7 +139,7 @@ def test_every_resize_mode_and_orientation_is_within_38_db(mode: ResizeMode, ori
     assert psnr(exact, fast) >= 38
 
 
-@pytest.mark.parametrize("upscale", [True, False])
+@each("upscale", [True, False])
 def test_a_small_photo_is_enlarged_or_left_alike(upscale: bool) -> None:
     data = encoded(detailed(60, 80), "JPEG", quality=95)
     spec = ImageSpec(image_size=(150, 150), upscale=upscale, image_encoding=ImageEncoding.RAW)
@@ -147,9 +148,9 @@ def test_a_small_photo_is_enlarged_or_left_alike(upscale: bool) -> None:
     assert_faithful(exact, fast)
 
 
-@pytest.mark.parametrize("channels", [1, 3, 4, None])
-@pytest.mark.parametrize("source", ["RGB", "L"])
-@pytest.mark.parametrize("size", [None, (50, 50)])
+@each("channels", [1, 3, 4, None])
+@each("source", ["RGB", "L"])
+@each("size", [None, (50, 50)])
 def test_every_number_of_channels_is_within_38_db(
     channels: int | None, source: str, size: tuple[int, int] | None
 ) -> None:
@@ -159,8 +160,8 @@ def test_every_number_of_channels_is_within_38_db(
     assert psnr(exact, fast) >= 38
 
 
-@pytest.mark.parametrize("quality", [1, 50, 75, 95, 96, 100])
-@pytest.mark.parametrize("source", ["RGB", "L"])
+@each("quality", [1, 50, 75, 95, 96, 100])
+@each("source", ["RGB", "L"])
 def test_without_a_size_the_jpeg_is_byte_for_byte_pillows(quality: int, source: str) -> None:
     data = encoded(detailed(101, 77).convert(source), "JPEG", quality=92)
     for channels in (3, None):
@@ -191,9 +192,9 @@ def test_a_wide_gamut_jpeg_is_converted_by_the_fast_codec() -> None:
 
 
 @pytest.mark.every_value
-@pytest.mark.parametrize("photo", PHOTOS[::3], ids=PHOTO_IDS[::3])
-@pytest.mark.parametrize(("colorants", "gamma"), [(P3_COLORANTS, 2.2), (PROPHOTO_COLORANTS, 1.8)])
-@pytest.mark.parametrize("encoding", [ImageEncoding.RAW, ImageEncoding.JPEG])
+@each("photo", PHOTOS[::3], ids=PHOTO_IDS[::3])
+@each("colorants, gamma", [(P3_COLORANTS, 2.2), (PROPHOTO_COLORANTS, 1.8)])
+@each("encoding", [ImageEncoding.RAW, ImageEncoding.JPEG])
 def test_photos_with_a_profile_are_within_38_db(
     photo: Path, colorants: np.ndarray, gamma: float, encoding: ImageEncoding
 ) -> None:
@@ -214,14 +215,14 @@ def test_an_ignored_orientation_leaves_the_image_as_stored() -> None:
     assert_faithful(exact, fast)
 
 
-@pytest.mark.parametrize("encoding", [ImageEncoding.RAW, ImageEncoding.JPEG])
+@each("encoding", [ImageEncoding.RAW, ImageEncoding.JPEG])
 def test_grey_output_of_a_photo_with_a_profile_is_within_38_db(encoding: ImageEncoding) -> None:
     data = with_profile(PHOTOS[0].read_bytes(), icc_profile(P3_COLORANTS, 2.2))
     exact, fast = both(data, ImageSpec(image_size=(120, 120), channels=1, image_encoding=encoding))
     assert psnr(exact, fast) >= 38
 
 
-@pytest.mark.parametrize(
+@each(
     "name",
     ["progressive.jpg", "chroma_444.jpg", "chroma_422.jpg", "restart_markers.jpg", "grey.jpg",
      "rgb_not_ycbcr.jpg", "orientation_6.jpg", "exif_garbage.jpg", "multi_picture.mpo"],
@@ -230,6 +231,6 @@ def test_plain_jpegs_are_converted_by_the_fast_codec(name: str) -> None:
     assert convert_plain_jpeg(corpus()[name].data, ImageSpec()) is not None
 
 
-@pytest.mark.parametrize("name", ["cmyk_adobe_inverted.jpg", "arithmetic.jpg", "cut_in_scan.jpg", "12_bits.jpg"])
+@each("name", ["cmyk_adobe_inverted.jpg", "arithmetic.jpg", "cut_in_scan.jpg", "12_bits.jpg"])
 def test_other_jpegs_are_left_to_pillow(name: str) -> None:
     assert convert_plain_jpeg(corpus()[name].data, ImageSpec()) is None

@@ -11,6 +11,7 @@ from PIL import Image
 from beam_tfrecords.transforms.images.convert_image import convert_image
 from beam_tfrecords.transforms.images.geometry import Geometry, plan_geometry
 from beam_tfrecords.transforms.images.image_spec import Codec, ImageEncoding, ImageSpec, ResizeMode
+from tests.each import each
 from tests.image_checks import encoded, pixels
 
 SIDES = st.integers(1, 5000)
@@ -58,8 +59,8 @@ def test_nothing_grows_without_upscaling(
         assert without == with_it
 
 
-@pytest.mark.parametrize(
-    ("mode", "upscale", "expected"),
+@each(
+    "mode, upscale, expected",
     [
         (ResizeMode.SHORTER, True, (256, 341)),
         (ResizeMode.LONGER, True, (192, 256)),
@@ -74,8 +75,8 @@ def test_a_photo_of_375x500_to_256(mode: ResizeMode, upscale: bool, expected: tu
     assert (made.final_height, made.final_width) == expected
 
 
-@pytest.mark.parametrize(
-    ("mode", "expected"),
+@each(
+    "mode, expected",
     [
         (ResizeMode.SHORTER, (30, 80)),
         (ResizeMode.LONGER, (23, 60)),
@@ -108,10 +109,10 @@ def test_the_stored_image_has_the_planned_size(
 
 
 @pytest.mark.every_pair
-@pytest.mark.parametrize("codec", Codec)
-@pytest.mark.parametrize("file_format", ["JPEG", "PNG"])
-@pytest.mark.parametrize("mode", ResizeMode)
-@pytest.mark.parametrize("orientation", range(1, 9))
+@each("codec", Codec)
+@each("file_format", ["JPEG", "PNG"])
+@each("mode", ResizeMode)
+@each("orientation", range(1, 9))
 def test_the_map_says_where_a_bright_dot_is_stored(
     orientation: int, mode: ResizeMode, file_format: str, codec: Codec
 ) -> None:

@@ -19,6 +19,7 @@ from beam_tfrecords.transforms.images.image_spec import (
     ResizeMode,
 )
 from beam_tfrecords.transforms.settings import read_settings, settings_of, write_settings
+from tests.each import each
 
 KEEP = ImageEncoding.KEEP
 
@@ -27,8 +28,8 @@ def test_no_words_give_the_defaults() -> None:
     assert read_settings(ImageSpec, {}) == ImageSpec()
 
 
-@pytest.mark.parametrize(
-    ("words", "fields"),
+@each(
+    "words, fields",
     [
         ({"image_size": "256"}, {"image_size": (256, 256)}),
         ({"image_size": 256}, {"image_size": (256, 256)}),
@@ -68,14 +69,14 @@ def test_kept_channels_are_written_as_keep() -> None:
     assert write_settings(ImageSpec(channels=None))["channels"] == "keep"
 
 
-@pytest.mark.parametrize(("layout", "encoding"), [("raw", ImageEncoding.RAW), ("tfds", ImageEncoding.JPEG)])
+@each("layout, encoding", [("raw", ImageEncoding.RAW), ("tfds", ImageEncoding.JPEG)])
 def test_a_layout_that_asks_for_pixels_makes_raw_the_default(layout: str, encoding: ImageEncoding) -> None:
     setting = next(one for one in settings_of(ImageSpec) if one.name == "image_encoding")
     assert setting.value_of({}, {"layout": parse_layout(layout)}) is encoding
 
 
-@pytest.mark.parametrize(
-    ("words", "message"),
+@each(
+    "words, message",
     [
         ({"image_size": "big"}, "`image_size=big`: expected pixels as 256, or height x width as 224x160"),
         ({"image_size": "0x5"}, "`image_size=0x5`: expected pixels"),
@@ -104,7 +105,7 @@ def test_a_wrong_word_is_named_with_what_was_expected(words: dict[str, Any], mes
     assert str(error.value).startswith(message)
 
 
-@pytest.mark.parametrize(
+@each(
     "fields",
     [
         {"image_size": (0, 5)}, {"channels": 2}, {"jpeg_quality": 0}, {"jpeg_quality": 101}, {"channels": 4},

@@ -13,6 +13,7 @@ from PIL import Image
 from beam_tfrecords.errors import FailureReason, SampleError
 from beam_tfrecords.transforms.images.convert_image import convert_image
 from beam_tfrecords.transforms.images.image_spec import ImageEncoding, ImageSpec
+from tests.each import each
 
 # 8 x 8, 12 bits, without loss: this row in red and blue, 4095 minus it in green.
 ROW_OF_12_BITS = (0, 2047, 4000, 4087, 4088, 4095, 9, 4095)
@@ -30,7 +31,7 @@ def read(data: bytes, channels: int | None) -> np.ndarray:
         return np.asarray(stored)
 
 
-@pytest.mark.parametrize("channels", [3, 4])
+@each("channels", [3, 4])
 def test_white_of_16_bits_is_white(channels: int) -> None:
     values = np.random.default_rng(0).integers(0, 1 << 16, (64, 64, channels), np.uint16)
     values[:8], values[8:16, :, :3] = 65535, (65407, 65408, 0)

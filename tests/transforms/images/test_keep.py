@@ -13,6 +13,7 @@ from PIL import Image
 from beam_tfrecords.errors import FailureReason, SampleError
 from beam_tfrecords.transforms.images.convert_image import convert_image
 from beam_tfrecords.transforms.images.image_spec import Check, ImageEncoding, ImageSpec, Metadata, ResizeMode
+from tests.each import each
 from tests.image_checks import PHOTOS, detailed, encoded
 
 KEEP = ImageSpec(image_encoding=ImageEncoding.KEEP, channels=None)
@@ -26,22 +27,22 @@ def turned(orientation: int, file_format: str = "JPEG") -> bytes:
     return encoded(detailed(30, 50), file_format, exif=exif)
 
 
-@pytest.mark.parametrize("spec", [KEEP, HEADER], ids=["decode", "header"])
+@each("spec", [KEEP, HEADER], ids=["decode", "header"])
 def test_the_source_bytes_are_stored(spec: ImageSpec) -> None:
     data = PHOTOS[0].read_bytes()
     assert convert_image(data, spec).data is data
 
 
-@pytest.mark.parametrize("file_format", ["JPEG", "TIFF", "PNG", "WEBP"])
-@pytest.mark.parametrize("spec", [KEEP, HEADER], ids=["decode", "header"])
+@each("file_format", ["JPEG", "TIFF", "PNG", "WEBP"])
+@each("spec", [KEEP, HEADER], ids=["decode", "header"])
 def test_height_and_width_are_those_of_the_pixels_in_the_file(file_format: str, spec: ImageSpec) -> None:
     converted = convert_image(turned(6, file_format), dataclasses.replace(spec, keep_any_format=True))
     assert (converted.height, converted.width) == (30, 50)
     assert converted.format == file_format.lower()
 
 
-@pytest.mark.parametrize("file_format", ["JPEG", "TIFF", "PNG", "WEBP"])
-@pytest.mark.parametrize("spec", [KEEP, HEADER], ids=["decode", "header"])
+@each("file_format", ["JPEG", "TIFF", "PNG", "WEBP"])
+@each("spec", [KEEP, HEADER], ids=["decode", "header"])
 def test_the_orientation_that_a_kept_file_still_has_is_told(file_format: str, spec: ImageSpec) -> None:
     spec = dataclasses.replace(spec, keep_any_format=True)
     assert convert_image(turned(6, file_format), spec).kept_orientation == 6
@@ -92,8 +93,8 @@ def test_a_small_image_is_kept_without_upscaling() -> None:
     assert convert_image(data, spec).data is data
 
 
-@pytest.mark.parametrize(
-    ("source", "stored"),
+@each(
+    "source, stored",
     [("JPEG", "jpeg"), ("PNG", "png"), ("WEBP", "webp"), ("BMP", "png"), ("TIFF", "png"), ("GIF", "png")],
 )
 def test_a_resized_image_is_stored_in_its_own_format_or_as_png(source: str, stored: str) -> None:
@@ -119,16 +120,16 @@ def test_with_a_size_an_ignored_orientation_stays_in_the_file() -> None:
     assert convert_image(data, spec).data is data
 
 
-@pytest.mark.parametrize("file_format", ["TIFF", "WEBP"])
-@pytest.mark.parametrize("spec", [KEEP, HEADER], ids=["decode", "header"])
+@each("file_format", ["TIFF", "WEBP"])
+@each("spec", [KEEP, HEADER], ids=["decode", "header"])
 def test_a_format_that_tensorflow_cannot_read_is_stored_upright_as_png(file_format: str, spec: ImageSpec) -> None:
     converted = convert_image(turned(6, file_format), spec)
     assert (converted.format, converted.replaced_format) == ("png", file_format.lower())
     assert (converted.height, converted.width) == (50, 30)
 
 
-@pytest.mark.parametrize(
-    ("source", "stored", "replaced"),
+@each(
+    "source, stored, replaced",
     [("WEBP", "png", "webp"), ("TIFF", "png", "tiff"), ("BMP", "png", None), ("JPEG", "jpeg", None)],
 )
 def test_a_resized_image_counts_as_replaced_if_its_format_is_unreadable(
@@ -151,8 +152,8 @@ def test_a_truncated_file_of_an_unreadable_format_is_rejected_by_check_header_to
     assert rejected.value.reason is FailureReason.TRUNCATED
 
 
-@pytest.mark.parametrize(
-    ("mode", "file_format", "channels", "stored"),
+@each(
+    "mode, file_format, channels, stored",
     [("L", "JPEG", 3, "jpeg"), ("RGB", "JPEG", 4, "png"), ("RGB", "WEBP", 1, "png"), ("RGBA", "PNG", 3, "png")],
 )
 def test_an_image_with_other_channels_than_asked_is_encoded_again(

@@ -17,6 +17,7 @@ from PIL import Image, ImageFile
 from beam_tfrecords.errors import FailureReason, SampleError, Stage
 from beam_tfrecords.transforms.images.convert_image import convert_image
 from beam_tfrecords.transforms.images.image_spec import Check, Codec, ImageEncoding, ImageSpec, ResizeMode
+from tests.each import each
 from tests.fuzz_images import SPECS, outcome, seed_files
 from tests.image_checks import PHOTOS, detailed, encoded, pixels
 from tests.image_writers import png_header
@@ -38,8 +39,8 @@ def failure(data: bytes, spec: ImageSpec) -> SampleError:
 FORMATS = ["JPEG", "PNG", "WEBP", "GIF", "TIFF", "BMP", "AVIF", "PPM", "JPEG2000"]
 
 
-@pytest.mark.parametrize("codec", Codec)
-@pytest.mark.parametrize("file_format", FORMATS)
+@each("codec", Codec)
+@each("file_format", FORMATS)
 def test_the_limit_on_pixels_is_exact(file_format: str, codec: Codec) -> None:
     data = encoded(detailed(30, 50), file_format)
     convert_image(data, ImageSpec(max_pixels=1500, codec=codec))
@@ -58,8 +59,8 @@ def test_pillows_own_limit_does_not_apply() -> None:
         assert convert_image(png_header(20_000, 20_000), spec).height == 20_000
 
 
-@pytest.mark.parametrize("codec", Codec)
-@pytest.mark.parametrize("file_format", FORMATS)
+@each("codec", Codec)
+@each("file_format", FORMATS)
 @pytest.mark.filterwarnings("ignore::PIL.Image.DecompressionBombWarning")
 def test_pillows_limit_on_pieces_of_an_image_follows_that_of_the_request(
     file_format: str, codec: Codec, monkeypatch: pytest.MonkeyPatch
@@ -72,22 +73,22 @@ def test_pillows_limit_on_pieces_of_an_image_follows_that_of_the_request(
     assert convert_image(data, spec).height == 20
 
 
-@pytest.mark.parametrize("codec", Codec)
-@pytest.mark.parametrize("file_format", ["JPEG", "PNG"])
+@each("codec", Codec)
+@each("file_format", ["JPEG", "PNG"])
 def test_a_narrow_image_that_would_become_huge_is_rejected(file_format: str, codec: Codec) -> None:
     data = encoded(Image.new("RGB", (1, 60_000)), file_format)
     error = failure(data, ImageSpec(image_size=(256, 256), codec=codec, max_pixels=10**8))
     assert error.reason is FailureReason.TOO_MANY_PIXELS
 
 
-@pytest.mark.parametrize("codec", Codec)
+@each("codec", Codec)
 def test_a_canvas_beyond_the_limit_is_rejected(codec: Codec) -> None:
     spec = ImageSpec(image_size=(99_999, 99_999), resize_mode=ResizeMode.PAD, upscale=False, codec=codec)
     assert failure(encoded(Image.new("RGB", (2, 2)), "JPEG"), spec).reason is FailureReason.TOO_MANY_PIXELS
 
 
-@pytest.mark.parametrize("codec", Codec)
-@pytest.mark.parametrize(("encoding", "side"), [(ImageEncoding.JPEG, 65_501), (ImageEncoding.WEBP, 16_384)])
+@each("codec", Codec)
+@each("encoding, side", [(ImageEncoding.JPEG, 65_501), (ImageEncoding.WEBP, 16_384)])
 def test_a_side_that_the_format_cannot_hold_is_rejected(encoding: ImageEncoding, side: int, codec: Codec) -> None:
     data = encoded(Image.new("RGB", (2, 2)), "JPEG")
     spec = ImageSpec(image_size=(1, side), resize_mode=ResizeMode.EXACT, image_encoding=encoding, codec=codec)
@@ -97,7 +98,7 @@ def test_a_side_that_the_format_cannot_hold_is_rejected(encoding: ImageEncoding,
     assert convert_image(data, longest).width == side - 1
 
 
-@pytest.mark.parametrize("name", FILES)
+@each("name", FILES)
 def test_a_file_cut_anywhere_is_truncated_or_no_image(name: str) -> None:
     data = FILES[name]
     reasons = set()
@@ -112,9 +113,9 @@ def test_a_file_cut_anywhere_is_truncated_or_no_image(name: str) -> None:
     assert reasons <= {FailureReason.TRUNCATED, *([FailureReason.CORRUPT] if name.startswith(UNCLEAR) else [])}
 
 
-@pytest.mark.parametrize("codec", Codec)
-@pytest.mark.parametrize(
-    ("file_format", "options"),
+@each("codec", Codec)
+@each(
+    "file_format, options",
     [("JPEG", {}), ("JPEG", {"progressive": True}), ("PNG", {}), ("BMP", {}), ("TIFF", {}), ("PPM", {}),
      ("GIF", {"interlace": 0})],
 )  # fmt: skip

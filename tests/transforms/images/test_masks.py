@@ -18,6 +18,7 @@ from beam_tfrecords.transforms.images.geometry import plan_geometry
 from beam_tfrecords.transforms.images.image_spec import Codec, ImageEncoding, ImageSpec, Resample, ResizeMode
 from beam_tfrecords.transforms.images.masks import place_mask, read_mask
 from beam_tfrecords.transforms.images.orient import orient
+from tests.each import each
 from tests.image_checks import encoded, pixels
 
 
@@ -137,8 +138,8 @@ def grey_png(bits: int, values: bytes) -> bytes:
     return PNG_START + b"".join(struct.pack(f">I{length + 4}sI", length, data, crc) for length, data, crc in framed)
 
 
-@pytest.mark.parametrize(
-    ("data", "numbers"),
+@each(
+    "data, numbers",
     [
         (png("L", [0, 1, 254]), [0, 1, 254]),
         (png("P", [0, 1, 3, 255]), [0, 1, 3, 255]),
@@ -165,7 +166,7 @@ def test_the_numbers_of_a_file_are_kept(data, numbers):
     assert mask.dtype == (np.uint16 if max(numbers) > 255 else np.uint8)
 
 
-@pytest.mark.parametrize(
+@each(
     "data",
     [
         png("RGB", [(0, 0, 0), (7, 7, 8)]),

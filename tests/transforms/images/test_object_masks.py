@@ -21,6 +21,7 @@ from beam_tfrecords.transforms.images.object_masks import draw_outline, encode_m
 from beam_tfrecords.transforms.images.orient import orient
 from beam_tfrecords.transforms.objects.objects import InvalidBoxes, Objects
 from beam_tfrecords.transforms.objects.polygons import pack_segmentation, unpack_outline
+from tests.each import each
 from tests.image_checks import encoded
 
 UNMOVED = np.eye(3)[:2]
@@ -163,7 +164,7 @@ def test_a_polygon_with_very_many_long_edges_takes_little_memory():
     assert mask.shape == (100, 10)
 
 
-@pytest.mark.parametrize("size", [[10, 11], [60_000, 70_000]])
+@each("size", [[10, 11], [60_000, 70_000]])
 def test_run_lengths_of_another_size_are_refused_before_they_are_unrolled(size):
     outline = unpack_outline(pack_segmentation({"size": size, "counts": [size[0] * size[1]]}))
     with pytest.raises(SampleError, match="which is not the size of its image") as refused:

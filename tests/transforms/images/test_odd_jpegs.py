@@ -16,6 +16,7 @@ from beam_tfrecords.errors import FailureReason, SampleError
 from beam_tfrecords.transforms.images.convert_image import convert_image
 from beam_tfrecords.transforms.images.image_spec import Check, Codec, ImageEncoding, ImageSpec, Metadata
 from beam_tfrecords.transforms.images.jpeg_header import JPEG_START, parse_jpeg_header
+from tests.each import each
 from tests.image_checks import PHOTOS, detailed, encoded, lossless_jpeg, pixels, psnr, with_profile
 
 RAW = ImageSpec(image_encoding=ImageEncoding.RAW, color_profile=Metadata.IGNORE, orientation=Metadata.IGNORE)
@@ -66,9 +67,9 @@ def failure(data: bytes, spec: ImageSpec) -> FailureReason:
     return rejected.value.reason
 
 
-@pytest.mark.parametrize("codec", Codec)
-@pytest.mark.parametrize("junk", JUNK.values(), ids=JUNK)
-@pytest.mark.parametrize("data", KINDS.values(), ids=KINDS)
+@each("codec", Codec)
+@each("junk", JUNK.values(), ids=JUNK)
+@each("data", KINDS.values(), ids=KINDS)
 def test_bytes_between_the_markers_of_the_header_change_no_pixel(data: bytes, junk: bytes, codec: Codec) -> None:
     odd = with_junk(data, junk)
     with Image.open(io.BytesIO(odd)) as image:
@@ -78,36 +79,36 @@ def test_bytes_between_the_markers_of_the_header_change_no_pixel(data: bytes, ju
     assert convert_image(odd, same) == convert_image(data, same)
 
 
-@pytest.mark.parametrize("check", Check)
-@pytest.mark.parametrize("junk", JUNK.values(), ids=JUNK)
-@pytest.mark.parametrize("name", ["photo", "progressive", "grey"])
+@each("check", Check)
+@each("junk", JUNK.values(), ids=JUNK)
+@each("name", ["photo", "progressive", "grey"])
 def test_such_a_file_is_kept_as_it_is(name: str, junk: bytes, check: Check) -> None:
     odd = with_junk(KINDS[name], junk)
     assert convert_image(odd, dataclasses.replace(KEEP, check=check)).data is odd
 
 
-@pytest.mark.parametrize("junk", JUNK.values(), ids=JUNK)
-@pytest.mark.parametrize("name", ["photo", "progressive", "grey"])
+@each("junk", JUNK.values(), ids=JUNK)
+@each("name", ["photo", "progressive", "grey"])
 def test_tensorflow_reads_such_a_file(name: str, junk: bytes) -> None:
     tf = pytest.importorskip("tensorflow")
     odd, plain = (tf.io.decode_image(data).numpy() for data in (with_junk(KINDS[name], junk), KINDS[name]))
     np.testing.assert_array_equal(odd, plain)
 
 
-@pytest.mark.parametrize(
+@each(
     "spec",
     [*(ImageSpec(codec=codec, image_size=size) for codec in Codec for size in (None, (64, 64))), KEEP],
     ids=lambda spec: f"{spec.image_encoding.value}-{spec.codec.value}-{spec.image_size}",
 )
-@pytest.mark.parametrize("name", KINDS)
+@each("name", KINDS)
 def test_damage_in_the_scan_behind_them_is_found(name: str, spec: ImageSpec) -> None:
     odd = with_junk(KINDS[name], JUNK["zeros"])
     assert failure(with_hole(odd), spec) is FailureReason.CORRUPT
     assert failure(odd[: -len(odd) // 3], spec) is FailureReason.TRUNCATED
 
 
-@pytest.mark.parametrize("codec", Codec)
-@pytest.mark.parametrize(
+@each("codec", Codec)
+@each(
     "odd",
     [PHOTO[:11] + b"\x09" + PHOTO[12:], with_profile(PHOTO, b"x").replace(b"PROFILE\0\1\1", b"PROFILE\0\2\1")],
     ids=["version of JFIF", "number of a profile"],
@@ -120,8 +121,8 @@ def test_an_oddity_in_the_metadata_hides_no_damage_in_the_scan(odd: bytes, codec
 
 
 @pytest.mark.filterwarnings("ignore::UserWarning:PIL")
-@pytest.mark.parametrize("codec", Codec)
-@pytest.mark.parametrize("name", BAD_EXIF)
+@each("codec", Codec)
+@each("name", BAD_EXIF)
 def test_a_malformed_exif_block_changes_nothing_but_what_it_says(name: str, codec: Codec) -> None:
     block, is_read = BAD_EXIF[name]
     picture = detailed(30, 50)
@@ -143,7 +144,7 @@ def test_the_header_behind_them_is_read() -> None:
     assert odd.icc_profile == b"x" * 300
 
 
-@pytest.mark.parametrize("length", [0, 2, 3, 8, 40, 400, 65_000])
+@each("length", [0, 2, 3, 8, 40, 400, 65_000])
 def test_a_header_is_read_as_a_whole_whatever_looks_like_its_end(length: int) -> None:
     """A comment holds the marker of a scan, as a thumbnail does, and a length that leads anywhere."""
     small = encoded(detailed(20, 30), "JPEG")
@@ -169,7 +170,7 @@ def test_junk_without_a_scan_is_no_header() -> None:
 GREY = np.asarray(detailed(64, 80).convert("L"))
 
 
-@pytest.mark.parametrize("codec", Codec)
+@each("codec", Codec)
 def test_a_lossless_jpeg_is_read_exactly(codec: Codec) -> None:
     converted = convert_image(lossless_jpeg(GREY), dataclasses.replace(RAW, channels=1, codec=codec))
     np.testing.assert_array_equal(pixels(converted)[..., 0], GREY)
@@ -204,7 +205,7 @@ def mutated_headers(jpeg: bytes, count: int) -> Iterator[bytes]:
         yield jpeg[:at] + rng.bytes(1) + jpeg[at + 1 :]
 
 
-@pytest.mark.parametrize("marker", FRAMES)
+@each("marker", FRAMES)
 def test_only_a_dct_is_decoded_at_a_fraction_of_the_size(marker: int) -> None:
     header = parse_jpeg_header(of_frame(KINDS["grey"], marker))
     assert header is not None

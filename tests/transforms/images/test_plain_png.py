@@ -19,6 +19,7 @@ from beam_tfrecords.transforms.images.converted_image import ConvertedImage
 from beam_tfrecords.transforms.images.encode import encode
 from beam_tfrecords.transforms.images.image_spec import Check, ImageEncoding, ImageSpec
 from beam_tfrecords.transforms.images.plain_png import encode_plain_png, parse_plain_png
+from tests.each import each
 from tests.image_checks import detailed
 from tests.image_writers import PROPHOTO_COLORANTS, icc_profile, png_chunk, png_file
 
@@ -64,8 +65,8 @@ def outcome_of_pillow(data: bytes, spec: ImageSpec) -> tuple[object, ...]:
         return outcome(data, spec)
 
 
-@pytest.mark.parametrize("mode", ["L", "RGB", "RGBA"])
-@pytest.mark.parametrize("size", [(1, 1), (32, 32), (100, 3), (1, 140)])
+@each("mode", ["L", "RGB", "RGBA"])
+@each("size", [(1, 1), (32, 32), (100, 3), (1, 140)])
 def test_it_is_read_and_written_as_by_pillow(mode: str, size: tuple[int, int]) -> None:
     for image in (noise(mode, *size), detailed(size[1], size[0]).convert(mode)):
         data = saved(image)
@@ -77,13 +78,13 @@ def test_it_is_read_and_written_as_by_pillow(mode: str, size: tuple[int, int]) -
         assert encode_plain_png(loaded) == data
 
 
-@pytest.mark.parametrize("side", [120, 139, 140, 141, 142, 160])
+@each("side", [120, 139, 140, 141, 142, 160])
 def test_pixels_that_need_several_chunks_are_written_by_pillow(side: int) -> None:
     image = noise("RGB", side, side)
     assert encode(image, ImageEncoding.PNG, jpeg_quality=95).data == saved(image)
 
 
-@pytest.mark.parametrize("info", [{"transparency": (1, 2, 3)}, {"icc_profile": b"profile"}, {"dpi": (72, 72)}])
+@each("info", [{"transparency": (1, 2, 3)}, {"icc_profile": b"profile"}, {"dpi": (72, 72)}])
 def test_what_pillow_stores_beside_the_pixels_is_stored(info: dict[str, object]) -> None:
     image = noise("RGB", 9, 9)
     image.info = info
@@ -129,14 +130,14 @@ ODD = {
 
 
 @pytest.mark.every_value
-@pytest.mark.parametrize("spec", SPECS.values(), ids=SPECS)
-@pytest.mark.parametrize("data", ODD.values(), ids=ODD)
+@each("spec", SPECS.values(), ids=SPECS)
+@each("data", ODD.values(), ids=ODD)
 def test_odd_files_become_what_pillow_makes_of_them(data: bytes, spec: ImageSpec) -> None:
     assert outcome(data, spec) == outcome_of_pillow(data, spec)
 
 
-@pytest.mark.parametrize("mode", ["L", "RGB", "RGBA"])
-@pytest.mark.parametrize("spec", SPECS.values(), ids=SPECS)
+@each("mode", ["L", "RGB", "RGBA"])
+@each("spec", SPECS.values(), ids=SPECS)
 def test_plain_files_become_what_pillow_makes_of_them(mode: str, spec: ImageSpec) -> None:
     data = saved(detailed(32, 32).convert(mode))
     assert outcome(data, spec) == outcome_of_pillow(data, spec)

@@ -14,6 +14,7 @@ from PIL import Image, ImageFilter
 from beam_tfrecords.transforms.images.convert_image import convert_image
 from beam_tfrecords.transforms.images.image_spec import Codec, ImageEncoding, ImageSpec
 from beam_tfrecords.transforms.images.quality import Quality, band_rows, measure_quality, measure_sharpness, pick_grey
+from tests.each import each
 from tests.image_checks import PHOTOS, detailed, encoded, upright
 from tests.image_writers import png_file
 
@@ -48,7 +49,7 @@ def distance(one: float, other: float) -> int:
     return (int(one) ^ int(other)).bit_count()
 
 
-@pytest.mark.parametrize("size", [(1, 1), (1, 300), (64, 64), (63, 65), (97, 200), (256, 341)])
+@each("size", [(1, 1), (1, 300), (64, 64), (63, 65), (97, 200), (256, 341)])
 def test_the_columns_are_what_their_definition_says(size: tuple[int, int]) -> None:
     height, width = size
     pixels = np.random.default_rng(0).integers(0, 256, (*size, 3), dtype=np.uint8)
@@ -80,9 +81,9 @@ def test_images_are_measured_together_as_each_alone() -> None:
     assert {column: [one[column] for one in alone] for column in together} == together
 
 
-@pytest.mark.parametrize("dtype", [np.uint8, np.uint16])
-@pytest.mark.parametrize("order", ["RGB", "BGR", "RGBA"])
-@pytest.mark.parametrize("size", [(1, 1), (20, 30), (32, 128), (50, 60), (64, 64)])
+@each("dtype", [np.uint8, np.uint16])
+@each("order", ["RGB", "BGR", "RGBA"])
+@each("size", [(1, 1), (20, 30), (32, 128), (50, 60), (64, 64)])
 def test_a_small_image_is_measured_as_a_large_one(size: tuple[int, int], order: str, dtype: type) -> None:
     shape = (*size, len(order))
     pixels = np.random.default_rng(0).integers(0, np.iinfo(dtype).max, shape, dtype, endpoint=True)
@@ -91,9 +92,7 @@ def test_a_small_image_is_measured_as_a_large_one(size: tuple[int, int], order: 
     assert measure_one(Quality.of(pixels, order)) == measure_one(at_once)
 
 
-@pytest.mark.parametrize(
-    ("height", "rows"), [(2, [(0, 2)]), (32, [(0, 32)]), (256, [(28, 36), (92, 100), (156, 164), (220, 228)])]
-)
+@each("height, rows", [(2, [(0, 2)]), (32, [(0, 32)]), (256, [(28, 36), (92, 100), (156, 164), (220, 228)])])
 def test_sharpness_is_the_variance_of_the_laplacian_of_bands(height: int, rows: list[tuple[int, int]]) -> None:
     assert band_rows(height) == rows
     pixels = np.random.default_rng(0).integers(0, 256, (height, 90), dtype=np.uint8)
@@ -105,7 +104,7 @@ def test_sharpness_is_the_variance_of_the_laplacian_of_bands(height: int, rows: 
     assert measure_one(Quality.of(pixels, ""))["sharpness"] == pytest.approx(np.concatenate(found).var())
 
 
-@pytest.mark.parametrize("size", [(1, 1), (7, 300), (32, 32), (33, 61), (64, 64), (97, 200), (600, 401)])
+@each("size", [(1, 1), (7, 300), (32, 32), (33, 61), (64, 64), (97, 200), (600, 401)])
 def test_arrays_and_images_of_any_order_and_depth_give_the_same(size: tuple[int, int]) -> None:
     pixels = np.random.default_rng(0).integers(0, 256, (*size, 3), dtype=np.uint8)
     with_alpha = np.dstack([pixels, pixels[..., 0]])
@@ -141,8 +140,8 @@ def test_a_kept_file_is_not_measured_and_one_that_is_encoded_again_is() -> None:
     assert convert_image(encoded(detailed(30, 40), "TIFF"), keep).quality is not None
 
 
-@pytest.mark.parametrize(
-    ("column", "change"),
+@each(
+    "column, change",
     [
         ("sharpness", lambda image: image.filter(ImageFilter.GaussianBlur(max(image.size) / 60))),
         ("brightness", lambda image: image.point(lambda value: value // 30)),
@@ -161,7 +160,7 @@ def test_a_bright_image_is_first() -> None:
     assert measure(bright)["brightness"] > max(found["brightness"] for found in measured().values())
 
 
-@pytest.mark.parametrize(
+@each(
     "change",
     [
         lambda image: Image.open(io.BytesIO(encoded(image, "JPEG", quality=30))),

@@ -13,6 +13,7 @@ from beam_tfrecords.errors import FailureReason, SampleError
 from beam_tfrecords.transforms.images.convert_image import convert_image
 from beam_tfrecords.transforms.images.image_spec import ImageEncoding, ImageSpec
 from beam_tfrecords.transforms.images.raw_pixels import as_file
+from tests.each import each
 
 PNG = ImageSpec(image_encoding=ImageEncoding.PNG, channels=None)
 DEEP = ImageSpec(image_encoding=ImageEncoding.PNG, channels=None, bit_depth=16)
@@ -24,9 +25,9 @@ def pixels_of(png: bytes) -> np.ndarray:
     return np.dstack([pixels[..., 2::-1], pixels[..., 3:]]) if pixels.shape[2] > 1 else pixels
 
 
-@pytest.mark.parametrize("dtype", ["|u1", "<u2", ">u2"])
-@pytest.mark.parametrize(
-    ("shape", "axes", "order"),
+@each("dtype", ["|u1", "<u2", ">u2"])
+@each(
+    "shape, axes, order",
     [
         ((5, 7), "HW", (0, 1)),
         ((7, 5), "WH", (1, 0)),

@@ -17,6 +17,7 @@ from beam_tfrecords.errors import FailureReason, SampleError
 from beam_tfrecords.transforms.images.convert_image import convert_image
 from beam_tfrecords.transforms.images.converted_image import ConvertedImage
 from beam_tfrecords.transforms.images.image_spec import Codec, ImageEncoding, ImageSpec, Metadata, Resample, ResizeMode
+from tests.each import each
 from tests.image_checks import detailed, encoded
 from tests.image_writers import P3_COLORANTS, icc_profile, png_file, tiff_file
 from tests.make_corpus import corpus
@@ -25,9 +26,11 @@ pytestmark = pytest.mark.filterwarnings("ignore::UserWarning:PIL")
 SIXTEEN_BIT = ImageSpec(image_encoding=ImageEncoding.PNG, bit_depth=16, channels=None)
 EIGHT_BIT = dataclasses.replace(SIXTEEN_BIT, bit_depth=8, codec=Codec.EXACT)
 PLANES = "rgb_16_bit_planes.tif"
-FILES = {name: case.data for name, case in corpus().items() if case.reason is None}
-# OpenCV does not read 16 bits of channels that are apart.
-VALID = {name: data for name, data in FILES.items() if name != PLANES}
+
+
+def valid() -> list[str]:
+    # OpenCV does not read 16 bits of channels that are apart.
+    return [name for name, case in corpus().items() if case.reason is None and name != PLANES]
 
 
 def values(height: int, width: int, channels: int) -> np.ndarray:
@@ -46,14 +49,14 @@ def read(image: ConvertedImage) -> np.ndarray:
     return found
 
 
-@pytest.mark.parametrize("channels", [1, 3, 4])
+@each("channels", [1, 3, 4])
 def test_every_bit_of_a_png_is_stored(channels: int) -> None:
     array = values(30, 50, channels)
     np.testing.assert_array_equal(read(convert_image(png_file(array), SIXTEEN_BIT)), array)
 
 
-@pytest.mark.parametrize("kind", ["tiff", "tiff with rows of LZW", "jpeg2000", "ppm"])
-@pytest.mark.parametrize("channels", [1, 3])
+@each("kind", ["tiff", "tiff with rows of LZW", "jpeg2000", "ppm"])
+@each("channels", [1, 3])
 def test_every_bit_of_other_formats_is_stored(kind: str, channels: int) -> None:
     array = values(256, 256, channels)
     swapped = array if channels == 1 else cv2.cvtColor(array, cv2.COLOR_RGB2BGR)
@@ -69,11 +72,11 @@ def test_every_bit_of_other_formats_is_stored(kind: str, channels: int) -> None:
 
 
 @pytest.mark.every_value
-@pytest.mark.parametrize("channels", [1, 3, 4])
-@pytest.mark.parametrize("name", VALID)
+@each("channels", [1, 3, 4])
+@each("name", valid)
 def test_the_image_is_that_of_8_bits(name: str, channels: int) -> None:
-    stored = read(convert_image(VALID[name], dataclasses.replace(SIXTEEN_BIT, channels=channels)))
-    made = convert_image(VALID[name], dataclasses.replace(EIGHT_BIT, channels=channels))
+    stored = read(convert_image(corpus()[name].data, dataclasses.replace(SIXTEEN_BIT, channels=channels)))
+    made = convert_image(corpus()[name].data, dataclasses.replace(EIGHT_BIT, channels=channels))
     with Image.open(io.BytesIO(made.data)) as image:
         expected = np.asarray(image).reshape(stored.shape)
     difference = np.abs(np.round(stored / 257) - expected)
@@ -82,9 +85,9 @@ def test_the_image_is_that_of_8_bits(name: str, channels: int) -> None:
 
 
 @pytest.mark.every_value
-@pytest.mark.parametrize("resample", Resample)
-@pytest.mark.parametrize("mode", ResizeMode)
-@pytest.mark.parametrize("channels", [1, 3, 4])
+@each("resample", Resample)
+@each("mode", ResizeMode)
+@each("channels", [1, 3, 4])
 def test_every_resize_is_that_of_8_bits(channels: int, mode: ResizeMode, resample: Resample) -> None:
     array = values(60, 90, channels)
     words = {"image_size": (40, 30), "resize_mode": mode, "resample": resample}
@@ -99,7 +102,7 @@ def test_every_resize_is_that_of_8_bits(channels: int, mode: ResizeMode, resampl
         assert set(stored.ravel()) <= set(array.ravel())
 
 
-@pytest.mark.parametrize("mode", ResizeMode)
+@each("mode", ResizeMode)
 def test_a_resize_keeps_small_differences(mode: ResizeMode) -> None:
     array = np.full((60, 90, 3), (1000, 1001, 1002), np.uint16)
     made = convert_image(png_file(array), dataclasses.replace(SIXTEEN_BIT, image_size=(30, 30), resize_mode=mode))
@@ -112,7 +115,7 @@ def test_without_upscaling_a_small_image_stays() -> None:
     np.testing.assert_array_equal(read(convert_image(png_file(array), spec)), array)
 
 
-@pytest.mark.parametrize("orientation", range(1, 9))
+@each("orientation", range(1, 9))
 def test_images_are_stored_upright(orientation: int) -> None:
     array = values(30, 50, 3)
     upright = {
@@ -156,7 +159,7 @@ def test_transparency_is_blended_with_white_and_hides_colors() -> None:
     assert np.abs(small[small[..., 3] > 256][:, :3].astype(int) - 300).max() <= 130
 
 
-@pytest.mark.parametrize("channels", [1, 3])
+@each("channels", [1, 3])
 def test_a_key_of_transparency_is_compared_in_16_bits(channels: int) -> None:
     array = np.full((4, 4, channels), 300, np.uint16)
     array[0] = 301
@@ -186,7 +189,7 @@ def test_a_profile_that_cannot_be_applied_rejects_the_sample_with_a_way_out() ->
 def test_16_bits_that_cannot_be_had_reject_the_sample() -> None:
     cmyk = values(30, 50, 4)
     tags = {256: [50], 257: [30], 258: [16] * 4, 259: [1], 262: [5], 277: [4], 278: [30]}
-    for data in (tiff_file(tags, cmyk.tobytes()), FILES[PLANES]):
+    for data in (tiff_file(tags, cmyk.tobytes()), corpus()[PLANES].data):
         convert_image(data, EIGHT_BIT)
         with pytest.raises(SampleError, match="the 16 bits of this kind of TIFF cannot be decoded") as rejected:
             convert_image(data, SIXTEEN_BIT)

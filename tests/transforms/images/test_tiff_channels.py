@@ -16,6 +16,7 @@ from beam_tfrecords.transforms.images.convert_image import convert_image
 from beam_tfrecords.transforms.images.geometry import Geometry
 from beam_tfrecords.transforms.images.image_spec import Codec, ImageEncoding, ImageSpec, ResizeMode
 from beam_tfrecords.transforms.images.masks import convert_mask
+from tests.each import each
 from tests.image_checks import detailed, pixels
 from tests.image_writers import tiff_file
 
@@ -67,7 +68,7 @@ def reason_of(data: bytes, spec: ImageSpec) -> FailureReason | None:
     return None
 
 
-@pytest.mark.parametrize(("bits", "apart", "big", "deflated"), STORED)
+@each("bits, apart, big, deflated", STORED)
 def test_a_fourth_channel_that_is_no_transparency_is_stored_or_counted(bits, apart, big, deflated):
     samples = random_samples(4, bits)
     data = tiff(samples, RGB, [UNSPECIFIED], bits, apart, big, deflated)
@@ -88,7 +89,7 @@ def test_a_fourth_channel_that_is_no_transparency_is_stored_or_counted(bits, apa
     assert (made.data is data, made.channels, made.channels_left_out) == (True, 4, None)
 
 
-@pytest.mark.parametrize(("bits", "apart", "big", "deflated"), STORED)
+@each("bits, apart, big, deflated", STORED)
 def test_a_fourth_channel_is_stored_in_16_bits_or_the_file_is_rejected(bits, apart, big, deflated):
     samples = random_samples(4, bits)
     data = tiff(samples, RGB, [UNSPECIFIED], bits, apart, big, deflated)
@@ -103,8 +104,8 @@ def test_a_fourth_channel_is_stored_in_16_bits_or_the_file_is_rejected(bits, apa
         assert made.channels_left_out == (1 if channels == 3 else None)
 
 
-@pytest.mark.parametrize("spec", [RAW, DEEP], ids=["8 bits", "16 bits"])
-@pytest.mark.parametrize("codec", Codec)
+@each("spec", [RAW, DEEP], ids=["8 bits", "16 bits"])
+@each("codec", Codec)
 def test_it_weighs_no_color_and_is_resized_like_any(codec, spec):
     """Where near infrared is 0, red stays."""
     samples = np.dstack([np.asarray(detailed(HEIGHT * 8, WIDTH * 8)), np.zeros((HEIGHT * 8, WIDTH * 8), np.uint8)])
@@ -118,9 +119,9 @@ def test_it_weighs_no_color_and_is_resized_like_any(codec, spec):
     assert np.abs(seen.astype(int) - expected).max() <= 1
 
 
-@pytest.mark.parametrize(("apart", "big", "deflated"), list(itertools.product((False, True), repeat=3)))
-@pytest.mark.parametrize("bits", [8, 16])
-@pytest.mark.parametrize("extra", [None, [UNASSOCIATED], [ASSOCIATED]])
+@each("apart, big, deflated", list(itertools.product((False, True), repeat=3)))
+@each("bits", [8, 16])
+@each("extra", [None, [UNASSOCIATED], [ASSOCIATED]])
 def test_transparency_is_read_in_every_order(extra, bits, apart, big, deflated):
     samples = random_samples(4, bits)
     if extra == [ASSOCIATED]:
@@ -141,8 +142,8 @@ def test_transparency_is_read_in_every_order(extra, bits, apart, big, deflated):
         np.testing.assert_array_equal(pixels(made), expected)
 
 
-@pytest.mark.parametrize(("big", "deflated"), list(itertools.product((False, True), repeat=2)))
-@pytest.mark.parametrize("extra", [None, [UNASSOCIATED], [ASSOCIATED]])
+@each("big, deflated", list(itertools.product((False, True), repeat=2)))
+@each("extra", [None, [UNASSOCIATED], [ASSOCIATED]])
 def test_grey_with_transparency_is_read(extra, big, deflated):
     samples = random_samples(2, 8)
     samples[..., 1] |= 128
@@ -157,9 +158,7 @@ def test_grey_with_transparency_is_read(extra, big, deflated):
     assert np.abs(seen[..., 0] * weight - samples[..., 0]).max() <= 1
 
 
-@pytest.mark.parametrize(
-    ("photometric", "channels", "extra"), [(RGB, 5, [0, 0]), (RGB, 6, [0, 0, 0]), (CMYK, 5, [0]), (CMYK, 6, [0, 0])]
-)
+@each("photometric, channels, extra", [(RGB, 5, [0, 0]), (RGB, 6, [0, 0, 0]), (CMYK, 5, [0]), (CMYK, 6, [0, 0])])
 def test_several_other_channels_are_counted_and_no_fourth_is_made_up(photometric, channels, extra):
     data = tiff(random_samples(channels, 8), photometric, extra, 8, False, False, False)
     for wanted in (1, 3, None):
@@ -168,9 +167,9 @@ def test_several_other_channels_are_counted_and_no_fourth_is_made_up(photometric
     assert reason_of(data, dataclasses.replace(RAW, channels=4)) is FailureReason.UNSUPPORTED_MODE
 
 
-@pytest.mark.parametrize(("bits", "apart", "big", "deflated"), STORED)
-@pytest.mark.parametrize(
-    ("photometric", "extra"),
+@each("bits, apart, big, deflated", STORED)
+@each(
+    "photometric, extra",
     [
         (GREY, [UNSPECIFIED]),
         (GREY, [UNSPECIFIED] * 3),

@@ -15,6 +15,7 @@ from beam_tfrecords.errors import FailureReason, SampleError
 from beam_tfrecords.transforms.images.convert_image import convert_image
 from beam_tfrecords.transforms.images.image_spec import ImageEncoding, ImageSpec
 from beam_tfrecords.transforms.images.named_bytes import end_of_boxes, end_of_tiff
+from tests.each import each
 from tests.image_checks import detailed, encoded
 from tests.image_writers import avif_grid, tiff_file
 
@@ -72,13 +73,13 @@ def reason_of(data: bytes) -> FailureReason | None:
     return None
 
 
-@pytest.mark.parametrize("name", UNSUPPORTED)
+@each("name", UNSUPPORTED)
 def test_a_valid_file_is_of_an_unsupported_mode_and_not_corrupt(name, capfd):
     assert reason_of(UNSUPPORTED[name]) is FailureReason.UNSUPPORTED_MODE
     assert capfd.readouterr() == ("", "")
 
 
-@pytest.mark.parametrize("name", UNSUPPORTED)
+@each("name", UNSUPPORTED)
 def test_what_is_missing_from_it_makes_it_no_other_file(name):
     data = UNSUPPORTED[name]
     for end in (len(data) - 9, len(data) // 2, 40):
@@ -87,12 +88,12 @@ def test_what_is_missing_from_it_makes_it_no_other_file(name):
             assert name in ("big-endian BigTIFF", "CMYK apart with one more", "12 bands")
 
 
-@pytest.mark.parametrize("name", ORDINARY)
+@each("name", ORDINARY)
 def test_a_valid_file_of_a_kind_that_is_read_is_read(name):
     assert reason_of(ORDINARY[name]) is None
 
 
-@pytest.mark.parametrize("data", [*ORDINARY.values(), *UNSUPPORTED.values(), encoded(detailed(9, 9), "TIFF")])
+@each("data", [*ORDINARY.values(), *UNSUPPORTED.values(), encoded(detailed(9, 9), "TIFF")])
 def test_a_file_names_its_last_pixel_and_nothing_beyond(data):
     find_end = end_of_boxes if data[4:8] == b"ftyp" else end_of_tiff
     assert len(data) - 8 <= find_end(data) <= len(data)  # without the place of a next image
@@ -128,7 +129,7 @@ OTHER = {
 }
 
 
-@pytest.mark.parametrize("kind", OTHER)
+@each("kind", OTHER)
 def test_what_is_no_image_is_named_by_its_first_bytes(kind):
     for data in OTHER[kind]:
         with pytest.raises(SampleError, match=kind) as raised:

@@ -18,6 +18,7 @@ from beam_tfrecords.transforms.listing.ordering import BLOCK_BYTES, assign_block
 from beam_tfrecords.transforms.listing.stage import AssignOrder
 from beam_tfrecords.transforms.refs.ref_columns import RefColumns, pack_refs
 from beam_tfrecords.transforms.refs.sample_refs import SampleRef
+from tests.each import each
 
 ORDERS = st.integers(0, SPACE - 1)
 BLOCKS = st.integers(1, 10**9)
@@ -32,9 +33,7 @@ def test_a_block_has_about_sixteen_mebibytes():
     assert blocks_of(10**6, output_bytes=1000 * BLOCK_BYTES) == 1000
 
 
-@pytest.mark.parametrize(
-    ("samples", "blocks"), [(3, 1), (48, 3), (200, 3), (512, 8), (2000, 8), (8000, 31), (2 * 10**4, 64), (10**6, 64)]
-)
+@each("samples, blocks", [(3, 1), (48, 3), (200, 3), (512, 8), (2000, 8), (8000, 31), (2 * 10**4, 64), (10**6, 64)])
 def test_a_small_dataset_has_blocks_for_every_core(samples, blocks):
     assert blocks_of(samples) == blocks
 

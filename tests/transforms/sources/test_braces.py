@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from beam_tfrecords.errors import RequestError
 from beam_tfrecords.transforms.sources.braces import expand_braces, has_braces, split_list
+from tests.each import each
 
 WORDS = st.sampled_from(["a", "b.tar", "é", "-", "/", "x y", ""])
 NUMBERS = st.from_regex(r"0{0,2}[0-9]{1,2}", fullmatch=True)
@@ -25,7 +26,7 @@ def by_shell(path: str) -> list[str]:
     return [name[1:] for name in ran.stdout.split("\0")[:-1]]
 
 
-@pytest.mark.parametrize(
+@each(
     "path",
     ["s/{000..011}.tar", "{8..12}", "{08..12}", "{3..1}", "{a,b}/{1..2}.tar", "{a,}.tar", "{1..1}", "a{b}c", "{}", "x"],
 )

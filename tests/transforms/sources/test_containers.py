@@ -9,6 +9,7 @@ from beam_tfrecords.errors import FailureReason, SampleError, Stage
 from beam_tfrecords.transforms.refs.sample_refs import File, SampleRef, one_image
 from beam_tfrecords.transforms.sources import containers
 from beam_tfrecords.transforms.sources.containers import Container, StagingFiles, member_path
+from tests.each import each
 
 
 def content(place):
@@ -95,8 +96,8 @@ def test_a_large_sample_is_spooled_in_the_memory_of_one_piece(tmp_path):
     assert peak < 2_000_000
 
 
-@pytest.mark.parametrize(
-    ("name", "path"),
+@each(
+    "name, path",
     [
         ("cat/1.jpg", "cat/1.jpg"),
         ("./cat//./1.jpg", "cat/1.jpg"),

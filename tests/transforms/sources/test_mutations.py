@@ -18,6 +18,7 @@ from beam_tfrecords.transforms.settings import read_settings, settings_of
 from beam_tfrecords.transforms.sources.containers import Container, StagingFiles, until_damage
 from beam_tfrecords.transforms.sources.opening import open_input
 from beam_tfrecords.transforms.sources.source_spec import Skipped, SourceSpec
+from tests.each import each
 from tests.source_forms import FORMS, MASK_FORMS, OBJECT_FORMS, flags_of, write_form
 
 _SECONDS, _BYTES = 30, 500 << 20
@@ -132,7 +133,7 @@ def _try(name: str, folder: Path, *, seed: int, count: int) -> None:
 
 
 @pytest.mark.usefixtures("limited")
-@pytest.mark.parametrize("name", FORMS)
+@each("name", FORMS)
 def test_a_damaged_input_ends_in_failures_or_one_line(name, tmp_path):
     _try(name, tmp_path, seed=30, count=8)
 

@@ -16,10 +16,11 @@ from beam_tfrecords import storage
 from beam_tfrecords.errors import RequestError, SampleError
 from beam_tfrecords.transforms.sources.path_rule import resolve, shorten
 from tests.annotated_inputs import PICTURES, save_pictures, voc_of, write_coco
+from tests.each import each
 
 
-@pytest.mark.parametrize(
-    ("path", "root", "expected"),
+@each(
+    "path, root, expected",
     [
         ("a/1.jpg", "/data", "/data/a/1.jpg"),
         ("a/1.jpg", "/", "/a/1.jpg"),
@@ -59,7 +60,7 @@ OUTSIDE = [
 ]
 
 
-@pytest.mark.parametrize(("path", "root", "expected"), OUTSIDE)
+@each("path, root, expected", OUTSIDE)
 def test_a_path_outside_the_root_is_rejected_unless_allowed(path, root, expected):
     with pytest.raises(SampleError) as error:
         resolve(path, root=root, allow_outside_root=False)
@@ -67,8 +68,8 @@ def test_a_path_outside_the_root_is_rejected_unless_allowed(path, root, expected
     assert resolve(path, root=root, allow_outside_root=True) == expected
 
 
-@pytest.mark.parametrize("path", ["ftp://x/1.jpg", "file://host/1.jpg", "file://x", "a\0.jpg", "file:///a%00.jpg"])
-@pytest.mark.parametrize("allowed", [True, False])
+@each("path", ["ftp://x/1.jpg", "file://host/1.jpg", "file://x", "a\0.jpg", "file:///a%00.jpg"])
+@each("allowed", [True, False])
 def test_a_path_that_no_storage_reads_is_unreadable(path, allowed):
     with pytest.raises(SampleError) as error:
         resolve(path, root="/", allow_outside_root=allowed)
@@ -81,8 +82,8 @@ def test_a_long_value_is_cut():
     assert shorten("x" * 10_000_000).endswith("…'")
 
 
-@pytest.mark.parametrize(
-    ("path", "root", "inside"),
+@each(
+    "path, root, inside",
     [
         ("/data", "/data/", True),
         ("/data/x/..", "/data", True),

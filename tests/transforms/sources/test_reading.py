@@ -9,6 +9,7 @@ import pytest
 from beam_tfrecords import storage
 from beam_tfrecords.errors import BuildError, FailureReason, RequestError, SampleError, Stage
 from beam_tfrecords.transforms.sources.reading import reading, unchanged
+from tests.each import each
 
 REJECTED = SampleError(Stage.LIST, FailureReason.INVALID_ROW, "a row")
 
@@ -30,7 +31,7 @@ def test_what_a_file_is_at_fault_for_rejects_what_is_read(raised, reason):
     assert caught.value.reason is reason
 
 
-@pytest.mark.parametrize(
+@each(
     "raised",
     [
         OSError(errno.EIO, "Input/output error"),
@@ -44,7 +45,7 @@ def test_what_a_file_is_at_fault_for_rejects_what_is_read(raised, reason):
     ],
     ids=repr,
 )
-@pytest.mark.parametrize("kinds", [{}, {"raised": (Exception,)}])
+@each("kinds", [{}, {"raised": (Exception,)}])
 def test_anything_else_goes_on(raised, kinds):
     with pytest.raises(type(raised)) as caught, reading(**kinds):
         raise raised

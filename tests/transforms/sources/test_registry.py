@@ -7,15 +7,16 @@ import sys
 import pytest
 
 from beam_tfrecords.transforms.sources.registry import SOURCES, source_of_file
+from tests.each import each
 
 
-@pytest.mark.parametrize("entry", SOURCES, ids=lambda entry: entry.name)
+@each("entry", SOURCES, ids=lambda entry: entry.name)
 def test_the_module_of_every_source_has_an_opener(entry):
     assert callable(importlib.import_module(f"beam_tfrecords.transforms.sources.{entry.module}").open_input)
 
 
-@pytest.mark.parametrize(
-    ("path", "name"),
+@each(
+    "path, name",
     [
         ("a.csv", "csv"),
         ("A.TSV", "csv"),

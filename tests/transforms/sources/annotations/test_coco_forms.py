@@ -18,6 +18,7 @@ from beam_tfrecords.beam_pipelines.settings.suggested_commands import explain
 from beam_tfrecords.errors import RequestError
 from tests.annotated_inputs import PICTURES, coco_of, save_pictures
 from tests.beam_pipelines.listed_records import commands_of, read
+from tests.each import each
 
 OBJECTS = {"train": {"": len(PICTURES)}}
 
@@ -32,10 +33,8 @@ def suggested(folder: Path, tmp_path: Path) -> list[Any]:
     return [read(command, tmp_path / f"listing{number}")[0] for number, command in enumerate(found)]
 
 
-@pytest.mark.parametrize(
-    "name", ["result.json", "labels.json", "train.json", "_annotations.coco.json", "x/export.json"]
-)
-@pytest.mark.parametrize("images", ["", "images", "data/photos"])
+@each("name", ["result.json", "labels.json", "train.json", "_annotations.coco.json", "x/export.json"])
+@each("images", ["", "images", "data/photos"])
 def test_a_file_is_known_by_what_it_holds(tmp_path, name, images):
     folder = tmp_path / "in"
     save_pictures(folder / images)

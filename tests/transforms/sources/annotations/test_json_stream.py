@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 from beam_tfrecords.transforms.sources.annotations import json_stream
 from beam_tfrecords.transforms.sources.annotations.json_stream import JsonError, read_arrays
+from tests.each import each
 
 TEXTS = st.text(max_size=4)
 SCALARS = st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | TEXTS
@@ -54,8 +55,8 @@ def test_arrays_come_in_the_order_of_the_file_and_others_are_skipped():
     assert read(b" {} ", "a") == []
 
 
-@pytest.mark.parametrize(
-    ("data", "problem"),
+@each(
+    "data, problem",
     [
         (b"[1]", "expected {, found \\[, at character 0"),
         (b"", "expected {, found the end of the file"),

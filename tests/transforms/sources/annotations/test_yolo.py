@@ -10,6 +10,7 @@ import pytest
 from beam_tfrecords.errors import RequestError, SampleError
 from beam_tfrecords.transforms.sources.annotations.yolo_labels import LabelFiles, read_objects
 from tests.annotated_inputs import CATEGORIES, PICTURES, Picture, save_pictures, write_yolo, yolo_rows
+from tests.each import each
 
 NAMES = dict(enumerate(CATEGORIES))
 TRAIN = {name: PICTURES[name] for name in ("a.jpg", "b.jpg", "c.jpg")}
@@ -204,8 +205,8 @@ def test_a_data_file_is_the_only_input(data, opened, inputs):
         opened(*(word.format(data=data) for word in inputs))
 
 
-@pytest.mark.parametrize("sizes", [1, 2, 3, 4, 17])
-@pytest.mark.parametrize("needs_outlines", [False, True])
+@each("sizes", [1, 2, 3, 4, 17])
+@each("needs_outlines", [False, True])
 def test_a_box_and_points_with_their_visibility_are_no_polygon(sizes, needs_outlines):
     points = " ".join(f"{0.3 + 0.4 * number / sizes} {0.5} {2 - number % 3}" for number in range(sizes))
     objects = read_objects(f"0 0.5 0.5 0.5 0.25 {points}", NAMES, needs_outlines=needs_outlines)

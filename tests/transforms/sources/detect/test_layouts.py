@@ -14,6 +14,7 @@ from beam_tfrecords.transforms.sources.detect.layouts import LAYOUTS, Level
 from beam_tfrecords.transforms.sources.detect.tree import FolderSummary
 from beam_tfrecords.transforms.sources.source_spec import SourceSpec
 from beam_tfrecords.transforms.splits import split_of_folder
+from tests.each import each
 from tests.transforms.sources.conftest import infer
 
 
@@ -253,7 +254,7 @@ def test_one_damaged_archive_does_not_change_what_the_folders_mean(tmp_path, ope
     assert [sample.label for sample in inferred if sample.failure is None] == ["cat", "dog"] * 2
 
 
-@pytest.mark.parametrize("layout", LAYOUTS, ids=lambda layout: layout.match.__name__)
+@each("layout", LAYOUTS, ids=lambda layout: layout.match.__name__)
 def test_each_layout_is_the_first_that_matches_its_example(layout):
     folders = FolderSummary()
     for name in layout.example.split():

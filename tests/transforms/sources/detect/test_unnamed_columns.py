@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import pytest
-
 from beam_tfrecords.transforms.sources.detect.unnamed_columns import name_columns
+from tests.each import each
 
 
-@pytest.mark.parametrize(
-    ("rows", "header"),
+@each(
+    "rows, header",
     [
         ([["a.jpg", "cat"]], "image,label"),
         ([["a.jpg", "training", "cat"], ["b.jpg", "test", "dog"]], "image,split,label"),

@@ -15,6 +15,7 @@ from beam_tfrecords.errors import RequestError
 from beam_tfrecords.transforms.sources.records.object_features import find_object_features
 from beam_tfrecords.transforms.sources.records.tfds_features import Features, parse_features
 from tests.beam_pipelines.listed_records import PICTURE, commands_of, read
+from tests.each import each
 
 _TFDS = "tensorflow_datasets.core.features"
 # The features of `kitti` and of others in the catalog of TFDS: those with boxes, by their names and classes.
@@ -44,8 +45,8 @@ def found(tree: Mapping[str, Any], image: str = "image", label: str | None = Non
     return objects and (*objects.boxes, objects.label)
 
 
-@pytest.mark.parametrize(
-    ("names", "label"),
+@each(
+    "names, label",
     [
         (KITTI, "type"),
         (["bbox:BBox", "area", "is_crowd", "label:Class"], "label"),
@@ -55,7 +56,7 @@ def found(tree: Mapping[str, Any], image: str = "image", label: str | None = Non
         (["bbox:BBox", "species:Class"], "species"),
     ],
 )
-@pytest.mark.parametrize("turned", [False, True])
+@each("turned", [False, True])
 def test_the_usual_name_is_the_class(names, label, turned):
     tree = {"image": "Image", "objects": names[::-1] if turned else names}
     assert found(tree) == ("objects/bbox", f"objects/{label}")

@@ -9,6 +9,7 @@ import pytest
 from beam_tfrecords.transforms.sources.tables.csv_table import CsvTable, open_csv
 from beam_tfrecords.transforms.sources.tables.list_file import ListFile
 from beam_tfrecords.transforms.sources.tables.table import InvalidRow
+from tests.each import each
 
 
 def read(path: Path) -> list:
@@ -16,8 +17,8 @@ def read(path: Path) -> list:
     return list(table.rows(table.columns))
 
 
-@pytest.mark.parametrize(
-    ("text", "rows"),
+@each(
+    "text, rows",
     [
         ("apple_pie/1\nwaffles/2\n", [("apple_pie/1", "apple_pie"), ("waffles/2", "waffles")]),
         ("Ap 1/x 1.jpg\nAp 2/1.jpg\n", [("Ap 1/x 1.jpg", "Ap 1"), ("Ap 2/1.jpg", "Ap 2")]),

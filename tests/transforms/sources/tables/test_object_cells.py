@@ -9,13 +9,14 @@ import pytest
 from beam_tfrecords.errors import FailureReason, SampleError
 from beam_tfrecords.transforms.objects.objects import Objects
 from beam_tfrecords.transforms.sources.tables.object_cells import hold_objects, read_objects
+from tests.each import each
 
 BOXES = (1.0, 2.0, 31.0, 42.0, 5.0, 5.0, 6.0, 7.0)
 PAIR = [[1, 2, 30, 40], [5.0, 5, 1, 2]]
 
 
-@pytest.mark.parametrize("classes", ["categories", "category", "label", "labels"])
-@pytest.mark.parametrize("box", ["bbox", "bboxes"])
+@each("classes", ["categories", "category", "label", "labels"])
+@each("box", ["bbox", "bboxes"])
 def test_an_object_of_lists_and_a_list_of_objects_say_the_same(box, classes):
     as_lists = {box: PAIR, classes: [1, "dog"], "area": [7.5, 2], "iscrowd": [0, 1], "id": [8, 9]}
     as_objects = [

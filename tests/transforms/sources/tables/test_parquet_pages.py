@@ -16,13 +16,14 @@ import pytest
 
 from beam_tfrecords.transforms.sources.tables import parquet_pages
 from beam_tfrecords.transforms.sources.tables.parquet_pages import check_pages
+from tests.each import each
 
 NOISE = random.Random(7)
 CODECS = ["none", "snappy", "gzip", "zstd", "lz4", "brotli"]
 
 
-@pytest.mark.parametrize("codec", CODECS)
-@pytest.mark.parametrize("version", ["1.0", "2.0"])
+@each("codec", CODECS)
+@each("version", ["1.0", "2.0"])
 def test_the_headers_of_all_pages_are_read(tmp_path, codec, version):
     table = pa.table(
         {
@@ -74,7 +75,7 @@ def test_the_rows_of_such_a_table_are_rejected(tmp_path, opened):
     assert [one and "expands to" in one[1] for one in failures] == [True, True]
 
 
-@pytest.mark.parametrize("seed", range(20))
+@each("seed", range(20))
 def test_damaged_headers_are_an_error(tmp_path, seed):
     noise = random.Random(seed)
     path = tmp_path / "a.parquet"
@@ -116,7 +117,7 @@ def test_no_byte_of_a_footer_ends_the_process(tmp_path):
     assert int(ran.stdout) > 50
 
 
-@pytest.mark.parametrize("size", [0, 1, 14, 15, 16, 127, 128, 300])
+@each("size", [0, 1, 14, 15, 16, 127, 128, 300])
 def test_lists_of_any_length_in_a_header_are_passed_over(size):
     # Thrift's compact protocol: a list of 32-bit integers, then 7 in field 2, then the end.
     varint = bytes([size]) if size < 128 else bytes([size & 127 | 128, size >> 7])
