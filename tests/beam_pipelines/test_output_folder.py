@@ -10,7 +10,7 @@ from collections import Counter
 
 import pytest
 
-from beam_tfrecords.beam_pipelines.build import build
+from beam_tfrecords.beam_pipelines.build import build as build_module
 from beam_tfrecords.beam_pipelines.build.checks import output
 from beam_tfrecords.beam_pipelines.build.listing import source_opening
 from beam_tfrecords.beam_pipelines.build.output import lock
@@ -96,16 +96,16 @@ def test_a_build_that_has_not_listed_anything_keeps_others_away_and_looks_once(p
     watch(lock, "check_output")
     watch(output, "find_old_files")
     watch(source_opening, "open_input")
-    open_source = build.open_spec_source
+    open_source = build_module.open_spec_source
 
     def open_while_another_build_begins(spec):
         with monkeypatch.context() as patch:
-            patch.setattr(build, "open_spec_source", open_source)
+            patch.setattr(build_module, "open_spec_source", open_source)
             refused.append(convert(f"--input={pets}", f"--output={spec.output}", *FLAGS))
         assert calls == {"check_output": 1, "find_old_files": 1}
         return open_source(spec)
 
-    monkeypatch.setattr(build, "open_spec_source", open_while_another_build_begins)
+    monkeypatch.setattr(build_module, "open_spec_source", open_while_another_build_begins)
     ran = convert(f"--input={pets}", f"--output={tmp_path / 'out'}", *FLAGS, "--layout=tfds")
     assert ran.code == 0, ran.err
     assert calls == {"check_output": 1, "find_old_files": 1, "open_input": 1}
@@ -130,13 +130,13 @@ def test_a_refused_request_leaves_the_output_as_it_was(tmp_path, convert, was_th
 def test_a_pipeline_that_a_runner_starts_again_after_it_has_published_publishes_the_same(
     finished, pets, tmp_path, build, snapshot, monkeypatch
 ):
-    run = build.run_plan
+    run = build_module.run_plan
 
     def run_twice(*arguments, **options):
-        assert isinstance(run(*arguments, **options), build.Published)
+        assert isinstance(run(*arguments, **options), build_module.Published)
         return run(*arguments, **options)
 
-    monkeypatch.setattr(build, "run_plan", run_twice)
+    monkeypatch.setattr(build_module, "run_plan", run_twice)
     again = build(tmp_path / "out", f"--input={pets}", *FLAGS)
     different = ["manifest.json", "_SUCCESS"]
     assert snapshot(again, without=different) == snapshot(finished, without=different)

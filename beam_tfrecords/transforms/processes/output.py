@@ -23,7 +23,7 @@ _CHUNK_BYTES = 1 << 16
 _MOST_CHUNKS = 64
 
 
-class Output:
+class WorkerOutput:
     """The launcher's ends of the pipes that a worker prints to.
 
     Attributes:

@@ -25,8 +25,8 @@ from beam_tfrecords.transforms.processes import optional_libraries
 from beam_tfrecords.transforms.processes.descendants import kill_group, kill_holders, kill_with_descendants
 from beam_tfrecords.transforms.processes.fork_server import find_exit_code, start_process
 from beam_tfrecords.transforms.processes.output import (
-    Output,
     Reply,
+    WorkerOutput,
     flush_output,
     log_levels,
     take_log,
@@ -86,7 +86,7 @@ class _Running:
 
     def __init__(self, *, nice: int) -> None:
         self._launcher = os.getpid()
-        self._output = Output()
+        self._output = WorkerOutput()
         self.connection, theirs = multiprocessing.Pipe()
         leaves_out, options = _Started.leaves_out, storage.current_options()
         told = (theirs, self._output.theirs, log_levels(), dict(os.environ), options, leaves_out, nice)
