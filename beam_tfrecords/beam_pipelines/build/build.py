@@ -30,7 +30,6 @@ from beam_tfrecords.errors import BuildError, RequestError, naming_end
 from beam_tfrecords.escaping import escape
 from beam_tfrecords.quiet_beam import beam_logs_from
 from beam_tfrecords.reading.dataset import Dataset
-from beam_tfrecords.transforms.processes.worker import without_optional_libraries
 from beam_tfrecords.transforms.request.build_spec import BuildSpec, Duplicates
 
 _log = logging.getLogger(__name__)
@@ -164,8 +163,7 @@ def _build(
 ) -> Published | Unpublished | JobRecord:
     spec = find_functions(spec)
     runner.arguments.check_known()
-    is_ours = not (spec.map or spec.source.function)
-    with without_optional_libraries(if_ours=is_ours), hold_output(spec, runner) as output:
+    with hold_output(spec, runner) as output:
         # They import what they need while this process does.
         _log.info("building %s with %s and %d worker processes", spec.output, type(runner).__name__, runner.processes)
         runner.start_workers(*storage.modules_for([spec.output, *spec.source.input]))

@@ -15,7 +15,6 @@ from typing import Any
 from beam_tfrecords import storage
 from beam_tfrecords.errors import RequestError
 from beam_tfrecords.transforms.mapping.user_function import UserFunction
-from beam_tfrecords.transforms.processes.optional_libraries import bring_back
 from beam_tfrecords.transforms.request.build_spec import BuildSpec, write_map
 from beam_tfrecords.transforms.sources.registry import FUNCTIONS
 from beam_tfrecords.transforms.sources.source_spec import GivenFunction, names_function
@@ -60,8 +59,6 @@ def _find(given: str | Callable[..., Any], named: str, shown: str, revision: str
       shown: the setting, for messages.
       revision: as in `UserFunction`.
     """
-    # Its module may import what the program leaves out, and so may a package around it, which is imported to find it.
-    bring_back()
     module, _, name = named.partition(":")
     if isinstance(given, str):
         file = _find_module(module)

@@ -124,9 +124,7 @@ def run(*command: str) -> None:
     that the terminal cannot show is written as an escape.
     """
     from beam_tfrecords.storage import io_watchdog
-    from beam_tfrecords.transforms.processes.optional_libraries import leave_out
 
-    leave_out()
     io_watchdog.end_stalled_reads()
     words = [*command, *sys.argv[1:]]
     prints_results = not words or words[0] not in _WORKING or not _HELP.isdisjoint(words)

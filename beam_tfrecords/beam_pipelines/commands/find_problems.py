@@ -20,7 +20,6 @@ from beam_tfrecords.errors import BuildError
 from beam_tfrecords.output.files import SUCCESS
 from beam_tfrecords.output.missing import explain_missing
 from beam_tfrecords.reading.dataset import Dataset
-from beam_tfrecords.transforms.processes.worker import without_optional_libraries
 
 if TYPE_CHECKING:
     import apache_beam as beam
@@ -35,8 +34,7 @@ def find_problems(dataset: Dataset, execution: Execution, *, shows_progress: boo
       BuildError: it was removed meanwhile.
     """
     try:
-        with without_optional_libraries():
-            found = list(_find_all(dataset, execution, shows_progress=shows_progress))
+        found = list(_find_all(dataset, execution, shows_progress=shows_progress))
     except (OSError, BuildError) as error:
         if storage.exists(storage.join(dataset.path, SUCCESS)):
             raise

@@ -14,14 +14,13 @@ import threading
 import time
 import traceback
 import weakref
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from multiprocessing.connection import Connection, wait
 from pathlib import Path
 from typing import Any
 
 from beam_tfrecords import storage
 from beam_tfrecords.errors import BuildError, SampleError
-from beam_tfrecords.transforms.processes import optional_libraries
 from beam_tfrecords.transforms.processes.descendants import kill_group, kill_holders, kill_with_descendants
 from beam_tfrecords.transforms.processes.fork_server import find_exit_code, start_process
 from beam_tfrecords.transforms.processes.output import (
@@ -50,12 +49,6 @@ class _Attempt(threading.local):
 
 
 _attempt = _Attempt()
-
-
-class _Started:
-    """What holds for workers that start now."""
-
-    leaves_out = False
 
 
 def is_second_attempt() -> bool:
@@ -88,8 +81,7 @@ class _Running:
         self._launcher = os.getpid()
         self._output = WorkerOutput()
         self.connection, theirs = multiprocessing.Pipe()
-        leaves_out, options = _Started.leaves_out, storage.current_options()
-        told = (theirs, self._output.theirs, log_levels(), dict(os.environ), options, leaves_out, nice)
+        told = (theirs, self._output.theirs, log_levels(), dict(os.environ), storage.current_options(), nice)
         try:
             self._process = start_process(_serve, told)
         except BaseException:
@@ -241,20 +233,6 @@ class Worker:
         return how
 
 
-@contextlib.contextmanager
-def without_optional_libraries(*, if_ours: bool = True) -> Iterator[None]:
-    """Within it, workers that start do without `optional_libraries`.
-
-    Args:
-      if_ours: whether they call no function of the user, which may need them; otherwise nothing changes.
-    """
-    before, _Started.leaves_out = _Started.leaves_out, if_ours
-    try:
-        yield
-    finally:
-        _Started.leaves_out = before
-
-
 def _end_with_launcher() -> None:
     """Ends this process when the launcher has ended, also in the middle of a read that gives no answer."""
     launcher = multiprocessing.parent_process()
@@ -294,7 +272,6 @@ def _serve(
     levels: Mapping[str, int],
     environment: Mapping[str, str],
     options: storage.StorageOptions,
-    leaves_out: bool,
     nice: int,
 ) -> None:
     # So its descendants can be told, and no signal of the terminal reaches them.
@@ -304,8 +281,6 @@ def _serve(
     reply = Reply(connection)
     take_log(reply, levels)
     os.nice(nice)
-    if leaves_out:
-        optional_libraries.leave_out()
     # The fork server has the environment of the moment when it was started.
     os.environ.clear()
     os.environ.update(environment)
