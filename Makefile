@@ -69,7 +69,8 @@ test-pins:
 # archives and other datasets; the next version; near-duplicates; how costs grow; planted faults; a million references,
 # through shards to a dataset; COCO's annotations; small images and rows; start and end; functions; and what a billion
 # images would take; buckets; readers. Three hours in all.
-# `make bench PHOTOS=DIR` takes the JPEG files of a folder for the contest and the fast codec, in place of made photos.
+# `make bench PHOTOS=DIR` takes the JPEG files of a folder for the contest and the fast codec, in place of made photos; the
+# table of real photos is `run.py --photos=DIR --name=imagenet_8000 --only=beam_tfrecords,own_codec,pillow,pillow_draft`.
 # bench-cold reads from the disk and writes to it; it takes root.
 bench: OF_PHOTOS = $(if $(PHOTOS),--photos='$(PHOTOS)')
 bench: $(VENV)/.installed $(VENV)-integration/.installed

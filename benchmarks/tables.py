@@ -398,6 +398,7 @@ _NEARNESS = {"50": "half of the photos", "1": "99 of 100", "0.1": "999 of 1,000"
 _KEEP = ("images/s", "slowest to fastest", "peak memory")
 TABLES: dict[str, Callable[[], str]] = {
     "peers": lambda: _contest("imagenet_like_8000", _COLUMNS, without=(_CODEC,)),
+    "real_photos": lambda: _contest("imagenet_8000", _COLUMNS),
     "large_photos": lambda: _contest("4000x3000x400", _COLUMNS),
     "overhead": lambda: _overhead(("imagenet_like_8000", "imagenet_like_40000")),
     "keep": lambda: _contest("keep", _KEEP),
