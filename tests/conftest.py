@@ -123,7 +123,7 @@ def pytest_runtest_protocol(item: pytest.Item) -> Iterator[Any]:
     """Fixtures of a whole session are in it too."""
     option, marker = item.config.getoption, item.get_closest_marker
     is_plain = not (option("beam_workers") or option("local_runner") or any(map(marker, LOCAL_RUNNER_MARKERS)))
-    draws_reports = marker("report") is not None or option("exhaustive")
+    draws_reports = marker("report") is not None or option("exhaustive") or "integration" in item.path.parts
     with plain_pipelines(draws_reports=draws_reports) if is_plain else contextlib.nullcontext():
         return (yield)
 

@@ -59,7 +59,7 @@ def translate(output: Path, *more: str, **words: str) -> DataflowRunner:
       more: flags for Beam.
       words: settings of the build.
     """
-    execution = Execution.prepare(find_runner([*DATAFLOW, *more]), verbose=False)
+    execution = Execution.prepare(find_runner([*DATAFLOW, *more]))
     execution.options.view_as(pipeline_options.TestOptions).dry_run = True
     request = {"input": str(PHOTOS), "output": str(output), "image_size": "64", "splits": "train=0.8,test=0.2"}
     spec, source = open_spec_source(read_build_spec({**request, "duplicates": "drop", **words}))

@@ -197,7 +197,7 @@ def test_stages_have_their_names_and_metrics_are_counted(photos, tmp_path, run, 
 
 
 def test_the_metrics_of_a_pipeline_reach_its_result(on_flink):
-    execution = Execution.prepare(find_runner(on_flink), verbose=False, quiet=True)
+    execution = Execution.prepare(find_runner(on_flink), quiet=True)
     pipeline = beam.Pipeline(runner=execution.beam_runner, options=execution.options)
     stats = Stats({("written", "train"): 3, ("failed", "train", "corrupt"): 1})
     _ = pipeline | beam.Create([1, 2]) | beam.Map(lambda _: report_block(stats, bytes_out=9, msec={"read": 5}))
@@ -212,7 +212,7 @@ def test_the_metrics_of_a_pipeline_reach_its_result(on_flink):
 
 def test_any_examples_are_written_to_shards(tmp_path, on_flink):
     records = [b"%d" % number * (number % 50) for number in range(1_000)]
-    execution = Execution.prepare(find_runner(on_flink), verbose=False, quiet=True)
+    execution = Execution.prepare(find_runner(on_flink), quiet=True)
     execution.run(
         lambda root: (
             root

@@ -19,14 +19,15 @@ FLAGS = ["--name=photos", "--image_size=32", "--class_names=cat"]
 # `convert`, but an object is replaced when the input has been listed.
 CHANGE_AND_CONVERT = """
 import sys
-from beam_tfrecords.beam_pipelines import building, cli
+from beam_tfrecords.beam_pipelines.build import build
+from beam_tfrecords.beam_pipelines.commands import cli
 from beam_tfrecords import storage
 
-def change_and_run(*arguments, run=building.run_plan, **named):
+def change_and_run(*arguments, run=build.run_plan, **named):
     storage.write_bytes(sys.argv[1], open(sys.argv[2], "rb").read())
     return run(*arguments, **named)
 
-building.run_plan = change_and_run
+build.run_plan = change_and_run
 sys.exit(cli.main(["convert", *sys.argv[3:]]))
 """
 

@@ -38,7 +38,7 @@ def test_shards_and_indices_are_those_of_the_local_runner(photos, tmp_path, run)
 
 def test_any_examples_are_written_to_shards(tmp_path):
     records = [b"%d" % number * (number % 50) for number in range(1_000)]
-    execution = Execution.prepare(find_runner(ON_SPARK), verbose=False, quiet=True)
+    execution = Execution.prepare(find_runner(ON_SPARK), quiet=True)
     execution.run(
         lambda root: root | beam.Create(records) | WriteTFRecordShards(str(tmp_path / "out/any"), num_shards=3)
     )
