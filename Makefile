@@ -57,7 +57,7 @@ test-integration: $(VENV)-integration/.installed
 	tests/integration/install.sh
 	$(VENV)-integration/bin/python -m pytest -n 2 --dist loadfile tests/integration
 	$(VENV)-integration/bin/python -m pytest -n 2 --dist loadfile tests -m any_workers --beam_workers
-	$(VENV)-integration/bin/python -m pytest -n 2 --dist loadfile tests --exhaustive
+	NIGHT_SEEDS=2 $(VENV)-integration/bin/python -m pytest -n 2 --dist loadfile tests --exhaustive
 
 # The lowest versions that setup.py allows, on the oldest Python and on the newest.
 PIN_PYTHONS ?= python3.10 python3.13
