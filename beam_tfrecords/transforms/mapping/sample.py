@@ -12,7 +12,7 @@ import PIL.Image
 
 from beam_tfrecords.transforms.images.fast_resize import fast_resize
 from beam_tfrecords.transforms.images.geometry import Geometry
-from beam_tfrecords.transforms.images.image_spec import Resample
+from beam_tfrecords.transforms.images.image_spec import ImageSpec, Resample
 from beam_tfrecords.transforms.images.masks import place_mask
 from beam_tfrecords.transforms.images.resize import FILTERS
 from beam_tfrecords.transforms.images.sixteen_bit import resize_16_bit
@@ -199,10 +199,12 @@ class Sample:
           resample: as the setting.
 
         Raises:
-          ValueError: a side is below 1, or there is no such filter.
+          ValueError: a side is below 1, the image would have more pixels than `max_pixels` allows by default, or there
+            is no such filter.
         """
-        if height < 1 or width < 1:
-            raise ValueError(f"resize: {height} x {width}: expected a height and a width of 1 pixel or more")
+        if height < 1 or width < 1 or height * width > ImageSpec.max_pixels:
+            expected = f"a height and a width of 1 pixel or more, and at most {ImageSpec.max_pixels:,} pixels"
+            raise ValueError(f"resize: {height} x {width}: expected {expected}")
         old_height, old_width = self.image.shape[:2]
         geometry = Geometry(old_height, old_width, 1, height, width, height, width)
         pixels = _resize(self.image, geometry, Resample(resample))

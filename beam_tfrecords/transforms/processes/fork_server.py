@@ -5,7 +5,9 @@ from __future__ import annotations
 import contextlib
 import logging
 import multiprocessing
+import multiprocessing.context
 import multiprocessing.forkserver
+import multiprocessing.popen_forkserver
 import multiprocessing.process
 import multiprocessing.resource_tracker
 import os
@@ -19,8 +21,8 @@ from collections.abc import Iterator
 from typing import Any
 
 _log = logging.getLogger(__name__)
-_CONTEXT = multiprocessing.get_context("forkserver")
-_SERVER: Any = multiprocessing.forkserver._forkserver
+# Not the one of multiprocessing: what the caller starts there prints to the caller's output and obeys SIGTERM.
+_SERVER: Any = multiprocessing.forkserver.ForkServer()
 # Imported in this order. The last one takes the launcher's output from the server.
 _FIRST, _LAST = "beam_tfrecords.transforms.processes.preload", "beam_tfrecords.transforms.processes.detach"
 _lock = threading.Lock()
@@ -31,6 +33,26 @@ _MOST_SUSPENDED, _MOST_SILENT = 30.0, 600.0
 _LOOK_SECONDS = 1.0
 
 
+class _Popen(multiprocessing.popen_forkserver.Popen):
+    # The code of the standard library, with our server where it names the one of its module.
+    _launch = types.FunctionType(
+        multiprocessing.popen_forkserver.Popen._launch.__code__,  # type: ignore[attr-defined]
+        {
+            **vars(multiprocessing.popen_forkserver),
+            "forkserver": types.SimpleNamespace(
+                connect_to_new_process=_SERVER.connect_to_new_process,
+                read_signed=multiprocessing.forkserver.read_signed,
+            ),
+        },
+    )
+
+
+class _Process(multiprocessing.context.ForkServerProcess):
+    @staticmethod
+    def _Popen(process: Any) -> Any:
+        return _Popen(process)
+
+
 def start_fork_server(*modules: str) -> None:
     """Starts the server, and returns while it still imports what workers need.
 
@@ -38,7 +60,7 @@ def start_fork_server(*modules: str) -> None:
       modules: that it imports besides, if they are there.
     """
     with _lock:
-        multiprocessing.set_forkserver_preload([_FIRST, *modules, _LAST])
+        _SERVER.set_forkserver_preload([_FIRST, *modules, _LAST])
         # Started first, because it resets the signal mask.
         multiprocessing.resource_tracker.ensure_running()
         # Ctrl-C reaches every process of a terminal, and systemd's SIGTERM every process of a service; the server and
@@ -49,7 +71,7 @@ def start_fork_server(*modules: str) -> None:
         os.environ["PYTHONSAFEPATH"] = "1"
         try:
             with _short_temporary_folder(), _in_some_folder():
-                multiprocessing.forkserver.ensure_running()
+                _SERVER.ensure_running()
         finally:
             signal.pthread_sigmask(signal.SIG_SETMASK, mask)
             del os.environ["PYTHONSAFEPATH"]
@@ -67,7 +89,7 @@ def start_process(target: Any, arguments: tuple[Any, ...]) -> Any:
         start_fork_server()
         try:
             with _lock, _as_a_plain_process(), _in_some_folder(), _replacing_silent():
-                process = _CONTEXT.Process(target=target, args=arguments)
+                process = _Process(target=target, args=arguments)
                 process.start()
                 # Who waits for all children of this process, as an interpreter that exits does, is not to wait for it.
                 multiprocessing.process._children.discard(process)  # type: ignore[attr-defined]

@@ -145,3 +145,8 @@ def test_arrays_of_another_kind_are_refused(values, error):
 def test_objects_have_a_value_each():
     with pytest.raises(ValueError, match="1 boxes for 2 labels"):
         SampleObjects(np.zeros((1, 4)), ["a", "b"])
+
+
+def test_a_resize_beyond_the_most_pixels_is_refused_before_memory_is_taken():
+    with pytest.raises(ValueError, match=r"resize: 1000000 x 1000000: expected .* at most 178,956,970 pixels"):
+        drawn([]).resize(10**6, 10**6)

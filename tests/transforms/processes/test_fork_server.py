@@ -8,7 +8,6 @@ import signal
 import subprocess
 import sys
 import textwrap
-from multiprocessing import forkserver
 
 import pytest
 
@@ -32,7 +31,7 @@ def call_in_worker() -> int:
 
 
 def suspend_server() -> None:
-    os.kill(forkserver._forkserver._forkserver_pid, signal.SIGSTOP)
+    os.kill(fork_server._SERVER._forkserver_pid, signal.SIGSTOP)
 
 
 def test_a_suspended_server_is_replaced_and_the_workers_that_it_has_started_go_on(worker, monkeypatch):
@@ -97,3 +96,42 @@ def test_workers_start_although_the_working_folder_was_deleted(tmp_path):
     command = [sys.executable, "-c", textwrap.dedent(program), str(tmp_path / "deleted")]
     ran = subprocess.run(command, capture_output=True, text=True, check=True, timeout=300)
     assert (ran.stdout, ran.stderr) == ("still deleted\n", "")
+
+
+def test_the_callers_own_fork_server_is_not_ours(tmp_path):
+    """Its processes print to the caller's output and obey SIGTERM, before and after ours has one, and in a fork."""
+    (tmp_path / "mine.py").write_text(
+        textwrap.dedent("""
+            import multiprocessing, os, time
+            from beam_tfrecords.transforms.processes.worker import Worker
+
+            def say(word):
+                print("child says", word, flush=True)
+
+            if __name__ == "__main__":
+                context = multiprocessing.get_context("forkserver")
+                before = context.Process(target=say, args=("before",))
+                before.start(), before.join()
+                if not os.fork():
+                    worker = Worker()
+                    print("fork has", worker.call(abs, -1), flush=True)
+                    worker.close()
+                    os._exit(0)
+                os.wait()
+                worker = Worker()
+                worker.call(abs, -1)
+                after = context.Process(target=say, args=("after",))
+                after.start(), after.join()
+                sleeping = context.Process(target=time.sleep, args=(60,))
+                sleeping.start()
+                sleeping.terminate(), sleeping.join(30)
+                print("ended by", sleeping.exitcode)
+                worker.close()
+        """)
+    )
+    environment = {**os.environ, "PYTHONPATH": os.getcwd()}
+    command = [sys.executable, str(tmp_path / "mine.py")]
+    ran = subprocess.run(command, env=environment, capture_output=True, text=True, check=True, timeout=300)
+    assert ran.stdout.splitlines() == ["child says before", "fork has 1", "child says after", "ended by -15"], (
+        ran.stderr
+    )

@@ -8,12 +8,12 @@ import subprocess
 import threading
 import time
 from concurrent.futures import CancelledError
-from multiprocessing import forkserver
 from pathlib import Path
 
 import pytest
 
 from beam_tfrecords.errors import BuildError
+from beam_tfrecords.transforms.processes import fork_server
 from beam_tfrecords.transforms.processes.pool import WorkerPool, usable_cores
 
 SEED = 20_240_301
@@ -41,7 +41,7 @@ def die_once(path: str) -> str:
 
 def worker_processes() -> set[int]:
     """The processes that were forked from the fork server."""
-    server = forkserver._forkserver._forkserver_pid
+    server = fork_server._SERVER._forkserver_pid
     listed = subprocess.run(["ps", "-o", "pid=,stat=", "--ppid", str(server)], capture_output=True, text=True)
     return {int(line.split()[0]) for line in listed.stdout.splitlines() if "Z" not in line}
 

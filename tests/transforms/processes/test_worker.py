@@ -137,10 +137,10 @@ def test_the_process_that_workers_are_forked_from_has_a_single_thread():
         import os
         from beam_tfrecords.beam_pipelines.commands.cli import run_command
         run_command("convert", ["--input=nowhere", "--output=nowhere"])
-        from multiprocessing import forkserver
+        from beam_tfrecords.transforms.processes import fork_server
         from beam_tfrecords.transforms.processes.worker import Worker
         Worker().call(os.getpid)
-        print(len(os.listdir(f"/proc/{forkserver._forkserver._forkserver_pid}/task")))
+        print(len(os.listdir(f"/proc/{fork_server._SERVER._forkserver_pid}/task")))
     """
     assert run_program(program).stdout == "1\n"
 
