@@ -38,7 +38,6 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line("markers", "any_workers: a stage; also run with `-m any_workers --beam_workers`")
     config.addinivalue_line("markers", "local_runner: about runners, workers or their processes; not run plainly")
-    config.addinivalue_line("markers", "report: reads `report.html`, which plain builds of other tests leave empty")
     config.addinivalue_line("markers", "exhaustive: run with `--exhaustive` alone")
     config.addinivalue_line("markers", "every_value: fewer combinations; each value of each parameter is in one")
     config.addinivalue_line("markers", "every_pair: fewer combinations; each two values of two parameters are in one")
@@ -123,8 +122,7 @@ def pytest_runtest_protocol(item: pytest.Item) -> Iterator[Any]:
     """Fixtures of a whole session are in it too."""
     option, marker = item.config.getoption, item.get_closest_marker
     is_plain = not (option("beam_workers") or option("local_runner") or any(map(marker, LOCAL_RUNNER_MARKERS)))
-    draws_reports = marker("report") is not None or option("exhaustive") or "integration" in item.path.parts
-    with plain_pipelines(draws_reports=draws_reports) if is_plain else contextlib.nullcontext():
+    with plain_pipelines() if is_plain else contextlib.nullcontext():
         return (yield)
 
 

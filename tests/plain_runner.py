@@ -56,17 +56,9 @@ def _no_origin(*_: Any, **__: Any) -> list[str]:
     return []
 
 
-def _no_page(*_: Any, **__: Any) -> str:
-    return "<!DOCTYPE html>"
-
-
 @contextlib.contextmanager
-def plain_pipelines(*, draws_reports: bool = True) -> Iterator[None]:
-    """Within it, builds without arguments for Beam's local runner are run plainly.
-
-    Without their reports, which take a sixth of a small build, an empty page takes the place of each.
-    """
-    page = "beam_tfrecords.beam_pipelines.report.page.render_report"
+def plain_pipelines() -> Iterator[None]:
+    """Within it, builds without arguments for Beam's local runner are run plainly."""
     with (
         mock.patch("apache_beam.Pipeline", _open),
         mock.patch.object(LocalRunner, "create", _create),
@@ -80,7 +72,6 @@ def plain_pipelines(*, draws_reports: bool = True) -> Iterator[None]:
         mock.patch("apache_beam.transforms.core._check_fn_use_yield_and_return", _is_not_checked),
         mock.patch("apache_beam.transforms.core.get_function_args_defaults", _arguments_of),
         mock.patch("apache_beam.typehints.decorators.IOTypeHints._make_origin", _no_origin),
-        contextlib.nullcontext() if draws_reports else mock.patch(page, _no_page),
     ):
         yield
 

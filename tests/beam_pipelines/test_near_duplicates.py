@@ -75,7 +75,6 @@ def test_they_are_only_listed(plain, near, verify):
     assert verify(near).code == 0
 
 
-@pytest.mark.report
 def test_the_report_lists_them_beside_identical_images(near):
     page = (near / "report.html").read_text()
     assert "None: no two files have the same bytes." in page

@@ -30,8 +30,6 @@ from tests.beam_pipelines.dataset_checks import manifest_of
 from tests.beam_pipelines.version_builds import make_source
 from tests.image_checks import PHOTOS, lossless_jpeg, psnr
 
-pytestmark = pytest.mark.report
-
 ROOT = Path(__file__).parents[2]
 # Elements without an end.
 VOID = {"meta", "link", "img", "br", "rect"}

@@ -611,7 +611,6 @@ def test_a_mask_that_is_gone_is_a_failure_of_the_next_version(folders, convert):
     assert manifest_of(latest)["failure_reasons"] == {"mask_missing": 1}
 
 
-@pytest.mark.report
 def test_masks_are_drawn_in_the_picture_of_a_record_and_in_the_report(out, tmp_path, run):
     records = open_dataset(out).records("train")
     ran = run("inspect", f"--dataset={out}", "--split=train", "--image=0", f"--save={tmp_path / 'x.png'}")

@@ -327,7 +327,6 @@ def test_verify_finds_an_image_that_does_not_decode(build_pairs):
         assert any(message in str(finding) for finding in find_all(out))
 
 
-@pytest.mark.report
 def test_people_see_all_images(pairs, build_pairs, run):
     out = build_pairs("out", *PNG)
     row = rows_in_order(out, pairs).index(next(row for row in rows_of(pairs / "pairs.jsonl") if len(row["views"]) == 1))
