@@ -26,7 +26,7 @@ from PIL import Image
 
 from beam_tfrecords.beam_pipelines.build.listing.source_opening import open_spec_source
 from beam_tfrecords.beam_pipelines.build.output.lock import hold_output
-from beam_tfrecords.beam_pipelines.build.planning import BuildPlan
+from beam_tfrecords.beam_pipelines.build.output.previous import open_previous
 from beam_tfrecords.beam_pipelines.build.prepare import prepare_build
 from beam_tfrecords.beam_pipelines.runners.runners import Execution, find_runner
 from beam_tfrecords.beam_pipelines.settings.definitions import read_build_spec
@@ -94,16 +94,17 @@ def group_references(folder: str, count: int) -> None:
         execution = Execution.prepare(find_runner([]))
         spec, source = open_spec_source(read_build_spec(words))
         with hold_output(spec, execution.runner) as held:
-            plan = prepare_build(spec, source, execution, output=held)
-        assert isinstance(plan, BuildPlan)
-        if (listed := sum(plan.publication.listed.values())) != count:
+            prepared = prepare_build(spec, source, execution, output=held, previous=open_previous(spec))
+        assert prepared is not None
+        build, _ = prepared
+        if (listed := sum(build.listed.values())) != count:
             raise RuntimeError(f"{listed} references were listed, and there are {count} images")
         execution.run(
             lambda root: (
                 root
-                | "ListSource" >> ListSource(plan.block_plan.folder)
+                | "ListSource" >> ListSource(build.folder)
                 | "AssignOrder"
-                >> AssignOrder(seed=plan.spec.seed, blocks=plan.blocks, processes=execution.runner.processes)
+                >> AssignOrder(seed=build.spec.seed, blocks=build.blocks, processes=execution.runner.processes)
                 | "GroupByKey" >> beam.GroupByKey()
                 | "Count" >> beam.MapTuple(_check_block)
             )

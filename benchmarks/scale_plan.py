@@ -42,7 +42,7 @@ from scale_cluster import (
     soft_delete_dollars,
 )
 
-from beam_tfrecords.beam_pipelines.build.work import estimate_output
+from beam_tfrecords.beam_pipelines.build.estimates import estimate_output
 from beam_tfrecords.examples.layouts import parse_layout
 from beam_tfrecords.output.manifest import Shard
 from beam_tfrecords.storage import FileEntry

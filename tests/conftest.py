@@ -181,18 +181,18 @@ def beam_workers(request) -> tuple[str, ...]:
 @pytest.fixture
 def count_parts(monkeypatch) -> Callable[[], list[int]]:
     """From its call on, the parts in which workers list an input are counted: one number for each listing."""
-    from beam_tfrecords.beam_pipelines.build.listing import list_input
+    from beam_tfrecords.beam_pipelines.build.listing.executors import WorkerExecutor
 
-    index = list_input.index_input
+    index = WorkerExecutor.index
 
     def count() -> list[int]:
         counts: list[int] = []
 
-        def counted(parts, *arguments, **named):
+        def counted(executor, parts, *arguments):
             counts.append(len(parts))
-            return index(parts, *arguments, **named)
+            index(executor, parts, *arguments)
 
-        monkeypatch.setattr(list_input, "index_input", counted)
+        monkeypatch.setattr(WorkerExecutor, "index", counted)
         return counts
 
     return count

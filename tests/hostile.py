@@ -7,8 +7,12 @@ import fnmatch
 import os
 import signal
 from collections.abc import Callable, Mapping, Sequence
+from typing import Any, ClassVar
 
-from beam_tfrecords.examples.layouts import Layout
+import pytest
+
+from beam_tfrecords.beam_pipelines.build import resolve
+from beam_tfrecords.examples.layouts import Layout, parse_layout
 from beam_tfrecords.tfrecord import masked_crc32c
 from beam_tfrecords.transforms.blocks.convert_sample import ConvertedBatch, ConvertSample, PreparedSample
 from beam_tfrecords.transforms.refs.ref_columns import RefColumns
@@ -27,6 +31,7 @@ class Converter:
     """A converter that prepares samples by a function, and takes what that makes as it is."""
 
     prepare: Prepare = echo
+    layout: ClassVar[Layout] = parse_layout("image")
 
     def finish(self, refs: RefColumns, prepared: Sequence[PreparedSample]) -> ConvertedBatch:
         examples = [one.example or b"" for one in prepared]
@@ -65,3 +70,16 @@ class Hostile:
 
     def finish(self, refs: RefColumns, prepared: Sequence[PreparedSample]) -> ConvertedBatch:
         return self.convert.finish(refs, prepared)
+
+
+def make_builds_hostile(monkeypatch: pytest.MonkeyPatch, **keys: str) -> None:
+    """Has builds of this process convert samples as `Hostile` says."""
+    resolve_build = resolve.resolve_build
+
+    def resolve_hostile(*arguments: Any, **options: Any) -> resolve.ResolvedBuild:
+        build = resolve_build(*arguments, **options)
+        plan = build.block_plan
+        hostile = dataclasses.replace(plan, convert=Hostile(plan.convert, **keys))
+        return dataclasses.replace(build, block_plan=hostile)
+
+    monkeypatch.setattr(resolve, "resolve_build", resolve_hostile)

@@ -10,7 +10,8 @@ from pathlib import Path
 from PIL import Image
 
 from beam_tfrecords.beam_pipelines.build.checks.listing import check_listing
-from beam_tfrecords.beam_pipelines.build.listing.local_listing import list_containers_here, list_samples
+from beam_tfrecords.beam_pipelines.build.listing.executors import LocalExecutor
+from beam_tfrecords.beam_pipelines.build.listing.list_input import list_input
 from beam_tfrecords.beam_pipelines.build.listing.source_opening import open_spec_source
 from beam_tfrecords.beam_pipelines.settings.command_line import parse_arguments
 from beam_tfrecords.beam_pipelines.settings.inherited_settings import read_request
@@ -45,14 +46,11 @@ def read(argv: list[str], folder: Path) -> tuple[Records, list[str]]:
     """The records that a command line lists, as a build does before it starts, and the notes."""
     spec, source = open_spec_source(read_request(parse_arguments(argv).words))
     folder.mkdir(exist_ok=True)
-    containers = source.containers()
-    if containers is None:
-        listing, skipped = list_samples(spec, source, str(folder)), source.skipped
-    else:
-        listing, skipped = list_containers_here(containers, spec, source, str(folder))
-    check_listing(spec, source, listing, skipped)
+    listed = list_input(spec, source, LocalExecutor(str(folder), copies=False))
+    assert listed is not None
+    check_listing(spec, source, listed.listing, listed.skipped)
     records: dict[str, Counter[str]] = {}
-    for ref in read_refs(listing):
+    for ref in read_refs(listed.listing):
         assert ref.failure is None, ref
         label = ref.label if spec.layout.needs_label else ""
         assert label is not None, ref

@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from beam_tfrecords.beam_pipelines.build import build
-from beam_tfrecords.beam_pipelines.build.listing import local_listing
+from beam_tfrecords.beam_pipelines.build.listing import list_input
 from beam_tfrecords.transforms.refs.sample_refs import SampleRef
 from tests.beam_pipelines.dataset_checks import manifest_of, shards_of
 
@@ -27,14 +27,14 @@ def between(monkeypatch) -> Callable[[Callable[[], None]], None]:
     """Has something done once, after the input is listed and before an image is read."""
 
     def set_hook(change: Callable[[], None]) -> None:
-        left, run = [change], build.run_plan
+        left, run = [change], build.run_build
 
         def change_and_run(*arguments, **named):
             if left:
                 left.pop()()
             return run(*arguments, **named)
 
-        monkeypatch.setattr(build, "run_plan", change_and_run)
+        monkeypatch.setattr(build, "run_build", change_and_run)
 
     return set_hook
 
@@ -168,7 +168,7 @@ def test_a_table_that_is_replaced_while_it_is_read_ends_the_build(
 
     path = tmp_path / f"rows.{kind}"
     path.write_bytes(table(sorted(images)))
-    write_listing = local_listing.write_listing
+    write_listing = list_input.write_listing
 
     def write_and_replace(samples: Iterator[SampleRef], *arguments, **named):
         def replaced() -> Iterator[SampleRef]:
@@ -181,7 +181,7 @@ def test_a_table_that_is_replaced_while_it_is_read_ends_the_build(
 
     flags = [f"--input={path}", f"--output={tmp_path / 'out'}", *FLAGS]
     with monkeypatch.context() as patch:
-        patch.setattr(local_listing, "write_listing", write_and_replace)
+        patch.setattr(list_input, "write_listing", write_and_replace)
         ran = convert(*flags)
     assert ran.code == 1
     assert f"{path} has changed while it was read; run the same command again once it is complete" in ran.err

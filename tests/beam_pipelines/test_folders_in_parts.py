@@ -7,7 +7,7 @@ import shutil
 
 import pytest
 
-from beam_tfrecords.beam_pipelines.build.listing import list_input
+from beam_tfrecords.beam_pipelines.build.listing.executors import WorkerExecutor
 from beam_tfrecords.beam_pipelines.commands.cli import main
 from beam_tfrecords.storage import local
 from beam_tfrecords.transforms.sources.folders import image_folder
@@ -115,13 +115,13 @@ def test_a_folder_that_workers_cannot_read_is_refused(photos, tmp_path, in_parts
     shutil.copytree(photos / "train/cat", folder / "cat")
     shutil.copytree(photos / "train/cat", folder / "dog")
     in_parts()
-    run = list_input.index_input
+    index = WorkerExecutor.index
 
-    def delete_first(*arguments, **named):
+    def delete_first(*arguments):
         shutil.rmtree(folder / "dog")
-        return run(*arguments, **named)
+        index(*arguments)
 
-    monkeypatch.setattr(list_input, "index_input", delete_first)
+    monkeypatch.setattr(WorkerExecutor, "index", delete_first)
     assert main(["convert", f"--input={folder}", f"--output={out}", *beam_workers]) == 2
     assert capsys.readouterr().err.startswith(
         f"beam-tfrecords: --input={folder}: {folder}/dog cannot be read: No such file or directory; make it readable, "

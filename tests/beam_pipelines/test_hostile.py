@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import dataclasses
 import json
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from beam_tfrecords.beam_pipelines.build import build
 from beam_tfrecords.reading.opening import open_dataset
-from tests.hostile import Hostile
+from tests.hostile import make_builds_hostile
 
 pytestmark = pytest.mark.local_runner
 
@@ -27,13 +25,7 @@ def convert_hostile(photos, tmp_path, convert, monkeypatch) -> Callable:
         (tmp_path / "in/empty").mkdir()
         (tmp_path / "in/empty/0.jpg").write_bytes(b"")
         (tmp_path / "in/empty/1.jpg").write_bytes(b"not an image")
-        prepare = build.prepare_build
-
-        def prepare_hostile(*arguments, **options):
-            plan = prepare(*arguments, **options)
-            return dataclasses.replace(plan, convert=Hostile(plan.convert, **hostile))
-
-        monkeypatch.setattr(build, "prepare_build", prepare_hostile)
+        make_builds_hostile(monkeypatch, **hostile)
         words = [f"--input={tmp_path / 'in'}", f"--output={tmp_path / 'out'}", "--image_size=64"]
         return convert(*words, *flags)
 

@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pytest
 
-from beam_tfrecords.beam_pipelines.build.listing import local_listing
+from beam_tfrecords.beam_pipelines.build.listing import list_input
 from beam_tfrecords.transforms import service_faults
 from tests.beam_pipelines.dataset_checks import BEAM_TFRECORDS, manifest_of, shards_of
 from tests.progress_lines import without_progress
@@ -171,16 +171,16 @@ def test_a_folder_that_cannot_be_listed_is_listed_again(photos, tmp_path, conver
         return scandir(path)
 
     (photos / "cat/notes.txt").touch()
-    list_samples = local_listing.list_samples
+    list_once = list_input.list_input
 
     def list_with_faults(*arguments, **named):
         # Opening the source has looked into the folders before.
         with monkeypatch.context() as patch:
             patch.setattr(os, "scandir", fail)
             patch.setattr(service_faults, "PAUSES", (0.01, 0.02))
-            return list_samples(*arguments, **named)
+            return list_once(*arguments, **named)
 
-    monkeypatch.setattr(local_listing, "list_samples", list_with_faults)
+    monkeypatch.setattr(list_input, "list_input", list_with_faults)
     ran = convert(f"--input={photos}", f"--output={tmp_path / 'out'}", *FLAGS)
     if faults == 2:
         assert ran.code == 0, ran.err

@@ -15,10 +15,8 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from beam_tfrecords.beam_pipelines.build import planning
-from beam_tfrecords.beam_pipelines.build.planning import BuildPlan
 from beam_tfrecords.reading.opening import open_dataset
-from tests.hostile import Hostile
+from tests.hostile import make_builds_hostile
 from tests.integration.servers import processes
 
 # File, CRC-32C and SHA-256 of the index of every shard.
@@ -113,13 +111,7 @@ def make_hostile(monkeypatch: pytest.MonkeyPatch, **keys: str) -> list[str]:
     Returns:
       Flags by which Python workers of a cluster find the modules of the tests.
     """
-    plan_build = planning.plan_build
-
-    def plan_hostile(*words: Any, **settings: Any) -> BuildPlan:
-        plan = plan_build(*words, **settings)
-        return dataclasses.replace(plan, convert=Hostile(plan.convert, **keys))
-
-    monkeypatch.setattr(planning, "plan_build", plan_hostile)
+    make_builds_hostile(monkeypatch, **keys)
     worker = {"command": str(PROGRAM.with_name("beam-tfrecords-worker")), "env": {"PYTHONPATH": str(processes.PROJECT)}}
     return ["--environment_type=PROCESS", f"--environment_config={json.dumps(worker)}"]
 

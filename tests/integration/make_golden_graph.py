@@ -21,6 +21,7 @@ from apache_beam.runners.portability.fn_api_runner import translations
 
 from beam_tfrecords.beam_pipelines.build.listing.source_opening import open_spec_source
 from beam_tfrecords.beam_pipelines.build.output.lock import hold_output
+from beam_tfrecords.beam_pipelines.build.output.previous import open_previous
 from beam_tfrecords.beam_pipelines.build.pipeline import build_pipeline
 from beam_tfrecords.beam_pipelines.build.prepare import prepare_build
 from beam_tfrecords.beam_pipelines.runners.runners import Execution, find_runner
@@ -64,11 +65,13 @@ def translate(output: Path, *more: str, **words: str) -> DataflowRunner:
     request = {"input": str(PHOTOS), "output": str(output), "image_size": "64", "splits": "train=0.8,test=0.2"}
     spec, source = open_spec_source(read_build_spec({**request, "duplicates": "drop", **words}))
     with hold_output(spec, execution.runner) as held:
-        plan = prepare_build(spec, source, execution, output=held)
+        prepared = prepare_build(spec, source, execution, output=held, previous=open_previous(spec))
+        assert prepared is not None
+        build, publication = prepared
         pipeline = beam.Pipeline(runner=execution.beam_runner, options=execution.options)
-        memory = execution.runner.least_memory(plan.spec.image.max_image_memory)
+        memory = execution.runner.least_memory(build.spec.image.max_image_memory)
         words = {"processes": execution.runner.processes, "least_memory": memory}
-        build_pipeline(pipeline, plan, **words, cleans=True, fails_unpublished=True)
+        build_pipeline(pipeline, build, publication, **words, cleans=True, fails_unpublished=True)
         pipeline.run()
     return execution.beam_runner
 

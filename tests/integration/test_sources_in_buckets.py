@@ -16,19 +16,19 @@ from tests.source_forms import FORMS, flags_of, write_form
 # Has the workers list folders of more than five images, and says in how many parts.
 _IN_PARTS = """
 import sys
-from beam_tfrecords.beam_pipelines.build.listing import list_input
+from beam_tfrecords.beam_pipelines.build.listing.executors import WorkerExecutor
 from beam_tfrecords.beam_pipelines.commands import cli
 from beam_tfrecords.storage import name_ranges
 from beam_tfrecords.transforms.sources.folders import image_folder
 
 image_folder.MOST_LISTED_HERE, name_ranges._PAGE = 5, 3
-index = list_input.index_input
+index = WorkerExecutor.index
 
-def counted(parts, *arguments, **named):
+def counted(executor, parts, *arguments):
     print(len(parts), "parts")
-    return index(parts, *arguments, **named)
+    index(executor, parts, *arguments)
 
-list_input.index_input = counted
+WorkerExecutor.index = counted
 sys.exit(cli.main(sys.argv[1:]))
 """
 

@@ -24,7 +24,7 @@ from beam_tfrecords.transforms.parts import PartPolicy
 CONVERT = ConvertSample(ImageSpec(image_size=(16, 16)), parse_layout("tfds"), ClassNames(("cat", "dog")))
 REUSE = ReusePlan(DatasetRef("/out/1", "ab"), 0, {"train": 3}, True, False)
 PLAN = BlockPlan(
-    "", 0, {"train": PartPolicy(member_records=3)}, "none", True, 10, 1.5, reuse=REUSE, libraries={"numpy": "2"}
+    CONVERT, 0, {"train": PartPolicy(member_records=3)}, "none", 10, 1.5, reuse=REUSE, libraries={"numpy": "2"}
 )
 
 

@@ -6,6 +6,7 @@ import dataclasses
 import functools
 import logging
 import os
+import sys
 import time
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
@@ -15,9 +16,9 @@ from beam_tfrecords import storage
 from beam_tfrecords.beam_pipelines.build.finish import finish, note_left
 from beam_tfrecords.beam_pipelines.build.listing.source_opening import open_spec_source
 from beam_tfrecords.beam_pipelines.build.output.lock import hold_output
-from beam_tfrecords.beam_pipelines.build.output.previous import Previous
+from beam_tfrecords.beam_pipelines.build.output.previous import open_previous
 from beam_tfrecords.beam_pipelines.build.prepare import prepare_build
-from beam_tfrecords.beam_pipelines.build.run import run_plan
+from beam_tfrecords.beam_pipelines.build.run import run_build
 from beam_tfrecords.beam_pipelines.build.user_functions import find_functions
 from beam_tfrecords.beam_pipelines.limits import check_limits
 from beam_tfrecords.beam_pipelines.messages.outcomes import Published, Unpublished
@@ -26,6 +27,7 @@ from beam_tfrecords.beam_pipelines.runners.runner import Runner
 from beam_tfrecords.beam_pipelines.runners.runners import Execution, find_runner
 from beam_tfrecords.beam_pipelines.settings.inherited_settings import read_request
 from beam_tfrecords.beam_pipelines.settings.typed_settings import settings_by_group
+from beam_tfrecords.beam_pipelines.terminal import show
 from beam_tfrecords.errors import BuildError, RequestError, naming_end
 from beam_tfrecords.escaping import escape
 from beam_tfrecords.quiet_beam import beam_logs_from
@@ -76,13 +78,13 @@ def build(
     Args:
       beam_arguments: arguments for Beam, such as `--runner=FlinkRunner`.
       verbose: whether Beam logs too, at the level INFO.
-      quiet: whether no progress is shown.
-      report: whether `report.html` is written.
+      quiet: hides progress.
+      report: writes `report.html`.
       dry_run: lists the input and builds nothing.
-      settings: under the names of the flags, with values as in a spec file; docs/settings.md says what they do.
+      settings: named as the flags, with values as in a spec file; see docs/settings.md.
 
     Returns:
-      The dataset; with `dry_run`, what would be built, for people.
+      The dataset; with `dry_run`, a description of what would be built.
 
     Raises:
       RequestError: the request is wrong; nothing has been started.
@@ -106,7 +108,7 @@ def build(
 
 
 def _as_plain(value: Any) -> Any:
-    """A value as a spec file can have it: sizes may be tuples, and paths `pathlib.Path`s."""
+    """Converts a value to one that a spec file can have: tuples become lists, `pathlib.Path`s strings."""
     if isinstance(value, os.PathLike):
         return os.fspath(value)
     return [_as_plain(one) for one in value] if isinstance(value, list | tuple) else value
@@ -133,14 +135,14 @@ def build_dataset(
     Args:
       spec: the request.
       beam_arguments: arguments for Beam.
-      quiet: whether no progress is shown.
-      wait: False returns when the cluster has the job.
-      keeps_job: whether SIGTERM leaves the job to the cluster.
-      fails_job: whether a job that is not waited for fails if it publishes nothing.
-      report: whether `report.html` is written.
+      quiet: hides progress.
+      wait: waits for the end of the build; otherwise returns when the cluster has accepted the job.
+      keeps_job: lets the job run on when this process receives SIGTERM.
+      fails_job: fails a job that this process does not wait for if the job publishes nothing.
+      report: writes `report.html`.
 
     Returns:
-      The job if it was submitted and not waited for.
+      The outcome; without `wait`, the submitted job.
 
     Raises:
       RequestError: the request is wrong; nothing has been started.
@@ -164,25 +166,31 @@ def _build(
     spec = find_functions(spec)
     runner.arguments.check_known()
     with hold_output(spec, runner) as output:
-        # They import what they need while this process does.
+        # Workers import their modules while this process opens the input.
         _log.info("building %s with %s and %d worker processes", spec.output, type(runner).__name__, runner.processes)
         runner.start_workers(*storage.modules_for([spec.output, *spec.source.input]))
         spec, source = open_spec_source(spec)
         runner.dataset, runner.has_job = spec.name, output.job is not None
         execution = prepare()
-        plan = prepare_build(spec, source, execution, output=output)
-        earlier = plan if isinstance(plan, Previous) else plan.earlier
+        previous = open_previous(spec)
+        if previous.warning:
+            show(
+                f"warning: {spec.output}: {previous.warning}; until a whole one takes its place, readers fail",
+                file=sys.stderr,
+            )
+        prepared = prepare_build(spec, source, execution, output=output, previous=previous)
         outcome: Published | Unpublished | JobRecord
-        if isinstance(plan, Previous):
-            assert plan.newest
-            _log.info("nothing has changed since %s", plan.newest.path)
+        if prepared is None:
+            assert previous.newest
+            _log.info("nothing has changed since %s", previous.newest.path)
             execution.run_nothing()
-            outcome = Published(plan.newest, is_unchanged=True)
+            outcome = Published(previous.newest, is_unchanged=True)
         else:
+            resolved, publication = prepared
             with _sharing_buckets(runner):
-                outcome = run_plan(plan, execution, wait=wait, fails_unpublished=fails_job)
+                outcome = run_build(resolved, publication, execution, wait=wait, fails_unpublished=fails_job)
         _log.info("the build ended: %s", _describe(outcome))
-        outcome, problem = finish(spec, outcome, earlier, output, report=report)
+        outcome, problem = finish(spec, outcome, previous, output, report=report)
     note_left(spec.output, problem)
     return outcome
 
@@ -196,6 +204,6 @@ def _describe(outcome: Published | Unpublished | JobRecord) -> str:
 
 
 def _sharing_buckets(runner: Runner) -> AbstractContextManager[None]:
-    """Within it, workers are told how many they are, so that they send no more requests than a bucket takes."""
+    """Shares the worker count, so that all workers together stay under the bucket's request rate."""
     workers = runner.processes or runner.workers
     return storage.using(dataclasses.replace(storage.current_options(), workers=workers, began=time.time()))

@@ -1,4 +1,4 @@
-"""`convert --dry_run`: what a build would do, from the listing alone; nothing is built and nothing is written."""
+"""`convert --dry_run`: describes a build from its listing alone, without building or writing anything."""
 
 from __future__ import annotations
 
@@ -8,9 +8,10 @@ import tempfile
 from beam_tfrecords import storage
 from beam_tfrecords.beam_pipelines.build.checks.listing import check_listing
 from beam_tfrecords.beam_pipelines.build.checks.output import check_output
+from beam_tfrecords.beam_pipelines.build.listing.executors import LocalExecutor
 from beam_tfrecords.beam_pipelines.build.listing.expected_failures import ExpectedFailures
+from beam_tfrecords.beam_pipelines.build.listing.list_input import list_input
 from beam_tfrecords.beam_pipelines.build.listing.listing_tables import describe_refs, describe_splits
-from beam_tfrecords.beam_pipelines.build.listing.local_listing import list_containers_here, list_samples
 from beam_tfrecords.beam_pipelines.build.listing.source_opening import open_spec_source
 from beam_tfrecords.beam_pipelines.build.output.location import check_place
 from beam_tfrecords.beam_pipelines.build.output.previous import open_previous, previous_classes
@@ -31,11 +32,11 @@ _EXAMPLES = 5
 
 @dataclasses.dataclass(frozen=True)
 class DryRun:
-    """What a build would do.
+    """The result of a dry run.
 
     Attributes:
-      lines: for people.
-      publishes: whether it would publish a dataset, as far as the listing tells.
+      lines: description of the build.
+      publishes: whether the build would publish a dataset, according to the listing.
     """
 
     lines: list[str]
@@ -43,10 +44,10 @@ class DryRun:
 
 
 def describe_build(spec: BuildSpec) -> DryRun:
-    """Says what a build would do.
+    """Describes what a build would do.
 
     Raises:
-      RequestError: the request is wrong, as the build would say too.
+      RequestError: the request is wrong; the build raises the same error.
     """
     with storage.using(spec.source.storage_options()):
         return _describe(spec)
@@ -63,14 +64,12 @@ def _describe(spec: BuildSpec) -> DryRun:
             "one; leave `dry_run` out, and say for instance `limit=100`"
         )
     with tempfile.TemporaryDirectory(prefix="beam-tfrecords-") as folder:
-        containers = source.containers()
-        if containers is None:
-            listing, skipped = list_samples(spec, source, folder), source.skipped
-        else:
-            listing, skipped = list_containers_here(containers, spec, source, folder)
+        listed = list_input(spec, source, LocalExecutor(folder, copies=False))
+        assert listed is not None
+        listing, skipped = listed.listing, listed.skipped
         kept = previous_classes(spec, open_previous(spec))
-        class_names = check_listing(spec, source, listing, skipped, earlier=kept)
-        # What a function makes of labels is not known.
+        class_names = check_listing(spec, source, listing, skipped, kept=kept)
+        # The labels that a user function returns are unknown.
         layout = spec.layout if spec.layout and spec.map is None else Layout(())
         convert = ConvertSample(spec.image, layout, class_names)
         failures = ExpectedFailures(convert, class_names, shares_keys=spec.source.group_rows or source.last_member_wins)
@@ -82,7 +81,7 @@ def _describe(spec: BuildSpec) -> DryRun:
         for split, found in sorted(failures.classes.items())
     }
     failed = failures.counts.total()
-    # Some conditions are about what is made of an image.
+    # Some conditions need the converted image.
     most = "at most " if spec.where else ""
     publishes = failed < listing.total and failed <= spec.max_failures * listing.total
     lines = [
@@ -101,7 +100,7 @@ def _describe(spec: BuildSpec) -> DryRun:
 
 
 def _describe_shared(spec: BuildSpec, shared: int) -> list[str]:
-    """A note on the counts above, which are of rows or members, where several are one sample."""
+    """Explains the counts above where several rows or members form one sample."""
     if not shared:
         return []
     how = "rows belong to the image of another row" if spec.source.group_rows else "members are replaced by a later one"

@@ -1,4 +1,4 @@
-"""What follows a build: LATEST, old versions, the report, and the end of its temporary files."""
+"""Finishes a build: updates LATEST, removes old versions, writes the report and deletes temporary files."""
 
 from __future__ import annotations
 
@@ -25,19 +25,19 @@ _log = logging.getLogger(__name__)
 
 
 def finish(
-    spec: BuildSpec, outcome: Published | Unpublished | JobRecord, earlier: Previous, output: Output, *, report: bool
+    spec: BuildSpec, outcome: Published | Unpublished | JobRecord, previous: Previous, output: Output, *, report: bool
 ) -> tuple[Published | Unpublished | JobRecord, str | None]:
-    """Does what follows a build while its output is held.
+    """Finishes a build while its output is locked.
 
     Args:
       spec: the request.
       outcome: of the build.
-      earlier: the datasets before.
+      previous: the datasets before.
       output: the output, held.
-      report: whether `report.html` is written.
+      report: writes `report.html`.
 
     Returns:
-      The outcome, with what was done; and why temporary files are left, or None.
+      The outcome, completed; and why temporary files remain, or None.
 
     Raises:
       BuildError: a version that was pinned is damaged, so that LATEST cannot name it.
@@ -47,14 +47,14 @@ def finish(
         show(f"note: {overtaken}; neither the report nor what is left over is touched", file=sys.stderr)
         return outcome, None
     if isinstance(outcome, Published):
-        # Where a worker could not do it, nobody was told.
+        # A worker that failed to update LATEST reported nothing.
         point_to_whole(spec, outcome.path)
     if unchanged or not spec.schedule.versioned:
-        # Otherwise the new version's changes have them.
-        for note in earlier.notes:
+        # A new version has these notes in `changes.json`.
+        for note in previous.notes:
             show(f"note: {note}", file=sys.stderr)
     if spec.schedule.versioned and not isinstance(outcome, Unpublished):
-        # Nobody waits for a job's new version; of those that are finished now, not all are needed.
+        # The version of a job that nobody waits for is unfinished; finished versions may be old enough to remove.
         removed = clean_versions(spec, unfinished=not isinstance(outcome, JobRecord))
         _log.info("removed %d old versions: %s", len(removed), ", ".join(removed))
         if isinstance(outcome, Published):
@@ -62,11 +62,11 @@ def finish(
         else:
             for name in removed:
                 show(f"removed: version {name}", file=sys.stderr)
-    # A build that was killed after it had published a version has left it without one.
+    # A build that was killed after publishing a version has left the version without a report.
     if report and isinstance(outcome, Published) and not (outcome.is_unchanged and _has_report(outcome.path)):
         outcome = dataclasses.replace(outcome, report=_write_report(spec, outcome.dataset, check=output.lease.check))
     if isinstance(outcome, Published):
-        # Writing the report has asked for the lease.
+        # Writing the report has already checked the lease.
         overtaken = None if outcome.report else _find_overtaken(output)
         problem = overtaken or _remove_temporary(spec.output)
         if problem is None:
@@ -76,13 +76,13 @@ def finish(
 
 
 def note_left(output: str, problem: str | None) -> None:
-    """Says why temporary files are left, if some are."""
+    """Prints why temporary files remain, if any do."""
     if problem and storage.is_folder(Workspace(output).path):
         show(f"note: {problem}; the next build into this folder removes them", file=sys.stderr)
 
 
 def _find_overtaken(output: Output) -> str | None:
-    """Why the output may be another build's by now, after a dataset was published; None if it is not."""
+    """Returns why the output may belong to another build by now; None while this build holds the lease."""
     try:
         output.lease.check()
     except (OSError, BuildError) as error:
@@ -95,11 +95,11 @@ def _has_report(path: str) -> bool:
 
 
 def _write_report(spec: BuildSpec, dataset: Dataset, *, check: storage.Check) -> str | None:
-    """Writes the report of a published dataset, which stays published whatever goes wrong."""
+    """Writes the report of a published dataset. A failure is printed only: the dataset stays published."""
     try:
         from beam_tfrecords.beam_pipelines.report.page import write_report
 
-        # Its failures are files of the input that this request names.
+        # The failed files belong to the input of this request, so they may be opened.
         return write_report(dataset, failed_images=True, staging=Workspace(spec.output).path, check=check)
     except Exception as error:
         reason = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
@@ -112,7 +112,7 @@ def _write_report(spec: BuildSpec, dataset: Dataset, *, check: storage.Check) ->
 
 
 def _remove_temporary(output: str) -> str | None:
-    """Removes the temporary files of a published dataset; returns what went wrong, if anything did."""
+    """Removes the temporary files of a published dataset; returns the error message, or None."""
     try:
         delete_temporary(output)
     except storage.AccessDeniedError as error:

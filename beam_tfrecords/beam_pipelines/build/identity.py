@@ -1,12 +1,10 @@
-"""What names a build: its folders for temporary files, and what the manifest says of its request."""
+"""The identity of a build: the names of its temporary folders, and the request as the manifest records it."""
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from beam_tfrecords.beam_pipelines.build.work import Work
 from beam_tfrecords.beam_pipelines.messages.notes import describe_request
 from beam_tfrecords.beam_pipelines.settings.definitions import SETTINGS
 from beam_tfrecords.escaping import escape
@@ -16,9 +14,9 @@ from beam_tfrecords.transforms.request.build_spec import BuildSpec
 from beam_tfrecords.transforms.sources.source_spec import Skipped
 from beam_tfrecords.transforms.workspace.build_folder import Workspace
 
-# Duplicates are dropped after the blocks, so a resumed build may drop others and keep its blocks.
+# Duplicates are dropped after the blocks are written, so a resumed build may change this and keep its blocks.
 _AFTER_BLOCKS = frozenset({"duplicates"})
-# What is listed depends on them too.
+# Settings that decide no bytes, but which samples are listed.
 _OF_LISTING = frozenset({"input", "fingerprint"})
 
 
@@ -30,11 +28,11 @@ def describe_facts(
     notes: Sequence[str] = (),
     read_with: Mapping[str, str] | None = None,
 ) -> dict[str, Any]:
-    """What the manifest will say of the request.
+    """Returns the manifest entries that describe the request.
 
     Args:
       spec: the request, with its layout.
-      input_fingerprint: of the listing, or of the containers that are listed.
+      input_fingerprint: fingerprint of the listing, or of the listed containers.
       skipped: files that are not samples.
       notes: warnings about a valid but unusual request, one line each.
       read_with: as `Listing.read_with`.
@@ -51,7 +49,7 @@ def describe_facts(
 
 
 def identify_request(spec: BuildSpec, input_fingerprint: str) -> dict[str, Any]:
-    """What decides the dataset; the manifest says it."""
+    """Returns everything that decides the dataset; the manifest records it."""
     return {
         "spec": spec.to_json(),
         "input_fingerprint": input_fingerprint,
@@ -62,21 +60,20 @@ def identify_request(spec: BuildSpec, input_fingerprint: str) -> dict[str, Any]:
 
 
 def listing_folder(spec: BuildSpec, input_fingerprint: str) -> str:
-    """The folder for a listing of containers, named by the request and by all that is known before they are read."""
-    return Workspace(spec.output).listing(digest(_decisive_words(spec), input_fingerprint, library_versions())).path
+    """Returns the folder for a listing of containers, named by everything that is known before they are read."""
+    return Workspace(spec.output).listing(digest(_decisive_settings(spec), input_fingerprint, library_versions())).path
 
 
-def build_folder(spec: BuildSpec, work: Work, listing_fingerprint: str) -> str:
-    """The build's folder for temporary files, named by the listing and the objects that make its blocks of it.
+def build_folder(spec: BuildSpec, listing_fingerprint: str, *made_with: Any) -> str:
+    """Returns the build's temporary folder, named by a digest of the listing and of the objects that make the blocks.
 
-    A build resumes from the blocks it finds there, so no other build may have the same name.
+    A build resumes from the blocks in this folder, so different builds need different names.
     """
-    # The words too: what a later setting does may be in none of the objects yet.
-    made_with = work.blocks, work.convert, dataclasses.replace(work.block_plan, folder="", launch="", is_new=False)
-    return Workspace(spec.output).build(digest(_decisive_words(spec), listing_fingerprint, *made_with)).path
+    # The settings are included because a future setting may not be part of these objects.
+    return Workspace(spec.output).build(digest(_decisive_settings(spec), listing_fingerprint, *made_with)).path
 
 
-def _decisive_words(spec: BuildSpec) -> dict[str, Any]:
+def _decisive_settings(spec: BuildSpec) -> dict[str, Any]:
     return {
         name: value
         for name, value in spec.to_json().items()

@@ -1,4 +1,4 @@
-"""The pipeline of `convert`: the one place where the stages are joined."""
+"""The pipeline of a build: the only module that joins the stages."""
 
 from __future__ import annotations
 
@@ -8,13 +8,14 @@ from collections.abc import Sequence
 import apache_beam as beam
 
 from beam_tfrecords import storage
-from beam_tfrecords.beam_pipelines.build.planning import BuildPlan
+from beam_tfrecords.beam_pipelines.build.resolve import ResolvedBuild
 from beam_tfrecords.output.files import SUCCESS, ShardNames
 from beam_tfrecords.transforms.blocks.stage import CollectFiles, ConvertBlocks
 from beam_tfrecords.transforms.duplicates.stage import DropDuplicates, FindDuplicates, FindNearDuplicates
 from beam_tfrecords.transforms.listing.stage import AssignOrder, ListSource
 from beam_tfrecords.transforms.parts import Part, count_bytes, without_hashes
 from beam_tfrecords.transforms.publishing.decide import Decision
+from beam_tfrecords.transforms.publishing.publication import Publication
 from beam_tfrecords.transforms.publishing.stage import FailUnpublished, OpenOutput, PublishDataset
 from beam_tfrecords.transforms.shards.plan import ShardPolicy
 from beam_tfrecords.transforms.shards.stage import ComposeShards, PlanShards
@@ -25,7 +26,8 @@ from beam_tfrecords.transforms.workspace.stage import RemoveTemporary
 
 def build_pipeline(
     root: beam.Pipeline,
-    plan: BuildPlan,
+    build: ResolvedBuild,
+    publication: Publication,
     *,
     processes: int = 0,
     least_memory: int = 0,
@@ -35,28 +37,31 @@ def build_pipeline(
     """Adds all stages of a build to a pipeline.
 
     Args:
-      processes: number of processes of this machine that do the work; 0 leaves it to the runner.
-      least_memory: bytes that the machines which convert are asked to have; 0 leaves it to the runner.
-      cleans: whether the pipeline removes its temporary files, because nobody waits for its end.
-      fails_unpublished: whether the pipeline fails if it publishes nothing.
+      build: the build.
+      publication: the right to publish it.
+      processes: number of worker processes on this machine; 0 leaves the number to the runner.
+      least_memory: memory of a converting worker in bytes, as a resource hint; 0 gives no hint.
+      cleans: removes temporary files in the pipeline, because no process waits for its end.
+      fails_unpublished: fails the pipeline if it publishes nothing.
     """
-    spec = plan.spec
-    convert_blocks = ConvertBlocks(plan.block_plan, plan.convert, processes=processes)
+    spec = build.spec
+    convert_blocks = ConvertBlocks(build.block_plan, processes=processes)
     if least_memory:
-        # Not fused with steps of other hints: a shuffle comes before, and some kilobytes for each block after.
+        # Beam does not fuse steps with different hints. That costs little here: a shuffle precedes this step, and a few
+        # kilobytes per block follow it.
         convert_blocks = convert_blocks.with_resource_hints(min_ram=least_memory)
     results = (
         root
-        | "ListSource" >> ListSource(plan.block_plan.folder)
+        | "ListSource" >> ListSource(build.folder)
         # -> ((split, block), joined references)
-        | "AssignOrder" >> AssignOrder(seed=spec.seed, blocks=plan.blocks, processes=processes)
+        | "AssignOrder" >> AssignOrder(seed=spec.seed, blocks=build.blocks, processes=processes)
         # -> ((split, block), [joined references])
         | "GroupByKey" >> beam.GroupByKey()
         # -> BlockResult
         | "ConvertBlocks" >> convert_blocks
     )
     # -> Part, DuplicatesFound, Stats
-    parts, duplicates, searched = _add_duplicates(results, plan, processes=processes)
+    parts, duplicates, searched = _add_duplicates(results, build, processes=processes)
     stats = (
         (
             results | "CountBlocks" >> beam.Map(operator.attrgetter("stats")),
@@ -67,27 +72,27 @@ def build_pipeline(
         | "AllStats" >> beam.Flatten()
         | "MergeStats" >> beam.CombineGlobally(Stats.merge).without_defaults()
     )
-    # Before anything is written to the output: the parts know all that limits and guards ask for.
-    decision = stats | "OpenOutput" >> OpenOutput(plan.publication)
-    names = ShardNames(plan.publication.output, spec.name, staging=plan.publication.folder)
+    # Decided before anything is written to the output: the parts hold everything that limits and guards check.
+    decision = stats | "OpenOutput" >> OpenOutput(publication)
+    names = ShardNames(publication.output, spec.name, staging=build.folder)
     shards = (
         parts
         | "IfPublished" >> beam.Filter(_is_published, beam.pvalue.AsSingleton(decision))
         # -> (group of shards, [(bytes before the part, Part)])
         | "PlanShards" >> PlanShards(ShardPolicy(spec.shard_size, spec.num_shards))
         # -> Shard
-        | "ComposeShards" >> ComposeShards(names, fence=plan.publication.fence, processes=processes)
+        | "ComposeShards" >> ComposeShards(names, fence=publication.fence, processes=processes)
     )
-    blocks = sum(plan.blocks.values())
+    blocks = sum(build.blocks.values())
     done = shards | "PublishDataset" >> PublishDataset(
-        plan.publication,
+        publication,
         stats=stats,
         decision=decision,
-        lists=results | "ListFiles" >> CollectFiles(folder=plan.publication.folder, blocks=blocks),
+        lists=results | "ListFiles" >> CollectFiles(folder=build.folder, blocks=blocks),
         duplicates=duplicates | "DuplicateFiles" >> beam.FlatMap(operator.attrgetter("files")),
     )
     if cleans:
-        output, folder = plan.publication.output, plan.publication.folder
+        output, folder = publication.output, build.folder
         done | "RemoveTemporary" >> RemoveTemporary(
             BuildFolder(folder).workspace, success=storage.join(output, SUCCESS), outcome=BuildFolder(folder).outcome
         )
@@ -96,28 +101,28 @@ def build_pipeline(
 
 
 def _add_duplicates(
-    results: beam.PCollection, plan: BuildPlan, *, processes: int
+    results: beam.PCollection, build: ResolvedBuild, *, processes: int
 ) -> tuple[beam.PCollection, beam.PCollection, Sequence[beam.PCollection]]:
     """Adds the search for duplicates.
 
     Returns:
-      The Part of every record that stays, DuplicatesFound, and Stats of what was searched.
+      Three collections: `Part`s of the records that stay, `DuplicatesFound`, and `Stats` of the search.
     """
     hashed_parts = results | "TakeParts" >> beam.FlatMap(operator.attrgetter("parts"))
     parts = hashed_parts | "WithoutHashes" >> beam.Map(without_hashes)
-    duplicates = hashed_parts | "FindDuplicates" >> FindDuplicates(plan.search)
+    duplicates = hashed_parts | "FindDuplicates" >> FindDuplicates(build.search)
     searched: Sequence[beam.PCollection] = ()
-    if plan.search.drops:
+    if build.search.drops:
         parts |= "DropDuplicates" >> DropDuplicates(
             duplicates,
-            folder=plan.search.folder,
-            policies=plan.block_plan.policies,
-            compression=plan.search.compression,
+            folder=build.search.folder,
+            policies=build.block_plan.policies,
+            compression=build.search.compression,
             processes=processes,
         )
-    if plan.search.near_distance:
-        # Copies that are dropped have no near-duplicates.
-        near, *searched = parts | "FindNearDuplicates" >> FindNearDuplicates(plan.search)
+    if build.search.near_distance:
+        # Near-duplicates are searched among the images that are left.
+        near, *searched = parts | "FindNearDuplicates" >> FindNearDuplicates(build.search)
         duplicates = (duplicates, near) | "AllDuplicates" >> beam.Flatten()
     return parts, duplicates, searched
 

@@ -1,4 +1,4 @@
-"""The blocks of a build, and what they are made with."""
+"""Resolves a build: makes one frozen value of everything that its request leaves open."""
 
 from __future__ import annotations
 
@@ -6,78 +6,103 @@ import dataclasses
 import hashlib
 import json
 import socket
+import uuid
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from beam_tfrecords.beam_pipelines.build.output.previous import Previous, plan_reuse, record_settings
+from beam_tfrecords import storage
+from beam_tfrecords.beam_pipelines.build.estimates import estimate_index_row, estimate_output
+from beam_tfrecords.beam_pipelines.build.identity import build_folder, describe_facts
+from beam_tfrecords.beam_pipelines.build.listing.list_input import ListedInput
+from beam_tfrecords.beam_pipelines.build.output.previous import NOTHING, Previous, plan_reuse, record_settings
+from beam_tfrecords.beam_pipelines.settings.definitions import SETTINGS, fill_spec
 from beam_tfrecords.examples.layouts import Layout
+from beam_tfrecords.storage.fence import Fence
 from beam_tfrecords.transforms.blocks.block_plan import BlockPlan
 from beam_tfrecords.transforms.blocks.convert_sample import ConvertSample
+from beam_tfrecords.transforms.duplicates.search import DuplicateSearch
 from beam_tfrecords.transforms.group_size import GROUP_BYTES
-from beam_tfrecords.transforms.images.image_spec import ImageEncoding, ImageSpec
 from beam_tfrecords.transforms.labels import ClassNames
 from beam_tfrecords.transforms.listing.listing import Listing
 from beam_tfrecords.transforms.listing.ordering import count_blocks
 from beam_tfrecords.transforms.mapping.map_sample import MapSample
 from beam_tfrecords.transforms.parts import PartPolicy
-from beam_tfrecords.transforms.request.build_spec import BuildSpec
+from beam_tfrecords.transforms.publishing.changes import History
+from beam_tfrecords.transforms.publishing.publication import Publication
+from beam_tfrecords.transforms.request.build_spec import BuildSpec, Duplicates
+from beam_tfrecords.transforms.shards.plan import ShardPolicy
+from beam_tfrecords.transforms.sources.source import Source
 from beam_tfrecords.transforms.sources.source_spec import Fingerprint
-from beam_tfrecords.transforms.sources.stored_records import StoredRecords
+from beam_tfrecords.transforms.workspace.output_folder import Claim
 
 if TYPE_CHECKING:
     from beam_tfrecords.transforms.blocks.filtering import Condition
 
-# Bytes of a stored pixel, all channels: what photos take as JPEG at quality 95, as PNG and as WebP. An estimate
-# is enough: it decides how many blocks there are, not what they contain.
-_BYTES_PER_PIXEL = {ImageEncoding.JPEG: 0.5, ImageEncoding.PNG: 1.8, ImageEncoding.WEBP: 0.3, ImageEncoding.KEEP: 0.5}
-# Of an encoded image beside its pixels: what the tables of a JPEG take decides where images are tiny.
-_HEADER_BYTES = {ImageEncoding.JPEG: 620, ImageEncoding.KEEP: 620}
-_UNKNOWN_FILE_BYTES = 100_000
-_ROW_BYTES = 200
-
 
 @dataclasses.dataclass(frozen=True)
-class Work:
-    """What the blocks of a build are made with; its digest names their folder.
+class ResolvedBuild:
+    """A build with everything that its request leaves open. It is made once; each stage gets its slice.
 
     Attributes:
+      spec: the request, with its layout.
       blocks: split -> number of blocks.
-      convert: converts one sample.
-      block_plan: what the converting workers need, without folder and launch.
+      block_plan: slice of the workers that convert blocks. Its folder is named by all that decides the blocks.
+      search: slice of the search for duplicates.
+      facts: what the manifest says of the request.
+      previous: the datasets that the build looks back to.
       nothing_reused_because: why no record of an earlier dataset can be taken over; "" if some can.
     """
 
+    spec: BuildSpec
     blocks: Mapping[str, int]
-    convert: ConvertSample
     block_plan: BlockPlan
+    search: DuplicateSearch
+    facts: Mapping[str, Any]
+    previous: Previous
     nothing_reused_because: str
 
+    @property
+    def folder(self) -> str:
+        """The build's folder for temporary files."""
+        return self.block_plan.folder
 
-def plan_work(
+    @property
+    def listed(self) -> Mapping[str, int]:
+        """Split -> samples listed; "" holds those without a valid split."""
+        return self.search.listed
+
+
+def resolve_build(
     spec: BuildSpec,
-    *,
+    source: Source,
+    listed: ListedInput,
     class_names: ClassNames,
-    listing: Listing,
-    versions: Mapping[str, str],
-    earlier: Previous,
-    last_member_wins: bool = False,
-    records: StoredRecords | None = None,
-) -> Work:
-    """Derives blocks, and what makes them.
+    *,
+    previous: Previous = NOTHING,
+    is_new: bool = False,
+) -> ResolvedBuild:
+    """Resolves a build.
 
     Args:
       spec: the request, with its layout.
+      source: the opened source, listed.
+      listed: its samples.
       class_names: the classes.
-      listing: the listed samples.
-      versions: library -> version.
-      earlier: the datasets that the build looks back to.
-      last_member_wins, records: as in `Source`.
+      previous: the datasets that the build looks back to.
+      is_new: whether no earlier attempt at a build can have left anything in the output.
     """
-    layout = spec.layout or Layout(())
+    layout, records, listing = spec.layout or Layout(()), source.records, listed.listing
+    facts = describe_facts(
+        spec,
+        input_fingerprint=listed.fingerprint,
+        skipped=listed.skipped,
+        notes=source.notes,
+        read_with=listed.read_with,
+    )
+    versions = facts["versions"]
     blocks, policies = _plan_blocks(spec, layout, listing)
-    reuse, nothing_reused_because = plan_reuse(spec, earlier.reused, versions=versions, blocks=blocks)
-    return Work(
-        blocks=blocks,
+    reuse, nothing_reused_because = plan_reuse(spec, previous.reused, versions=versions, blocks=blocks)
+    block_plan = BlockPlan(
         convert=ConvertSample(
             spec.image,
             layout,
@@ -87,27 +112,90 @@ def plan_work(
             records=records.layout if records else None,
             keeps_stored=records is not None and records.fits(spec.image),
         ),
-        block_plan=BlockPlan(
-            folder="",
-            seed=spec.seed,
-            policies=policies,
+        seed=spec.seed,
+        policies=policies,
+        compression=spec.compression,
+        max_file_size=spec.max_file_size,
+        image_timeout=spec.image_timeout,
+        max_image_memory=spec.image.max_image_memory if layout.needs_image else 0,
+        hashes_files=spec.source.fingerprint is Fingerprint.CONTENT,
+        reuse=reuse,
+        libraries=versions,
+        group_rows=spec.source.group_rows,
+        last_member_wins=source.last_member_wins,
+        map=MapSample(spec.map, spec.image, layout, records.layout if records else None) if spec.map else None,
+        where=_find_condition(spec.where, layout),
+        # All parts of a small build are one group.
+        most_index_bytes=GROUP_BYTES // max(1, sum(blocks.values())),
+        launcher=socket.gethostname(),
+        launch=uuid.uuid4().hex,
+        is_new=is_new,
+    )
+    folder = build_folder(spec, listing.fingerprint, blocks, block_plan)
+    return ResolvedBuild(
+        spec=spec,
+        blocks=blocks,
+        block_plan=dataclasses.replace(block_plan, folder=folder),
+        search=DuplicateSearch(
+            folder=folder,
+            listed=dict(listing.samples),
+            row_bytes=estimate_index_row(listing),
+            drops=spec.duplicates is Duplicates.DROP,
+            near_distance=spec.near_duplicates,
+            layout=layout,
+            class_names=class_names.names,
             compression=spec.compression,
-            read_images=layout.needs_image,
-            max_file_size=spec.max_file_size,
-            image_timeout=spec.image_timeout,
-            max_image_memory=spec.image.max_image_memory if layout.needs_image else 0,
-            hashes_files=spec.source.fingerprint is Fingerprint.CONTENT,
-            reuse=reuse,
-            libraries=versions,
-            launcher=socket.gethostname(),
-            group_rows=spec.source.group_rows,
-            last_member_wins=last_member_wins,
-            map=MapSample(spec.map, spec.image, layout, records.layout if records else None) if spec.map else None,
-            where=_find_condition(spec.where, layout),
-            # All parts of a small build are one group.
-            most_index_bytes=GROUP_BYTES // max(1, sum(blocks.values())),
         ),
+        facts=facts,
+        previous=previous,
         nothing_reused_because=nothing_reused_because,
+    )
+
+
+def plan_publication(build: ResolvedBuild, *, version: str | None, fence: Fence, claim: Claim) -> Publication:
+    """The slice of the stages that publish, for one attempt at a build.
+
+    Args:
+      build: the build.
+      version: name of the version that it writes, or None.
+      fence: the right to publish it.
+      claim: what is known of the output.
+    """
+    spec, search = build.spec, build.search
+    return Publication(
+        output=storage.join(spec.output, version) if version else spec.output,
+        folder=build.folder,
+        name=spec.name,
+        layout=search.layout,
+        image=spec.image,
+        class_names=search.class_names,
+        listed=search.listed,
+        max_failures=spec.max_failures,
+        duplicates=spec.duplicates,
+        facts=build.facts,
+        count_shards=ShardPolicy(spec.shard_size, spec.num_shards).count,
+        fence=fence,
+        claimed=claim,
+        history=_plan_history(build, version) if version is not None else None,
+    )
+
+
+def _plan_history(build: ResolvedBuild, version: str) -> History:
+    """What a new version follows."""
+    previous, reuse = build.previous, build.block_plan.reuse
+    before = previous.version.ref if previous.version else None
+    return History(
+        root=build.spec.output,
+        version=version,
+        earlier=before,
+        newest=previous.newest.ref if previous.newest else None,
+        names=previous.names,
+        compared=reuse is not None and reuse.earlier == before,
+        nothing_reused_because=build.nothing_reused_because,
+        notes=previous.notes,
+        schedule=build.spec.schedule,
+        settings=fill_spec(previous.version.manifest["spec"]) if previous.version else {},
+        decisive=tuple(name for name, one in SETTINGS.items() if one.decides_bytes and one.in_spec),
     )
 
 
@@ -148,16 +236,3 @@ def _plan_blocks(spec: BuildSpec, layout: Layout, listing: Listing) -> tuple[dic
 def _hash_settings(settings: Mapping[str, Any]) -> str:
     # Indices hold it in every `sample_hash`, so it stays as it is.
     return hashlib.blake2b(json.dumps(settings, sort_keys=True).encode(), digest_size=8).hexdigest()
-
-
-def estimate_output(image: ImageSpec, layout: Layout, *, samples: int, source_bytes: int) -> int:
-    """The approximate bytes of the records of some samples."""
-    if not layout.needs_image:
-        return samples * _ROW_BYTES
-    if image.image_size is None:
-        return source_bytes or samples * _UNKNOWN_FILE_BYTES
-    # A photo's longer side is about 4/3 of its shorter one.
-    pixels = image.image_size[0] * image.image_size[1] * 4 / 3
-    bytes_per_pixel = _BYTES_PER_PIXEL.get(image.image_encoding, image.channels or 3)
-    header_bytes = _HEADER_BYTES.get(image.image_encoding, 0)
-    return int(samples * (pixels * bytes_per_pixel * image.bit_depth / 8 + header_bytes + _ROW_BYTES))

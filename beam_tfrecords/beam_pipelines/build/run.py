@@ -1,4 +1,4 @@
-"""Runs the pipeline of a plan, and finds out what became of it."""
+"""Runs the pipeline of a build, and finds out what became of it."""
 
 from __future__ import annotations
 
@@ -21,25 +21,27 @@ from beam_tfrecords.transforms.workspace.counts import clear_stage_counts, read_
 from beam_tfrecords.transforms.workspace.output_folder import is_open
 
 if TYPE_CHECKING:
-    from beam_tfrecords.beam_pipelines.build.planning import BuildPlan
+    from beam_tfrecords.beam_pipelines.build.resolve import ResolvedBuild
+    from beam_tfrecords.transforms.publishing.publication import Publication
 
 
 _log = logging.getLogger(__name__)
 
 
-def run_plan(
-    plan: BuildPlan, execution: Execution, *, wait: bool, fails_unpublished: bool = False
+def run_build(
+    build: ResolvedBuild, publication: Publication, execution: Execution, *, wait: bool, fails_unpublished: bool = False
 ) -> Published | Unpublished | JobRecord:
-    """Runs the pipeline of a plan.
+    """Runs the pipeline of a build.
 
     Args:
-      plan: of the build.
+      build: the build.
+      publication: the right to publish it.
       execution: where pipelines run.
-      wait: False returns when the cluster has the job.
-      fails_unpublished: whether a job that nobody waits for fails if it publishes nothing.
+      wait: waits for the end; otherwise returns when the cluster has accepted the job.
+      fails_unpublished: fails a job that nobody waits for if the job publishes nothing.
 
     Returns:
-      The job if it was submitted and not waited for.
+      The outcome; without `wait`, the submitted job.
 
     Raises:
       BuildError: the build failed.
@@ -48,68 +50,72 @@ def run_plan(
     from beam_tfrecords.beam_pipelines.runners.heartbeat import Heartbeat
     from beam_tfrecords.beam_pipelines.runners.progress import Progress
 
-    path = BuildFolder(plan.block_plan.folder).outcome
-    # That of an earlier attempt at the same build does not count.
-    listed, blocks = sum(plan.publication.listed.values()), sum(plan.blocks.values())
-    done_before, is_new = 0, plan.block_plan.is_new
+    path = BuildFolder(build.folder).outcome
+    # The outcome of an earlier attempt at this build does not count.
+    listed, blocks = sum(build.listed.values()), sum(build.blocks.values())
+    done_before, is_new = 0, build.block_plan.is_new
     if not is_new:
         done_before, *_ = storage.run_concurrently(
             path,
-            lambda: read_block_counts(plan.block_plan.folder).done,
+            lambda: read_block_counts(build.folder).done,
             functools.partial(_delete_if_there, path),
-            functools.partial(clear_stage_counts, plan.block_plan.folder),
+            functools.partial(clear_stage_counts, build.folder),
         )
     _log.info("converting %d samples in %d blocks; %d samples are done", listed, blocks, done_before)
-    heartbeat = Heartbeat(plan.block_plan.folder, listed=listed, blocks=blocks, done_before=done_before)
+    heartbeat = Heartbeat(build.folder, listed=listed, blocks=blocks, done_before=done_before)
     try:
-        progress = Progress(plan.block_plan.folder, total=listed, blocks=blocks, done_before=done_before)
+        progress = Progress(build.folder, total=listed, blocks=blocks, done_before=done_before)
         with heartbeat, contextlib.nullcontext() if execution.quiet else progress:
-            memory = execution.runner.least_memory(plan.spec.image.max_image_memory)
+            memory = execution.runner.least_memory(build.spec.image.max_image_memory)
             stages = functools.partial(
-                build_pipeline, plan=plan, processes=execution.runner.processes, least_memory=memory
+                build_pipeline,
+                build=build,
+                publication=publication,
+                processes=execution.runner.processes,
+                least_memory=memory,
             )
             left = functools.partial(stages, cleans=True, fails_unpublished=fails_unpublished)
-            job = execution.run(stages if wait else left, plan.block_plan.folder, wait, is_new=is_new)
+            job = execution.run(stages if wait else left, build.folder, wait, is_new=is_new)
         if job is not None:
             heartbeat.end()
             return job
     except BuildError:
-        # A runner may fail after the pipeline's last step, which wrote `_SUCCESS`; or another launch has written it.
-        dataset = _find_published(plan)
-        if dataset is None or not plan.publication.fence.is_held():
+        # The runner may have failed after the last step wrote `_SUCCESS`, or another launch may have written it.
+        dataset = _find_published(publication)
+        if dataset is None or not publication.fence.is_held():
             raise
-        return Published(dataset, traffic=_read_traffic(plan))
+        return Published(dataset, traffic=_read_traffic(build.folder))
     outcome, dataset, traffic = storage.run_concurrently(
-        plan.publication.output,
-        # Nothing but this build can have published into a new output.
-        lambda: None if is_new else read_outcome(plan.block_plan.folder),
-        functools.partial(_find_published, plan),
-        # Processes of this machine tell what they have asked for.
-        lambda: {} if execution.runner.processes else _read_traffic(plan),
+        publication.output,
+        # Only this build can have published to a new output.
+        lambda: None if is_new else read_outcome(build.folder),
+        functools.partial(_find_published, publication),
+        # Worker processes on this machine report their requests directly.
+        lambda: {} if execution.runner.processes else _read_traffic(build.folder),
     )
     if dataset is None and outcome is None:
-        outcome = read_outcome(plan.block_plan.folder)
+        outcome = read_outcome(build.folder)
     if outcome is None:
         if dataset is not None:
             return Published(dataset, traffic=traffic)
         raise BuildError(
-            f"the pipeline ended without an error, but {plan.publication.output} holds no dataset of this build; "
+            f"the pipeline ended without an error, but {publication.output} holds no dataset of this build; "
             "the log of the runner may say why"
         )
     heartbeat.end()
-    return _explain(plan, outcome)
+    return _explain(build, outcome)
 
 
 def _delete_if_there(path: str) -> None:
-    """Asks for the permission to delete only if it is needed."""
+    """Deletes a file if it exists, so that the delete permission is needed only then."""
     if storage.exists(path):
         storage.delete_files([path])
 
 
-def _explain(plan: BuildPlan, values: Mapping[str, Any]) -> Published | Unpublished:
-    """What the pipeline has left that published nothing."""
-    if values["is_unchanged"] and plan.earlier.newest:
-        return Published(plan.earlier.newest, is_unchanged=True)
+def _explain(build: ResolvedBuild, values: Mapping[str, Any]) -> Published | Unpublished:
+    """Reads the outcome that a pipeline leaves when it publishes nothing."""
+    if values["is_unchanged"] and build.previous.newest:
+        return Published(build.previous.newest, is_unchanged=True)
     stats = Stats.from_json(values["stats"])
     return Unpublished(
         listed=sum(values["listed"].values()),
@@ -123,18 +129,18 @@ def _explain(plan: BuildPlan, values: Mapping[str, Any]) -> Published | Unpublis
     )
 
 
-def _read_traffic(plan: BuildPlan) -> Mapping[str, int]:
-    """What the workers have asked object stores for; nothing if that cannot be read: what is published is published."""
+def _read_traffic(folder: str) -> Mapping[str, int]:
+    """Returns the requests that workers sent to object stores; empty if unreadable, since the dataset is published."""
     try:
-        return read_block_counts(plan.block_plan.folder).traffic
+        return read_block_counts(folder).traffic
     except (OSError, BuildError):
         return {}
 
 
-def _find_published(plan: BuildPlan) -> Dataset | None:
-    """The dataset, if `_SUCCESS` is there, and with a manifest of this build."""
-    output = plan.publication.output
-    if plan.publication.claimed.replaces and not is_open(output):
+def _find_published(publication: Publication) -> Dataset | None:
+    """Returns the published dataset if its manifest is of this build."""
+    output = publication.output
+    if publication.claimed.replaces and not is_open(output):
         return None
     dataset, _ = open_published(output)
-    return dataset if dataset is not None and dataset.states(plan.publication.facts) else None
+    return dataset if dataset is not None and dataset.states(publication.facts) else None

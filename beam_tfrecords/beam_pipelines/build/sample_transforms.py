@@ -1,4 +1,4 @@
-"""ReadSamples and ConvertSamples: the two ends of a build, for a pipeline of Beam of one's own."""
+"""ReadSamples and ConvertSamples: the two ends of a build, for use in any Beam pipeline."""
 
 from __future__ import annotations
 
@@ -11,7 +11,8 @@ import apache_beam as beam
 from apache_beam.metrics import Metrics
 
 from beam_tfrecords import storage
-from beam_tfrecords.beam_pipelines.build.listing.local_listing import list_containers_here, list_samples
+from beam_tfrecords.beam_pipelines.build.listing.executors import LocalExecutor
+from beam_tfrecords.beam_pipelines.build.listing.list_input import list_input
 from beam_tfrecords.beam_pipelines.build.listing.source_opening import open_spec_source
 from beam_tfrecords.beam_pipelines.build.user_functions import find_functions
 from beam_tfrecords.beam_pipelines.settings.definitions import read_build_spec
@@ -34,7 +35,6 @@ from beam_tfrecords.transforms.refs.sample_refs import File, SampleRef
 from beam_tfrecords.transforms.request.build_spec import BuildSpec
 from beam_tfrecords.transforms.settings import settings_of
 from beam_tfrecords.transforms.sources.source_spec import SourceSpec
-from beam_tfrecords.transforms.workspace.build_folder import BuildFolder
 
 if TYPE_CHECKING:
     from apache_beam.pvalue import PCollection
@@ -140,12 +140,9 @@ def _list(spec: BuildSpec, folder: str) -> OpenSample:
     spec, source = open_spec_source(find_functions(spec))
     if source.pipeline is not None:
         raise RequestError(f"`input={spec.source.input[0]}`: is a pipeline itself; expected that it is called")
-    place = BuildFolder(folder)
-    containers = source.containers()
-    if containers is None:
-        listing = list_samples(spec, source, place.listing)
-    else:
-        listing, _ = list_containers_here(containers, spec, source, place.listing, spools=place.staging)
+    listed = list_input(spec, source, LocalExecutor(folder, copies=True))
+    assert listed is not None
+    listing = listed.listing
     if not listing.total:
         raise RequestError(f"`input={', '.join(spec.source.input)}`: no sample found")
     write_chunk_names(listing, folder)

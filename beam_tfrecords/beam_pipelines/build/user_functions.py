@@ -1,4 +1,4 @@
-"""Finds the functions that a request names, with the sources that they are made of."""
+"""Finds the user functions that a request names, with the source code of their modules."""
 
 from __future__ import annotations
 
@@ -20,17 +20,17 @@ from beam_tfrecords.transforms.sources.registry import FUNCTIONS
 from beam_tfrecords.transforms.sources.source_spec import GivenFunction, names_function
 
 _PACKAGE = "__init__"
-# It is on the workers, also where the working folder is a clone of it.
+# Installed on every worker, so its modules are never sent.
 _OURS = "beam_tfrecords"
-# Folders of installed packages: what is beside a module there is not the user's.
+# Folders of installed packages: other modules there do not belong to the user.
 _INSTALLED = ("site-packages", "dist-packages")
 
 
 def find_functions(spec: BuildSpec) -> BuildSpec:
-    """The request with the functions of the user that it names: `map`, and the input.
+    """Resolves the user functions of a request: `map`, and an input that is a function.
 
     Raises:
-      RequestError: there is no such module or function, or it cannot be sent to workers.
+      RequestError: the module or function does not exist, or cannot be sent to workers.
     """
     if spec.map is not None and not isinstance(spec.map, UserFunction):
         name = write_map(spec.map) or ""
@@ -52,10 +52,11 @@ def find_functions(spec: BuildSpec) -> BuildSpec:
 
 
 def _find(given: str | Callable[..., Any], named: str, shown: str, revision: str | None) -> UserFunction:
-    """A function that is given, or that a word names.
+    """Finds a function, given as an object or by name.
 
     Args:
-      named: as `module:function`.
+      given: the function, or its name.
+      named: its name, as `module:function`.
       shown: the setting, for messages.
       revision: as in `UserFunction`.
     """
@@ -76,7 +77,7 @@ def _find(given: str | Callable[..., Any], named: str, shown: str, revision: str
 
 
 def _of_source(named: str, shown: str, revision: str | None, file: str) -> UserFunction:
-    """The function of a module whose source is known."""
+    """Returns the function of a module, with the source of every module of the user that the module imports."""
     module, _, name = named.partition(":")
     if module.partition(".")[0] in sys.stdlib_module_names:
         raise RequestError(f"{shown}: {module} is a module of Python's own library; rename {storage.basename(file)}")
@@ -113,13 +114,13 @@ def _find_module(module: str) -> str | None:
 
 
 def _file_of(module: str, root: str) -> str | None:
-    """The file of a module below a folder, or None."""
+    """Returns the file of a module below a folder, or None."""
     path = storage.join(root, *module.split("."))
     return next((file for file in (f"{path}.py", storage.join(path, f"{_PACKAGE}.py")) if storage.is_file(file)), None)
 
 
 def _imports_of(tree: ast.Module, module: str, *, is_package: bool) -> Iterator[str]:
-    """Names of all modules that a module may import, wherever in its code, and of their packages."""
+    """Yields the names of all modules that a module may import, anywhere in its code, and of their packages."""
     package = module if is_package else module.rpartition(".")[0]
     found = [module]
     for node in ast.walk(tree):
@@ -136,7 +137,7 @@ def _imports_of(tree: ast.Module, module: str, *, is_package: bool) -> Iterator[
 
 
 def _names_of(tree: ast.Module) -> set[str]:
-    """What a module may define: functions, and names that are assigned or imported."""
+    """Returns the names that a module may define: functions, assigned names and imported names."""
     found = set(_functions_of(tree))
     for node in ast.walk(tree):
         if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
@@ -151,7 +152,7 @@ def _functions_of(tree: ast.Module) -> list[str]:
 
 
 def _pickle(function: Callable[..., Any], shown: str) -> bytes:
-    """A function of a notebook or of the script that runs, by value, with the modules beside the script."""
+    """Pickles a function of a notebook or script by value, together with the modules beside the script."""
     import cloudpickle
 
     try:
@@ -185,13 +186,13 @@ def _by_value(modules: Sequence[ModuleType], pickler: Any) -> Iterator[None]:
 
 
 def _beside_script() -> list[ModuleType]:
-    """The modules that lie beside the script that runs."""
+    """Returns the modules beside the running script."""
     root = storage.absolute(storage.dirname(getattr(sys.modules["__main__"], "__file__", "") or "./script"))
     return [module for module in list(sys.modules.values()) if _is_beside(module, root)]
 
 
 def _is_beside(module: Any, root: str) -> bool:
-    """Whether a module lies in a folder of the user's own modules."""
+    """Whether a module lies in the folder of the user's own modules."""
     file = getattr(module, "__file__", None)
     is_ours = getattr(module, "__name__", "").partition(".")[0] in ("__main__", _OURS)
     if not isinstance(file, str) or is_ours:

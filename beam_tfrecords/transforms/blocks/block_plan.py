@@ -1,4 +1,4 @@
-"""What the workers that convert blocks need to know."""
+"""The slice of a build that workers need to convert blocks."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from beam_tfrecords.tfrecord import Compression
+from beam_tfrecords.transforms.blocks.convert_sample import ConvertSample
 from beam_tfrecords.transforms.blocks.reuse import ReusePlan
 from beam_tfrecords.transforms.mapping.map_sample import MapSample
 from beam_tfrecords.transforms.parts import PartPolicy
@@ -17,40 +18,49 @@ if TYPE_CHECKING:
 
 @dataclasses.dataclass(frozen=True)
 class BlockPlan:
-    """What a worker needs to know to convert blocks.
+    """The slice of a build that workers need to convert blocks.
+
+    The digest of all fields that are compared names the build, so the others decide no bytes.
 
     Attributes:
+      convert: converts samples. Whatever it raises is a failure of its sample.
       policies: split -> when its parts end.
       image_timeout: seconds that the conversion of one sample may take.
       max_image_memory: bytes that it may take.
       hashes_files: whether the fingerprint of a file is the hash of its bytes.
       libraries: library -> version of the launcher; those that decide records have to be the same here.
-      launcher: host name of the launcher.
-      launch: tells this launch of the build from others, which try again what may not be the sample's fault.
       group_rows: whether references with one key are one sample.
       last_member_wins: whether a member of an archive replaces those before it with the same name.
       map: applies the function of the user; None without one.
       where: what samples have to fulfil; None for nothing.
       most_index_bytes: as in `PartWriter`.
+      folder: the build's folder for temporary files.
+      launcher: host name of the launcher.
+      launch: tells this launch of the build from others, which try again what may not be the sample's fault.
       is_new: whether no earlier launch can have finished a block.
     """
 
-    folder: str
+    convert: ConvertSample
     seed: int
     policies: Mapping[str, PartPolicy]
     compression: Compression
-    read_images: bool
     max_file_size: int
     image_timeout: float
     max_image_memory: int = 0
     hashes_files: bool = False
     reuse: ReusePlan | None = None
     libraries: Mapping[str, str] = dataclasses.field(default_factory=dict)
-    launcher: str = dataclasses.field(default="", compare=False)
-    launch: str = ""
     group_rows: bool = False
     last_member_wins: bool = False
     map: MapSample | None = None
     where: Condition | None = None
     most_index_bytes: int = 0
-    is_new: bool = False
+    folder: str = dataclasses.field(default="", compare=False)
+    launcher: str = dataclasses.field(default="", compare=False)
+    launch: str = dataclasses.field(default="", compare=False)
+    is_new: bool = dataclasses.field(default=False, compare=False)
+
+    @property
+    def reads_images(self) -> bool:
+        """Whether records hold images, so that those of the samples are read."""
+        return self.convert.layout.needs_image

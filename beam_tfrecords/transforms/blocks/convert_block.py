@@ -10,7 +10,6 @@ from collections.abc import Iterable, Iterator
 from beam_tfrecords import storage
 from beam_tfrecords.transforms.blocks.block_plan import BlockPlan
 from beam_tfrecords.transforms.blocks.block_refs import join_rows, read_block
-from beam_tfrecords.transforms.blocks.convert_sample import ConvertSample
 from beam_tfrecords.transforms.blocks.files_seen import look_again
 from beam_tfrecords.transforms.blocks.results import BlockResult, read_marker
 from beam_tfrecords.transforms.blocks.write_block import write_block
@@ -25,14 +24,13 @@ from beam_tfrecords.transforms.workspace.counts import add_block
 
 
 def convert_block(
-    block: tuple[BlockKey, Iterable[bytes]], *, plan: BlockPlan, convert: ConvertSample, isolates_later: bool = False
+    block: tuple[BlockKey, Iterable[bytes]], *, plan: BlockPlan, isolates_later: bool = False
 ) -> BlockResult:
     """Converts one block, unless it is finished.
 
     Args:
       block: its key, and its references as `AssignOrder` joins them.
       plan: of all blocks.
-      convert: converts samples.
       isolates_later: whether an attempt that did not end has the blocks after it converted in child processes too.
 
     Raises:
@@ -52,7 +50,7 @@ def convert_block(
         # To a store that would be one more request; on a disk, a power cut may leave the marker alone.
         may_be_finished = not (is_first and storage.has_scheme(marker))
     finished = read_marker(marker) if may_be_finished else None
-    if finished is not None and finished.is_final(plan.launch) and _has_its_files(finished, joined, plan, convert):
+    if finished is not None and finished.is_final(plan.launch) and _has_its_files(finished, joined, plan):
         return finished
     is_isolated = not is_first or (isolates_later and storage.exists(folder.unfinished))
     if isolates_later and not is_first:
@@ -60,10 +58,8 @@ def convert_block(
     # A decoder that cannot have the memory says anything, such as that the file is damaged.
     check_memory_left(plan.max_image_memory)
     counts: Counter[Key] = Counter()
-    refs = _read_rows(joined, counts, plan, convert, split=split)
-    result = write_block(
-        refs, counts, split=split, number=number, stem=stem, plan=plan, convert=convert, is_first=not is_isolated
-    )
+    refs = _read_rows(joined, counts, plan, split=split)
+    result = write_block(refs, counts, split=split, number=number, stem=stem, plan=plan, is_first=not is_isolated)
     # The counts may be of a block more than there are markers; the markers decide.
     storage.run_concurrently(
         marker,
@@ -73,9 +69,7 @@ def convert_block(
     return result
 
 
-def _read_rows(
-    joined: Iterable[bytes], counts: Counter[Key], plan: BlockPlan, convert: ConvertSample, *, split: str
-) -> Iterator[RefColumns]:
+def _read_rows(joined: Iterable[bytes], counts: Counter[Key], plan: BlockPlan, *, split: str) -> Iterator[RefColumns]:
     refs = join_rows(
         read_block(joined, seed=plan.seed),
         counts,
@@ -85,17 +79,17 @@ def _read_rows(
     )
     if plan.where is None or plan.map is not None:  # a function of the user may change what the listing tells
         return refs
-    return plan.where.keep_listed(refs, counts, convert, split=split)
+    return plan.where.keep_listed(refs, counts, plan.convert, split=split)
 
 
-def _has_its_files(finished: BlockResult, joined: Iterable[bytes], plan: BlockPlan, convert: ConvertSample) -> bool:
+def _has_its_files(finished: BlockResult, joined: Iterable[bytes], plan: BlockPlan) -> bool:
     """Whether the files of a finished block are what they were, where the listing does not tell."""
     if not finished.files_seen:
         return True
     seen = look_again(
-        _read_rows(joined, Counter(), plan, convert, split=finished.split),
+        _read_rows(joined, Counter(), plan, split=finished.split),
         hashes_files=plan.hashes_files,
-        needs_image=plan.read_images,
+        needs_image=plan.reads_images,
         max_file_size=plan.max_file_size,
     )
     return seen == finished.files_seen

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple, TypeAlias, cast
 
 from beam_tfrecords.errors import SampleError
 from beam_tfrecords.transforms.blocks.block_plan import BlockPlan
-from beam_tfrecords.transforms.blocks.convert_sample import ConvertSample, PreparedSample
+from beam_tfrecords.transforms.blocks.convert_sample import PreparedSample
 from beam_tfrecords.transforms.blocks.fetching import Fetched, fetch, read_images
 from beam_tfrecords.transforms.blocks.files_seen import FilesSeen
 from beam_tfrecords.transforms.blocks.guard import Convert, guarded
@@ -46,7 +46,6 @@ class PreparedBatch(NamedTuple):
 def prepare_samples(
     batches: Iterable[RefColumns],
     plan: BlockPlan,
-    convert: ConvertSample,
     *,
     reuse: BlockReuse | None,
     seen: FilesSeen,
@@ -67,14 +66,14 @@ def prepare_samples(
 
     def needs_images(refs: RefColumns) -> list[bool]:
         # Only the function says what becomes of a sample.
-        if reuse is None or plan.map or not plan.read_images:
-            return [plan.read_images] * len(refs)
+        if reuse is None or plan.map or not plan.reads_images:
+            return [plan.reads_images] * len(refs)
         return list(map(reuse.needs_image, refs))
 
     known = map(seen.look_up, batches)
     guard = functools.partial(guarded, seconds=plan.image_timeout, memory=plan.max_image_memory, is_first=is_first)
     with (
-        guard(convert.prepare) as prepare,
+        guard(plan.convert.prepare) as prepare,
         guard(plan.map.apply, what="the function of `map`") if plan.map else nullcontext() as apply,
     ):
         preparing = _Preparing(plan, prepare, apply, reuse, counts)
@@ -172,7 +171,7 @@ class _Preparing:
             return error, None
         if taken is not None:
             return taken
-        if not images and ref.locator and self.plan.read_images:
+        if not images and ref.locator and self.plan.reads_images:
             # They were not read, because there seemed to be a record of them.
             read = read_images(ref, max_file_size=self.plan.max_file_size)
             return (read if isinstance(read, SampleError) else self.prepare_images(ref, read)), None

@@ -11,7 +11,6 @@ from apache_beam.metrics import Metrics
 from beam_tfrecords import storage
 from beam_tfrecords.transforms.blocks.block_plan import BlockPlan
 from beam_tfrecords.transforms.blocks.convert_block import convert_block
-from beam_tfrecords.transforms.blocks.convert_sample import ConvertSample
 from beam_tfrecords.transforms.blocks.joining import ListKey, find_files, join_files, take_file
 from beam_tfrecords.transforms.blocks.results import BlockResult
 from beam_tfrecords.transforms.parts import RANGE_BLOCKS
@@ -28,15 +27,12 @@ class ConvertBlocks(beam.PTransform):
     A block is taken from its marker if the marker and the files that it names are whole. A block that was started
     and not finished, perhaps because a decoder crashed, is converted in a child process. All attempts at one block
     write the same bytes.
-
-    Args:
-      convert: converts samples. Whatever it raises is a failure of its sample.
     """
 
-    def __init__(self, plan: BlockPlan, convert: ConvertSample, *, processes: int) -> None:
+    def __init__(self, plan: BlockPlan, *, processes: int) -> None:
         super().__init__()
         # A cluster starts all tasks again that exchange data with one that has died, and some day gives up.
-        self._convert = functools.partial(convert_block, plan=plan, convert=convert, isolates_later=not processes)
+        self._convert = functools.partial(convert_block, plan=plan, isolates_later=not processes)
         self._processes = processes
 
     def expand(self, blocks: beam.PCollection[tuple[BlockKey, Iterable[bytes]]]) -> beam.PCollection[BlockResult]:

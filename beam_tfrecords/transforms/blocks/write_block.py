@@ -7,7 +7,6 @@ from collections.abc import Iterable
 
 from beam_tfrecords import storage
 from beam_tfrecords.transforms.blocks.block_plan import BlockPlan
-from beam_tfrecords.transforms.blocks.convert_sample import ConvertSample
 from beam_tfrecords.transforms.blocks.files_seen import FilesSeen
 from beam_tfrecords.transforms.blocks.prepare_samples import prepare_samples
 from beam_tfrecords.transforms.blocks.results import BlockResult
@@ -29,7 +28,6 @@ def write_block(
     number: int,
     stem: str,
     plan: BlockPlan,
-    convert: ConvertSample,
     is_first: bool,
 ) -> BlockResult:
     """Converts the samples of a block, and writes what becomes of them.
@@ -43,7 +41,7 @@ def write_block(
     """
     folder = BuildFolder(plan.folder)
     seen, clock = FilesSeen(hashes_files=plan.hashes_files), Stopwatch()
-    reuse = BlockReuse(plan.reuse, convert, (split, number)) if plan.reuse else None
+    reuse = BlockReuse(plan.reuse, plan.convert, (split, number)) if plan.reuse else None
     with PartWriter(
         folder=folder.parts,
         stem=stem,
@@ -55,7 +53,7 @@ def write_block(
         most_index_bytes=plan.most_index_bytes,
     ) as writer:
         samples = SampleWriter(
-            convert,
+            plan.convert,
             writer,
             counts,
             memory=plan.max_image_memory,
@@ -63,9 +61,7 @@ def write_block(
             launch=plan.launch,
             where=plan.where,
         )
-        prepared = prepare_samples(
-            batches, plan, convert, reuse=reuse, seen=seen, clock=clock, is_first=is_first, counts=counts
-        )
+        prepared = prepare_samples(batches, plan, reuse=reuse, seen=seen, clock=clock, is_first=is_first, counts=counts)
         for batch in prepared:
             clock.lap("convert")
             made = samples.write(batch.refs, batch.outcomes, batch.source_bytes)

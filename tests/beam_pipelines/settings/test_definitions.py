@@ -15,13 +15,14 @@ from typing import Any
 
 import pytest
 
-from beam_tfrecords.beam_pipelines.build.identity import build_folder
-from beam_tfrecords.beam_pipelines.build.output.previous import NOTHING
-from beam_tfrecords.beam_pipelines.build.work import plan_work
+from beam_tfrecords.beam_pipelines.build.listing.list_input import ListedInput
+from beam_tfrecords.beam_pipelines.build.resolve import resolve_build
 from beam_tfrecords.beam_pipelines.settings.command_line import parse_arguments
 from beam_tfrecords.beam_pipelines.settings.definitions import SETTINGS, flags_table, read_build_spec, show_flags
 from beam_tfrecords.transforms.labels import ClassNames
 from beam_tfrecords.transforms.listing.listing import Listing
+from beam_tfrecords.transforms.sources.source import Source
+from beam_tfrecords.transforms.sources.source_spec import Skipped
 
 ROOT = Path(__file__).parents[3]
 REQUIRED = {"input": "/photos", "output": "/out"}
@@ -127,11 +128,11 @@ def test_errors_of_transforms_quote_settings_that_exist_and_never_dashes():
         assert not unknown, place
 
 
-def folder_of(words: dict[str, Any], listing_fingerprint: str = "print") -> str:
+def folder_of(words: dict[str, Any], digest: int = 1) -> str:
     """The folder of a build of ten samples."""
-    spec, listing = read_build_spec({**REQUIRED, **words}), Listing(samples=Counter(train=10))
-    work = plan_work(spec, class_names=ClassNames(("cat",)), listing=listing, versions={}, earlier=NOTHING)
-    return build_folder(spec, work, listing_fingerprint)
+    spec = read_build_spec({**REQUIRED, **words})
+    listed = ListedInput("", Listing(samples=Counter(train=10), digest=digest), Skipped())
+    return resolve_build(spec, Source(), listed, ClassNames(("cat",))).folder
 
 
 def test_a_setting_that_decides_no_bytes_keeps_the_folder_of_a_build_and_any_other_changes_it():
@@ -147,7 +148,7 @@ def test_a_setting_that_decides_no_bytes_keeps_the_folder_of_a_build_and_any_oth
         ({"max_pixels": "1000"}, False),
     ]:
         assert (folder_of(words) == base) is is_same, words
-    assert folder_of({}, "another input") != base
+    assert folder_of({}, 2) != base
 
 
 # Runs where one setting more is defined, and prints what became of it.

@@ -93,7 +93,7 @@ class Block:
     def convert(self, convert: Callable = echo, refs: list[SampleRef] | None = None) -> BlockResult:
         joined = [pack_refs([ref]) for ref in refs or self.refs]
         converter = Converter(convert) if callable(convert) else convert
-        return convert_block((("train", 3), joined), plan=self.plan, convert=converter)
+        return convert_block((("train", 3), joined), plan=dataclasses.replace(self.plan, convert=converter))
 
     def records(self, result: BlockResult) -> list[bytes]:
         found = []
@@ -114,11 +114,11 @@ def block(tmp_path) -> Block:
         (tmp_path / key).write_text(key)
         refs.append(SampleRef(key, one_image(File(str(tmp_path / key))), len(key), "print", split="train"))
     plan = BlockPlan(
+        convert=Converter(),
         folder=str(tmp_path / "build"),
         seed=5,
         policies={"train": PartPolicy(bytes=100)},
         compression="none",
-        read_images=True,
         max_file_size=10**6,
         image_timeout=1,
         libraries=library_versions(),
@@ -161,11 +161,11 @@ def test_a_batch_of_rows_becomes_what_batches_of_one_become(tmp_path, monkeypatc
         monkeypatch.setattr(fetching, "_ROWS", samples)
         monkeypatch.setattr(fetching, "_IMAGES", samples)
         plan = BlockPlan(
+            convert=convert,
             folder=str(tmp_path / name),
             seed=5,
             policies={"train": PartPolicy(bytes=3000)},
             compression="none",
-            read_images=False,
             max_file_size=10**6,
             image_timeout=1,
         )
@@ -202,7 +202,7 @@ def test_a_batch_of_small_images_becomes_what_batches_of_one_become(tmp_path, mo
         monkeypatch.setattr(fetching, "_ROWS", samples)
         monkeypatch.setattr(fetching, "_IMAGES", samples)
         policies = {"train": PartPolicy(bytes=30_000)}
-        plan = BlockPlan(str(tmp_path / name), 5, policies, compression, True, 10**6, 60, hashes_files=True)
+        plan = BlockPlan(convert, 5, policies, compression, 10**6, 60, hashes_files=True, folder=str(tmp_path / name))
         block = Block(tmp_path, plan, refs)
         result = block.convert(convert)
         files = {
@@ -458,7 +458,8 @@ def test_where_a_worker_has_died_later_blocks_are_converted_in_child_processes(b
 
     def convert_by(number: int, convert: Callable) -> BlockResult:
         joined = [pack_refs(block.refs)]
-        return convert_block((("train", number), joined), plan=block.plan, convert=convert, isolates_later=True)
+        plan = dataclasses.replace(block.plan, convert=convert)
+        return convert_block((("train", number), joined), plan=plan, isolates_later=True)
 
     firsts = []
 

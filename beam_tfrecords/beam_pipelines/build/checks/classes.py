@@ -29,11 +29,11 @@ if TYPE_CHECKING:
 _MOST_CLASSES = 10
 
 
-def resolve_classes(spec: BuildSpec, source: Source, listing: Listing, earlier: Sequence[str]) -> ClassNames:
+def resolve_classes(spec: BuildSpec, source: Source, listing: Listing, kept: Sequence[str]) -> ClassNames:
     """The class names: those of the request, of the columns, of the source, or of the labels that were listed.
 
     Args:
-      earlier: the classes of the dataset whose indices may be kept, in index order.
+      kept: the classes of the dataset whose indices may be kept, in index order.
 
     Raises:
       RequestError: they do not fit the labels, or there is only one.
@@ -44,7 +44,7 @@ def resolve_classes(spec: BuildSpec, source: Source, listing: Listing, earlier: 
         source.notes += [
             f"no row has a one in column {name!r}" for name in spec.source.label_columns if not listing.labels.get(name)
         ]
-        return _number_classes(spec, source, listing, ClassNames(spec.source.label_columns), earlier)
+        return _number_classes(spec, source, listing, ClassNames(spec.source.label_columns), kept)
     source.notes += _describe_one_hot(spec, source, listing)
     if spec.class_names is not None and spec.map is not None:
         # The labels are those that the function makes.
@@ -52,15 +52,15 @@ def resolve_classes(spec: BuildSpec, source: Source, listing: Listing, earlier: 
     if spec.class_names is not None:
         return _check_given(spec, source, listing, ClassNames(spec.class_names, source.labels_may_be_indices))
     if source.class_names:
-        return _number_classes(spec, source, listing, ClassNames(tuple(source.class_names)), earlier)
+        return _number_classes(spec, source, listing, ClassNames(tuple(source.class_names)), kept)
     if source.labels_are_numbered:
-        return _number_classes(spec, source, listing, name_numbered(listing.labels), earlier)
+        return _number_classes(spec, source, listing, name_numbered(listing.labels), kept)
     inferred = infer_class_names(
         listing.labels, numbers_are_indices=source.labels_may_be_indices, first_class=source.first_class
     )
-    if not earlier:
+    if not kept:
         _refuse_single_class(spec, source, listing, inferred)
-    numbered = _number_classes(spec, source, listing, inferred, earlier)
+    numbered = _number_classes(spec, source, listing, inferred, kept)
     in_cells = source.labels_may_be_indices and spec.source.label_separator is None
     source.notes += describe_labels(listing.labels, numbered, in_cells=in_cells)
     if source.labels_may_be_indices:
@@ -114,10 +114,10 @@ def _check_given(spec: BuildSpec, source: Source, listing: Listing, class_names:
 
 
 def _number_classes(
-    spec: BuildSpec, source: Source, listing: Listing, found: ClassNames, earlier: Sequence[str]
+    spec: BuildSpec, source: Source, listing: Listing, found: ClassNames, kept: Sequence[str]
 ) -> ClassNames:
     """The classes that the request does not name, with their indices; adds notes."""
-    numbered = keep_indices(earlier, found, spec.order_of_classes)
+    numbered = keep_indices(kept, found, spec.order_of_classes)
     source.notes += describe_order(found.names, numbered.names)
     source.notes += _describe_missing_classes(spec, listing, numbered)
     return _check_names(numbered)

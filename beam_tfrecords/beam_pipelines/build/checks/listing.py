@@ -34,12 +34,12 @@ _READ_BY_FILES = {
 
 
 def check_listing(
-    spec: BuildSpec, source: Source, listing: Listing, skipped: Skipped, *, earlier: Sequence[str] = ()
+    spec: BuildSpec, source: Source, listing: Listing, skipped: Skipped, *, kept: Sequence[str] = ()
 ) -> ClassNames:
     """Checks the request against the listed samples, and resolves the class names.
 
     Args:
-      earlier: the classes of the dataset whose indices may be kept, in index order.
+      kept: the classes of the dataset whose indices may be kept, in index order.
 
     Raises:
       RequestError: there are no samples, or their labels or splits do not match the request.
@@ -69,7 +69,7 @@ def check_listing(
         for split, samples in listing.samples.items():
             if split and samples < spec.num_shards:
                 raise RequestError(f"`num_shards={spec.num_shards}`: split {split} has only {samples} samples")
-    return resolve_classes(spec, source, listing, earlier)
+    return resolve_classes(spec, source, listing, kept)
 
 
 def _describe_empty_splits(spec: BuildSpec, listing: Listing) -> list[str]:

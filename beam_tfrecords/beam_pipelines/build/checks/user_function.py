@@ -7,18 +7,16 @@ import sys
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from beam_tfrecords.beam_pipelines.build.work import Work
+from beam_tfrecords.beam_pipelines.build.resolve import ResolvedBuild
 from beam_tfrecords.beam_pipelines.terminal import show
 from beam_tfrecords.errors import FailureReason, RequestError, SampleError
 from beam_tfrecords.transforms.blocks.block_plan import BlockPlan
-from beam_tfrecords.transforms.blocks.convert_sample import ConvertSample
 from beam_tfrecords.transforms.blocks.fetching import read_images
 from beam_tfrecords.transforms.blocks.guard import Convert, Made, convert_sample
 from beam_tfrecords.transforms.hashing import content_hash
 from beam_tfrecords.transforms.processes.isolation import isolated
 from beam_tfrecords.transforms.refs.ref_columns import RefColumns
 from beam_tfrecords.transforms.refs.sample_refs import SampleRef
-from beam_tfrecords.transforms.request.build_spec import BuildSpec
 
 if TYPE_CHECKING:
     from beam_tfrecords.transforms.listing.listing import Listing
@@ -37,12 +35,11 @@ _BLAMED = (
 _WHAT = "the function of `map`"
 
 
-def check_map(spec: BuildSpec, work: Work, listing: Listing) -> None:
+def check_map(build: ResolvedBuild, listing: Listing) -> None:
     """Refuses a function with which each of a few samples fails, or that with `check_map` gives different results.
 
     Args:
-      spec: the request.
-      work: of the build.
+      build: the build.
       listing: the listed samples.
 
     Raises:
@@ -51,16 +48,16 @@ def check_map(spec: BuildSpec, work: Work, listing: Listing) -> None:
     """
     from beam_tfrecords.transforms.listing.listing import read_batches
 
-    plan = work.block_plan
+    plan = build.block_plan
     if plan.map is None:
         return
     batch = next(read_batches(listing))
     count = min(_SAMPLES, len(batch))
     refs = [batch[place * len(batch) // count] for place in range(count)]
     name = f"`map={plan.map.function.name}`"
-    if spec.check_map:
+    if build.spec.check_map:
         _refuse_differing(name, refs, functools.partial(_map, plan=plan), seconds=plan.image_timeout)
-    convert = functools.partial(_convert, plan=plan, convert=work.convert)
+    convert = functools.partial(_convert, plan=plan)
     _refuse_failing(name, refs, convert, seconds=plan.image_timeout)
 
 
@@ -116,14 +113,14 @@ def _map(ref: SampleRef, *, plan: BlockPlan) -> str:
     return "+".join([content_hash(changed.pack()), *(content_hash(data) for data in files.values())])
 
 
-def _convert(ref: SampleRef, is_mapped: bool = True, *, plan: BlockPlan, convert: ConvertSample) -> None:
+def _convert(ref: SampleRef, is_mapped: bool = True, *, plan: BlockPlan) -> None:
     """Converts a sample that the function has changed, or the sample as it is."""
 
     def attempt(ref: SampleRef, images: Mapping[str, bytes]) -> None:
         made = plan.map.apply(ref, images) if plan.map and is_mapped else (ref, images)
         if made is not None:
             changed, files = made
-            convert.finish(RefColumns.of_one(changed), [convert.prepare(changed, files)])
+            plan.convert.finish(RefColumns.of_one(changed), [plan.convert.prepare(changed, files)])
 
     _attempt(ref, attempt, plan)
 
@@ -135,7 +132,7 @@ def _attempt(ref: SampleRef, convert: Convert[Made], plan: BlockPlan) -> Made:
       SampleError: why it is rejected.
       BuildError: a service fault.
     """
-    images = read_images(ref, max_file_size=plan.max_file_size) if plan.read_images else {}
+    images = read_images(ref, max_file_size=plan.max_file_size) if plan.reads_images else {}
     if isinstance(images, SampleError):
         raise images
     found = convert_sample(convert, ref, images, memory=plan.max_image_memory)

@@ -1,67 +1,208 @@
-"""Lists containers, or parts of a large input, by a pipeline of its own."""
+"""Executors of a listing: this process, or the workers of a build."""
 
 from __future__ import annotations
 
 import contextlib
-import dataclasses
-import hashlib
+import functools
+import math
+import tempfile
 import uuid
-from collections.abc import Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager
+from typing import TYPE_CHECKING, Any, Protocol
 
 from beam_tfrecords import storage
+from beam_tfrecords.beam_pipelines.build.output.lock import Output, open_listing, refuse_other
+from beam_tfrecords.beam_pipelines.build.output.previous import Previous, would_repeat
 from beam_tfrecords.beam_pipelines.build.user_functions import pickled_by_value
 from beam_tfrecords.beam_pipelines.runners.runners import Execution
-from beam_tfrecords.errors import BuildError
-from beam_tfrecords.storage.opened import MOST_NOTED
+from beam_tfrecords.errors import BuildError, RequestError
+from beam_tfrecords.transforms.listing.indexing import IndexPlan, index_container
 from beam_tfrecords.transforms.request.build_spec import BuildSpec
 from beam_tfrecords.transforms.sources.containers import Container
 from beam_tfrecords.transforms.sources.source import ReadPipeline, Source
-from beam_tfrecords.transforms.sources.source_spec import Fingerprint, Skipped
-from beam_tfrecords.transforms.workspace.build_folder import Workspace
+from beam_tfrecords.transforms.workspace.build_folder import BuildFolder, Workspace
 
 if TYPE_CHECKING:
-    from beam_tfrecords.transforms.listing.indexing import IndexPlan
-    from beam_tfrecords.transforms.listing.listing import Listing
+    import apache_beam as beam
 
 
-def index_input(
-    containers: Sequence[Container], source: Source, spec: BuildSpec, execution: Execution, *, folder: str
-) -> tuple[Listing, Skipped]:
-    """Has the workers list containers or parts: the build needs the number of samples, splits and labels."""
-    from beam_tfrecords.beam_pipelines.build.listing.local_listing import plan_listing, unreadable_input
-    from beam_tfrecords.beam_pipelines.runners.progress import ListProgress
-    from beam_tfrecords.transforms.listing.indexing import (
-        IndexPlan,
-        UnreadableError,
-        read_index_markers,
-        write_containers,
-    )
-    from beam_tfrecords.transforms.listing.stage import IndexContainers
-    from beam_tfrecords.transforms.workspace.counts import clear_stage_counts
+class Executor(Protocol):
+    """Lists the partitions of an input.
 
-    plan = IndexPlan(
-        folder,
-        source.read_container,
-        plan_listing(spec, source),
-        spec.max_file_size,
-        launch=uuid.uuid4().hex,
-        trusts_time=spec.source.fingerprint is Fingerprint.STAT,
-    )
-    write_containers(containers, folder)
-    clear_stage_counts(folder)
-    what = "pieces of the input" if any(container.part for container in containers) else "containers"
-    progress = ListProgress(folder, total=len(containers), what=what)
-    with contextlib.nullcontext() if execution.quiet else progress:
-        if source.pipeline is not None:
-            _run_pipeline(source.pipeline, plan, containers[0], execution)
-        else:
-            stage = IndexContainers(plan, processes=execution.runner.processes)
-            execution.run(lambda root: root | "IndexContainers" >> stage)
-    try:
-        return read_index_markers(containers, folder)
-    except UnreadableError as error:
-        raise unreadable_input(OSError(*error.args), spec, source) from error
+    Attributes:
+      here: folder of this machine for chunk files of what this process lists.
+    """
+
+    here: str
+
+    def most_listed_here(self, source: Source) -> float:
+        """Samples that this process lists itself; an input with more is listed in parts, if it has parts."""
+        ...
+
+    def max_file_size(self, spec: BuildSpec) -> int:
+        """Bytes of the largest sample that is copied where it cannot be read at random; -1 copies none."""
+        ...
+
+    def listing_line(self, spec: BuildSpec) -> AbstractContextManager[Any]:
+        """Shows that this process lists the input."""
+        ...
+
+    def would_repeat(self, spec: BuildSpec, identity: str) -> bool:
+        """Whether a build of these containers would make the newest version again."""
+        ...
+
+    def open_containers(self, spec: BuildSpec, identity: str) -> str:
+        """Makes the folder for the listing of containers."""
+        ...
+
+    def open_parts(self) -> str:
+        """Makes the folder for the listing of parts, which identify no input."""
+        ...
+
+    def index(self, partitions: Sequence[Container], source: Source, plan: IndexPlan) -> None:
+        """Lists partitions; each leaves its listing in a file of the plan's folder.
+
+        Raises:
+          RequestError, BuildError: as `list_input`.
+        """
+        ...
+
+
+class LocalExecutor:
+    """Lists an input in this process; nothing is written outside its folder.
+
+    Args:
+      folder: for chunk files and copies.
+      copies: whether samples are copied that cannot be read at random, for somebody who reads them.
+    """
+
+    def __init__(self, folder: str, *, copies: bool) -> None:
+        self.here = BuildFolder(folder).listing
+        self._folder = folder
+        self._copies = copies
+
+    def most_listed_here(self, source: Source) -> float:
+        """See `Executor.most_listed_here`."""
+        return math.inf
+
+    def max_file_size(self, spec: BuildSpec) -> int:
+        """See `Executor.max_file_size`."""
+        return spec.max_file_size if self._copies else -1
+
+    def listing_line(self, spec: BuildSpec) -> AbstractContextManager[Any]:
+        """See `Executor.listing_line`."""
+        return contextlib.nullcontext()
+
+    def would_repeat(self, spec: BuildSpec, identity: str) -> bool:
+        """See `Executor.would_repeat`."""
+        return False
+
+    def open_containers(self, spec: BuildSpec, identity: str) -> str:
+        """See `Executor.open_containers`."""
+        return self._folder
+
+    def open_parts(self) -> str:
+        """See `Executor.open_parts`."""
+        return self._folder
+
+    def index(self, partitions: Sequence[Container], source: Source, plan: IndexPlan) -> None:
+        """See `Executor.index`."""
+        for partition in partitions:
+            index_container(partition, plan=plan)
+
+
+class WorkerExecutor:
+    """Has the workers of a build list an input, in a folder of its output that all of them reach.
+
+    A context manager: its end deletes the chunk files on this machine, and the listing of a request that is refused.
+
+    Args:
+      execution: where pipelines run.
+      output: the output, held.
+      previous: the datasets that the build looks back to.
+    """
+
+    def __init__(self, execution: Execution, output: Output, previous: Previous) -> None:
+        self._execution = execution
+        self._output = output
+        self._previous = previous
+        self._stack = contextlib.ExitStack()
+        self.here = self._stack.enter_context(tempfile.TemporaryDirectory(prefix="beam-tfrecords-"))
+
+    def __enter__(self) -> WorkerExecutor:
+        return self
+
+    def __exit__(self, *error: Any) -> None:
+        self._stack.__exit__(*error)
+
+    def most_listed_here(self, source: Source) -> float:
+        """See `Executor.most_listed_here`."""
+        return self._execution.runner.most_listed_here(source.most_listed_here)
+
+    def max_file_size(self, spec: BuildSpec) -> int:
+        """See `Executor.max_file_size`."""
+        return spec.max_file_size
+
+    def listing_line(self, spec: BuildSpec) -> AbstractContextManager[Any]:
+        """See `Executor.listing_line`."""
+        from beam_tfrecords.beam_pipelines.runners.progress import ListingLine
+
+        return contextlib.nullcontext() if self._execution.quiet else ListingLine(spec.source.input)
+
+    def would_repeat(self, spec: BuildSpec, identity: str) -> bool:
+        """See `Executor.would_repeat`.
+
+        Raises:
+          RequestError: a job of another build may write to the output, or the runner cannot list containers.
+        """
+        from beam_tfrecords.beam_pipelines.build.identity import identify_request, listing_folder
+
+        self._execution.runner.check_listing_job()
+        folder = listing_folder(spec, identity)
+        if self._output.job is not None and folder not in Workspace(spec.output).list_listings():
+            # It is of another listing, so of another build.
+            refuse_other(self._output, folder)
+        newest = self._previous.newest
+        return (
+            newest is not None
+            and would_repeat(self._previous, spec, identify_request(spec, identity))
+            and _are_same(newest.manifest.get("read_with"))
+        )
+
+    def open_containers(self, spec: BuildSpec, identity: str) -> str:
+        """See `Executor.open_containers`. The folder is named by the request and the identity: a build resumes it."""
+        from beam_tfrecords.beam_pipelines.build.identity import listing_folder
+
+        folder = listing_folder(spec, identity)
+        open_listing(folder, self._output)
+        # A job of an earlier launcher may read it.
+        if self._output.job is None:
+            self._stack.push(functools.partial(_delete_if_refused, folder))
+        return folder
+
+    def open_parts(self) -> str:
+        """See `Executor.open_parts`. No other launch takes the folder over."""
+        # A worker of a launch that was killed may still write to another.
+        folder = Workspace(self._output.path).listing(uuid.uuid4().hex[:16]).path
+        self._stack.callback(_delete, folder)
+        return folder
+
+    def index(self, partitions: Sequence[Container], source: Source, plan: IndexPlan) -> None:
+        """See `Executor.index`."""
+        from beam_tfrecords.beam_pipelines.runners.progress import ListProgress
+        from beam_tfrecords.transforms.listing.stage import IndexContainers
+        from beam_tfrecords.transforms.workspace.counts import clear_stage_counts
+
+        clear_stage_counts(plan.folder)
+        what = "pieces of the input" if any(partition.part for partition in partitions) else "containers"
+        progress = ListProgress(plan.folder, total=len(partitions), what=what)
+        with contextlib.nullcontext() if self._execution.quiet else progress:
+            if source.pipeline is not None:
+                _run_pipeline(source.pipeline, plan, partitions[0], self._execution)
+            else:
+                stage = IndexContainers(plan, processes=self._execution.runner.processes)
+                self._execution.run(lambda root: root | "IndexContainers" >> stage)
 
 
 def _run_pipeline(pipeline: ReadPipeline, plan: IndexPlan, container: Container, execution: Execution) -> None:
@@ -93,32 +234,17 @@ def _run_pipeline(pipeline: ReadPipeline, plan: IndexPlan, container: Container,
         execution.run(add_stages)
 
 
-@contextlib.contextmanager
-def folder_of_parts(output: str) -> Iterator[str]:
-    """A folder that all workers reach, for a listing that no other launch takes over."""
-    # A worker of a launch that was killed may still write to another.
-    folder = Workspace(output).listing(uuid.uuid4().hex[:16]).path
-    try:
-        yield folder
-    finally:
-        # Who may not delete it leaves it to the next build.
-        with contextlib.suppress(OSError):
-            storage.delete_tree(folder)
+def _delete_if_refused(folder: str, kind: type[BaseException] | None, *_: Any) -> None:
+    if kind is not None and issubclass(kind, RequestError):
+        _delete(folder)
 
 
-def identify_containers(containers: Sequence[Container], read_with: Mapping[str, str] | None) -> str:
-    """Changes with the containers, and with the files that were opened to find out how they are read."""
-    # Without the version: on some mounts, another launch finds another inode, and resumes all the same.
-    packed = [dataclasses.replace(container, version="").pack() for container in containers]
-    # If there are too many files, nobody knows whether a file has changed.
-    beside = uuid.uuid4().hex if read_with is None else repr(sorted(read_with.items()))
-    return hashlib.blake2b(b"".join([*packed, beside.encode(errors="surrogateescape")]), digest_size=16).hexdigest()
+def _delete(folder: str) -> None:
+    # Where this process lacks the permission, the next build deletes it.
+    with contextlib.suppress(OSError):
+        storage.delete_tree(folder)
 
 
-def find_read_with(listing: Listing, source: Source) -> Mapping[str, str] | None:
-    """As `Listing.read_with`, without the files that are in the fingerprint; None if there are too many."""
-    if listing.read_with is None:
-        return None
-    known = source.read_with or {}
-    others = {file: found for file, found in sorted(listing.read_with.items()) if file not in known}
-    return others if len(others) <= MOST_NOTED else None
+def _are_same(read_with: Mapping[str, str] | None) -> bool:
+    """Whether files have the fingerprints that a manifest says; if it says nothing, nobody knows."""
+    return read_with is not None and all(storage.find_fingerprint(file) == was for file, was in read_with.items())

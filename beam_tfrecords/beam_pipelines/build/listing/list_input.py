@@ -1,133 +1,181 @@
-"""The listing of a build: made here, or by workers, and checked against the request."""
+"""Lists the samples of an input, once: for a build, for a dry run and for `ReadSamples`."""
 
 from __future__ import annotations
 
 import contextlib
 import dataclasses
-import tempfile
-from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+import gc
+import hashlib
+import math
+import uuid
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import TypeVar
 
-from beam_tfrecords import storage
-from beam_tfrecords.beam_pipelines.build.checks.listing import check_listing
-from beam_tfrecords.beam_pipelines.build.listing.worker_listing import (
-    find_read_with,
-    folder_of_parts,
-    identify_containers,
-    index_input,
-)
-from beam_tfrecords.beam_pipelines.build.output.lock import Output, deleted_if_refused, open_listing, refuse_other
-from beam_tfrecords.beam_pipelines.build.output.previous import Previous, previous_classes, would_repeat
-from beam_tfrecords.beam_pipelines.runners.runners import Execution
-from beam_tfrecords.transforms.labels import ClassNames
+from beam_tfrecords.beam_pipelines.build.listing.executors import Executor
+from beam_tfrecords.beam_pipelines.build.listing.finish_listing import finish_listing, plan_listing
+from beam_tfrecords.errors import RequestError
+from beam_tfrecords.storage.opened import MOST_NOTED
+from beam_tfrecords.transforms.listing.indexing import IndexPlan, UnreadableError, read_index_markers, write_containers
+from beam_tfrecords.transforms.listing.listing import Listing, write_listing
+from beam_tfrecords.transforms.refs.ref_columns import RefColumns
+from beam_tfrecords.transforms.refs.sample_refs import SampleRef
 from beam_tfrecords.transforms.request.build_spec import BuildSpec
+from beam_tfrecords.transforms.service_faults import retry_faults
 from beam_tfrecords.transforms.sources.containers import Container
 from beam_tfrecords.transforms.sources.source import Source
-from beam_tfrecords.transforms.sources.source_spec import Skipped
-from beam_tfrecords.transforms.workspace.build_folder import BuildFolder, Workspace
+from beam_tfrecords.transforms.sources.source_spec import Fingerprint, Skipped
+from beam_tfrecords.transforms.workspace.build_folder import BuildFolder
 
-if TYPE_CHECKING:
-    from beam_tfrecords.transforms.listing.listing import Listing
+Result = TypeVar("Result")
 
 
 @dataclasses.dataclass(frozen=True)
-class Listed:
+class ListedInput:
     """A listed input.
 
     Attributes:
       fingerprint: of the input, for the manifest.
-      listing: its samples.
+      listing: its samples, with their final labels and splits.
       skipped: files that are not samples.
-      class_names: its classes.
-      folder: the folder below the output with the listing; None if it is a folder of this machine.
-      read_with: as `Listing.read_with`.
+      folder: the folder below the output with the chunk files; None if they are on this machine only.
+      read_with: as `Listing.read_with`, for the manifest; None if unknown.
     """
 
     fingerprint: str
     listing: Listing
     skipped: Skipped
-    class_names: ClassNames
-    folder: str | None
+    folder: str | None = None
     read_with: Mapping[str, str] | None = None
 
 
-def list_input(
-    spec: BuildSpec,
-    source: Source,
-    execution: Execution,
-    *,
-    earlier: Previous,
-    output: Output,
-    stack: contextlib.ExitStack,
-) -> Listed:
-    """Lists an input here, or has workers do it; the chunk files are there until the stack is closed."""
-    from beam_tfrecords.beam_pipelines.build.listing.local_listing import (
-        ManySamplesError,
-        cut_input,
-        infer_listing,
-        list_samples,
-    )
-    from beam_tfrecords.beam_pipelines.runners.progress import ListingLine
+def list_input(spec: BuildSpec, source: Source, executor: Executor) -> ListedInput | None:
+    """Lists an input in partitions: containers, parts of a large table or folder, or all of it as one.
 
-    def line() -> contextlib.AbstractContextManager[Any]:
-        return contextlib.nullcontext() if execution.quiet else ListingLine(spec.source.input)
+    Args:
+      spec: the request, with its layout.
+      source: the opened source.
+      executor: lists partitions.
 
-    most = execution.runner.most_listed_here(source.most_listed_here)
-    here = stack.enter_context(tempfile.TemporaryDirectory(prefix="beam-tfrecords-"))
-    listing: Listing | None = None
-    # What began to list ends with the block.
-    with contextlib.suppress(ManySamplesError), line():
-        listing = list_samples(spec, source, here, most=most)
-    parts, shared = cut_input(spec, source) if listing is None else (), None
-    if parts:
-        shared = stack.enter_context(folder_of_parts(spec.output))
-        listing, source.skipped = index_input(parts, source, spec, execution, folder=shared)
-        listing = infer_listing(listing, spec, source, source.skipped, BuildFolder(shared).listing)
-    if listing is None:
-        with line():
-            listing = list_samples(spec, source, here)
-    class_names = check_listing(spec, source, listing, source.skipped, earlier=previous_classes(spec, earlier))
-    return Listed(listing.fingerprint, listing, source.skipped, class_names, shared)
+    Returns:
+      The listing; None if the executor finds that a build of these containers would repeat the newest version.
+      Containers are identified by their fingerprints and those of the files they are read with, so unchanged ones are
+      not read.
 
-
-def list_containers(
-    containers: Sequence[Container],
-    spec: BuildSpec,
-    source: Source,
-    execution: Execution,
-    *,
-    earlier: Previous,
-    output: Output,
-) -> Listed | None:
-    """Has the workers list the samples of containers; None if a build would make the version before again.
-
-    What is in containers follows from their fingerprints and those of the files that they are read with, so unchanged
-    ones are not read.
+    Raises:
+      RequestError: the input cannot be read, or does not fit the request.
+      BuildError: a service fault.
     """
-    from beam_tfrecords.beam_pipelines.build.identity import identify_request, listing_folder
-    from beam_tfrecords.beam_pipelines.build.listing.local_listing import infer_listing
-
-    fingerprint = identify_containers(containers, source.read_with)
-    folder = listing_folder(spec, fingerprint)
-    if output.job is not None and folder not in Workspace(spec.output).list_listings():
-        # It is of another listing, so of another build.
-        refuse_other(output, folder)
-    facts = identify_request(spec, fingerprint)
-    if would_repeat(earlier, spec, facts) and earlier.newest and _are_same(earlier.newest.manifest.get("read_with")):
+    containers = source.containers()
+    if containers is None:
+        return _list_samples(spec, source, executor)
+    identity = identify_containers(containers, source.read_with)
+    if executor.would_repeat(spec, identity):
         return None
     source.check_containers()
-    open_listing(folder, output)
-    listing, skipped = index_input(containers, source, spec, execution, folder=folder)
-    read_with = find_read_with(listing, source)
-    with deleted_if_refused(spec.output):
-        listing = infer_listing(listing, spec, source, skipped, BuildFolder(folder).listing)
-        class_names = check_listing(spec, source, listing, skipped, earlier=previous_classes(spec, earlier))
-    if read_with is None:
-        # Only the listing tells whether something has changed.
-        fingerprint = f"{fingerprint}-{listing.fingerprint}"
-    return Listed(fingerprint, listing, skipped, class_names, folder, read_with)
+    folder = executor.open_containers(spec, identity)
+    listing, skipped = _list_partitions(containers, spec, source, executor, folder)
+    read_with = _find_read_with(listing, source)
+    listing = finish_listing(listing, spec, source, skipped, BuildFolder(folder).listing)
+    # Where the files beside the containers are not known, only the listing tells whether something has changed.
+    fingerprint = identity if read_with is not None else f"{identity}-{listing.fingerprint}"
+    return ListedInput(fingerprint, listing, skipped, folder, read_with)
 
 
-def _are_same(read_with: Mapping[str, str] | None) -> bool:
-    """Whether files have the fingerprints that a manifest says; if it says nothing, nobody knows."""
-    return read_with is not None and all(storage.find_fingerprint(file) == was for file, was in read_with.items())
+def _list_samples(spec: BuildSpec, source: Source, executor: Executor) -> ListedInput:
+    """Lists a source without containers: in this process, or in parts if it is so large that workers are faster."""
+    listing: Listing | None = None
+    folder: str | None = None
+    most = executor.most_listed_here(source)
+    # What has started to list ends with the block.
+    with contextlib.suppress(_ManySamplesError), executor.listing_line(spec):
+        listing = _list_here(spec, source, executor.here, most=most)
+    if listing is None and (parts := _refuse_unreadable(source.parts, spec, source)):
+        folder = executor.open_parts()
+        listing, source.skipped = _list_partitions(parts, spec, source, executor, folder)
+    if listing is None:
+        with executor.listing_line(spec):
+            listing = _list_here(spec, source, executor.here)
+    chunks = BuildFolder(folder).listing if folder else executor.here
+    listing = finish_listing(listing, spec, source, source.skipped, chunks)
+    return ListedInput(listing.fingerprint, listing, source.skipped, folder)
+
+
+class _ManySamplesError(Exception):
+    """There are more samples than are listed here."""
+
+
+def _list_here(spec: BuildSpec, source: Source, folder: str, *, most: float = math.inf) -> Listing:
+    def attempt() -> Listing:
+        source.skipped = Skipped()
+        samples = _up_to(most, source.samples())
+        return write_listing(samples, folder, plan=plan_listing(spec, source), skipped=source.skipped)
+
+    # A listing leaves no garbage that refers to itself, and looking for it among all modules takes a fifth of its time.
+    gc.freeze()
+    try:
+        return _refuse_unreadable(attempt, spec, source)
+    finally:
+        gc.unfreeze()
+
+
+def _up_to(most: float, samples: Iterable[SampleRef | RefColumns]) -> Iterator[SampleRef | RefColumns]:
+    if not most:
+        raise _ManySamplesError
+    count = 0
+    for sample in samples:
+        count += len(sample) if isinstance(sample, RefColumns) else 1
+        if count > most:
+            raise _ManySamplesError
+        yield sample
+
+
+def _list_partitions(
+    partitions: Sequence[Container], spec: BuildSpec, source: Source, executor: Executor, folder: str
+) -> tuple[Listing, Skipped]:
+    """Has the executor list partitions; each leaves its listing in a file of the folder."""
+    plan = IndexPlan(
+        folder,
+        source.read_container,
+        plan_listing(spec, source),
+        executor.max_file_size(spec),
+        launch=uuid.uuid4().hex,
+        trusts_time=spec.source.fingerprint is Fingerprint.STAT,
+    )
+    write_containers(partitions, folder)
+    executor.index(partitions, source, plan)
+    try:
+        return read_index_markers(partitions, folder)
+    except UnreadableError as error:
+        raise _unreadable_input(OSError(*error.args), spec, source) from error
+
+
+def _refuse_unreadable(read: Callable[[], Result], spec: BuildSpec, source: Source) -> Result:
+    try:
+        return retry_faults(", ".join(spec.source.input), read)
+    except OSError as error:
+        raise _unreadable_input(error, spec, source) from error
+
+
+def _unreadable_input(error: OSError, spec: BuildSpec, source: Source) -> RequestError:
+    return RequestError(
+        f"`input={', '.join(spec.source.input)}`: {error.filename or source.name} cannot be read: "
+        f"{error.strerror or error}; make it readable, or take it out of the input"
+    )
+
+
+def identify_containers(containers: Sequence[Container], read_with: Mapping[str, str] | None) -> str:
+    """Changes with the containers, and with the files that were opened to find out how they are read."""
+    # Without the version: on some mounts, another launch finds another inode, and resumes all the same.
+    packed = [dataclasses.replace(container, version="").pack() for container in containers]
+    # If there are too many files, nobody knows whether a file has changed.
+    beside = uuid.uuid4().hex if read_with is None else repr(sorted(read_with.items()))
+    return hashlib.blake2b(b"".join([*packed, beside.encode(errors="surrogateescape")]), digest_size=16).hexdigest()
+
+
+def _find_read_with(listing: Listing, source: Source) -> Mapping[str, str] | None:
+    """As `Listing.read_with`, without the files that are in the fingerprint; None if there are too many."""
+    if listing.read_with is None:
+        return None
+    known = source.read_with or {}
+    others = {file: found for file, found in sorted(listing.read_with.items()) if file not in known}
+    return others if len(others) <= MOST_NOTED else None

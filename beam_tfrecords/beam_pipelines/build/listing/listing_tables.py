@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 
-from beam_tfrecords.beam_pipelines.build.work import estimate_output
+from beam_tfrecords.beam_pipelines.build.estimates import estimate_output
 from beam_tfrecords.beam_pipelines.messages.summary import format_bytes, format_table
 from beam_tfrecords.escaping import escape
 from beam_tfrecords.examples.layouts import Layout

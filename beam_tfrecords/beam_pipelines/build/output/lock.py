@@ -178,16 +178,6 @@ def open_folder(folder: str, output: Output, execution: Execution, *, keeps: str
     return dataclasses.replace(fence, job=job), claim
 
 
-@contextlib.contextmanager
-def deleted_if_refused(output: str) -> Iterator[None]:
-    """Within it, a refusal leaves no temporary files in an output."""
-    try:
-        yield
-    except RequestError:
-        delete_temporary(output)
-        raise
-
-
 def _not_writable(output: str, error: OSError) -> RequestError | BuildError:
     reason = error.strerror or str(error)
     if storage.is_service_fault(error) and not isinstance(error, storage.AccessDeniedError):
