@@ -306,7 +306,7 @@ def _cut(samples: int) -> tuple[Stage, Stage]:
         writes=asked["pages"],
         serial=asked["pages"] * max(_PAGE_SECONDS / _LISTERS, _PAGE * _ENTRY_SECONDS),
     )
-    # A chunk and a marker each, and the chunk once more where the build keeps it.
+    # A chunk and a checkpoint each, and the chunk once more where the build keeps it.
     index = Stage(
         "IndexContainers",
         elements=samples,
@@ -336,10 +336,10 @@ def _list(samples: int) -> tuple[list[Stage], RefColumns]:
     if samples <= MOST_LISTED_HERE:
         return [first, move], chunk
     cut, index = _cut(samples)
-    markers = Stage(
-        "read the markers", elements=cut.elements, reads=cut.elements, serial=cut.elements * _REQUEST_SECONDS
+    checkpoints = Stage(
+        "read the checkpoints", elements=cut.elements, reads=cut.elements, serial=cut.elements * _REQUEST_SECONDS
     )
-    return [first, cut, index, markers, move], chunk
+    return [first, cut, index, checkpoints, move], chunk
 
 
 def _order(samples: int, blocks: int, chunk: RefColumns) -> Stage:

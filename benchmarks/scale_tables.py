@@ -25,7 +25,7 @@ _OWN = frozenset(
 _SERIAL = {
     "list the first million": "16 requests at once",
     "cut the bucket": "it looks for beginnings that more than a page of names share",
-    "read the markers": "one for each part of the bucket",
+    "read the checkpoints": "one for each part of the bucket",
     "move the listing": "16 files at once",
     "PublishDataset": "the lists of failures and changes are joined by range of 1,024 blocks first",
     "clean-up of .build/": "eight batches are deleted at once; with `--no_wait` the workers do it",

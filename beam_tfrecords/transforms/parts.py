@@ -56,7 +56,7 @@ class Part:
       index_group: the row group of this part in it.
       rows: the content of that file, which is not written; None if it is.
       hashes: the first 8 bytes of the content hash of every image, as `pack_hashes` has them; None if the part is
-        known from a marker, and its index tells.
+        known from a checkpoint, and its index tells.
     """
 
     split: str

@@ -50,8 +50,8 @@ def spoil_sources(output: Path) -> dict[Path, tuple[bytes, int]]:
       Path -> content and time of modification, for `restore_sources`.
     """
     spoilt = {}
-    for marker in output.glob(".build/*/blocks/*.json"):
-        for part in json.loads(marker.read_text())["parts"]:
+    for checkpoint in output.glob(".build/*/blocks/*.json"):
+        for part in json.loads(checkpoint.read_text())["parts"]:
             for uri in pq.read_table(part["index"])["uri"].to_pylist():
                 path = Path(uri)
                 spoilt[path] = (path.read_bytes(), path.stat().st_mtime_ns)

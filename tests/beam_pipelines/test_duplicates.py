@@ -196,11 +196,11 @@ def test_fail_publishes_nothing_lists_the_duplicates_and_exits_with_3(pets, conv
 def test_after_fail_the_same_build_with_drop_converts_nothing_again(pets, dropped, convert, build, tmp_path):
     out = tmp_path / "out"
     convert(f"--input={pets}", f"--output={out}", *FLAGS, "--duplicates=fail")
-    markers = {path: path.stat().st_mtime_ns for path in out.glob(".build/*/blocks/*.json")}
-    assert markers
+    checkpoints = {path: path.stat().st_mtime_ns for path in out.glob(".build/*/blocks/*.json")}
+    assert checkpoints
     ran = convert(f"--input={pets}", f"--output={out}", *FLAGS, "--duplicates=fail")
     assert ran.code == 3
-    assert {path: path.stat().st_mtime_ns for path in out.glob(".build/*/blocks/*.json")} == markers
+    assert {path: path.stat().st_mtime_ns for path in out.glob(".build/*/blocks/*.json")} == checkpoints
     assert shards_of(build(out, f"--input={pets}", *FLAGS, "--duplicates=drop")) == shards_of(dropped)
     assert not (out / ".build").exists()
 

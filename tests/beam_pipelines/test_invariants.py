@@ -42,28 +42,28 @@ def resume(tmp_path, picture, save, convert) -> Callable[..., str]:
     return resume_after
 
 
-def change_marker(build: Path, change: Callable[[dict], None]) -> None:
+def change_checkpoint(build: Path, change: Callable[[dict], None]) -> None:
     (path,) = (build / "blocks").glob("*.json")
-    marker = json.loads(path.read_text())
-    change(marker)
-    path.write_text(json.dumps(marker))
+    checkpoint = json.loads(path.read_text())
+    change(checkpoint)
+    path.write_text(json.dumps(checkpoint))
 
 
 def count_one_more(what: str) -> Callable[[dict], None]:
-    def change(marker: dict) -> None:
-        (row,) = [row for row in marker["stats"] if row[0] == what]
+    def change(checkpoint: dict) -> None:
+        (row,) = [row for row in checkpoint["stats"] if row[0] == what]
         row[-1] += 1
 
     return change
 
 
 def test_a_record_of_a_sample_that_was_not_listed(resume):
-    error = resume(lambda build: change_marker(build, count_one_more("written")))
+    error = resume(lambda build: change_checkpoint(build, count_one_more("written")))
     assert "split train: 21 samples were listed, and 21 written, 1 failed, 0 dropped, 0 merged; -1 are lost" in error
 
 
 def test_a_lost_part(resume):
-    error = resume(lambda build: change_marker(build, lambda marker: marker["parts"].clear()))
+    error = resume(lambda build: change_checkpoint(build, lambda checkpoint: checkpoint["parts"].clear()))
     assert "split train: 20 records were written, but its shards hold 0" in error
 
 
@@ -73,7 +73,7 @@ def test_an_index_with_one_row_too_few(resume):
         pq.write_table(pq.read_table(index).slice(1), index)
         # Otherwise the block is converted again.
         facts = {"index_bytes": index.stat().st_size, "index_crc32c": storage.crc32c(str(index))}
-        change_marker(build, lambda marker: marker["parts"][0].update(facts))
+        change_checkpoint(build, lambda checkpoint: checkpoint["parts"][0].update(facts))
 
     assert "has 19 rows, but its part has 20 records" in resume(cut)
 
@@ -82,7 +82,7 @@ def test_a_list_of_failures_that_lost_a_line(resume):
     def empty(build: Path) -> None:
         (failures,) = (build / "failures").iterdir()
         failures.write_text("")
-        change_marker(build, lambda marker: marker.update(failures_bytes=0))
+        change_checkpoint(build, lambda checkpoint: checkpoint.update(failures_bytes=0))
 
     assert "failures.jsonl has 0 lines, but 1 were counted" in resume(empty)
 

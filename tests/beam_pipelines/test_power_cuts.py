@@ -139,8 +139,8 @@ def test_an_archive_is_indexed_again_if_a_power_cut_damaged_what_was_made_of_it(
     assert convert(f"--output={output}", *flags, "--max_failures=0").code == 3
     (damaged,) = output.glob(f".build/*/{pattern}")
     damaged.write_bytes(bytes(damaged.stat().st_size if zeros else 0))
-    for marker in output.glob(".build/*/blocks/*.json"):
-        marker.unlink()
+    for checkpoint in output.glob(".build/*/blocks/*.json"):
+        checkpoint.unlink()
     build(output, *flags, "--max_failures=0.1")
     assert shards_of(output) == shards_of(expected)
     assert (output / "failures.jsonl").read_bytes() == (expected / "failures.jsonl").read_bytes()

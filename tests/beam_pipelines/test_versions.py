@@ -87,19 +87,19 @@ def test_what_a_dead_build_left_is_removed_and_what_no_build_has_begun_stays(sou
     assert not (source.output / ".build").exists()
 
 
-@pytest.mark.parametrize("marker", ["_REMOVED", None])
-def test_what_is_left_of_a_removed_version_goes_and_a_version_that_lost_its_success_stays(source, run, marker):
+@pytest.mark.parametrize("checkpoint", ["_REMOVED", None])
+def test_what_is_left_of_a_removed_version_goes_and_a_version_that_lost_its_success_stays(source, run, checkpoint):
     assert source.build().code == 0
     old = source.output / "20200101T000000Z"
     shutil.copytree(source.latest, old)
     (old / "_SUCCESS").unlink()
-    if marker:
-        (old / marker).touch()
+    if checkpoint:
+        (old / checkpoint).touch()
     found = run("status", f"--output={source.output}")
-    assert ("damaged" in found.out) is (marker is None)
+    assert ("damaged" in found.out) is (checkpoint is None)
     touch(source, 3)
     assert source.build("--keep_versions=1", "--grace=0s").code == 0
-    assert source.versions == [*([] if marker else [old.name]), source.latest.name]
+    assert source.versions == [*([] if checkpoint else [old.name]), source.latest.name]
 
 
 @pytest.mark.parametrize(

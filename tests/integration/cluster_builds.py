@@ -46,7 +46,7 @@ class ClusterBuild:
 
     def __init__(self, output: Path, *words: Any) -> None:
         self.output = output
-        # Marker of a block -> times of modification that it was seen with.
+        # Checkpoint of a block -> times of modification that it was seen with.
         self._seen: dict[str, set[int]] = {}
         self._launcher = subprocess.Popen(
             [PROGRAM, "convert", f"--output={output}", *map(str, words)],
@@ -69,7 +69,7 @@ class ClusterBuild:
         return self._launcher.poll() is None
 
     def finished_blocks(self) -> dict[str, int]:
-        """Markers of finished blocks, with their time of modification."""
+        """Checkpoints of finished blocks, with their time of modification."""
         found = {}
         for path in self.output.glob(".build/*/blocks/*.json"):
             try:
@@ -95,7 +95,7 @@ class ClusterBuild:
         return Ended(self._launcher.returncode, out, err)
 
     def converted_twice(self, blocks: dict[str, int]) -> list[str]:
-        """Those of the blocks whose marker was written again since."""
+        """Those of the blocks whose checkpoint was written again since."""
         return [name for name, when in blocks.items() if self._seen.get(name, {when}) - {when}]
 
     def _watch(self) -> None:

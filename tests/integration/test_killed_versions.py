@@ -88,8 +88,8 @@ def wait_for(root: Path, pattern: str, old: str, process: subprocess.Popen) -> N
 
 
 @contextlib.contextmanager
-def watch_markers(root: Path) -> Iterator[set[str]]:
-    """The finished blocks whose markers are written once more, in the block."""
+def watch_checkpoints(root: Path) -> Iterator[set[str]]:
+    """The finished blocks whose checkpoints are written once more, in the block."""
     known = {path.name: path.stat().st_ino for path in root.glob("out/.build/*/blocks/*.json")}
     again: set[str] = set()
     done = threading.Event()
@@ -128,11 +128,11 @@ def test_a_killed_build_ends_as_an_undisturbed_one(prepared, tmp_path, trial):
     with contextlib.suppress(ProcessLookupError):
         os.killpg(process.pid, signal.SIGKILL)
     process.wait()
-    if latest(tmp_path).name == old:  # else the markers are being removed, in any order
+    if latest(tmp_path).name == old:  # else the checkpoints are being removed, in any order
         opened = len(list(tmp_path.glob("out/.build/*/blocks/*.started")))
         finished = len(list(tmp_path.glob("out/.build/*/blocks/*.json")))
         assert opened - finished <= WORKERS  # only these are converted twice
-    with watch_markers(tmp_path) as again:
+    with watch_checkpoints(tmp_path) as again:
         build(prepared / "in", tmp_path / "out")
     assert not again
     assert content_of(latest(tmp_path)) == content_of(latest(prepared))

@@ -196,7 +196,7 @@ def test_parts_without_a_repeated_hash_are_not_read_again(tmp_path):
     part = write_part(tmp_path, [(content_hash, content_hash, "cat") for content_hash in hashes])
     ((_, (identity, packed)),) = read_hashes(part, buckets=1)
     assert len(packed) == 800
-    # Of a part that is known from a marker, the index tells.
+    # Of a part that is known from a checkpoint, the index tells.
     assert [(0, (identity, packed))] == list(read_hashes(dataclasses.replace(part, hashes=None), buckets=1))
     assert list(find_repeated((0, [(identity, packed)]), most_rows=1)) == []
     assert list(read_images((identity, {"parts": [part], "hashes": []}), search=make_search(tmp_path))) == []

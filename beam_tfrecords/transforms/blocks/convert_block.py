@@ -1,4 +1,4 @@
-"""Converts one block: its references in, its parts out. A finished block is taken from its marker."""
+"""Converts one block: its references in, its parts out. A finished block is taken from its checkpoint."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from beam_tfrecords import storage
 from beam_tfrecords.transforms.blocks.block_plan import BlockPlan
 from beam_tfrecords.transforms.blocks.block_refs import join_rows, read_block
 from beam_tfrecords.transforms.blocks.files_seen import look_again
-from beam_tfrecords.transforms.blocks.results import BlockResult, read_marker
+from beam_tfrecords.transforms.blocks.results import BlockResult, read_checkpoint
 from beam_tfrecords.transforms.blocks.write_block import write_block
 from beam_tfrecords.transforms.libraries import check_libraries
 from beam_tfrecords.transforms.processes.memory_left import check_memory_left
@@ -41,15 +41,15 @@ def convert_block(
     joined = list(packed)
     stem = f"{split}-{number:06d}"
     folder = BuildFolder(plan.folder)
-    marker, started = folder.block(stem), folder.started_block(stem)
-    if storage.has_scheme(marker) and not isolates_later:
+    checkpoint, started = folder.block(stem), folder.started_block(stem)
+    if storage.has_scheme(checkpoint) and not isolates_later:
         # The pool of this machine tells a second attempt, so that a store need not be asked.
         is_first, may_be_finished = not is_second_attempt(), not plan.is_new
     else:
         is_first = _begin(started)
-        # To a store that would be one more request; on a disk, a power cut may leave the marker alone.
-        may_be_finished = not (is_first and storage.has_scheme(marker))
-    finished = read_marker(marker) if may_be_finished else None
+        # To a store that would be one more request; on a disk, a power cut may leave the checkpoint alone.
+        may_be_finished = not (is_first and storage.has_scheme(checkpoint))
+    finished = read_checkpoint(checkpoint) if may_be_finished else None
     if finished is not None and finished.is_final(plan.launch) and _has_its_files(finished, joined, plan):
         return finished
     is_isolated = not is_first or (isolates_later and storage.exists(folder.unfinished))
@@ -60,10 +60,10 @@ def convert_block(
     counts: Counter[Key] = Counter()
     refs = _read_rows(joined, counts, plan, split=split)
     result = write_block(refs, counts, split=split, number=number, stem=stem, plan=plan, is_first=not is_isolated)
-    # The counts may be of a block more than there are markers; the markers decide.
+    # The counts may be of a block more than there are checkpoints; the checkpoints decide.
     storage.run_concurrently(
-        marker,
-        functools.partial(storage.write_bytes, marker, json.dumps(result.to_json()).encode()),
+        checkpoint,
+        functools.partial(storage.write_bytes, checkpoint, json.dumps(result.to_json()).encode()),
         functools.partial(add_block, plan.folder, result.stats, before=finished.stats if finished else None),
     )
     return result

@@ -1,4 +1,4 @@
-"""The result of a block, and the marker that keeps it for a build that resumes."""
+"""The result of a block, and the checkpoint that keeps it for a build that resumes."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class BlockResult:
       changes: file with what has changed since the earlier dataset, a JSON object per line; None without one.
       launch: the launch that converted it, if it has failures that may not be the sample's fault; else "".
       files_seen: digest of the files whose fingerprints the listing does not tell; "" if it tells all.
-      msec: step -> milliseconds that the conversion spent in it; None if the block is taken from its marker.
+      msec: step -> milliseconds that the conversion spent in it; None if the block is taken from its checkpoint.
     """
 
     split: str
@@ -49,9 +49,9 @@ class BlockResult:
         return {file: size for file, size in sizes.items() if file is not None}
 
     def to_json(self) -> dict[str, Any]:
-        """As plain values, for the marker of the block."""
+        """As plain values, for the checkpoint of the block."""
         values = {**dataclasses.asdict(self), "stats": self.stats.to_json()}
-        # All attempts of a launch write the same marker.
+        # All attempts of a launch write the same checkpoint.
         del values["msec"]
         for part in values["parts"]:
             del part["hashes"]
@@ -74,9 +74,9 @@ class BlockResult:
         return self.launch in ("", launch)
 
 
-def read_marker(marker: str) -> BlockResult | None:
-    """The result of a finished block; None if there is no marker, or it or a file that it names is not whole."""
-    content = read_if_there(marker, read=storage.read_bytes)
+def read_checkpoint(checkpoint: str) -> BlockResult | None:
+    """The result of a finished block; None if there is no checkpoint, or it or a file that it names is not whole."""
+    content = read_if_there(checkpoint, read=storage.read_bytes)
     if content is None:
         return None
     try:
@@ -86,7 +86,7 @@ def read_marker(marker: str) -> BlockResult | None:
     if not storage.have_sizes(result.files):
         return None
     # An object of a store is whole, or not there.
-    return result if storage.has_scheme(marker) or _are_whole(result) else None
+    return result if storage.has_scheme(checkpoint) or _are_whole(result) else None
 
 
 def _are_whole(result: BlockResult) -> bool:

@@ -24,9 +24,9 @@ NAMESPACE = "beam_tfrecords"
 class ConvertBlocks(beam.PTransform):
     """Converts and writes blocks: ((split, block), [references joined by `AssignOrder`]) -> BlockResult.
 
-    A block is taken from its marker if the marker and the files that it names are whole. A block that was started
-    and not finished, perhaps because a decoder crashed, is converted in a child process. All attempts at one block
-    write the same bytes.
+    Reads the result of a finished block from its checkpoint if the checkpoint and its files are whole. Converts a block
+    that an earlier attempt did not finish in a child process, because a decoder may have crashed. All attempts at one
+    block write the same bytes.
     """
 
     def __init__(self, plan: BlockPlan, *, processes: int) -> None:

@@ -1,4 +1,4 @@
-"""Lists the samples of containers, each once: a marker keeps the result for builds that resume."""
+"""Lists the samples of containers, each once: a checkpoint keeps the result for builds that resume."""
 
 from __future__ import annotations
 
@@ -77,22 +77,22 @@ class UnreadableError(Exception):
 
 
 def index_container(container: Container, *, plan: IndexPlan) -> str:
-    """Lists the samples of one container, unless that is done; returns the marker file.
+    """Lists the samples of one container, unless that is done; returns the checkpoint file.
 
-    That a part of the input cannot be read is in the marker as well: the request is wrong, not the worker.
+    That a part of the input cannot be read is in the checkpoint as well: the request is wrong, not the worker.
 
     Raises:
       BuildError: as `read_unchanged`.
     """
-    marker = _marker(container, plan.folder)
-    if not _is_finished(marker, container, plan.launch):
+    checkpoint = _checkpoint_of(container, plan.folder)
+    if not _is_finished(checkpoint, container, plan.launch):
         try:
             values: object = read_unchanged(container, lambda container: _index(container, plan))
         except UnreadableError as error:
             values = {"unreadable": error.args}
-        storage.write_bytes(marker, msgpack.packb(values, unicode_errors="surrogateescape"))
+        storage.write_bytes(checkpoint, msgpack.packb(values, unicode_errors="surrogateescape"))
     add_listed(plan.folder)
-    return marker
+    return checkpoint
 
 
 def read_unchanged(container: Container, read: Callable[[Container], Result]) -> Result:
@@ -142,7 +142,7 @@ def _check_version(container: Container) -> None:
 
 
 def _index(container: Container, plan: IndexPlan) -> tuple[object, ...]:
-    """The content of the marker of a container."""
+    """The content of the checkpoint of a container."""
     stem = _stem(container)
     skipped = Skipped()
     # What has no fingerprint, such as what a function of the user reads, may have changed.
@@ -180,10 +180,10 @@ def _index(container: Container, plan: IndexPlan) -> tuple[object, ...]:
         launch = plan.launch
     # A damaged container is looked at again by every launch.
     launch = plan.launch if skipped.damaged else launch
-    return _marker_values(listing, skipped, staging.files, launch, container.version)
+    return _checkpoint_values(listing, skipped, staging.files, launch, container.version)
 
 
-def _marker_values(
+def _checkpoint_values(
     listing: Listing, skipped: Skipped, spooled: Iterable[str], launch: str, version: str
 ) -> tuple[object, ...]:
     written = {file: _checksum(file) for file in (*listing.files, *spooled)}
@@ -240,17 +240,17 @@ class BundleListing:
 
 
 def join_bundles(bundles: Iterable[bytes], *, container: Container, plan: IndexPlan) -> str:
-    """Writes the marker of a container that a pipeline has listed in bundles; returns its file."""
+    """Writes the checkpoint of a container that a pipeline has listed in bundles; returns its file."""
     listing, skipped, spooled = Listing(read_with=None), Skipped(), list[str]()
     for listings, counts, examples, files in map(msgpack.unpackb, bundles):
         for packed in listings:
             listing.merge(Listing.unpack(packed))
         skipped.merge(Skipped(Counter(counts), examples))
         spooled += files
-    marker = _marker(container, plan.folder)
-    storage.write_bytes(marker, msgpack.packb(_marker_values(listing, skipped, spooled, plan.launch, "")))
+    checkpoint = _checkpoint_of(container, plan.folder)
+    storage.write_bytes(checkpoint, msgpack.packb(_checkpoint_values(listing, skipped, spooled, plan.launch, "")))
     add_listed(plan.folder)
-    return marker
+    return checkpoint
 
 
 def _is_within(found: SampleRef | RefColumns, container: str, spools: str) -> bool:
@@ -260,7 +260,7 @@ def _is_within(found: SampleRef | RefColumns, container: str, spools: str) -> bo
     return all(uri in (container, "") or uri.startswith(spools) for images in each for _, uri, *_ in images.values())
 
 
-def read_index_markers(containers: Iterable[Container], folder: str) -> tuple[Listing, Skipped]:
+def read_index_checkpoints(containers: Iterable[Container], folder: str) -> tuple[Listing, Skipped]:
     """The samples of indexed containers, and the files that were skipped.
 
     Raises:
@@ -268,12 +268,12 @@ def read_index_markers(containers: Iterable[Container], folder: str) -> tuple[Li
     """
     listing, skipped = Listing(), Skipped()
     for container in containers:
-        marker = _marker(container, folder)
-        with naming_damage(marker):
-            values = msgpack.unpackb(storage.read_bytes(marker), unicode_errors="surrogateescape")
+        checkpoint = _checkpoint_of(container, folder)
+        with naming_damage(checkpoint):
+            values = msgpack.unpackb(storage.read_bytes(checkpoint), unicode_errors="surrogateescape")
         if isinstance(values, dict):
             raise UnreadableError(*values["unreadable"])
-        with naming_damage(marker):
+        with naming_damage(checkpoint):
             packed, counts, examples, damaged, *_ = values
             listing.merge(Listing.unpack(packed))
             found = [Damage(*damage) for damage in damaged]
@@ -281,15 +281,15 @@ def read_index_markers(containers: Iterable[Container], folder: str) -> tuple[Li
     return listing, skipped
 
 
-def _is_finished(marker: str, container: Container, launch: str) -> bool:
-    """Whether a container has a marker, is what it was then, and has nothing to try again; so are the files beside it.
+def _is_finished(checkpoint: str, container: Container, launch: str) -> bool:
+    """Whether a container has a valid checkpoint: the container and the files read with it are unchanged.
 
-    A power cut may have damaged the marker, or a file that it names.
+    A power cut may have damaged the checkpoint, or a file that it names.
     """
-    if not storage.exists(marker):
+    if not storage.exists(checkpoint):
         return False
     try:
-        packed, *_, indexed_by, version, written = msgpack.unpackb(storage.read_bytes(marker))
+        packed, *_, indexed_by, version, written = msgpack.unpackb(storage.read_bytes(checkpoint))
         read_with = Listing.unpack(packed).read_with or {}
         _check_version(dataclasses.replace(container, version=version))
         return (
@@ -309,7 +309,7 @@ def _checksum(file: str) -> list[int]:
     return [storage.stat(file).size, 0 if storage.has_scheme(file) else storage.crc32c(file)]
 
 
-def _marker(container: Container, folder: str) -> str:
+def _checkpoint_of(container: Container, folder: str) -> str:
     return BuildFolder(folder).container(_stem(container))
 
 

@@ -141,7 +141,7 @@ class Listing:
             self.unmatched = other.unmatched if self.unmatched is None else self.unmatched & other.unmatched
 
     def pack(self) -> bytes:
-        """The listing as bytes, for the marker of a container."""
+        """The listing as bytes, for the checkpoint of a container."""
         totals = (dict(self.samples), dict(self.source_bytes), list(self.labels.items()))
         split_labels = [(split, list(labels)) for split, labels in self.split_labels.items()]
         files = (self.chunks, self.unknown, self.folders.pack(), sorted(self.unmatched or ()), self.read_with)
@@ -156,7 +156,7 @@ class Listing:
         """The reverse of `pack`."""
         samples, sizes, labels, fingerprint, *rest = msgpack.unpackb(packed)
         split_labels, chunks, unknown, folders, unmatched, read_with, objects, *of_late = rest
-        # Markers of earlier releases have neither.
+        # Checkpoints of earlier releases have neither.
         ref_bytes, spools = of_late if len(of_late) == 2 else ({}, [])
         return cls(
             Counter(samples),

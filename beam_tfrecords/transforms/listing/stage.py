@@ -33,7 +33,7 @@ _MOST_BYTES = 64 << 20
 
 
 class IndexContainers(beam.PTransform):
-    """Lists the samples of the containers of a build, and spools what cannot be read at random: -> marker files.
+    """Lists the samples of the containers of a build, and spools what cannot be read at random: -> checkpoint files.
 
     Args:
       plan: what the workers need to know.
@@ -57,7 +57,7 @@ class IndexContainers(beam.PTransform):
 
 
 class ListSamples(beam.PTransform):
-    """Lists the samples that a pipeline of the user makes: `Sample` -> the marker file.
+    """Lists the samples that a pipeline of the user makes: `Sample` -> the checkpoint file.
 
     Each bundle writes files of its own, and only their names go on; bytes of images never do.
 
@@ -81,7 +81,7 @@ class ListSamples(beam.PTransform):
             (listed, nothing)
             | "All" >> beam.Flatten()
             | "Together" >> beam.GroupByKey()
-            | "WriteMarker" >> beam.Map(storage.with_storage_options(_join), join)
+            | "WriteCheckpoint" >> beam.Map(storage.with_storage_options(_join), join)
         )
 
 

@@ -10,7 +10,7 @@
   <digest>/                                of one build: see `BuildFolder`
     run.json job.json version started outcome.json
     listing/ chunks                        references, and the names of the files with them
-    blocks/ parts/ failures/ changes/      markers and files of blocks
+    blocks/ parts/ failures/ changes/      checkpoints and files of blocks
     workers/                               counts, a file per worker process
     joined/ duplicates/ distinct/          lists and parts that are made of those of blocks
 ```
@@ -130,7 +130,7 @@ class BuildFolder:
       listing: chunk files.
       chunks: the names of the chunk files.
       containers: the containers that are to be listed.
-      blocks: markers of blocks.
+      blocks: checkpoints of blocks.
       unfinished: is there if an attempt at a block did not end.
       staging: copies of samples that cannot be read at random.
       parts: of blocks.
@@ -154,15 +154,15 @@ class BuildFolder:
         self.failures, self.workers, self.stages = file("failures"), file("workers"), file("stages")
 
     def container(self, stem: str) -> str:
-        """Marker of a container whose samples are listed."""
+        """Checkpoint of a container whose samples are listed."""
         return self._file("containers", f"{stem}.msgpack")
 
     def block(self, stem: str) -> str:
-        """Marker of a finished block."""
+        """Checkpoint of a finished block."""
         return self._file("blocks", f"{stem}.json")
 
     def started_block(self, stem: str) -> str:
-        """Marker of a block that an attempt has started."""
+        """Checkpoint of a block that an attempt has started."""
         return self._file("blocks", f"{stem}.started")
 
     def block_list(self, kind: str, stem: str) -> str:

@@ -1,7 +1,7 @@
 """What every worker process has done in each stage, in a small file of its own.
 
 The files let anybody follow a build, on every runner and from storage alone, at a cost that depends on the number of
-workers and not of blocks. They may miss the last block of a worker that died; the markers of the blocks decide.
+workers and not of blocks. They may miss the last block of a worker that died; the checkpoints of the blocks decide.
 """
 
 from __future__ import annotations

@@ -27,7 +27,7 @@ from beam_tfrecords.transforms.blocks.convert_block import convert_block
 from beam_tfrecords.transforms.blocks.convert_sample import ConvertSample, PreparedSample
 from beam_tfrecords.transforms.blocks.fetching import fetch
 from beam_tfrecords.transforms.blocks.guard import convert_sample, guarded
-from beam_tfrecords.transforms.blocks.results import BlockResult, read_marker
+from beam_tfrecords.transforms.blocks.results import BlockResult, read_checkpoint
 from beam_tfrecords.transforms.blocks.write_samples import SampleWriter
 from beam_tfrecords.transforms.hashing import order_hashes
 from beam_tfrecords.transforms.images import PROBED_STEPS, decode
@@ -318,7 +318,7 @@ def test_a_machine_that_makes_other_bytes_converts_nothing(block, step):
         other.convert()
 
 
-def test_a_finished_block_is_taken_from_its_marker(block):
+def test_a_finished_block_is_taken_from_its_checkpoint(block):
     first = block.convert(reject_odd)
     for key in KEYS:
         (block.folder / key).unlink()
@@ -338,7 +338,7 @@ def test_a_block_with_a_file_that_a_power_cut_damaged_is_done_again(block, patte
         path.write_bytes(bytes(path.stat().st_size))
     else:
         os.truncate(path, {"emptied": 0, "cut": 7, "grown": path.stat().st_size + 1}[damage])
-    assert read_marker(str(Path(block.plan.folder) / "blocks/train-000003.json")) is None
+    assert read_checkpoint(str(Path(block.plan.folder) / "blocks/train-000003.json")) is None
     assert block.convert(reject_odd) == first
     assert block.files() == written
 
@@ -418,9 +418,9 @@ def test_a_block_with_a_part_in_which_a_bit_flipped_is_done_again(block):
 
 
 @pytest.mark.parametrize("text", ["[]", "{}", "null", '{"parts": 1}', "\0" * 900, "\xff"])
-def test_a_marker_that_makes_no_sense_is_none(tmp_path, text):
-    (tmp_path / "marker.json").write_text(text, encoding="latin-1")
-    assert read_marker(str(tmp_path / "marker.json")) is None
+def test_a_checkpoint_that_makes_no_sense_is_none(tmp_path, text):
+    (tmp_path / "checkpoint.json").write_text(text, encoding="latin-1")
+    assert read_checkpoint(str(tmp_path / "checkpoint.json")) is None
 
 
 def test_a_block_without_records_has_no_part(block):
@@ -505,16 +505,16 @@ def test_photos_are_written_together_up_to_a_mebibyte(block, monkeypatch, column
 def test_an_attempt_in_a_child_process_writes_the_same_bytes(block):
     first = block.convert(reject_odd)
     written = block.files()
-    (marker,) = Path(block.plan.folder).glob("blocks/*.json")
-    marker.unlink()  # what is left is a block that was started
+    (checkpoint,) = Path(block.plan.folder).glob("blocks/*.json")
+    checkpoint.unlink()  # what is left is a block that was started
     assert block.convert(reject_odd) == first
     assert block.files() == written
 
 
-def test_a_result_survives_its_marker(block):
+def test_a_result_survives_its_checkpoint(block):
     result = block.convert(reject_odd)
     assert BlockResult.from_json(json.loads(json.dumps(result.to_json()))) == result
-    # As of a store: the rows are in the marker, and there is no file of them.
+    # As of a store: the rows are in the checkpoint, and there is no file of them.
     part = result.parts[0]
     kept = dataclasses.replace(part, rows=Path(part.index).read_bytes())
     result = dataclasses.replace(result, parts=(kept,))

@@ -20,7 +20,7 @@ from beam_tfrecords import storage
 from beam_tfrecords.errors import BuildError
 from beam_tfrecords.output.index import INDEX_SCHEMA
 from beam_tfrecords.transforms.listing import indexing
-from beam_tfrecords.transforms.listing.indexing import IndexPlan, index_container, read_index_markers
+from beam_tfrecords.transforms.listing.indexing import IndexPlan, index_container, read_index_checkpoints
 from beam_tfrecords.transforms.listing.listing import Listing, ListPlan, read_chunk, read_refs, write_listing
 from beam_tfrecords.transforms.parts import Part, read_index
 from beam_tfrecords.transforms.publishing.changes import _collect_keys
@@ -75,7 +75,7 @@ def index(path: Path, meanwhile: Callable[[], None]) -> Listing:
     container = container_of(path)
     plan = IndexPlan(str(path.parent / "build"), Hooked(meanwhile), PLAN, 10**9)
     index_container(container, plan=plan)
-    return read_index_markers([container], plan.folder)[0]
+    return read_index_checkpoints([container], plan.folder)[0]
 
 
 def images_of(listing: Listing) -> dict[str, bytes]:
@@ -146,37 +146,37 @@ def test_an_archive_that_could_not_be_read_is_read_again_by_the_next_launch(arch
     container = container_of(archive)
     plan = IndexPlan(str(archive.parent / "build"), READ_TAR, PLAN, 10**9, launch="first")
     archive.rename(archive.with_name("away"))
-    marker = Path(index_container(container, plan=plan))
-    first = marker.read_bytes()
+    checkpoint = Path(index_container(container, plan=plan))
+    first = checkpoint.read_bytes()
     archive.with_name("away").rename(archive)
     index_container(container, plan=plan)
-    assert marker.read_bytes() == first
+    assert checkpoint.read_bytes() == first
     index_container(container, plan=dataclasses.replace(plan, launch="second"))
-    assert images_of(read_index_markers([container], plan.folder)[0]) == OLD
+    assert images_of(read_index_checkpoints([container], plan.folder)[0]) == OLD
 
 
-def test_a_marker_of_another_version_of_an_archive_is_not_taken(archive):
+def test_a_checkpoint_of_another_version_of_an_archive_is_not_taken(archive):
     plan = IndexPlan(str(archive.parent / "build"), READ_TAR, PLAN, 10**9)
     index_container(container_of(archive), plan=plan)
     write_tar(archive, NEW)
     index_container(container_of(archive), plan=plan)
-    assert images_of(read_index_markers([container_of(archive)], plan.folder)[0]) == NEW
+    assert images_of(read_index_checkpoints([container_of(archive)], plan.folder)[0]) == NEW
 
 
 def test_a_damaged_container_is_read_again_by_the_next_launch_and_not_within_one(archive):
     cut(archive)
     plan = IndexPlan(str(archive.parent / "build"), READ_TAR, PLAN, 10**9, launch="first")
     container = container_of(archive)
-    marker = Path(index_container(container, plan=plan))
-    written = marker.stat().st_mtime_ns
+    checkpoint = Path(index_container(container, plan=plan))
+    written = checkpoint.stat().st_mtime_ns
     index_container(container, plan=plan)
-    assert marker.stat().st_mtime_ns == written
-    _, skipped = read_index_markers([container], plan.folder)
+    assert checkpoint.stat().st_mtime_ns == written
+    _, skipped = read_index_checkpoints([container], plan.folder)
     (damage,) = skipped.damaged
     assert damage.uri == str(archive)
     assert "ends at byte" in damage.detail
     index_container(container, plan=dataclasses.replace(plan, launch="second"))
-    assert marker.stat().st_mtime_ns != written
+    assert checkpoint.stat().st_mtime_ns != written
 
 
 # Temporary files
@@ -204,14 +204,14 @@ def test_what_the_reader_of_a_chunk_raises_is_not_taken_for_damage(tmp_path):
         list(map(fail, read_chunk(chunk)))
 
 
-def test_a_damaged_marker_of_a_container_is_named(tmp_path):
+def test_a_damaged_checkpoint_of_a_container_is_named(tmp_path):
     write_tar(tmp_path / "photos.tar", OLD)
     container = container_of(tmp_path / "photos.tar")
     plan = IndexPlan(str(tmp_path / "build"), READ_TAR, PLAN, 10**9)
-    marker = index_container(container, plan=plan)
-    cut(Path(marker))
-    with pytest.raises(BuildError, match=rf"{marker} is damaged"):
-        read_index_markers([container], plan.folder)
+    checkpoint = index_container(container, plan=plan)
+    cut(Path(checkpoint))
+    with pytest.raises(BuildError, match=rf"{checkpoint} is damaged"):
+        read_index_checkpoints([container], plan.folder)
 
 
 def test_a_damaged_list_of_changes_is_named(tmp_path):

@@ -13,7 +13,12 @@ from apache_beam.testing.util import assert_that, equal_to
 
 from beam_tfrecords.errors import BuildError
 from beam_tfrecords.transforms.listing import listing as listing_module
-from beam_tfrecords.transforms.listing.indexing import IndexPlan, index_container, read_index_markers, write_containers
+from beam_tfrecords.transforms.listing.indexing import (
+    IndexPlan,
+    index_container,
+    read_index_checkpoints,
+    write_containers,
+)
 from beam_tfrecords.transforms.listing.listing import (
     Listing,
     ListPlan,
@@ -158,7 +163,7 @@ def test_containers_are_indexed_and_their_staged_samples_can_be_read(tmp_path):
     write_containers(containers, plan.folder)
     with beam.Pipeline(runner=FnApiRunner()) as pipeline:
         _ = pipeline | IndexContainers(plan, processes=0)
-    listing, skipped = read_index_markers(containers, plan.folder)
+    listing, skipped = read_index_checkpoints(containers, plan.folder)
     found = {}
     for ref in read_refs(listing):
         data = Path(ref.locator.uri).read_bytes()
@@ -170,10 +175,10 @@ def test_containers_are_indexed_and_their_staged_samples_can_be_read(tmp_path):
     assert sorted(skipped.examples[".txt"]) == [container.uri for container in containers]
 
 
-def test_a_container_with_a_marker_is_not_read_again(tmp_path):
+def test_a_container_with_a_checkpoint_is_not_read_again(tmp_path):
     container = make_containers(tmp_path)[2]
     plan = IndexPlan(str(tmp_path / "build"), read_numbers, PLAN, 10**9)
-    marker = index_container(container, plan=plan)
+    checkpoint = index_container(container, plan=plan)
     Path(container.uri).unlink()
-    assert index_container(container, plan=plan) == marker
-    assert read_index_markers([container], plan.folder)[0].total == 4
+    assert index_container(container, plan=plan) == checkpoint
+    assert read_index_checkpoints([container], plan.folder)[0].total == 4

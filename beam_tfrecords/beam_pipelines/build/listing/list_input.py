@@ -15,7 +15,12 @@ from beam_tfrecords.beam_pipelines.build.listing.executors import Executor
 from beam_tfrecords.beam_pipelines.build.listing.finish_listing import finish_listing, plan_listing
 from beam_tfrecords.errors import RequestError
 from beam_tfrecords.storage.opened import MOST_NOTED
-from beam_tfrecords.transforms.listing.indexing import IndexPlan, UnreadableError, read_index_markers, write_containers
+from beam_tfrecords.transforms.listing.indexing import (
+    IndexPlan,
+    UnreadableError,
+    read_index_checkpoints,
+    write_containers,
+)
 from beam_tfrecords.transforms.listing.listing import Listing, write_listing
 from beam_tfrecords.transforms.refs.ref_columns import RefColumns
 from beam_tfrecords.transforms.refs.sample_refs import SampleRef
@@ -144,7 +149,7 @@ def _list_partitions(
     write_containers(partitions, folder)
     executor.index(partitions, source, plan)
     try:
-        return read_index_markers(partitions, folder)
+        return read_index_checkpoints(partitions, folder)
     except UnreadableError as error:
         raise _unreadable_input(OSError(*error.args), spec, source) from error
 
