@@ -134,7 +134,7 @@ class FailureReason(str, enum.Enum):
     INTERNAL_ERROR = "internal_error"
 
 
-# Failures that may not be the sample's fault. Every new launch and every new version tries these samples again.
+# Failures that may not be the sample's fault. Every new run and every new version tries these samples again.
 TRIED_AGAIN = frozenset(
     {
         FailureReason.UNREADABLE,

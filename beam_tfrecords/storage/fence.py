@@ -12,13 +12,13 @@ from beam_tfrecords.storage.lease import Lease
 
 @dataclasses.dataclass(frozen=True)
 class Fence:
-    """What one launch needs to publish; small enough for every worker.
+    """What one run needs to publish; small enough for every worker.
 
     Unlike the lease, it stays when the launcher has ended, for the job that goes on without it.
 
     Attributes:
-      path: the file that has the token of the launch that may publish.
-      token: of this launch.
+      path: the file that has the token of the run that may publish.
+      token: of this run.
       job: the record of a job that needs no launcher, or None. While it is there, a missing file means nothing.
     """
 
@@ -28,12 +28,12 @@ class Fence:
 
     @classmethod
     def take_over(cls, path: str, lease: Lease, *, is_new: bool = False) -> Fence:
-        """Makes this launch the one that may publish; before it looks at what the output holds.
+        """Makes this run the one that may publish; before it looks at what the output holds.
 
         Args:
           path: the file.
-          lease: of this launch.
-          is_new: whether there was no such file when this launch had the lease.
+          lease: of this run.
+          is_new: whether there was no such file when this run had the lease.
 
         Raises:
           BuildError: the lease is lost.
@@ -49,26 +49,26 @@ class Fence:
 
     @classmethod
     def find(cls, path: str) -> Fence:
-        """That of the launch that may publish now, for who follows its job."""
+        """That of the run that may publish now, for who follows its job."""
         state = storage.read_state(path)
         return cls(path, state[0].decode(errors="replace") if state else "")
 
     def remove(self) -> None:
-        """Removes the file, unless another launch has taken over."""
+        """Removes the file, unless another run has taken over."""
         state = storage.read_state(self.path)
         if state is not None and state[0] == self.token.encode():
             storage.delete(self.path, version=state[1])
 
     def is_held(self) -> bool:
-        """Whether no other launch has taken over."""
+        """Whether no other run has taken over."""
         state = storage.read_state(self.path)
-        # The launch that took over removes the file when it has published.
+        # The run that took over removes the file when it has published.
         if state is None:
             return self.job is not None and storage.exists(self.job)
         return state[0] == self.token.encode()
 
     def check(self) -> None:
-        """Checks that no other launch has taken over.
+        """Checks that no other run has taken over.
 
         Raises:
           BuildError: one has.

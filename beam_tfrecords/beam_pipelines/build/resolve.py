@@ -128,7 +128,7 @@ def resolve_build(
         # All parts of a small build are one group.
         most_index_bytes=GROUP_BYTES // max(1, sum(blocks.values())),
         launcher=socket.gethostname(),
-        launch=uuid.uuid4().hex,
+        run_id=uuid.uuid4().hex,
         is_new=is_new,
     )
     folder = build_folder(spec, listing.fingerprint, blocks, block_plan)

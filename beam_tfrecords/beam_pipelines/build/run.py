@@ -80,7 +80,7 @@ def run_build(
             heartbeat.end()
             return job
     except BuildError:
-        # The runner may have failed after the last step wrote `_SUCCESS`, or another launch may have written it.
+        # The runner may have failed after the last step wrote `_SUCCESS`, or another run may have written it.
         dataset = _find_published(publication)
         if dataset is None or not publication.fence.is_held():
             raise

@@ -36,8 +36,8 @@ class BlockPlan:
       most_index_bytes: as in `PartWriter`.
       folder: the build's folder for temporary files.
       launcher: host name of the launcher.
-      launch: tells this launch of the build from others, which try again what may not be the sample's fault.
-      is_new: whether no earlier launch can have finished a block.
+      run_id: identifies this run of the build; every run retries failures that may not be the sample's fault.
+      is_new: whether no earlier run can have finished a block.
     """
 
     convert: ConvertSample
@@ -57,7 +57,7 @@ class BlockPlan:
     most_index_bytes: int = 0
     folder: str = dataclasses.field(default="", compare=False)
     launcher: str = dataclasses.field(default="", compare=False)
-    launch: str = dataclasses.field(default="", compare=False)
+    run_id: str = dataclasses.field(default="", compare=False)
     is_new: bool = dataclasses.field(default=False, compare=False)
 
     @property

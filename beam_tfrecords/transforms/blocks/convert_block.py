@@ -50,7 +50,7 @@ def convert_block(
         # To a store that would be one more request; on a disk, a power cut may leave the checkpoint alone.
         may_be_finished = not (is_first and storage.has_scheme(checkpoint))
     finished = read_checkpoint(checkpoint) if may_be_finished else None
-    if finished is not None and finished.is_final(plan.launch) and _has_its_files(finished, joined, plan):
+    if finished is not None and finished.is_final(plan.run_id) and _has_its_files(finished, joined, plan):
         return finished
     is_isolated = not is_first or (isolates_later and storage.exists(folder.unfinished))
     if isolates_later and not is_first:

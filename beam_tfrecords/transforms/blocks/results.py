@@ -21,7 +21,7 @@ class BlockResult:
     Attributes:
       failures: file with the samples that it rejected, a JSON object per line; None if there are none.
       changes: file with what has changed since the earlier dataset, a JSON object per line; None without one.
-      launch: the launch that converted it, if it has failures that may not be the sample's fault; else "".
+      run_id: the run that converted it, if it has failures that may not be the sample's fault; else "".
       files_seen: digest of the files whose fingerprints the listing does not tell; "" if it tells all.
       msec: step -> milliseconds that the conversion spent in it; None if the block is taken from its checkpoint.
     """
@@ -34,7 +34,7 @@ class BlockResult:
     failures_bytes: int = 0
     changes: str | None = None
     changes_bytes: int = 0
-    launch: str = ""
+    run_id: str = ""
     files_seen: str = ""
     msec: Mapping[str, int] | None = dataclasses.field(default=None, compare=False)
 
@@ -51,7 +51,7 @@ class BlockResult:
     def to_json(self) -> dict[str, Any]:
         """As plain values, for the checkpoint of the block."""
         values = {**dataclasses.asdict(self), "stats": self.stats.to_json()}
-        # All attempts of a launch write the same checkpoint.
+        # All attempts of a run write the same checkpoint.
         del values["msec"]
         for part in values["parts"]:
             del part["hashes"]
@@ -69,9 +69,9 @@ class BlockResult:
         )
         return cls(**{**values, "parts": parts, "stats": Stats.from_json(values["stats"])})
 
-    def is_final(self, launch: str) -> bool:
-        """Whether a launch has nothing to try again in this block."""
-        return self.launch in ("", launch)
+    def is_final(self, run_id: str) -> bool:
+        """Whether a run has nothing to try again in this block."""
+        return self.run_id in ("", run_id)
 
 
 def read_checkpoint(checkpoint: str) -> BlockResult | None:

@@ -58,7 +58,7 @@ def write_block(
             counts,
             memory=plan.max_image_memory,
             split=split,
-            launch=plan.launch,
+            run_id=plan.run_id,
             where=plan.where,
         )
         prepared = prepare_samples(batches, plan, reuse=reuse, seen=seen, clock=clock, is_first=is_first, counts=counts)
@@ -86,7 +86,7 @@ def write_block(
         failures_bytes=failures_bytes,
         changes=changes,
         changes_bytes=changes_bytes,
-        launch=samples.launch,
+        run_id=samples.run_id,
         files_seen=seen.digest,
         msec=clock.msec,
     )

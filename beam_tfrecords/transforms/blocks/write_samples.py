@@ -44,12 +44,12 @@ class SampleWriter:
       writer: receives their records.
       counts: receives what they add to it.
       split: of the block.
-      launch: this launch.
+      run_id: identifies this run.
       where: what samples have to fulfil; None for nothing.
 
     Attributes:
       failures: of the samples that are rejected, a JSON object per line.
-      launch: the launch, if it has rejected what the next one tries again; else "".
+      run_id: this run, if it rejected samples that the next run retries; else "".
     """
 
     def __init__(
@@ -60,14 +60,14 @@ class SampleWriter:
         *,
         memory: int,
         split: str,
-        launch: str,
+        run_id: str,
         where: Condition | None = None,
     ) -> None:
         self.failures: list[str] = []
-        self.launch = ""
+        self.run_id = ""
         self._convert, self._memory = convert, memory
         self._writer, self._counts, self._split = writer, counts, split
-        self._this_launch = launch
+        self._run_id = run_id
         self._where = where
 
     def write(
@@ -135,9 +135,9 @@ class SampleWriter:
             _log.warning("%s: %s", escape(ref.uri or ref.key), error.detail)
         self._counts["failed", self._split, error.reason.value] += 1
         self.failures.append(write_json(describe_failure(ref, error)) + "\n")
-        # The listing of every launch is a new one, so what it rejects is not tried again here.
+        # Every run lists the input again, so samples that the listing rejects are not retried here.
         if error.reason in TRIED_AGAIN and error.stage is not Stage.LIST:
-            self.launch = self._this_launch
+            self.run_id = self._run_id
 
 
 def describe_failure(ref: SampleRef, error: SampleError) -> dict[str, Any]:

@@ -41,15 +41,15 @@ class IndexPlan:
 
     Attributes:
       read: lists a container; None if a pipeline of the user makes the samples.
-      launch: as in `BlockPlan`.
-      trusts_time: whether a container that has its size and time is what it was; otherwise every launch lists it.
+      run_id: as in `BlockPlan`.
+      trusts_time: whether equal size and time mean an unchanged container; otherwise every run lists it again.
     """
 
     folder: str
     read: ReadContainer | None
     listing: ListPlan
     max_file_size: int
-    launch: str = ""
+    run_id: str = ""
     trusts_time: bool = True
 
 
@@ -85,7 +85,7 @@ def index_container(container: Container, *, plan: IndexPlan) -> str:
       BuildError: as `read_unchanged`.
     """
     checkpoint = _checkpoint_of(container, plan.folder)
-    if not _is_finished(checkpoint, container, plan.launch):
+    if not _is_finished(checkpoint, container, plan.run_id):
         try:
             values: object = read_unchanged(container, lambda container: _index(container, plan))
         except UnreadableError as error:
@@ -147,11 +147,11 @@ def _index(container: Container, plan: IndexPlan) -> tuple[object, ...]:
     skipped = Skipped()
     # What has no fingerprint, such as what a function of the user reads, may have changed.
     is_known = bool(container.fingerprint)
-    launch = "" if plan.trusts_time and is_known else plan.launch
+    run_id = "" if plan.trusts_time and is_known else plan.run_id
     names_others = False
 
     def watched() -> Iterator[SampleRef | RefColumns]:
-        nonlocal launch, names_others
+        nonlocal run_id, names_others
         try:
             assert plan.read is not None
             for ref in until_damage(plan.read(container, staging, skipped), container, skipped):
@@ -159,7 +159,7 @@ def _index(container: Container, plan: IndexPlan) -> tuple[object, ...]:
                 # Those that are read by column are not rejected.
                 failure = ref.failure if isinstance(ref, SampleRef) else None
                 if failure is not None and FailureReason(failure[0]) in TRIED_AGAIN:
-                    launch = plan.launch
+                    run_id = plan.run_id
                 yield ref
         except OSError as error:
             if container.part and not (storage.is_service_fault(error) or isinstance(error, storage.ChangedError)):
@@ -177,18 +177,18 @@ def _index(container: Container, plan: IndexPlan) -> tuple[object, ...]:
         )
     listing.read_with = noted.fingerprints if is_known and not names_others else None
     if listing.read_with is None:
-        launch = plan.launch
-    # A damaged container is looked at again by every launch.
-    launch = plan.launch if skipped.damaged else launch
-    return _checkpoint_values(listing, skipped, staging.files, launch, container.version)
+        run_id = plan.run_id
+    # Every run reads a damaged container again.
+    run_id = plan.run_id if skipped.damaged else run_id
+    return _checkpoint_values(listing, skipped, staging.files, run_id, container.version)
 
 
 def _checkpoint_values(
-    listing: Listing, skipped: Skipped, spooled: Iterable[str], launch: str, version: str
+    listing: Listing, skipped: Skipped, spooled: Iterable[str], run_id: str, version: str
 ) -> tuple[object, ...]:
     written = {file: _checksum(file) for file in (*listing.files, *spooled)}
     damaged = [dataclasses.astuple(damage) for damage in skipped.damaged]
-    return listing.pack(), dict(skipped.counts), skipped.examples, damaged, launch, version, written
+    return listing.pack(), dict(skipped.counts), skipped.examples, damaged, run_id, version, written
 
 
 class BundleListing:
@@ -248,7 +248,7 @@ def join_bundles(bundles: Iterable[bytes], *, container: Container, plan: IndexP
         skipped.merge(Skipped(Counter(counts), examples))
         spooled += files
     checkpoint = _checkpoint_of(container, plan.folder)
-    storage.write_bytes(checkpoint, msgpack.packb(_checkpoint_values(listing, skipped, spooled, plan.launch, "")))
+    storage.write_bytes(checkpoint, msgpack.packb(_checkpoint_values(listing, skipped, spooled, plan.run_id, "")))
     add_listed(plan.folder)
     return checkpoint
 
@@ -281,7 +281,7 @@ def read_index_checkpoints(containers: Iterable[Container], folder: str) -> tupl
     return listing, skipped
 
 
-def _is_finished(checkpoint: str, container: Container, launch: str) -> bool:
+def _is_finished(checkpoint: str, container: Container, run_id: str) -> bool:
     """Whether a container has a valid checkpoint: the container and the files read with it are unchanged.
 
     A power cut may have damaged the checkpoint, or a file that it names.
@@ -293,7 +293,7 @@ def _is_finished(checkpoint: str, container: Container, launch: str) -> bool:
         read_with = Listing.unpack(packed).read_with or {}
         _check_version(dataclasses.replace(container, version=version))
         return (
-            indexed_by in ("", launch)
+            indexed_by in ("", run_id)
             and all(storage.find_fingerprint(file) == was for file, was in read_with.items())
             and all(_checksum(file) == was for file, was in written.items())
         )

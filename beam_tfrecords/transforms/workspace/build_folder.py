@@ -44,7 +44,7 @@ class Workspace:
       path: the folder.
       claim: marks the output as owned by a build, and lists the files that builds have written or begun to write to it.
       lease: the right to write to the output.
-      fence: names the launch that may publish.
+      fence: names the run that may publish.
       old_files: lists the files that a build replaces.
     """
 
@@ -122,7 +122,7 @@ class BuildFolder:
     Attributes:
       path: the folder.
       workspace: that of all builds into the output, which it is in.
-      run: the last launch: its process and its heartbeat.
+      run: the last run: its process and its heartbeat.
       job: the job that was last submitted to a cluster.
       version: the name of the version that the build writes.
       started: makes the folder exist where folders do.

@@ -65,7 +65,7 @@ class BlockCounts:
 
 @dataclasses.dataclass(frozen=True)
 class StageCounts:
-    """What the stages before and behind the blocks have done in this launch.
+    """What the stages before and behind the blocks have done in this run.
 
     Attributes:
       rewritten: parts that were written again without their duplicates.
@@ -120,7 +120,7 @@ def add_block(folder: str, stats: Stats, *, before: Stats | None = None) -> None
     """Adds a block that this process has converted to what its file in the build's folder says.
 
     Args:
-      before: those of an earlier launch, which has converted the block and counted it; None if none has.
+      before: those of an earlier run, which has converted the block and counted it; None if none has.
     """
     # A process that another one has started tells that one.
     is_told = multiprocessing.parent_process() is not None
@@ -185,7 +185,7 @@ def read_stage_counts(folder: str) -> StageCounts:
 
 
 def clear_stage_counts(folder: str) -> None:
-    """Forgets those of an earlier launch, which does these stages again."""
+    """Forgets those of an earlier run, which does these stages again."""
     stages = BuildFolder(folder).stages
     storage.delete_files([file.path for file in _list_counts(stages)])
     _own.pop((os.getpid(), stages), None)

@@ -345,7 +345,7 @@ def test_a_block_with_a_file_that_a_power_cut_damaged_is_done_again(block, patte
 
 def test_what_may_not_be_the_fault_of_a_sample_is_tried_again_by_every_launch_and_once_in_each(block):
     def launched(name: str) -> Block:
-        return dataclasses.replace(block, plan=dataclasses.replace(block.plan, launch=name))
+        return dataclasses.replace(block, plan=dataclasses.replace(block.plan, run_id=name))
 
     (block.folder / "7.jpg").rename(block.folder / "away")
     first = launched("first").convert()
@@ -363,7 +363,7 @@ def test_what_may_not_be_the_fault_of_a_sample_is_tried_again_by_every_launch_an
 
 def test_what_is_the_fault_of_a_sample_is_not_tried_again(block):
     first = block.convert(reject_odd)
-    other = dataclasses.replace(block, plan=dataclasses.replace(block.plan, launch="other"))
+    other = dataclasses.replace(block, plan=dataclasses.replace(block.plan, run_id="other"))
     assert other.convert() == first
 
 

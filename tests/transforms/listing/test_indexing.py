@@ -144,14 +144,14 @@ def test_a_service_fault_is_not_the_fault_of_the_archive(archive, faults):
 
 def test_an_archive_that_could_not_be_read_is_read_again_by_the_next_launch(archive):
     container = container_of(archive)
-    plan = IndexPlan(str(archive.parent / "build"), READ_TAR, PLAN, 10**9, launch="first")
+    plan = IndexPlan(str(archive.parent / "build"), READ_TAR, PLAN, 10**9, run_id="first")
     archive.rename(archive.with_name("away"))
     checkpoint = Path(index_container(container, plan=plan))
     first = checkpoint.read_bytes()
     archive.with_name("away").rename(archive)
     index_container(container, plan=plan)
     assert checkpoint.read_bytes() == first
-    index_container(container, plan=dataclasses.replace(plan, launch="second"))
+    index_container(container, plan=dataclasses.replace(plan, run_id="second"))
     assert images_of(read_index_checkpoints([container], plan.folder)[0]) == OLD
 
 
@@ -165,7 +165,7 @@ def test_a_checkpoint_of_another_version_of_an_archive_is_not_taken(archive):
 
 def test_a_damaged_container_is_read_again_by_the_next_launch_and_not_within_one(archive):
     cut(archive)
-    plan = IndexPlan(str(archive.parent / "build"), READ_TAR, PLAN, 10**9, launch="first")
+    plan = IndexPlan(str(archive.parent / "build"), READ_TAR, PLAN, 10**9, run_id="first")
     container = container_of(archive)
     checkpoint = Path(index_container(container, plan=plan))
     written = checkpoint.stat().st_mtime_ns
@@ -175,7 +175,7 @@ def test_a_damaged_container_is_read_again_by_the_next_launch_and_not_within_one
     (damage,) = skipped.damaged
     assert damage.uri == str(archive)
     assert "ends at byte" in damage.detail
-    index_container(container, plan=dataclasses.replace(plan, launch="second"))
+    index_container(container, plan=dataclasses.replace(plan, run_id="second"))
     assert checkpoint.stat().st_mtime_ns != written
 
 

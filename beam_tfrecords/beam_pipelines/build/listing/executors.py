@@ -182,8 +182,8 @@ class WorkerExecutor:
         return folder
 
     def open_parts(self) -> str:
-        """See `Executor.open_parts`. No other launch takes the folder over."""
-        # A worker of a launch that was killed may still write to another.
+        """See `Executor.open_parts`. No other run takes the folder over."""
+        # A worker of a run that was killed may still write to another.
         folder = Workspace(self._output.path).listing(uuid.uuid4().hex[:16]).path
         self._stack.callback(_delete, folder)
         return folder

@@ -143,7 +143,7 @@ def _list_partitions(
         source.read_container,
         plan_listing(spec, source),
         executor.max_file_size(spec),
-        launch=uuid.uuid4().hex,
+        run_id=uuid.uuid4().hex,
         trusts_time=spec.source.fingerprint is Fingerprint.STAT,
     )
     write_containers(partitions, folder)
@@ -170,7 +170,7 @@ def _unreadable_input(error: OSError, spec: BuildSpec, source: Source) -> Reques
 
 def identify_containers(containers: Sequence[Container], read_with: Mapping[str, str] | None) -> str:
     """Changes with the containers, and with the files that were opened to find out how they are read."""
-    # Without the version: on some mounts, another launch finds another inode, and resumes all the same.
+    # Without the version: on some mounts, another run finds another inode, and resumes all the same.
     packed = [dataclasses.replace(container, version="").pack() for container in containers]
     # If there are too many files, nobody knows whether a file has changed.
     beside = uuid.uuid4().hex if read_with is None else repr(sorted(read_with.items()))

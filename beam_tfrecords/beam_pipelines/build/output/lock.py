@@ -36,7 +36,7 @@ _log = logging.getLogger(__name__)
 
 @dataclasses.dataclass(frozen=True)
 class Output:
-    """An output that this launch holds.
+    """An output that this process holds.
 
     Attributes:
       path: the folder that was given to `convert`.
@@ -44,7 +44,7 @@ class Output:
       old_files: files in it that the build replaces.
       job: of an earlier launcher, which may still write to it; None if there is none.
       fence: the right to publish; that of the job if there is one.
-      is_new: whether nothing was there when this launch took the lease, so that nothing of it need be asked for.
+      is_new: whether nothing was there when this run took the lease, so that nothing of it need be asked for.
       is_cleaned: set when no build has temporary files there any more.
     """
 
@@ -139,10 +139,10 @@ def open_folder(folder: str, output: Output, execution: Execution, *, keeps: str
       folder: this build's folder for temporary files, whose finished blocks are kept.
       output: the output.
       execution: where pipelines run.
-      keeps: another folder that this launch has made.
+      keeps: another folder that this run has made.
 
     Returns:
-      The fence of this launch, or of the job that it follows; and what of the output is listed as ours.
+      The fence of this run, or of the job that it follows; and what of the output is listed as ours.
 
     Raises:
       RequestError: the output cannot be written.
@@ -186,7 +186,7 @@ def _not_writable(output: str, error: OSError) -> RequestError | BuildError:
 
 
 def refuse_other(output: Output, folder: str) -> None:
-    """Refuses an output that a job of another build is writing to, or was when this launch began."""
+    """Refuses an output that a job of another build is writing to, or was when this run began."""
     job = output.job
     if job is None or job.folder == folder:
         return
