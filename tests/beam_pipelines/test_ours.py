@@ -7,7 +7,7 @@ import shutil
 import pytest
 
 from beam_tfrecords.transforms.workspace.build_folder import Workspace
-from beam_tfrecords.transforms.workspace.output_folder import claim_files
+from beam_tfrecords.transforms.workspace.output_folder import add_to_journal
 from tests.beam_pipelines.version_builds import CLASSES, Source, make_source
 
 FLAGS = ["--name=pets", "--image_size=8"]
@@ -66,7 +66,7 @@ def test_what_the_new_dataset_does_not_have_goes_with_overwrite(source, pets, co
     assert convert(pets, f"--output={source.output}", *FLAGS, "--no_report").code == 0
     expected = sorted(snapshot(source.output))
     for name in ("label_map.pbtxt", "other.labels.txt", "changes.json", "dali/pets-train-00000-of-00001.idx"):
-        claim_files(str(source.output), [name])
+        add_to_journal(str(source.output), [name])
         (source.output / name).parent.mkdir(exist_ok=True)
         (source.output / name).write_text("of an earlier build of ours")
     assert convert(pets, f"--output={source.output}", *FLAGS, "--no_report", "--overwrite").code == 0

@@ -94,7 +94,7 @@ def test_a_build_that_has_not_listed_anything_keeps_others_away_and_looks_once(p
         monkeypatch.setattr(module, name, count)
 
     watch(lock, "check_output")
-    watch(output, "find_old_files")
+    watch(output, "find_replaced_files")
     watch(source_opening, "open_input")
     open_source = build_module.open_spec_source
 
@@ -102,13 +102,13 @@ def test_a_build_that_has_not_listed_anything_keeps_others_away_and_looks_once(p
         with monkeypatch.context() as patch:
             patch.setattr(build_module, "open_spec_source", open_source)
             refused.append(convert(f"--input={pets}", f"--output={spec.output}", *FLAGS))
-        assert calls == {"check_output": 1, "find_old_files": 1}
+        assert calls == {"check_output": 1, "find_replaced_files": 1}
         return open_source(spec)
 
     monkeypatch.setattr(build_module, "open_spec_source", open_while_another_build_begins)
     ran = convert(f"--input={pets}", f"--output={tmp_path / 'out'}", *FLAGS, "--layout=tfds")
     assert ran.code == 0, ran.err
-    assert calls == {"check_output": 1, "find_old_files": 1, "open_input": 1}
+    assert calls == {"check_output": 1, "find_replaced_files": 1, "open_input": 1}
     (ran,) = refused
     assert (ran.code, ran.err.count("\n")) == (2, 1)
     assert f"another build is writing to it, process {os.getpid()} on " in ran.err

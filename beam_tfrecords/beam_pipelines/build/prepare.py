@@ -61,12 +61,12 @@ def prepare_build(
         if not listing.unknown and would_repeat(previous, spec, {**build.facts, "class_names": class_names.names}):
             return None
         check_map(build, listing)
-        fence, claim = open_folder(build.folder, output, execution, keeps=listed.folder)
+        fence, journal = open_folder(build.folder, output, execution, keeps=listed.folder)
         if source.containers() is None:
             _copy_chunks(listing, BuildFolder(build.folder).listing)
     write_chunk_names(listing, build.folder)
     version = choose_version(spec, build.folder, previous) if spec.schedule.versioned else None
-    return build, plan_publication(build, version=version, fence=fence, claim=claim)
+    return build, plan_publication(build, version=version, fence=fence, journal=journal)
 
 
 def _copy_chunks(listing: Listing, folder: str) -> None:

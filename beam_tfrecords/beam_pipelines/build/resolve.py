@@ -33,7 +33,7 @@ from beam_tfrecords.transforms.request.build_spec import BuildSpec, Duplicates
 from beam_tfrecords.transforms.shards.plan import ShardPolicy
 from beam_tfrecords.transforms.sources.source import Source
 from beam_tfrecords.transforms.sources.source_spec import Fingerprint
-from beam_tfrecords.transforms.workspace.output_folder import Claim
+from beam_tfrecords.transforms.workspace.output_folder import Journal
 
 if TYPE_CHECKING:
     from beam_tfrecords.transforms.blocks.filtering import Condition
@@ -152,14 +152,14 @@ def resolve_build(
     )
 
 
-def plan_publication(build: ResolvedBuild, *, version: str | None, fence: Fence, claim: Claim) -> Publication:
+def plan_publication(build: ResolvedBuild, *, version: str | None, fence: Fence, journal: Journal) -> Publication:
     """The slice of the stages that publish, for one attempt at a build.
 
     Args:
       build: the build.
       version: name of the version that it writes, or None.
       fence: the right to publish it.
-      claim: what is known of the output.
+      journal: of the output.
     """
     spec, search = build.spec, build.search
     return Publication(
@@ -175,7 +175,7 @@ def plan_publication(build: ResolvedBuild, *, version: str | None, fence: Fence,
         facts=build.facts,
         count_shards=ShardPolicy(spec.shard_size, spec.num_shards).count,
         fence=fence,
-        claimed=claim,
+        journal=journal,
         history=_plan_history(build, version) if version is not None else None,
     )
 

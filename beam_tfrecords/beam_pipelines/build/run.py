@@ -140,7 +140,7 @@ def _read_traffic(folder: str) -> Mapping[str, int]:
 def _find_published(publication: Publication) -> Dataset | None:
     """Returns the published dataset if its manifest is of this build."""
     output = publication.output
-    if publication.claimed.replaces and not is_open(output):
+    if publication.journal.replaces and not is_open(output):
         return None
     dataset, _ = open_published(output)
     return dataset if dataset is not None and dataset.states(publication.facts) else None

@@ -14,7 +14,7 @@ from beam_tfrecords.transforms.publishing.publication import Publication
 from beam_tfrecords.transforms.request.schedule_spec import GuardMode
 from beam_tfrecords.transforms.stats import Stats
 from beam_tfrecords.transforms.workspace.counts import add_judged
-from beam_tfrecords.transforms.workspace.output_folder import remove_old_files
+from beam_tfrecords.transforms.workspace.output_folder import remove_replaced_files
 
 
 @dataclasses.dataclass(frozen=True)
@@ -56,9 +56,9 @@ def _open(publication: Publication, stats: Stats, decision: Decision) -> Decisio
     publication.fence.check()
     names = [*publication.name_shards(stats), *publication.name_metadata()] if decision.publishes else []
     if not keeps_dataset(publication, decision):
-        publication.claim([*names, FAILURES, DUPLICATES])
-        if publication.claimed.replaces:
-            remove_old_files(publication.output, delete=publication.delete)
+        publication.add_to_journal([*names, FAILURES, DUPLICATES])
+        if publication.journal.replaces:
+            remove_replaced_files(publication.output, delete=publication.delete)
     return decision
 
 

@@ -17,7 +17,7 @@ from beam_tfrecords.transforms.publishing.manifest import manifest_json
 from beam_tfrecords.transforms.publishing.tfds_metadata import write_metadata
 from beam_tfrecords.transforms.request.build_spec import Duplicates
 from beam_tfrecords.transforms.stats import Stats
-from beam_tfrecords.transforms.workspace.output_folder import Claim, claim_files
+from beam_tfrecords.transforms.workspace.output_folder import Journal, add_to_journal
 
 
 class WrittenFile(NamedTuple):
@@ -49,7 +49,7 @@ class Publication:
       facts: what the manifest says besides the results: spec, versions, input fingerprint, skipped files.
       count_shards: the number of shards of a split, from its bytes and `records`.
       fence: the right to publish.
-      claimed: what is known of the output.
+      journal: of the output.
       history: what a version follows; None if there are no versions.
     """
 
@@ -65,7 +65,7 @@ class Publication:
     facts: Mapping[str, Any]
     count_shards: Callable[..., int]
     fence: Fence
-    claimed: Claim
+    journal: Journal
     history: History | None = None
 
     @property
@@ -73,10 +73,10 @@ class Publication:
         """The folder that was given to `convert`."""
         return self.history.root if self.history else self.output
 
-    def claim(self, names: Iterable[str]) -> None:
+    def add_to_journal(self, names: Iterable[str]) -> None:
         """Lists files as ours before they are written; the folder of a version is ours as a whole."""
         if not self.history:
-            claim_files(self.root, names, claimed=self.claimed.names)
+            add_to_journal(self.root, names, journal=self.journal.names)
 
     def name_shards(self, stats: Stats) -> Iterator[str]:
         """The files of all shards."""

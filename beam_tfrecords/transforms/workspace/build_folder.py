@@ -27,12 +27,12 @@ from beam_tfrecords import storage
 from beam_tfrecords.output.files import LATEST, PINNED, REPORT, VERSION_NAME
 
 _ROOT = ".build"
-_CLAIM, _LEASE, _FENCE, _OLD_FILES = "claimed", "lease", "fence", "old_files.json"
+_JOURNAL, _LEASE, _FENCE, _REPLACED_FILES = "claimed", "lease", "fence", "old_files.json"
 _VERSION, _LISTING = "version-", "listing-"
 _DIGEST = re.compile(rf"(?:{_LISTING})?[0-9a-f]{{16}}")
 # Unfinished files of ours, and what belongs to a lease.
 _FILE = re.compile(
-    rf"(?:{_CLAIM}|{_FENCE}|{re.escape(_OLD_FILES)}|{_LEASE}|{LATEST}|{PINNED}|{re.escape(REPORT)}|{_VERSION}{VERSION_NAME.pattern})"
+    rf"(?:{_JOURNAL}|{_FENCE}|{re.escape(_REPLACED_FILES)}|{_LEASE}|{LATEST}|{PINNED}|{re.escape(REPORT)}|{_VERSION}{VERSION_NAME.pattern})"
     r"(?:\.lock|\.clock-[0-9a-f]+)?(?:\.tmp-[0-9]+-[0-9a-f]{8})?"
 )
 
@@ -42,18 +42,18 @@ class Workspace:
 
     Attributes:
       path: the folder.
-      claim: marks the output as owned by a build, and lists the files that builds have written or begun to write to it.
+      journal: marks the output as owned by a build, and lists the files that builds have written or started to write.
       lease: the right to write to the output.
       fence: names the run that may publish.
-      old_files: lists the files that a build replaces.
+      replaced_files: lists the files that a build replaces.
     """
 
     def __init__(self, output: str) -> None:
         self.path = storage.join(output, _ROOT)
-        self.claim = storage.join(self.path, _CLAIM)
+        self.journal = storage.join(self.path, _JOURNAL)
         self.lease = storage.join(self.path, _LEASE)
         self.fence = storage.join(self.path, _FENCE)
-        self.old_files = storage.join(self.path, _OLD_FILES)
+        self.replaced_files = storage.join(self.path, _REPLACED_FILES)
 
     def build(self, digest: str) -> BuildFolder:
         """The folder of one build."""

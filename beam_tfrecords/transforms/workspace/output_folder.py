@@ -24,30 +24,30 @@ _MOST_LINES = 1000
 _OF_THE_SYSTEM = ("lost+found",)
 
 
-def find_old_files(output: str) -> list[str]:
-    """The files in an output folder that have names like ours, relative to it.
+def find_replaced_files(output: str) -> list[str]:
+    """Returns the dataset files in an output folder, which a build replaces, as relative paths.
 
-    Ours are those of a finished dataset, and those that builds have listed before they wrote them.
+    The files of a finished dataset and the files in the journal are ours.
 
     Raises:
-      RequestError: some of them are neither; or nothing in the folder is ours, and there are other files in it.
+      RequestError: a file with the name of a dataset file is not ours; or the folder has other files and none of ours.
     """
     workspace = Workspace(output)
-    claim, old_files, names, *below = storage.run_concurrently(
+    journal, replaced_files, names, *below = storage.run_concurrently(
         output,
-        functools.partial(_read, workspace.claim),
-        functools.partial(_read, workspace.old_files),
+        functools.partial(_read, workspace.journal),
+        functools.partial(_read, workspace.replaced_files),
         functools.partial(_list_names, output),
         *(functools.partial(_list_names, storage.join(output, folder)) for folder in FOLDERS),
     )
     found = {name for name in names if is_dataset_file(name)}
     for (folder, end), listed in zip(FOLDERS.items(), below, strict=True):
         found.update(f"{folder}/{name}" for name in listed if name.endswith(end))
-    claimed = _parse_names(claim)
-    if claimed is None and claim is not None:
-        # A power cut has emptied it. What a refused build leaves can be told by what it says.
-        claimed = {name for name in found if _is_list_of_ours(output, name)}
-    ours = {*(claimed or ()), *(_parse_names(old_files) or ())}
+    listed_names = _parse_names(journal)
+    if listed_names is None and journal is not None:
+        # A power loss emptied the journal. The lists that a refused build leaves are recognised by their content.
+        listed_names = {name for name in found if _is_list_of_ours(output, name)}
+    ours = {*(listed_names or ()), *(_parse_names(replaced_files) or ())}
     if SUCCESS in found:
         ours |= _files_of_dataset(output)
     if foreign := found - ours:
@@ -55,7 +55,7 @@ def find_old_files(output: str) -> list[str]:
             f"`output={output}`: has files that belong to no dataset of beam-tfrecords and would mix with the new one: "
             f"{_show(foreign)}; move or delete them, or choose another folder"
         )
-    if not (found or claim is not None):
+    if not (found or journal is not None):
         _refuse_foreign(output, names)
     return sorted(found)
 
@@ -97,22 +97,22 @@ def _show(names: Iterable[str]) -> str:
     return f"{', '.join(first[:_MOST_SHOWN])}{more}"
 
 
-def claim_files(output: str, names: Iterable[str], *, claimed: Collection[str] | None = None) -> list[str]:
-    """Lists files of an output as ours; called before they are written.
+def add_to_journal(output: str, names: Iterable[str], *, journal: Collection[str] | None = None) -> list[str]:
+    """Adds files of an output to its journal, which lists the files that are ours; called before they are written.
 
     Args:
       output: the folder.
       names: of the files.
-      claimed: what is listed so far; None if that is not known.
+      journal: names in the journal so far; None reads it.
 
     Returns:
-      All that is listed now.
+      All names in the journal.
     """
     workspace = Workspace(output)
-    before = _parse_names(_read(workspace.claim)) if claimed is None else set(claimed)
+    before = _parse_names(_read(workspace.journal)) if journal is None else set(journal)
     listed = (before or set()).union(names)
     if before != listed:
-        storage.write_bytes(workspace.claim, json.dumps(sorted(listed)).encode(), staging=workspace.path)
+        storage.write_bytes(workspace.journal, json.dumps(sorted(listed)).encode(), staging=workspace.path)
         storage.sync_folder(workspace.path)
     return sorted(listed)
 
@@ -125,49 +125,49 @@ def register_version(output: str, name: str) -> None:
 
 
 @dataclasses.dataclass(frozen=True)
-class Claim:
-    """What is known of an output when a build begins to write to it.
+class Journal:
+    """The journal of an output when a build starts to write to it.
 
     Attributes:
-      names: the files that are listed as ours; None if that is not known.
-      replaces: whether files may be noted that the build replaces.
+      names: the files that are ours; None if unknown.
+      replaces: whether the build may have to replace files.
     """
 
     names: Collection[str] | None = None
     replaces: bool = True
 
 
-def claim_output(output: str, old_files: Sequence[str], *, is_new: bool = False) -> Claim:
-    """Notes the files that a build replaces, and marks the folder as owned by a build.
+def start_journal(output: str, replaced_files: Sequence[str], *, is_new: bool = False) -> Journal:
+    """Starts the journal of an output, and records the files that the build replaces.
 
     Args:
       output: the folder.
-      old_files: from `find_old_files`.
+      replaced_files: from `find_replaced_files`.
       is_new: whether there was nothing in a store.
     """
     workspace = Workspace(output)
     if is_new:
-        storage.write_bytes(workspace.claim, b"[]")
-        return Claim([], replaces=False)
+        storage.write_bytes(workspace.journal, b"[]")
+        return Journal([], replaces=False)
     # Deleting it later takes a permission that a build into a new folder can do without.
-    replaces = bool(old_files) or storage.exists(workspace.old_files)
+    replaces = bool(replaced_files) or storage.exists(workspace.replaced_files)
     if replaces:
-        storage.write_bytes(workspace.old_files, json.dumps(old_files).encode())
-    names = claim_files(output, [])
+        storage.write_bytes(workspace.replaced_files, json.dumps(replaced_files).encode())
+    names = add_to_journal(output, [])
     storage.sync_folder(workspace.path)
-    return Claim(names, replaces)
+    return Journal(names, replaces)
 
 
-def remove_old_files(output: str, *, delete: Callable[[Sequence[str]], None]) -> None:
-    """Removes the files that were noted, `_SUCCESS` first; the second call does nothing.
+def remove_replaced_files(output: str, *, delete: Callable[[Sequence[str]], None]) -> None:
+    """Removes the files recorded as replaced, `_SUCCESS` first. A second call does nothing.
 
-    So a second attempt at a build never removes what the first has composed under the same names since.
+    So a second attempt at a build never removes files that the first one composed under the same names.
 
     Args:
       output: the folder.
       delete: deletes files, but none of a build that has taken over.
     """
-    note = Workspace(output).old_files
+    note = Workspace(output).replaced_files
     if not storage.exists(note):
         return
     delete([storage.join(output, SUCCESS)])
@@ -179,8 +179,8 @@ def remove_old_files(output: str, *, delete: Callable[[Sequence[str]], None]) ->
 
 
 def is_open(output: str) -> bool:
-    """Whether the files that were noted have been removed, so that a `_SUCCESS` would be the new dataset's."""
-    return not storage.exists(Workspace(output).old_files)
+    """Whether the replaced files have been removed, so that a `_SUCCESS` belongs to the new dataset."""
+    return not storage.exists(Workspace(output).replaced_files)
 
 
 def _list_names(folder: str) -> list[str]:

@@ -11,14 +11,14 @@ from beam_tfrecords.output.pointers import check_pointers
 from beam_tfrecords.output.versions import State, list_versions
 from beam_tfrecords.reading.dataset import read_latest
 from beam_tfrecords.transforms.request.build_spec import BuildSpec
-from beam_tfrecords.transforms.workspace.output_folder import check_versions_root, find_old_files
+from beam_tfrecords.transforms.workspace.output_folder import check_versions_root, find_replaced_files
 
 
 def check_output(spec: BuildSpec) -> list[str]:
     """Refuses an output where a build would damage what is there.
 
     Returns:
-      The files that the build replaces, as `find_old_files` does.
+      The files that the build replaces, as `find_replaced_files` does.
 
     Raises:
       RequestError: the output holds a finished dataset that may not be replaced, or files that are not ours.
@@ -48,4 +48,4 @@ def check_output(spec: BuildSpec) -> list[str]:
         check_versions_root(spec.output, versions)
         check_pointers(spec.output)
         return []
-    return find_old_files(spec.output)
+    return find_replaced_files(spec.output)

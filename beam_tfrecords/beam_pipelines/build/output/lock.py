@@ -25,7 +25,7 @@ from beam_tfrecords.storage.lease import Lease
 from beam_tfrecords.transforms.request.build_spec import BuildSpec
 from beam_tfrecords.transforms.workspace.build_folder import BuildFolder, Workspace
 from beam_tfrecords.transforms.workspace.cleaning import delete_temporary
-from beam_tfrecords.transforms.workspace.output_folder import Claim, claim_output
+from beam_tfrecords.transforms.workspace.output_folder import Journal, start_journal
 
 if TYPE_CHECKING:
     from beam_tfrecords.beam_pipelines.runners.runner import Runner
@@ -41,7 +41,7 @@ class Output:
     Attributes:
       path: the folder that was given to `convert`.
       lease: keeps other builds away from it.
-      old_files: files in it that the build replaces.
+      replaced_files: files in it that the build replaces.
       job: of an earlier launcher, which may still write to it; None if there is none.
       fence: the right to publish; that of the job if there is one.
       is_new: whether nothing was there when this run took the lease, so that nothing of it need be asked for.
@@ -50,7 +50,7 @@ class Output:
 
     path: str
     lease: Lease
-    old_files: Sequence[str]
+    replaced_files: Sequence[str]
     job: RunningJob | None
     fence: Fence
     is_new: bool = False
@@ -89,12 +89,12 @@ def hold_output(spec: BuildSpec, runner: Runner) -> Iterator[Output]:
             output: Output | None = None
             try:
                 try:
-                    old_files = [] if is_new else check_output(spec)
+                    replaced_files = [] if is_new else check_output(spec)
                 except RequestError:
                     # A misspelt `versioned` or `overwrite` is the likelier mistake.
                     runner.arguments.check_known()
                     raise
-                output = Output(spec.output, taken, old_files, job, fence, is_new)
+                output = Output(spec.output, taken, replaced_files, job, fence, is_new)
                 yield output
             except (OSError, RequestError, BuildError) as error:
                 # Another build may have removed what was not found. A store that does not answer is not asked again.
@@ -132,7 +132,9 @@ def open_listing(folder: str, output: Output) -> None:
         raise _not_writable(output.path, error) from error
 
 
-def open_folder(folder: str, output: Output, execution: Execution, *, keeps: str | None = None) -> tuple[Fence, Claim]:
+def open_folder(
+    folder: str, output: Output, execution: Execution, *, keeps: str | None = None
+) -> tuple[Fence, Journal]:
     """Makes the folder of this build, and removes what other builds and dead attempts have left.
 
     Args:
@@ -151,31 +153,31 @@ def open_folder(folder: str, output: Output, execution: Execution, *, keeps: str
     workspace, job = Workspace(output.path), BuildFolder(folder).job
     if output.is_new:
         output.fence.check()
-        return dataclasses.replace(output.fence, job=job), claim_output(output.path, (), is_new=True)
+        return dataclasses.replace(output.fence, job=job), start_journal(output.path, (), is_new=True)
     version, running = storage.run_concurrently(
         folder, functools.partial(read_version, folder), functools.partial(execution.find_running, folder)
     )
     if running is not None:
         # The job that is followed has made it, and may be publishing.
-        return dataclasses.replace(output.fence, job=job), Claim()
+        return dataclasses.replace(output.fence, job=job), Journal()
     try:
         fence = Fence.take_over(workspace.fence, output.lease) if output.job else output.fence
         fence.check()
         storage.abort_uploads(workspace.path)
         # Who may not delete them keeps them; they do no harm.
         with contextlib.suppress(storage.AccessDeniedError):
-            delete_temporary(output.path, keeps=(folder, keeps or folder, workspace.claim, workspace.old_files))
+            delete_temporary(output.path, keeps=(folder, keeps or folder, workspace.journal, workspace.replaced_files))
         is_registered = version and storage.exists(workspace.version(version))
         if version and is_registered and not storage.exists(storage.join(output.path, version, SUCCESS)):
             # Its shards may be others than those that this attempt composes.
             delete = functools.partial(storage.delete_checked, staging=folder, check=fence.check)
             remove(output.path, version, delete=delete)
-        claim = claim_output(output.path, output.old_files)
+        journal = start_journal(output.path, output.replaced_files)
         if not storage.has_scheme(folder):
             storage.write_bytes(BuildFolder(folder).started, b"")
     except OSError as error:
         raise _not_writable(output.path, error) from error
-    return dataclasses.replace(fence, job=job), claim
+    return dataclasses.replace(fence, job=job), journal
 
 
 def _not_writable(output: str, error: OSError) -> RequestError | BuildError:
