@@ -238,7 +238,7 @@ def within(tests: Iterable[str], reached: Reached, seconds: float) -> list[str]:
     return chosen
 
 
-def judge(
+def evaluate(
     mutation: Mutation, reached: Reached, exhaustive: Sequence[str], copy: Path, seconds: float
 ) -> tuple[str, str]:
     """Who kills a mutation, and by which test."""
@@ -295,7 +295,7 @@ def main() -> None:
         ignored = shutil.ignore_patterns(".git", ".venv*", "build", "out", "*_cache")
         shutil.copytree(ROOT, copy, symlinks=True, ignore=ignored)
         for mutation in random.Random(words.seed).sample(mutations, min(words.count, len(mutations))):
-            killer, test = judge(mutation, reached, exhaustive, copy, words.seconds)
+            killer, test = evaluate(mutation, reached, exhaustive, copy, words.seconds)
             found[killer] += 1
             print(f"{killer}: {mutation}\n    {test}", flush=True)
     print(", ".join(f"{killer}: {count}" for killer, count in sorted(found.items())))

@@ -98,7 +98,7 @@ def find_looks(builds: Builds, log: Path) -> list[tuple[str, str]]:
     return [(call, path) for call, path in looks if not _RANDOM.search(Path(path).name)]
 
 
-def judge(builds: Builds, expected: dict[str, bytes], plan: Path, fault: Fault) -> dict[str, object]:
+def evaluate(builds: Builds, expected: dict[str, bytes], plan: Path, fault: Fault) -> dict[str, object]:
     """Runs a build with a fault, and the same command without it."""
     code, times, call, path = fault
     builds.reset()
@@ -142,7 +142,7 @@ def main() -> None:
     looks = find_looks(builds, log)
     expected = builds.published()
     for fault in faults(looks, most=most, seed=seed):
-        print(json.dumps(judge(builds, expected, plan, fault)), flush=True)
+        print(json.dumps(evaluate(builds, expected, plan, fault)), flush=True)
 
 
 if __name__ == "__main__":

@@ -100,9 +100,9 @@ def test_a_guard_trips_publishes_nothing_and_can_be_accepted(source, picture, sa
     ran = source.build(*flags, *(f"--accept={name}" for name in sorted(violated)))
     assert ran.code == 0, ran.err
     assert source.latest != before[0]
-    verdicts = [one for one in source.changes["guards"] if not one["holds"]]
-    assert verdicts
-    assert all(one["accepted"] for one in verdicts)
+    guard_results = [one for one in source.changes["guards"] if not one["holds"]]
+    assert guard_results
+    assert all(one["accepted"] for one in guard_results)
     assert not (source.output / ".build").exists()
 
 

@@ -14,7 +14,7 @@ from beam_tfrecords.errors import FailureReason
 from beam_tfrecords.escaping import escape
 from beam_tfrecords.output.files import FAILURES
 from beam_tfrecords.storage.traffic import KINDS
-from beam_tfrecords.transforms.publishing.guards import Verdict
+from beam_tfrecords.transforms.publishing.guards import GuardResult
 from beam_tfrecords.transforms.stats import Change
 
 # Key and detail of a failure.
@@ -120,7 +120,7 @@ def describe_changes(reuse: Mapping[str, int], changes: Mapping[str, Any] | None
         lines.append(f"since {changes['compared_with']}: {', '.join(counts) or 'not compared'}")
         if changes["nothing_reused_because"]:
             lines.append(f"nothing was reused: {changes['nothing_reused_because']}")
-        lines += [f"note: guard {Verdict.from_json(guard)}" for guard in changes["guards"] if not guard["holds"]]
+        lines += [f"note: guard {GuardResult.from_json(guard)}" for guard in changes["guards"] if not guard["holds"]]
     elif reuse["copied"] or reuse["reserialized"]:
         lines.append(f"records: {_counts(reuse)}")
     return lines

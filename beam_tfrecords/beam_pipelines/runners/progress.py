@@ -274,7 +274,7 @@ def describe_stage(stages: StageCounts) -> str:
         return f"composed {counted(shards, 'shard')}, publishing"
     if shards:
         return f"composed {stages.composed:,} of {counted(shards, 'shard')}"
-    if stages.judged:
+    if stages.evaluated:
         return "judged limits and guards, placing parts in shards"
     removed = [f"removed duplicates from {counted(stages.rewritten, 'part')}"] if stages.rewritten else []
     # Near-duplicates are searched for when identical images are removed.

@@ -128,7 +128,7 @@ class ConvertSample:
             try:
                 converted[name] = convert_image(images[name], spec_for(images[name], self.image))
             except SampleError as error:
-                raise ref.blame(error, name) from error
+                raise ref.attribute_error(error, name) from error
         image = converted[names[0]] if names else None
         fields: dict[str, Any] = {
             NAMED_IMAGE + name: [converted[one].data for one in _names_of(name, names)]

@@ -236,7 +236,7 @@ def _read_each(
     for name, locator in images.items():
         data = read(name, locator)
         if isinstance(data, SampleError):
-            return ref.blame(data, name)
+            return ref.attribute_error(data, name)
         if data is None:
             return None
         fetched[name] = data

@@ -60,7 +60,7 @@ def convert_sample(
       memory: bytes that its conversion may take.
 
     Raises:
-      BuildError: a service fault, such as no more file handles or memory; no sample is to blame for it.
+      BuildError: a service fault, such as no more file handles or memory; no sample caused it.
     """
     try:
         return convert(ref, images)

@@ -68,7 +68,7 @@ class MapSample:
         except Exception as error:
             if isinstance(error, OSError) and storage.is_service_fault(error):
                 raise
-            raise self._blame(error) from error
+            raise self._attribute_error(error) from error
         if made is None:
             return None
         if made is sample and sample.columns == ref.columns and ref.columns.keys() == self.layout.columns:
@@ -88,7 +88,7 @@ class MapSample:
             try:
                 return decode_upright(images[name], self.image)
             except SampleError as error:
-                raise ref.blame(error, name) from error
+                raise ref.attribute_error(error, name) from error
 
         decoded = {name: Later(functools.partial(decode, name)) for name in images if name != MASK}
         images_of = {name: Later(functools.partial(_pixels_of, upright)) for name, upright in decoded.items()}
@@ -125,7 +125,7 @@ class MapSample:
             changed = dataclasses.replace(changed, fingerprint=_TOUCHED + content_hash(content.encode()))
         return changed, files
 
-    def _blame(self, error: Exception) -> SampleError:
+    def _attribute_error(self, error: Exception) -> SampleError:
         """The failure of a sample at which the function raised an error, with the user's file and line."""
         return _reject(self.function.describe(error), "".join(traceback.format_exception(error)))
 

@@ -71,7 +71,7 @@ def _read(ref: SampleRef, name: str, max_file_size: int) -> bytes:
     size = ref.size if name == ref.first_image else 0
     data = read_image(ref.images[name], size=size, max_file_size=max_file_size)
     if isinstance(data, SampleError):
-        raise ref.blame(data, name)
+        raise ref.attribute_error(data, name)
     return data
 
 

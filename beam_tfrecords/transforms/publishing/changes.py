@@ -11,7 +11,7 @@ from typing import Any
 from beam_tfrecords import storage
 from beam_tfrecords.output.files import CHANGES
 from beam_tfrecords.reading.dataset import Dataset, DatasetRef
-from beam_tfrecords.transforms.publishing.guards import Verdict, judge
+from beam_tfrecords.transforms.publishing.guards import GuardResult, evaluate
 from beam_tfrecords.transforms.request.schedule_spec import ScheduleSpec
 from beam_tfrecords.transforms.stats import MOST_KEYS, Change, Stats
 from beam_tfrecords.transforms.workspace.state_files import naming_damage
@@ -53,7 +53,7 @@ class History:
     decisive: tuple[str, ...]
 
 
-def judge_version(history: History, manifest: Mapping[str, Any], stats: Stats) -> list[Verdict]:
+def evaluate_version(history: History, manifest: Mapping[str, Any], stats: Stats) -> list[GuardResult]:
     """What the guards find in a new version, those that hold last.
 
     Args:
@@ -65,18 +65,18 @@ def judge_version(history: History, manifest: Mapping[str, Any], stats: Stats) -
         return []
     old = {**history.earlier.open().manifest, "spec": history.settings}
     moved = stats.total("change", Change.MOVED.value) if history.compared else 0
-    verdicts = judge(old, manifest, moved=moved, spec=history.schedule, decisive=history.decisive)
-    return sorted(verdicts, key=lambda verdict: verdict.holds)
+    guard_results = evaluate(old, manifest, moved=moved, spec=history.schedule, decisive=history.decisive)
+    return sorted(guard_results, key=lambda result: result.holds)
 
 
 def describe_version(
-    history: History, verdicts: Iterable[Verdict], stats: Stats, *, splits: Iterable[str], files: Iterable[str]
+    history: History, guard_results: Iterable[GuardResult], stats: Stats, *, splits: Iterable[str], files: Iterable[str]
 ) -> dict[str, Any]:
     """The content of `changes.json`.
 
     Args:
       history: what the new version follows.
-      verdicts: of `judge_version`.
+      guard_results: of `evaluate_version`.
       stats: the counts of its build.
       splits: its splits.
       files: the lists of changes that blocks have written.
@@ -99,7 +99,7 @@ def describe_version(
     }
     if history.compared:
         changes["changes"] = describe_changes(stats, earlier=history.earlier.open(), files=files, splits=splits)
-    changes["guards"] = [verdict.to_json() for verdict in verdicts]
+    changes["guards"] = [result.to_json() for result in guard_results]
     return changes
 
 

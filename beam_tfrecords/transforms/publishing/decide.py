@@ -8,12 +8,12 @@ from collections.abc import Mapping
 from beam_tfrecords import storage
 from beam_tfrecords.errors import BuildError
 from beam_tfrecords.output.files import DUPLICATES, FAILURES, SUCCESS
-from beam_tfrecords.transforms.publishing.changes import judge_version
-from beam_tfrecords.transforms.publishing.guards import Verdict, trips
+from beam_tfrecords.transforms.publishing.changes import evaluate_version
+from beam_tfrecords.transforms.publishing.guards import GuardResult, find_violated
 from beam_tfrecords.transforms.publishing.publication import Publication
 from beam_tfrecords.transforms.request.schedule_spec import GuardMode
 from beam_tfrecords.transforms.stats import Stats
-from beam_tfrecords.transforms.workspace.counts import add_judged
+from beam_tfrecords.transforms.workspace.counts import add_evaluated
 from beam_tfrecords.transforms.workspace.output_folder import remove_replaced_files
 
 
@@ -24,31 +24,31 @@ class Decision:
     Attributes:
       publishes: whether it is.
       causes: limits that do not allow it, in words.
-      verdicts: what the guards have found.
+      guard_results: what the guards have found.
       violated: those of them that do not allow it.
     """
 
     publishes: bool
     causes: tuple[str, ...] = ()
-    verdicts: tuple[Verdict, ...] = ()
-    violated: tuple[Verdict, ...] = ()
+    guard_results: tuple[GuardResult, ...] = ()
+    violated: tuple[GuardResult, ...] = ()
 
 
 def open_output(stats: Stats, *, publication: Publication) -> Decision:
-    """Checks that no sample is lost, judges limits and guards, and removes the dataset that the new one replaces.
+    """Checks that no sample is lost, evaluates limits and guards, and removes the dataset that the new one replaces.
 
     Raises:
       BuildError: the samples listed are not those written, failed, filtered and dropped.
     """
-    add_judged(publication.folder)
+    add_evaluated(publication.folder)
     check_counts(stats, listed=publication.listed)
     if causes := tuple(publication.find_causes(stats)):
         return _open(publication, stats, Decision(publishes=False, causes=causes))
     history = publication.history
-    verdicts = judge_version(history, publication.describe(stats), stats) if history else []
+    guard_results = evaluate_version(history, publication.describe(stats), stats) if history else []
     is_strict = history is not None and history.schedule.guard is GuardMode.STRICT
-    violated = tuple(trips(verdicts)) if is_strict else ()
-    return _open(publication, stats, Decision(not violated, verdicts=tuple(verdicts), violated=violated))
+    violated = tuple(find_violated(guard_results)) if is_strict else ()
+    return _open(publication, stats, Decision(not violated, guard_results=tuple(guard_results), violated=violated))
 
 
 def _open(publication: Publication, stats: Stats, decision: Decision) -> Decision:

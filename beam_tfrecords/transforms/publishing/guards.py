@@ -1,4 +1,4 @@
-"""Guards: what has to hold between a version and the one before it, judged from their manifests alone."""
+"""Guards: what has to hold between a version and the one before it, evaluated from their manifests alone."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from beam_tfrecords.transforms.request.schedule_spec import Guard, GuardMode, Sc
 Manifest = Mapping[str, Any]
 # These settings decide bytes, and change with the data of a nightly build.
 _DATA_SETTINGS = frozenset({"input", "image_root", "limit", "class_names", "class_order"})
-# Classes that a verdict names.
+# Classes that a guard result names.
 _MOST_CLASSES = 10
 
 
 @dataclasses.dataclass(frozen=True)
-class Verdict:
+class GuardResult:
     """What a guard found.
 
     Attributes:
@@ -42,7 +42,7 @@ class Verdict:
         return {**dataclasses.asdict(self), "guard": self.guard.value}
 
     @classmethod
-    def from_json(cls, values: Mapping[str, Any]) -> Verdict:
+    def from_json(cls, values: Mapping[str, Any]) -> GuardResult:
         """The reverse of `to_json`."""
         return cls(**{**values, "guard": Guard(values["guard"])})
 
@@ -51,7 +51,9 @@ class Verdict:
         return f"{self.guard.value}: {self.what}: {new}; before: {old}; allowed: {self.limit}"
 
 
-def judge(old: Manifest, new: Manifest, *, moved: int, spec: ScheduleSpec, decisive: Iterable[str]) -> list[Verdict]:
+def evaluate(
+    old: Manifest, new: Manifest, *, moved: int, spec: ScheduleSpec, decisive: Iterable[str]
+) -> list[GuardResult]:
     """What the guards find, those that hold too.
 
     Args:
@@ -63,7 +65,7 @@ def judge(old: Manifest, new: Manifest, *, moved: int, spec: ScheduleSpec, decis
     """
     if spec.guard is GuardMode.OFF:
         return []
-    verdicts = [
+    guard_results = [
         *_compare_counts(old, new, spec),
         *_compare_failures(old, new, spec),
         *_compare_classes(old, new),
@@ -72,15 +74,15 @@ def judge(old: Manifest, new: Manifest, *, moved: int, spec: ScheduleSpec, decis
         *_compare_sizes(old, new, spec),
         *_compare_splits(old, new, moved),
     ]
-    return [dataclasses.replace(verdict, accepted=verdict.guard in spec.accept) for verdict in verdicts]
+    return [dataclasses.replace(result, accepted=result.guard in spec.accept) for result in guard_results]
 
 
-def trips(verdicts: Iterable[Verdict]) -> list[Verdict]:
+def find_violated(guard_results: Iterable[GuardResult]) -> list[GuardResult]:
     """Those that do not hold and are not accepted."""
-    return [verdict for verdict in verdicts if not (verdict.holds or verdict.accepted)]
+    return [result for result in guard_results if not (result.holds or result.accepted)]
 
 
-def _compare_counts(old: Manifest, new: Manifest, spec: ScheduleSpec) -> Iterator[Verdict]:
+def _compare_counts(old: Manifest, new: Manifest, spec: ScheduleSpec) -> Iterator[GuardResult]:
     limits = (spec.min_count_ratio, spec.max_count_ratio)
     yield _ratio(Guard.COUNT, "records", old["records"], new["records"], limits)
     for split in _union(old["splits"], new["splits"]):
@@ -88,21 +90,21 @@ def _compare_counts(old: Manifest, new: Manifest, spec: ScheduleSpec) -> Iterato
         yield _ratio(Guard.COUNT, f"records of split {split}", before, now, limits)
 
 
-def _compare_failures(old: Manifest, new: Manifest, spec: ScheduleSpec) -> Iterator[Verdict]:
+def _compare_failures(old: Manifest, new: Manifest, spec: ScheduleSpec) -> Iterator[GuardResult]:
     before, now = (manifest["failures"] / max(1, manifest["listed"]) for manifest in (old, new))
     limit = f"at most {spec.max_failure_rise:g} more"
     holds = now <= before + spec.max_failure_rise
-    yield Verdict(Guard.FAILURES, "share of failed samples", round(before, 6), round(now, 6), limit, holds)
+    yield GuardResult(Guard.FAILURES, "share of failed samples", round(before, 6), round(now, 6), limit, holds)
 
 
-def _compare_classes(old: Manifest, new: Manifest) -> Iterator[Verdict]:
+def _compare_classes(old: Manifest, new: Manifest) -> Iterator[GuardResult]:
     before, now = (set(_classes(manifest)) for manifest in (old, new))
     known = sorted(before)[:_MOST_CLASSES]
     for what, names in (("vanished", sorted(before - now)), ("appeared", sorted(now - before))):
-        yield Verdict(Guard.CLASSES, f"classes that {what}", known, names[:_MOST_CLASSES], "none", not names)
+        yield GuardResult(Guard.CLASSES, f"classes that {what}", known, names[:_MOST_CLASSES], "none", not names)
 
 
-def _compare_shares(old: Manifest, new: Manifest, spec: ScheduleSpec) -> Iterator[Verdict]:
+def _compare_shares(old: Manifest, new: Manifest, spec: ScheduleSpec) -> Iterator[GuardResult]:
     # Among the classes of both: those that vanished or appeared are the business of another guard.
     common = set(_classes(old)) & set(_classes(new))
     for split in sorted(set(old["splits"]) & set(new["splits"])):
@@ -113,17 +115,17 @@ def _compare_shares(old: Manifest, new: Manifest, spec: ScheduleSpec) -> Iterato
             before, now = (round(share.get(name, 0), 4) for share in shares)
             holds = changes[name] <= spec.max_share_change
             limit = f"at most {spec.max_share_change:g} more or less"
-            yield Verdict(Guard.CLASS_SHARES, f"share of {name} in split {split}", before, now, limit, holds)
+            yield GuardResult(Guard.CLASS_SHARES, f"share of {name} in split {split}", before, now, limit, holds)
 
 
-def _compare_settings(old: Manifest, new: Manifest, decisive: Iterable[str]) -> Iterator[Verdict]:
+def _compare_settings(old: Manifest, new: Manifest, decisive: Iterable[str]) -> Iterator[GuardResult]:
     for name in sorted(set(decisive) - _DATA_SETTINGS):
         before, now = (manifest["spec"].get(name) for manifest in (old, new))
         if before != now:
-            yield Verdict(Guard.SETTINGS, name, before, now, "no change", False)
+            yield GuardResult(Guard.SETTINGS, name, before, now, "no change", False)
     classes = old["class_names"]
     moved = list(_find_moved(classes, new["class_names"]))
-    yield Verdict(Guard.SETTINGS, "class indices that move", classes[:_MOST_CLASSES], moved, "none", not moved)
+    yield GuardResult(Guard.SETTINGS, "class indices that move", classes[:_MOST_CLASSES], moved, "none", not moved)
 
 
 def _find_moved(before: Sequence[str], now: Sequence[str]) -> Iterator[str]:
@@ -137,7 +139,7 @@ def _find_moved(before: Sequence[str], now: Sequence[str]) -> Iterator[str]:
             yield f"index {index}: {name} -> {now[index]}"
 
 
-def _compare_sizes(old: Manifest, new: Manifest, spec: ScheduleSpec) -> Iterator[Verdict]:
+def _compare_sizes(old: Manifest, new: Manifest, spec: ScheduleSpec) -> Iterator[GuardResult]:
     limits = (spec.min_size_ratio, spec.max_size_ratio)
     yield _ratio(Guard.SIZES, "mean bytes of a record", _mean_bytes(old), _mean_bytes(new), limits)
     before, now = (manifest.get("median_pixels") for manifest in (old, new))
@@ -145,14 +147,14 @@ def _compare_sizes(old: Manifest, new: Manifest, spec: ScheduleSpec) -> Iterator
         yield _ratio(Guard.SIZES, "median pixels of an image", before, now, limits)
 
 
-def _compare_splits(old: Manifest, new: Manifest, moved: int) -> Iterator[Verdict]:
-    yield Verdict(Guard.SPLITS, "samples that changed their split", 0, moved, "none", not moved)
+def _compare_splits(old: Manifest, new: Manifest, moved: int) -> Iterator[GuardResult]:
+    yield GuardResult(Guard.SPLITS, "samples that changed their split", 0, moved, "none", not moved)
     before, now = (manifest["duplicates"]["groups_across_splits"] for manifest in (old, new))
-    yield Verdict(Guard.SPLITS, "images that are in several splits", before, now, "no more", now <= before)
+    yield GuardResult(Guard.SPLITS, "images that are in several splits", before, now, "no more", now <= before)
     searched = [manifest["spec"].get("near_duplicates") for manifest in (old, new)]
     if searched[0] and searched[0] == searched[1]:
         before, now = (manifest["near_duplicates"].get("groups_across_splits", 0) for manifest in (old, new))
-        yield Verdict(Guard.SPLITS, "near-duplicates in several splits", before, now, "no more", now <= before)
+        yield GuardResult(Guard.SPLITS, "near-duplicates in several splits", before, now, "no more", now <= before)
 
 
 def _show(values: Sequence[Any]) -> str:
@@ -160,9 +162,9 @@ def _show(values: Sequence[Any]) -> str:
     return ", ".join([*map(str, values[:_MOST_CLASSES]), *more]) or "none"
 
 
-def _ratio(guard: Guard, what: str, old: float, new: float, limits: tuple[float, float]) -> Verdict:
+def _ratio(guard: Guard, what: str, old: float, new: float, limits: tuple[float, float]) -> GuardResult:
     low, high = limits
-    return Verdict(guard, what, old, new, f"{low:g} to {high:g} times as many", old * low <= new <= old * high)
+    return GuardResult(guard, what, old, new, f"{low:g} to {high:g} times as many", old * low <= new <= old * high)
 
 
 def _mean_bytes(manifest: Manifest) -> int:

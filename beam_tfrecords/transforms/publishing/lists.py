@@ -14,7 +14,7 @@ from beam_tfrecords.escaping import json_file
 from beam_tfrecords.output.files import DUPLICATES, FAILURES
 from beam_tfrecords.output.schema import count, fields, flag, listed, mapped, read_json, text
 from beam_tfrecords.output.versions import remove
-from beam_tfrecords.transforms.publishing.guards import Verdict
+from beam_tfrecords.transforms.publishing.guards import GuardResult
 from beam_tfrecords.transforms.publishing.publication import Publication, WrittenFile
 from beam_tfrecords.transforms.stats import Stats, stats_row
 from beam_tfrecords.transforms.workspace.build_folder import BuildFolder
@@ -104,7 +104,7 @@ def write_outcome(
     *,
     folder: str,
     causes: Iterable[str] = (),
-    violated: Iterable[Verdict] = (),
+    violated: Iterable[GuardResult] = (),
     is_unchanged: bool = False,
 ) -> None:
     """Writes for the launcher why nothing is published, and removes what there is of the version."""
@@ -115,8 +115,8 @@ def write_outcome(
         "stats": stats.to_json(),
         "folder": folder,
         "causes": list(causes),
-        "tripped": [str(verdict) for verdict in violated],
-        "guards": sorted({verdict.guard.value for verdict in violated}),
+        "tripped": [str(result) for result in violated],
+        "guards": sorted({result.guard.value for result in violated}),
         "is_unchanged": is_unchanged,
     }
     storage.write_bytes(BuildFolder(publication.folder).outcome, json_file(outcome))

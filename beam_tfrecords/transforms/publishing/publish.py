@@ -67,7 +67,9 @@ def publish_dataset(
     changed: dict[str, bytes] = {}
     if history and (decision.publishes or decision.violated):
         splits = [split for split in publication.listed if split]
-        changed[CHANGES] = json_file(describe_version(history, decision.verdicts, stats, splits=splits, files=changes))
+        changed[CHANGES] = json_file(
+            describe_version(history, decision.guard_results, stats, splits=splits, files=changes)
+        )
     if not decision.publishes:
         lists()
         for name, content in changed.items():

@@ -103,5 +103,5 @@ def _publish(_: bytes, *, publication: Publication, lists: Iterable[tuple[str, s
 
 def _fail(_: Any, decision: Decision) -> None:
     if not decision.publishes:
-        why = "; ".join([*decision.causes, *(f"guard {verdict}" for verdict in decision.violated)])
+        why = "; ".join([*decision.causes, *(f"guard {result}" for result in decision.violated)])
         raise BuildError(f"nothing was published: {why}; `status` says more")

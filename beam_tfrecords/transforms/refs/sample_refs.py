@@ -206,8 +206,8 @@ class SampleRef:
             return self.objects.labels
         return self.label if isinstance(self.label, list) else (self.label,)
 
-    def blame(self, error: SampleError, name: str) -> SampleError:
-        """A failure of one of its images, which says which if there are others."""
+    def attribute_error(self, error: SampleError, name: str) -> SampleError:
+        """Returns the failure of one of its images, with the name of the image if the sample has others."""
         return error if name == IMAGE and self.images.keys() <= {IMAGE, MASK} else error.about(name)
 
     def plain_images(self) -> dict[str, tuple[Any, ...]]:

@@ -74,7 +74,7 @@ class StageCounts:
       listed: containers, or pieces of a large input.
       searched: ranges of hashes in which duplicates were searched for.
       ranges: how many there are at most; 0 before the search.
-      judged: how often limits and guards were judged.
+      evaluated: number of evaluations of limits and guards.
     """
 
     rewritten: int = 0
@@ -83,24 +83,24 @@ class StageCounts:
     listed: int = 0
     searched: int = 0
     ranges: int = 0
-    judged: int = 0
+    evaluated: int = 0
 
     @property
     def follow_blocks(self) -> bool:
         """Whether a stage behind the blocks has begun, so that all blocks are done."""
-        return bool(self.searched or self.rewritten or self.judged or self.shards)
+        return bool(self.searched or self.rewritten or self.evaluated or self.shards)
 
     @classmethod
     def sum(cls, counts: Iterable[StageCounts]) -> StageCounts:
         """The sum of several."""
-        rewritten = composed = listed = searched = ranges = judged = 0
+        rewritten = composed = listed = searched = ranges = evaluated = 0
         shards: dict[str, int] = {}
         for one in counts:
             rewritten, composed = rewritten + one.rewritten, composed + one.composed
             listed, searched, ranges = listed + one.listed, searched + one.searched, max(ranges, one.ranges)
             shards.update(one.shards)
-            judged += one.judged
-        return cls(rewritten, composed, shards, listed, searched, ranges, judged)
+            evaluated += one.evaluated
+        return cls(rewritten, composed, shards, listed, searched, ranges, evaluated)
 
 
 Counts = TypeVar("Counts", BlockCounts, StageCounts)
@@ -147,9 +147,13 @@ def add_shards(folder: str, split: str, *, of: int, composed: int) -> None:
     _add(BuildFolder(folder).stages, [StageCounts(composed=composed, shards={split: of})])
 
 
-def add_judged(folder: str) -> None:
-    """Adds that this process judges limits and guards to what its file in the build's folder says."""
-    _add(BuildFolder(folder).stages, [StageCounts(judged=1)], pause=_PAUSE_SECONDS if storage.has_scheme(folder) else 0)
+def add_evaluated(folder: str) -> None:
+    """Counts an evaluation of limits and guards by this process."""
+    _add(
+        BuildFolder(folder).stages,
+        [StageCounts(evaluated=1)],
+        pause=_PAUSE_SECONDS if storage.has_scheme(folder) else 0,
+    )
 
 
 def add_listed(folder: str) -> None:

@@ -30,7 +30,7 @@ from beam_tfrecords.transforms.workspace import counts
 from beam_tfrecords.transforms.workspace.counts import (
     BlockCounts,
     StageCounts,
-    add_judged,
+    add_evaluated,
     add_listed,
     add_rewritten,
     add_searched,
@@ -67,7 +67,7 @@ def test_a_block_that_was_converted_twice_does_not_lead_beyond_the_end():
             "removed duplicates from 1,200 parts, searched 7 of 15 ranges of hashes",
         ),
         (
-            StageCounts(rewritten=1, searched=7, ranges=15, judged=1),
+            StageCounts(rewritten=1, searched=7, ranges=15, evaluated=1),
             "judged limits and guards, placing parts in shards",
         ),
         (StageCounts(1_200, 120, {"train": 1_990, "test": 10}), "composed 120 of 2,000 shards"),
@@ -78,7 +78,9 @@ def test_what_follows_the_blocks_has_a_count_of_its_own(stages, text):
     assert progress_line(BlockCounts(3, 990, 10), stages, total=1_000, rate=0) == f"{text}; 1,000 samples, 10 failed"
 
 
-@pytest.mark.parametrize("stages", [StageCounts(judged=1), StageCounts(rewritten=1), StageCounts(searched=1, ranges=3)])
+@pytest.mark.parametrize(
+    "stages", [StageCounts(evaluated=1), StageCounts(rewritten=1), StageCounts(searched=1, ranges=3)]
+)
 def test_the_stage_that_runs_is_shown_if_a_worker_died_before_it_counted_its_last_block(stages):
     line = progress_line(BlockCounts(3, 900, 0), stages, total=1_000, rate=10)
     assert line == f"{describe_stage(stages)}; 900 samples, 0 failed"
@@ -92,7 +94,7 @@ def test_a_line_about_what_a_dead_worker_has_not_counted_says_the_stage(tmp_path
     monkeypatch.setattr(progress, "_LOG_SECONDS", 0.05)
     stream = io.StringIO()
     add_worker(tmp_path, "a", blocks=1, written=9)
-    add_judged(str(tmp_path))
+    add_evaluated(str(tmp_path))
     with Progress(str(tmp_path), total=10, stream=stream):
         time.sleep(0.5)
     assert stream.getvalue().splitlines()[-1].startswith("judged limits and guards")
@@ -192,7 +194,7 @@ def test_one_block_is_no_blocks():
 def test_tests_of_programs_leave_out_all_lines_of_progress_and_no_others(tmp_path, total):
     assert {kind for kind in ProgressLine.__subclasses__() if kind.is_logged} == {ListingLine, ListProgress, Progress}
     listings = [ListProgress(str(tmp_path), total=total, what=what) for what in ("containers", "pieces of the input")]
-    stages = [StageCounts(), StageCounts(judged=1), StageCounts(rewritten=total, searched=1, ranges=total)]
+    stages = [StageCounts(), StageCounts(evaluated=1), StageCounts(rewritten=total, searched=1, ranges=total)]
     stages += [StageCounts(composed=done, shards={"train": total}) for done in (0, total)]
     lines = [
         *(ListingLine(["photos/"])._describe(seconds) for seconds in (0.2, 72.3)),

@@ -7,7 +7,7 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from beam_tfrecords.transforms.publishing.guards import judge, trips
+from beam_tfrecords.transforms.publishing.guards import evaluate, find_violated
 from beam_tfrecords.transforms.request.schedule_spec import Guard, ScheduleSpec
 
 COUNTS = st.integers(0, 1000)
@@ -35,7 +35,7 @@ def manifests(draw) -> dict[str, Any]:
 
 @given(manifests())
 def test_a_version_like_the_one_before_trips_no_guard(manifest):
-    assert not trips(judge(manifest, manifest, moved=0, spec=ScheduleSpec(), decisive=("seed",)))
+    assert not find_violated(evaluate(manifest, manifest, moved=0, spec=ScheduleSpec(), decisive=("seed",)))
 
 
 @given(manifests(), st.integers(1, 1000))
@@ -44,9 +44,9 @@ def test_more_images_in_several_splits_trip_a_guard(manifest, more):
     for name in ("duplicates", "near_duplicates"):
         count = manifest[name]["groups_across_splits"]
         new = {**manifest, name: {"groups_across_splits": count + more}}
-        (verdict,) = trips(judge(manifest, new, moved=0, spec=ScheduleSpec(), decisive=()))
-        assert (verdict.guard, verdict.old, verdict.new) == (Guard.SPLITS, count, count + more)
-        assert not trips(judge(new, manifest, moved=0, spec=ScheduleSpec(), decisive=()))
+        (result,) = find_violated(evaluate(manifest, new, moved=0, spec=ScheduleSpec(), decisive=()))
+        assert (result.guard, result.old, result.new) == (Guard.SPLITS, count, count + more)
+        assert not find_violated(evaluate(new, manifest, moved=0, spec=ScheduleSpec(), decisive=()))
 
 
 @given(COUNTS, COUNTS)
@@ -56,5 +56,5 @@ def test_records_may_be_as_many_as_the_ratios_allow(old, new):
         {"listed": count, "records": count, "failures": 0, "splits": {}, "class_names": [], "spec": {},
          "duplicates": {"groups_across_splits": 0}} for count in (old, new)
     )  # fmt: skip
-    violated = trips(judge(before, now, moved=0, spec=spec, decisive=()))
-    assert [verdict.what for verdict in violated] == ([] if old <= 2 * new and new <= 2 * old else ["records"])
+    violated = find_violated(evaluate(before, now, moved=0, spec=spec, decisive=()))
+    assert [result.what for result in violated] == ([] if old <= 2 * new and new <= 2 * old else ["records"])

@@ -24,8 +24,8 @@ if TYPE_CHECKING:
 _SAMPLES = 20
 # Each takes as long as `image_timeout` says.
 _MOST_TIMEOUTS = 5
-# What the function is to blame for, whatever becomes of the sample without it: labels and columns are its business.
-_BLAMED = (
+# Failures that the function causes, even if the sample also fails without it: labels and columns are its output.
+_FUNCTION_REASONS = (
     FailureReason.MAP_ERROR,
     FailureReason.UNKNOWN_CLASS,
     FailureReason.LABEL_MISSING,
@@ -81,7 +81,7 @@ def _refuse_failing(name: str, refs: Sequence[SampleRef], call: Callable[..., No
             found = isolated_call(ref)
             if not isinstance(found, SampleError):
                 return
-            if found.reason in _BLAMED or not _is_same(found, isolated_call(ref, False)):
+            if found.reason in _FUNCTION_REASONS or not _is_same(found, isolated_call(ref, False)):
                 failures.append(found)
                 timeouts += found.reason is FailureReason.DECODE_TIMEOUT
             if timeouts == _MOST_TIMEOUTS:
