@@ -1,4 +1,4 @@
-"""Heavy references: what is shuffled of them is small, and blocks see them as they were listed."""
+"""Oversized rows: only a small part of them is shuffled, and blocks see them as they were listed."""
 
 from __future__ import annotations
 
@@ -68,29 +68,29 @@ def folder(tmp_path_factory):
 
 
 @given(samples, st.sampled_from([0, 40, 70, 1 << 20]), st.integers(0, 99))
-def test_a_block_has_the_same_references_however_many_of_them_are_heavy(folder, refs, heavy, seed):
+def test_a_block_has_the_same_references_however_many_of_them_are_oversized(folder, refs, oversized, seed):
     shuffled = random.Random(seed).sample(refs, len(refs))
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(listing_module, "CHUNK_REFS", 4)
         plain = write_listing(refs, str(folder / "plain"), plan=PLAN)
-        patch.setattr(overflow_rows, "_HEAVY_BYTES", heavy)
+        patch.setattr(overflow_rows, "_OVERSIZED_BYTES", oversized)
         patch.setattr(overflow_rows, "_BATCH_BYTES", 100)
-        spooled = write_listing(shuffled, str(folder / "spooled"), plan=PLAN)
-        assert (spooled.fingerprint, spooled.samples, spooled.ref_bytes) == (
+        overflow = write_listing(shuffled, str(folder / "overflow"), plan=PLAN)
+        assert (overflow.fingerprint, overflow.samples, overflow.ref_bytes) == (
             plain.fingerprint,
             plain.samples,
             plain.ref_bytes,
         )
-        assert sorted(read_refs(spooled), key=repr) == sorted(read_refs(plain), key=repr)
-        assert read_all(spooled, blocks=2) == read_all(plain, blocks=2)
+        assert sorted(read_refs(overflow), key=repr) == sorted(read_refs(plain), key=repr)
+        assert read_all(overflow, blocks=2) == read_all(plain, blocks=2)
         stratified = [
             stratify(listing, str(folder / name), fractions=FRACTIONS, seed=3)
-            for name, listing in (("plain", plain), ("spooled", spooled))
+            for name, listing in (("plain", plain), ("overflow", overflow))
         ]
         again = write_listing(refs, str(folder / "again"), plan=PLAN)
         limited = [
             limit_listing(listing, limit=5, seed=3, folder=str(folder / name))
-            for name, listing in (("again", again), ("spooled", spooled))
+            for name, listing in (("again", again), ("overflow", overflow))
         ]
         for one, other in (stratified, limited):
             assert (one.fingerprint, one.samples) == (other.fingerprint, other.samples)
@@ -111,9 +111,9 @@ def test_what_is_shuffled_of_long_texts_and_wide_rows_is_small(tmp_path):
     assert [Path(file).suffix for file in listing.files] == [".refs", ".values"]
 
 
-def test_a_damaged_file_of_heavy_references_is_named(tmp_path):
+def test_a_damaged_overflow_file_is_named(tmp_path):
     listing = write_listing(texts(3), str(tmp_path), plan=PLAN)
-    (file,) = listing.spools
+    (file,) = listing.overflow_files
     assert len(list(read_chunk(listing.chunks[0]))) == 1
     os.truncate(file, Path(file).stat().st_size // 2)
     with pytest.raises(BuildError, match=rf"{file} is damaged \(.*\); delete it and run the same command again"):

@@ -77,7 +77,7 @@ def _copy_chunks(listing: Listing, folder: str) -> None:
     with ThreadPoolExecutor(_UPLOADS) as pool:
         for _ in pool.map(_copy, listing.files, copies(listing.files)):
             pass
-    listing.chunks, listing.spools = copies(listing.chunks), copies(listing.spools)
+    listing.chunks, listing.overflow_files = copies(listing.chunks), copies(listing.overflow_files)
 
 
 def _copy(source: str, target: str) -> None:

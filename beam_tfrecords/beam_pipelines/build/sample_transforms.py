@@ -29,7 +29,7 @@ from beam_tfrecords.transforms.listing.stage import ListSource
 from beam_tfrecords.transforms.mapping.from_sample import files_of, objects_of, parts_of, values_of
 from beam_tfrecords.transforms.mapping.open_sample import OpenSample
 from beam_tfrecords.transforms.mapping.sample import Sample
-from beam_tfrecords.transforms.refs.overflow_rows import load_heavy
+from beam_tfrecords.transforms.refs.overflow_rows import load_oversized
 from beam_tfrecords.transforms.refs.ref_columns import RefColumns
 from beam_tfrecords.transforms.refs.sample_refs import File, SampleRef
 from beam_tfrecords.transforms.request.build_spec import BuildSpec
@@ -162,7 +162,7 @@ class _OpenSamples(beam.DoFn):
         self._failed = Metrics.counter(_METRICS, "samples_rejected")
 
     def process(self, chunk: str) -> Iterator[Any]:
-        for refs in load_heavy(iter(read_chunk(chunk))):
+        for refs in load_oversized(iter(read_chunk(chunk))):
             for ref in refs:
                 try:
                     yield self._opener.open(ref)

@@ -11,7 +11,7 @@ import numpy as np
 
 from beam_tfrecords.transforms.blocks.rows import keep_last, merge_rows, reject_duplicates
 from beam_tfrecords.transforms.hashing import order_hashes
-from beam_tfrecords.transforms.refs.overflow_rows import load_heavy
+from beam_tfrecords.transforms.refs.overflow_rows import load_oversized
 from beam_tfrecords.transforms.refs.ref_columns import RefColumns, unpack_refs
 from beam_tfrecords.transforms.stats import Key
 
@@ -19,7 +19,7 @@ from beam_tfrecords.transforms.stats import Key
 def read_block(joined: Iterable[bytes], *, seed: int) -> Iterator[RefColumns]:
     """The references of a block in their final order; equal keys stay next to each other, in an order of their own."""
     by_names: dict[tuple[str, ...], list[RefColumns]] = {}
-    for refs in load_heavy(itertools.chain.from_iterable(map(unpack_refs, joined))):
+    for refs in load_oversized(itertools.chain.from_iterable(map(unpack_refs, joined))):
         by_names.setdefault(tuple(refs.columns), []).append(refs)
     kinds = list(map(RefColumns.join, by_names.values()))
     starts = [0, *itertools.accumulate(map(len, kinds))]

@@ -155,7 +155,7 @@ def _index(container: Container, plan: IndexPlan) -> tuple[object, ...]:
         try:
             assert plan.read is not None
             for ref in until_damage(plan.read(container, staging, skipped), container, skipped):
-                names_others = names_others or not (container.part or _is_within(ref, container.uri, spools))
+                names_others = names_others or not (container.part or _is_within(ref, container.uri, staging_folder))
                 # Those that are read by column are not rejected.
                 failure = ref.failure if isinstance(ref, SampleRef) else None
                 if failure is not None and FailureReason(failure[0]) in TRIED_AGAIN:
@@ -169,9 +169,9 @@ def _index(container: Container, plan: IndexPlan) -> tuple[object, ...]:
                 error.filename = error.filename or container.uri
             raise
 
-    spools = BuildFolder(plan.folder).staging
+    staging_folder = BuildFolder(plan.folder).staging
     noted = storage.DependencyTracker(container.uri)
-    with storage.noting_files(noted), StagingFiles(spools, stem, most_bytes=plan.max_file_size) as staging:
+    with storage.noting_files(noted), StagingFiles(staging_folder, stem, most_bytes=plan.max_file_size) as staging:
         listing = write_listing(
             watched(), BuildFolder(plan.folder).listing, plan=plan.listing, skipped=skipped, stem=f"{stem}-"
         )
@@ -184,15 +184,15 @@ def _index(container: Container, plan: IndexPlan) -> tuple[object, ...]:
 
 
 def _checkpoint_values(
-    listing: Listing, skipped: Skipped, spooled: Iterable[str], run_id: str, version: str
+    listing: Listing, skipped: Skipped, staged: Iterable[str], run_id: str, version: str
 ) -> tuple[object, ...]:
-    written = {file: _checksum(file) for file in (*listing.files, *spooled)}
+    written = {file: _checksum(file) for file in (*listing.files, *staged)}
     damaged = [dataclasses.astuple(damage) for damage in skipped.damaged]
     return listing.pack(), dict(skipped.counts), skipped.examples, damaged, run_id, version, written
 
 
 class BundleListing:
-    """Lists samples that a pipeline of the user makes, as they come; the bytes that they have are spooled.
+    """Lists samples that a pipeline of the user makes, as they come; the bytes that they have go to staging files.
 
     Args:
       plan: as for containers.
@@ -241,23 +241,25 @@ class BundleListing:
 
 def join_bundles(bundles: Iterable[bytes], *, container: Container, plan: IndexPlan) -> str:
     """Writes the checkpoint of a container that a pipeline has listed in bundles; returns its file."""
-    listing, skipped, spooled = Listing(read_with=None), Skipped(), list[str]()
+    listing, skipped, staged = Listing(read_with=None), Skipped(), list[str]()
     for listings, counts, examples, files in map(msgpack.unpackb, bundles):
         for packed in listings:
             listing.merge(Listing.unpack(packed))
         skipped.merge(Skipped(Counter(counts), examples))
-        spooled += files
+        staged += files
     checkpoint = _checkpoint_of(container, plan.folder)
-    storage.write_bytes(checkpoint, msgpack.packb(_checkpoint_values(listing, skipped, spooled, plan.run_id, "")))
+    storage.write_bytes(checkpoint, msgpack.packb(_checkpoint_values(listing, skipped, staged, plan.run_id, "")))
     add_listed(plan.folder)
     return checkpoint
 
 
-def _is_within(found: SampleRef | RefColumns, container: str, spools: str) -> bool:
+def _is_within(found: SampleRef | RefColumns, container: str, staging_folder: str) -> bool:
     """Whether all images are in the container, or in copies of its samples."""
     each = [found.plain_images()] if isinstance(found, SampleRef) else found.each("images")
     # One that is too large for a copy has no file.
-    return all(uri in (container, "") or uri.startswith(spools) for images in each for _, uri, *_ in images.values())
+    return all(
+        uri in (container, "") or uri.startswith(staging_folder) for images in each for _, uri, *_ in images.values()
+    )
 
 
 def read_index_checkpoints(containers: Iterable[Container], folder: str) -> tuple[Listing, Skipped]:

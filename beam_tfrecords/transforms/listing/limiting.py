@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping
 
 from beam_tfrecords.transforms.hashing import order_hashes
 from beam_tfrecords.transforms.listing.listing import CHUNK_REFS, Listing, ListPlan, read_light, write_listing
-from beam_tfrecords.transforms.refs.overflow_rows import load_heavy
+from beam_tfrecords.transforms.refs.overflow_rows import load_oversized
 from beam_tfrecords.transforms.refs.ref_columns import RefColumns, join_alike, unpack_batches
 
 
@@ -20,7 +20,7 @@ def limit_listing(listing: Listing, *, limit: int, seed: int, folder: str) -> Li
     chunks = (b"".join(packed[start : start + CHUNK_REFS]) for start in range(0, len(packed), CHUNK_REFS))
     chosen = itertools.chain.from_iterable(join_alike(unpack_batches(chunk)) for chunk in chunks)
     plan = ListPlan(None, seed, count_labels=bool(listing.labels))
-    limited = write_listing(load_heavy(chosen), folder, plan=plan, stem="limited-")
+    limited = write_listing(load_oversized(chosen), folder, plan=plan, stem="limited-")
     limited.labels.update(dict.fromkeys(listing.labels, 0))
     return limited
 

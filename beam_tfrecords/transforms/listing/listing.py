@@ -15,7 +15,7 @@ import msgpack
 from beam_tfrecords import storage
 from beam_tfrecords.errors import BuildError
 from beam_tfrecords.transforms.listing.object_totals import ObjectTotals
-from beam_tfrecords.transforms.refs.overflow_rows import OverflowRows, load_heavy, say_where
+from beam_tfrecords.transforms.refs.overflow_rows import OverflowRows, load_oversized, name_overflow_file
 from beam_tfrecords.transforms.refs.ref_columns import (
     RefColumns,
     by_column,
@@ -50,7 +50,7 @@ class Listing:
       split_labels: split -> labels of its samples, if they were counted.
       digest: sum of the hashes of all references, modulo 2**128: it does not depend on their order.
       chunks: files with the references.
-      spools: those beside chunks with their heavy references.
+      overflow_files: files beside chunks with their oversized rows.
       folders: the folders that the samples are in, if the plan asks for them.
       unmatched: globs of the selection that match no sample and no skipped file; None before there is one.
       unknown: samples with an image of which the source tells neither size nor time: the fingerprint of the listing
@@ -72,12 +72,12 @@ class Listing:
     read_with: dict[str, str] | None = dataclasses.field(default_factory=dict)
     objects: ObjectTotals = dataclasses.field(default_factory=ObjectTotals)
     ref_bytes: Counter[str] = dataclasses.field(default_factory=Counter)
-    spools: list[str] = dataclasses.field(default_factory=list)
+    overflow_files: list[str] = dataclasses.field(default_factory=list)
 
     @property
     def files(self) -> list[str]:
         """All that hold the references."""
-        return [*self.chunks, *self.spools]
+        return [*self.chunks, *self.overflow_files]
 
     @property
     def total(self) -> int:
@@ -131,7 +131,7 @@ class Listing:
             self.split_labels.setdefault(split, set()).update(labels)
         self.digest = (self.digest + other.digest) % (1 << 128)
         self.chunks += other.chunks
-        self.spools += other.spools
+        self.overflow_files += other.overflow_files
         self.unknown += other.unknown
         self.folders.merge(other.folders)
         self.objects.merge(other.objects)
@@ -147,7 +147,7 @@ class Listing:
         files = (self.chunks, self.unknown, self.folders.pack(), sorted(self.unmatched or ()), self.read_with)
         objects = dataclasses.astuple(self.objects)
         packed: bytes = msgpack.packb(
-            (*totals, self.fingerprint, split_labels, *files, objects, dict(self.ref_bytes), self.spools)
+            (*totals, self.fingerprint, split_labels, *files, objects, dict(self.ref_bytes), self.overflow_files)
         )
         return packed
 
@@ -157,7 +157,7 @@ class Listing:
         samples, sizes, labels, fingerprint, *rest = msgpack.unpackb(packed)
         split_labels, chunks, unknown, folders, unmatched, read_with, objects, *of_late = rest
         # Checkpoints of earlier releases have neither.
-        ref_bytes, spools = of_late if len(of_late) == 2 else ({}, [])
+        ref_bytes, overflow_files = of_late if len(of_late) == 2 else ({}, [])
         return cls(
             Counter(samples),
             Counter(sizes),
@@ -171,7 +171,7 @@ class Listing:
             read_with,
             ObjectTotals(*objects),
             Counter(ref_bytes),
-            spools,
+            overflow_files,
         )
 
 
@@ -217,9 +217,9 @@ def write_listing(
         path = storage.join(folder, f"{stem}{len(listing.chunks):06d}.refs")
         storage.write_bytes(path, join_packed(refs.pack() for refs in join_alike(pending)))
         listing.chunks.append(path)
-        if heavy := staging.content():
-            listing.spools.append(_spool_of(path))
-            storage.write_bytes(_spool_of(path), heavy)
+        if oversized := staging.content():
+            listing.overflow_files.append(_overflow_file_of(path))
+            storage.write_bytes(_overflow_file_of(path), oversized)
         pending.clear()
         staging = OverflowRows()
         count = held = 0
@@ -249,7 +249,7 @@ def write_listing(
         while start < len(refs):
             full = bisect.bisect_left(ends, ends[start] + CHUNK_BYTES - held, start + 1)
             stop = min(full, start + CHUNK_REFS - count, len(refs))
-            pending += staging.take_heavy(refs.slice(start, stop), sizes[start:stop])
+            pending += staging.take_oversized(refs.slice(start, stop), sizes[start:stop])
             count, held = count + stop - start, held + ends[stop] - ends[start]
             if count == CHUNK_REFS or held >= CHUNK_BYTES:
                 write_chunk()
@@ -262,19 +262,19 @@ def write_listing(
     return listing
 
 
-def _spool_of(chunk: str) -> str:
+def _overflow_file_of(chunk: str) -> str:
     return f"{chunk.removesuffix('.refs')}.values"
 
 
 def read_chunk(chunk: str) -> list[RefColumns]:
-    """The references of one chunk file; the heavy ones are still in the file beside it.
+    """The references of one chunk file; the oversized ones are still in the file beside it.
 
     Raises:
       BuildError: it is damaged or cannot be read; a worker on another machine may not have the output.
     """
     joined = read_shared(chunk)
     with naming_damage(chunk):
-        return [say_where(refs, _spool_of(chunk)) for refs in unpack_refs(joined)]
+        return [name_overflow_file(refs, _overflow_file_of(chunk)) for refs in unpack_refs(joined)]
 
 
 def read_light(listing: Listing) -> Iterator[RefColumns]:
@@ -288,7 +288,7 @@ def read_batches(listing: Listing) -> Iterator[RefColumns]:
     Raises:
       BuildError: as `read_chunk`.
     """
-    return load_heavy(read_light(listing))
+    return load_oversized(read_light(listing))
 
 
 def read_refs(listing: Listing) -> Iterator[SampleRef]:

@@ -1,6 +1,7 @@
-"""Heavy references, such as those of long texts and wide tables: in a file beside their chunk until a block needs them.
+"""Overflow rows: oversized references, such as of long texts and wide tables, in a file beside their chunk.
 
-What is shuffled is held in memory by the local runner, and as Python objects by whoever takes it together.
+The local runner holds all shuffled elements in memory, so only a small part of an oversized reference is shuffled. Its
+block reads the rest from the file.
 """
 
 from __future__ import annotations
@@ -21,40 +22,43 @@ from beam_tfrecords.transforms.refs.ref_columns import RefColumns
 from beam_tfrecords.transforms.service_faults import retry_faults
 from beam_tfrecords.transforms.workspace.state_files import naming_damage
 
-# A reference of more bytes is heavy; another one costs less than reading it from a file.
-_HEAVY_BYTES = 4 << 10
-# Bytes of a batch of them as they are in the file; and requests to a store at once.
+# Larger references are oversized. Shuffling a smaller one costs less than reading it from a file.
+_OVERSIZED_BYTES = 4 << 10
+# Compressed bytes of a batch of rows, and concurrent requests to a store.
 _BATCH_BYTES, _THREADS = 1 << 20, 16
 
 
-# Where something is: (file, offset, length).
+# (file, offset, length)
 Place: TypeAlias = "tuple[str, int, int]"
 
 
 class OverflowRows:
-    """The heavy references of a chunk, packed, one after the other."""
+    """Collects the oversized rows of a chunk, packed."""
 
     def __init__(self) -> None:
         self._packed: list[bytes] = []
         self._end = 0
 
-    def take_heavy(self, refs: RefColumns, sizes: Sequence[int]) -> Iterator[RefColumns]:
-        """The same references; of the heavy ones key, split, a hash, and where names of columns and all else are.
+    def take_oversized(self, refs: RefColumns, sizes: Sequence[int]) -> Iterator[RefColumns]:
+        """Takes the oversized rows out of a batch.
+
+        An oversized row keeps its key, its split, a hash, and the location of its columns' names and values.
 
         Args:
-          sizes: bytes of each.
+          refs: the batch.
+          sizes: bytes of each reference.
         """
-        heavy = [place for place, size in enumerate(sizes) if size > _HEAVY_BYTES]
-        if not heavy:
+        oversized = [place for place, size in enumerate(sizes) if size > _OVERSIZED_BYTES]
+        if not oversized:
             yield refs
             return
-        if len(heavy) < len(refs):
-            yield refs.take(place for place, size in enumerate(sizes) if size <= _HEAVY_BYTES)
-        refs = refs.take(heavy)
+        if len(oversized) < len(refs):
+            yield refs.take(place for place, size in enumerate(sizes) if size <= _OVERSIZED_BYTES)
+        refs = refs.take(oversized)
         names = self._add(msgpack.packb(list(refs.columns)))
-        # The hash comes first: it decides which of those with one key is the first, wherever it lies.
-        spooled = [[content_hash(row)[:16], "", *names, *self._add(row)] for row in refs.pack_rows()]
-        yield RefColumns.of_rows(refs.keys, [None] * len(heavy), {}, split=refs.shared["split"], spooled=spooled)
+        # The hash comes first: among references with one key, it decides the order, independent of the location.
+        overflow = [[content_hash(row)[:16], "", *names, *self._add(row)] for row in refs.pack_rows()]
+        yield RefColumns.of_rows(refs.keys, [None] * len(oversized), {}, split=refs.shared["split"], overflow=overflow)
 
     def _add(self, packed: bytes) -> tuple[int, int]:
         self._packed.append(zlib.compress(packed, level=1))
@@ -62,41 +66,43 @@ class OverflowRows:
         return start, self._end - start
 
     def content(self) -> bytes:
-        """The content of the file; empty if no reference is heavy."""
+        """The content of the file; empty if no reference is oversized."""
         return b"".join(self._packed)
 
 
-def say_where(refs: RefColumns, uri: str) -> RefColumns:
-    """References with the name of the file that the heavy ones are in."""
-    spooled = refs.shared["spooled"]
+def name_overflow_file(refs: RefColumns, uri: str) -> RefColumns:
+    """Returns references that name the file of their oversized rows."""
+    overflow = refs.shared["overflow"]
     return (
-        refs if spooled is None else refs.replace(spooled=[[row_hash, uri, *place] for row_hash, _, *place in spooled])
+        refs
+        if overflow is None
+        else refs.replace(overflow=[[row_hash, uri, *place] for row_hash, _, *place in overflow])
     )
 
 
-def load_heavy(batches: Iterable[RefColumns]) -> Iterator[RefColumns]:
-    """The references as they were listed, in batches of about 1 MB of those that were spooled.
+def load_oversized(batches: Iterable[RefColumns]) -> Iterator[RefColumns]:
+    """Loads the oversized rows of batches, about 1 MB at a time, and yields the references as they were listed.
 
     Raises:
       BuildError: a file is damaged or cannot be read.
     """
     for refs in batches:
-        spooled = refs.shared["spooled"]
-        if spooled is None:
+        overflow = refs.shared["overflow"]
+        if overflow is None:
             yield refs
             continue
         start = held = 0
-        for stop, (*_, length) in enumerate(spooled, 1):
+        for stop, (*_, length) in enumerate(overflow, 1):
             held += length
-            if held >= _BATCH_BYTES or stop == len(spooled):
-                yield from _load(spooled[start:stop])
+            if held >= _BATCH_BYTES or stop == len(overflow):
+                yield from _load(overflow[start:stop])
                 start, held = stop, 0
 
 
-def _load(spooled: Sequence[Sequence[Any]]) -> Iterator[RefColumns]:
-    of_each = [(uri, start, length) for _, uri, start, length, _, _ in spooled]
+def _load(overflow: Sequence[Sequence[Any]]) -> Iterator[RefColumns]:
+    of_each = [(uri, start, length) for _, uri, start, length, _, _ in overflow]
     names = list(dict.fromkeys(of_each))
-    rows = [(uri, start, length) for _, uri, _, _, start, length in spooled]
+    rows = [(uri, start, length) for _, uri, _, _, start, length in overflow]
     packed = _read_all([*names, *rows])
     names_at = {place: tuple(msgpack.unpackb(one)) for place, one in zip(names, packed, strict=False)}
     known = zip(map(names_at.__getitem__, of_each), packed[len(names) :], strict=True)
@@ -105,7 +111,7 @@ def _load(spooled: Sequence[Sequence[Any]]) -> Iterator[RefColumns]:
 
 
 def _read_all(places: Sequence[Place]) -> list[bytes]:
-    """What is there; what lies one behind the other is read at once."""
+    """Reads byte ranges; adjacent ones in one request."""
     runs: list[list[Place]] = []
     for place in places:
         if runs and (runs[-1][-1][0], sum(runs[-1][-1][1:])) == place[:2]:
@@ -114,7 +120,7 @@ def _read_all(places: Sequence[Place]) -> list[bytes]:
             runs.append([place])
     if len(runs) == 1 or not storage.has_scheme(places[0][0]):
         return list(itertools.chain.from_iterable(map(_read_run, runs)))
-    with ThreadPoolExecutor(_THREADS, thread_name_prefix="spooled") as threads:
+    with ThreadPoolExecutor(_THREADS, thread_name_prefix="overflow") as threads:
         return list(itertools.chain.from_iterable(threads.map(_read_run, runs)))
 
 

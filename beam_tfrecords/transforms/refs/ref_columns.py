@@ -29,7 +29,7 @@ _LONG = (str, bytes, list)
 # Attributes of a reference that most of a table have in common.
 _OF_REF = ("split", "images", "size", "fingerprint", "failure", "objects", "group")
 # All that are kept so; those that are seldom there are the last.
-_SHARED = (*_OF_REF, "spooled")
+_SHARED = (*_OF_REF, "overflow")
 # Those of a row without an image.
 _OF_ROW: Mapping[str, Any] = {**dict.fromkeys(_SHARED), "images": {}, "size": 0, "fingerprint": ""}
 
@@ -42,8 +42,8 @@ class RefColumns:
       keys: of each reference, as in `SampleRef`; so are the others.
       labels: of each.
       columns: name -> value of each.
-      shared: each of `_SHARED` -> the value of all, or a list of that of each; they are as packed. "spooled" is None,
-        or says of each where a file has it, of which only the key and the split are here: as in `spooled_refs`.
+      shared: name in `_SHARED` -> one value for all references, or a list with the value of each, as packed. "overflow"
+        is None, or gives the file locations of oversized rows, of which only key and split are here; see `OverflowRows`.
     """
 
     keys: list[str]
@@ -84,7 +84,7 @@ class RefColumns:
                     [ref.key for ref in batch],
                     [ref.label for ref in batch],
                     {name: [ref.columns[name] for ref in batch] for name in names},
-                    {**dict(zip(_OF_REF, map(_share, shared), strict=True)), "spooled": None},
+                    {**dict(zip(_OF_REF, map(_share, shared), strict=True)), "overflow": None},
                 )
 
     @classmethod
@@ -199,7 +199,7 @@ class RefColumns:
         """
         keys, labels, cells, *shared = map(list, zip(*map(msgpack.unpackb, rows), strict=True))
         columns = dict(zip(names, map(list, zip(*cells, strict=True)), strict=True))
-        return cls(keys, labels, columns, {**dict(zip(_OF_REF, map(_share, shared), strict=True)), "spooled": None})
+        return cls(keys, labels, columns, {**dict(zip(_OF_REF, map(_share, shared), strict=True)), "overflow": None})
 
 
 def one_by_one(samples: Iterable[SampleRef | RefColumns]) -> Iterator[SampleRef]:
@@ -219,7 +219,7 @@ def by_column(samples: Iterable[SampleRef | RefColumns]) -> Iterator[RefColumns]
 
 def join_alike(batches: Iterable[RefColumns]) -> Iterator[RefColumns]:
     """The references of batches in their order, in as few batches as their names allow."""
-    for _, alike in itertools.groupby(batches, key=lambda refs: (tuple(refs.columns), refs.shared["spooled"] is None)):
+    for _, alike in itertools.groupby(batches, key=lambda refs: (tuple(refs.columns), refs.shared["overflow"] is None)):
         yield RefColumns.join(list(alike))
 
 

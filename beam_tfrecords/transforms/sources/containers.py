@@ -19,7 +19,7 @@ from beam_tfrecords.transforms.sources.names import printable
 from beam_tfrecords.transforms.sources.source_spec import Damage, Skipped
 
 # Few enough files for a listing, and small enough for any disk or object store.
-_MOST_SPOOL_BYTES = 1 << 30
+_MOST_STAGING_BYTES = 1 << 30
 # Of samples that are missing and that are believed to have been there.
 MOST_MISSING = 1_000_000
 
@@ -134,7 +134,7 @@ class StagingFiles:
         """
         if size > self._most_bytes:
             return Range("", 0, size, name)
-        if self._file is None or (self._end and self._end + size > _MOST_SPOOL_BYTES):
+        if self._file is None or (self._end and self._end + size > _MOST_STAGING_BYTES):
             self._start_file()
         assert self._file is not None
         start = self._end

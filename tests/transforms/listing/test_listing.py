@@ -141,7 +141,7 @@ def test_a_worker_without_the_output_names_its_machine_and_the_file(tmp_path):
 
 
 def read_numbers(container: Container, staging, skipped) -> Iterator[SampleRef]:
-    """Lists one sample per line of a text file, and spools its bytes."""
+    """Lists one sample per line of a text file, and stages its bytes."""
     skipped.add(".txt", container.uri)
     for number in Path(container.uri).read_text().split():
         locator = staging.add([number.encode()], size=len(number), name=f"{container.uri}#{number}")

@@ -33,7 +33,7 @@ def test_staging_files_give_back_the_bytes_of_every_sample(tmp_path):
 
 
 def test_a_sample_that_does_not_fit_begins_a_new_file(tmp_path, monkeypatch):
-    monkeypatch.setattr(containers, "_MOST_SPOOL_BYTES", 10)
+    monkeypatch.setattr(containers, "_MOST_STAGING_BYTES", 10)
     sizes = [4, 6, 1, 25, 10]
     with StagingFiles(str(tmp_path), "c") as staging:
         places = [staging.add([bytes([n]) * size], size=size, name="") for n, size in enumerate(sizes)]
@@ -50,7 +50,7 @@ def test_a_sample_that_is_too_large_is_not_copied(tmp_path):
     assert [path.stat().st_size for path in tmp_path.iterdir()] == [3]
 
 
-def test_a_spool_without_samples_writes_no_file(tmp_path):
+def test_a_staging_file_without_samples_is_not_written(tmp_path):
     with StagingFiles(str(tmp_path / "staging"), "c"):
         pass
     assert list(tmp_path.iterdir()) == []
@@ -87,7 +87,7 @@ def test_a_second_attempt_writes_the_same_files(tmp_path):
     assert content(place) == b"ab"
 
 
-def test_a_large_sample_is_spooled_in_the_memory_of_one_piece(tmp_path):
+def test_a_large_sample_is_staged_in_the_memory_of_one_piece(tmp_path):
     tracemalloc.start()
     with StagingFiles(str(tmp_path), "c") as staging:
         staging.add((bytes(100_000) for _ in range(300)), size=30_000_000, name="")

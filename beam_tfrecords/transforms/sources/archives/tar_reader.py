@@ -59,7 +59,7 @@ class TarReader:
         self._container = container
         self._stream = _Metered(stream)
         self._is_compressed = is_compressed
-        self._spooled = 0
+        self._staged_bytes = 0
         self._links = TarLinks(functools.partial(_open_headers, container))
         self._copies: dict[int, Range] | None = None
         options: dict[str, Any] = {"tarinfo": _TarHeader, "encoding": "utf-8", "errors": "surrogateescape"}
@@ -109,7 +109,7 @@ class TarReader:
         """The member that a link is: its own name, and the bytes of another."""
         member = tarfile.TarInfo(link.name)
         member.size, member.offset, member.offset_data = target.size, target.offset, target.offset_data
-        locate = self._locate_spooled if self._is_compressed else self._locate
+        locate = self._locate_staged if self._is_compressed else self._locate
         return Member(
             link.name,
             target.size,
@@ -125,7 +125,7 @@ class TarReader:
             raise SampleError(Stage.LIST, FailureReason.UNSUPPORTED_FORMAT, detail)
         return self._chunks(member)
 
-    def _locate_spooled(self, member: tarfile.TarInfo, staging: StagingFiles, name: str) -> Range:
+    def _locate_staged(self, member: tarfile.TarInfo, staging: StagingFiles, name: str) -> Range:
         """Where the copy of a member is that was read before, or comes later, in a compressed archive."""
         if self._copies is None:
             wanted, self._copies = self._links.targets(), {}
@@ -146,8 +146,8 @@ class TarReader:
         """
         if self._is_staged(member):
             place = staging.add(self._chunks(member), size=member.size, name=name)
-            self._spooled += member.size if place.uri else 0
-            check_expansion(self._spooled, self._container)
+            self._staged_bytes += member.size if place.uri else 0
+            check_expansion(self._staged_bytes, self._container)
             return place
         if member.offset_data + member.size > self._container.size:
             raise _truncated(self._container)

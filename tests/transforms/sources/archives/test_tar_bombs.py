@@ -88,10 +88,10 @@ def bomb_of(members: int, size: int, *, name: str = "cat/{}.jpg", compress: Call
 def test_a_bomb_is_read_up_to_a_multiple_of_its_size(tmp_path, read, compress, name):
     data = bomb_of(1000, 1 << 18, name=name, compress=compress)
     (tmp_path / "bomb.tar").write_bytes(data)
-    images, failure, spooled = read(tmp_path / "bomb.tar")
+    images, failure, staged = read(tmp_path / "bomb.tar")
     assert failure == (BOMB[0], BOMB[1].format(len(data)))
     limit = max(1 << 20, 100 * len(data))
-    assert spooled <= limit < 1000 << 18
+    assert staged <= limit < 1000 << 18
     assert len(images) == (limit // ((1 << 18) + 512) if "jpg" in name else 0)
 
 
@@ -162,21 +162,21 @@ def sparse(
 def test_a_few_bytes_that_stand_for_many_large_members_are_a_bomb(tmp_path, read):
     members = [sparse(f"cat/{number}.jpg", 1 << 20, [(0, 3)], b"\xff\xd8\xff") for number in range(1000)]
     (tmp_path / "bomb.tar").write_bytes(tar_of(*members))
-    _, failure, spooled = read(tmp_path / "bomb.tar")
+    _, failure, staged = read(tmp_path / "bomb.tar")
     size = (tmp_path / "bomb.tar").stat().st_size
     assert failure == (BOMB[0], BOMB[1].format(size))
-    assert spooled <= 100 * size + (1 << 20) < 1000 << 20
+    assert staged <= 100 * size + (1 << 20) < 1000 << 20
 
 
-def test_a_member_with_holes_above_the_limit_is_not_spooled(tmp_path, read):
+def test_a_member_with_holes_above_the_limit_is_not_staged(tmp_path, read):
     members = [
         sparse("disk.img", 1 << 50, []),
         sparse("cat/large.jpg", 1 << 50, []),
         sparse("cat/1.jpg", 9, [(0, 9)], b"9 letters"),
     ]
     (tmp_path / "a.tar").write_bytes(tar_of(*members))
-    images, failure, spooled = read(tmp_path / "a.tar", most_bytes=1000)
-    assert (images, failure, spooled) == ({"cat/1.jpg": b"9 letters"}, None, 9)
+    images, failure, staged = read(tmp_path / "a.tar", most_bytes=1000)
+    assert (images, failure, staged) == ({"cat/1.jpg": b"9 letters"}, None, 9)
 
 
 @pytest.mark.parametrize(
