@@ -18,7 +18,7 @@ class ConvertedSample(NamedTuple):
     example: bytes
     class_names: tuple[str, ...]
     label: str | None
-    facts: Mapping[str, Any]
+    index_columns: Mapping[str, Any]
 
 
 def serialize_example(layout: Layout, values: Mapping[str, Any]) -> bytes:
@@ -40,8 +40,8 @@ def identity(ref: SampleRef) -> bytes:
 def finish(convert: ConvertSample, ref: SampleRef, prepared: PreparedSample) -> ConvertedSample:
     """Makes the example of a sample."""
     made = convert.finish(RefColumns.of_one(ref), [prepared])
-    facts = {**prepared.facts, **{name: value for name, (value,) in made.facts.items()}}
-    return ConvertedSample(made.examples[0], made.class_names[0], made.labels[0], facts)
+    index_columns = {**prepared.index_columns, **{name: value for name, (value,) in made.index_columns.items()}}
+    return ConvertedSample(made.examples[0], made.class_names[0], made.labels[0], index_columns)
 
 
 def convert_one(convert: ConvertSample, ref: SampleRef, images: Mapping[str, bytes]) -> ConvertedSample:

@@ -23,7 +23,7 @@ Prepare = Callable[[SampleRef, Mapping[str, bytes]], PreparedSample]
 
 def echo(ref: SampleRef, images: Mapping[str, bytes]) -> PreparedSample:
     """Stores the bytes as they are."""
-    return PreparedSample(example=images.get(IMAGE, b""), facts={"sample_hash": "hash"})
+    return PreparedSample(example=images.get(IMAGE, b""), index_columns={"sample_hash": "hash"})
 
 
 @dataclasses.dataclass(frozen=True)
@@ -36,8 +36,8 @@ class Converter:
     def finish(self, refs: RefColumns, prepared: Sequence[PreparedSample]) -> ConvertedBatch:
         examples = [one.example or b"" for one in prepared]
         none = [None] * len(refs)
-        facts = {name: [""] * len(refs) for name in ("sample_hash", "content_hash")}
-        return ConvertedBatch(examples, list(map(masked_crc32c, examples)), [()] * len(refs), none, facts)
+        index_columns = {name: [""] * len(refs) for name in ("sample_hash", "content_hash")}
+        return ConvertedBatch(examples, list(map(masked_crc32c, examples)), [()] * len(refs), none, index_columns)
 
 
 @dataclasses.dataclass(frozen=True)

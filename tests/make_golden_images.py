@@ -263,9 +263,9 @@ def _convert(data: bytes, spec: ImageSpec) -> ConvertedImage | SampleError:
 def _describe(made: ConvertedImage | SampleError, data: bytes) -> bytes:
     if isinstance(made, SampleError):
         return made.reason.value.encode()
-    facts = (made.format, made.height, made.width, made.channels, made.colorspace, made.replaced_format)
+    index_columns = (made.format, made.height, made.width, made.channels, made.colorspace, made.replaced_format)
     # Some kinds of sources are written with the time of day in them.
-    return repr(facts).encode() + (b"kept" if made.data == data else hashlib.blake2b(made.data).digest())
+    return repr(index_columns).encode() + (b"kept" if made.data == data else hashlib.blake2b(made.data).digest())
 
 
 def _examples() -> Iterator[tuple[str, bytes]]:
@@ -292,10 +292,12 @@ def _samples() -> Iterator[tuple[str, bytes]]:
             spec, parse_layout(layout), ClassNames(("a", "ü"), numbers_are_indices=True), "settings"
         )
         made = convert_one(convert, ref, {IMAGE: _PIXELS, MASK: _MASK})
-        taken = finish(convert, ref, convert.take_over(ref, made.example, made.facts, whole=False))
+        taken = finish(convert, ref, convert.take_over(ref, made.example, made.index_columns, whole=False))
         # No record depends on what is measured of pixels.
-        facts = [sorted(item for item in one.facts.items() if item[0] not in _MEASURED) for one in (made, taken)]
-        pairs = zip((made, taken), facts, strict=True)
+        index_columns = [
+            sorted(item for item in one.index_columns.items() if item[0] not in _MEASURED) for one in (made, taken)
+        ]
+        pairs = zip((made, taken), index_columns, strict=True)
         yield name, repr([(one.example, one.class_names, found) for one, found in pairs]).encode()
 
 

@@ -21,9 +21,9 @@ _PLACED = [
     pa.field("offset", pa.int64(), nullable=False),
     pa.field("length", pa.int64(), nullable=False),
 ]
-# What converting it has found: `ConvertedSample.facts` under the same names. A record that is taken over keeps them;
-# those of a dataset that did not have a column yet are null.
-_FACTS = [
+# Measured by the conversion: `ConvertedBatch.index_columns` under the same names. A reused record keeps its values; a
+# column that an earlier dataset did not have is null.
+_CONVERSION_FIELDS = [
     pa.field("content_hash", pa.string(), nullable=False),
     pa.field("sample_hash", pa.string(), nullable=False),
     pa.field("height", pa.int32()),
@@ -51,8 +51,8 @@ _FACTS = [
     pa.field("objects_outside", pa.int32()),
     pa.field("objects_invalid", pa.int32()),
 ]
-FACTS = tuple(field.name for field in _FACTS)
-INDEX_SCHEMA = pa.schema([*_PLACED, *_FACTS])
+CONVERSION_COLUMNS = tuple(field.name for field in _CONVERSION_FIELDS)
+INDEX_SCHEMA = pa.schema([*_PLACED, *_CONVERSION_FIELDS])
 
 # Hexadecimal digits of a `sample_hash` before those of its record's masked CRC32C, which version 0.1.0 did not write.
 HASH_DIGITS = 32

@@ -336,10 +336,10 @@ class Dataset:
         ]
         return [*lines, *([f"there is a {REMOVED}: it is being removed"] if REMOVED in found else [])]
 
-    def states(self, facts: Mapping[str, Any]) -> bool:
+    def states(self, metadata: Mapping[str, Any]) -> bool:
         """Whether the manifest says all of this: name -> value."""
         # As JSON has them: tuples become lists.
-        return all(self.manifest.get(name) == value for name, value in json.loads(json.dumps(facts)).items())
+        return all(self.manifest.get(name) == value for name, value in json.loads(json.dumps(metadata)).items())
 
     def split_shards(self, split: str) -> list[Shard]:
         """The shards of a split, by number.

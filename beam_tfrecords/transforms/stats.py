@@ -137,7 +137,7 @@ def stats_row(value: Any, where: str) -> None:
 
 
 @dataclasses.dataclass(frozen=True)
-class Fact:
+class BuildMetric:
     """What the counts of a build tell.
 
     Attributes:
@@ -186,33 +186,33 @@ def _median(counts: Mapping[str, int]) -> int | None:
     return None
 
 
-# Name in the manifest -> fact. Where a fact is shown stand its words: `summary`, `run_summary`.
-FACTS: Mapping[str, Fact] = {
-    "records": Fact(_total("written"), of_splits=True),
-    "failures": Fact(_total("failed"), of_splits=True),
-    "filtered": Fact(_total("filtered"), of_splits=True),
-    "dropped_duplicates": Fact(_total("dropped"), of_splits=True),
-    "merged_rows": Fact(_total("merged")),
-    "replaced_members": Fact(_total("replaced")),
-    "bytes": Fact(_total("bytes"), of_build=False, of_splits=True),
-    "classes": Fact(_by("class"), of_build=False, of_splits=True),
-    "failure_reasons": Fact(Stats.failure_reasons),
-    "stored_as_png": Fact(_by("stored_as_png")),
-    "kept_turned": Fact(_total("kept_turned")),
-    "dim_images": Fact(_find_dim),
-    "channels_left_out": Fact(_total("channels_left_out")),
-    "objects": Fact(_by("objects")),
-    "duplicates": Fact(lambda stats: {what: stats.total("duplicates", what) for what in DUPLICATE_COUNTS}),
-    "near_duplicates": Fact(_by("near")),
-    "source_bytes": Fact(_total("source_bytes")),
-    "median_pixels": Fact(lambda stats: _median(stats.by("pixels"))),
-    "reuse": Fact(_count_origins),
+# Name in the manifest -> metric. `summary` and `run_summary` hold the words for it.
+BUILD_METRICS: Mapping[str, BuildMetric] = {
+    "records": BuildMetric(_total("written"), of_splits=True),
+    "failures": BuildMetric(_total("failed"), of_splits=True),
+    "filtered": BuildMetric(_total("filtered"), of_splits=True),
+    "dropped_duplicates": BuildMetric(_total("dropped"), of_splits=True),
+    "merged_rows": BuildMetric(_total("merged")),
+    "replaced_members": BuildMetric(_total("replaced")),
+    "bytes": BuildMetric(_total("bytes"), of_build=False, of_splits=True),
+    "classes": BuildMetric(_by("class"), of_build=False, of_splits=True),
+    "failure_reasons": BuildMetric(Stats.failure_reasons),
+    "stored_as_png": BuildMetric(_by("stored_as_png")),
+    "kept_turned": BuildMetric(_total("kept_turned")),
+    "dim_images": BuildMetric(_find_dim),
+    "channels_left_out": BuildMetric(_total("channels_left_out")),
+    "objects": BuildMetric(_by("objects")),
+    "duplicates": BuildMetric(lambda stats: {what: stats.total("duplicates", what) for what in DUPLICATE_COUNTS}),
+    "near_duplicates": BuildMetric(_by("near")),
+    "source_bytes": BuildMetric(_total("source_bytes")),
+    "median_pixels": BuildMetric(lambda stats: _median(stats.by("pixels"))),
+    "reuse": BuildMetric(_count_origins),
 }
 
 
-def find_fact(manifest: Mapping[str, Any], name: str) -> Any:
+def find_metric(manifest: Mapping[str, Any], name: str) -> Any:
     """What a manifest says of the build; None if it does not."""
-    if FACTS[name].of_build or "splits" not in manifest:
+    if BUILD_METRICS[name].of_build or "splits" not in manifest:
         return manifest.get(name)
     return sum(split[name] for split in manifest["splits"].values())
 
@@ -221,7 +221,7 @@ def count_records(
     counts: Counter[Key],
     split: str,
     class_names: Sequence[Sequence[str]],
-    facts: Mapping[str, Sequence[Any]],
+    columns: Mapping[str, Sequence[Any]],
     *,
     times: int = 1,
 ) -> None:
@@ -229,21 +229,21 @@ def count_records(
 
     Args:
       class_names: those of each record.
-      facts: `COUNTED` index columns, as far as there are some.
+      columns: `COUNTED` index columns, as far as there are some.
       times: -1 takes the same away, for records that are dropped.
     """
     counts["written", split] += times * len(class_names)
     for name in itertools.chain.from_iterable(class_names):
         counts["class", split, name] += times
-    for height, width in zip(facts.get("height", ()), facts.get("width", ()), strict=True):
+    for height, width in zip(columns.get("height", ()), columns.get("width", ()), strict=True):
         if height and width:
             counts["pixels", str(_round_down(height * width))] += times
     for column, key_of in _COUNTED_AS.items():
-        for value in facts.get(column, ()):
+        for value in columns.get(column, ()):
             if value is not None:
                 counts[key_of(value)] += times
     for column, key in _ADDED_TO.items():
-        for value in filter(None, facts.get(column, ())):
+        for value in filter(None, columns.get(column, ())):
             counts[key] += times * value
 
 

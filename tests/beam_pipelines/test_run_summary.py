@@ -10,7 +10,7 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from beam_tfrecords.beam_pipelines.messages.run_summary import METRICS, SUMMARIZED
 from beam_tfrecords.beam_pipelines.messages.summary import HEADERS, LINES
-from beam_tfrecords.transforms.stats import FACTS
+from beam_tfrecords.transforms.stats import BUILD_METRICS
 from tests.beam_pipelines.version_builds import Source, make_source
 
 
@@ -93,4 +93,4 @@ def test_a_run_summary_that_cannot_be_written_is_a_note(source, tmp_path):
 
 
 def test_everything_that_is_shown_is_a_fact():
-    assert FACTS.keys() >= {*HEADERS, *LINES, *METRICS, *SUMMARIZED}
+    assert BUILD_METRICS.keys() >= {*HEADERS, *LINES, *METRICS, *SUMMARIZED}

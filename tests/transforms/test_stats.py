@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from beam_tfrecords.transforms.stats import FACTS, Stats
+from beam_tfrecords.transforms.stats import BUILD_METRICS, Stats
 
 SPLITS = ("train", "test", "")
 KEYS = st.one_of(
@@ -20,6 +20,6 @@ KEYS = st.one_of(
 def test_the_counts_of_a_split_tell_what_all_counts_tell_of_it(counts):
     stats = Stats(counts)
     for split, own in stats.by_split(SPLITS).items():
-        for fact in FACTS.values():
-            if fact.of_splits:
-                assert fact.read(own, split) == fact.read(stats, split)
+        for metric in BUILD_METRICS.values():
+            if metric.of_splits:
+                assert metric.read(own, split) == metric.read(stats, split)

@@ -20,7 +20,7 @@ _AFTER_BLOCKS = frozenset({"duplicates"})
 _OF_LISTING = frozenset({"input", "fingerprint"})
 
 
-def describe_facts(
+def describe_metadata(
     spec: BuildSpec,
     *,
     input_fingerprint: str,

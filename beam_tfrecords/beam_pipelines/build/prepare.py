@@ -58,7 +58,7 @@ def prepare_build(
         build = resolve_build(spec, source, listed, class_names, previous=previous, is_new=output.is_new)
         refuse_other(output, build.folder)
         _log.info("listed %d samples; the folder of the build is %s", listing.total, build.folder)
-        if not listing.unknown and would_repeat(previous, spec, {**build.facts, "class_names": class_names.names}):
+        if not listing.unknown and would_repeat(previous, spec, {**build.metadata, "class_names": class_names.names}):
             return None
         check_map(build, listing)
         fence, journal = open_folder(build.folder, output, execution, keeps=listed.folder)

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from beam_tfrecords import storage
 from beam_tfrecords.beam_pipelines.build.estimates import estimate_index_row, estimate_output
-from beam_tfrecords.beam_pipelines.build.identity import build_folder, describe_facts
+from beam_tfrecords.beam_pipelines.build.identity import build_folder, describe_metadata
 from beam_tfrecords.beam_pipelines.build.listing.list_input import ListedInput
 from beam_tfrecords.beam_pipelines.build.output.previous import NOTHING, Previous, plan_reuse, record_settings
 from beam_tfrecords.beam_pipelines.settings.definitions import SETTINGS, fill_spec
@@ -48,7 +48,7 @@ class ResolvedBuild:
       blocks: split -> number of blocks.
       block_plan: slice of the workers that convert blocks. Its folder is named by all that decides the blocks.
       search: slice of the search for duplicates.
-      facts: what the manifest says of the request.
+      metadata: what the manifest says of the request.
       previous: the datasets that the build looks back to.
       nothing_reused_because: why no record of an earlier dataset can be taken over; "" if some can.
     """
@@ -57,7 +57,7 @@ class ResolvedBuild:
     blocks: Mapping[str, int]
     block_plan: BlockPlan
     search: DuplicateSearch
-    facts: Mapping[str, Any]
+    metadata: Mapping[str, Any]
     previous: Previous
     nothing_reused_because: str
 
@@ -92,14 +92,14 @@ def resolve_build(
       is_new: whether no earlier attempt at a build can have left anything in the output.
     """
     layout, records, listing = spec.layout or Layout(()), source.records, listed.listing
-    facts = describe_facts(
+    metadata = describe_metadata(
         spec,
         input_fingerprint=listed.fingerprint,
         skipped=listed.skipped,
         notes=source.notes,
         read_with=listed.read_with,
     )
-    versions = facts["versions"]
+    versions = metadata["versions"]
     blocks, policies = _plan_blocks(spec, layout, listing)
     reuse, nothing_reused_because = plan_reuse(spec, previous.reused, versions=versions, blocks=blocks)
     block_plan = BlockPlan(
@@ -146,7 +146,7 @@ def resolve_build(
             class_names=class_names.names,
             compression=spec.compression,
         ),
-        facts=facts,
+        metadata=metadata,
         previous=previous,
         nothing_reused_because=nothing_reused_because,
     )
@@ -172,7 +172,7 @@ def plan_publication(build: ResolvedBuild, *, version: str | None, fence: Fence,
         listed=search.listed,
         max_failures=spec.max_failures,
         duplicates=spec.duplicates,
-        facts=build.facts,
+        metadata=build.metadata,
         count_shards=ShardPolicy(spec.shard_size, spec.num_shards).count,
         fence=fence,
         journal=journal,

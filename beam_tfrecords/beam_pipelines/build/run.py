@@ -143,4 +143,4 @@ def _find_published(publication: Publication) -> Dataset | None:
     if publication.journal.replaces and not is_open(output):
         return None
     dataset, _ = open_published(output)
-    return dataset if dataset is not None and dataset.states(publication.facts) else None
+    return dataset if dataset is not None and dataset.states(publication.metadata) else None

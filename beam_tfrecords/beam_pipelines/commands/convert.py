@@ -59,7 +59,7 @@ def _convert(arguments: Arguments, summary: RunSummary) -> int:
     )
     seconds = time.monotonic() - start
     if isinstance(outcome, JobRecord):
-        summary.status, summary.facts["job"] = "submitted", dataclasses.asdict(outcome)
+        summary.status, summary.more["job"] = "submitted", dataclasses.asdict(outcome)
         if not arguments.quiet:
             show(f"submitted: job {outcome.job_id}", f"watch it: {outcome.url}")
             show(f"how far it is: beam-tfrecords status --output={shlex.quote(spec.output)}")
@@ -69,7 +69,7 @@ def _convert(arguments: Arguments, summary: RunSummary) -> int:
         dataset = outcome.dataset
         summary.dataset, summary.manifest = dataset.path, dataset.manifest
         summary.add_traffic(outcome.traffic)
-        summary.facts |= {"removed_versions": outcome.removed, "pinned": outcome.pinned}
+        summary.more |= {"removed_versions": outcome.removed, "pinned": outcome.pinned}
         if not arguments.quiet:
             if outcome.is_unchanged:
                 show(*describe_versions(outcome, spec), f"nothing has changed since dataset: {outcome.path}")
@@ -80,7 +80,7 @@ def _convert(arguments: Arguments, summary: RunSummary) -> int:
         return DONE
     lines = list(explain_unpublished(outcome, spec))
     summary.status, summary.message = "unpublished", lines[0]
-    summary.facts |= {"guards": outcome.violated, "folder": outcome.folder}
+    summary.more |= {"guards": outcome.violated, "folder": outcome.folder}
     summary.manifest = {"listed": outcome.listed, "failures": outcome.failed, "failure_reasons": outcome.reasons}
     show(*lines, file=sys.stderr)
     return UNPUBLISHED

@@ -24,7 +24,7 @@ from beam_tfrecords.beam_pipelines.terminal import show
 from beam_tfrecords.errors import BuildError, LimitError, RequestError
 from beam_tfrecords.escaping import json_file
 from beam_tfrecords.storage.traffic import KINDS
-from beam_tfrecords.transforms.stats import find_fact
+from beam_tfrecords.transforms.stats import find_metric
 
 # Facts that the run summary has.
 SUMMARIZED = (
@@ -41,7 +41,7 @@ class _Metric(NamedTuple):
     label: str = ""
 
 
-# Fact -> its metric.
+# Metric -> its metric.
 METRICS = {
     "records": _Metric("records", "Records of the dataset."),
     "bytes": _Metric("dataset_bytes", "Size of the shards."),
@@ -69,7 +69,7 @@ class RunSummary:
     output: str | None = None
     dataset: str | None = None
     manifest: Mapping[str, Any] = dataclasses.field(default_factory=dict)
-    facts: dict[str, Any] = dataclasses.field(default_factory=dict)
+    more: dict[str, Any] = dataclasses.field(default_factory=dict)
     traffic: Counter[str] = dataclasses.field(default_factory=Counter)
 
     def add_traffic(self, traffic: Mapping[str, int] | None = None) -> Mapping[str, int]:
@@ -127,10 +127,10 @@ class RunSummary:
             "seconds": round(end - begin, 3),
             "listed": self.manifest.get("listed"),
             "damaged_containers": self.manifest.get("damaged_containers"),
-            **{name: find_fact(self.manifest, name) for name in SUMMARIZED},
+            **{name: find_metric(self.manifest, name) for name in SUMMARIZED},
             "splits": self.manifest.get("splits"),
             "object_store": dict(sorted(self.traffic.items())),
-            **self.facts,
+            **self.more,
         }
 
     def _metrics(self, begin: float, end: float) -> bytes:
@@ -150,11 +150,11 @@ class RunSummary:
         add("end_timestamp_seconds", "When the last run ended.", end)
         if "listed" in self.manifest:
             add("listed", "Samples listed.", self.manifest["listed"])
-        for fact, metric in METRICS.items():
-            value = find_fact(self.manifest, fact)
+        for name, metric in METRICS.items():
+            value = find_metric(self.manifest, name)
             if metric.label:
-                for name, count in (value or {}).items():
-                    add(metric.name, metric.help, count, **{metric.label: name})
+                for value_name, count in (value or {}).items():
+                    add(metric.name, metric.help, count, **{metric.label: value_name})
             elif value is not None:
                 add(metric.name, metric.help, value)
         for kind in KINDS if self.traffic else ():

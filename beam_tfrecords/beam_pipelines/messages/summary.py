@@ -19,9 +19,9 @@ from beam_tfrecords.transforms.stats import Change
 
 # Key and detail of a failure.
 Example: TypeAlias = "tuple[str, str]"
-# Fact -> header of its column in the tables of splits and versions.
+# Metric -> header of its column in the tables of splits and versions.
 HEADERS = {"records": "records", "failures": "failures", "bytes": "size"}
-# Fact -> its line, with `{}` for the number or the counts by name, or `{name}` for one of these.
+# Metric -> its line, with `{}` for the number or the counts by name, or `{name}` for one of these.
 LINES = {
     "filtered": "filtered: {}",
     "replaced_members": "members of archives that a later one of the same name replaced: {}",
@@ -47,9 +47,9 @@ def format_bytes(size: float) -> str:
     return f"{size:.1f} TB"
 
 
-def format_cells(facts: Mapping[str, Any]) -> list[str]:
+def format_cells(metrics: Mapping[str, Any]) -> list[str]:
     """The cells of `HEADERS`, of a split or a version."""
-    return [format_bytes(facts[name]) if name == "bytes" else f"{facts[name]:,}" for name in HEADERS]
+    return [format_bytes(metrics[name]) if name == "bytes" else f"{metrics[name]:,}" for name in HEADERS]
 
 
 def format_table(rows: Sequence[Sequence[str]]) -> list[str]:
@@ -195,22 +195,22 @@ def describe_duplicates(counts: Mapping[str, int], *, dropped: int = 0) -> list[
     if not groups:
         return []
     leaks = [f"leaks: images in more than one split: {across:,}"] if across and not dropped else []
-    facts = [
+    found = [
         f"images that occur more than once: {groups:,}",
         f"copies: {counts['images']:,}",
         *([f"in more than one split: {across:,}"] if across and dropped else []),
         *([f"with different labels: {conflicting:,}"] if conflicting else []),
         *([f"dropped: {dropped:,}"] if dropped else []),
     ]
-    return [*leaks, f"duplicates: {', '.join(facts)}"]
+    return [*leaks, f"duplicates: {', '.join(found)}"]
 
 
 def describe_near_duplicates(counts: Mapping[str, int]) -> list[str]:
     """The lines about images that look nearly the same; nothing if there are none, or none were searched for."""
     words = {"groups": "groups", "groups_across_splits": "in more than one split"}
     words["groups_with_conflicting_labels"] = "with different labels"
-    facts = [f"{text}: {counts[what]:,}" for what, text in words.items() if counts.get(what)]
-    lines = [f"near-duplicates: {', '.join(facts)}"] if facts else []
+    found = [f"{text}: {counts[what]:,}" for what, text in words.items() if counts.get(what)]
+    lines = [f"near-duplicates: {', '.join(found)}"] if found else []
     if unhashed := counts.get("not_hashed"):
         lines.append(
             f"note: images that have no `phash` in the index and were not searched for near-duplicates: {unhashed:,}; "

@@ -37,15 +37,15 @@ class PreparedSample(NamedTuple):
 
     Attributes:
       fields: fields of the layout that come from its images -> their values.
-      facts: index column -> value; sizes are in pixels, `content_hash` is that of `hash_images`. Instead of the columns
-        of quality there may be `quality`, of which they are measured.
+      index_columns: index column -> value; sizes in pixels, `content_hash` from `hash_images`. `quality` stands for the
+        columns of image quality, which are measured later.
       class_names: those of its objects; None if the classes are those of its labels.
       size: bytes of its images.
-      example: taken over as it is, with the `sample_hash` of its facts; None if it is to be made.
+      example: reused as it is, with its `sample_hash`; None if it is to be made.
     """
 
     fields: Mapping[str, Any] = {}
-    facts: Mapping[str, Any] = {}
+    index_columns: Mapping[str, Any] = {}
     class_names: tuple[str, ...] | None = None
     size: int = 0
     example: bytes | None = None
@@ -59,7 +59,7 @@ class ConvertedBatch:
       crcs: the masked CRC of each example.
       class_names: for each sample the names of its classes, or of the classes of its objects.
       labels: the class of each; None if it has none, several, or objects.
-      facts: index column -> its value for each, see `beam_tfrecords.output.index`. `sample_hash` changes with
+      index_columns: index column -> its value for each, see `beam_tfrecords.output.index`. `sample_hash` changes with
         everything that decides the example, and ends with a checksum of the example.
     """
 
@@ -67,7 +67,7 @@ class ConvertedBatch:
     crcs: Sequence[int]
     class_names: Sequence[tuple[str, ...]]
     labels: Sequence[str | None]
-    facts: Mapping[str, Sequence[Any]]
+    index_columns: Mapping[str, Sequence[Any]]
 
     def take(self, places: Sequence[int]) -> ConvertedBatch:
         """The samples of these places."""
@@ -75,9 +75,9 @@ class ConvertedBatch:
         def choose(values: Sequence[Any]) -> list[Any]:
             return list(map(values.__getitem__, places))
 
-        facts = {name: choose(values) for name, values in self.facts.items()}
+        index_columns = {name: choose(values) for name, values in self.index_columns.items()}
         return ConvertedBatch(
-            choose(self.examples), choose(self.crcs), choose(self.class_names), choose(self.labels), facts
+            choose(self.examples), choose(self.crcs), choose(self.class_names), choose(self.labels), index_columns
         )
 
 
@@ -114,7 +114,7 @@ class ConvertSample:
         record = StoredRecord.read(images[IMAGE], ref.locator, self.records)
         if self.keeps_stored:
             return self._keep_stored(ref, record)
-        prepared = self._prepare(ref, record.images, drawn_in_file="kept_orientation" in ref.locator.facts)
+        prepared = self._prepare(ref, record.images, drawn_in_file="kept_orientation" in ref.locator.index_columns)
         return prepared._replace(fields={**record.own_fields, **prepared.fields})
 
     def _prepare(self, ref: SampleRef, images: Mapping[str, bytes], *, drawn_in_file: bool = False) -> PreparedSample:
@@ -144,30 +144,36 @@ class ConvertSample:
                     placed = self._place(ref, object_labels, geometry)
                 if self.layout.needs_mask:
                     fields["mask.encoded"] = convert_mask(images.get(MASK), geometry, self.image)
-        facts = {**(image.facts if image else {}), "content_hash": hash_images(images)}
+        index_columns = {**(image.index_columns if image else {}), "content_hash": hash_images(images)}
         return _with_objects(
-            PreparedSample(fields, facts, size=sum(len(one.data) for one in converted.values())), placed
+            PreparedSample(fields, index_columns, size=sum(len(one.data) for one in converted.values())), placed
         )
 
     def _keep_stored(self, ref: SampleRef, record: StoredRecord) -> PreparedSample:
         """The sample with the images that a dataset of ours has of it; nothing is decoded."""
         self._resolve_labels(ref.label)
         object_labels = self._resolve_each(ref.objects.labels if ref.objects else ())
-        fields, facts, names = record.image_fields(self.layout, self.image), dict(record.place.facts), None
+        fields, index_columns, names = (
+            record.image_fields(self.layout, self.image),
+            dict(record.place.index_columns),
+            None,
+        )
         if self.layout.needs_objects:
             placed = self._place(ref, object_labels, Geometry.unchanged(*record.size))
             fields, names = {**fields, **placed.fields}, placed.class_names
-            facts = {**placed.facts, **facts}
+            index_columns = {**placed.index_columns, **index_columns}
         else:
-            facts = {name: value for name, value in facts.items() if not name.startswith("objects")}
-        return PreparedSample(fields, facts, names, size=ref.size)
+            index_columns = {name: value for name, value in index_columns.items() if not name.startswith("objects")}
+        return PreparedSample(fields, index_columns, names, size=ref.size)
 
-    def take_over(self, ref: SampleRef, example: bytes, facts: Mapping[str, Any], *, whole: bool) -> PreparedSample:
+    def take_over(
+        self, ref: SampleRef, example: bytes, index_columns: Mapping[str, Any], *, whole: bool
+    ) -> PreparedSample:
         """The sample from what an earlier dataset has of it; nothing is decoded.
 
         Args:
           example: the earlier one.
-          facts: those of its index row.
+          index_columns: those of its index row.
           whole: whether the example is taken over as it is; else its image is, in an example made anew.
 
         Raises:
@@ -177,12 +183,12 @@ class ConvertSample:
         object_labels = self._resolve_each(ref.objects.labels if ref.objects else ())
         placed = None
         if self.layout.needs_objects:
-            placed = self._place(ref, object_labels, self._find_geometry(facts))
+            placed = self._place(ref, object_labels, self._find_geometry(index_columns))
         if whole:
             names = placed.class_names if placed else None
-            return PreparedSample({}, facts, names, len(example), example)
+            return PreparedSample({}, index_columns, names, len(example), example)
         fields = read_fields(self.layout, example, prefix=("image.", "mask.", *(["source_id"] if self.records else [])))
-        anew = {name: value for name, value in facts.items() if name != "sample_hash"}
+        anew = {name: value for name, value in index_columns.items() if name != "sample_hash"}
         return _with_objects(PreparedSample(fields, anew, size=len(example)), placed)
 
     def finish(self, refs: RefColumns, prepared: Sequence[PreparedSample]) -> ConvertedBatch:
@@ -198,15 +204,19 @@ class ConvertSample:
         hashes = self._hash(refs, labels)
         examples = self._serialize(refs, labels, prepared)
         crcs = list(map(masked_crc32c, examples))
-        facts = _to_columns([one.facts for one in prepared])
-        facts["content_hash"] = _fill(facts.get("content_hash", ()), [""] * len(refs))
-        facts["sample_hash"] = _fill(facts.get("sample_hash", ()), list(map(pack_hash_and_crc, hashes, crcs)))
+        index_columns = _to_columns([one.index_columns for one in prepared])
+        index_columns["content_hash"] = _fill(index_columns.get("content_hash", ()), [""] * len(refs))
+        index_columns["sample_hash"] = _fill(
+            index_columns.get("sample_hash", ()), list(map(pack_hash_and_crc, hashes, crcs))
+        )
         of_labels = [tuple(name for _, name in found) if found else () for found in labels]
         names = _fill([one.class_names for one in prepared], of_labels)
         only = [found[0] if len(found) == 1 else None for found in names]
-        if "objects" in facts:
-            only = [None if count is not None else one for count, one in zip(facts["objects"], only, strict=True)]
-        return ConvertedBatch(examples, crcs, names, only, facts)
+        if "objects" in index_columns:
+            only = [
+                None if count is not None else one for count, one in zip(index_columns["objects"], only, strict=True)
+            ]
+        return ConvertedBatch(examples, crcs, names, only, index_columns)
 
     def find_failures(self, refs: RefColumns) -> list[SampleError | None]:
         """Why samples are rejected before their images are read; None for the others."""
@@ -341,15 +351,18 @@ class ConvertSample:
             with_masks=self.layout.needs_object_masks,
         )
 
-    def _find_geometry(self, facts: Mapping[str, Any]) -> Geometry:
+    def _find_geometry(self, index_columns: Mapping[str, Any]) -> Geometry:
         """How a stored image was made, from its index row."""
         if self.keeps_stored:
             # Its sizes in the file are those of what the dataset before was made of.
-            return Geometry.unchanged(facts["height"], facts["width"])
+            return Geometry.unchanged(index_columns["height"], index_columns["width"])
         geometry = plan_geometry(
-            facts["source_height"], facts["source_width"], orientation=facts["orientation"], spec=self.image
+            index_columns["source_height"],
+            index_columns["source_width"],
+            orientation=index_columns["orientation"],
+            spec=self.image,
         )
-        return geometry.keeping(facts.get("kept_orientation"))
+        return geometry.keeping(index_columns.get("kept_orientation"))
 
     def _resolve_each(self, labels: Sequence[Scalar]) -> list[tuple[int, str]]:
         """Class index and name of every annotated object, if the layout asks for them."""
@@ -374,8 +387,8 @@ def _with_objects(prepared: PreparedSample, placed: PlacedObjects | None) -> Pre
     """The sample with its objects where they are in the stored image."""
     if placed is None:
         return prepared
-    fields, facts = {**prepared.fields, **placed.fields}, {**prepared.facts, **placed.facts}
-    return prepared._replace(fields=fields, facts=facts, class_names=placed.class_names)
+    fields, index_columns = {**prepared.fields, **placed.fields}, {**prepared.index_columns, **placed.index_columns}
+    return prepared._replace(fields=fields, index_columns=index_columns, class_names=placed.class_names)
 
 
 def _to_columns(rows: Sequence[Mapping[str, Any]]) -> dict[str, Sequence[Any]]:

@@ -72,25 +72,25 @@ class Condition:
             told = [place for place, pair in enumerate(failed) if not any(pair) and place not in unfit]
             fitting = refs.take(told)
             names = convert.names_of_labels(fitting)
-            facts = {"label": [found[0] if len(found) == 1 else None for found in names]}
+            index_columns = {"label": [found[0] if len(found) == 1 else None for found in names]}
             passes = np.ones(len(refs), bool)
-            passes[told] = self._fulfils(self._listed, fitting, names, facts, split=split)
+            passes[told] = self._fulfils(self._listed, fitting, names, index_columns, split=split)
             counts["filtered", split] += len(refs) - int(passes.sum())
             if passes.any():
                 yield refs if passes.all() else refs.take(np.flatnonzero(passes).tolist())
 
     def passes(self, refs: RefColumns, made: ConvertedBatch, *, split: str) -> np.ndarray:
         """[N] bool: which samples of a converted batch fulfil it."""
-        facts = dict(made.facts)
-        if qualities := facts.pop("quality", None):
+        index_columns = dict(made.index_columns)
+        if qualities := index_columns.pop("quality", None):
             measured = [place for place, quality in enumerate(qualities) if quality is not None]
             for name, values in measure_quality([qualities[place] for place in measured]).items():
-                known = [*facts.get(name, [None] * len(refs))]
+                known = [*index_columns.get(name, [None] * len(refs))]
                 for place, value in zip(measured, values, strict=True):
                     known[place] = value
-                facts[name] = known
-        facts["label"] = made.labels
-        return self._fulfils(self._whole, refs, made.class_names, facts, split=split)
+                index_columns[name] = known
+        index_columns["label"] = made.labels
+        return self._fulfils(self._whole, refs, made.class_names, index_columns, split=split)
 
     @functools.cached_property
     def _whole(self) -> pc.Expression:
@@ -115,7 +115,7 @@ class Condition:
         condition: pc.Expression,
         refs: RefColumns,
         class_names: Sequence[Sequence[str]],
-        facts: Mapping[str, Any],
+        index_columns: Mapping[str, Any],
         *,
         split: str,
     ) -> np.ndarray:
@@ -126,7 +126,7 @@ class Condition:
             "split": [split] * len(refs),
             LABELS: list(map(join_labels, class_names)),
             **{COLUMN + one.column: self._values(one, refs) for one in self.layout.features if one.column is not None},
-            **facts,
+            **index_columns,
         }
         return fulfils(condition, columns, len(refs), schema=self.schema)
 

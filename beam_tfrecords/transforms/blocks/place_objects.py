@@ -52,7 +52,7 @@ class PlacedObjects:
         return tuple(name for _, name in self.labels)
 
     @property
-    def facts(self) -> dict[str, int]:
+    def index_columns(self) -> dict[str, int]:
         """What the index says of them."""
         return {
             "objects": len(self.labels),

@@ -24,7 +24,7 @@ from beam_tfrecords import storage
 from beam_tfrecords.errors import SampleError
 from beam_tfrecords.escaping import write_json
 from beam_tfrecords.output.files import DUPLICATES
-from beam_tfrecords.output.index import FACTS, INDEX_SCHEMA, fits_packed_hash, read_columns, unpack_hash
+from beam_tfrecords.output.index import CONVERSION_COLUMNS, INDEX_SCHEMA, fits_packed_hash, read_columns, unpack_hash
 from beam_tfrecords.output.manifest import Shard
 from beam_tfrecords.reading.dataset import DatasetRef
 from beam_tfrecords.tfrecord import RecordError, read_records
@@ -131,8 +131,8 @@ class BlockReuse:
         if change is None or record is None or example is None:
             return None
         # An earlier version of the index may lack some.
-        facts = {name: record.row.get(name) for name in FACTS}
-        return self._convert.take_over(ref, example, facts, whole=change is Change.COPIED), change
+        index_columns = {name: record.row.get(name) for name in CONVERSION_COLUMNS}
+        return self._convert.take_over(ref, example, index_columns, whole=change is Change.COPIED), change
 
     def count(self, key: str, outcome: str | SampleError | None, change: Change | None) -> None:
         """Counts what became of a sample.
@@ -165,13 +165,13 @@ class BlockReuse:
             self._add(Change.REMOVED, key, record.row["label"] or "")
         return "".join(line for lines in self._lines.values() for line in lines)
 
-    def _add(self, change: Change, key: str, label: str, **facts: str) -> None:
+    def _add(self, change: Change, key: str, label: str, **index_columns: str) -> None:
         # What is not listed here may be in another split, so it is counted at the end.
         if change is not Change.REMOVED:
             self.counts["change", change.value, self._split, label] += 1
         lines = self._lines.setdefault(change, [])
         if change is not Change.COPIED and len(lines) < MOST_KEYS:
-            line = {"change": change.value, "key": key, "split": self._split, "class": label, **facts}
+            line = {"change": change.value, "key": key, "split": self._split, "class": label, **index_columns}
             lines.append(write_json(line) + "\n")
 
     def _find(self, ref: SampleRef, images: Mapping[str, bytes]) -> Change | None:

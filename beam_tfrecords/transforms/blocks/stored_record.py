@@ -24,7 +24,7 @@ class StoredRecord:
     """A record of a dataset of ours.
 
     Attributes:
-      place: with the facts of its index row.
+      place: its byte range, with the columns of its index row.
       layout: of its example.
       fields: of its layout that come from images -> their values; and its `source_id`.
     """
@@ -46,7 +46,7 @@ class StoredRecord:
     @property
     def size(self) -> tuple[int, int]:
         """(height, width) of the image that the index describes, in pixels."""
-        return self.place.facts["height"], self.place.facts["width"]
+        return self.place.index_columns["height"], self.place.index_columns["width"]
 
     @property
     def images(self) -> dict[str, bytes]:

@@ -119,13 +119,13 @@ class SampleWriter:
         return labels
 
     def _write(self, refs: RefColumns, made: ConvertedBatch) -> None:
-        count_records(self._counts, self._split, made.class_names, made.facts)
+        count_records(self._counts, self._split, made.class_names, made.index_columns)
         columns: dict[str, Sequence[Any]] = {
             "key": refs.keys,
             "uri": refs.uris(),
             "fingerprint": refs.each("fingerprint"),
             "label": made.labels,
-            **made.facts,
+            **made.index_columns,
         }
         known = {name: values for name, values in columns.items() if values.count(None) < len(refs)}
         self._writer.add(made.examples, made.crcs, known)

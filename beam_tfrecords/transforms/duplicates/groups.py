@@ -179,8 +179,8 @@ def place_image(ranks: Mapping[str, int], part: PartId, image: Image) -> Place:
 
 
 def _count_dropped(counts: Counter[Key], split: str, image: Image) -> None:
-    facts = {name: [value] for name, value in image.counted.items()}
-    count_records(counts, split, [_class_names(image)], facts, times=-1)
+    index_columns = {name: [value] for name, value in image.counted.items()}
+    count_records(counts, split, [_class_names(image)], index_columns, times=-1)
     counts["dropped", split] += 1
 
 

@@ -56,7 +56,7 @@ class ConvertedImage:
         }
 
     @property
-    def facts(self) -> dict[str, Any]:
+    def index_columns(self) -> dict[str, Any]:
         """What the index says of it."""
         geometry = self.geometry
         rare = {

@@ -33,7 +33,9 @@ _MOST_BYTES = 64 << 20
 
 
 class IndexContainers(beam.PTransform):
-    """Lists the samples of the containers of a build, and copies samples that cannot be read at random to staging files: -> checkpoint files.
+    """Lists the samples of the containers of a build: -> checkpoint files.
+
+    Copies samples that cannot be read at random to staging files.
 
     Args:
       plan: what the workers need to know.

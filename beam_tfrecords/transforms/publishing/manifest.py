@@ -9,7 +9,7 @@ from typing import Any
 
 from beam_tfrecords.output.manifest import Shard
 from beam_tfrecords.reading.dataset import FORMAT
-from beam_tfrecords.transforms.stats import FACTS, Stats
+from beam_tfrecords.transforms.stats import BUILD_METRICS, Stats
 
 
 def manifest_json(
@@ -17,7 +17,7 @@ def manifest_json(
     name: str,
     listed: Mapping[str, int],
     class_names: Sequence[str],
-    facts: Mapping[str, Any],
+    metadata: Mapping[str, Any],
     stats: Stats,
     shards: Sequence[Shard] = (),
     files: Mapping[str, str] = MappingProxyType({}),
@@ -30,7 +30,7 @@ def manifest_json(
       name: of the dataset.
       listed: split -> samples listed; "" holds those without a valid split.
       class_names: classes in index order.
-      facts: what is known before the build: spec, versions, input fingerprint, skipped files.
+      metadata: what is known before the build: spec, versions, input fingerprint, skipped files.
       stats: the counts of the build.
       shards: all shards, by split and number; none before they are composed.
       files: the other files -> hex SHA-256; likewise.
@@ -40,7 +40,7 @@ def manifest_json(
         split: {
             "listed": samples,
             "shards": counted[split],
-            **{name: fact.read(by_split[split], split) for name, fact in FACTS.items() if fact.of_splits},
+            **{name: metric.read(by_split[split], split) for name, metric in BUILD_METRICS.items() if metric.of_splits},
         }
         for split, samples in sorted(listed.items())
         if split
@@ -49,10 +49,10 @@ def manifest_json(
         "format": FORMAT,
         "name": name,
         "listed": sum(listed.values()),
-        **{name: fact.read(stats) for name, fact in FACTS.items() if fact.of_build},
+        **{name: metric.read(stats) for name, metric in BUILD_METRICS.items() if metric.of_build},
         "class_names": list(class_names),
         "splits": splits,
         "shards": [shard.to_json() for shard in shards],
         "files": files,
-        **facts,
+        **metadata,
     }

@@ -46,7 +46,7 @@ class Publication:
       listed: split -> samples listed; "" holds those without a valid split.
       max_failures: share of the samples that may fail.
       duplicates: what happens to images with the same bytes.
-      facts: what the manifest says besides the results: spec, versions, input fingerprint, skipped files.
+      metadata: what the manifest says besides the results: spec, versions, input fingerprint, skipped files.
       count_shards: the number of shards of a split, from its bytes and `records`.
       fence: the right to publish.
       journal: of the output.
@@ -62,7 +62,7 @@ class Publication:
     listed: Mapping[str, int]
     max_failures: float
     duplicates: Duplicates
-    facts: Mapping[str, Any]
+    metadata: Mapping[str, Any]
     count_shards: Callable[..., int]
     fence: Fence
     journal: Journal
@@ -131,7 +131,9 @@ class Publication:
         if stats.total("written"):
             return
         if filtered:
-            names = " and ".join(f"`{name}`" for name in ("where", "map") if self.facts["spec"].get(name) is not None)
+            names = " and ".join(
+                f"`{name}`" for name in ("where", "map") if self.metadata["spec"].get(name) is not None
+            )
             others = f"{share} and {filtered:,}" if failed and are_few else f"{filtered:,} of {listed:,} samples"
             yield f"{others} were filtered; no record was written"
             yield f"{names} left out every sample that did not fail; change it and start again"
@@ -141,5 +143,10 @@ class Publication:
     def describe(self, stats: Stats, **files: Any) -> dict[str, Any]:
         """The manifest; `files` are its shards and files, once there are some."""
         return manifest_json(
-            name=self.name, listed=self.listed, class_names=self.class_names, facts=self.facts, stats=stats, **files
+            name=self.name,
+            listed=self.listed,
+            class_names=self.class_names,
+            metadata=self.metadata,
+            stats=stats,
+            **files,
         )

@@ -43,7 +43,7 @@ class RefColumns:
       labels: of each.
       columns: name -> value of each.
       shared: name in `_SHARED` -> one value for all references, or a list with the value of each, as packed. "overflow"
-        is None, or gives the file locations of oversized rows, of which only key and split are here; see `OverflowRows`.
+        is None, or gives the file locations of oversized rows, whose key and split alone are here; see `OverflowRows`.
     """
 
     keys: list[str]

@@ -91,11 +91,11 @@ class RecordRange(Range):
     """The example of a record of a dataset of ours, which holds all images of the sample; the name is its `uri` there.
 
     Attributes:
-      facts: index column -> value, without nulls.
+      index_columns: index column -> value, without nulls.
       is_raw: whether the images are pixels.
     """
 
-    facts: Mapping[str, Any] = dataclasses.field(default_factory=dict)
+    index_columns: Mapping[str, Any] = dataclasses.field(default_factory=dict)
     is_raw: bool = False
 
 
@@ -124,7 +124,7 @@ def _pack_locator(locator: Locator) -> tuple[Any, ...]:
     if isinstance(locator, PixelRange):
         return *packed, locator.shape, locator.axes, locator.dtype
     if isinstance(locator, RecordRange):
-        return *packed, dict(locator.facts), locator.is_raw
+        return *packed, dict(locator.index_columns), locator.is_raw
     return packed
 
 

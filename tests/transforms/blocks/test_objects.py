@@ -135,7 +135,7 @@ PADDED = Geometry(100, 200, 1, 50, 100, 100, 100)
 def test_a_box_that_reaches_beyond_the_image_is_clipped_and_counted():
     placed = place(boxed((-5, 10, 20, 30), (10, 10, 20, 20), (190, 90, 500, 500)), GEOMETRY)
     assert placed.boxes.tolist() == [[0, 0.1, 0.1, 0.3], [0.05, 0.1, 0.1, 0.2], [0.95, 0.9, 1, 1]]
-    assert placed.facts == {"objects": 3, "objects_clipped": 2, "objects_outside": 0, "objects_invalid": 0}
+    assert placed.index_columns == {"objects": 3, "objects_clipped": 2, "objects_outside": 0, "objects_invalid": 0}
 
 
 def test_a_box_that_reaches_beyond_the_image_does_not_reach_into_the_padding():
@@ -155,7 +155,7 @@ def test_an_object_outside_the_crop_is_left_out_and_counted():
     placed = place(boxed((10, 0, 40, 20), (40, 0, 60, 20), (80, 20, 120, 60), values=values), CROPPED)
     assert placed.boxes.tolist() == [[0, 0, 0.1, 0.2], [0.3, 0.2, 0.7, 0.6]]
     assert placed.class_names == ("dog", "rat")
-    assert placed.facts == {"objects": 2, "objects_clipped": 1, "objects_outside": 1, "objects_invalid": 0}
+    assert placed.index_columns == {"objects": 2, "objects_clipped": 1, "objects_outside": 1, "objects_invalid": 0}
     assert placed.values["difficult"] == [1, 0]
     assert placed.values["pose"] == ["", "Right"]
     assert placed.values["is_crowd"] == [0, 0]
@@ -212,7 +212,7 @@ def test_an_invalid_box_can_be_dropped(box):
     placed = place(boxed((20, 10, 40, 20), box, (0, 0, 200, 100)), GEOMETRY, invalid_boxes=InvalidBoxes.DROP)
     assert placed.boxes.tolist() == [[0.1, 0.1, 0.2, 0.2], [0, 0, 1, 1]]
     assert placed.class_names == ("cat", "rat")
-    assert placed.facts == {"objects": 2, "objects_clipped": 0, "objects_outside": 0, "objects_invalid": 1}
+    assert placed.index_columns == {"objects": 2, "objects_clipped": 0, "objects_outside": 0, "objects_invalid": 1}
 
 
 def test_boxes_of_an_image_of_another_size_reject_the_sample():
@@ -299,6 +299,6 @@ def test_an_example_whose_boxes_changed_is_made_anew_from_the_stored_image(spec,
     first = SampleRef("1.jpg", fingerprint="1", objects=boxed((0, 0, 20, 10)))
     changed = dataclasses.replace(first, objects=boxed((20, 10, 30, 35), (5, 0, 30, 20)))
     made = convert_one(convert, first, {IMAGE: data})
-    anew = convert.take_over(changed, made.example, made.facts, whole=False)
+    anew = convert.take_over(changed, made.example, made.index_columns, whole=False)
     assert finish(convert, changed, anew) == convert_one(convert, changed, {IMAGE: data})
-    assert finish(convert, first, convert.take_over(first, made.example, made.facts, whole=True)) == made
+    assert finish(convert, first, convert.take_over(first, made.example, made.index_columns, whole=True)) == made

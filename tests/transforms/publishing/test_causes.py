@@ -18,7 +18,7 @@ SPECS = st.sampled_from([{"where": "height > 9"}, {"map": "a:b"}, {"where": "hei
 
 def causes(*, written: int, failed: int, filtered: int, groups: int, spec: Any, **given: Any) -> list[str]:
     publication = object.__new__(Publication)
-    publication.__dict__.update(listed={"train": written + failed + filtered}, facts={"spec": spec}, **given)
+    publication.__dict__.update(listed={"train": written + failed + filtered}, metadata={"spec": spec}, **given)
     counts = {("written", "train"): written, ("failed", "train", "corrupt"): failed, ("filtered", "train"): filtered}
     return list(publication.find_causes(Stats(Counter({**counts, ("duplicates", "groups"): groups}))))
 

@@ -105,19 +105,19 @@ def previous_classes(spec: BuildSpec, earlier: Previous) -> Sequence[str]:
     return dataset.class_names if dataset else ()
 
 
-def would_repeat(earlier: Previous, spec: BuildSpec, facts: Mapping[str, Any]) -> bool:
+def would_repeat(earlier: Previous, spec: BuildSpec, metadata: Mapping[str, Any]) -> bool:
     """Whether a build would make the version before again, failures included.
 
     Args:
       earlier: the datasets before.
       spec: the request.
-      facts: what the manifest would say, as far as it is known.
+      metadata: what the manifest would say, as far as it is known.
     """
     version = earlier.newest
     return (
         version is not None
         and spec.source.fingerprint is Fingerprint.STAT
-        and version.states(facts)
+        and version.states(metadata)
         and not version.find_missing()
         and TRIED_AGAIN.isdisjoint(version.manifest["failure_reasons"])
         and not version.manifest.get("damaged_containers")

@@ -28,7 +28,7 @@ from beam_tfrecords.reading.dataset import Dataset, open_published, read_latest
 from beam_tfrecords.reading.opening import open_dataset
 from beam_tfrecords.storage.lease import find_holder
 from beam_tfrecords.transforms.publishing.lists import read_outcome
-from beam_tfrecords.transforms.stats import Stats, find_fact
+from beam_tfrecords.transforms.stats import Stats, find_metric
 from beam_tfrecords.transforms.workspace.build_folder import BuildFolder, Workspace
 from beam_tfrecords.transforms.workspace.counts import (
     BlockCounts,
@@ -213,7 +213,7 @@ def _find_removed(output: str, versions: Iterable[dict[str, Any]], *, there: Ite
 def _describe_dataset(dataset: Dataset) -> dict[str, Any]:
     return {
         "published": _time(storage.stat(storage.join(dataset.path, SUCCESS)).modified),
-        **{name: find_fact(dataset.manifest, name) for name in HEADERS},
+        **{name: find_metric(dataset.manifest, name) for name in HEADERS},
     }
 
 

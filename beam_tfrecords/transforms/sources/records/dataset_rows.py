@@ -15,7 +15,7 @@ from beam_tfrecords.errors import BuildError, FailureReason, SampleError, Stage
 from beam_tfrecords.examples.class_values import ClassValue
 from beam_tfrecords.examples.layouts import BOXES, KEYPOINTS, OBJECT_MASKS, Layout
 from beam_tfrecords.examples.parse import parse_example
-from beam_tfrecords.output.index import FACTS, fits_packed_hash
+from beam_tfrecords.output.index import CONVERSION_COLUMNS, fits_packed_hash
 from beam_tfrecords.output.manifest import Shard
 from beam_tfrecords.reading.index_files import read_index
 from beam_tfrecords.tfrecord import HEADER_BYTES, Record, RecordError
@@ -30,7 +30,7 @@ from beam_tfrecords.transforms.sources.tables.cells import invalid_row
 
 # Rows of an index that are held as values.
 _ROWS = 1024
-_COLUMNS = ("key", "uri", "offset", "length", *FACTS)
+_COLUMNS = ("key", "uri", "offset", "length", *CONVERSION_COLUMNS)
 _SIDES = ("objects.xmin", "objects.ymin", "objects.xmax", "objects.ymax")
 _ATTRIBUTES = ("is_crowd", "area", "difficult", "truncated", "pose")
 # A name says more than an index: it is the class's in every dataset.
@@ -172,12 +172,16 @@ class ReadDataset:
         staging: StagingFiles | None,
     ) -> RecordRange:
         name = row["uri"] or row["key"]
-        facts = {fact: row[fact] for fact in FACTS if row.get(fact) is not None and fact != "sample_hash"}
+        index_columns = {
+            column: row[column]
+            for column in CONVERSION_COLUMNS
+            if row.get(column) is not None and column != "sample_hash"
+        }
         if staging is not None:
             place = staging.add([record.data], size=len(record.data), name=name)
-            return RecordRange(place.uri, place.offset, place.length, name, "", facts, stored.is_raw)
+            return RecordRange(place.uri, place.offset, place.length, name, "", index_columns, stored.is_raw)
         start, length = record.offset + HEADER_BYTES, len(record.data)
-        return RecordRange(container.uri, start, length, name, container.version, facts, stored.is_raw)
+        return RecordRange(container.uri, start, length, name, container.version, index_columns, stored.is_raw)
 
     def _read_objects(
         self, values: Mapping[str, list[Any]], row: Mapping[str, Any], class_names: Sequence[str]

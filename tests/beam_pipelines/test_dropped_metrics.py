@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from PIL import ExifTags, Image
 
-from beam_tfrecords.transforms.stats import COUNTED, FACTS, count_records
+from beam_tfrecords.transforms.stats import BUILD_METRICS, COUNTED, count_records
 from tests.annotated_inputs import Picture, save_pictures, write_coco
 from tests.beam_pipelines.dataset_checks import manifest_of
 from tests.image_writers import png_file
@@ -22,8 +22,10 @@ OF_THE_INPUT = {"dropped_duplicates", "merged_rows", "duplicates", "source_bytes
 
 def facts_of(path: Path) -> dict[str, Any]:
     manifest = manifest_of(path)
-    facts = {name: manifest[name] for name, fact in FACTS.items() if fact.of_build and name not in OF_THE_INPUT}
-    of_splits = [name for name, fact in FACTS.items() if fact.of_splits and name not in OF_THE_INPUT]
+    facts = {
+        name: manifest[name] for name, metric in BUILD_METRICS.items() if metric.of_build and name not in OF_THE_INPUT
+    }
+    of_splits = [name for name, metric in BUILD_METRICS.items() if metric.of_splits and name not in OF_THE_INPUT]
     return {**facts, **{name: [split[name] for split in manifest["splits"].values()] for name in of_splits}}
 
 
