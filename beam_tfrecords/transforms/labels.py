@@ -149,29 +149,29 @@ def infer_class_names(labels: Iterable[Scalar], *, numbers_are_indices: bool, fi
     return ClassNames(tuple(names_of.values()), True, names_of if first_class else {})
 
 
-def order_classes(earlier: Sequence[str], found: Sequence[str], order: ClassOrder) -> tuple[str, ...]:
+def order_classes(previous: Sequence[str], found: Sequence[str], order: ClassOrder) -> tuple[str, ...]:
     """The classes of a version, in index order.
 
     Args:
-      earlier: those of the version before, in index order; empty if there is none.
+      previous: those of the version before, in index order; empty if there is none.
       found: those of the input, in the order that they have without a version before.
-      order: STABLE keeps the index of every earlier class, with samples or without; new ones follow as found.
+      order: STABLE keeps the index of every previous class, with samples or without; new ones follow as found.
     """
     if order is ClassOrder.SORTED:
         return tuple(found)
-    known = set(map(_text, earlier))
-    return (*earlier, *(name for name in found if _text(name) not in known))
+    known = set(map(_text, previous))
+    return (*previous, *(name for name in found if _text(name) not in known))
 
 
-def keep_indices(earlier: Sequence[str], found: ClassNames, order: ClassOrder) -> ClassNames:
+def keep_indices(previous: Sequence[str], found: ClassNames, order: ClassOrder) -> ClassNames:
     """The classes of the input with the indices of the version before; see `order_classes`.
 
-    Labels that are bare indices cannot be given others. So if the earlier classes are not named by numbers, the
+    Labels that are bare indices cannot be given others. So if the previous classes are not named by numbers, the
     classes are those that were found.
     """
-    if found.numbers_are_indices and None in map(whole_number, earlier):
+    if found.numbers_are_indices and None in map(whole_number, previous):
         return found
-    return dataclasses.replace(found, names=order_classes(earlier, found.names, order))
+    return dataclasses.replace(found, names=order_classes(previous, found.names, order))
 
 
 def describe_order(found: Sequence[str], ordered: Sequence[str]) -> Iterator[str]:

@@ -38,7 +38,7 @@ class Setting:
       write: the reverse of `read`, as a plain value for JSON.
       decides_bytes: whether the bytes of the shards depend on it.
       decides_records: whether the record of one sample depends on it, or whether the sample has one, besides what
-        its reference says; records made with another value are not taken over.
+        its reference says; records made with another value are not reused.
       in_spec: whether the manifest records it.
       may_repeat: whether its flag may be given several times; a spec file has a list then.
     """
@@ -60,13 +60,13 @@ class Setting:
         """Whether its flag takes no value."""
         return self.read is switch
 
-    def value_of(self, words: Mapping[str, Any], earlier: Mapping[str, Any]) -> Any:
-        """The value that the user gave, or the default."""
+    def value_of(self, words: Mapping[str, Any], resolved: Mapping[str, Any]) -> Any:
+        """Returns the value that the user gave, or the default, which may depend on the settings resolved so far."""
         word = words.get(self.name)
         if word is None:
             if self.default is dataclasses.MISSING:
                 raise RequestError(f"`{self.name}` is missing; expected {self.help}")
-            return self.default(earlier) if callable(self.default) else self.default
+            return self.default(resolved) if callable(self.default) else self.default
         try:
             return self.read(word)
         except ValueError as error:

@@ -44,11 +44,11 @@ _DIM = 64
 
 
 class Change(str, enum.Enum):
-    """What became of a sample since the earlier dataset.
+    """The change of a sample since the previous dataset.
 
-    COPIED: its record is taken over. RESERIALIZED: its image is taken over, in an example made anew. CHANGED: it is
-    converted again. DROPPED: the earlier dataset had dropped it as a copy. ADDED: the earlier dataset knows nothing of
-    it. REMOVED: it is not listed any more. FAILED: it is rejected. MOVED: it is in another split; counted besides.
+    COPIED: its record is reused. RESERIALIZED: its image is reused in a new example. CHANGED: it is converted again.
+    DROPPED: the previous dataset dropped it as a duplicate. ADDED: the previous dataset does not have it. REMOVED: it is
+    no longer listed. FAILED: it is rejected. MOVED: it is in another split; counted in addition to the others.
     """
 
     COPIED = "copied"

@@ -50,7 +50,7 @@ class ResolvedBuild:
       search: slice of the search for duplicates.
       metadata: what the manifest says of the request.
       previous: the datasets that the build looks back to.
-      nothing_reused_because: why no record of an earlier dataset can be taken over; "" if some can.
+      nothing_reused_because: why no record of a previous dataset can be reused; "" if some can.
     """
 
     spec: BuildSpec
@@ -187,10 +187,10 @@ def _plan_history(build: ResolvedBuild, version: str) -> History:
     return History(
         root=build.spec.output,
         version=version,
-        earlier=before,
+        previous=before,
         newest=previous.newest.ref if previous.newest else None,
         names=previous.names,
-        compared=reuse is not None and reuse.earlier == before,
+        compared=reuse is not None and reuse.previous == before,
         nothing_reused_because=build.nothing_reused_because,
         notes=previous.notes,
         schedule=build.spec.schedule,

@@ -108,7 +108,7 @@ def summarize(
 
 
 def describe_changes(reuse: Mapping[str, int], changes: Mapping[str, Any] | None) -> list[str]:
-    """The lines about what was taken over and what has changed; nothing if there was nothing before."""
+    """The lines about what was reused and what has changed; nothing if there was nothing before."""
     lines = [f"note: {note}" for note in (changes or {}).get("notes", [])]
     if changes and changes["compared_with"]:
         counts = [
@@ -214,7 +214,7 @@ def describe_near_duplicates(counts: Mapping[str, int]) -> list[str]:
     if unhashed := counts.get("not_hashed"):
         lines.append(
             f"note: images that have no `phash` in the index and were not searched for near-duplicates: {unhashed:,}; "
-            "files that are kept as they are have none, nor have records taken over from a dataset without the column"
+            "files that are kept as they are have none, nor have records reused from a dataset without the column"
         )
     if cut := counts.get("ranges_cut"):
         lines.append(

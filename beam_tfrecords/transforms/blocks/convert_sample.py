@@ -89,7 +89,7 @@ class ConvertSample:
       settings: a hash of the settings and library versions that decide an example.
       invalid_boxes: what a box without a size, or outside its image, does.
       records: layout of the examples, where samples are records of a dataset of ours; else None.
-      keeps_stored: whether the images of these records are taken over as they are stored.
+      keeps_stored: whether the images of these records are reused as they are stored.
     """
 
     image: ImageSpec
@@ -166,15 +166,13 @@ class ConvertSample:
             index_columns = {name: value for name, value in index_columns.items() if not name.startswith("objects")}
         return PreparedSample(fields, index_columns, names, size=ref.size)
 
-    def take_over(
-        self, ref: SampleRef, example: bytes, index_columns: Mapping[str, Any], *, whole: bool
-    ) -> PreparedSample:
-        """The sample from what an earlier dataset has of it; nothing is decoded.
+    def reuse(self, ref: SampleRef, example: bytes, index_columns: Mapping[str, Any], *, whole: bool) -> PreparedSample:
+        """The sample from what a previous dataset has of it; nothing is decoded.
 
         Args:
           example: the earlier one.
           index_columns: those of its index row.
-          whole: whether the example is taken over as it is; else its image is, in an example made anew.
+          whole: whether the example is reused as it is; else its image is, in an example made again.
 
         Raises:
           SampleError: why it is rejected.
@@ -195,7 +193,7 @@ class ConvertSample:
         """Makes the examples of a batch.
 
         Args:
-          prepared: what `prepare` or `take_over` has made of each, or `PreparedSample()` for a row without an image.
+          prepared: what `prepare` or `reuse` has made of each, or `PreparedSample()` for a row without an image.
 
         Raises:
           SampleError: why one of them is rejected.

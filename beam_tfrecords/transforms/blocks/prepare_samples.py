@@ -58,7 +58,7 @@ def prepare_samples(
     Args:
       batches: the references of a block.
       counts: receives ("filtered", split): the samples that the function of the user leaves out.
-      reuse: what the earlier dataset has of them.
+      reuse: what the previous dataset has of them.
       seen: receives the fingerprints that the listing does not tell.
       clock: receives the time that reading takes.
       is_first: as in `guarded`.
@@ -162,7 +162,7 @@ class _Preparing:
         return cast("tuple[SampleRef, Fetched]", made)
 
     def _take_or_prepare(self, ref: SampleRef, images: Fetched) -> tuple[Outcome, Change | None]:
-        """The sample as the earlier dataset has it, or converted."""
+        """The sample as the previous dataset has it, or converted."""
         if isinstance(images, SampleError):
             return images, None
         try:

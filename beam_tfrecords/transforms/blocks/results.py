@@ -20,7 +20,7 @@ class BlockResult:
 
     Attributes:
       failures: file with the samples that it rejected, a JSON object per line; None if there are none.
-      changes: file with what has changed since the earlier dataset, a JSON object per line; None without one.
+      changes: file with what has changed since the previous dataset, a JSON object per line; None without one.
       run_id: the run that converted it, if it has failures that may not be the sample's fault; else "".
       files_seen: digest of the files whose fingerprints the listing does not tell; "" if it tells all.
       msec: step -> milliseconds that the conversion spent in it; None if the block is taken from its checkpoint.

@@ -1,6 +1,6 @@
-"""Takes over what an earlier dataset has of the samples of a block, and counts what has changed.
+"""Reuses records of the previous dataset for the samples of a block, and counts the changes.
 
-Both datasets are in the order of the same hash, so the samples of a block lie in one range of the earlier shards:
+Both datasets are in the order of the same hash, so the samples of a block lie in one range of the previous shards:
 its index rows are found by bisection, and its records are read in few large pieces. An index is checked against the
 manifest's hash of it, and a record against its row; what is damaged is converted again.
 """
@@ -35,7 +35,7 @@ from beam_tfrecords.transforms.refs.sample_refs import BlockKey, SampleRef
 from beam_tfrecords.transforms.service_faults import retry_faults
 from beam_tfrecords.transforms.stats import MOST_KEYS, Change, Key
 
-# Bytes read at once of an earlier shard; a worker holds so many.
+# Bytes read at once of a previous shard; a worker holds so many.
 _WINDOW_BYTES = 4 << 20
 _COLUMNS = INDEX_SCHEMA.names
 
@@ -45,14 +45,14 @@ class ReusePlan:
     """What a worker needs to know to take records over.
 
     Attributes:
-      earlier: names the earlier dataset.
+      previous: names the previous dataset.
       seed: of its order, and of the new one.
       blocks: split -> number of blocks of the new dataset.
       takes_images: whether converting the same files would make the stored images again.
       hashes_files: whether the bytes of a file are its fingerprint, so that every file is read.
     """
 
-    earlier: DatasetRef
+    previous: DatasetRef
     seed: int
     blocks: Mapping[str, int]
     takes_images: bool
@@ -60,8 +60,8 @@ class ReusePlan:
 
 
 @dataclasses.dataclass(frozen=True)
-class EarlierRecord:
-    """A record of the earlier dataset: its split, its shard, relative to the dataset, and its index row."""
+class PreviousRecord:
+    """A record of the previous dataset: its split, its shard, relative to the dataset, and its index row."""
 
     split: str
     file: str
@@ -84,7 +84,7 @@ class BlockReuse:
     Attributes:
       counts: ("change", kind, split, class) -> samples, ("earlier", split, class) -> records of the earlier
         dataset whose keys are still listed, and ("damaged", file) -> samples that are converted again because a file
-        of the earlier dataset is.
+        of the previous dataset is.
 
     Raises:
       BuildError: another dataset has taken the place of the earlier one.
@@ -97,16 +97,16 @@ class BlockReuse:
         self._split, number = key
         blocks = plan.blocks[self._split]
         low, high = (-(-edge * SPACE // blocks) for edge in (number, number + 1))
-        self._earlier: dict[str, EarlierRecord] = {}
+        self._previous: dict[str, PreviousRecord] = {}
         self._unread: list[UnreadIndex] = []
         # The block's own split last: a key that is in several splits is then found there.
-        for split in sorted(_shards_by_split(plan.earlier), key=lambda split: split == self._split):
+        for split in sorted(_shards_by_split(plan.previous), key=lambda split: split == self._split):
             for found in _find_between(plan, split, low, high):
-                if isinstance(found, EarlierRecord):
-                    self._earlier[found.row["key"]] = found
+                if isinstance(found, PreviousRecord):
+                    self._previous[found.row["key"]] = found
                 elif split == self._split:
                     self._unread.append(found)
-        self._unlisted = {key: record for key, record in self._earlier.items() if record.split == self._split}
+        self._unlisted = {key: record for key, record in self._previous.items() if record.split == self._split}
         self._lines: dict[Change, list[str]] = {}
         # (key, fingerprint) -> hash of the sample.
         self._hashes: dict[tuple[str, str], str] = {}
@@ -117,7 +117,7 @@ class BlockReuse:
         return self._plan.hashes_files or not ref.fingerprint or self._find(ref, {}) is None
 
     def take(self, ref: SampleRef, images: Mapping[str, bytes]) -> tuple[PreparedSample, Change] | None:
-        """The sample from its earlier record, or None if it has to be converted.
+        """The sample from its previous record, or None if it has to be converted.
 
         Args:
           images: the bytes of its images by their names, if they were read.
@@ -126,13 +126,13 @@ class BlockReuse:
           SampleError: why it is rejected.
         """
         change = self._find(ref, images)
-        record = self._earlier.get(ref.key)
+        record = self._previous.get(ref.key)
         example = self._read(record) if change and record else None
         if change is None or record is None or example is None:
             return None
         # An earlier version of the index may lack some.
         index_columns = {name: record.row.get(name) for name in CONVERSION_COLUMNS}
-        return self._convert.take_over(ref, example, index_columns, whole=change is Change.COPIED), change
+        return self._convert.reuse(ref, example, index_columns, whole=change is Change.COPIED), change
 
     def count(self, key: str, outcome: str | SampleError | None, change: Change | None) -> None:
         """Counts what became of a sample.
@@ -141,7 +141,7 @@ class BlockReuse:
           outcome: its label, or why it is rejected.
           change: what `take` said; None if it was converted.
         """
-        record = self._earlier.get(key)
+        record = self._previous.get(key)
         self._unlisted.pop(key, None)
         unread = None if record else self._find_unread(key)
         if unread:
@@ -160,7 +160,7 @@ class BlockReuse:
                 self._add(Change.MOVED, key, label, before=record.split)
 
     def lines(self) -> str:
-        """Keys of changes, a JSON object per line, and those of earlier records that are not listed any more."""
+        """Keys of changes, a JSON object per line, and those of previous records that are not listed any more."""
         for key, record in self._unlisted.items():
             self._add(Change.REMOVED, key, record.row["label"] or "")
         return "".join(line for lines in self._lines.values() for line in lines)
@@ -175,8 +175,8 @@ class BlockReuse:
             lines.append(write_json(line) + "\n")
 
     def _find(self, ref: SampleRef, images: Mapping[str, bytes]) -> Change | None:
-        """What can be taken over of a sample; None if nothing can."""
-        record = self._earlier.get(ref.key)
+        """What can be reused of a sample; None if nothing can."""
+        record = self._previous.get(ref.key)
         if record is None or ref.failure is not None:
             return None
         identity = (ref.key, ref.fingerprint)
@@ -203,15 +203,15 @@ class BlockReuse:
         return None
 
     def _explain_missing(self, key: str) -> Change:
-        """Why the earlier dataset has no record of a sample."""
-        dropped = _find_dropped(self._plan.earlier, self._plan.seed)
+        """Why the previous dataset has no record of a sample."""
+        dropped = _find_dropped(self._plan.previous, self._plan.seed)
         if not len(dropped):
             return Change.ADDED
         order = order_hashes(seed=self._plan.seed, keys=[key])[0]
         place = int(np.searchsorted(dropped, np.uint64(order)))
         return Change.DROPPED if place < len(dropped) and dropped[place] == order else Change.ADDED
 
-    def _read(self, record: EarlierRecord) -> bytes | None:
+    def _read(self, record: PreviousRecord) -> bytes | None:
         """The serialized example of a record; None if the shard no longer holds it."""
         try:
             data = retry_faults(record.file, functools.partial(self._read_range, record))
@@ -228,22 +228,22 @@ class BlockReuse:
         order = order_hashes(seed=self._plan.seed, keys=[key])[0] if self._unread else 0
         return next((unread for unread in self._unread if unread.low <= order < unread.high), None)
 
-    def _read_range(self, record: EarlierRecord) -> bytes:
+    def _read_range(self, record: PreviousRecord) -> bytes:
         offset, length = record.row["offset"], record.row["length"]
         file, begin, data = self._window
         start = offset - begin
         if file != record.file or start < 0 or start + length > len(data):
             # Records are asked for in their order, so those that follow are needed next.
-            path = storage.join(self._plan.earlier.path, record.file)
+            path = storage.join(self._plan.previous.path, record.file)
             data, start = storage.read_range(path, offset, max(length, _WINDOW_BYTES)), 0
             self._window = (record.file, offset, data)
         return data[start : start + length]
 
 
 @functools.lru_cache(maxsize=2)
-def _shards_by_split(earlier: DatasetRef) -> dict[str, list[Shard]]:
+def _shards_by_split(previous: DatasetRef) -> dict[str, list[Shard]]:
     shards: dict[str, list[Shard]] = {}
-    for shard in earlier.open().shards:
+    for shard in previous.open().shards:
         if shard.first_key is not None:
             shards.setdefault(shard.split, []).append(shard)
     return shards
@@ -258,13 +258,13 @@ def _is_published(path: str, sha256: str | None) -> bool:
 
 
 @functools.lru_cache(maxsize=2)
-def _find_dropped(earlier: DatasetRef, seed: int) -> np.ndarray[Any, np.dtype[np.uint64]]:
+def _find_dropped(previous: DatasetRef, seed: int) -> np.ndarray[Any, np.dtype[np.uint64]]:
     """The places in the order of the copies that a dataset has dropped, sorted: eight bytes for each.
 
     Of an image with very many copies, its list names the first ones. A damaged list names none: the copies count as
     added.
     """
-    dataset, path = earlier.open(), storage.join(earlier.path, DUPLICATES)
+    dataset, path = previous.open(), storage.join(previous.path, DUPLICATES)
     keys: list[str] = []
     if _is_published(path, dataset.manifest["files"].get(DUPLICATES)):
         with storage.open_read(path) as file:
@@ -274,19 +274,19 @@ def _find_dropped(earlier: DatasetRef, seed: int) -> np.ndarray[Any, np.dtype[np
     return np.sort(np.asarray(order_hashes(seed=seed, keys=keys)))
 
 
-def _find_between(plan: ReusePlan, split: str, low: int, high: int) -> Iterator[EarlierRecord | UnreadIndex]:
+def _find_between(plan: ReusePlan, split: str, low: int, high: int) -> Iterator[PreviousRecord | UnreadIndex]:
     """The records of a split whose order is in [low, high), and the indices there that are damaged."""
 
     def order(key: str | None) -> int:
         return order_hashes(seed=plan.seed, keys=[key or ""])[0]
 
-    shards = _shards_by_split(plan.earlier)[split]
+    shards = _shards_by_split(plan.previous)[split]
     first = bisect.bisect_right(shards, low, key=lambda shard: order(shard.first_key))
     end = bisect.bisect_left(shards, high, key=lambda shard: order(shard.first_key))
     for number in range(max(0, first - 1), end):
         shard = shards[number]
         assert shard.index is not None
-        table = _read_index(storage.join(plan.earlier.path, shard.index), shard.index_sha256)
+        table = _read_index(storage.join(plan.previous.path, shard.index), shard.index_sha256)
         if table is None:
             beyond = order(shards[number + 1].first_key) if number + 1 < len(shards) else SPACE
             yield UnreadIndex(split, shard.index, order(shard.first_key), beyond)
@@ -296,7 +296,7 @@ def _find_between(plan: ReusePlan, split: str, low: int, high: int) -> Iterator[
             bisect.bisect_left(range(len(keys)), edge, key=lambda row: order(keys[row].as_py())) for edge in (low, high)
         )
         for row in table.slice(begin, stop - begin).to_pylist():
-            yield EarlierRecord(split, shard.file, row)
+            yield PreviousRecord(split, shard.file, row)
 
 
 @functools.lru_cache(maxsize=2)

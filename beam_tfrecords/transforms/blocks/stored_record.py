@@ -1,4 +1,4 @@
-"""The images of a record of a dataset of ours: taken over as they are stored, or decoded to be converted. Pure."""
+"""The images of a record of a dataset of ours: reused as they are stored, or decoded to be converted. Pure."""
 
 from __future__ import annotations
 

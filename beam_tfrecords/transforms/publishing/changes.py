@@ -29,11 +29,11 @@ class History:
     Attributes:
       root: the folder of the versions.
       version: name of the new one.
-      earlier: names the version that it is compared with: the one before, or the pinned one; None if this is the first.
+      previous: the version to compare with: the one before, or the pinned one; None for the first version.
       newest: names the version before; None if this is the first.
       names: of the versions that are there.
       compared: whether blocks look their samples up in the version before.
-      nothing_reused_because: why none of its records can be taken over; "" if some can.
+      nothing_reused_because: why none of its records can be reused; "" if some can.
       notes: datasets that were passed over because they are damaged, one line each.
       schedule: limits of the guards.
       settings: of the version before, as a manifest of this version of beam-tfrecords would have them.
@@ -42,7 +42,7 @@ class History:
 
     root: str
     version: str
-    earlier: DatasetRef | None
+    previous: DatasetRef | None
     newest: DatasetRef | None
     names: tuple[str, ...]
     compared: bool
@@ -61,9 +61,9 @@ def evaluate_version(history: History, manifest: Mapping[str, Any], stats: Stats
       manifest: of the new version; it needs neither shards nor files.
       stats: the counts of its build.
     """
-    if history.earlier is None:
+    if history.previous is None:
         return []
-    old = {**history.earlier.open().manifest, "spec": history.settings}
+    old = {**history.previous.open().manifest, "spec": history.settings}
     moved = stats.total("change", Change.MOVED.value) if history.compared else 0
     guard_results = evaluate(old, manifest, moved=moved, spec=history.schedule, decisive=history.decisive)
     return sorted(guard_results, key=lambda result: result.holds)
@@ -83,7 +83,7 @@ def describe_version(
     """
     damaged = stats.by("damaged").items()
     notes = [*history.notes, *(f"{file} is damaged: {count:,} samples converted again" for file, count in damaged)]
-    if history.earlier is None:
+    if history.previous is None:
         why = "no earlier version is whole" if history.notes else "the first version"
         return {
             "compared_with": None,
@@ -92,31 +92,31 @@ def describe_version(
             "versions": list(history.names),
         }
     changes: dict[str, Any] = {
-        "compared_with": history.earlier.path,
+        "compared_with": history.previous.path,
         "nothing_reused_because": history.nothing_reused_because or None,
         "notes": notes,
         "versions": list(history.names),
     }
     if history.compared:
-        changes["changes"] = describe_changes(stats, earlier=history.earlier.open(), files=files, splits=splits)
+        changes["changes"] = describe_changes(stats, previous=history.previous.open(), files=files, splits=splits)
     changes["guards"] = [result.to_json() for result in guard_results]
     return changes
 
 
-def repeats_earlier(history: History, manifest: Mapping[str, Any], stats: Stats) -> bool:
+def repeats_newest(history: History, manifest: Mapping[str, Any], stats: Stats) -> bool:
     """Whether a version holds the same as the one before it; one with damaged files is replaced by one without."""
     if history.newest is None or stats.by("damaged"):
         return False
-    earlier = history.newest.open()
-    return bool(_content(earlier.manifest) == _content(manifest)) and not earlier.find_missing()
+    previous = history.newest.open()
+    return bool(_content(previous.manifest) == _content(manifest)) and not previous.find_missing()
 
 
-def describe_changes(stats: Stats, *, earlier: Dataset, files: Iterable[str], splits: Iterable[str]) -> dict[str, Any]:
-    """What became of the samples since an earlier dataset.
+def describe_changes(stats: Stats, *, previous: Dataset, files: Iterable[str], splits: Iterable[str]) -> dict[str, Any]:
+    """What became of the samples since a previous dataset.
 
     Args:
       stats: the counts of the build.
-      earlier: the earlier dataset.
+      previous: the previous dataset.
       files: the lists of changes that blocks have written.
       splits: those of the new dataset.
 
@@ -128,7 +128,7 @@ def describe_changes(stats: Stats, *, earlier: Dataset, files: Iterable[str], sp
     for change in Change:
         counts = {split: stats.by("change", change.value, split) for split in sorted(splits)}
         if change is Change.REMOVED:
-            counts = _count_removed(stats, earlier.manifest)
+            counts = _count_removed(stats, previous.manifest)
         changes[change.value] = {
             "samples": sum(sum(classes.values()) for classes in counts.values()),
             "by_split_and_class": {split: classes for split, classes in counts.items() if classes},
@@ -146,7 +146,7 @@ def _content(manifest: Mapping[str, Any]) -> Any:
 
 
 def _count_removed(stats: Stats, manifest: Mapping[str, Any]) -> dict[str, dict[str, int]]:
-    """Records of the earlier dataset that no listed sample has the key of; their classes if they have one each."""
+    """Records of the previous dataset that no listed sample has the key of; their classes if they have one each."""
     removed = {}
     for split, entry in manifest["splits"].items():
         listed = Counter(stats.by("earlier", split))

@@ -14,7 +14,7 @@ from beam_tfrecords.escaping import json_file
 from beam_tfrecords.output.files import CHANGES, INDEX_FOLDER, MANIFEST, SUCCESS
 from beam_tfrecords.output.manifest import Shard
 from beam_tfrecords.output.pointers import point_to
-from beam_tfrecords.transforms.publishing.changes import describe_version, repeats_earlier
+from beam_tfrecords.transforms.publishing.changes import describe_version, repeats_newest
 from beam_tfrecords.transforms.publishing.decide import Decision, keeps_dataset
 from beam_tfrecords.transforms.publishing.lists import write_lists, write_outcome
 from beam_tfrecords.transforms.publishing.metadata import write_files
@@ -90,7 +90,7 @@ def publish_dataset(
         "files": {name: file.sha256 for name, file in files.items()},
         "sizes": {name: file.bytes for name, file in files.items()},
     }
-    if history and repeats_earlier(history, values, stats):
+    if history and repeats_newest(history, values, stats):
         write_outcome(publication, stats, folder=folder, is_unchanged=True)
         return
     check_sizes(publication, shards)

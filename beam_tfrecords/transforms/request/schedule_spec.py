@@ -95,7 +95,7 @@ class ScheduleSpec:
     )
     reuse: str | None = _setting(
         None,
-        help="an earlier dataset whose records are taken over for unchanged samples, or none",
+        help="a previous dataset whose records are reused for unchanged samples, or none",
         shown_default="the version before, with `versioned`",
         read=_read_reuse,
     )

@@ -299,6 +299,6 @@ def test_an_example_whose_boxes_changed_is_made_anew_from_the_stored_image(spec,
     first = SampleRef("1.jpg", fingerprint="1", objects=boxed((0, 0, 20, 10)))
     changed = dataclasses.replace(first, objects=boxed((20, 10, 30, 35), (5, 0, 30, 20)))
     made = convert_one(convert, first, {IMAGE: data})
-    anew = convert.take_over(changed, made.example, made.index_columns, whole=False)
+    anew = convert.reuse(changed, made.example, made.index_columns, whole=False)
     assert finish(convert, changed, anew) == convert_one(convert, changed, {IMAGE: data})
-    assert finish(convert, first, convert.take_over(first, made.example, made.index_columns, whole=True)) == made
+    assert finish(convert, first, convert.reuse(first, made.example, made.index_columns, whole=True)) == made

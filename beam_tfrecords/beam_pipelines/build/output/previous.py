@@ -42,7 +42,7 @@ class Previous:
 
     Attributes:
       version: the version that guards and changes are compared with: the one before, or the pinned one; or None.
-      reused: the dataset whose records are taken over, or None.
+      reused: the dataset whose records are reused, or None.
       notes: datasets that were passed over because they are damaged, one line each.
       warning: why readers fail until a version is published; None if they do not.
       newest: the version before, or None: a build that would make it again makes none.
@@ -99,21 +99,21 @@ def _open_versions(root: str) -> Previous:
     return Previous(version, None, notes, find_latest_damage(root), newest, names)
 
 
-def previous_classes(spec: BuildSpec, earlier: Previous) -> Sequence[str]:
+def previous_classes(spec: BuildSpec, previous: Previous) -> Sequence[str]:
     """The classes of the dataset that `class_order=stable` follows, in index order."""
-    dataset = earlier.version if spec.schedule.versioned else earlier.reused
+    dataset = previous.version if spec.schedule.versioned else previous.reused
     return dataset.class_names if dataset else ()
 
 
-def would_repeat(earlier: Previous, spec: BuildSpec, metadata: Mapping[str, Any]) -> bool:
+def would_repeat(previous: Previous, spec: BuildSpec, metadata: Mapping[str, Any]) -> bool:
     """Whether a build would make the version before again, failures included.
 
     Args:
-      earlier: the datasets before.
+      previous: the datasets before.
       spec: the request.
       metadata: what the manifest would say, as far as it is known.
     """
-    version = earlier.newest
+    version = previous.newest
     return (
         version is not None
         and spec.source.fingerprint is Fingerprint.STAT
@@ -160,7 +160,7 @@ def point_to_whole(spec: BuildSpec, path: str) -> None:
         point_to(spec.output, name, staging=Workspace(spec.output).path)
 
 
-def choose_version(spec: BuildSpec, folder: str, earlier: Previous) -> str:
+def choose_version(spec: BuildSpec, folder: str, previous: Previous) -> str:
     """The name of the version that a build writes: that of the attempt that it resumes, or a new one.
 
     It is registered: what is written to its folder is ours.
@@ -168,11 +168,11 @@ def choose_version(spec: BuildSpec, folder: str, earlier: Previous) -> str:
     Args:
       spec: the request.
       folder: of the build, for temporary files.
-      earlier: the datasets before.
+      previous: the datasets before.
     """
     name = read_version(folder)
     if name is None or storage.exists(storage.join(spec.output, name, SUCCESS)):
-        name = new_version(spec.output, time.time(), names=earlier.names)
+        name = new_version(spec.output, time.time(), names=previous.names)
         storage.write_bytes(BuildFolder(folder).version, name.encode())
     register_version(spec.output, name)
     return name
@@ -186,13 +186,13 @@ def read_version(folder: str) -> str | None:
 
 
 def plan_reuse(
-    spec: BuildSpec, earlier: Dataset | None, *, versions: Mapping[str, str], blocks: Mapping[str, int]
+    spec: BuildSpec, previous: Dataset | None, *, versions: Mapping[str, str], blocks: Mapping[str, int]
 ) -> tuple[ReusePlan | None, str]:
-    """How records of an earlier dataset are taken over, and why none can be; "" if some can.
+    """How records of a previous dataset are reused, and why none can be; "" if some can.
 
     Args:
       spec: the request, with its layout.
-      earlier: the dataset.
+      previous: the dataset.
       versions: library -> version.
       blocks: split -> number of blocks.
     """
@@ -200,14 +200,14 @@ def plan_reuse(
         ReusePlan,  # NumPy and Arrow, which a refused request has no need of.
     )
 
-    if earlier is None:
+    if previous is None:
         return None, ""
-    old = earlier.manifest
+    old = previous.manifest
     if old["spec"]["seed"] != spec.seed:
         return None, f"seed changed from {old['spec']['seed']} to {spec.seed}, and with it the order"
-    if earlier.compression == "gzip":
+    if previous.compression == "gzip":
         return None, "its shards are compressed, so that single records cannot be read"
-    if not any(shard.first_key is not None for shard in earlier.shards):
+    if not any(shard.first_key is not None for shard in previous.shards):
         return None, "an earlier version of beam-tfrecords wrote it"
     before = record_settings(fill_spec(old["spec"]), old["versions"])
     now = record_settings(spec.to_json(), versions)
@@ -215,7 +215,7 @@ def plan_reuse(
     changes = [f"{name} changed from {before[name]} to {now[name]}" for name in now if before[name] != now[name]]
     images = [_image_features(layout) for layout in layouts]
     plan = ReusePlan(
-        earlier=earlier.ref,
+        previous=previous.ref,
         seed=spec.seed,
         blocks=blocks,
         takes_images=not changes and images[0] == images[1],
