@@ -63,7 +63,7 @@ def make_batch(
         columns = {name: [example[name] for example in examples] for name in first}
         return {name: _batch(name, columns[name], name in ragged, stack, convert) for name in columns}
     if isinstance(first, tuple):
-        names = ("image", "label") if isinstance(first, Pair) else [f"value {place}" for place in range(len(first))]
+        names = ("image", "label") if isinstance(first, Pair) else [f"value {index}" for index in range(len(first))]
         values = zip(names, zip(*examples, strict=True), strict=True)
         return tuple(_batch(name, column, False, stack, convert) for name, column in values)
     return stack(examples)

@@ -201,15 +201,15 @@ def _spell(text: str) -> str:
         raise _UnreadableError("two texts have nothing between them; write a text with ' as \"it's\"")
     words = _lower(tokens)
     # In SQL, ('cat') is a list.
-    for place in range(len(words) - 4, -1, -1):
-        if [word for _, word in words[place : place + 2]] == ["in", "("] and words[place + 3][1] == ")":
-            words.insert(place + 3, (tokenize.OP, ","))
+    for index in range(len(words) - 4, -1, -1):
+        if [word for _, word in words[index : index + 2]] == ["in", "("] and words[index + 3][1] == ")":
+            words.insert(index + 3, (tokenize.OP, ","))
     # `not like` is an operator of its own.
-    negated = {place for place, pair in enumerate(itertools.pairwise(words)) if [w for _, w in pair] == ["not", "@"]}
+    negated = {index for index, pair in enumerate(itertools.pairwise(words)) if [w for _, w in pair] == ["not", "@"]}
     return tokenize.untokenize(
-        (kind, "//" if place in negated else word)
-        for place, (kind, word) in enumerate(words)
-        if place - 1 not in negated
+        (kind, "//" if index in negated else word)
+        for index, (kind, word) in enumerate(words)
+        if index - 1 not in negated
     )
 
 

@@ -198,7 +198,7 @@ class Placement:
 def _boxes(example: Mapping[str, Any], names: Mapping[str, str]) -> dict[str, np.ndarray]:
     """The sides of the boxes that an example has: side -> [n] shares."""
     if BOXES in names:
-        return {side: example[names[BOXES]][:, place] for place, side in enumerate(SIDES)}
+        return {side: example[names[BOXES]][:, index] for index, side in enumerate(SIDES)}
     return {side: example[names[f"objects.{side}"]] for side in SIDES if f"objects.{side}" in names}
 
 

@@ -99,7 +99,7 @@ class TensorPlacement:
 def _boxes(example: Mapping[str, Any], names: Mapping[str, str]) -> dict[str, tf.Tensor]:
     """The sides of the boxes that an example has: side -> [n] shares."""
     if BOXES in names:
-        return {side: example[names[BOXES]][:, place] for place, side in enumerate(SIDES)}
+        return {side: example[names[BOXES]][:, index] for index, side in enumerate(SIDES)}
     return {side: example[names[f"objects.{side}"]] for side in SIDES if f"objects.{side}" in names}
 
 

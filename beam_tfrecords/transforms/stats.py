@@ -47,8 +47,8 @@ class Change(str, enum.Enum):
     """The change of a sample since the previous dataset.
 
     COPIED: its record is reused. RESERIALIZED: its image is reused in a new example. CHANGED: it is converted again.
-    DROPPED: the previous dataset dropped it as a duplicate. ADDED: the previous dataset does not have it. REMOVED: it is
-    no longer listed. FAILED: it is rejected. MOVED: it is in another split; counted in addition to the others.
+    DROPPED: the previous dataset dropped it as a duplicate. ADDED: the previous dataset lacks it. REMOVED: it is no
+    longer listed. FAILED: it is rejected. MOVED: it is in another split; counted in addition to the others.
     """
 
     COPIED = "copied"

@@ -73,8 +73,8 @@ def inspect_files(files: Sequence[storage.FileEntry], *, examples: int) -> None:
         several = f"{min(lengths)} to {max(lengths)}" if min(lengths) < max(lengths) else f"{lengths[0]}"
         where = "" if len(lengths) == number else f", in {len(lengths):,} of the records"
         show(f"{name:{width}}  {kind or 'empty':5}  {several} value{'' if several == '1' else 's'}{where}")
-    for place, lines in enumerate(shown):
-        show("", f"example {place}", *(f"  {line}" for line in lines))
+    for index, lines in enumerate(shown):
+        show("", f"example {index}", *(f"  {line}" for line in lines))
 
 
 def verify_files(files: Sequence[storage.FileEntry], *, findings: int) -> int:

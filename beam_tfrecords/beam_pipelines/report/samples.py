@@ -135,10 +135,10 @@ class ShownRecordReader:
 def _group(chosen: Sequence[Chosen]) -> Iterator[Sequence[Chosen]]:
     """The records that may be in memory at once: a few large ones, or many small ones."""
     start = pixels = 0
-    for place, one in enumerate(chosen):
-        if place - start >= _AT_ONCE and pixels + one.pixels > _PIXELS_AT_ONCE:
-            yield chosen[start:place]
-            start = place
+    for index, one in enumerate(chosen):
+        if index - start >= _AT_ONCE and pixels + one.pixels > _PIXELS_AT_ONCE:
+            yield chosen[start:index]
+            start = index
             pixels = 0
         pixels += one.pixels
     if start < len(chosen):

@@ -254,7 +254,7 @@ class ConvertSample:
         if not taken.count(None):
             return [example for example in taken if example is not None]
         if taken.count(None) < len(taken):
-            made = [place for place, example in enumerate(taken) if example is None]
+            made = [index for index, example in enumerate(taken) if example is None]
             refs, labels, prepared = refs.take(made), [labels[n] for n in made], [prepared[n] for n in made]
         columns = [self._values(feature, refs, labels, prepared) for feature in self.layout.features]
         examples = serialize_examples(self.layout, columns)

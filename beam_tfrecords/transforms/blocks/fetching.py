@@ -88,11 +88,11 @@ def _read_in_order(
                 for start in range(0, len(refs), _ROWS):
                     yield refs, start, found[start : start + _ROWS]
                 continue
-            for place, (ref, is_needed) in enumerate(zip(refs, needed, strict=True)):
+            for index, (ref, is_needed) in enumerate(zip(refs, needed, strict=True)):
                 images = ref.images if ref.failure is None and is_needed else {}
                 is_remote = any(storage.has_scheme(locator.uri) for locator in images.values())
                 if not (is_remote or waiting):
-                    yield refs, place, [_read(ref, images, max_file_size)]
+                    yield refs, index, [_read(ref, images, max_file_size)]
                     continue
                 size = sum(min(_size(ref, name), max_file_size) or _HEAD_BYTES for name in images)
                 while waiting and (ahead + size > _AHEAD_BYTES or len(waiting) >= most):
@@ -102,7 +102,7 @@ def _read_in_order(
                     ahead -= waiting[0].size
                     yield _finish(waiting.popleft(), max_file_size)
                 future = threads.submit(_read_ahead, ref, images, max_file_size)
-                waiting.append(_Waiting(refs, place, ref, future, size))
+                waiting.append(_Waiting(refs, index, ref, future, size))
                 ahead += size
         while waiting:
             yield _finish(waiting.popleft(), max_file_size)

@@ -52,10 +52,10 @@ class FilesSeen:
         if not (any(asking) and any(fetched)):
             return refs
         fingerprints = list(refs.each("fingerprint"))
-        for place, (images, asks) in enumerate(zip(fetched, asking, strict=True)):
+        for index, (images, asks) in enumerate(zip(fetched, asking, strict=True)):
             if asks and images and not isinstance(images, SampleError):
-                fingerprints[place] = "+".join(map(content_hash, images.values()))
-                self._add(refs.keys[place], fingerprints[place])
+                fingerprints[index] = "+".join(map(content_hash, images.values()))
+                self._add(refs.keys[index], fingerprints[index])
         return refs.replace(fingerprint=fingerprints)
 
     def _add(self, key: str, fingerprint: str) -> None:

@@ -69,7 +69,7 @@ class Condition:
         for refs in batches:
             failed = zip(refs.each("failure"), convert.find_failures(refs), strict=True)
             unfit = self._unfit(refs)
-            told = [place for place, pair in enumerate(failed) if not any(pair) and place not in unfit]
+            told = [index for index, pair in enumerate(failed) if not any(pair) and index not in unfit]
             fitting = refs.take(told)
             names = convert.names_of_labels(fitting)
             index_columns = {"label": [found[0] if len(found) == 1 else None for found in names]}
@@ -133,7 +133,7 @@ class Condition:
     def _unfit(self, refs: RefColumns) -> set[int]:
         """The places of references with a value, in a column that the condition names, that no example can have."""
         columns = (self._values(one, refs) for one in self.layout.features if one.column is not None)
-        return {place for values in columns if values for place, value in enumerate(values) if value is None}
+        return {index for values in columns if values for index, value in enumerate(values) if value is None}
 
     def _values(self, feature: Feature, refs: RefColumns) -> list[Any] | None:
         """What examples will have in a column of the layout, if the condition names it."""

@@ -113,7 +113,7 @@ class _Preparing:
             yield PreparedBatch(refs, [_ROW] * len(refs), [None] * len(refs), refs.each("size"))
             return
         start = 0
-        for place, ref in enumerate(refs):
+        for index, ref in enumerate(refs):
             read = fetched.popleft()
             of_images = [] if isinstance(read, SampleError) else [len(read[name]) for name in read if name != MASK]
             source_bytes = sum(of_images) or ref.size
@@ -129,8 +129,8 @@ class _Preparing:
             # Otherwise two images would be held while the next one is read.
             del images, read
             if self._size > _MOST_BYTES or len(self._found) == _MOST:
-                self._hold(refs.slice(start, place + 1))
-                start = place + 1
+                self._hold(refs.slice(start, index + 1))
+                start = index + 1
                 yield from self.take()
         if start < len(refs):
             self._hold(refs.slice(start, len(refs)))

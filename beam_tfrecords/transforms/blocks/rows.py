@@ -51,7 +51,7 @@ def reject_duplicates(batches: Iterable[RefColumns]) -> Iterator[RefColumns]:
     for _, group in itertools.groupby(range(len(keys)), key=keys.__getitem__):
         failures |= _reject_group(list(group), several, starts)
     for refs, start in zip(several, starts, strict=False):
-        of_these = {place - start: failures[place] for place in range(start, start + len(refs)) if place in failures}
+        of_these = {index - start: failures[index] for index in range(start, start + len(refs)) if index in failures}
         if of_these:
             known = enumerate(refs.each("failure"))
             refs = refs.replace(failure=[list(of_these[n]) if n in of_these else failure for n, failure in known])

@@ -36,12 +36,12 @@ def choose_refs(batches: Iterable[RefColumns], *, limit: int, seed: int, samples
     heaps: dict[str, list[tuple[int, bytes]]] = {split: [] for split in shares}
     for refs in batches:
         orders = order_hashes(seed=seed, keys=refs.keys)
-        for place, (split, order) in enumerate(zip(refs.each("split"), orders, strict=True)):
+        for index, (split, order) in enumerate(zip(refs.each("split"), orders, strict=True)):
             heap, most = heaps[split or ""], shares[split or ""]
             if len(heap) < most:
-                heapq.heappush(heap, (-order, refs.take([place]).pack()))
+                heapq.heappush(heap, (-order, refs.take([index]).pack()))
             elif heap and -order >= heap[0][0]:
-                heapq.heappushpop(heap, (-order, refs.take([place]).pack()))
+                heapq.heappushpop(heap, (-order, refs.take([index]).pack()))
     return [packed for split in sorted(heaps) for _, packed in sorted(heaps[split], reverse=True)]
 
 

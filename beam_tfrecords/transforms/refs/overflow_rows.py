@@ -48,12 +48,12 @@ class OverflowRows:
           refs: the batch.
           sizes: bytes of each reference.
         """
-        oversized = [place for place, size in enumerate(sizes) if size > _OVERSIZED_BYTES]
+        oversized = [index for index, size in enumerate(sizes) if size > _OVERSIZED_BYTES]
         if not oversized:
             yield refs
             return
         if len(oversized) < len(refs):
-            yield refs.take(place for place, size in enumerate(sizes) if size <= _OVERSIZED_BYTES)
+            yield refs.take(index for index, size in enumerate(sizes) if size <= _OVERSIZED_BYTES)
         refs = refs.take(oversized)
         names = self._add(msgpack.packb(list(refs.columns)))
         # The hash comes first: among references with one key, it decides the order, independent of the location.

@@ -53,7 +53,7 @@ def check_map(build: ResolvedBuild, listing: Listing) -> None:
         return
     batch = next(read_batches(listing))
     count = min(_SAMPLES, len(batch))
-    refs = [batch[place * len(batch) // count] for place in range(count)]
+    refs = [batch[index * len(batch) // count] for index in range(count)]
     name = f"`map={plan.map.function.name}`"
     if build.spec.check_map:
         _refuse_differing(name, refs, functools.partial(_map, plan=plan), seconds=plan.image_timeout)
