@@ -25,7 +25,7 @@ from peak_memory import measure
 from PIL import Image
 
 from beam_tfrecords.beam_pipelines.build.listing.source_opening import open_spec_source
-from beam_tfrecords.beam_pipelines.build.output.lock import hold_output
+from beam_tfrecords.beam_pipelines.build.output.lock import lock_output
 from beam_tfrecords.beam_pipelines.build.output.previous import open_previous
 from beam_tfrecords.beam_pipelines.build.prepare import prepare_build
 from beam_tfrecords.beam_pipelines.runners.runners import Execution, find_runner
@@ -93,7 +93,7 @@ def group_references(folder: str, count: int) -> None:
         words = {"input": folder, "output": f"{output}/out", "image_encoding": "keep", "check": "header"}
         execution = Execution.prepare(find_runner([]))
         spec, source = open_spec_source(read_build_spec(words))
-        with hold_output(spec, execution.runner) as held:
+        with lock_output(spec, execution.runner) as held:
             prepared = prepare_build(spec, source, execution, output=held, previous=open_previous(spec))
         assert prepared is not None
         build, _ = prepared

@@ -20,7 +20,7 @@ from apache_beam.runners.dataflow.dataflow_runner import DataflowRunner
 from apache_beam.runners.portability.fn_api_runner import translations
 
 from beam_tfrecords.beam_pipelines.build.listing.source_opening import open_spec_source
-from beam_tfrecords.beam_pipelines.build.output.lock import hold_output
+from beam_tfrecords.beam_pipelines.build.output.lock import lock_output
 from beam_tfrecords.beam_pipelines.build.output.previous import open_previous
 from beam_tfrecords.beam_pipelines.build.pipeline import build_pipeline
 from beam_tfrecords.beam_pipelines.build.prepare import prepare_build
@@ -64,7 +64,7 @@ def translate(output: Path, *more: str, **words: str) -> DataflowRunner:
     execution.options.view_as(pipeline_options.TestOptions).dry_run = True
     request = {"input": str(PHOTOS), "output": str(output), "image_size": "64", "splits": "train=0.8,test=0.2"}
     spec, source = open_spec_source(read_build_spec({**request, "duplicates": "drop", **words}))
-    with hold_output(spec, execution.runner) as held:
+    with lock_output(spec, execution.runner) as held:
         prepared = prepare_build(spec, source, execution, output=held, previous=open_previous(spec))
         assert prepared is not None
         build, publication = prepared

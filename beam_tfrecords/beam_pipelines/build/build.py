@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Literal, overload
 from beam_tfrecords import storage
 from beam_tfrecords.beam_pipelines.build.finish import finish, note_left
 from beam_tfrecords.beam_pipelines.build.listing.source_opening import open_spec_source
-from beam_tfrecords.beam_pipelines.build.output.lock import hold_output
+from beam_tfrecords.beam_pipelines.build.output.lock import lock_output
 from beam_tfrecords.beam_pipelines.build.output.previous import open_previous
 from beam_tfrecords.beam_pipelines.build.prepare import prepare_build
 from beam_tfrecords.beam_pipelines.build.run import run_build
@@ -165,7 +165,7 @@ def _build(
 ) -> Published | Unpublished | JobRecord:
     spec = find_functions(spec)
     runner.arguments.check_known()
-    with hold_output(spec, runner) as output:
+    with lock_output(spec, runner) as output:
         # Workers import their modules while this process opens the input.
         _log.info("building %s with %s and %d worker processes", spec.output, type(runner).__name__, runner.processes)
         runner.start_workers(*storage.modules_for([spec.output, *spec.source.input]))

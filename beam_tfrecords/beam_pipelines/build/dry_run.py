@@ -13,7 +13,7 @@ from beam_tfrecords.beam_pipelines.build.listing.expected_failures import Expect
 from beam_tfrecords.beam_pipelines.build.listing.list_input import list_input
 from beam_tfrecords.beam_pipelines.build.listing.listing_tables import describe_refs, describe_splits
 from beam_tfrecords.beam_pipelines.build.listing.source_opening import open_spec_source
-from beam_tfrecords.beam_pipelines.build.output.location import check_place
+from beam_tfrecords.beam_pipelines.build.output.location import check_location
 from beam_tfrecords.beam_pipelines.build.output.previous import open_previous, previous_classes
 from beam_tfrecords.beam_pipelines.build.user_functions import find_functions
 from beam_tfrecords.beam_pipelines.messages.notes import describe_request
@@ -54,7 +54,7 @@ def describe_build(spec: BuildSpec) -> DryRun:
 
 
 def _describe(spec: BuildSpec) -> DryRun:
-    check_place(spec)
+    check_location(spec)
     check_output(spec)
     spec = find_functions(spec)
     spec, source = open_spec_source(spec)

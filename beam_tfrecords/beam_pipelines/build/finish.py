@@ -8,7 +8,7 @@ import shlex
 import sys
 
 from beam_tfrecords import storage
-from beam_tfrecords.beam_pipelines.build.output.lock import Output
+from beam_tfrecords.beam_pipelines.build.output.lock import LockedOutput
 from beam_tfrecords.beam_pipelines.build.output.previous import Previous, clean_versions, point_to_whole
 from beam_tfrecords.beam_pipelines.messages.outcomes import Published, Unpublished
 from beam_tfrecords.beam_pipelines.runners.jobs import JobRecord
@@ -25,7 +25,12 @@ _log = logging.getLogger(__name__)
 
 
 def finish(
-    spec: BuildSpec, outcome: Published | Unpublished | JobRecord, previous: Previous, output: Output, *, report: bool
+    spec: BuildSpec,
+    outcome: Published | Unpublished | JobRecord,
+    previous: Previous,
+    output: LockedOutput,
+    *,
+    report: bool,
 ) -> tuple[Published | Unpublished | JobRecord, str | None]:
     """Finishes a build while its output is locked.
 
@@ -81,7 +86,7 @@ def note_left(output: str, problem: str | None) -> None:
         show(f"note: {problem}; the next build into this folder removes them", file=sys.stderr)
 
 
-def _find_overtaken(output: Output) -> str | None:
+def _find_overtaken(output: LockedOutput) -> str | None:
     """Returns why the output may belong to another build by now; None while this build holds the lease."""
     try:
         output.lease.check()

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from beam_tfrecords import storage
 from beam_tfrecords.beam_pipelines.build.checks.listing import check_listing
-from beam_tfrecords.beam_pipelines.build.output.lock import Output, open_folder, refuse_other
+from beam_tfrecords.beam_pipelines.build.output.lock import LockedOutput, open_folder, refuse_other
 from beam_tfrecords.beam_pipelines.build.output.previous import Previous, choose_version, previous_classes, would_repeat
 from beam_tfrecords.beam_pipelines.runners.runners import Execution
 from beam_tfrecords.transforms.request.build_spec import BuildSpec
@@ -26,7 +26,7 @@ _UPLOADS = 16
 
 
 def prepare_build(
-    spec: BuildSpec, source: Source, execution: Execution, *, output: Output, previous: Previous
+    spec: BuildSpec, source: Source, execution: Execution, *, output: LockedOutput, previous: Previous
 ) -> tuple[ResolvedBuild, Publication] | None:
     """Lists the input, checks the request against it, and resolves the build.
 

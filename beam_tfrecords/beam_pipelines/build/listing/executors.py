@@ -12,7 +12,7 @@ from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, Any, Protocol
 
 from beam_tfrecords import storage
-from beam_tfrecords.beam_pipelines.build.output.lock import Output, open_listing, refuse_other
+from beam_tfrecords.beam_pipelines.build.output.lock import LockedOutput, open_listing, refuse_other
 from beam_tfrecords.beam_pipelines.build.output.previous import Previous, would_repeat
 from beam_tfrecords.beam_pipelines.build.user_functions import pickled_by_value
 from beam_tfrecords.beam_pipelines.runners.runners import Execution
@@ -123,7 +123,7 @@ class WorkerExecutor:
       previous: the datasets that the build looks back to.
     """
 
-    def __init__(self, execution: Execution, output: Output, previous: Previous) -> None:
+    def __init__(self, execution: Execution, output: LockedOutput, previous: Previous) -> None:
         self._execution = execution
         self._output = output
         self._previous = previous

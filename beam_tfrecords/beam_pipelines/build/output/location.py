@@ -1,4 +1,4 @@
-"""Compares the places that a request reads with the one that it writes."""
+"""Checks the location of the output against the locations that the request reads."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ from beam_tfrecords.transforms.sources.inputs import (
 from beam_tfrecords.transforms.workspace.build_folder import Workspace
 
 
-def check_place(spec: BuildSpec) -> None:
-    """Refuses an output that can hold no dataset, or that is inside of what is read, or around it.
+def check_location(spec: BuildSpec) -> None:
+    """Checks that the output is a folder of its own: not inside the input, and not around it.
 
-    Places are compared without links, so that another name for a place is no way around.
+    Links are resolved, so a second name for a folder is recognised.
 
     Raises:
-      RequestError: the output cannot be reached, is a file, or is no place of its own.
+      RequestError: the output cannot be reached, is a file, or overlaps the input.
     """
     if spec.schedule.versioned and spec.overwrite:
         raise RequestError("`overwrite` replaces what `versioned` keeps; leave one of them out")
@@ -55,7 +55,7 @@ def check_place(spec: BuildSpec) -> None:
     for _, path in map(split_of_word, spec.source.image_root):
         _refuse_around(spec.output, "image_root", path)
     reuse = spec.schedule.reuse
-    if reuse not in (None, NO_REUSE) and _is_in(output, place := storage.real_path(reuse)) and output != place:
+    if reuse not in (None, NO_REUSE) and _is_in(output, reused := storage.real_path(reuse)) and output != reused:
         raise RequestError(f"`output={spec.output}`: lies inside `reuse={reuse}`; choose a folder outside")
 
 
@@ -69,16 +69,16 @@ def _refuse_around(output: str, setting: str, path: str) -> None:
 
 
 def _reads_in(path: str, output: str) -> bool:
-    """Whether a folder or a glob of the input may have files in the output, which is a real path."""
+    """Whether a folder or glob of the input may match files in the output, given as a real path."""
     if storage.is_web(path):
         return False
     if not has_wildcards(path):
         return _is_in(output, storage.real_path(path)) and storage.is_folder(path)
     start = literal_prefix(path).rpartition("/")[0]
-    place = storage.real_path(start or "/")
-    if not _is_in(output, place):
+    root = storage.real_path(start or "/")
+    if not _is_in(output, root):
         return False
-    folders = [name for name in output[len(place) :].split("/") if name]
+    folders = [name for name in output[len(root) :].split("/") if name]
     patterns = path[len(start) :].strip("/").split("/")
     for folder, pattern in zip(folders, patterns, strict=False):
         if "**" in pattern:
@@ -89,5 +89,5 @@ def _reads_in(path: str, output: str) -> bool:
 
 
 def _is_in(path: str, folder: str) -> bool:
-    """Whether a real path is that of a folder, or of something in it."""
+    """Whether a real path is a folder or lies inside it."""
     return f"{path.rstrip('/')}/".startswith(f"{folder.rstrip('/')}/")

@@ -1,4 +1,4 @@
-"""Keeps other builds away from an output, and makes room in it for one."""
+"""The lock of an output: keeps other builds out, and prepares the folder for one build."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 from beam_tfrecords import storage
 from beam_tfrecords.beam_pipelines.build.checks.output import check_output
-from beam_tfrecords.beam_pipelines.build.output.location import check_place
+from beam_tfrecords.beam_pipelines.build.output.location import check_location
 from beam_tfrecords.beam_pipelines.build.output.previous import read_version
 from beam_tfrecords.beam_pipelines.runners.runners import Execution, RunningJob, find_job
 from beam_tfrecords.errors import BuildError, RequestError
@@ -35,17 +35,17 @@ _log = logging.getLogger(__name__)
 
 
 @dataclasses.dataclass(frozen=True)
-class Output:
-    """An output that this process holds.
+class LockedOutput:
+    """An output that this process has locked.
 
     Attributes:
-      path: the folder that was given to `convert`.
-      lease: keeps other builds away from it.
-      replaced_files: files in it that the build replaces.
-      job: of an earlier launcher, which may still write to it; None if there is none.
-      fence: the right to publish; that of the job if there is one.
-      is_new: whether nothing was there when this run took the lease, so that nothing of it need be asked for.
-      is_cleaned: set when no build has temporary files there any more.
+      path: the folder given to `convert`.
+      lease: keeps other builds out.
+      replaced_files: files in the output that the build replaces.
+      job: job of an earlier launcher that may still write to the output, or None.
+      fence: the right to publish; the job's fence if there is a job.
+      is_new: whether the output did not exist when this run took the lease, so that nothing in it needs to be read.
+      is_cleaned: set when the output has no temporary files left.
     """
 
     path: str
@@ -58,8 +58,8 @@ class Output:
 
 
 @contextlib.contextmanager
-def hold_output(spec: BuildSpec, runner: Runner) -> Iterator[Output]:
-    """Keeps other builds away from an output, and looks what is in it.
+def lock_output(spec: BuildSpec, runner: Runner) -> Iterator[LockedOutput]:
+    """Locks an output against other builds, and checks what it contains.
 
     Args:
       spec: the request.
@@ -68,7 +68,7 @@ def hold_output(spec: BuildSpec, runner: Runner) -> Iterator[Output]:
     Raises:
       RequestError: another build is writing to it, it cannot be written, or the request does not fit what it holds.
     """
-    check_place(spec)
+    check_location(spec)
     workspace, was_there = Workspace(spec.output), storage.has_scheme(spec.output) or storage.exists(spec.output)
     try:
         try:
@@ -83,43 +83,43 @@ def hold_output(spec: BuildSpec, runner: Runner) -> Iterator[Output]:
         with taken:
             is_new = workspace.is_all_there_is()
             job = None if is_new else find_job(spec.output)
-            # A job goes on without its launcher, and may publish.
+            # A job runs on without its launcher, and may publish.
             fence = Fence.find(workspace.fence) if job else Fence.take_over(workspace.fence, taken, is_new=is_new)
             _log.debug("holding %s: is_new=%s, job=%s", spec.output, is_new, job)
-            output: Output | None = None
+            output: LockedOutput | None = None
             try:
                 try:
                     replaced_files = [] if is_new else check_output(spec)
                 except RequestError:
-                    # A misspelt `versioned` or `overwrite` is the likelier mistake.
+                    # A misspelt `versioned` or `overwrite` is the more likely mistake.
                     runner.arguments.check_known()
                     raise
-                output = Output(spec.output, taken, replaced_files, job, fence, is_new)
+                output = LockedOutput(spec.output, taken, replaced_files, job, fence, is_new)
                 yield output
             except (OSError, RequestError, BuildError) as error:
-                # Another build may have removed what was not found. A store that does not answer is not asked again.
+                # Another build may have removed a missing file. A store that does not answer is not asked again.
                 if not (isinstance(error, BuildError) and storage.has_scheme(spec.output)):
                     taken.check()
                 raise
             finally:
-                # It stays while there is a build that may go on.
+                # Keeps the fencing token while any build can still resume.
                 with contextlib.suppress(OSError, BuildError):
                     is_cleaned = output is not None and output.is_cleaned.is_set()
                     if not job and (is_cleaned or not workspace.list_builds()):
                         fence.remove()
     finally:
-        # On network disks an open file cannot be deleted, and until now that of the lease was open.
+        # Network disks cannot delete an open file, and the lease file was open until now.
         storage.delete_if_empty(workspace.path)
         if not was_there:
             storage.delete_if_empty(spec.output)
 
 
-def open_listing(folder: str, output: Output) -> None:
-    """Makes the folder for a listing of containers, and removes those of other inputs, unless a job may read them.
+def open_listing(folder: str, output: LockedOutput) -> None:
+    """Makes the folder for a listing of containers, and deletes listings of other inputs that no job may read.
 
     Raises:
       RequestError: the output cannot be written.
-      BuildError: so far, by a service fault.
+      BuildError: a service fault.
     """
     try:
         if output.job is None:
@@ -133,22 +133,22 @@ def open_listing(folder: str, output: Output) -> None:
 
 
 def open_folder(
-    folder: str, output: Output, execution: Execution, *, keeps: str | None = None
+    folder: str, output: LockedOutput, execution: Execution, *, keeps: str | None = None
 ) -> tuple[Fence, Journal]:
-    """Makes the folder of this build, and removes what other builds and dead attempts have left.
+    """Makes the folder of this build, and deletes the temporary files of other builds and dead attempts.
 
     Args:
-      folder: this build's folder for temporary files, whose finished blocks are kept.
-      output: the output.
+      folder: temporary folder of this build, whose finished blocks are kept.
+      output: the locked output.
       execution: where pipelines run.
-      keeps: another folder that this run has made.
+      keeps: another folder that this run made.
 
     Returns:
-      The fence of this run, or of the job that it follows; and what of the output is listed as ours.
+      The fence of this run, or of the job that it follows; and the journal of the output.
 
     Raises:
       RequestError: the output cannot be written.
-      BuildError: so far, by a service fault.
+      BuildError: a service fault.
     """
     workspace, job = Workspace(output.path), BuildFolder(folder).job
     if output.is_new:
@@ -158,18 +158,18 @@ def open_folder(
         folder, functools.partial(read_version, folder), functools.partial(execution.find_running, folder)
     )
     if running is not None:
-        # The job that is followed has made it, and may be publishing.
+        # The followed job made the folder, and may be publishing.
         return dataclasses.replace(output.fence, job=job), Journal()
     try:
         fence = Fence.take_over(workspace.fence, output.lease) if output.job else output.fence
         fence.check()
         storage.abort_uploads(workspace.path)
-        # Who may not delete them keeps them; they do no harm.
+        # Without the permission to delete them, they stay; they do no harm.
         with contextlib.suppress(storage.AccessDeniedError):
             delete_temporary(output.path, keeps=(folder, keeps or folder, workspace.journal, workspace.replaced_files))
         is_registered = version and storage.exists(workspace.version(version))
         if version and is_registered and not storage.exists(storage.join(output.path, version, SUCCESS)):
-            # Its shards may be others than those that this attempt composes.
+            # Its shards may differ from those that this attempt composes.
             delete = functools.partial(storage.delete_checked, staging=folder, check=fence.check)
             remove(output.path, version, delete=delete)
         journal = start_journal(output.path, output.replaced_files)
@@ -187,8 +187,8 @@ def _not_writable(output: str, error: OSError) -> RequestError | BuildError:
     return RequestError(f"`output={output}`: cannot be written: {reason}")
 
 
-def refuse_other(output: Output, folder: str) -> None:
-    """Refuses an output that a job of another build is writing to, or was when this run began."""
+def refuse_other(output: LockedOutput, folder: str) -> None:
+    """Refuses an output if a job of another build may be writing to it."""
     job = output.job
     if job is None or job.folder == folder:
         return
