@@ -4,9 +4,10 @@ from pathlib import Path
 
 from setuptools import find_packages, setup
 
+# Minor versions have upper bounds where private names of the library are used: see tests/test_private_names.py.
 INSTALL_REQUIRES = [
     "apache-beam>=2.77,<2.79",
-    "Pillow>=12.1.1,<13",
+    "Pillow>=12.1.1,<12.4",
     "numpy>=1.26,<3",
     "pyarrow>=18,<26",
     "protobuf>=5.29,<7",
@@ -23,7 +24,7 @@ INSTALL_REQUIRES = [
     "cloudpickle>=3.1,<4",
     "shtab>=1.7,<2",
     "requests>=2.32,<3",
-    "urllib3>=2.6,<3",
+    "urllib3>=2.6,<2.9",
     "zstandard>=0.23,<1",
     "Jinja2>=3.1.6,<4",
     "MarkupSafe>=2.1,<4",
@@ -31,15 +32,15 @@ INSTALL_REQUIRES = [
     "typing-extensions>=4.12,<5",
 ]
 TENSORFLOW = ["tensorflow>=2.20,<2.22"]
-TORCH = ["torch>=2.4,<3"]
+TORCH = ["torch>=2.4,<2.16"]
 GRAIN = ["grain>=0.2.15,<0.3"]
 GCP = [
     "apache-beam[gcp]",
-    "google-api-core>=2.15,<3",
+    "google-api-core>=2.15,<2.45",
     "google-auth>=2.26,<3",
-    "google-cloud-storage>=3,<4",
+    "google-cloud-storage>=3,<3.18",
 ]
-AWS = ["boto3>=1.40,<2"]
+AWS = ["boto3>=1.40,<1.45"]
 # Its wheels bring libheif and libde265 (LGPL-3.0) and x265 (GPL-2.0), which decoding does not use: not in "all".
 HEIF = ["pillow-heif>=1.1,<2"]
 # What the integration tests need besides the servers that tests/integration/install.sh installs. PyTorch's wheels for

@@ -24,4 +24,5 @@ PYTHON
 "$environment/bin/python" -m pytest tests/beam_pipelines/test_convert_output.py tests/beam_pipelines/test_run_summary.py \
   tests/beam_tfrecords/test_reading.py tests/beam_tfrecords/test_tfrecord.py tests/transforms/test_sink.py \
   tests/transforms/images/test_exact_codec.py tests/transforms/images/test_fast_codec.py \
-  tests/transforms/sources/tables/test_parquet_table.py "${@:2}"
+  tests/transforms/sources/tables/test_parquet_table.py tests/test_private_names.py \
+  tests/integration/test_private_names.py "${@:2}"

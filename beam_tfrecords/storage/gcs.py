@@ -17,6 +17,8 @@ from typing import IO, Any
 
 from google.api_core import exceptions
 from google.cloud.storage import Blob
+from google.cloud.storage.batch import Batch
+from requests import Response
 
 from beam_tfrecords import crc32c
 from beam_tfrecords.storage import paths, traffic
@@ -31,6 +33,7 @@ from beam_tfrecords.storage.entries import (
 )
 from beam_tfrecords.storage.gcs_client import blob_at, bucket_of, client, denied, errors, retried, split
 from beam_tfrecords.storage.gcs_download import download, download_state
+from beam_tfrecords.storage.gcs_private import update_time
 from beam_tfrecords.storage.name_ranges import Names, Page, cut_below, list_below
 from beam_tfrecords.storage.range_reader import open_ranges
 from beam_tfrecords.storage.threads import map_in_threads
@@ -352,13 +355,25 @@ def _delete_batch(files: list[str]) -> None:
         retried(_request_deletes)(files)
 
 
+class _Deletions(Batch):
+    """Deletions that are sent as one request at the end of the block.
+
+    Attributes:
+      responses: of each deletion, in their order, once it is sent.
+    """
+
+    responses: Sequence[Response] = ()
+
+    def finish(self, raise_exception: bool = True) -> Sequence[Response]:
+        self.responses = super().finish(raise_exception=raise_exception)
+        return self.responses
+
+
 def _request_deletes(files: list[str]) -> None:
-    batch = client().batch(raise_exception=False)
-    with batch:
+    with _Deletions(client(), raise_exception=False) as deletions:
         for file in files:
             blob_at(file).delete()
-    # The library has no public name for the answers.
-    for file, response in zip(files, batch._responses, strict=True):
+    for file, response in zip(files, deletions.responses, strict=True):
         if response.status_code == exceptions.Forbidden.code:
             raise denied(paths.dirname(file), traffic.DELETE, response.text)
         if not response.ok and response.status_code != exceptions.NotFound.code:
@@ -366,8 +381,7 @@ def _request_deletes(files: list[str]) -> None:
 
 
 def _entry_of(path: str, blob: Blob) -> FileEntry:
-    # The library has no public name for the text that its property parses.
-    return _entry(path, blob.size, blob._properties["updated"], blob.generation)
+    return _entry(path, blob.size, update_time(blob), blob.generation)
 
 
 def _entry(path: str, size: str | int, updated: str, generation: str | int) -> FileEntry:

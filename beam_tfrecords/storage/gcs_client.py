@@ -24,7 +24,6 @@ from google.auth.transport.requests import Request
 from google.auth.transport.urllib3 import AuthorizedHttp
 from google.cloud.storage import Blob, Bucket, Client
 from google.cloud.storage.exceptions import DataCorruption, InvalidResponse
-from google.cloud.storage.retry import DEFAULT_RETRY
 from requests import PreparedRequest, RequestException, Response, Timeout
 from requests.adapters import HTTPAdapter
 from requests.utils import select_proxy
@@ -35,6 +34,7 @@ from beam_tfrecords.errors import BuildError
 from beam_tfrecords.storage import paths, traffic
 from beam_tfrecords.storage.entries import AccessDeniedError, ChangedError, ServiceFaultError, StorageError
 from beam_tfrecords.storage.faults import is_fault_status
+from beam_tfrecords.storage.gcs_private import is_transient, session_of
 from beam_tfrecords.storage.options import OWN_PROJECT, current_options
 from beam_tfrecords.storage.rate_limiter import FirstRates
 from beam_tfrecords.storage.retries import REFUSALS, DamagedAnswerError, Result, Store
@@ -106,8 +106,7 @@ def retried(request: Callable[..., Result], *, is_write: bool | None = None) -> 
 
 
 def _may_pass(error: Exception) -> bool:
-    # The library has no public name for when it retries: 408, 429, 5xx and lost connections.
-    return isinstance(error, DamagedAnswerError) or DEFAULT_RETRY._predicate(error)
+    return isinstance(error, DamagedAnswerError) or is_transient(error)
 
 
 def _is_busy(error: Exception) -> bool:
@@ -213,7 +212,7 @@ def _make_access(process: int, emulator: str | None) -> _Access:
     os.environ.setdefault("DISABLE_GCS_PYTHON_CLIENT_OTEL_BUCKET_METADATA", "true")
     credentials, project = (AnonymousCredentials(), None) if emulator else _find_credentials()
     made = Client(project=None, credentials=credentials)
-    session = made._http
+    session = session_of(made)
     if not session.is_mtls:  # otherwise the adapter holds the client certificate
         for scheme in ("https://", "http://"):
             session.mount(scheme, HTTPAdapter(pool_maxsize=_CONNECTIONS))
@@ -231,7 +230,7 @@ def _is_anonymous() -> bool:
 
 
 def _connect(made: Client, credentials: Any) -> AuthorizedHttp:
-    if made._http.is_mtls:
+    if session_of(made).is_mtls:
         authorized = AuthorizedHttp(credentials)
         authorized.configure_mtls_channel()
         return authorized

@@ -17,12 +17,13 @@ import boto3
 import botocore
 import botocore.session
 from boto3.exceptions import Boto3Error
-from botocore import credentials, exceptions
+from botocore import exceptions
 from botocore.config import Config
 from botocore.parsers import ResponseParserError
 
 from beam_tfrecords.errors import BuildError
 from beam_tfrecords.storage import paths, traffic
+from beam_tfrecords.storage.botocore_private import start_credential_processes_by
 from beam_tfrecords.storage.entries import (
     AccessDeniedError,
     ChangedError,
@@ -128,7 +129,7 @@ def access() -> Access:
 def _make_client(process: int, *endpoints: str | None) -> Access:
     core = botocore.session.Session()
     core.register_component("data_loader", _make_loader())
-    _limit_processes(core)
+    start_credential_processes_by(core, _CredentialProcess)
     session = boto3.session.Session(botocore_session=core)
     found = session.get_credentials()
     config = Config(
@@ -163,24 +164,6 @@ class _CredentialProcess(subprocess.Popen[bytes]):
             self.wait()
             detail = f"credential_process has not ended after {_PROCESS_SECONDS:g} seconds"
             raise exceptions.CredentialRetrievalError(provider="custom-process", error_msg=detail) from error
-
-
-def _limit_processes(core: botocore.session.Session) -> None:
-    """Bounds the time of each `credential_process`, that of a role's source profile included."""
-    found = core.get_component("credential_provider").providers
-    # The library has no public name for it.
-    for role in (one for one in found if isinstance(one, credentials.AssumeRoleProvider)):
-        builder = role._profile_provider_builder
-        builder._create_process_provider = functools.partial(_limited, builder._create_process_provider)
-    for provider in found:
-        if isinstance(provider, credentials.ProcessProvider):
-            provider._popen = _CredentialProcess
-
-
-def _limited(create: Callable[[str], Any], profile_name: str) -> Any:
-    provider = create(profile_name)
-    provider._popen = _CredentialProcess
-    return provider
 
 
 @functools.lru_cache(maxsize=1)

@@ -22,6 +22,7 @@ from botocore.awsrequest import AWSRequest
 
 from beam_tfrecords import crc32c
 from beam_tfrecords.storage import traffic
+from beam_tfrecords.storage.botocore_private import connections_to
 from beam_tfrecords.storage.options import current_options
 from beam_tfrecords.storage.retries import REFUSALS, RETRIED
 from beam_tfrecords.storage.s3_client import PAYER_HEADER, STORE, Access, access
@@ -85,13 +86,10 @@ def _route(found: Access, sent: Any, key: str) -> Route | None:
     name = quote(key, safe="/~")
     if not (sent.url.endswith(f"/{name}") and (is_usual or signed is None)):
         return None
-    # The library has no public names for its connections.
-    session = getattr(getattr(found.client, "_endpoint", None), "http_session", None)
-    proxies, manager = getattr(session, "_proxy_config", None), getattr(session, "_manager", None)
-    if proxies is None or manager is None or proxies.proxy_url_for(sent.url):
+    pool = connections_to(found.client, sent.url)
+    if pool is None:
         return None
     kept = {name: value for name, value in headers.items() if name.lower() not in _OWN_HEADERS}
-    pool = manager.connection_from_url(sent.url)
     return Route(pool, sent.url.removesuffix(name), kept, scope[1] if signed else None)
 
 

@@ -35,6 +35,7 @@ from urllib3.util import parse_url
 from beam_tfrecords.storage.entries import ServiceFaultError, StorageError
 from beam_tfrecords.storage.options import current_options
 from beam_tfrecords.storage.paths import is_web, shown
+from beam_tfrecords.storage.urllib3_private import OpensOwnSocket
 
 # Connections of a process to one host, and to how many hosts they are kept.
 _CONNECTIONS = 8
@@ -175,32 +176,23 @@ class _PrivateAddressError(Exception):
     """A name stands for an address that the request does not allow."""
 
 
-class _Checked:
+class _Checked(OpensOwnSocket):
     """Looks a name up once, and connects to an address that was checked: another look may give another address."""
 
-    _dns_host: str
-
-    def _new_conn(self) -> socket.socket:
-        name = self._dns_host
+    def open_socket(self, name: str) -> socket.socket:
         deadline = time.monotonic() + _CONNECT_SECONDS
         # While this thread waited for a connection to be free, others may have waited in vain.
         _HEALTH.check(_READING.get()[0])
         try:
             addresses = _find_addresses(name, self.port)  # type: ignore[attr-defined]
             for number, address in enumerate(addresses, 1):
-                self._dns_host = address
                 try:
-                    connected: socket.socket = super()._new_conn()  # type: ignore[misc]
+                    return self.connect_to(address)
                 except (ConnectTimeoutError, NewConnectionError):
                     if number == len(addresses) or time.monotonic() >= deadline:
                         raise
-                else:
-                    return connected
         except socket.gaierror as error:
             raise NameResolutionError(name, self, error) from error  # type: ignore[arg-type]
-        finally:
-            # The name that the certificate has to be of.
-            self._dns_host = name
         raise AssertionError
 
     def getresponse(self) -> Any:

@@ -79,7 +79,7 @@ class ReadSamples(beam.PTransform):
                 | "List" >> ListSource(self._folder)
                 | "Open" >> beam.ParDo(_OpenSamples(open_sample)).with_outputs(FAILURES, main="samples")
             )
-        return _with_failures(opened, Sample)
+        return _with_failures(opened, "samples", Sample)
 
 
 class ConvertSamples(beam.PTransform):
@@ -111,12 +111,12 @@ class ConvertSamples(beam.PTransform):
 
     def expand(self, samples: PCollection[Sample]) -> PCollection[bytes]:
         converted = samples | "Convert" >> beam.ParDo(_Convert(self._convert)).with_outputs(FAILURES, main="examples")
-        return _with_failures(converted, bytes)
+        return _with_failures(converted, "examples", bytes)
 
 
-def _with_failures(outputs: Any, kind: type) -> Any:
+def _with_failures(outputs: Any, main: str, kind: type) -> Any:
     """The main output, with the failures as an attribute."""
-    made = outputs[outputs._main_tag]
+    made = outputs[main]
     made.element_type = kind
     made.failures = outputs[FAILURES]
     made.failures.element_type = dict[str, Any]

@@ -1,0 +1,121 @@
+"""Private names of libraries: which modules use them, and that the libraries still have them."""
+
+from __future__ import annotations
+
+import ast
+import http.server
+import socket
+import threading
+from pathlib import Path
+
+import pytest
+import urllib3
+from apache_beam.io.filesystems import FileSystems
+from urllib3.connection import HTTPConnection
+
+from beam_tfrecords.beam_pipelines.settings.beam_flags import add_beam_flags, flag_names
+from beam_tfrecords.beam_pipelines.settings.command_line import Parser
+from beam_tfrecords.storage import beam_files
+from beam_tfrecords.storage.urllib3_private import OpensOwnSocket
+
+PACKAGE = Path(__file__).parents[1] / "beam_tfrecords"
+# Module -> the private names of others that it uses. Of the standard library: a process ends by `os._exit`, arguments
+# are read by argparse, and processes are started by multiprocessing's fork server. Each library has an upper bound in
+# setup.py; those of urllib3 are overridden in storage/urllib3_private.py, and Pillow's `_setup` in images/tiff.py.
+ALLOWED = {
+    "beam_pipelines/commands/cli.py": {"_exit", "_run_exitfuncs"},
+    "beam_pipelines/runners/beam_calls.py": {"_all_options"},
+    "beam_pipelines/runners/forking.py": {"_exit", "_worker_id"},
+    "beam_pipelines/runners/worker.py": {"_exit"},
+    "beam_pipelines/settings/beam_flags.py": {"_actions", "_add_argparse_args"},
+    "beam_pipelines/settings/command_line.py": {"_option_string_actions"},
+    "quiet_beam.py": {"_getframe"},
+    "reading/torch_collating.py": {"_utils"},
+    "storage/beam_files.py": {"_pipeline_options"},
+    "storage/botocore_private.py": {
+        *("_create_process_provider", "_endpoint", "_manager", "_popen", "_profile_provider_builder", "_proxy_config"),
+    },
+    "storage/gcs_private.py": {"_http", "_predicate", "_properties"},
+    "storage/io_watchdog.py": {"_exit"},
+    "transforms/images/tiff.py": {"_Tile", "_mode"},
+    "transforms/processes/fork_server.py": {"_config", "_forkserver_alive_fd", "_forkserver_pid"},
+}
+# Of a named tuple: public in spite of its name.
+NAMED_TUPLE = {"_replace"}
+
+
+def is_private(name: str) -> bool:
+    return name.startswith("_") and not name.startswith("__")
+
+
+def names_defined_in(tree: ast.AST) -> set[str]:
+    found = set()
+    for node in ast.walk(tree):
+        if isinstance(node, ast.FunctionDef | ast.ClassDef):
+            found.add(node.name)
+        elif isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
+            found.add(node.id)
+        elif isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Store) and ast.unparse(node.value) == "self":
+            found.add(node.attr)
+        elif isinstance(node, ast.Constant) and isinstance(node.value, str):  # `__slots__`, `setattr`
+            found.add(node.value)
+    return found
+
+
+def private_names_in(tree: ast.AST) -> set[str]:
+    found = set()
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Attribute):
+            found.add(node.attr)
+        elif isinstance(node, ast.ImportFrom) and node.module and not node.module.startswith("beam_tfrecords"):
+            found.update(node.module.split("."), (alias.name for alias in node.names))
+    return set(filter(is_private, found))
+
+
+def test_private_names_of_libraries_are_used_in_few_modules():
+    trees = {
+        str(path.relative_to(PACKAGE)): ast.parse(path.read_text(encoding="utf-8"))
+        for path in PACKAGE.rglob("*.py")
+        if not path.name.endswith("_pb2.py")
+    }
+    ours = NAMED_TUPLE.union(*map(names_defined_in, trees.values()))
+    found = {path: private_names_in(tree) - ours for path, tree in trees.items()}
+    assert {path: names for path, names in found.items() if names} == ALLOWED
+
+
+def test_urllib3_connects_to_the_address_that_a_connection_chooses():
+    class Connection(OpensOwnSocket, HTTPConnection):
+        def open_socket(self, name: str) -> socket.socket:
+            assert name == "nowhere.invalid"
+            return self.connect_to("127.0.0.1")
+
+    class Pool(urllib3.HTTPConnectionPool):
+        ConnectionCls = Connection
+
+    class Handler(http.server.BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            self.send_response(200)
+            self.end_headers()
+            self.wfile.write(self.headers["Host"].encode())
+
+        def log_message(self, *_: object) -> None:
+            pass
+
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        url = f"http://nowhere.invalid:{server.server_port}/"
+        pools = urllib3.PoolManager()
+        pools.pool_classes_by_scheme = {"http": Pool}
+        assert pools.request("GET", url).data.decode() == f"nowhere.invalid:{server.server_port}"
+        server.shutdown()
+
+
+def test_beam_keeps_the_options_of_its_file_systems_where_they_are_looked_for(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(FileSystems, "_pipeline_options", None)
+    FileSystems.set_options(beam_files.PipelineOptions(["--region=here"]))
+    assert FileSystems._pipeline_options.get_all_options()["region"] == "here"
+
+
+def test_beam_adds_its_flags_to_a_parser_whose_flags_argparse_lists():
+    parser = add_beam_flags(Parser(add_help=False, allow_abbrev=False))
+    assert {"runner", "flink_master", "temp_location", "max_slots"} <= set(flag_names(parser))
