@@ -21,6 +21,7 @@ test: lint typecheck unit
 lint: $(VENV)/.installed
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
+	$(BIN)/lint-imports --no-logo --no-cache
 
 typecheck: $(VENV)/.installed
 	$(BIN)/mypy

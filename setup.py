@@ -86,6 +86,8 @@ TEST = [
     "pycocotools>=2.0.8,<3",
     "ipykernel>=6.29,<8",
     "ruff>=0.17,<0.18",
+    # Checks the direction of imports: [tool.importlinter] in pyproject.toml.
+    "import-linter>=2.15,<3",
     "mypy>=1.18,<3",
     "types-PyYAML",
     "types-protobuf",
