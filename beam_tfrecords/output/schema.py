@@ -1,4 +1,7 @@
-"""What a JSON file may hold that others may have written: checked as a whole, before anything reads a part of it."""
+"""What a JSON file may hold that others may have written: checked as a whole, before anything reads a part of it.
+
+msgspec would name neither the value nor the key of a mapping (`$.splits[...].bytes`), and save 19 lines.
+"""
 
 from __future__ import annotations
 

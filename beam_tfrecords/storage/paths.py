@@ -118,7 +118,7 @@ def compile_glob(pattern: str) -> re.Pattern[str]:
     """The regular expression of a glob, for `fullmatch`.
 
     `*` and `?` match within a component, `**` crosses components, `**/` also matches none, `[a-z]` and `[!a-z]`
-    are classes.
+    are classes. A backslash is a character of a name, which wcmatch always takes for an escape.
     """
     return re.compile("".join(map(_translate, _GLOB_TOKEN.findall(pattern))), re.DOTALL)
 

@@ -1,4 +1,7 @@
-"""Braces in the names of inputs: `{000..099}` and `{train,extra}`, as shells write them. Pure functions."""
+"""Braces in the names of inputs: `{000..099}` and `{train,extra}`, as shells write them. Pure functions.
+
+bracex would also expand `{a..c}`, drop empty names, take `$` and a backslash for escapes, and be four times slower.
+"""
 
 from __future__ import annotations
 
