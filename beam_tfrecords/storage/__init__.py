@@ -46,8 +46,8 @@ from beam_tfrecords.storage.paths import (
     plain_uri,
     shown,
 )
+from beam_tfrecords.storage.request_metrics import add_request_metrics, take_request_metrics
 from beam_tfrecords.storage.threads import SharedCall, call_at_once, map_in_threads
-from beam_tfrecords.storage.traffic import add_traffic, take_traffic
 
 __all__ = [
     "AccessDeniedError",
@@ -63,7 +63,7 @@ __all__ = [
     "StorageOptions",
     "abort_uploads",
     "absolute",
-    "add_traffic",
+    "add_request_metrics",
     "basename",
     "can_cut",
     "check_scheme",
@@ -110,7 +110,7 @@ __all__ = [
     "shown",
     "stat",
     "sync_folder",
-    "take_traffic",
+    "take_request_metrics",
     "using",
     "with_storage_options",
     "write_bytes",

@@ -21,7 +21,7 @@ from google.cloud.storage.batch import Batch
 from requests import Response
 
 from beam_tfrecords import crc32c
-from beam_tfrecords.storage import paths, traffic
+from beam_tfrecords.storage import paths, request_metrics
 from beam_tfrecords.storage.entries import (
     AccessDeniedError,
     ChangedError,
@@ -375,7 +375,7 @@ def _request_deletes(files: list[str]) -> None:
             blob_at(file).delete()
     for file, response in zip(files, deletions.responses, strict=True):
         if response.status_code == exceptions.Forbidden.code:
-            raise denied(paths.dirname(file), traffic.DELETE, response.text)
+            raise denied(paths.dirname(file), request_metrics.DELETE, response.text)
         if not response.ok and response.status_code != exceptions.NotFound.code:
             raise exceptions.from_http_response(response)
 

@@ -31,7 +31,7 @@ from urllib3 import PoolManager
 from urllib3.exceptions import HTTPError
 
 from beam_tfrecords.errors import BuildError
-from beam_tfrecords.storage import paths, traffic
+from beam_tfrecords.storage import paths, request_metrics
 from beam_tfrecords.storage.entries import AccessDeniedError, ChangedError, ServiceFaultError, StorageError
 from beam_tfrecords.storage.faults import is_fault_status
 from beam_tfrecords.storage.gcs_private import is_transient, session_of
@@ -55,10 +55,10 @@ _NO_ANSWER = (
     ConnectionError,
 )
 _PERMISSIONS = {
-    traffic.LIST: "storage.objects.list",
-    traffic.READ: "storage.objects.get",
-    traffic.WRITE: "storage.objects.create",
-    traffic.DELETE: "storage.objects.delete",
+    request_metrics.LIST: "storage.objects.list",
+    request_metrics.READ: "storage.objects.get",
+    request_metrics.WRITE: "storage.objects.create",
+    request_metrics.DELETE: "storage.objects.delete",
 }
 _PERMISSION = re.compile(r"\bstorage\.[a-z]+\.[a-zA-Z]+\b")
 _LOG_IN = "log in by `gcloud auth application-default login`, or set GOOGLE_APPLICATION_CREDENTIALS"
@@ -270,20 +270,20 @@ class _MetadataRequest(Request):
 
 def _count(response: Response, **_: Any) -> None:
     kind = _kind_of(response.request)
-    traffic.count(kind)
-    if kind == traffic.READ:
-        traffic.count("bytes_read", int(response.headers.get("Content-Length", 0)))
-    elif kind == traffic.WRITE:
-        traffic.count("bytes_written", int(response.request.headers.get("Content-Length", 0)))
+    request_metrics.count(kind)
+    if kind == request_metrics.READ:
+        request_metrics.count("bytes_read", int(response.headers.get("Content-Length", 0)))
+    elif kind == request_metrics.WRITE:
+        request_metrics.count("bytes_written", int(response.request.headers.get("Content-Length", 0)))
 
 
 def _kind_of(request: PreparedRequest) -> str:
     path = urlsplit(request.url or "").path
     if request.method == "DELETE" or path.startswith("/batch"):
-        return traffic.DELETE
+        return request_metrics.DELETE
     if request.method not in ("GET", "HEAD"):
-        return traffic.WRITE
-    return traffic.LIST if path.endswith("/o") else traffic.READ
+        return request_metrics.WRITE
+    return request_metrics.LIST if path.endswith("/o") else request_metrics.READ
 
 
 @contextlib.contextmanager
@@ -309,12 +309,12 @@ def errors(path: str) -> Iterator[None]:
 def _error_of(path: str, error: exceptions.GoogleAPICallError) -> Exception:
     """The project's error for an answer that is one."""
     response = error.response
-    kind, message = traffic.READ, _one_line(error.message)
+    kind, message = request_metrics.READ, _one_line(error.message)
     if isinstance(response, Response):
         kind, message = _kind_of(response.request), message_of(response.status_code, response.text)
     if isinstance(error, exceptions.NotFound):
         is_bucket = "bucket" in message and "exist" in message
-        if is_bucket or (kind in (traffic.LIST, traffic.WRITE)):
+        if is_bucket or (kind in (request_metrics.LIST, request_metrics.WRITE)):
             return StorageError(f"{path}: there is no bucket {split(path)[0]!r}")
         return StorageError(f"{path} does not exist")
     if isinstance(error, exceptions.PreconditionFailed):

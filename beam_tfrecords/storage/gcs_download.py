@@ -14,7 +14,7 @@ import urllib3
 from google.api_core import exceptions
 
 from beam_tfrecords import crc32c
-from beam_tfrecords.storage import traffic
+from beam_tfrecords.storage import request_metrics
 from beam_tfrecords.storage.entries import ChangedError
 from beam_tfrecords.storage.gcs_client import connections, download_url, errors, message_of, retried
 from beam_tfrecords.storage.retries import DamagedAnswerError
@@ -76,8 +76,8 @@ def _get(url: str, headers: Mapping[str, str]) -> tuple[bytes, Mapping[str, str]
         is_late = isinstance(error, urllib3.exceptions.TimeoutError)
         is_late = is_late and not isinstance(error, urllib3.exceptions.NewConnectionError)
         raise (requests.Timeout if is_late else requests.ConnectionError)(error) from error
-    traffic.count(traffic.READ)
-    traffic.count("bytes_read", len(answer.data))
+    request_metrics.count(request_metrics.READ)
+    request_metrics.count("bytes_read", len(answer.data))
     if answer.status not in (200, 206):
         text = answer.data.decode(errors="replace")
         raise exceptions.from_http_status(answer.status, message_of(answer.status, text))

@@ -14,7 +14,7 @@ import time
 from collections.abc import Callable
 from typing import TypeVar
 
-from beam_tfrecords.storage import traffic
+from beam_tfrecords.storage import request_metrics
 from beam_tfrecords.storage.options import current_options
 from beam_tfrecords.storage.rate_limiter import FirstRates, RateLimiter, rate_of
 
@@ -108,7 +108,7 @@ class Store:
             is_over = now > self._silent_since + most or now > began + _WHILE_ANSWERED * most
         if is_over and number >= _LEAST_RETRIES:
             return None
-        traffic.count("retries")
+        request_metrics.count("retries")
         return JITTER.random() * min(_FIRST_PAUSE * 2 ** min(number, 16), _LONGEST_PAUSE * most)
 
     def send(

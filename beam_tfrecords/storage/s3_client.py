@@ -22,7 +22,7 @@ from botocore.config import Config
 from botocore.parsers import ResponseParserError
 
 from beam_tfrecords.errors import BuildError
-from beam_tfrecords.storage import paths, traffic
+from beam_tfrecords.storage import paths, request_metrics
 from beam_tfrecords.storage.botocore_private import start_credential_processes_by
 from beam_tfrecords.storage.entries import (
     AccessDeniedError,
@@ -81,13 +81,13 @@ _PERMISSIONS = {
     "AbortMultipartUpload": "s3:AbortMultipartUpload",
 }
 _KINDS = {
-    "GetObject": traffic.READ,
-    "HeadObject": traffic.READ,
-    "ListObjectsV2": traffic.LIST,
-    "ListMultipartUploads": traffic.LIST,
-    "DeleteObject": traffic.DELETE,
-    "DeleteObjects": traffic.DELETE,
-    "AbortMultipartUpload": traffic.DELETE,
+    "GetObject": request_metrics.READ,
+    "HeadObject": request_metrics.READ,
+    "ListObjectsV2": request_metrics.LIST,
+    "ListMultipartUploads": request_metrics.LIST,
+    "DeleteObject": request_metrics.DELETE,
+    "DeleteObjects": request_metrics.DELETE,
+    "AbortMultipartUpload": request_metrics.DELETE,
 }
 _LOG_IN = "set AWS_PROFILE, or AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY"
 # What the garbage collector closes may make requests too, in the thread that holds it.
@@ -224,17 +224,17 @@ def _read_objects(response_dict: dict[str, Any], customized_response_dict: dict[
 
 def _count_request(request: Any, event_name: str, **_: Any) -> None:
     """Counts a request, for each time that it is sent."""
-    kind = _KINDS.get(event_name.rpartition(".")[2], traffic.WRITE)
-    STORE.wait(is_write=kind in (traffic.WRITE, traffic.DELETE))
-    traffic.count(kind)
-    if kind == traffic.WRITE:
+    kind = _KINDS.get(event_name.rpartition(".")[2], request_metrics.WRITE)
+    STORE.wait(is_write=kind in (request_metrics.WRITE, request_metrics.DELETE))
+    request_metrics.count(kind)
+    if kind == request_metrics.WRITE:
         size = request.headers.get("Content-Length", 0)
-        traffic.count("bytes_written", int(request.headers.get("x-amz-decoded-content-length", size)))
+        request_metrics.count("bytes_written", int(request.headers.get("x-amz-decoded-content-length", size)))
 
 
 def _count_answer(response: Any, event_name: str, **_: Any) -> None:
     if response is not None and event_name.endswith(".GetObject"):
-        traffic.count("bytes_read", int(response[1].get("ContentLength", 0)))
+        request_metrics.count("bytes_read", int(response[1].get("ContentLength", 0)))
 
 
 @contextlib.contextmanager

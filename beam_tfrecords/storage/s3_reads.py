@@ -21,7 +21,7 @@ from botocore.auth import S3SigV4Auth
 from botocore.awsrequest import AWSRequest
 
 from beam_tfrecords import crc32c
-from beam_tfrecords.storage import traffic
+from beam_tfrecords.storage import request_metrics
 from beam_tfrecords.storage.botocore_private import connections_to
 from beam_tfrecords.storage.options import current_options
 from beam_tfrecords.storage.retries import REFUSALS, RETRIED
@@ -113,7 +113,7 @@ def read(bucket: str, key: str, *, size: int = 0, **options: str) -> tuple[bytes
     began = time.monotonic()
     url = f"{route.root}{quote(key, safe='/~')}"
     STORE.wait()
-    traffic.count(traffic.READ)
+    request_metrics.count(request_metrics.READ)
     try:
         answer = route.pool.urlopen(
             "GET",
@@ -137,7 +137,7 @@ def read(bucket: str, key: str, *, size: int = 0, **options: str) -> tuple[bytes
         found.routes.pop(bucket, None)
     elif answer.status in (200, 206) and "ETag" in answer.headers:
         data, headers = answer.data, answer.headers
-        traffic.count("bytes_read", len(data))
+        request_metrics.count("bytes_read", len(data))
         if is_complete(data, headers.get("Content-Range", ""), size) and _is_whole(answer.status, data, headers):
             STORE.note_answer()
             return data, headers

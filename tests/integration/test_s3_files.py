@@ -427,12 +427,12 @@ def test_other_credentials_sign_other_requests(server, tmp_path, monkeypatch):
 @pytest.mark.parametrize("kind", [proxy.Kind.REFUSE, proxy.Kind.RESET, proxy.Kind.SHORT])
 def test_a_read_that_fails_is_left_to_the_library(read_before, asked, kind):
     storage.write_bytes("s3://photos/a", b"0123")
-    storage.take_traffic()
+    storage.take_request_metrics()
     read_before.add(proxy.Fault(kind, "GET", "/photos/a", status=503, text=read_before.error_text(503)))
     assert storage.read_bytes("s3://photos/a") == b"0123"
     assert not read_before.has_faults()
     assert asked == ["a"]
-    found = storage.take_traffic()
+    found = storage.take_request_metrics()
     assert (found["read"], found["retries"]) == (2, 1)
     assert storage.read_bytes("s3://photos/a") == b"0123"
     assert asked == ["a"]

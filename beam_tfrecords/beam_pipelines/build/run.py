@@ -84,20 +84,20 @@ def run_build(
         dataset = _find_published(publication)
         if dataset is None or not publication.fence.is_held():
             raise
-        return Published(dataset, traffic=_read_traffic(build.folder))
-    outcome, dataset, traffic = storage.run_concurrently(
+        return Published(dataset, request_metrics=_read_request_metrics(build.folder))
+    outcome, dataset, request_metrics = storage.run_concurrently(
         publication.output,
         # Only this build can have published to a new output.
         lambda: None if is_new else read_outcome(build.folder),
         functools.partial(_find_published, publication),
         # Worker processes on this machine report their requests directly.
-        lambda: {} if execution.runner.processes else _read_traffic(build.folder),
+        lambda: {} if execution.runner.processes else _read_request_metrics(build.folder),
     )
     if dataset is None and outcome is None:
         outcome = read_outcome(build.folder)
     if outcome is None:
         if dataset is not None:
-            return Published(dataset, traffic=traffic)
+            return Published(dataset, request_metrics=request_metrics)
         raise BuildError(
             f"the pipeline ended without an error, but {publication.output} holds no dataset of this build; "
             "the log of the runner may say why"
@@ -129,10 +129,10 @@ def _explain(build: ResolvedBuild, values: Mapping[str, Any]) -> Published | Unp
     )
 
 
-def _read_traffic(folder: str) -> Mapping[str, int]:
+def _read_request_metrics(folder: str) -> Mapping[str, int]:
     """Returns the requests that workers sent to object stores; empty if unreadable, since the dataset is published."""
     try:
-        return read_block_counts(folder).traffic
+        return read_block_counts(folder).request_metrics
     except (OSError, BuildError):
         return {}
 

@@ -68,13 +68,13 @@ def _convert(arguments: Arguments, summary: RunSummary) -> int:
         summary.status = "unchanged" if outcome.is_unchanged else "published"
         dataset = outcome.dataset
         summary.dataset, summary.manifest = dataset.path, dataset.manifest
-        summary.add_traffic(outcome.traffic)
+        summary.add_request_metrics(outcome.request_metrics)
         summary.more |= {"removed_versions": outcome.removed, "pinned": outcome.pinned}
         if not arguments.quiet:
             if outcome.is_unchanged:
                 show(*describe_versions(outcome, spec), f"nothing has changed since dataset: {outcome.path}")
             else:
-                *lines, last = summarize_dataset(dataset, seconds=seconds, traffic=summary.add_traffic)
+                *lines, last = summarize_dataset(dataset, seconds=seconds, request_metrics=summary.add_request_metrics)
                 lines += describe_versions(outcome, spec)
                 show(*lines, *([f"report: {outcome.report}"] if outcome.report else []), last)
         return DONE

@@ -31,18 +31,22 @@ def describe_versions(outcome: Published, spec: BuildSpec) -> Iterator[str]:
         )
 
 
-def summarize_dataset(dataset: Dataset, *, seconds: float, traffic: Callable[[], Mapping[str, int]]) -> list[str]:
+def summarize_dataset(
+    dataset: Dataset, *, seconds: float, request_metrics: Callable[[], Mapping[str, int]]
+) -> list[str]:
     """The summary of a dataset.
 
     Args:
       dataset: the dataset.
       seconds: duration of the build.
-      traffic: gives what object stores were asked for, with what this function asks for.
+      request_metrics: gives what object stores were asked for, with what this function asks for.
     """
     path, manifest = dataset.path, dataset.manifest
     examples = find_examples(storage.join(path, FAILURES), manifest["failure_reasons"])
     changes = read_changes(path) if CHANGES in manifest["files"] else None
-    return summarize(manifest, output=path, seconds=seconds, examples=examples, changes=changes, traffic=traffic())
+    return summarize(
+        manifest, output=path, seconds=seconds, examples=examples, changes=changes, request_metrics=request_metrics()
+    )
 
 
 def explain_unpublished(outcome: Unpublished, spec: BuildSpec) -> Iterator[str]:

@@ -15,7 +15,7 @@ class Published:
     Attributes:
       dataset: it, opened.
       is_unchanged: whether it is the version before, because nothing has changed.
-      traffic: what the workers have asked object stores for.
+      request_metrics: what the workers have asked object stores for.
       report: path of `report.html`, or None if it was not written.
       removed: names of the versions that were removed after it was published.
       pinned: the version that LATEST stays at, or None.
@@ -23,7 +23,7 @@ class Published:
 
     dataset: Dataset
     is_unchanged: bool = False
-    traffic: Mapping[str, int] = dataclasses.field(default_factory=dict)
+    request_metrics: Mapping[str, int] = dataclasses.field(default_factory=dict)
     report: str | None = None
     removed: tuple[str, ...] = ()
     pinned: str | None = None

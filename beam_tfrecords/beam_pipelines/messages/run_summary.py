@@ -23,7 +23,7 @@ from beam_tfrecords.beam_pipelines.messages.exit_codes import (
 from beam_tfrecords.beam_pipelines.terminal import show
 from beam_tfrecords.errors import BuildError, LimitError, RequestError
 from beam_tfrecords.escaping import json_file
-from beam_tfrecords.storage.traffic import KINDS
+from beam_tfrecords.storage.request_metrics import KINDS
 from beam_tfrecords.transforms.stats import find_metric
 
 # Facts that the run summary has.
@@ -58,7 +58,7 @@ class RunSummary:
       status: published, unchanged, unpublished, submitted, dry_run, refused, failed or interrupted.
       message: what went wrong, one line.
       dataset: the folder of the published or unchanged dataset, or None.
-      traffic: what object stores were asked for.
+      request_metrics: what object stores were asked for.
     """
 
     json_summary: str | None = None
@@ -70,13 +70,13 @@ class RunSummary:
     dataset: str | None = None
     manifest: Mapping[str, Any] = dataclasses.field(default_factory=dict)
     more: dict[str, Any] = dataclasses.field(default_factory=dict)
-    traffic: Counter[str] = dataclasses.field(default_factory=Counter)
+    request_metrics: Counter[str] = dataclasses.field(default_factory=Counter)
 
-    def add_traffic(self, traffic: Mapping[str, int] | None = None) -> Mapping[str, int]:
+    def add_request_metrics(self, request_metrics: Mapping[str, int] | None = None) -> Mapping[str, int]:
         """Counts what workers have asked object stores for, and what this process has; all that is counted."""
-        self.traffic.update(traffic or {})
-        self.traffic.update(storage.take_traffic())
-        return self.traffic
+        self.request_metrics.update(request_metrics or {})
+        self.request_metrics.update(storage.take_request_metrics())
+        return self.request_metrics
 
     @contextlib.contextmanager
     def written(self) -> Iterator[None]:
@@ -104,7 +104,7 @@ class RunSummary:
             raise
         finally:
             end = time.time()
-            self.add_traffic()
+            self.add_request_metrics()
             if self.json_summary:
                 _write(self.json_summary, json_file(self._summary(begin, end)))
             if self.metrics_file:
@@ -129,7 +129,7 @@ class RunSummary:
             "damaged_containers": self.manifest.get("damaged_containers"),
             **{name: find_metric(self.manifest, name) for name in SUMMARIZED},
             "splits": self.manifest.get("splits"),
-            "object_store": dict(sorted(self.traffic.items())),
+            "object_store": dict(sorted(self.request_metrics.items())),
             **self.more,
         }
 
@@ -157,10 +157,10 @@ class RunSummary:
                     add(metric.name, metric.help, count, **{metric.label: value_name})
             elif value is not None:
                 add(metric.name, metric.help, value)
-        for kind in KINDS if self.traffic else ():
-            add("object_store_requests", "Requests to object stores, by kind.", self.traffic[kind], kind=kind)
-        for kind in ("retries", "bytes_read", "bytes_written") if self.traffic else ():
-            add(f"object_store_{kind}", f"Object stores: {kind.replace('_', ' ')}.", self.traffic[kind])
+        for kind in KINDS if self.request_metrics else ():
+            add("object_store_requests", "Requests to object stores, by kind.", self.request_metrics[kind], kind=kind)
+        for kind in ("retries", "bytes_read", "bytes_written") if self.request_metrics else ():
+            add(f"object_store_{kind}", f"Object stores: {kind.replace('_', ' ')}.", self.request_metrics[kind])
         return bytes(generate_latest(registry))
 
 

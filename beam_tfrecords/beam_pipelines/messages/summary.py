@@ -13,7 +13,7 @@ from beam_tfrecords.beam_pipelines.terminal import counted, format_rate
 from beam_tfrecords.errors import FailureReason
 from beam_tfrecords.escaping import escape
 from beam_tfrecords.output.files import FAILURES
-from beam_tfrecords.storage.traffic import KINDS
+from beam_tfrecords.storage.request_metrics import KINDS
 from beam_tfrecords.transforms.publishing.guards import GuardResult
 from beam_tfrecords.transforms.stats import Change
 
@@ -72,7 +72,7 @@ def summarize(
     seconds: float,
     examples: Mapping[str, Example] | None = None,
     changes: Mapping[str, Any] | None = None,
-    traffic: Mapping[str, int] | None = None,
+    request_metrics: Mapping[str, int] | None = None,
 ) -> list[str]:
     """The lines of the summary.
 
@@ -82,7 +82,7 @@ def summarize(
       seconds: duration of the build.
       examples: reason -> one of its failures, if there are any.
       changes: the content of `changes.json`, if there is one.
-      traffic: what object stores were asked for.
+      request_metrics: what object stores were asked for.
     """
     *counts, size = HEADERS.values()
     rows = [["split", *counts, "shards", size]]
@@ -100,7 +100,7 @@ def summarize(
     )
     lines += [f"note: {show_flags(note)}" for note in manifest.get("notes", [])]
     lines += describe_changes(manifest["reuse"], changes)
-    lines += describe_traffic(traffic or {})
+    lines += describe_request_metrics(request_metrics or {})
     rate = manifest["listed"] / seconds
     lines.append(f"{counted(manifest['listed'], 'sample')} in {seconds:.1f} s ({format_rate(rate)}, start-up included)")
     lines.append(f"dataset: {output}")
@@ -126,15 +126,15 @@ def describe_changes(reuse: Mapping[str, int], changes: Mapping[str, Any] | None
     return lines
 
 
-def describe_traffic(traffic: Mapping[str, int]) -> list[str]:
+def describe_request_metrics(request_metrics: Mapping[str, int]) -> list[str]:
     """The line about what object stores were asked for; nothing if they were asked for nothing."""
-    requests = {kind: traffic[kind] for kind in KINDS if traffic.get(kind)}
+    requests = {kind: request_metrics[kind] for kind in KINDS if request_metrics.get(kind)}
     if not requests:
         return []
-    read, written = (format_bytes(traffic.get(f"bytes_{way}", 0)) for way in ("read", "written"))
+    read, written = (format_bytes(request_metrics.get(f"bytes_{way}", 0)) for way in ("read", "written"))
     return [
         f"object store: {sum(requests.values()):,} requests ({_counts(requests)}), {read} read, {written} written, "
-        f"{traffic.get('retries', 0):,} retries"
+        f"{request_metrics.get('retries', 0):,} retries"
     ]
 
 

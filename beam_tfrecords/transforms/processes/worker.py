@@ -189,13 +189,13 @@ class Worker:
         running = self._running or self._start()
         try:
             running.connection.send((function, arguments, is_second))
-            outcome, traffic = running.receive(timeout)
+            outcome, request_metrics = running.receive(timeout)
         except (EOFError, ConnectionError) as error:
             raise WorkerDiedError(self._stop(running)) from error
         except WorkerTimeoutError:
             self._stop(running)
             raise
-        storage.add_traffic(traffic)
+        storage.add_request_metrics(request_metrics)
         if isinstance(outcome, SampleError | BuildError | RuntimeError):
             raise outcome
         return outcome
@@ -305,6 +305,6 @@ def _serve(
             outcome = RuntimeError(traceback.format_exc())
         flush_output()
         try:
-            reply.send((outcome, storage.take_traffic()))
+            reply.send((outcome, storage.take_request_metrics()))
         except ConnectionError:  # the parent ended meanwhile
             return

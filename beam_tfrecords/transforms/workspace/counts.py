@@ -33,13 +33,13 @@ class BlockCounts:
       blocks: number of blocks.
       written: samples written, filtered, or part of another sample.
       failed: samples rejected.
-      traffic: what object stores were asked for, as `storage.take_traffic` has it.
+      request_metrics: what object stores were asked for, as `storage.take_traffic` has it.
     """
 
     blocks: int = 0
     written: int = 0
     failed: int = 0
-    traffic: Mapping[str, int] = dataclasses.field(default_factory=dict)
+    request_metrics: Mapping[str, int] = dataclasses.field(default_factory=dict)
 
     @property
     def done(self) -> int:
@@ -56,11 +56,11 @@ class BlockCounts:
     def sum(cls, counts: Iterable[BlockCounts]) -> BlockCounts:
         """The sum of several."""
         blocks = written = failed = 0
-        traffic: Counter[str] = Counter()
+        request_metrics: Counter[str] = Counter()
         for one in counts:
             blocks, written, failed = blocks + one.blocks, written + one.written, failed + one.failed
-            traffic.update(one.traffic)
-        return cls(blocks, written, failed, dict(traffic))
+            request_metrics.update(one.request_metrics)
+        return cls(blocks, written, failed, dict(request_metrics))
 
 
 @dataclasses.dataclass(frozen=True)
@@ -124,7 +124,7 @@ def add_block(folder: str, stats: Stats, *, before: Stats | None = None) -> None
     """
     # A process that another one has started tells that one.
     is_told = multiprocessing.parent_process() is not None
-    found = [BlockCounts.of(stats), BlockCounts(traffic={} if is_told else storage.take_traffic())]
+    found = [BlockCounts.of(stats), BlockCounts(request_metrics={} if is_told else storage.take_request_metrics())]
     pause = _STORE_PAUSE_SECONDS if is_told and storage.has_scheme(folder) else 0.0
     if before is not None:
         was = BlockCounts.of(before)

@@ -5,25 +5,25 @@ from __future__ import annotations
 import gc
 import threading
 
-from beam_tfrecords.storage import traffic
+from beam_tfrecords.storage import request_metrics
 
 
 def test_requests_are_counted_while_counts_are_taken():
     class Closing(list):
         def __del__(self) -> None:
-            traffic.count(traffic.DELETE)
+            request_metrics.count(request_metrics.DELETE)
 
     def collect() -> None:
-        with traffic._lock:
+        with request_metrics._lock:
             leaked = Closing()
             leaked.append(leaked)
             del leaked
             gc.collect()
 
-    taken = traffic.take_traffic()
+    taken = request_metrics.take_request_metrics()
     thread = threading.Thread(target=collect, daemon=True)
     thread.start()
     thread.join(10)
     assert not thread.is_alive()
-    assert traffic.take_traffic() == {traffic.DELETE: 1}
-    traffic.add_traffic(taken)
+    assert request_metrics.take_request_metrics() == {request_metrics.DELETE: 1}
+    request_metrics.add_request_metrics(taken)

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from beam_tfrecords import storage
-from beam_tfrecords.storage.traffic import KINDS
+from beam_tfrecords.storage.request_metrics import KINDS
 from tests.integration.servers import gcs, s3
 
 PHOTOS = sorted((Path(__file__).parents[1] / "data/photos").rglob("*.jpg"))

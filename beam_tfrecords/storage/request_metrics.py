@@ -1,6 +1,6 @@
-"""What this process has asked object stores for: requests by kind, those that failed, and bytes.
+"""Request metrics of this process: requests to object stores by kind, retries and bytes.
 
-Whoever takes the counts reports them, so nothing is counted twice.
+The code that takes the counts reports them, so nothing is counted twice.
 """
 
 from __future__ import annotations
@@ -11,13 +11,13 @@ from collections.abc import Mapping
 from typing import TypeAlias
 
 # Kind of count -> number: those of `KINDS`, "retries", "bytes_read" and "bytes_written".
-Traffic: TypeAlias = "Mapping[str, int]"
+RequestMetrics: TypeAlias = "Mapping[str, int]"
 
-# Requests are priced by these kinds. A request of a kind with its retries counts as often as it was sent.
+# Stores price requests by these kinds. Each retry counts as a request.
 LIST, READ, WRITE, DELETE = KINDS = ("list", "read", "write", "delete")
 
 _counts: Counter[str] = Counter()
-# What the garbage collector closes may make requests too, in the thread that holds it.
+# Reentrant: an object that the garbage collector closes may send requests in the thread that holds the lock.
 _lock = threading.RLock()
 
 
@@ -27,14 +27,14 @@ def count(kind: str, number: int = 1) -> None:
         _counts[kind] += number
 
 
-def add_traffic(traffic: Traffic) -> None:
-    """Adds the counts of others."""
+def add_request_metrics(request_metrics: RequestMetrics) -> None:
+    """Adds the counts of other processes."""
     with _lock:
-        _counts.update(traffic)
+        _counts.update(request_metrics)
 
 
-def take_traffic() -> dict[str, int]:
-    """All counts since they were last taken."""
+def take_request_metrics() -> dict[str, int]:
+    """Returns all counts since the last call, and resets them."""
     with _lock:
         taken = {kind: number for kind, number in _counts.items() if number}
         _counts.clear()
