@@ -22,7 +22,7 @@ from apache_beam.transforms.util import Reshuffle
 from apache_beam.transforms.window import GlobalWindows
 from apache_beam.utils.windowed_value import WindowedValue
 
-from beam_tfrecords.beam_pipelines.runners.runner import LocalRunner
+from beam_tfrecords.beam_pipelines.runners.local_runner import LocalRunner
 from beam_tfrecords.errors import BuildError, SampleError
 from beam_tfrecords.transforms.blocks import guard, reuse
 from beam_tfrecords.transforms.processes.process_setup import prepare_process

@@ -267,8 +267,10 @@ def questions_about_runners(code: str) -> set[str]:
     return found
 
 
-# The classes; the table of their names; and where Beam's arguments are read.
-RUNNERS = {"runner", "dataflow", "flink_runner", "runners", "arguments"}
+# The classes; the table of their names; what runs pipelines with them; and where Beam's arguments are read.
+RUNNERS = {"arguments", "execution", "find_runner", "runner"} | {
+    f"{name}_runner" for name in ("dataflow", "flink", "local", "prism", "spark")
+}
 
 
 def test_nothing_asks_which_runner_it_is() -> None:
@@ -280,7 +282,7 @@ def test_nothing_asks_which_runner_it_is() -> None:
     "code",
     [
         "isinstance(runner, LocalRunner)",
-        "from beam_tfrecords.beam_pipelines.runners.dataflow import DataflowRunner",
+        "from beam_tfrecords.beam_pipelines.runners.dataflow_runner import DataflowRunner",
         "if record.runner == 'FlinkRunner': pass",
         "if runner.is_detached: pass",
         "template = runner.arguments.given['template_location']",

@@ -22,9 +22,10 @@ from beam_tfrecords.beam_pipelines.build.run import run_build
 from beam_tfrecords.beam_pipelines.build.user_functions import find_functions
 from beam_tfrecords.beam_pipelines.limits import check_limits
 from beam_tfrecords.beam_pipelines.messages.outcomes import Published, Unpublished
+from beam_tfrecords.beam_pipelines.runners.execution import Execution
+from beam_tfrecords.beam_pipelines.runners.find_runner import find_runner
 from beam_tfrecords.beam_pipelines.runners.jobs import JobRecord
 from beam_tfrecords.beam_pipelines.runners.runner import Runner
-from beam_tfrecords.beam_pipelines.runners.runners import Execution, find_runner
 from beam_tfrecords.beam_pipelines.settings.inherited_settings import read_request
 from beam_tfrecords.beam_pipelines.settings.typed_settings import settings_by_group
 from beam_tfrecords.beam_pipelines.terminal import show

@@ -11,7 +11,7 @@ from beam_tfrecords import storage
 from beam_tfrecords.beam_pipelines.build.checks.listing import check_listing
 from beam_tfrecords.beam_pipelines.build.output.lock import LockedOutput, open_folder, refuse_other
 from beam_tfrecords.beam_pipelines.build.output.previous import Previous, choose_version, previous_classes, would_repeat
-from beam_tfrecords.beam_pipelines.runners.runners import Execution
+from beam_tfrecords.beam_pipelines.runners.execution import Execution
 from beam_tfrecords.transforms.request.build_spec import BuildSpec
 from beam_tfrecords.transforms.sources.source import Source
 from beam_tfrecords.transforms.workspace.build_folder import BuildFolder
@@ -61,7 +61,7 @@ def prepare_build(
         if not listing.unknown and would_repeat(previous, spec, {**build.metadata, "class_names": class_names.names}):
             return None
         check_map(build, listing)
-        fence, journal = open_folder(build.folder, output, execution, keeps=listed.folder)
+        fence, journal = open_folder(build.folder, output, keeps=listed.folder)
         if source.containers() is None:
             _copy_chunks(listing, BuildFolder(build.folder).listing)
     write_chunk_names(listing, build.folder)

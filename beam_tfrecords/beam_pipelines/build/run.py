@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 from beam_tfrecords import storage
 from beam_tfrecords.beam_pipelines.messages.outcomes import Published, Unpublished
+from beam_tfrecords.beam_pipelines.runners.execution import Execution
 from beam_tfrecords.beam_pipelines.runners.jobs import JobRecord
-from beam_tfrecords.beam_pipelines.runners.runners import Execution
 from beam_tfrecords.errors import BuildError
 from beam_tfrecords.reading.dataset import Dataset, open_published
 from beam_tfrecords.transforms.publishing.lists import read_outcome

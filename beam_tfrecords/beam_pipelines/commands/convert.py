@@ -18,8 +18,9 @@ from beam_tfrecords.beam_pipelines.messages.outcome_lines import (
 )
 from beam_tfrecords.beam_pipelines.messages.outcomes import Published
 from beam_tfrecords.beam_pipelines.messages.run_summary import RunSummary
+from beam_tfrecords.beam_pipelines.runners.execution import Execution
+from beam_tfrecords.beam_pipelines.runners.find_runner import find_runner
 from beam_tfrecords.beam_pipelines.runners.jobs import JobRecord
-from beam_tfrecords.beam_pipelines.runners.runners import Execution, find_runner
 from beam_tfrecords.beam_pipelines.settings.command_line import Arguments, find_summary_files, parse_arguments
 from beam_tfrecords.beam_pipelines.settings.inherited_settings import read_request
 from beam_tfrecords.beam_pipelines.terminal import show

@@ -13,7 +13,8 @@ from beam_tfrecords.beam_pipelines.commands.find_problems import find_problems
 from beam_tfrecords.beam_pipelines.commands.opening import open_dataset_or_files
 from beam_tfrecords.beam_pipelines.limits import check_limits
 from beam_tfrecords.beam_pipelines.messages.exit_codes import DONE, FAILED
-from beam_tfrecords.beam_pipelines.runners.runners import Execution, find_runner
+from beam_tfrecords.beam_pipelines.runners.execution import Execution
+from beam_tfrecords.beam_pipelines.runners.find_runner import find_runner
 from beam_tfrecords.beam_pipelines.settings.command_line import Parser, argument
 from beam_tfrecords.beam_pipelines.terminal import counted, show
 from beam_tfrecords.quiet_beam import beam_logs_from

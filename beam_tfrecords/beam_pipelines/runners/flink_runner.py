@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING
 
 from beam_tfrecords import storage
 from beam_tfrecords.beam_pipelines.runners.arguments import BeamArguments
-from beam_tfrecords.beam_pipelines.runners.flink import UNREACHABLE, FlinkCluster, FlinkJob
+from beam_tfrecords.beam_pipelines.runners.flink_cluster import FlinkCluster
+from beam_tfrecords.beam_pipelines.runners.flink_job import FlinkJob
 from beam_tfrecords.beam_pipelines.runners.jar_files import find_jar
 from beam_tfrecords.beam_pipelines.runners.jobs import Job, JobRecord
 from beam_tfrecords.beam_pipelines.runners.runner import Runner
@@ -21,7 +22,6 @@ if TYPE_CHECKING:
     from apache_beam.options.pipeline_options import PipelineOptions
     from apache_beam.runners.runner import PipelineResult
 
-_UNKNOWN = "Flink knows no job {}: its launcher ended before it was submitted, or the job manager was restarted"
 # Seconds until a job that was handed over is in its cluster's list.
 _SUBMISSION_TIMEOUT = 120.0
 
@@ -109,7 +109,7 @@ class FlinkRunner(Runner):
         if self._cluster is None:
             return None
         # A build of archives has two jobs, one after the other, of the same name.
-        self._earlier = self._cluster.find_job(self._job_name)
+        self._earlier = FlinkJob.find(self._cluster.url, self._job_name)
         # The jobs of other builds may have a name that the user gives.
         is_ours = self.arguments.given["job_name"] is None
         return JobRecord("FlinkRunner", "", self._cluster.url, self._job_name) if is_ours else None
@@ -121,32 +121,14 @@ class FlinkRunner(Runner):
         _remove_submitted(result)
         deadline = time.monotonic() + _SUBMISSION_TIMEOUT
         while time.monotonic() < deadline:
-            job = self._cluster.find_job(self._job_name)
+            job = FlinkJob.find(self._cluster.url, self._job_name)
             if job is not None and job != self._earlier:
                 return job
             time.sleep(0.5)
         return super().find_job(result, options)
 
-    def find_running(self, record: JobRecord) -> Job | None:
-        try:
-            job = FlinkJob.of(record)
-        except UNREACHABLE:
-            return None
-        return job if job and job.is_running() else None
-
-    def is_alive(self, record: JobRecord, last_block: float | None) -> bool | None:
-        try:
-            job = FlinkJob.of(record)
-        except UNREACHABLE:
-            return None
-        return job.is_running() if job else False
-
-    def find_end(self, record: JobRecord) -> str | None:
-        try:
-            job = FlinkJob.of(record)
-        except UNREACHABLE:
-            return None
-        return job.find_end() if job else _UNKNOWN.format(record.name)
+    def open_job(self, record: JobRecord) -> FlinkJob:
+        return FlinkJob.of(record)
 
 
 def _remove_submitted(result: PipelineResult) -> None:

@@ -24,7 +24,9 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable
+
+from beam_tfrecords.transforms.processes.descendants import is_there
 
 # Set in the workers' environment: names the job.
 JOB_VARIABLE = "BEAM_TFRECORDS_JOB"
@@ -207,31 +209,3 @@ def _import_all() -> None:
     os.environ.setdefault("JE_ARROW_MALLOC_CONF", "background_thread:false")
     for module in _PRELOADED:
         importlib.import_module(module)
-
-
-@contextlib.contextmanager
-def ended_with_us(processes: Collection[int]) -> Iterator[None]:
-    """Within it, processes of this machine end when this process does, however it ends."""
-    if not processes:
-        yield
-        return
-    # What it reads from is closed by the end of this process.
-    command = ["sh", "-c", 'read -r _; kill -9 "$@"', "sh", *map(str, processes)]
-    with subprocess.Popen(
-        command, stdin=subprocess.PIPE, stderr=subprocess.DEVNULL, start_new_session=True
-    ) as watching:
-        try:
-            yield
-        finally:
-            watching.kill()
-
-
-def is_there(process: int) -> bool:
-    """Whether a process of this machine runs."""
-    try:
-        os.kill(process, 0)
-    except (ProcessLookupError, OverflowError):
-        return False
-    except PermissionError:  # somebody else's
-        return True
-    return True

@@ -11,8 +11,8 @@ import time
 from collections.abc import Iterator
 
 from beam_tfrecords import storage
-from beam_tfrecords.beam_pipelines.runners.forking import is_there
 from beam_tfrecords.errors import BuildError
+from beam_tfrecords.transforms.processes.descendants import is_there
 from beam_tfrecords.transforms.workspace.build_folder import BuildFolder, Workspace
 from beam_tfrecords.transforms.workspace.state_files import read_state, write_state
 

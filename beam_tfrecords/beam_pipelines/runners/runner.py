@@ -1,15 +1,11 @@
-"""What every runner does, and the runners that need little more: the local one, Spark, and others by their name."""
+"""What every runner does; enough for those that Beam knows by their name, such as a job server."""
 
 from __future__ import annotations
 
 import contextlib
-import dataclasses
 import json
 import os
-import re
-import shutil
 import sysconfig
-import tempfile
 import uuid
 from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager
@@ -17,16 +13,20 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from beam_tfrecords import storage
-from beam_tfrecords.beam_pipelines.runners.arguments import JOB_LABELS, BeamArguments
+from beam_tfrecords.beam_pipelines.runners.arguments import BeamArguments
 from beam_tfrecords.beam_pipelines.runners.forking import JOB_VARIABLE
-from beam_tfrecords.beam_pipelines.runners.jar_files import find_jar
 from beam_tfrecords.beam_pipelines.runners.job_server import ServerJob
-from beam_tfrecords.beam_pipelines.runners.jobs import Job, JobRecord, PipelineJob, is_advancing
+from beam_tfrecords.beam_pipelines.runners.jobs import (
+    FollowedJob,
+    Job,
+    JobRecord,
+    JobState,
+    Phase,
+    PipelineJob,
+    UnreachableError,
+    is_advancing,
+)
 from beam_tfrecords.errors import RequestError
-from beam_tfrecords.transforms.processes.descendants import find_children
-from beam_tfrecords.transforms.processes.fork_server import start_fork_server
-from beam_tfrecords.transforms.processes.pool import usable_cores
-from beam_tfrecords.transforms.settings import whole_number
 
 if TYPE_CHECKING:
     import apache_beam as beam
@@ -34,19 +34,7 @@ if TYPE_CHECKING:
     from apache_beam.runners.runner import PipelineResult, PipelineRunner
 
 WORKER = "beam-tfrecords-worker"
-# Of a local build from or to a store: at the end of a block, a process waits for the store most of a tenth of a second.
-_PROCESSES_PER_CORE = 2
 _OF_FLINK = {"max_slots": "counts task slots of Flink; it is taken with --runner=FlinkRunner and --flink_master"}
-_OF_CLUSTERS = {
-    "max_slots": "counts task slots of Flink; expected --direct_num_workers=NUMBER",
-    **dict.fromkeys(
-        JOB_LABELS,
-        "names a job of Dataflow; the classes of images come from folders, `label_column` or `label_pattern`",
-    ),
-    **dict.fromkeys(
-        ("num_workers", "max_num_workers"), "counts machines of Dataflow; expected --direct_num_workers=NUMBER"
-    ),
-}
 
 
 class Runner:
@@ -160,24 +148,29 @@ class Runner:
         """The stages of a build for which there is nothing to do; None if it needs no job."""
         return None
 
-    def find_running(self, record: JobRecord) -> Job | None:
-        """The job of an earlier launcher, if the runner says that it still runs."""
-        job = ServerJob.of(record) if record.url else None
-        return job if job and job.is_running() else None
+    def open_job(self, record: JobRecord) -> FollowedJob | None:
+        """The job that a build's folder remembers; None if the runner cannot be asked about it.
 
-    def is_alive(self, record: JobRecord, last_block: float | None) -> bool | None:
-        """Whether a job still runs; None if nobody knows.
+        Raises:
+          UnreachableError: the runner does not answer, and has to.
+        """
+        return ServerJob.of(record) if record.url else None
+
+    def find_state(self, record: JobRecord, last_block: float | None) -> JobState | None:
+        """What is known of a job; None if nobody knows whether it runs.
 
         Args:
           last_block: when it last finished a block, in seconds since the epoch.
         """
-        if not self.is_detached:
-            return ServerJob.of(record).is_running() if record.url else False
-        return True if is_advancing(last_block) else None
-
-    def find_end(self, record: JobRecord) -> str | None:
-        """Why a job has ended, in one line; None if it has not, or nobody knows."""
-        return ServerJob.of(record).find_end() if record.url and not self.is_detached else None
+        try:
+            job = self.open_job(record)
+            if job is not None:
+                return job.state()
+        except UnreachableError:
+            return None
+        if not self.is_detached:  # it has ended with its launcher
+            return JobState(Phase.STOPPED)
+        return JobState(Phase.RUNNING) if is_advancing(last_block) else None
 
     def check_detached(self, flag: str) -> None:
         """Checks that a job ends without the process that submitted it.
@@ -206,96 +199,3 @@ class Runner:
             )
         config = {"command": command, "env": {JOB_VARIABLE: job_name}}
         return {"environment_type": "PROCESS", "environment_config": json.dumps(config)}
-
-
-class PrismRunner(Runner):
-    """Beam's portable runner in Go, in a process of its own for each pipeline."""
-
-    def complete(self) -> list[str]:
-        """See `Runner.complete`."""
-        # Otherwise Beam takes the one of any earlier pipeline of this process, whatever `prism_location` says now.
-        experiment = "--experiments=disable_prism_server_singleton"
-        # What Prism writes to its console, Beam shows whatever level is asked for.
-        return [*self.arguments.add({"prism_log_kind": "text"}), experiment]
-
-
-class LocalRunner(Runner):
-    """Runs the pipeline in this process; processes of this machine do the work.
-
-    If the user asks for another of Beam's local modes, Beam's own workers do.
-
-    Raises:
-      RequestError: the number of workers is not one.
-    """
-
-    resubmits = False
-    idle_flags = _OF_CLUSTERS
-
-    def __init__(self, arguments: BeamArguments) -> None:
-        super().__init__(arguments)
-        workers = arguments.given["direct_num_workers"]
-        try:
-            processes = whole_number(0)(workers or 0) or usable_cores()
-        except ValueError as error:
-            raise RequestError(f"--direct_num_workers={workers}: {error}") from error
-        self.processes = 0 if arguments.given["direct_running_mode"] else processes
-        # Importing Beam takes longer than to find that nothing has changed.
-        self.needs_answers = bool(arguments.others or not self.processes)
-        self._may_add_processes = not workers
-
-    def create(self, options: PipelineOptions) -> PipelineRunner:
-        from apache_beam.options.pipeline_options import DirectOptions
-        from apache_beam.runners.portability.fn_api_runner import FnApiRunner
-
-        if self.processes:
-            direct = options.view_as(DirectOptions)
-            direct.direct_running_mode, direct.direct_num_workers = "in_memory", 1
-        return FnApiRunner()
-
-    def start_workers(self, *modules: str) -> None:
-        if modules and self._may_add_processes:
-            self.processes *= _PROCESSES_PER_CORE
-            self._may_add_processes = False
-        if self.processes:
-            start_fork_server(*modules)
-
-    def shared_folder(self) -> AbstractContextManager[str]:
-        return tempfile.TemporaryDirectory(prefix="beam-tfrecords-")
-
-    def find_job(self, result: PipelineResult, options: PipelineOptions) -> Job:
-        return PipelineJob(None, result)
-
-
-class SparkRunner(Runner):
-    """Spark, by Beam's job server, which is a process of this machine."""
-
-    _children: frozenset[int] = frozenset()
-
-    def complete(self) -> list[str]:
-        given = self.arguments.given
-        if given["job_endpoint"] is not None:
-            return super().complete()
-        if shutil.which("java") is None:
-            raise RequestError(
-                "`runner=SparkRunner` needs Java, and there is no `java` on the PATH; install Java 11 or 17"
-            )
-        job_name = self.name_job()
-        filled = self.worker_environment(job_name)
-        if given["spark_job_server_jar"] is None:
-            filled["spark_job_server_jar"] = find_jar("spark-3-job-server/spark-3-job-server.jar", "spark:3")
-        master = str(given["spark_master_url"] or "local[4]")
-        cores = re.fullmatch(r"local\[(\d+)\]", master)
-        if cores:
-            filled["sdk_worker_parallelism"] = cores[1]
-            self.workers = int(cores[1])
-        self.note = f"Spark at {master}; set: {self.arguments.describe(filled)}"
-        return self.arguments.add({**filled, "job_name": job_name})
-
-    def before(self) -> JobRecord | None:
-        self._children = find_children()
-        return None
-
-    def find_job(self, result: PipelineResult, options: PipelineOptions) -> Job:
-        job = super().find_job(result, options)
-        started = find_children() - self._children
-        return dataclasses.replace(job, companions=started) if isinstance(job, PipelineJob) else job

@@ -1,4 +1,4 @@
-"""The processes that a process has started, where the kernel lists them."""
+"""The processes of this machine: whether one is there, and those that it has started, where the kernel lists them."""
 
 from __future__ import annotations
 
@@ -7,6 +7,17 @@ import os
 import signal
 from collections.abc import Iterable
 from pathlib import Path
+
+
+def is_there(process: int) -> bool:
+    """Whether a process of this machine runs."""
+    try:
+        os.kill(process, 0)
+    except (ProcessLookupError, OverflowError):
+        return False
+    except PermissionError:  # somebody else's
+        return True
+    return True
 
 
 def find_children(process: int | str = "self") -> frozenset[int]:

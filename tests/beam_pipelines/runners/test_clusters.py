@@ -8,8 +8,8 @@ import pytest
 
 from beam_tfrecords.beam_pipelines.runners import flink_runner
 from beam_tfrecords.beam_pipelines.runners.failures import describe_trace
+from beam_tfrecords.beam_pipelines.runners.find_runner import find_runner
 from beam_tfrecords.beam_pipelines.runners.jobs import JobRecord, read_job
-from beam_tfrecords.beam_pipelines.runners.runners import find_runner
 from beam_tfrecords.errors import RequestError
 
 PYTHON_ERROR = """\

@@ -9,8 +9,8 @@ from apache_beam.options.pipeline_options import PipelineOptions
 from apache_beam.runners.dataflow.dataflow_runner import DataflowPipelineResult
 
 from beam_tfrecords.beam_pipelines.runners.arguments import BeamArguments
-from beam_tfrecords.beam_pipelines.runners.dataflow import DataflowRunner
-from beam_tfrecords.beam_pipelines.runners.runners import find_runner
+from beam_tfrecords.beam_pipelines.runners.dataflow_runner import DataflowRunner
+from beam_tfrecords.beam_pipelines.runners.find_runner import find_runner
 from beam_tfrecords.errors import RequestError
 
 OPTIONS = ("--project=project", "--region=europe-west4", "--job_name=photos")

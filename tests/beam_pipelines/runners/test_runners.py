@@ -12,7 +12,8 @@ from apache_beam.runners.dataflow.dataflow_runner import DataflowRuntimeExceptio
 from apache_beam.runners.portability.fn_api_runner import FnApiRunner
 from apache_beam.runners.runner import PipelineRunner
 
-from beam_tfrecords.beam_pipelines.runners.runners import Execution, find_runner
+from beam_tfrecords.beam_pipelines.runners.execution import Execution
+from beam_tfrecords.beam_pipelines.runners.find_runner import find_runner
 from beam_tfrecords.errors import BuildError
 from beam_tfrecords.transforms.processes.pool import usable_cores
 from beam_tfrecords.transforms.workspace.build_folder import BuildFolder

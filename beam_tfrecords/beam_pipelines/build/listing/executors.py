@@ -15,7 +15,7 @@ from beam_tfrecords import storage
 from beam_tfrecords.beam_pipelines.build.output.lock import LockedOutput, open_listing, refuse_other
 from beam_tfrecords.beam_pipelines.build.output.previous import Previous, would_repeat
 from beam_tfrecords.beam_pipelines.build.user_functions import pickled_by_value
-from beam_tfrecords.beam_pipelines.runners.runners import Execution
+from beam_tfrecords.beam_pipelines.runners.execution import Execution
 from beam_tfrecords.errors import BuildError, RequestError
 from beam_tfrecords.transforms.listing.indexing import IndexPlan, index_container
 from beam_tfrecords.transforms.request.build_spec import BuildSpec

@@ -16,7 +16,7 @@ from beam_tfrecords import storage
 from beam_tfrecords.beam_pipelines.build.checks.output import check_output
 from beam_tfrecords.beam_pipelines.build.output.location import check_location
 from beam_tfrecords.beam_pipelines.build.output.previous import read_version
-from beam_tfrecords.beam_pipelines.runners.runners import Execution, RunningJob, find_job
+from beam_tfrecords.beam_pipelines.runners.earlier_jobs import WritingJob, find_running, find_writing
 from beam_tfrecords.errors import BuildError, RequestError
 from beam_tfrecords.output.files import SUCCESS
 from beam_tfrecords.output.versions import remove
@@ -51,7 +51,7 @@ class LockedOutput:
     path: str
     lease: Lease
     replaced_files: Sequence[str]
-    job: RunningJob | None
+    job: WritingJob | None
     fence: Fence
     is_new: bool = False
     is_cleaned: threading.Event = dataclasses.field(default_factory=threading.Event)
@@ -82,7 +82,7 @@ def lock_output(spec: BuildSpec, runner: Runner) -> Iterator[LockedOutput]:
             )
         with taken:
             is_new = workspace.is_all_there_is()
-            job = None if is_new else find_job(spec.output)
+            job = None if is_new else find_writing(spec.output)
             # A job runs on without its launcher, and may publish.
             fence = Fence.find(workspace.fence) if job else Fence.take_over(workspace.fence, taken, is_new=is_new)
             _log.debug("holding %s: is_new=%s, job=%s", spec.output, is_new, job)
@@ -132,15 +132,12 @@ def open_listing(folder: str, output: LockedOutput) -> None:
         raise _not_writable(output.path, error) from error
 
 
-def open_folder(
-    folder: str, output: LockedOutput, execution: Execution, *, keeps: str | None = None
-) -> tuple[Fence, Journal]:
+def open_folder(folder: str, output: LockedOutput, *, keeps: str | None = None) -> tuple[Fence, Journal]:
     """Makes the folder of this build, and deletes the temporary files of other builds and dead attempts.
 
     Args:
       folder: temporary folder of this build, whose finished blocks are kept.
       output: the locked output.
-      execution: where pipelines run.
       keeps: another folder that this run made.
 
     Returns:
@@ -155,7 +152,7 @@ def open_folder(
         output.fence.check()
         return dataclasses.replace(output.fence, job=job), start_journal(output.path, (), is_new=True)
     version, running = storage.run_concurrently(
-        folder, functools.partial(read_version, folder), functools.partial(execution.find_running, folder)
+        folder, functools.partial(read_version, folder), functools.partial(find_running, folder)
     )
     if running is not None:
         # The followed job made the folder, and may be publishing.

@@ -15,9 +15,9 @@ from beam_tfrecords import storage
 from beam_tfrecords.beam_pipelines.build.output.previous import open_newest, read_version
 from beam_tfrecords.beam_pipelines.messages.exit_codes import DONE, FAILED, UNPUBLISHED
 from beam_tfrecords.beam_pipelines.messages.summary import HEADERS
+from beam_tfrecords.beam_pipelines.runners.earlier_jobs import find_state
 from beam_tfrecords.beam_pipelines.runners.heartbeat import Run, read_runs
 from beam_tfrecords.beam_pipelines.runners.jobs import is_advancing, read_job
-from beam_tfrecords.beam_pipelines.runners.runners import runner_of
 from beam_tfrecords.beam_pipelines.settings.definitions import show_flags
 from beam_tfrecords.errors import BuildError, RequestError
 from beam_tfrecords.output.files import SUCCESS
@@ -158,11 +158,9 @@ def _describe_build(output: str, folder: str, run: Run | None, *, now: float) ->
         values["state"] = "published"
     elif job is not None:
         # Its launcher may have left on purpose.
-        runner = runner_of(job)
-        is_alive = runner.is_alive(job, last_block)
-        if is_alive is False:
-            end = runner.find_end(job)
-            return {**values, "exit_code": FAILED, "why": [end] if end else []}
+        state = find_state(job, last_block)
+        if state is not None and not state.is_running:
+            return {**values, "exit_code": FAILED, "why": [state.why] if state.why else []}
         values["state"] = "running" if is_advancing(last_block) else "submitted"
     return values
 

@@ -1,4 +1,4 @@
-"""Finds the runner of a request, and runs pipelines with it.
+"""Runs pipelines on a runner, and submits the jobs again that lost their workers.
 
 Beam is imported when a pipeline is about to run: a request that is refused does not wait for it.
 """
@@ -8,22 +8,20 @@ from __future__ import annotations
 import dataclasses
 import logging
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from beam_tfrecords import storage
 from beam_tfrecords.beam_pipelines.interrupts import Terminated, keep_interrupts
-from beam_tfrecords.beam_pipelines.runners.arguments import BeamArguments
 from beam_tfrecords.beam_pipelines.runners.beam_calls import asked_once, with_own_random_numbers
-from beam_tfrecords.beam_pipelines.runners.dataflow import DataflowRunner
+from beam_tfrecords.beam_pipelines.runners.earlier_jobs import find_running
 from beam_tfrecords.beam_pipelines.runners.failures import JobFailedError, describe_error, find_build_error
-from beam_tfrecords.beam_pipelines.runners.flink_runner import FlinkRunner
-from beam_tfrecords.beam_pipelines.runners.jobs import Job, JobRecord, read_job
-from beam_tfrecords.beam_pipelines.runners.runner import LocalRunner, PrismRunner, Runner, SparkRunner
+from beam_tfrecords.beam_pipelines.runners.jobs import Job, JobRecord
+from beam_tfrecords.beam_pipelines.runners.runner import Runner
 from beam_tfrecords.beam_pipelines.terminal import show
 from beam_tfrecords.errors import BuildError
-from beam_tfrecords.transforms.workspace.build_folder import BuildFolder, Workspace
-from beam_tfrecords.transforms.workspace.counts import read_block_counts, read_last_block_time
+from beam_tfrecords.transforms.workspace.build_folder import BuildFolder
+from beam_tfrecords.transforms.workspace.counts import read_block_counts
 
 if TYPE_CHECKING:
     import apache_beam as beam
@@ -31,33 +29,6 @@ if TYPE_CHECKING:
     from apache_beam.runners.runner import PipelineRunner
 
 _log = logging.getLogger(__name__)
-# Names of the runner that runs in this process.
-_LOCAL = ("", "direct", "directrunner", "localrunner", "fnapirunner", "switchingdirectrunner")
-_RUNNERS: dict[str, type[Runner]] = {
-    **dict.fromkeys(_LOCAL, LocalRunner),
-    "dataflowrunner": DataflowRunner,
-    "flinkrunner": FlinkRunner,
-    "prismrunner": PrismRunner,
-    "sparkrunner": SparkRunner,
-}
-
-
-def find_runner(words: Sequence[str]) -> Runner:
-    """The runner that Beam's arguments ask for; imports nothing of Beam.
-
-    Raises:
-      RequestError: an argument of it is wrong, or would do nothing.
-    """
-    arguments = BeamArguments.parse(words)
-    name = str(arguments.given["runner"] or "")
-    runner = _RUNNERS.get(name.rpartition(".")[2].lower(), Runner)(arguments)
-    arguments.check_used(runner.idle_flags)
-    return runner
-
-
-def runner_of(record: JobRecord) -> Runner:
-    """The runner that a job was submitted to."""
-    return find_runner([f"--runner={record.runner}"])
 
 
 @dataclasses.dataclass(frozen=True)
@@ -100,15 +71,6 @@ class Execution:
         options = PipelineOptions(completed)
         return dataclasses.replace(self, beam_runner=self.runner.create(options), options=options)
 
-    def find_running(self, folder: str) -> Job | None:
-        """The job of an earlier launcher that still runs; None if there is none, or nobody knows.
-
-        Args:
-          folder: the build's folder for temporary files, which remembers the job.
-        """
-        record = read_job(folder)
-        return runner_of(record).find_running(record) if record is not None else None
-
     def run(
         self,
         add_stages: Callable[[beam.Pipeline], Any],
@@ -117,14 +79,14 @@ class Execution:
         *,
         is_new: bool = False,
     ) -> JobRecord | None:
-        """Runs a pipeline to its end; a failed job is resubmitted as long as each attempt finishes blocks.
+        """Runs a pipeline to its end, or follows the job of an earlier launcher that does the same work.
 
-        The first time that one did not finish a block, the next attempt has child processes for the conversions: what
-        ended a worker ends one of them.
+        A job that this launcher has submitted, and that failed for a reason that is not the build's, is submitted again
+        if it has finished blocks. The first time that one has not, the next has child processes for the conversions:
+        what ended a worker ends one of them. A job that is followed is not: its launcher has claimed the output for it.
 
         Args:
-          folder: the build's folder for temporary files, which remembers the job. A job of an earlier launcher that
-            still runs is followed; a second one would do the same work again.
+          folder: the build's folder for temporary files, which remembers the job.
           wait: False returns when the cluster has the job.
           is_new: whether no earlier launcher has left anything in the folder.
 
@@ -134,8 +96,8 @@ class Execution:
         Raises:
           BuildError: a worker raised one, or the runner failed.
         """
-        earlier = self.find_running(folder) if folder is not None and not is_new else None
-        if earlier is not None and earlier.record is not None:
+        earlier = find_running(folder) if folder is not None and not is_new else None
+        if earlier is not None:
             _log.info("following job %s of an earlier launcher", earlier.record.job_id)
             show(f"the job of this build runs already: {earlier.record.url}", file=sys.stderr)
             return self._follow(earlier, wait=wait)
@@ -207,32 +169,3 @@ def _isolate_blocks(folder: str) -> bool:
         return False
     storage.write_bytes(build.unfinished, b"")
     return True
-
-
-@dataclasses.dataclass(frozen=True)
-class RunningJob:
-    """A job that may still write to an output.
-
-    Attributes:
-      record: of the job.
-      folder: of its build, for temporary files.
-      is_known: whether its runner says that it runs; False if nobody knows.
-    """
-
-    record: JobRecord
-    folder: str
-    is_known: bool
-
-
-def find_job(output: str) -> RunningJob | None:
-    """The job of an earlier launcher that may still write to an output; None if there is none.
-
-    Args:
-      output: the folder that was given to `convert`.
-    """
-    for folder in Workspace(output).list_builds():
-        record = read_job(folder)
-        alive = record and runner_of(record).is_alive(record, read_last_block_time(folder))
-        if record and alive is not False:
-            return RunningJob(record, folder, is_known=alive is True)
-    return None

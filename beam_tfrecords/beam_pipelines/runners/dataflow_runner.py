@@ -57,6 +57,9 @@ class DataflowRunner(Runner):
         # A template: the service starts the job once this process has ended. Until then it has a name only.
         return PipelineJob(JobRecord(self.name, cloud.job_name, f"{_PAGE}?project={cloud.project}"), result)
 
+    def open_job(self, record: JobRecord) -> None:
+        """None: the service would have to be asked with the request's credentials."""
+
     def check_listing_job(self) -> None:
         if self._template:
             raise RequestError(

@@ -1,0 +1,67 @@
+"""The jobs that earlier launchers have submitted, as the folders of their builds remember them."""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+
+from beam_tfrecords.beam_pipelines.runners.find_runner import find_runner
+from beam_tfrecords.beam_pipelines.runners.jobs import FollowedJob, JobRecord, JobState, UnreachableError, read_job
+from beam_tfrecords.transforms.workspace.build_folder import Workspace
+from beam_tfrecords.transforms.workspace.counts import read_last_block_time
+
+
+def find_state(record: JobRecord, last_block: float | None) -> JobState | None:
+    """What is known of a job; None if nobody knows whether it runs.
+
+    Args:
+      last_block: when it last finished a block, in seconds since the epoch.
+    """
+    return find_runner([f"--runner={record.runner}"]).find_state(record, last_block)
+
+
+def find_running(folder: str) -> FollowedJob | None:
+    """The job of a build, if its runner says that it still runs, so that it can be followed.
+
+    Args:
+      folder: of the build, for temporary files.
+    """
+    record = read_job(folder)
+    if record is None:
+        return None
+    with contextlib.suppress(UnreachableError):
+        job = find_runner([f"--runner={record.runner}"]).open_job(record)
+        if job is not None and job.state().is_running:
+            return job
+    return None
+
+
+@dataclasses.dataclass(frozen=True)
+class WritingJob:
+    """A job that may still write to an output.
+
+    Attributes:
+      record: of the job.
+      folder: of its build, for temporary files.
+      is_known: whether its runner says that it runs; False if nobody knows.
+    """
+
+    record: JobRecord
+    folder: str
+    is_known: bool
+
+
+def find_writing(output: str) -> WritingJob | None:
+    """The job of an earlier launcher that may still write to an output; None if there is none.
+
+    Args:
+      output: the folder that was given to `convert`.
+    """
+    for folder in Workspace(output).list_builds():
+        record = read_job(folder)
+        if record is None:
+            continue
+        state = find_state(record, read_last_block_time(folder))
+        if state is None or state.is_running:
+            return WritingJob(record, folder, is_known=state is not None)
+    return None

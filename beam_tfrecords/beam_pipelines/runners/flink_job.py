@@ -1,0 +1,118 @@
+"""The jobs of a Flink cluster."""
+
+from __future__ import annotations
+
+import dataclasses
+import re
+import urllib.error
+from collections.abc import Sequence
+
+from beam_tfrecords.beam_pipelines.runners.failures import describe_trace, find_build_error
+from beam_tfrecords.beam_pipelines.runners.flink_rest import asking, get, patch
+from beam_tfrecords.beam_pipelines.runners.jobs import FollowedJob, JobRecord, JobState, Phase
+
+_ENDED = {"FINISHED": Phase.DONE, "FAILED": Phase.FAILED, "CANCELED": Phase.STOPPED}
+_FORGOTTEN = "the job manager was restarted and no longer knows job {}"
+_NEVER_SEEN = "Flink knows no job {}: its launcher ended before it was submitted, or the job manager was restarted"
+# Java could not start the worker.
+_NO_PROGRAM = re.compile(r'Cannot run program "([^"]+)"')
+_TOO_LARGE = "exceeds the maximum size of a sort buffer"
+
+
+@dataclasses.dataclass(frozen=True)
+class FlinkJob(FollowedJob):
+    """A job that was submitted, or is to be found by its name.
+
+    Attributes:
+      url: `http://host:port` of the job manager.
+      id: Flink's number of the job; empty if Flink knows no job of the name.
+      name: of the job; empty if there is a number.
+    """
+
+    url: str
+    id: str
+    name: str = ""
+
+    @classmethod
+    def of(cls, record: JobRecord) -> FlinkJob:
+        """The job that a build's folder remembers.
+
+        Raises:
+          UnreachableError: it has no number yet, and Flink does not answer.
+        """
+        url = record.url.partition("/#")[0]
+        if record.job_id:
+            return cls(url, record.job_id)
+        return cls.find(url, record.name) or cls(url, "", record.name)
+
+    @classmethod
+    def find(cls, url: str, name: str) -> FlinkJob | None:
+        """The newest job of a name, if there is one.
+
+        Raises:
+          UnreachableError: Flink does not answer.
+        """
+        with asking(url):
+            jobs = [job for job in get(f"{url}/jobs/overview")["jobs"] if job["name"] == name]
+            return cls(url, max(jobs, key=lambda job: job["start-time"])["jid"]) if jobs else None
+
+    @property
+    def record(self) -> JobRecord:
+        """See `FollowedJob`."""
+        return JobRecord("FlinkRunner", self.id, f"{self.url}/#/job/running/{self.id}")
+
+    def state(self) -> JobState:
+        """See `FollowedJob`.
+
+        A job cannot succeed if a worker cannot be started, or a second attempt repeats an error of the build, whatever
+        Flink's restart strategy is.
+        """
+        if not self.id:
+            return JobState(Phase.FORGOTTEN, _NEVER_SEEN.format(self.name))
+        with asking(self.url):
+            try:
+                name = str(get(f"{self.url}/jobs/{self.id}")["state"])
+                failures = self._failures() if name != "FINISHED" else []
+            except urllib.error.HTTPError as error:
+                if error.code != 404:
+                    raise
+                return JobState(Phase.FORGOTTEN, _FORGOTTEN.format(self.id))
+        if name not in _ENDED:
+            restarts = dict.fromkeys(map(_describe, reversed(failures)))
+            notes = tuple(f"Flink starts tasks again: {cause}" for cause in restarts)
+            return JobState(Phase.RUNNING, _find_obstacle(failures), notes)
+        phase = _ENDED[name]
+        if phase is not Phase.FAILED or not failures:
+            return JobState(phase, f"job {self.id} was {name.lower()}")
+        is_the_builds = any(map(find_build_error, failures))
+        return JobState(Phase.STOPPED if is_the_builds else phase, _describe(failures[0]))
+
+    def end(self) -> None:
+        """See `FollowedJob`."""
+        with asking(self.url):
+            patch(f"{self.url}/jobs/{self.id}?mode=cancel")
+
+    def _failures(self) -> list[str]:
+        """What made tasks start again so far, as stack traces, newest first."""
+        answer = get(f"{self.url}/jobs/{self.id}/exceptions")
+        root, entries = answer.get("root-exception"), (answer.get("exceptionHistory") or {}).get("entries", [])
+        return [str(entry["stacktrace"]) for entry in entries] or ([root] if root else [])
+
+
+def _find_obstacle(failures: Sequence[str]) -> str:
+    """Why no attempt can succeed, in one line; empty if one may."""
+    missing = next((found[1] for text in failures if (found := _NO_PROGRAM.search(text))), None)
+    if missing:
+        return (
+            f"a task manager has no {missing}; install this package there in the same place as here, or say what "
+            "starts Python workers, by `environment_type` and `environment_config`"
+        )
+    errors = [message for text in failures if (message := find_build_error(text))]
+    return errors[0] if len(errors) != len(set(errors)) else ""
+
+
+def _describe(failure: str) -> str:
+    line = describe_trace(failure, more="Flink's page shows more")
+    if _TOO_LARGE in failure:
+        line += "; give the task managers more managed memory: `taskmanager.memory.managed.fraction`, or more memory"
+    return line

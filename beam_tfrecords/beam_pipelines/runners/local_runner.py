@@ -1,0 +1,79 @@
+"""The local runner: the pipeline in this process, the work in processes of this machine."""
+
+from __future__ import annotations
+
+import tempfile
+from contextlib import AbstractContextManager
+from typing import TYPE_CHECKING
+
+from beam_tfrecords.beam_pipelines.runners.arguments import JOB_LABELS, BeamArguments
+from beam_tfrecords.beam_pipelines.runners.jobs import Job, PipelineJob
+from beam_tfrecords.beam_pipelines.runners.runner import Runner
+from beam_tfrecords.errors import RequestError
+from beam_tfrecords.transforms.processes.fork_server import start_fork_server
+from beam_tfrecords.transforms.processes.pool import usable_cores
+from beam_tfrecords.transforms.settings import whole_number
+
+if TYPE_CHECKING:
+    from apache_beam.options.pipeline_options import PipelineOptions
+    from apache_beam.runners.runner import PipelineResult, PipelineRunner
+
+# Of a local build from or to a store: at the end of a block, a process waits for the store most of a tenth of a second.
+_PROCESSES_PER_CORE = 2
+_OF_CLUSTERS = {
+    "max_slots": "counts task slots of Flink; expected --direct_num_workers=NUMBER",
+    **dict.fromkeys(
+        JOB_LABELS,
+        "names a job of Dataflow; the classes of images come from folders, `label_column` or `label_pattern`",
+    ),
+    **dict.fromkeys(
+        ("num_workers", "max_num_workers"), "counts machines of Dataflow; expected --direct_num_workers=NUMBER"
+    ),
+}
+
+
+class LocalRunner(Runner):
+    """Runs the pipeline in this process; processes of this machine do the work.
+
+    If the user asks for another of Beam's local modes, Beam's own workers do.
+
+    Raises:
+      RequestError: the number of workers is not one.
+    """
+
+    resubmits = False
+    idle_flags = _OF_CLUSTERS
+
+    def __init__(self, arguments: BeamArguments) -> None:
+        super().__init__(arguments)
+        workers = arguments.given["direct_num_workers"]
+        try:
+            processes = whole_number(0)(workers or 0) or usable_cores()
+        except ValueError as error:
+            raise RequestError(f"--direct_num_workers={workers}: {error}") from error
+        self.processes = 0 if arguments.given["direct_running_mode"] else processes
+        # Importing Beam takes longer than to find that nothing has changed.
+        self.needs_answers = bool(arguments.others or not self.processes)
+        self._may_add_processes = not workers
+
+    def create(self, options: PipelineOptions) -> PipelineRunner:
+        from apache_beam.options.pipeline_options import DirectOptions
+        from apache_beam.runners.portability.fn_api_runner import FnApiRunner
+
+        if self.processes:
+            direct = options.view_as(DirectOptions)
+            direct.direct_running_mode, direct.direct_num_workers = "in_memory", 1
+        return FnApiRunner()
+
+    def start_workers(self, *modules: str) -> None:
+        if modules and self._may_add_processes:
+            self.processes *= _PROCESSES_PER_CORE
+            self._may_add_processes = False
+        if self.processes:
+            start_fork_server(*modules)
+
+    def shared_folder(self) -> AbstractContextManager[str]:
+        return tempfile.TemporaryDirectory(prefix="beam-tfrecords-")
+
+    def find_job(self, result: PipelineResult, options: PipelineOptions) -> Job:
+        return PipelineJob(None, result)
