@@ -101,9 +101,9 @@ def test_the_launcher_is_killed_and_the_same_command_follows_its_job(
     ("method", "more", "is_submitted"),
     [
         ("JobRecord.write", [], False),
-        ("FlinkRunner.find_job", [], True),
+        ("flink_runner._remove_submitted", [], True),
         # The jobs of other builds may have that name: it says nothing.
-        ("FlinkRunner.find_job", ["--job_name=nightly"], None),
+        ("flink_runner._remove_submitted", ["--job_name=nightly"], None),
     ],
 )
 def test_the_launcher_is_killed_where_it_submits_its_job(
@@ -114,7 +114,8 @@ def test_the_launcher_is_killed_where_it_submits_its_job(
     code = f"""
 import os, signal, sys
 from beam_tfrecords.beam_pipelines.commands.cli import main
-from beam_tfrecords.beam_pipelines.runners.flink_runner import FlinkRunner, JobRecord
+from beam_tfrecords.beam_pipelines.runners import flink_runner
+from beam_tfrecords.beam_pipelines.runners.jobs import JobRecord
 
 def killed(*words, does={method}):
     if does.__name__ == "write":
@@ -127,7 +128,7 @@ main(sys.argv[1:])
     command = [sys.executable, "-c", code, "convert", f"--output={tmp_path / 'out'}", *words]
     assert subprocess.run(list(map(str, command)), cwd=processes.PROJECT, check=False).returncode == -signal.SIGKILL
     # Flink may still be planning it.
-    count = int(method == "FlinkRunner.find_job")
+    count = int(method != "JobRecord.write")
     processes.wait_until(lambda: len(cluster.running_jobs()) == count, what="the job in the list")
     state = json.loads(run("status", f"--output={tmp_path / 'out'}", "--json").out)["state"]
     assert (state in ("submitted", "running")) == bool(is_submitted), state

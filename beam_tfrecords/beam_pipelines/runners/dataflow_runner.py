@@ -7,7 +7,7 @@ import re
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from beam_tfrecords.beam_pipelines.runners.jobs import Job, JobRecord, PipelineJob
+from beam_tfrecords.beam_pipelines.runners.jobs import JobRecord
 from beam_tfrecords.beam_pipelines.runners.runner import Runner
 from beam_tfrecords.errors import RequestError
 
@@ -47,15 +47,15 @@ class DataflowRunner(Runner):
         is_left = self.arguments.given["resource_hints"] or self.arguments.given["flexrs_goal"]
         return 0 if is_left or needed <= _MEMORY_OF_CORE else needed
 
-    def find_job(self, result: PipelineResult, options: PipelineOptions) -> Job:
+    def describe_job(self, result: PipelineResult, options: PipelineOptions) -> JobRecord:
         from apache_beam.options.pipeline_options import GoogleCloudOptions
 
         cloud = options.view_as(GoogleCloudOptions)
         if result.has_job:
             page = f"{_PAGE}/{cloud.region}/{result.job_id()}?project={cloud.project}"
-            return PipelineJob(JobRecord(self.name, result.job_id(), page), result)
+            return JobRecord(self.name, result.job_id(), page)
         # A template: the service starts the job once this process has ended. Until then it has a name only.
-        return PipelineJob(JobRecord(self.name, cloud.job_name, f"{_PAGE}?project={cloud.project}"), result)
+        return JobRecord(self.name, cloud.job_name, f"{_PAGE}?project={cloud.project}")
 
     def open_job(self, record: JobRecord) -> None:
         """None: the service would have to be asked with the request's credentials."""

@@ -6,6 +6,7 @@ Beam is imported when a pipeline is about to run: a request that is refused does
 from __future__ import annotations
 
 import dataclasses
+import functools
 import logging
 import sys
 from collections.abc import Callable
@@ -124,17 +125,11 @@ class Execution:
         assert ready.options is not None
         try:
             with keep_interrupts(), asked_once(), with_own_random_numbers():
-                announced = self.runner.before()
-                if announced is not None and folder is not None:
-                    announced.write(folder)
                 import apache_beam as beam
 
                 pipeline = beam.Pipeline(runner=ready.beam_runner, options=ready.options)
                 add_stages(pipeline)
-                job = self.runner.find_job(pipeline.run(), ready.options)
-                if job.record is not None and folder is not None:
-                    job.record.write(folder)
-                    _log.info("submitted job %s to %s", job.record.job_id, job.record.runner)
+                job = self.runner.submit(pipeline, functools.partial(_remember, folder))
                 return self._follow(job, wait=wait)
         except JobFailedError:
             raise
@@ -156,6 +151,12 @@ class Execution:
                 job.cancel()
             raise
         return None
+
+
+def _remember(folder: str | None, record: JobRecord) -> None:
+    if folder is not None:
+        record.write(folder)
+        _log.info("submitted job %s to %s", record.job_id or record.name, record.runner)
 
 
 def _isolate_blocks(folder: str) -> bool:

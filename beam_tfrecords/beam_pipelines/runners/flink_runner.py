@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
@@ -13,13 +13,13 @@ from beam_tfrecords.beam_pipelines.runners.arguments import BeamArguments
 from beam_tfrecords.beam_pipelines.runners.flink_cluster import FlinkCluster
 from beam_tfrecords.beam_pipelines.runners.flink_job import FlinkJob
 from beam_tfrecords.beam_pipelines.runners.jar_files import find_jar
-from beam_tfrecords.beam_pipelines.runners.jobs import Job, JobRecord
+from beam_tfrecords.beam_pipelines.runners.jobs import Job, JobRecord, PipelineJob
 from beam_tfrecords.beam_pipelines.runners.runner import Runner
 from beam_tfrecords.errors import RequestError
 from beam_tfrecords.transforms.settings import whole_number
 
 if TYPE_CHECKING:
-    from apache_beam.options.pipeline_options import PipelineOptions
+    import apache_beam as beam
     from apache_beam.runners.runner import PipelineResult
 
 # Seconds until a job that was handed over is in its cluster's list.
@@ -37,7 +37,6 @@ class FlinkRunner(Runner):
     idle_flags: Mapping[str, str] = MappingProxyType({})
     _cluster: FlinkCluster | None = None
     _job_name = ""
-    _earlier: FlinkJob | None = None
 
     def __init__(self, arguments: BeamArguments) -> None:
         super().__init__(arguments)
@@ -105,27 +104,26 @@ class FlinkRunner(Runner):
             )
         return self.arguments.add({**filled, **hidden})
 
-    def before(self) -> JobRecord | None:
+    def submit(self, pipeline: beam.Pipeline, remember: Callable[[JobRecord], None]) -> Job:
+        """See `Runner.submit`; a job that does not get into the cluster's list in time is followed by Beam."""
         if self._cluster is None:
-            return None
+            return super().submit(pipeline, remember)
+        url, name = self._cluster.url, self._job_name
         # A build of archives has two jobs, one after the other, of the same name.
-        self._earlier = FlinkJob.find(self._cluster.url, self._job_name)
+        earlier = FlinkJob.find(url, name)
         # The jobs of other builds may have a name that the user gives.
-        is_ours = self.arguments.given["job_name"] is None
-        return JobRecord("FlinkRunner", "", self._cluster.url, self._job_name) if is_ours else None
-
-    def find_job(self, result: PipelineResult, options: PipelineOptions) -> Job:
-        """The job that the cluster has made of a pipeline, once it is in its list."""
-        if self._cluster is None:
-            return super().find_job(result, options)
+        if self.arguments.given["job_name"] is None:
+            remember(JobRecord("FlinkRunner", "", url, name))
+        result = pipeline.run()
         _remove_submitted(result)
         deadline = time.monotonic() + _SUBMISSION_TIMEOUT
         while time.monotonic() < deadline:
-            job = FlinkJob.find(self._cluster.url, self._job_name)
-            if job is not None and job != self._earlier:
+            job = FlinkJob.find(url, name)
+            if job is not None and job != earlier:
+                remember(job.record)
                 return job
             time.sleep(0.5)
-        return super().find_job(result, options)
+        return PipelineJob(None, result)
 
     def open_job(self, record: JobRecord) -> FlinkJob:
         return FlinkJob.of(record)

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import tempfile
+from collections.abc import Callable
 from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING
 
 from beam_tfrecords.beam_pipelines.runners.arguments import JOB_LABELS, BeamArguments
-from beam_tfrecords.beam_pipelines.runners.jobs import Job, PipelineJob
+from beam_tfrecords.beam_pipelines.runners.jobs import Job, JobRecord, PipelineJob
 from beam_tfrecords.beam_pipelines.runners.runner import Runner
 from beam_tfrecords.errors import RequestError
 from beam_tfrecords.transforms.processes.fork_server import start_fork_server
@@ -15,8 +16,9 @@ from beam_tfrecords.transforms.processes.pool import usable_cores
 from beam_tfrecords.transforms.settings import whole_number
 
 if TYPE_CHECKING:
+    import apache_beam as beam
     from apache_beam.options.pipeline_options import PipelineOptions
-    from apache_beam.runners.runner import PipelineResult, PipelineRunner
+    from apache_beam.runners.runner import PipelineRunner
 
 # Of a local build from or to a store: at the end of a block, a process waits for the store most of a tenth of a second.
 _PROCESSES_PER_CORE = 2
@@ -75,5 +77,5 @@ class LocalRunner(Runner):
     def shared_folder(self) -> AbstractContextManager[str]:
         return tempfile.TemporaryDirectory(prefix="beam-tfrecords-")
 
-    def find_job(self, result: PipelineResult, options: PipelineOptions) -> Job:
-        return PipelineJob(None, result)
+    def submit(self, pipeline: beam.Pipeline, remember: Callable[[JobRecord], None]) -> Job:
+        return PipelineJob(None, pipeline.run())

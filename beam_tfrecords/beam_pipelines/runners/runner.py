@@ -92,12 +92,24 @@ class Runner:
         except (ValueError, ImportError, AttributeError) as error:
             raise RequestError(f"--runner={self.name}: {error}") from error
 
-    def find_job(self, result: PipelineResult, options: PipelineOptions) -> Job:
-        """The job that was made of a pipeline."""
+    def submit(self, pipeline: beam.Pipeline, remember: Callable[[JobRecord], None]) -> Job:
+        """Makes a job of a pipeline.
+
+        Args:
+          remember: is told what is known of the job, as soon as the job can be found by it should this process end.
+        """
+        result = pipeline.run()
+        job = PipelineJob(self.describe_job(result, pipeline.options), result)
+        if job.record is not None:
+            remember(job.record)
+        return job
+
+    def describe_job(self, result: PipelineResult, options: PipelineOptions) -> JobRecord | None:
+        """What is known of a job that Beam has submitted; None of one that ends with this process."""
         job_id, endpoint = getattr(result, "job_id", None), self.arguments.given["job_endpoint"]
         if endpoint:
-            return PipelineJob(ServerJob(endpoint, str(getattr(result, "_job_id", ""))).record, result)
-        return PipelineJob(JobRecord(self.name, str(job_id()), "") if callable(job_id) else None, result)
+            return ServerJob(endpoint, str(getattr(result, "_job_id", ""))).record
+        return JobRecord(self.name, str(job_id()), "") if callable(job_id) else None
 
     def least_memory(self, image_memory: int) -> int:
         """Bytes of memory that the machines which convert are asked to have; 0 leaves it to the runner.
@@ -106,14 +118,6 @@ class Runner:
           image_memory: bytes that one image may take.
         """
         return 0
-
-    def before(self) -> JobRecord | None:
-        """Called before a pipeline is submitted.
-
-        Returns:
-          What is known of its job by then, if the job can be found by that should this process end now.
-        """
-        return None
 
     def start_workers(self, *modules: str) -> None:
         """Starts what the worker processes of this machine are made from, if the runner has some.

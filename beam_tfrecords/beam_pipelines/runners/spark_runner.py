@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import re
 import shutil
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from beam_tfrecords.beam_pipelines.runners.jar_files import find_jar
@@ -14,14 +15,11 @@ from beam_tfrecords.errors import RequestError
 from beam_tfrecords.transforms.processes.descendants import find_children
 
 if TYPE_CHECKING:
-    from apache_beam.options.pipeline_options import PipelineOptions
-    from apache_beam.runners.runner import PipelineResult
+    import apache_beam as beam
 
 
 class SparkRunner(Runner):
     """Spark, by Beam's job server, which is a process of this machine."""
-
-    _children: frozenset[int] = frozenset()
 
     def complete(self) -> list[str]:
         given = self.arguments.given
@@ -43,11 +41,8 @@ class SparkRunner(Runner):
         self.note = f"Spark at {master}; set: {self.arguments.describe(filled)}"
         return self.arguments.add({**filled, "job_name": job_name})
 
-    def before(self) -> JobRecord | None:
-        self._children = find_children()
-        return None
-
-    def find_job(self, result: PipelineResult, options: PipelineOptions) -> Job:
-        job = super().find_job(result, options)
-        started = find_children() - self._children
-        return dataclasses.replace(job, companions=started) if isinstance(job, PipelineJob) else job
+    def submit(self, pipeline: beam.Pipeline, remember: Callable[[JobRecord], None]) -> Job:
+        before = find_children()
+        job = super().submit(pipeline, remember)
+        assert isinstance(job, PipelineJob)
+        return dataclasses.replace(job, companions=find_children() - before)

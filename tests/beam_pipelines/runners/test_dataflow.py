@@ -19,7 +19,7 @@ OPTIONS = ("--project=project", "--region=europe-west4", "--job_name=photos")
 def test_the_job_of_a_template_has_no_number_yet():
     result = DataflowPipelineResult(None, runner=None)
     runner = DataflowRunner(BeamArguments.parse(["--runner=DataflowRunner", *OPTIONS]))
-    job = runner.find_job(result, PipelineOptions(OPTIONS)).record
+    job = runner.describe_job(result, PipelineOptions(OPTIONS))
     assert job.job_id == "photos"
     assert job.url == "https://console.cloud.google.com/dataflow/jobs?project=project"
 
