@@ -18,7 +18,7 @@ import hypothesis
 import pytest
 from hypothesis import HealthCheck
 
-from beam_tfrecords.beam_pipelines.runners import progress
+from beam_tfrecords.beam_pipelines.messages import progress
 from tests.each import Case, find_repeated, leaves_out_cases
 from tests.plain_runner import plain_pipelines
 

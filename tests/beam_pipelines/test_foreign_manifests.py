@@ -21,7 +21,7 @@ import pytest
 import tensorflow as tf
 
 from beam_tfrecords import load, open_dataset
-from beam_tfrecords.beam_pipelines.runners.heartbeat import Run
+from beam_tfrecords.beam_pipelines.build.heartbeat import Run
 from beam_tfrecords.beam_pipelines.runners.jobs import JobRecord
 from beam_tfrecords.errors import BuildError, RequestError
 from beam_tfrecords.transforms.workspace.counts import BlockCounts

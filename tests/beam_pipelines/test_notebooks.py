@@ -57,7 +57,7 @@ def test_a_cell_builds_a_dataset_and_shows_it(run_cell, photos, tmp_path):
 def test_progress_is_one_line_that_is_rewritten(run_cell):
     code = """
 import sys
-from beam_tfrecords.beam_pipelines.runners.progress import Progress
+from beam_tfrecords.beam_pipelines.messages.progress import Progress
 print(Progress("/nowhere", total=1).rewrites, Progress("/nowhere", total=1, stream=sys.__stderr__).rewrites)
 """
     assert run_cell(code)[0].split() == ["True", "False"]

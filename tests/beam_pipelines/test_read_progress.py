@@ -15,8 +15,8 @@ from pathlib import Path
 import pytest
 
 from beam_tfrecords.beam_pipelines.commands.cli import main
-from beam_tfrecords.beam_pipelines.runners import progress
-from beam_tfrecords.beam_pipelines.runners.progress import ReadProgress
+from beam_tfrecords.beam_pipelines.messages import progress
+from beam_tfrecords.beam_pipelines.messages.progress import ReadProgress
 from tests.beam_pipelines.dataset_checks import BEAM_TFRECORDS
 from tests.framing import framed
 

@@ -13,7 +13,7 @@ import time
 
 import pytest
 
-from beam_tfrecords.beam_pipelines.runners.heartbeat import Run
+from beam_tfrecords.beam_pipelines.build.heartbeat import Run
 from beam_tfrecords.beam_pipelines.runners.jobs import JobRecord
 from beam_tfrecords.storage.lease import Lease
 from beam_tfrecords.transforms.stats import Stats

@@ -14,7 +14,7 @@ from importlib.metadata import version
 
 import pytest
 
-from beam_tfrecords.beam_pipelines.runners.progress import Progress
+from beam_tfrecords.beam_pipelines.messages.progress import Progress
 from beam_tfrecords.transforms.stats import Stats
 from beam_tfrecords.transforms.workspace.counts import add_block
 from tests.beam_pipelines.dataset_checks import BEAM_TFRECORDS
@@ -114,7 +114,7 @@ def test_the_progress_line_fits_into_a_narrow_terminal(tmp_path, monkeypatch):
 
 def test_a_dumb_terminal_receives_no_control_characters(tmp_path, monkeypatch):
     monkeypatch.setenv("TERM", "dumb")
-    monkeypatch.setattr("beam_tfrecords.beam_pipelines.runners.progress._LOG_SECONDS", 0.3)
+    monkeypatch.setattr("beam_tfrecords.beam_pipelines.messages.progress._LOG_SECONDS", 0.3)
     text = shown_progress(tmp_path, 40)
     assert "123,456 of 1,000,000 samples (12%)" in text
     assert "\x1b" not in text

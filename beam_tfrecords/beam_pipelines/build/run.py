@@ -46,9 +46,9 @@ def run_build(
     Raises:
       BuildError: the build failed.
     """
+    from beam_tfrecords.beam_pipelines.build.heartbeat import Heartbeat
     from beam_tfrecords.beam_pipelines.build.pipeline import build_pipeline
-    from beam_tfrecords.beam_pipelines.runners.heartbeat import Heartbeat
-    from beam_tfrecords.beam_pipelines.runners.progress import Progress
+    from beam_tfrecords.beam_pipelines.messages.progress import Progress
 
     path = BuildFolder(build.folder).outcome
     # The outcome of an earlier attempt at this build does not count.

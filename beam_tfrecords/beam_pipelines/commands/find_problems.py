@@ -13,8 +13,8 @@ from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
 
 from beam_tfrecords import storage
+from beam_tfrecords.beam_pipelines.messages.progress import ReadProgress
 from beam_tfrecords.beam_pipelines.runners.execution import Execution
-from beam_tfrecords.beam_pipelines.runners.progress import ReadProgress
 from beam_tfrecords.beam_pipelines.terminal import show
 from beam_tfrecords.errors import BuildError
 from beam_tfrecords.output.files import SUCCESS

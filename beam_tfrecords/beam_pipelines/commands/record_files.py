@@ -11,9 +11,9 @@ from typing import Any
 
 from beam_tfrecords import storage
 from beam_tfrecords.beam_pipelines.messages.exit_codes import DONE, FAILED
+from beam_tfrecords.beam_pipelines.messages.progress import ReadProgress
 from beam_tfrecords.beam_pipelines.messages.summary import format_bytes
 from beam_tfrecords.beam_pipelines.messages.values import describe_value
-from beam_tfrecords.beam_pipelines.runners.progress import ReadProgress
 from beam_tfrecords.beam_pipelines.terminal import counted, show
 from beam_tfrecords.errors import BuildError, RequestError, SampleError
 from beam_tfrecords.escaping import escape

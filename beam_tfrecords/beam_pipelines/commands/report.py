@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from beam_tfrecords.beam_pipelines.messages.exit_codes import DONE
-from beam_tfrecords.beam_pipelines.runners.progress import ReadProgress
+from beam_tfrecords.beam_pipelines.messages.progress import ReadProgress
 from beam_tfrecords.beam_pipelines.settings.command_line import Parser
 from beam_tfrecords.beam_pipelines.terminal import show
 from beam_tfrecords.errors import BuildError

@@ -17,6 +17,7 @@ from beam_tfrecords.beam_pipelines.build.output.state import (
     now_at,
 )
 from beam_tfrecords.beam_pipelines.messages.exit_codes import DONE, FAILED, UNPUBLISHED
+from beam_tfrecords.beam_pipelines.messages.progress import Progress, describe_stage
 from beam_tfrecords.beam_pipelines.messages.summary import (
     HEADERS,
     describe_reasons,
@@ -24,7 +25,6 @@ from beam_tfrecords.beam_pipelines.messages.summary import (
     format_cells,
     format_table,
 )
-from beam_tfrecords.beam_pipelines.runners.progress import Progress, describe_stage
 from beam_tfrecords.beam_pipelines.settings.command_line import Parser
 from beam_tfrecords.beam_pipelines.terminal import counted, show
 from beam_tfrecords.errors import RequestError

@@ -1,1 +1,1 @@
-"""Everything that people read of a run: summaries, notes, lines of the terminal, exit codes. Decides nothing."""
+"""What people read of a run: summaries, notes, progress, lines of the terminal, exit codes. Decides nothing."""

@@ -12,8 +12,8 @@ import numpy as np
 import pyarrow as pa
 
 from beam_tfrecords import storage
+from beam_tfrecords.beam_pipelines.messages.progress import ReadProgress
 from beam_tfrecords.beam_pipelines.report.distribution import Distribution
-from beam_tfrecords.beam_pipelines.runners.progress import ReadProgress
 from beam_tfrecords.output.index import read_batches
 from beam_tfrecords.output.manifest import Shard
 from beam_tfrecords.reading.dataset import Dataset

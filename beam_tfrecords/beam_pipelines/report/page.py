@@ -14,12 +14,12 @@ import yaml
 from markupsafe import Markup
 
 from beam_tfrecords import storage
+from beam_tfrecords.beam_pipelines.messages.progress import ReadProgress
 from beam_tfrecords.beam_pipelines.messages.summary import describe_changes, format_bytes
 from beam_tfrecords.beam_pipelines.report.distribution import Distribution
 from beam_tfrecords.beam_pipelines.report.failed_images import read_failed_images
 from beam_tfrecords.beam_pipelines.report.index_scan import EXTREMES, IndexScan, choose_groups, scan_index
 from beam_tfrecords.beam_pipelines.report.samples import ShownRecord, ShownRecordReader, thumbnail_side
-from beam_tfrecords.beam_pipelines.runners.progress import ReadProgress
 from beam_tfrecords.beam_pipelines.settings.definitions import show_flags
 from beam_tfrecords.escaping import escape
 from beam_tfrecords.output.files import CHANGES, DUPLICATES, FAILURES, REPORT

@@ -1,1 +1,1 @@
-"""How pipelines run: runners, the processes of this machine, and following a build."""
+"""How a pipeline becomes a job and who follows it, a class for each runner; what a build is and shows is not here."""

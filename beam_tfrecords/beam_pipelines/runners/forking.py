@@ -7,6 +7,15 @@ task manager, or when it has had nothing to do for a minute.
 
 What the runner has started stays a process of its own, as small as Python is. If either it or its fork exits, the other
 exits.
+
+Beam has two things that could take the place of this module. Measured with 42 photos on a task manager with two slots:
+
+- Its worker pool (`worker_pool_main`, environment EXTERNAL) starts an interpreter for each worker as well: 50 s of
+  processors instead of 21 s, 714 MB instead of 446 MB. Somebody has to start a pool beside each task manager, so the
+  address of a cluster would no longer be enough. The pool does not notice that a worker was killed, and Flink waits
+  three minutes for that worker. Workers of the pool's own outlive a pool that is killed.
+- `--environment_cache_millis` keeps no worker: Flink closes the environments of a batch job whenever no stage runs. It
+  starts as many workers as without, and takes as long.
 """
 
 from __future__ import annotations

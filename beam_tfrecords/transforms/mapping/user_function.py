@@ -1,4 +1,10 @@
-"""A function of the user, carried by value: as the source of its module, or pickled if it has none."""
+"""A function of the user, carried by value: as the source of its module, or pickled if it has none.
+
+A pickle alone would not do. cloudpickle cannot send functions by value whose module has a lock, a `threading.local`, a
+database or an `lru_cache`; it sends a module's table of 30 MB with each function that looks into it, where the source
+makes the table in each worker; and its bytes for a set of words differ between processes, so that no build could be
+resumed. The source alone would not do for notebooks and scripts, which cannot be imported.
+"""
 
 from __future__ import annotations
 

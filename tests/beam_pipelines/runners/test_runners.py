@@ -140,7 +140,7 @@ def test_progress_goes_on_after_an_error_of_the_storage(tmp_path, monkeypatch, e
     import io
     import time
 
-    from beam_tfrecords.beam_pipelines.runners import progress
+    from beam_tfrecords.beam_pipelines.messages import progress
 
     monkeypatch.setattr(progress, "_LOG_SECONDS", 0.02)
     read, calls = progress.read_block_counts, []

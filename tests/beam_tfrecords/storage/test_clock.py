@@ -8,7 +8,7 @@ import time
 import pytest
 
 from beam_tfrecords import storage
-from beam_tfrecords.beam_pipelines.runners.heartbeat import Heartbeat, read_runs
+from beam_tfrecords.beam_pipelines.build.heartbeat import Heartbeat, read_runs
 from beam_tfrecords.transforms.workspace.build_folder import Workspace
 
 NOW = time.time()

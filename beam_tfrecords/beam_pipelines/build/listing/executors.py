@@ -146,7 +146,7 @@ class WorkerExecutor:
 
     def listing_line(self, spec: BuildSpec) -> AbstractContextManager[Any]:
         """See `Executor.listing_line`."""
-        from beam_tfrecords.beam_pipelines.runners.progress import ListingLine
+        from beam_tfrecords.beam_pipelines.messages.progress import ListingLine
 
         return contextlib.nullcontext() if self._execution.quiet else ListingLine(spec.source.input)
 
@@ -190,7 +190,7 @@ class WorkerExecutor:
 
     def index(self, partitions: Sequence[Container], source: Source, plan: IndexPlan) -> None:
         """See `Executor.index`."""
-        from beam_tfrecords.beam_pipelines.runners.progress import ListProgress
+        from beam_tfrecords.beam_pipelines.messages.progress import ListProgress
         from beam_tfrecords.transforms.listing.stage import IndexContainers
         from beam_tfrecords.transforms.workspace.counts import clear_stage_counts
 

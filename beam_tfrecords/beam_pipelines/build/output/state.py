@@ -12,11 +12,11 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from beam_tfrecords import storage
+from beam_tfrecords.beam_pipelines.build.heartbeat import Run, read_runs
 from beam_tfrecords.beam_pipelines.build.output.previous import open_newest, read_version
 from beam_tfrecords.beam_pipelines.messages.exit_codes import DONE, FAILED, UNPUBLISHED
 from beam_tfrecords.beam_pipelines.messages.summary import HEADERS
 from beam_tfrecords.beam_pipelines.runners.earlier_jobs import find_state
-from beam_tfrecords.beam_pipelines.runners.heartbeat import Run, read_runs
 from beam_tfrecords.beam_pipelines.runners.jobs import is_advancing, read_job
 from beam_tfrecords.beam_pipelines.settings.definitions import show_flags
 from beam_tfrecords.errors import BuildError, RequestError

@@ -13,8 +13,8 @@ from pathlib import Path
 
 import pytest
 
-from beam_tfrecords.beam_pipelines.runners import progress
-from beam_tfrecords.beam_pipelines.runners.progress import (
+from beam_tfrecords.beam_pipelines.messages import progress
+from beam_tfrecords.beam_pipelines.messages.progress import (
     ListingLine,
     ListProgress,
     Progress,
