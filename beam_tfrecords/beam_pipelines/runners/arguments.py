@@ -91,6 +91,11 @@ class BeamArguments:
         missing = (f"--{name}={word}" for name, word in flags.items() if self.given.get(name) is None)
         return " ".join(missing) or "nothing"
 
+    @property
+    def say_workers(self) -> bool:
+        """Whether the user says what starts Python workers."""
+        return any(word is not None for name, word in self.given.items() if name.startswith("environment_"))
+
     def check_used(self, idle: Mapping[str, str]) -> None:
         """Checks that no argument is given that would do nothing.
 

@@ -1,26 +1,11 @@
-"""Finds the runner of a request by its name; imports nothing of Beam."""
+"""Finds the runner of a request by its name; imports nothing of Beam, and no other runner."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
 from beam_tfrecords.beam_pipelines.runners.arguments import BeamArguments
-from beam_tfrecords.beam_pipelines.runners.dataflow_runner import DataflowRunner
-from beam_tfrecords.beam_pipelines.runners.flink_runner import FlinkRunner
-from beam_tfrecords.beam_pipelines.runners.local_runner import LocalRunner
-from beam_tfrecords.beam_pipelines.runners.prism_runner import PrismRunner
 from beam_tfrecords.beam_pipelines.runners.runner import Runner
-from beam_tfrecords.beam_pipelines.runners.spark_runner import SparkRunner
-
-# Names of the runner that runs in this process.
-_LOCAL = ("", "direct", "directrunner", "localrunner", "fnapirunner", "switchingdirectrunner")
-_RUNNERS: dict[str, type[Runner]] = {
-    **dict.fromkeys(_LOCAL, LocalRunner),
-    "dataflowrunner": DataflowRunner,
-    "flinkrunner": FlinkRunner,
-    "prismrunner": PrismRunner,
-    "sparkrunner": SparkRunner,
-}
 
 
 def find_runner(words: Sequence[str]) -> Runner:
@@ -31,6 +16,32 @@ def find_runner(words: Sequence[str]) -> Runner:
     """
     arguments = BeamArguments.parse(words)
     name = str(arguments.given["runner"] or "")
-    runner = _RUNNERS.get(name.rpartition(".")[2].lower(), Runner)(arguments)
+    runner = _find_class(name.rpartition(".")[2].lower())(arguments)
     arguments.check_used(runner.idle_flags)
     return runner
+
+
+def _find_class(name: str) -> type[Runner]:
+    match name:
+        case "" | "direct" | "directrunner" | "localrunner" | "fnapirunner" | "switchingdirectrunner":
+            from beam_tfrecords.beam_pipelines.runners.local_runner import LocalRunner
+
+            return LocalRunner
+        case "dataflowrunner":
+            from beam_tfrecords.beam_pipelines.runners.dataflow_runner import DataflowRunner
+
+            return DataflowRunner
+        case "flinkrunner":
+            from beam_tfrecords.beam_pipelines.runners.flink_runner import FlinkRunner
+
+            return FlinkRunner
+        case "prismrunner":
+            from beam_tfrecords.beam_pipelines.runners.prism_runner import PrismRunner
+
+            return PrismRunner
+        case "sparkrunner":
+            from beam_tfrecords.beam_pipelines.runners.spark_runner import SparkRunner
+
+            return SparkRunner
+        case _:
+            return Runner

@@ -15,6 +15,7 @@ from beam_tfrecords.beam_pipelines.runners.flink_job import FlinkJob
 from beam_tfrecords.beam_pipelines.runners.jar_files import find_jar
 from beam_tfrecords.beam_pipelines.runners.jobs import Job, JobRecord, PipelineJob
 from beam_tfrecords.beam_pipelines.runners.runner import Runner
+from beam_tfrecords.beam_pipelines.runners.worker_flags import worker_flags
 from beam_tfrecords.errors import RequestError
 from beam_tfrecords.transforms.settings import whole_number
 
@@ -83,7 +84,7 @@ class FlinkRunner(Runner):
         self.workers = int(given["parallelism"] or min(cluster.free_slots, most or cluster.free_slots))
         slots = min(cluster.free_slots, most or cluster.free_slots)
         filled = {
-            **self.worker_environment(self._job_name),
+            **worker_flags(self.arguments, self._job_name),
             "flink_version": version,
             "parallelism": str(slots),
             "sdk_worker_parallelism": str(min(slots, cluster.slots_per_manager)),

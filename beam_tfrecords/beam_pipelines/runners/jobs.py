@@ -10,7 +10,6 @@ import sys
 import time
 from typing import Any, Protocol
 
-from beam_tfrecords.beam_pipelines.runners.companions import ended_with_us
 from beam_tfrecords.beam_pipelines.runners.failures import JobFailedError
 from beam_tfrecords.beam_pipelines.terminal import show
 from beam_tfrecords.errors import BuildError
@@ -183,20 +182,14 @@ class FollowedJob(abc.ABC):
 
 @dataclasses.dataclass(frozen=True)
 class PipelineJob:
-    """A job that Beam follows: one that only its own launcher can ask about, or that ends with it.
-
-    Attributes:
-      companions: processes that Beam has started for the job; they end with this process, even if it is killed.
-    """
+    """A job that Beam follows: one that only its own launcher can ask about, or that ends with it."""
 
     record: JobRecord | None
     result: Any
-    companions: frozenset[int] = frozenset()
 
     def wait(self) -> None:
         """See `Job`."""
-        with ended_with_us(self.companions):
-            self.result.wait_until_finish()
+        self.result.wait_until_finish()
 
     def cancel(self) -> None:
         """See `Job`; a job without a record ends with this process."""

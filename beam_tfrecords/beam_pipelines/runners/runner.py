@@ -3,18 +3,13 @@
 from __future__ import annotations
 
 import contextlib
-import json
-import os
-import sysconfig
 import uuid
 from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
-from beam_tfrecords import storage
 from beam_tfrecords.beam_pipelines.runners.arguments import BeamArguments
-from beam_tfrecords.beam_pipelines.runners.forking import JOB_VARIABLE
 from beam_tfrecords.beam_pipelines.runners.job_server import ServerJob
 from beam_tfrecords.beam_pipelines.runners.jobs import (
     FollowedJob,
@@ -33,7 +28,6 @@ if TYPE_CHECKING:
     from apache_beam.options.pipeline_options import PipelineOptions
     from apache_beam.runners.runner import PipelineResult, PipelineRunner
 
-WORKER = "beam-tfrecords-worker"
 _OF_FLINK = {"max_slots": "counts task slots of Flink; it is taken with --runner=FlinkRunner and --flink_master"}
 
 
@@ -190,16 +184,3 @@ class Runner:
                 f"`{flag}`: with `runner={self.name or 'DirectRunner'}` the job needs this process until it ends; "
                 "leave it out, or use FlinkRunner or DataflowRunner"
             )
-
-    def worker_environment(self, job_name: str) -> dict[str, str]:
-        """Workers are processes of the environment that runs this program, unless the user says what they are."""
-        if any(word is not None for name, word in self.arguments.given.items() if name.startswith("environment_")):
-            return {}
-        command = os.path.join(sysconfig.get_path("scripts"), WORKER)
-        if not storage.exists(command):
-            raise RequestError(
-                f"{command} is missing, by which the cluster would start Python workers; install beam-tfrecords with "
-                "pip, or set `environment_type` and `environment_config`"
-            )
-        config = {"command": command, "env": {JOB_VARIABLE: job_name}}
-        return {"environment_type": "PROCESS", "environment_config": json.dumps(config)}

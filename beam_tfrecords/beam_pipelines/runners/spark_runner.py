@@ -1,16 +1,19 @@
-"""Spark, by Beam's job server."""
+"""Spark, by Beam's job server: a process of this machine, which ends with its launcher."""
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import re
 import shutil
-from collections.abc import Callable
+import subprocess
+from collections.abc import Callable, Collection, Iterator
 from typing import TYPE_CHECKING
 
 from beam_tfrecords.beam_pipelines.runners.jar_files import find_jar
 from beam_tfrecords.beam_pipelines.runners.jobs import Job, JobRecord, PipelineJob
 from beam_tfrecords.beam_pipelines.runners.runner import Runner
+from beam_tfrecords.beam_pipelines.runners.worker_flags import worker_flags
 from beam_tfrecords.errors import RequestError
 from beam_tfrecords.transforms.processes.descendants import find_children
 
@@ -30,7 +33,7 @@ class SparkRunner(Runner):
                 "`runner=SparkRunner` needs Java, and there is no `java` on the PATH; install Java 11 or 17"
             )
         job_name = self.name_job()
-        filled = self.worker_environment(job_name)
+        filled = worker_flags(self.arguments, job_name)
         if given["spark_job_server_jar"] is None:
             filled["spark_job_server_jar"] = find_jar("spark-3-job-server/spark-3-job-server.jar", "spark:3")
         master = str(given["spark_master_url"] or "local[4]")
@@ -42,7 +45,36 @@ class SparkRunner(Runner):
         return self.arguments.add({**filled, "job_name": job_name})
 
     def submit(self, pipeline: beam.Pipeline, remember: Callable[[JobRecord], None]) -> Job:
+        if self.arguments.given["job_endpoint"] is not None:
+            return super().submit(pipeline, remember)
         before = find_children()
-        job = super().submit(pipeline, remember)
-        assert isinstance(job, PipelineJob)
-        return dataclasses.replace(job, companions=find_children() - before)
+        result = pipeline.run()
+        return _JobWithServer(None, result, find_children() - before)
+
+
+@dataclasses.dataclass(frozen=True)
+class _JobWithServer(PipelineJob):
+    """A job that Beam has started a job server for."""
+
+    server: frozenset[int]
+
+    def wait(self) -> None:
+        with ended_with_us(self.server):
+            super().wait()
+
+
+@contextlib.contextmanager
+def ended_with_us(processes: Collection[int]) -> Iterator[None]:
+    """Has processes of this machine end when this process does within the block, however it ends."""
+    if not processes:
+        yield
+        return
+    # What it reads from is closed by the end of this process.
+    command = ["sh", "-c", 'read -r _; kill -9 "$@"', "sh", *map(str, processes)]
+    with subprocess.Popen(
+        command, stdin=subprocess.PIPE, stderr=subprocess.DEVNULL, start_new_session=True
+    ) as watching:
+        try:
+            yield
+        finally:
+            watching.kill()

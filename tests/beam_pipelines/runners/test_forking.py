@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from beam_tfrecords.beam_pipelines.runners import worker
-from beam_tfrecords.beam_pipelines.runners.companions import ended_with_us
+from beam_tfrecords.beam_pipelines.runners.spark_runner import ended_with_us
 
 ROOT = Path(__file__).parents[3]
 
@@ -137,7 +137,7 @@ def test_a_template_that_was_killed_is_replaced(manager):
 def test_companions_end_with_a_launcher_that_is_killed(tmp_path):
     script = (
         "import subprocess, time\n"
-        "from beam_tfrecords.beam_pipelines.runners.companions import ended_with_us\n"
+        "from beam_tfrecords.beam_pipelines.runners.spark_runner import ended_with_us\n"
         "from beam_tfrecords.transforms.processes.descendants import find_children\n"
         "before = find_children()\n"
         "started = subprocess.Popen(['sleep', '600'])\n"
