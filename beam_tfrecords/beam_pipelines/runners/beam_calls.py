@@ -1,4 +1,4 @@
-"""What Beam calls while a pipeline is built and run, replaced."""
+"""Replaces functions of Beam while a pipeline is built and run: slow ones, and those that touch the user's state."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from beam_tfrecords.beam_pipelines.runners import beam_random
 
 @contextlib.contextmanager
 def asked_once() -> Iterator[None]:
-    """Within it, Beam takes from memory what does not change while a pipeline is built and run.
+    """Has Beam remember what does not change while a pipeline is built and run.
 
-    It parses all its flags 460 times for a pipeline of ours, and looks through each function 7 times for state and
-    timers: two thirds of the time to build and start one. And it imports IPython where that is installed, with which
-    it would load its extra `interactive` with pandas to rename the stages after notebook cells, and fail without it.
+    Beam parses all its flags 460 times for a pipeline of ours, and looks through each function 7 times for state and
+    timers: two thirds of the time to build and start a pipeline. Beam also imports IPython where that is installed, and
+    then loads its extra `interactive` with pandas to name the stages after notebook cells, or fails without pandas.
     """
     from apache_beam import pipeline
     from apache_beam.options.pipeline_options import PipelineOptions
@@ -40,7 +40,7 @@ def asked_once() -> Iterator[None]:
 
 @contextlib.contextmanager
 def with_own_random_numbers() -> Iterator[None]:
-    """Within it, Beam's modules draw from `beam_random`."""
+    """Has Beam's modules draw from `beam_random`."""
     # Modules that are imported later would draw from the other one.
     import apache_beam.runners.portability.fn_api_runner  # noqa: F401
 

@@ -1,4 +1,4 @@
-"""Python workers of a job are forked from a process that has imported everything.
+"""Forks the Python workers of a job from one process, the template, that has imported everything.
 
 Runners end their Python workers between the stages of a batch job and start them again: a dozen times for one build.
 Importing takes two seconds each time, forking some milliseconds. The template is started by the first worker of a job
@@ -82,7 +82,7 @@ def work_in_fork(worker_id: str, endpoint: str, *, job: str) -> bool:
 
 
 def _connect(job: str) -> socket.socket | None:
-    """A connection to the job's template, which is started if there is none."""
+    """Connects to the job's template; starts the template if there is none."""
     path = _socket_path(job)
     if path is None:
         return None
@@ -109,7 +109,7 @@ def _connect(job: str) -> socket.socket | None:
 
 
 def _socket_path(job: str) -> str | None:
-    """The socket of the template, in a folder that only this user can enter; None if that folder cannot be had."""
+    """The path of the template's socket, in a folder that only this user can enter; None if there can be none."""
     try:
         folder = os.path.join(tempfile.gettempdir(), f"beam-tfrecords-{os.getuid()}")
         with contextlib.suppress(FileExistsError):

@@ -32,7 +32,7 @@ _OF_FLINK = {"max_slots": "counts task slots of Flink; it is taken with --runner
 
 
 class Runner:
-    """A runner that Beam knows by its name, such as Prism or a job server; the others build on it.
+    """A runner that Beam knows by its name, such as that of a job server; the others build on it.
 
     Attributes:
       is_detached: whether its jobs need neither this process nor one that it starts.

@@ -1,9 +1,9 @@
 """`beam-tfrecords-worker`: one Beam Python worker, in the environment that this package is installed in.
 
-A runner calls it as the command of a PROCESS environment. It does the part of `boot`, the program in Beam's
-containers, that matters where the pipeline's packages are installed already: it asks the runner for the pipeline
-options and the endpoints. Unlike `boot` it needs no Go, makes no virtual environment, and does not restart a worker
-that died: the runner does.
+A runner starts it as the command of a PROCESS environment; Beam's worker pool starts it as its `container_executable`.
+It does the part of `boot`, the program in Beam's containers, that matters where the pipeline's packages are installed
+already: it asks the runner for the pipeline options and the endpoints. Unlike `boot` it needs no Go, makes no virtual
+environment, and does not restart a worker that died: the runner does.
 """
 
 from __future__ import annotations

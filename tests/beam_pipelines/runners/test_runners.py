@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import errno
 import os
+import subprocess
+import sys
 
 import apache_beam as beam
 import pytest
@@ -19,6 +21,18 @@ from beam_tfrecords.transforms.processes.pool import usable_cores
 from beam_tfrecords.transforms.workspace.build_folder import BuildFolder
 
 FLAGS = ["--name=pets", "--image_size=8"]
+
+
+@pytest.mark.parametrize(("words", "module"), [([], "local_runner"), (["--runner=FlinkRunner"], "flink_runner")])
+def test_only_the_runner_that_is_asked_for_is_imported(words, module):
+    code = (
+        "import sys\n"
+        "from beam_tfrecords.beam_pipelines.runners.find_runner import find_runner\n"
+        "find_runner(sys.argv[1:])\n"
+        "print(*(name.rpartition('.')[2] for name in sys.modules if name.endswith('_runner')))\n"
+    )
+    ran = subprocess.run([sys.executable, "-c", code, *words], capture_output=True, text=True, check=True)
+    assert {*ran.stdout.split()} == {"find_runner", module}
 
 
 class FailingRunner(PipelineRunner):
