@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Builds the image with Cloud Build, and writes the template's file to the bucket. Names: names.sh
+# Builds the image with Cloud Build, and writes the template file to the bucket. names.sh has the names.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/../.."
 # shellcheck source=deploy/dataflow/names.sh

@@ -1,6 +1,6 @@
 """The program of the Flex Template: submits the build and returns.
 
-The template service passes every parameter as `--name=value`, switches too; on the command line they have no value.
+The template service passes every parameter as `--name=value`; switches of the command line have no value.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from beam_tfrecords.beam_pipelines.settings.definitions import SETTINGS
 
 
 def read_switches(argv: Sequence[str]) -> list[str]:
-    """The arguments with `--name=true` and `--name=false` of switches as the command line has them."""
+    """Returns the arguments with switches `--name=true` and `--name=false` rewritten as `--name` and `--no_name`."""
     arguments = []
     for word in argv:
         name, _, value = word.removeprefix("--").partition("=")

@@ -1,12 +1,12 @@
 #!/usr/bin/env bash
-# Starts one build: deploy/dataflow/run.sh --input=gs://… --output=gs://… [--flag=value …]. Names: names.sh
+# Starts one build: deploy/dataflow/run.sh --input=gs://… --output=gs://… [--flag=value …]
 #
-# Takes the flags of `convert`. A switch is written --overwrite=true.
+# Takes the flags of `convert`; write a switch as --overwrite=true. names.sh has the names.
 set -euo pipefail
 # shellcheck source=deploy/dataflow/names.sh
 source "$(dirname "${BASH_SOURCE[0]}")/names.sh"
 
-# A value may have commas, so that ;; separates the parameters.
+# Separates the parameters by ;; because a value may contain commas.
 parameters="^;;^sdk_container_image=$IMAGE;;number_of_worker_harness_threads=1"
 for word in "$@"; do
   [[ $word == --*=* ]] || {

@@ -1,8 +1,9 @@
 #!/usr/bin/env bash
-# Has Cloud Scheduler start a build every night: deploy/dataflow/schedule.sh --spec=gs://… --output=gs://…
+# Schedules a nightly build in Cloud Scheduler: deploy/dataflow/schedule.sh --spec=gs://… --output=gs://…
 #
-# Takes the flags of `convert`, a switch as --versioned=true. SCHEDULE and TIME_ZONE say when, SCHEDULER_ACCOUNT as
-# whom; other names: names.sh. The job always has the same name, and Dataflow does not start a second one beside it.
+# Takes the flags of `convert`; write a switch as --versioned=true. SCHEDULE and TIME_ZONE set the time, and
+# SCHEDULER_ACCOUNT the account; names.sh has the other names. The job always has the same name, so Dataflow never runs
+# two at once.
 set -euo pipefail
 # shellcheck source=deploy/dataflow/names.sh
 source "$(dirname "${BASH_SOURCE[0]}")/names.sh"
@@ -56,7 +57,7 @@ print(
 PYTHON
 )
 
-# `create` fails where there is one of this name; `update` then replaces it.
+# `create` fails if a job of this name exists; `update` replaces that job.
 action=create
 if gcloud scheduler jobs describe "$JOB" --project="$PROJECT" --location="$REGION" >/dev/null 2>&1; then
   action=update

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# A standalone Flink cluster on this machine (Linux): one job manager and N task managers, each a JVM.
+# Runs a standalone Flink cluster on this machine (Linux): one job manager and N task managers, each a JVM.
 #
-# Everything comes from package registries (PyPI, Maven Central) and stays below one folder.
+# Downloads everything from package registries (PyPI, Maven Central) and keeps it below one folder.
 set -euo pipefail
 
 usage() {
@@ -43,8 +43,7 @@ need() {
   command -v "$1" >/dev/null || fail "$1 is not installed"
 }
 
-# The wheel is unzipped for its scripts, so one for any Python will do. It is never pip-installed: it
-# would bring an old Beam.
+# Unzips the wheel for its scripts, so a wheel for any Python works. Installing it with pip would bring an old Beam.
 install_flink() {
   [[ -f $dist/.complete ]] && return
   need unzip
@@ -56,7 +55,7 @@ install_flink() {
     --platform=manylinux2014_x86_64 --dest="$download" "apache-flink==$flink_version"
   python3 -m pip download --quiet --no-deps --no-binary=:all: --dest="$download" \
     "apache-flink-libraries==$flink_version"
-  # 1.19 has hyphens in the name, 1.20 underscores.
+  # The name has hyphens in 1.19, underscores in 1.20.
   tar -xzf "$download"/apache[-_]flink[-_]libraries-"$flink_version".tar.gz -C "$dist" --strip-components=2 \
     --wildcards 'apache?flink?libraries-*/deps'
   unzip -q "$download"/apache_flink-*.whl 'pyflink/bin/*' 'pyflink/conf/*' -d "$download"
@@ -69,13 +68,13 @@ install_flink() {
 write_configuration() {
   mkdir -p "$run/conf" "$run/log" "$run/tmp"
   cp "$dist"/conf/log4j* "$run/conf/"
-  # Beam throws away what its Python workers print, unless this logger writes everything: a crash would leave no trace.
+  # Without this logger Beam discards the output of its Python workers, and a crash would leave no trace.
   cat >>"$run/conf/log4j-console.properties" <<'LOGGING'
 
 logger.beamworkers.name = org.apache.beam.runners.fnexecution.environment.ProcessManager
 logger.beamworkers.level = DEBUG
 LOGGING
-  # What Java 17 must open to Flink is in the configuration that Flink ships.
+  # Flink's own configuration lists the modules that Java 17 must open.
   local java_options
   java_options=$(sed -n 's/^ *all: //p' "$dist/conf/config.yaml")
   [[ $java_options == *--add-opens* ]] || fail "no Java options in $dist/conf/config.yaml"
@@ -95,22 +94,22 @@ taskmanager.host: 127.0.0.1
 taskmanager.bind-host: 127.0.0.1
 taskmanager.numberOfTaskSlots: $slots
 taskmanager.memory.process.size: $memory
-# One slot on each task manager before a second on any.
+# Uses one slot on each task manager before a second one on any.
 taskmanager.load-balance.mode: SLOTS
-# A task manager that starts before the job manager listens tries again soon (10 s by default). 1.19 takes numbers only.
+# Retries soon (default: 10 s) if a task manager starts before the job manager listens. 1.19 takes numbers only.
 cluster.registration.error-delay: 500
-# Milliseconds until a task manager that fell silent counts as lost (50 s by default).
+# Milliseconds until a silent task manager counts as lost (default: 50 s).
 heartbeat.interval: 2000
 heartbeat.timeout: 15000
 CONFIG
-  # Here a task manager needs no machine first.
+  # A shorter delay suffices, because a local task manager need not wait for a machine.
   sed 's/^\(restart-strategy.*delay\): .*/\1: 2s/' "$settings" >>"$run/conf/config.yaml"
 }
 
-# A process number may have been given to someone else since: only what carries our mark is ours.
+# Checks the mark in the environment, because the system may have reused the process number.
 is_ours() {
   [[ -n $1 ]] || return 1
-  # While a process becomes another program, as Flink's scripts become Java, it shows no environment.
+  # During exec, as when Flink's scripts become Java, a process shows no environment.
   for _ in 1 2 3 4 5; do
     grep -qazxF "FLINK_LOCAL_CLUSTER=$run" "/proc/$1/environ" 2>/dev/null && return
     kill -0 "$1" 2>/dev/null || return 1
@@ -123,7 +122,7 @@ pid_of() {
   cat "$run/$1.pid" 2>/dev/null || true
 }
 
-# Names of the task managers whose JVM is alive.
+# Prints the names of the task managers whose JVM is alive.
 live_taskmanagers() {
   local file name
   for file in "$run"/taskmanager-*.pid; do
@@ -135,7 +134,7 @@ live_taskmanagers() {
 start_jvm() {
   local name=$1
   shift
-  # A session of its own: neither a closed terminal nor a signal to the caller's group ends it.
+  # Starts a new session, so that neither a closed terminal nor a signal to the caller's group ends it.
   FLINK_LOCAL_CLUSTER=$run FLINK_CONF_DIR=$run/conf FLINK_IDENT_STRING=$name \
     setsid "$@" </dev/null >"$run/log/$name.out" 2>&1 &
   local pid=$!
@@ -150,14 +149,14 @@ start_jobmanager() {
 start_taskmanager() {
   local number=1
   while is_ours "$(pid_of "taskmanager-$number")"; do number=$((number + 1)); done
-  # A name that comes back after a kill must not be taken for the dead one.
+  # Each start gets a new id, so that Flink does not mistake the task manager for a killed one of the same name.
   local name=taskmanager-$number
   local resource=$name-$EPOCHSECONDS
   echo "$resource" >"$run/$name.resource"
   start_jvm "$name" "$dist/bin/taskmanager.sh" start-foreground -D "taskmanager.resource-id=$resource"
 }
 
-# The port that the running cluster was started with.
+# Prints the address of the running cluster.
 address() {
   echo "http://127.0.0.1:$(sed -n 's/^rest.port: //p' "$run/conf/config.yaml")"
 }
@@ -212,7 +211,7 @@ down() {
   for name in $(live_taskmanagers) jobmanager; do
     while is_ours "$(pid_of "$name")" && ((SECONDS < deadline)); do sleep 0.2; done
   done
-  # Workers whose task manager was killed, and JVMs that would not end.
+  # Kills workers of killed task managers, and JVMs that did not end.
   local environment pid
   for environment in /proc/[0-9]*/environ; do
     if grep -qazxF "FLINK_LOCAL_CLUSTER=$run" "$environment" 2>/dev/null; then

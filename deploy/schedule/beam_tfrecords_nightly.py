@@ -1,4 +1,4 @@
-"""Airflow: a build every night. airflow.md says what it needs."""
+"""Defines an Airflow DAG that runs a build every night; airflow.md lists what it needs."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import pendulum
 from airflow.providers.apache.beam.operators.beam import BeamRunPythonPipelineOperator
 from airflow.sdk import DAG
 
-# The environment of the workers says where things are; the defaults are examples.
+# The workers' environment sets these paths; the defaults are examples.
 PYTHON = os.environ.get("BEAM_TFRECORDS_PYTHON", "/opt/beam-tfrecords/bin/python")
 SPEC = os.environ.get("BEAM_TFRECORDS_SPEC", "/etc/beam-tfrecords/nightly.yaml")
 OUTPUT = os.environ.get("BEAM_TFRECORDS_OUTPUT", "gs://bucket/out/photos")
@@ -24,7 +24,7 @@ with DAG(
 ):
     BeamRunPythonPipelineOperator(
         task_id="build",
-        # python -m beam_tfrecords.beam_pipelines.convert, with a Python that has the package: Airflow's need not.
+        # Runs python -m beam_tfrecords.beam_pipelines.convert with a Python that has the package; Airflow need not have it.
         py_interpreter=PYTHON,
         py_options=["-m"],
         py_file="beam_tfrecords.beam_pipelines.convert",

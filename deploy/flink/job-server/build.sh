@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
-# Builds what Flink needs to run Beam pipelines, once, and prints the path of the jar: beam-tfrecords finds it there.
+# Builds the jar with which Flink runs Beam pipelines, once, and prints its path, where beam-tfrecords finds it.
 #
-# Only where Beam's own job server cannot be fetched from Maven Central, and for smaller uploads: Beam's has Flink,
-# Kafka and more in it.
+# Needed only if Beam's own job server cannot be downloaded from Maven Central, or for smaller uploads: Beam's jar also
+# contains Flink, Kafka and more.
 set -euo pipefail
 
 usage() {
@@ -33,7 +33,7 @@ if [[ ! $jar -nt $here/pom.xml ]]; then
   cp "$here/pom.xml" "$work"
   mvn --batch-mode --quiet -f "$work/pom.xml" package "-Dflink.minor=$flink" "-Dbeam.version=$beam" >&2
   mkdir -p "$(dirname "$jar")"
-  # Another build may run at the same time.
+  # The rename is atomic, because another build may run at the same time.
   cp "$work/target/flink-$flink-job-server.jar" "$jar.$$"
   mv "$jar.$$" "$jar"
 fi

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# Builds Beam's job server for Spark 3, once, and prints the path of the jar: beam-tfrecords finds it there.
+# Builds Beam's job server for Spark 3, once, and prints the path of the jar, where beam-tfrecords finds it.
 #
-# Only where Beam's own job server cannot be fetched from Maven Central.
+# Needed only if Beam's own job server cannot be downloaded from Maven Central.
 set -euo pipefail
 
 usage() {
