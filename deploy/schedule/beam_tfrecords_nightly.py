@@ -24,7 +24,7 @@ with DAG(
 ):
     BeamRunPythonPipelineOperator(
         task_id="build",
-        # Runs python -m beam_tfrecords.beam_pipelines.convert with a Python that has the package; Airflow need not have it.
+        # python -m beam_tfrecords.beam_pipelines.convert, with a Python that has the package; Airflow's need not have it.
         py_interpreter=PYTHON,
         py_options=["-m"],
         py_file="beam_tfrecords.beam_pipelines.convert",

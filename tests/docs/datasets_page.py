@@ -21,12 +21,12 @@ from tests.beam_pipelines.public_layouts import LAYOUTS, Layout, Records
 _MOST_LABELS = 3
 _HEADER = """# Commands for public datasets
 
-How well-known datasets lie on a disk, or as Kaggle and Roboflow hand them out, and the command that reads each from the
-folder that it was unpacked into. Where a tree may be several things, `--input` alone is refused with the commands to
-choose from; the first of them stands here. `--dry_run` with any of them shows classes, splits, counts and five samples.
-A test lists each layout, reduced to a few files, with its command; this page is made from it
-(`python -m tests.docs.datasets_page`). Archives of the same trees are read by the same rules, but have to be extracted
-for tables and lists in them; the refusal has the command.
+Each row has the command that reads a well-known dataset from the folder that you unpacked it into, in its original form
+or as Kaggle and Roboflow distribute it. If a tree is ambiguous, `convert` with `--input` alone stops and prints the
+commands to choose from; this page shows the first of them. Add `--dry_run` to see classes, splits, counts and five
+samples. A test lists each layout, reduced to a few files, with its command, and generates this page
+(`python -m tests.docs.datasets_page`). The same rules read archives of these trees, but you have to extract an archive
+whose tables or lists are needed; the message has the command.
 
 | dataset | command: `beam-tfrecords convert --output=out …` | splits | labels |
 |---|---|---|---|
