@@ -24,7 +24,7 @@ with DAG(
 ):
     BeamRunPythonPipelineOperator(
         task_id="build",
-        # python -m beam_tfrecords.beam_pipelines.convert, with a Python that has the package; Airflow's need not have it.
+        # Runs python -m beam_tfrecords.beam_pipelines.convert; only this Python, not Airflow's, needs the package.
         py_interpreter=PYTHON,
         py_options=["-m"],
         py_file="beam_tfrecords.beam_pipelines.convert",
