@@ -19,6 +19,7 @@ import pytest
 from hypothesis import HealthCheck
 
 from beam_tfrecords.beam_pipelines.messages import progress
+from tests import rotation
 from tests.each import Case, find_repeated, leaves_out_cases
 from tests.plain_runner import plain_pipelines
 
@@ -33,6 +34,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption(
         "--exhaustive", action="store_true", help="run the tests and combinations that `make test` leaves out"
     )
+    rotation.add_options(parser)
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -42,6 +44,7 @@ def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line("markers", "every_value: fewer combinations; each value of each parameter is in one")
     config.addinivalue_line("markers", "every_pair: fewer combinations; each two values of two parameters are in one")
     config.addinivalue_line("markers", "sampled(count): so many combinations")
+    config.addinivalue_line("markers", "many: cases that are alike, of which `--share` runs some each day")
     # On a busy machine a small build takes more than ten seconds. The line of progress that comes then stays out of
     # what tests compare; where tests start a program, `without_progress` leaves it out.
     progress._LOG_SECONDS = 3600.0
@@ -74,8 +77,14 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
             for item in items
             if item not in left_out and not is_property(item) and not (is_loop(item) and leaves_out_cases(item))
         }
+    left_out.update(rotation.find_undrawn([item for item in items if item not in left_out], config))
     config.hook.pytest_deselected(items=list(left_out))
     items[:] = [item for item in items if item not in left_out]
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
+    if line := rotation.describe(config):
+        terminalreporter.write_line(line)
 
 
 def is_loop(item: pytest.Item) -> bool:

@@ -17,6 +17,8 @@ from typing import Any, TypeVar
 
 import pytest
 
+from tests.rotation import draw
+
 Key = TypeVar("Key")
 Case = Mapping[str, Any]
 # One more value for the same names, or all of them when the test runs: `corpus()` takes a second.
@@ -90,6 +92,8 @@ class Loop:
         if not item.get_closest_marker("exhaustive"):
             left_out, is_wanted = find_left_out(cases, item), item.config.getoption("exhaustive", False)
             cases = {name: case for name, case in cases.items() if (name in left_out) is is_wanted}
+        if item.config.getoption("exhaustive", False):
+            cases = {name: cases[name] for name in draw(cases, item.config, name=str)}
         failed: dict[str, BaseException] = {}
         for number, (name, case) in enumerate(cases.items()):
             try:

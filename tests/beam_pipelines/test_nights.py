@@ -17,7 +17,7 @@ def test_the_newest_version_is_a_build_from_scratch(tmp_path, run, source):
         history.night()
 
 
-# 300 nights; `make test-integration` has the time for a third of them.
+# 300 nights; `make test-integration` runs a third of them, and less with SHARE.
 @pytest.mark.exhaustive
 @pytest.mark.parametrize("seed", range(1, 1 + int(os.environ.get("NIGHT_SEEDS", "6"))))
 @pytest.mark.parametrize("source", SOURCES)

@@ -51,20 +51,6 @@ if ((${#packages[@]})); then
     missing+=("Debian packages ${packages[*]}")
 fi
 
-beam_module=github.com/apache/beam/sdks/v2
-gcs_module=github.com/fsouza/fake-gcs-server
-versitygw_module=github.com/versity/versitygw
-minio_module=github.com/minio/minio
-go_program prism "$beam_module" "$beam_module/go/cmd/prism" "v$BEAM_VERSION"
-go_program fake-gcs-server "$gcs_module" "$gcs_module" "v$FAKE_GCS_SERVER_VERSION"
-go_program versitygw "$versitygw_module" "$versitygw_module/cmd/versitygw" "v$VERSITYGW_VERSION"
-# A second S3 for the tests of storage; building it takes longer than all they do.
-if [[ ${1:-} == minio ]]; then go_program minio "$minio_module" "$minio_module" "v$MINIO_VERSION"; fi
-# The newest Flink that Beam's libraries in Maven Central are for.
-"$project/deploy/flink/local-cluster.sh" install --flink-version=1.19.3 || missing+=("Flink")
-"$project/deploy/flink/job-server/build.sh" || missing+=("Beam for Flink")
-"$project/deploy/spark/job-server/build.sh" || missing+=("Beam for Spark")
-
 # For the tests of deploy/: the library of the Flink Kubernetes operator, which holds the schema of its resources, and
 # Airflow, in an environment of its own with the versions that were tested.
 operator_library() {
@@ -92,11 +78,31 @@ npm_package() {
     npm install --silent --no-fund --no-audit --prefix="$folder" "$name@$version" || missing+=("$name $version")
 }
 
+# Both wait for servers a good part of their time, and one compiles: beside the rest.
+"$project/tests/integration/arm64.sh" "$project/.venv-integration/bin/python" &
+arm64=$!
+airflow &
+airflow=$!
+
+beam_module=github.com/apache/beam/sdks/v2
+gcs_module=github.com/fsouza/fake-gcs-server
+versitygw_module=github.com/versity/versitygw
+minio_module=github.com/minio/minio
+go_program prism "$beam_module" "$beam_module/go/cmd/prism" "v$BEAM_VERSION"
+go_program fake-gcs-server "$gcs_module" "$gcs_module" "v$FAKE_GCS_SERVER_VERSION"
+go_program versitygw "$versitygw_module" "$versitygw_module/cmd/versitygw" "v$VERSITYGW_VERSION"
+# A second S3 for the tests of storage; building it takes longer than all they do.
+if [[ ${1:-} == minio ]]; then go_program minio "$minio_module" "$minio_module" "v$MINIO_VERSION"; fi
+# The newest Flink that Beam's libraries in Maven Central are for.
+"$project/deploy/flink/local-cluster.sh" install --flink-version=1.19.3 || missing+=("Flink")
+"$project/deploy/flink/job-server/build.sh" || missing+=("Beam for Flink")
+"$project/deploy/spark/job-server/build.sh" || missing+=("Beam for Spark")
+
 npm_package azurite "$AZURITE_VERSION"
 npm_package axe-core "$AXE_VERSION"
 operator_library || missing+=("the Flink operator's library")
-airflow || missing+=("Airflow")
-"$project/tests/integration/arm64.sh" "$project/.venv-integration/bin/python" || missing+=("Python for ARM")
+wait "$airflow" || missing+=("Airflow")
+wait "$arm64" || missing+=("Python for ARM")
 
 if ((${#missing[@]})); then
   printf 'not installed: %s\n' "${missing[@]}" >&2

@@ -67,6 +67,7 @@ def spark() -> list[str]:
     return ["--runner=SparkRunner", "--spark_master_url=local[2]"]
 
 
+@pytest.mark.many
 @pytest.mark.parametrize(("cluster", "form"), cases())
 def test_every_source_gives_the_bytes_of_a_local_build(request, tmp_path, convert_on_both, cluster, form):
     write_form(form, tmp_path / "in")

@@ -45,6 +45,7 @@ def expected(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     return buckets.content_of(output)
 
 
+@pytest.mark.many
 @pytest.mark.parametrize("seed", SEEDS)
 def test_a_build_makes_the_same_dataset_and_leaves_nothing_else(server, scheme, expected, seed):
     output = f"{scheme}://datasets/{seed}"
@@ -59,6 +60,7 @@ def test_a_build_makes_the_same_dataset_and_leaves_nothing_else(server, scheme, 
     assert scheme == "gs" or not buckets.uploads_left(server)
 
 
+@pytest.mark.many
 @pytest.mark.parametrize("seed", SEEDS)
 def test_a_storm_slows_a_build_down_and_only_time_ends_it(server, scheme, expected, monkeypatch, seed):
     output, after = f"{scheme}://datasets/storm-{seed}", random.Random(seed).randrange(10, 90)
@@ -113,6 +115,7 @@ def test_three_of_ten_requests_fail_in_one_way(server, scheme, expected, seed, k
     assert scheme == "gs" or not buckets.uploads_left(server)
 
 
+@pytest.mark.many
 @pytest.mark.parametrize("seed", SEEDS)
 def test_versions_are_built_and_removed(server, scheme, tmp_path, seed):
     root, output = f"{scheme}://tables/changing-{seed}", f"{scheme}://datasets/versions-{seed}"

@@ -61,6 +61,7 @@ def test_the_address_of_the_cluster_is_enough(photos, tmp_path, run, on_flink, e
     assert job["name"].startswith("beam-tfrecords-photos-")
 
 
+@pytest.mark.many
 @pytest.mark.parametrize("parallelism", [1, 2])
 def test_the_bytes_do_not_depend_on_the_parallelism(photos, tmp_path, run, on_flink, expected, parallelism):
     out = tmp_path / "out"

@@ -97,6 +97,7 @@ def test_the_launcher_is_killed_and_the_same_command_follows_its_job(
     assert build.converted_twice(finished) == []
 
 
+@pytest.mark.many
 @pytest.mark.parametrize(
     ("method", "more", "is_submitted"),
     [
@@ -169,6 +170,7 @@ def test_a_job_that_the_cluster_gives_up_is_submitted_again(without_restarts, bu
     check(build, finished, slow_hashes, says="a new one resumes from the finished blocks")
 
 
+@pytest.mark.many
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
 def test_ctrl_c_and_sigterm_cancel_the_job(build, cluster, number, code):
     build.wait_for_open_blocks()
@@ -190,6 +192,7 @@ def test_sigterm_leaves_the_job_where_the_request_says_so(cluster, slow_photos, 
     check(ClusterBuild(build.output, *words), finished, slow_hashes, says="the job of this build runs already")
 
 
+@pytest.mark.many
 @pytest.mark.parametrize(("hostile", "reason"), [("crash", "decoder_crash"), ("hang", "decode_timeout")])
 def test_a_decoder_that_ends_its_process_costs_one_sample(
     photos, tmp_path, run, cluster, on_flink, monkeypatch, hostile, reason

@@ -51,6 +51,7 @@ def can_mount() -> bool:
 
 
 @pytest.mark.skipif(not can_mount(), reason="needs the right to mount a tmpfs: run as root")
+@pytest.mark.many
 @pytest.mark.parametrize("share", [0.01, 0.5, 1.2, 1.9], ids=["at the start", "in a block", "in a shard", "at the end"])
 def test_a_build_ends_with_one_line_and_resumes_when_there_is_room(pets, expected, tmp_path, build, share):
     size = int(share * sum(len(data) for data in shards_of(expected).values()))

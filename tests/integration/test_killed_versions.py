@@ -110,6 +110,7 @@ def watch_checkpoints(root: Path) -> Iterator[set[str]]:
         thread.join()
 
 
+@pytest.mark.many
 @pytest.mark.parametrize("trial", range(TRIALS))
 def test_a_killed_build_ends_as_an_undisturbed_one(prepared, tmp_path, trial):
     shutil.copytree(prepared / "before", tmp_path / "out")

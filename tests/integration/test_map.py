@@ -91,5 +91,6 @@ def expected(work: Path) -> dict[str, Hashes]:
     return build_all(work, work / "local", [])
 
 
+@pytest.mark.many
 def test_functions_reach_the_workers_of_every_runner(work, on_runner, expected, tmp_path):
     assert build_all(work, tmp_path / "out", on_runner) == expected

@@ -57,6 +57,7 @@ def convert(form: str, root: object, out: Path) -> list[bytes]:
     return list(open_dataset(out).records("train", form="bytes"))
 
 
+@pytest.mark.many
 @pytest.mark.every_value
 @pytest.mark.parametrize("form", FORMS)
 def test_examples_are_those_of_a_disk(bucket, on_disk, tmp_path, form):

@@ -143,6 +143,7 @@ def observed(output: str, versioned: bool) -> Iterator[None]:
     assert not problems, problems[:3]
 
 
+@pytest.mark.many
 @pytest.mark.parametrize("versioned", [False, True], ids=["plain", "versioned"])
 @pytest.mark.parametrize("same", [True, False], ids=["same input", "other input"])
 def test_one_of_two_builds_at_once_is_refused(bucket, inputs, expected, versioned, same):
@@ -162,6 +163,7 @@ def test_one_of_two_builds_at_once_is_refused(bucket, inputs, expected, versione
         check_content(output, versioned, expected[0 if same else codes.index(0)])
 
 
+@pytest.mark.many
 @pytest.mark.parametrize("kill", range(KILLS))
 def test_after_a_kill_the_same_command_ends_as_if_nothing_had_happened(scheme, server, bucket, inputs, expected, kill):
     versioned = kill % 2 == 1

@@ -1,0 +1,74 @@
+"""A share of tests that are alike, another one each day, so that a few days run them all."""
+
+from __future__ import annotations
+
+import datetime
+import itertools
+import math
+import zlib
+from collections import Counter
+from collections.abc import Callable, Iterable, Sequence
+from typing import TypeVar
+
+import pytest
+
+Item = TypeVar("Item")
+
+
+def add_options(parser: pytest.Parser) -> None:
+    """Adds `--share` and `--day`."""
+    parser.addoption(
+        "--share",
+        type=float,
+        default=1.0,
+        help="run this share (0 to 1) of the cases of each test that is marked `many`, at least one; with"
+        " `--exhaustive` or `--beam_workers` that of every test, and of the tests of a module that have one case",
+    )
+    parser.addoption(
+        "--day",
+        type=int,
+        default=datetime.date.today().toordinal(),
+        help="the day that decides which cases `--share` runs; today by default",
+    )
+
+
+def describe(config: pytest.Config) -> str:
+    """Returns the line that tells how to run the same cases again; empty if all are run."""
+    share, day = config.getoption("share"), config.getoption("day")
+    return f"not all cases were run; the same again: --share={share} --day={day}" if share < 1 else ""
+
+
+def draw(cases: Iterable[Item], config: pytest.Config, *, name: Callable[[Item], str]) -> list[Item]:
+    """Returns the cases of one test that this day runs, in their order.
+
+    Args:
+      cases: all cases.
+      config: holds the share and the day.
+      name: the name of a case; its hash is its place in the rotation.
+    """
+    cases = list(cases)
+    count = math.ceil(config.getoption("share") * len(cases))
+    mixed = sorted(cases, key=lambda case: zlib.crc32(name(case).encode(errors="replace")))
+    first = config.getoption("day") * count % max(len(cases), 1)
+    drawn = {name(case) for case in itertools.islice(itertools.cycle(mixed), first, first + count)}
+    return [case for case in cases if name(case) in drawn]
+
+
+def find_undrawn(items: Sequence[pytest.Item], config: pytest.Config) -> set[pytest.Item]:
+    """Returns the items that another day runs."""
+    draws_all = config.getoption("exhaustive") or config.getoption("beam_workers")
+    drawn_from = [item for item in items if draws_all or item.get_closest_marker("many")]
+    cases = Counter(_function_of(item) for item in drawn_from)
+    groups: dict[object, list[pytest.Item]] = {}
+    for item in drawn_from:
+        # Tests of one case are drawn from those of their module.
+        function = _function_of(item)
+        groups.setdefault(function if cases[function] > 1 else item.path, []).append(item)
+    undrawn: set[pytest.Item] = set()
+    for group in groups.values():
+        undrawn |= set(group) - set(draw(group, config, name=lambda item: item.nodeid))
+    return undrawn
+
+
+def _function_of(item: pytest.Item) -> object:
+    return getattr(item, "function", item)
