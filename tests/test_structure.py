@@ -76,14 +76,20 @@ WORK_ON_OWN_FILES = {
 # Whose functions of these names are others; `files` and `blob_at` are of stores.
 ASKED_RIGHTLY = {"storage", "_system", "file_stat", "ast", "files", "blob_at"}
 
-# Several tests look at each module.
-parse = functools.cache(ast.parse)
+
+@functools.cache
+def nodes_of(code: str) -> tuple[ast.AST, ...]:
+    """Returns all nodes; several tests look at each module."""
+    return tuple(ast.walk(ast.parse(code)))
+
+
+unparse = functools.cache(ast.unparse)
 
 
 def imports_of(module: str) -> set[str]:
     """Modules of the project that a module imports, wherever in its code."""
     found = set()
-    for node in ast.walk(parse(MODULES[module].read_text())):
+    for node in nodes_of(MODULES[module].read_text()):
         if isinstance(node, ast.Import):
             found.update(alias.name for alias in node.names)
         elif isinstance(node, ast.ImportFrom) and node.module:
@@ -119,16 +125,16 @@ def test_imports_have_no_cycle() -> None:
 
 
 def names_of_files_in(module: str) -> list[str]:
-    tree = parse(MODULES[module].read_text())
+    nodes = nodes_of(MODULES[module].read_text())
     documents = {
         id(node.body[0].value)
-        for node in ast.walk(tree)
+        for node in nodes
         if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef)
         if node.body and isinstance(node.body[0], ast.Expr)
     }
     return [
         node.value
-        for node in ast.walk(tree)
+        for node in nodes
         if isinstance(node, ast.Constant) and isinstance(node.value, str) and id(node) not in documents
         if OWNED.search(node.value)
     ]
@@ -153,7 +159,7 @@ def test_one_function_prints_what_comes_from_outside() -> None:
         "beam_tfrecords.beam_pipelines.settings.typed_settings",
     }
     for module in MODULES.keys() - printing:
-        calls = [node.func for node in ast.walk(parse(MODULES[module].read_text())) if isinstance(node, ast.Call)]
+        calls = [node.func for node in nodes_of(MODULES[module].read_text()) if isinstance(node, ast.Call)]
         assert not [call for call in calls if isinstance(call, ast.Name) and call.id == "print"], module
 
 
@@ -165,14 +171,13 @@ def search(find: Callable[[str], Collection[str]], modules: Iterable[str]) -> di
 
 def questions_to_disks(code: str) -> set[str]:
     """Calls that take an error of a disk for a no, by their names."""
-    tree = parse(code)
     found = set()
-    for node in ast.walk(tree):
+    for node in nodes_of(code):
         if isinstance(node, ast.ImportFrom) and node.module in DISK_QUESTIONS:
             found.update(alias.name for alias in node.names if alias.name in DISK_QUESTIONS[node.module])
         if not isinstance(node, ast.Attribute):
             continue
-        owner = ast.unparse(node.value)
+        owner = unparse(node.value)
         if owner in DISK_QUESTIONS:
             found.update({node.attr} & DISK_QUESTIONS[owner])
         elif owner.partition("(")[0] not in ASKED_RIGHTLY:
@@ -211,14 +216,14 @@ def test_a_question_to_storage_is_none_to_a_disk(code: str) -> None:
 def work_on_files(code: str) -> set[str]:
     """Names of the calls that open, change or delete files, and of `pathlib`, which does all of that."""
     found = set()
-    for node in ast.walk(parse(code)):
+    for node in nodes_of(code):
         if isinstance(node, ast.Import):
             found.update({alias.name for alias in node.names} & {"pathlib"})
         elif isinstance(node, ast.ImportFrom):
             found.update({node.module} & {"pathlib"})
             found.update({alias.name for alias in node.names} & FILE_WORK.get(node.module or "", set()))
         elif isinstance(node, ast.Attribute):
-            found.update({node.attr} & FILE_WORK.get(ast.unparse(node.value), set()))
+            found.update({node.attr} & FILE_WORK.get(unparse(node.value), set()))
         elif isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load):
             found.update({node.id} & FILE_WORK["builtins"])
     return found
@@ -254,7 +259,7 @@ def test_work_through_storage_is_allowed(code: str) -> None:
 def questions_about_runners(code: str) -> set[str]:
     """What asks which runner it is: the names of the classes, and the arguments and facts that are theirs to ask."""
     found = set()
-    for node in ast.walk(parse(code)):
+    for node in nodes_of(code):
         if isinstance(node, ast.Attribute):
             found.update({node.attr} & {"given", "is_detached", "resubmits", "idle_flags"})
         elif isinstance(node, ast.Name | ast.alias):
@@ -327,7 +332,7 @@ def test_reading_small_files_needs_neither_arrow_nor_an_image_codec() -> None:
 
 def reads_with_threads(code: str) -> list[str]:
     """The reads of Parquet files that may leave threads behind when they return."""
-    calls = [node for node in ast.walk(parse(code)) if isinstance(node, ast.Call)]
+    calls = [node for node in nodes_of(code) if isinstance(node, ast.Call)]
     alone = {"iter_batches", "read_row_group", "read_row_groups", "to_table", "to_batches"}
     return [
         ast.unparse(call)

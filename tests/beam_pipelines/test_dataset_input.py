@@ -96,7 +96,7 @@ def test_a_dataset_of_every_source_comes_back(tmp_path, build, verify, source, e
     assert verify(second).code == 0
 
 
-@pytest.mark.sampled(8)
+@pytest.mark.sampled(4)
 @each("form", FORMS)
 def test_a_dataset_of_every_form_comes_back(tmp_path, build, form):
     write_form(form, tmp_path / "in")
@@ -191,7 +191,7 @@ LAYOUTS = {
 }
 
 
-@pytest.mark.sampled(6)
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("encoding", [(), ("--image_encoding=keep",)])
 @pytest.mark.parametrize("layout", LAYOUTS)
 def test_every_layout_comes_back(tmp_path, build, verify, layout, encoding):
@@ -236,7 +236,7 @@ def check_halves(tmp_path: Path, build: Any, words: list[str], whole: Path) -> N
     assert same == {key: {**row, "key": ""} for key, row in facts(whole).items()}
 
 
-@pytest.mark.sampled(5)
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("layout", LAYOUTS)
 def test_two_halves_of_every_layout_give_the_whole(tmp_path, build, layout):
     write, flags = LAYOUTS[layout]
@@ -244,7 +244,7 @@ def test_two_halves_of_every_layout_give_the_whole(tmp_path, build, layout):
     check_halves(tmp_path, build, words, build(tmp_path / "whole", *words))
 
 
-@pytest.mark.sampled(5)
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("source", INPUTS)
 def test_two_halves_of_every_source_give_the_whole(tmp_path, build, source):
     (tmp_path / "in").mkdir()
@@ -253,7 +253,7 @@ def test_two_halves_of_every_source_give_the_whole(tmp_path, build, source):
     check_halves(tmp_path, build, words, build(tmp_path / "whole", *words))
 
 
-@pytest.mark.sampled(4)
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("form", FORMS)
 def test_two_halves_of_every_form_give_the_whole(tmp_path, build, form):
     write_form(form, tmp_path / "in")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
@@ -11,19 +12,22 @@ import pytest
 PHOTOS = Path(__file__).parents[1] / "data" / "photos"
 
 
-def modules_after(*words: str) -> set[str]:
-    """The modules that a process has imported after it ran a command."""
-    run = f"from beam_tfrecords.beam_pipelines.commands.cli import main\nmain({list(words)!r})"
+def modules_after(*words: str, then: Sequence[str] = ()) -> set[str]:
+    """The modules that a process has imported after it ran a command, and another one."""
+    commands = [list(command) for command in (words, then) if command]
+    run = f"from beam_tfrecords.beam_pipelines.commands.cli import main\nfor words in {commands!r}: main(words)"
     program = f"import sys\n{run}\nprint('modules', *sys.modules)\n"
     ran = subprocess.run([sys.executable, "-c", program], stdout=subprocess.PIPE, text=True, check=True)
     return set(ran.stdout.splitlines()[-1].split())
 
 
-def test_writing_and_verifying_import_no_tensorflow(tmp_path):
+def test_writing_and_verifying_import_neither_tensorflow_nor_ipython(tmp_path):
     in_memory = "--direct_running_mode=in_memory"  # the workers are this process
-    flags = [f"--input={PHOTOS}", f"--output={tmp_path}", "--image_size=16"]
-    assert "tensorflow" not in modules_after("convert", *flags, in_memory)
-    assert "tensorflow" not in modules_after("verify", f"--dataset={tmp_path}", in_memory)
+    flags = [f"--input={PHOTOS}", f"--output={tmp_path}", "--image_size=16", in_memory]
+    imported = modules_after("convert", *flags, then=["verify", f"--dataset={tmp_path}", in_memory])
+    # Beam asks whether it runs in a notebook.
+    assert imported.isdisjoint({"tensorflow", "IPython"})
+    assert (tmp_path / "_SUCCESS").exists()
 
 
 def test_a_refused_request_imports_nothing_heavy(tmp_path):

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
-
 import apache_beam as beam
 import pytest
 from apache_beam.options.pipeline_options import DirectOptions, PipelineOptions, StandardOptions
@@ -13,14 +10,6 @@ from apache_beam.transforms.userstate import ReadModifyWriteStateSpec
 from apache_beam.utils import interactive_utils
 
 from beam_tfrecords.beam_pipelines.runners.beam_calls import asked_once
-
-BUILD = """
-import sys
-from beam_tfrecords.beam_pipelines.commands.cli import main
-assert main(sys.argv[1:]) == 0
-print("IPython" in sys.modules)
-"""
-
 
 STATE = beam.DoFn.StateParam(ReadModifyWriteStateSpec("count", beam.coders.VarIntCoder()))
 
@@ -57,11 +46,3 @@ def test_beam_is_as_it_was_afterwards():
     with pytest.raises(KeyError), asked_once():
         raise KeyError
     assert [getattr(owner, name) for owner, name in owners] == before
-
-
-@pytest.mark.local_runner
-def test_a_build_imports_no_ipython(photos, tmp_path):
-    pytest.importorskip("IPython")
-    words = ["convert", f"--input={photos}", f"--output={tmp_path / 'out'}", "--image_size=16", "--no_report"]
-    ran = subprocess.run([sys.executable, "-c", BUILD, *words], stdout=subprocess.PIPE, text=True, check=True)
-    assert ran.stdout.splitlines()[-1] == "False"

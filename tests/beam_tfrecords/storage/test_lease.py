@@ -223,7 +223,7 @@ def repeated(function: Callable[[], None]) -> Iterator[None]:
 
 @pytest.mark.parametrize("clean", [clean_as_this_build, clean_as_another_build])
 def test_a_lease_that_is_renewed_beside_cleaning_is_not_lost(path, tmp_path, monkeypatch, clean, pytestconfig):
-    count = 1000 if pytestconfig.getoption("exhaustive") else 250
+    count = 1000 if pytestconfig.getoption("exhaustive") else 120
     monkeypatch.setattr(os, "fsync", lambda _: time.sleep(0.0005))  # where another thread gets its turn
     with Lease.take(path, "me", renewal=0.002, stale=1000.0) as lease, repeated(lambda: clean(f"{tmp_path}/out")):
         while json.loads(storage.read_bytes(path))["renewals"] < count:
