@@ -30,7 +30,7 @@ typecheck: $(VENV)/.installed
 
 # A module in one of three processes: builds and servers wait for a good part of their time.
 unit: $(VENV)/.installed
-	$(BIN)/python -m pytest -n 3 --dist loadfile
+	PYTEST_DEBUG_TEMPROOT=$$($(BIN)/python tests/temp_root.py) $(BIN)/python -m pytest -n 3 --dist loadfile
 
 # Two steps, so that the demo need not wait for what only the tests use. Installed modules are compiled at once: every
 # worker process would otherwise do it again where bytecode is not written.
