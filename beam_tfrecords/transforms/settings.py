@@ -2,6 +2,9 @@
 
     image_size: tuple[int, int] | None = setting(None, read=read_image_size, group=IMAGES, help="...")
 
+A dataclass may be composed of others with `nested`; flags, spec files and the manifest know the settings of all by
+their names alone.
+
 Flags, spec files, `--help`, the manifest's spec and the table of flags are made from these fields. Help texts and
 error messages quote a setting as `name` or `name=value`; the command line shows it as a flag.
 """
@@ -10,14 +13,17 @@ from __future__ import annotations
 
 import dataclasses
 import enum
+import functools
 import math
 import re
-from collections.abc import Callable, Mapping
+import typing
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, TypeVar
 
 from beam_tfrecords.errors import RequestError
 
 _KEY = "setting"
+_NESTED = "nested"
 
 INPUT, OUTPUT, IMAGES, FAILURES = "Input", "Output", "Images", "Rejected images"
 SCHEDULED = "Scheduled builds"
@@ -113,13 +119,56 @@ def setting(
     return dataclasses.field(default=default, metadata={_KEY: made})
 
 
-def settings_of(kind: type) -> list[Setting]:
-    """The settings that a dataclass defines, in its order."""
-    return [
+# A setting that decides which samples there are, and what their references say.
+input_setting = functools.partial(setting, group=INPUT, decides_records=False)
+
+
+def nested(kind: type[Value]) -> Value:
+    """A dataclass field that is a dataclass of settings, all of which have defaults."""
+    made: Value = dataclasses.field(default=kind(), metadata={_NESTED: kind})
+    return made
+
+
+def settings_of(kind: type) -> Sequence[Setting]:
+    """The settings that a dataclass defines, nested ones included.
+
+    They are in its order, or in that of its attribute `order`, which may name the first of them.
+    """
+    return _settings_of(kind)
+
+
+@functools.cache
+def _settings_of(kind: Any) -> Sequence[Setting]:
+    order: Sequence[str] = getattr(kind, "order", ())
+    found = [
         dataclasses.replace(field.metadata[_KEY], name=field.name)
-        for field in dataclasses.fields(kind)
+        for part in _parts_of(kind)
+        for field in dataclasses.fields(part)
         if _KEY in field.metadata
     ]
+    return sorted(found, key=lambda one: order.index(one.name) if one.name in order else len(order))
+
+
+def setting_types(kind: type) -> dict[str, Any]:
+    """Setting -> its type, as it is annotated."""
+    hints = {name: hint for part in _parts_of(kind) for name, hint in typing.get_type_hints(part).items()}
+    return {one.name: hints[one.name] for one in settings_of(kind)}
+
+
+def make_settings(kind: type[Value], values: Mapping[str, Any], **others: Any) -> Value:
+    """A dataclass from the values of its settings, by name.
+
+    Args:
+      values: may name more than these.
+      others: fields that are no settings.
+    """
+    given = dict(others)
+    for field in dataclasses.fields(kind):  # type: ignore[arg-type]
+        if _NESTED in field.metadata:
+            given[field.name] = make_settings(field.metadata[_NESTED], values)
+        elif _KEY in field.metadata and field.name in values:
+            given[field.name] = values[field.name]
+    return kind(**given)
 
 
 def read_settings(kind: type[Value], words: Mapping[str, Any]) -> Value:
@@ -127,17 +176,55 @@ def read_settings(kind: type[Value], words: Mapping[str, Any]) -> Value:
     values: dict[str, Any] = {}
     for entry in settings_of(kind):
         values[entry.name] = entry.value_of(words, values)
-    return kind(**values)
+    return make_settings(kind, values)
+
+
+def setting_values(value: Any) -> dict[str, Any]:
+    """Setting -> its value in a dataclass, nested ones included."""
+    values: dict[str, Any] = {}
+    for field in dataclasses.fields(value):
+        if _NESTED in field.metadata:
+            values |= setting_values(getattr(value, field.name))
+        elif _KEY in field.metadata:
+            values[field.name] = getattr(value, field.name)
+    return values
+
+
+def change_settings(value: Value, **changes: Any) -> Value:
+    """A dataclass with other values for some settings, wherever they are nested."""
+    given: dict[str, Any] = {}
+    for field in dataclasses.fields(value):  # type: ignore[arg-type]
+        if field.name in changes:
+            given[field.name] = changes[field.name]
+        elif _NESTED in field.metadata:
+            of_part = {
+                one.name: changes[one.name] for one in settings_of(field.metadata[_NESTED]) if one.name in changes
+            }
+            if of_part:
+                given[field.name] = change_settings(getattr(value, field.name), **of_part)
+    return dataclasses.replace(value, **given)  # type: ignore[type-var]
 
 
 def write_settings(*values: Any) -> dict[str, Any]:
     """The settings of dataclasses as plain values, by name; `read_settings` is the reverse."""
-    return {
-        entry.name: entry.write(getattr(value, entry.name))
-        for value in values
-        for entry in settings_of(type(value))
-        if entry.in_spec
-    }
+    written: dict[str, Any] = {}
+    for value in values:
+        found = setting_values(value)
+        written |= {one.name: one.write(found[one.name]) for one in settings_of(type(value)) if one.in_spec}
+    return written
+
+
+def _parts_of(kind: type) -> Iterator[type]:
+    """A dataclass, and those that are nested in it."""
+    yield kind
+    for field in dataclasses.fields(kind):
+        if _NESTED in field.metadata:
+            yield from _parts_of(field.metadata[_NESTED])
+
+
+def write_list(values: Sequence[str]) -> Any:
+    """Writes a list; None for an empty one."""
+    return list(values) or None
 
 
 def switch(word: Any) -> bool:

@@ -38,6 +38,11 @@ class Splits:
     fractions: Mapping[str, float] | None = None
     folders: Mapping[str, str] | None = None
 
+    @property
+    def are_auto(self) -> bool:
+        """Whether the source's own words are the splits: those of folders such as train, or of a column `split`."""
+        return self.fractions is None and self.folders is None
+
 
 def split_of_folder(name: str) -> str | None:
     """The split that a folder of this name usually holds, or None."""

@@ -17,10 +17,9 @@ from pycocotools.coco import COCO
 
 from beam_tfrecords import load, open_dataset
 from beam_tfrecords.transforms.refs.ref_columns import one_by_one
-from beam_tfrecords.transforms.sources.opening import open_input
-from beam_tfrecords.transforms.sources.source_spec import SourceSpec
 from tests.annotated_inputs import PICTURES, coco_of, save_pictures, write_captions, write_coco
 from tests.beam_pipelines.dataset_checks import find_all, manifest_of
+from tests.source_requests import open_source
 
 
 @pytest.fixture(scope="module")
@@ -118,8 +117,8 @@ def opened_captions() -> Callable[..., dict[str, list[str]]]:
     """Lists a file; name of an image -> its captions in the references."""
 
     def read(path: Path, **fields) -> dict[str, list[str]]:
-        spec = SourceSpec(input=(str(path),), columns=frozenset({"captions"}), needs_label=False, **fields)
-        samples = one_by_one(open_input(spec).source(spec).samples())
+        source = open_source(path, columns=frozenset({"captions"}), needs_label=False, **fields)
+        samples = one_by_one(source.samples())
         return {Path(sample.uri).name: list(sample.columns["captions"]) for sample in samples}
 
     return read

@@ -14,8 +14,8 @@ from beam_tfrecords.transforms.group_size import GROUP_BYTES
 from beam_tfrecords.transforms.labels import ClassNames
 from beam_tfrecords.transforms.listing.listing import Listing
 from beam_tfrecords.transforms.parts import RANGE_BLOCKS
+from beam_tfrecords.transforms.sources.skipped import Skipped
 from beam_tfrecords.transforms.sources.source import Source
-from beam_tfrecords.transforms.sources.source_spec import Skipped
 
 COUNTS = st.dictionaries(st.sampled_from(["train", "validation", "test"]), st.integers(1, 10**8), min_size=1)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import importlib
 from collections import Counter
 
@@ -21,9 +22,10 @@ def test_an_input_is_opened_once(source, layout, tmp_path, monkeypatch):
     calls: Counter[str] = Counter()
     open_input = module.open_input
 
-    def count(spec):
-        calls[spec.source] += 1
-        return open_input(spec)
+    @functools.wraps(open_input)
+    def count(**parts):
+        calls[source] += 1
+        return open_input(**parts)
 
     monkeypatch.setattr(module, "open_input", count)
     INPUTS[source][0](tmp_path, 0)

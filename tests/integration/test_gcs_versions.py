@@ -21,9 +21,9 @@ from beam_tfrecords.storage.lease import Lease
 from beam_tfrecords.transforms.refs.ref_columns import one_by_one
 from beam_tfrecords.transforms.sources.folders.image_folder import ImageFolder
 from beam_tfrecords.transforms.sources.folders.roots import root_of
-from beam_tfrecords.transforms.sources.inputs import find_files, has_wildcards
-from beam_tfrecords.transforms.sources.source_spec import SourceSpec
+from beam_tfrecords.transforms.sources.inputs import Inputs, find_files, has_wildcards
 from tests.integration.servers import gcs
+from tests.source_requests import make_request
 
 
 @pytest.fixture
@@ -310,7 +310,7 @@ def test_a_folder_or_file_named_like_a_glob_is_an_input(server, name):
     assert not has_wildcards(f"gs://photos/{name}.tar")
     assert has_wildcards("gs://photos/*.tar")
     folder = f"gs://photos/{name}"
-    images = ImageFolder([root_of(folder)], SourceSpec(input=(folder,)))
+    images = ImageFolder([root_of(folder)], Inputs([folder]), *make_request(folder))
     assert [sample.key for sample in one_by_one(images.samples())] == ["cat/1.jpg"]
-    (found,) = find_files(SourceSpec(input=(f"gs://photos/{name}.tar",)))
+    (found,) = find_files(Inputs([f"gs://photos/{name}.tar"]), by_name=True)
     assert found.entry == storage.stat(f"gs://photos/{name}.tar")

@@ -12,9 +12,12 @@ from beam_tfrecords.errors import RequestError
 from beam_tfrecords.transforms.settings import (
     FAILURES,
     IMAGES,
+    change_settings,
+    nested,
     one_of,
     read_settings,
     setting,
+    setting_values,
     settings_of,
     share,
     switch,
@@ -72,6 +75,41 @@ def test_settings_are_written_as_plain_values_and_read_back():
     written = write_settings(toy)
     assert written == {"colors": ["red", "blue"], "shape": "square", "corners": 3}
     assert read_settings(Toy, {**written, "colors": ",".join(written["colors"])}) == toy
+
+
+@dataclasses.dataclass(frozen=True)
+class Corners:
+    radius: int = setting(1, help="radius", group=IMAGES, read=whole_number(0))
+    sharp: bool = setting(False, help="sharp", group=IMAGES, read=switch)
+
+
+@dataclasses.dataclass(frozen=True)
+class Outline:
+    corners: Corners = nested(Corners)
+    width: int = setting(2, help="width", group=IMAGES, read=whole_number(0))
+
+
+@dataclasses.dataclass(frozen=True)
+class Box:
+    """Settings in two levels, with an order of their own."""
+
+    order = ("sharp", "depth", "width")
+    outline: Outline = nested(Outline)
+    depth: int = setting(3, help="depth", group=IMAGES, read=whole_number(0))
+
+
+def test_nested_settings_are_known_by_their_names_alone():
+    assert [one.name for one in settings_of(Box)] == ["sharp", "depth", "width", "radius"]
+    box = read_settings(Box, {"radius": 5, "depth": 4})
+    assert box == Box(Outline(Corners(radius=5)), depth=4)
+    assert list(write_settings(box).items()) == [("sharp", False), ("depth", 4), ("width", 2), ("radius", 5)]
+    assert setting_values(box) == write_settings(box)
+
+
+def test_a_nested_setting_is_changed_where_it_is():
+    box = change_settings(Box(), sharp=True, width=7)
+    assert box == Box(Outline(Corners(sharp=True), width=7))
+    assert change_settings(box) == box
 
 
 def test_a_missing_setting_without_a_default_is_named_with_what_was_expected():

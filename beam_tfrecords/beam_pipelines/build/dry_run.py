@@ -72,7 +72,8 @@ def _describe(spec: BuildSpec) -> DryRun:
         # The labels that a user function returns are unknown.
         layout = spec.layout if spec.layout and spec.map is None else Layout(())
         convert = ConvertSample(spec.image, layout, class_names)
-        failures = ExpectedFailures(convert, class_names, shares_keys=spec.source.group_rows or source.last_member_wins)
+        shares_keys = spec.source.table.group_rows or source.last_member_wins
+        failures = ExpectedFailures(convert, class_names, shares_keys=shares_keys)
         batches = failures.watch(read_batches(listing))
         packed = choose_refs(batches, limit=_EXAMPLES, seed=spec.seed, samples=listing.samples)
         refs = list(one_by_one(unpack_refs(join_packed(packed))))
@@ -103,5 +104,6 @@ def _describe_shared(spec: BuildSpec, shared: int) -> list[str]:
     """Explains the counts above where several rows or members form one sample."""
     if not shared:
         return []
-    how = "rows belong to the image of another row" if spec.source.group_rows else "members are replaced by a later one"
+    are_rows = spec.source.table.group_rows
+    how = "rows belong to the image of another row" if are_rows else "members are replaced by a later one"
     return [f"note: {shared:,} {how}, and are counted above"]

@@ -11,7 +11,7 @@ from beam_tfrecords.escaping import escape
 from beam_tfrecords.transforms.identity import digest
 from beam_tfrecords.transforms.libraries import library_versions
 from beam_tfrecords.transforms.request.build_spec import BuildSpec
-from beam_tfrecords.transforms.sources.source_spec import Skipped
+from beam_tfrecords.transforms.sources.skipped import Skipped
 from beam_tfrecords.transforms.workspace.build_folder import Workspace
 
 # Duplicates are dropped after the blocks are written, so a resumed build may change this and keep its blocks.
@@ -55,7 +55,7 @@ def identify_request(spec: BuildSpec, input_fingerprint: str) -> dict[str, Any]:
         "input_fingerprint": input_fingerprint,
         "versions": dict(library_versions()),
         **({"map": spec.map.to_json()} if spec.map else {}),
-        **({"input_function": spec.source.function.to_json()} if spec.source.function else {}),
+        **({"input_function": spec.input_function.to_json()} if spec.input_function else {}),
     }
 
 

@@ -121,7 +121,7 @@ def resolve_build(
         hashes_files=spec.source.fingerprint is Fingerprint.CONTENT,
         reuse=reuse,
         libraries=versions,
-        group_rows=spec.source.group_rows,
+        group_rows=spec.source.table.group_rows,
         last_member_wins=source.last_member_wins,
         map=MapSample(spec.map, spec.image, layout, records.layout if records else None) if spec.map else None,
         where=_find_condition(spec.where, layout),

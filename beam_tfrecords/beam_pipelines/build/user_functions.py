@@ -16,8 +16,9 @@ from beam_tfrecords import storage
 from beam_tfrecords.errors import RequestError
 from beam_tfrecords.transforms.mapping.user_function import UserFunction
 from beam_tfrecords.transforms.request.build_spec import BuildSpec, write_map
+from beam_tfrecords.transforms.settings import change_settings
+from beam_tfrecords.transforms.sources.input_settings import GivenFunction, names_function
 from beam_tfrecords.transforms.sources.registry import FUNCTIONS
-from beam_tfrecords.transforms.sources.source_spec import GivenFunction, names_function
 
 _PACKAGE = "__init__"
 # Installed on every worker, so its modules are never sent.
@@ -48,7 +49,7 @@ def find_functions(spec: BuildSpec) -> BuildSpec:
     (name,) = inputs
     given = name.function if isinstance(name, GivenFunction) else name
     function = _find(given, str(name), f"`input={name}`", None)
-    return dataclasses.replace(spec, source=dataclasses.replace(spec.source, input=(str(name),), function=function))
+    return dataclasses.replace(spec, source=change_settings(spec.source, input=(str(name),)), input_function=function)
 
 
 def _find(given: str | Callable[..., Any], named: str, shown: str, revision: str | None) -> UserFunction:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import difflib
 import re
 import shlex
@@ -10,13 +11,11 @@ from typing import Any
 
 from beam_tfrecords.errors import RequestError
 from beam_tfrecords.escaping import escape
-from beam_tfrecords.examples.layouts import IMAGE_FIELDS, Layout
 from beam_tfrecords.transforms.images.image_spec import ImageSpec
-from beam_tfrecords.transforms.refs.sample_refs import IMAGE
-from beam_tfrecords.transforms.request.build_spec import BuildSpec
+from beam_tfrecords.transforms.request.build_spec import BuildSpec, needs_of
 from beam_tfrecords.transforms.request.schedule_spec import ScheduleSpec
-from beam_tfrecords.transforms.settings import Setting, settings_of
-from beam_tfrecords.transforms.sources.source_spec import MASK_SETTINGS, SourceSpec
+from beam_tfrecords.transforms.settings import Setting, make_settings, settings_of
+from beam_tfrecords.transforms.sources.source_spec import SourceSpec
 
 KINDS = (SourceSpec, BuildSpec, ImageSpec, ScheduleSpec)
 # Name -> setting, in the order of `--help`.
@@ -46,34 +45,9 @@ def read_build_spec(words: Mapping[str, Any]) -> BuildSpec:
     values: dict[str, Any] = {}
     for setting in SETTINGS.values():
         values[setting.name] = setting.value_of(words, values)
-    source, build, image, schedule = (
-        {setting.name: values[setting.name] for setting in settings_of(kind)} for kind in KINDS
-    )
-    splits, layout = values["splits"], values["layout"]
-    source_spec = SourceSpec(
-        **source,
-        split_folders=splits.folders,
-        splits_auto=splits.folders is None and splits.fractions is None,
-        columns=layout.columns if layout else None,
-        all_columns=values["map"] is not None,
-        boxes_are_columns=values["map"] is not None and not (layout and layout.needs_objects),
-        images=_name_images(layout) if layout else {},
-        layout_has_objects=layout is not None and layout.needs_objects,
-        needs_image=layout.needs_image if layout else True,
-        needs_label=layout.needs_label if layout else True,
-        needs_objects=layout.needs_objects if layout else True,
-        needs_mask=layout.needs_mask if layout else any(source[name] for name in MASK_SETTINGS),
-        needs_outlines=layout is not None and layout.needs_object_masks,
-        needs_keypoints=layout is not None and layout.needs_keypoints,
-        class_names=values["class_names"] or (),
-    )
-    return BuildSpec(source=source_spec, image=ImageSpec(**image), schedule=ScheduleSpec(**schedule), **build)
-
-
-def _name_images(layout: Layout) -> Mapping[str, str]:
-    """Name of an image -> its column; "" for that of a usual name."""
-    usual = {IMAGE: ""} if layout.image_names and not layout.fields.isdisjoint(IMAGE_FIELDS) else {}
-    return {**usual, **{name: name for name in layout.image_names}}
+    source, image, schedule = (make_settings(kind, values) for kind in (SourceSpec, ImageSpec, ScheduleSpec))
+    spec = make_settings(BuildSpec, values, source=source, image=image, schedule=schedule)
+    return dataclasses.replace(spec, needs=needs_of(spec))
 
 
 def fill_spec(spec: Mapping[str, Any]) -> dict[str, Any]:

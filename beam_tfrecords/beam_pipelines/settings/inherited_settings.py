@@ -57,7 +57,7 @@ def _inherit_settings(words: Mapping[str, Any], of_input: Mapping[str, Any]) -> 
         or not all(of_input["input"])
     ):
         return given
-    paths, _ = name_inputs(of_input["input"])
+    paths = name_inputs(of_input["input"]).paths
     options = dataclasses.replace(storage.current_options(), requester_pays=of_input["requester_pays"])
     with storage.using(options):
         try:

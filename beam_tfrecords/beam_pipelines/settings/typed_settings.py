@@ -11,7 +11,7 @@ import typing
 from collections.abc import Iterator, Mapping
 
 from beam_tfrecords.beam_pipelines.settings.definitions import KINDS, SETTINGS
-from beam_tfrecords.transforms.settings import Setting, settings_of
+from beam_tfrecords.transforms.settings import Setting, setting_types
 
 _HEAD = '''"""Settings of `build` for editors and type checkers; made by `typed_settings`."""
 
@@ -47,7 +47,7 @@ _BY_TYPE: Mapping[object, str] = {bool: "bool", float: "float", str: "str"}
 def settings_module() -> str:
     """The text of `build_settings`."""
     lines = [_HEAD]
-    hints = {one.name: typing.get_type_hints(kind)[one.name] for kind in KINDS for one in settings_of(kind)}
+    hints = {name: hint for kind in KINDS for name, hint in setting_types(kind).items()}
     for group, members in settings_by_group():
         lines.append(f"    # {group}\n")
         lines += [f"    {setting.name}: {_type(setting, hints[setting.name])}\n" for setting in members]

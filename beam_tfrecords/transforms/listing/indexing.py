@@ -27,7 +27,7 @@ from beam_tfrecords.transforms.refs.ref_columns import RefColumns
 from beam_tfrecords.transforms.refs.sample_refs import SampleRef
 from beam_tfrecords.transforms.service_faults import PAUSES, describe_fault
 from beam_tfrecords.transforms.sources.containers import Container, ReadContainer, StagingFiles, until_damage
-from beam_tfrecords.transforms.sources.source_spec import Damage, Skipped
+from beam_tfrecords.transforms.sources.skipped import Damage, Skipped
 from beam_tfrecords.transforms.workspace.build_folder import BuildFolder
 from beam_tfrecords.transforms.workspace.counts import add_listed
 from beam_tfrecords.transforms.workspace.state_files import naming_damage

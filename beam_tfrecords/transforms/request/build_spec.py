@@ -11,12 +11,13 @@ from typing import Any
 from beam_tfrecords import storage
 from beam_tfrecords.byte_sizes import number_of_bytes
 from beam_tfrecords.errors import RequestError
-from beam_tfrecords.examples.layouts import Layout, parse_layout
+from beam_tfrecords.examples.layouts import IMAGE_FIELDS, Layout, parse_layout
 from beam_tfrecords.tfrecord import Compression
 from beam_tfrecords.transforms.images.image_spec import ImageEncoding, ImageSpec, ResizeMode
 from beam_tfrecords.transforms.labels import ClassOrder
 from beam_tfrecords.transforms.mapping.user_function import UserFunction, name_of
 from beam_tfrecords.transforms.objects.objects import InvalidBoxes
+from beam_tfrecords.transforms.refs.sample_refs import IMAGE
 from beam_tfrecords.transforms.request.schedule_spec import NO_REUSE, ScheduleSpec
 from beam_tfrecords.transforms.settings import (
     FAILURES,
@@ -30,6 +31,7 @@ from beam_tfrecords.transforms.settings import (
     whole_number,
     write_settings,
 )
+from beam_tfrecords.transforms.sources.needs import Needs
 from beam_tfrecords.transforms.sources.source_spec import SourceSpec
 from beam_tfrecords.transforms.splits import NAME_RULE, Splits, is_name, read_splits, write_splits
 
@@ -144,6 +146,12 @@ def write_map(function: Any) -> str | None:
     if isinstance(function, UserFunction):
         return function.name
     return name_of(function) if callable(function) else function
+
+
+def _name_images(layout: Layout) -> Mapping[str, str]:
+    """Name of an image -> its column; "" for that of a usual name."""
+    usual = {IMAGE: ""} if layout.image_names and not layout.fields.isdisjoint(IMAGE_FIELDS) else {}
+    return {**usual, **{name: name for name in layout.image_names}}
 
 
 def _write_layout(layout: Layout | None) -> Any:
@@ -342,6 +350,11 @@ class BuildSpec:
         decides_records=False,
     )
 
+    # The input, if it is a function of the user.
+    input_function: UserFunction | None = None
+    # Of the request as it was given: a layout that it leaves out follows from what the source has.
+    needs: Needs = dataclasses.field(default_factory=Needs)
+
     def __post_init__(self) -> None:
         if not self.output:
             raise RequestError("`output` is missing; expected the folder of the dataset")
@@ -379,7 +392,7 @@ class BuildSpec:
             )
 
     def _check_fractions(self) -> None:
-        group_column, pattern = self.source.group_column, self.source.label_pattern or ""
+        group_column, pattern = self.source.table.group_column, self.source.label_pattern or ""
         grouped = f"`group_column={group_column}`" if group_column else f"`label_pattern={pattern}`"
         if self.splits.fractions is None and (self.stratify or group_column):
             raise RequestError(
@@ -400,3 +413,31 @@ class BuildSpec:
     def to_json(self) -> dict[str, Any]:
         """All settings as a spec file has them, defaults filled in."""
         return write_settings(self.source, self, self.image)
+
+
+def needs_of(spec: BuildSpec) -> Needs:
+    """What a request needs of its source."""
+    layout, has_map = spec.layout, spec.map is not None
+    needs = Needs(
+        mask=bool(spec.source.mask_settings),
+        columns=None,
+        all_columns=has_map,
+        boxes_are_columns=has_map,
+        splits=spec.splits,
+        class_names=spec.class_names or (),
+    )
+    if layout is None:
+        return needs
+    return dataclasses.replace(
+        needs,
+        image=layout.needs_image,
+        label=layout.needs_label,
+        objects=layout.needs_objects,
+        names_objects=layout.needs_objects,
+        outlines=layout.needs_object_masks,
+        keypoints=layout.needs_keypoints,
+        mask=layout.needs_mask,
+        columns=layout.columns,
+        boxes_are_columns=has_map and not layout.needs_objects,
+        images=_name_images(layout),
+    )

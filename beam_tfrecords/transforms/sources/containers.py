@@ -16,7 +16,7 @@ from beam_tfrecords.errors import SampleError
 from beam_tfrecords.transforms.refs.ref_columns import RefColumns
 from beam_tfrecords.transforms.refs.sample_refs import File, Range, SampleRef, one_image
 from beam_tfrecords.transforms.sources.names import printable
-from beam_tfrecords.transforms.sources.source_spec import Damage, Skipped
+from beam_tfrecords.transforms.sources.skipped import Damage, Skipped
 
 # Few enough files for a listing, and small enough for any disk or object store.
 _MOST_STAGING_BYTES = 1 << 30

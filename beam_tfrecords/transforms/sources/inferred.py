@@ -11,9 +11,10 @@ from beam_tfrecords.transforms.sources.detect.inference import ApplyInterpretati
 from beam_tfrecords.transforms.sources.detect.interpretation import Interpretation, Request
 from beam_tfrecords.transforms.sources.detect.suggestions import find_sidecars
 from beam_tfrecords.transforms.sources.detect.tree import FolderSummary, FolderTree
-from beam_tfrecords.transforms.sources.path_labels import compile_pattern, describe_path_columns, find_path_columns
+from beam_tfrecords.transforms.sources.inputs import Inputs
+from beam_tfrecords.transforms.sources.needs import Needs
+from beam_tfrecords.transforms.sources.path_labels import describe_path_columns, find_path_columns
 from beam_tfrecords.transforms.sources.source import Source
-from beam_tfrecords.transforms.sources.source_spec import SourceSpec
 
 
 class InferredSource(Source):
@@ -41,8 +42,10 @@ class InferredSource(Source):
         self,
         found: Mapping[str, Interpretation],
         trees: Mapping[str, FolderTree],
-        spec: SourceSpec,
+        inputs: Inputs,
+        needs: Needs,
         *,
+        pattern: re.Pattern[str] | None,
         folders: FolderSummary,
         splits: Mapping[str, str],
     ) -> ApplyInterpretations | None:
@@ -50,15 +53,15 @@ class InferredSource(Source):
 
         Args:
           found: prefix of keys -> what the folders below it mean, and so `trees` and `splits`.
+          pattern: where labels come from; None for folders.
           folders: of all inputs.
 
         Raises:
           RequestError: an input says its split, and its folders another one.
         """
-        keeps_splits = not spec.splits_auto and spec.split_folders is None
-        change = ApplyInterpretations(found, compile_pattern(spec), keeps_splits, splits)
-        change.check_splits(folders, spec)
-        guess = assume_folders(spec)
+        change = ApplyInterpretations(found, pattern, needs.splits.fractions is not None, splits)
+        change.check_splits(folders, inputs)
+        guess = assume_folders(pattern, needs)
         for prefix, tree in trees.items():
             for path, folder in tree.walk():
                 at = f"{path}/" if path else ""
@@ -71,13 +74,13 @@ class InferredSource(Source):
                     return change
         return None
 
-    def _take_columns(self, pattern: re.Pattern[str] | None, spec: SourceSpec) -> None:
+    def _take_columns(self, pattern: re.Pattern[str] | None, needs: Needs) -> None:
         """Makes columns of the groups of a pattern of paths.
 
         Raises:
           RequestError: the layout asks for another column.
         """
-        self.columns, taken = find_path_columns(pattern, spec)
+        self.columns, taken = find_path_columns(pattern, needs)
         self.column_types = dict.fromkeys(self.columns, "bytes") or None
         self.provides |= {Content.COLUMNS} if self.columns else frozenset()
         self.notes += describe_path_columns(self.columns, taken)

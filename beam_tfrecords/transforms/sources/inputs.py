@@ -13,8 +13,8 @@ from beam_tfrecords.errors import RequestError, Suggestion
 from beam_tfrecords.output.split_names import SPLIT_NAMES
 from beam_tfrecords.transforms.sources.braces import braces_as_glob, expand_braces, has_braces
 from beam_tfrecords.transforms.sources.detect.names import split_in_name
+from beam_tfrecords.transforms.sources.input_settings import names_function
 from beam_tfrecords.transforms.sources.names import is_utf8, printable
-from beam_tfrecords.transforms.sources.source_spec import SourceSpec, names_function
 
 _NAMED_INPUT = re.compile(r"([a-z][a-z0-9_]*)=(.+)", re.DOTALL)
 _MOST_NAMES = 5
@@ -33,8 +33,26 @@ class InputFile(NamedTuple):
     split: str | None
 
 
-def name_inputs(words: Sequence[str]) -> tuple[list[str], dict[str, str]]:
-    """The paths of inputs, and path -> split of those that say theirs (`train=photos/`).
+@dataclasses.dataclass(frozen=True)
+class Inputs:
+    """The inputs of a request.
+
+    Attributes:
+      paths: of folders, files and globs.
+      splits: path -> split, where the request says it for each (`train=photos/`).
+    """
+
+    paths: Sequence[str]
+    splits: Mapping[str, str] = dataclasses.field(default_factory=dict)
+
+    @property
+    def is_alone(self) -> bool:
+        """Whether there is one input, which does not say its split."""
+        return len(self.paths) == 1 and not self.splits
+
+
+def name_inputs(words: Sequence[str]) -> Inputs:
+    """The inputs that words such as `photos/` and `train=photos/` name.
 
     Raises:
       RequestError: some say their split and others do not, or a path is not valid UTF-8.
@@ -49,7 +67,7 @@ def name_inputs(words: Sequence[str]) -> tuple[list[str], dict[str, str]]:
         raise RequestError(
             f"some inputs say their split and {quote_input(one)} does not", [Suggestion("all say it", {"input": said})]
         )
-    return paths, splits
+    return Inputs(paths, splits)
 
 
 def split_of_word(word: str) -> tuple[str | None, str]:
@@ -62,20 +80,20 @@ def split_of_word(word: str) -> tuple[str | None, str]:
     return (SPLIT_NAMES.get(match[1], match[1]), input_path(match[2])) if match else (None, input_path(word))
 
 
-def splits_of_names(paths: Sequence[str], spec: SourceSpec) -> list[str | None]:
+def splits_of_names(paths: Sequence[str]) -> list[str | None]:
     """The splits that the names of several inputs say, such as `train.csv` and `labels_val.csv`.
 
     They count only if all say one, and not all the same.
     """
     names = [storage.basename(path) for path in paths]
     splits = [split_in_name(name) or split_in_name(name.partition(".")[0]) for name in names]
-    is_said = spec.splits_auto and not spec.split_column and None not in splits and len(set(splits)) > 1
+    is_said = None not in splits and len(set(splits)) > 1
     return splits if is_said else [None] * len(paths)
 
 
-def describe_splits(paths: Iterable[str], splits: Sequence[str | None], spec: SourceSpec) -> list[str]:
+def describe_splits(paths: Iterable[str], splits: Sequence[str | None], inputs: Inputs) -> list[str]:
     """A note on splits that only the names of the inputs say."""
-    if spec.input_splits or not any(splits):
+    if inputs.splits or not any(splits):
         return []
     shown = [f"{printable(storage.basename(path))} is {split}" for path, split in zip(paths, splits, strict=True)]
     more = [f"and {len(shown) - _MOST_NAMES:,} more"] if len(shown) > _MOST_NAMES else []
@@ -138,34 +156,37 @@ def key_prefixes(paths: Sequence[str], *, always: bool = False, splits: Sequence
     return list(taken)
 
 
-def find_files(spec: SourceSpec) -> list[InputFile]:
+def find_files(inputs: Inputs, *, by_name: bool) -> list[InputFile]:
     """The files that the paths and globs of an input name.
+
+    Args:
+      by_name: whether the names of files may say their splits.
 
     Raises:
       RequestError: a glob matches no file, or something that is not a file.
     """
     files: list[storage.FileEntry] = []
     splits: list[str | None] = []
-    for path in spec.input:
+    for path in inputs.paths:
         found = find_entries(path)
         files += found
-        splits += [spec.input_splits.get(path)] * len(found)
+        splits += [inputs.splits.get(path)] * len(found)
     for file in files:
         _require_utf8(file.path)
         if file.size < 0:
             raise RequestError(f"{quote_input(file.path)} is not a regular file, or is a broken link")
     # A glob may match more files tomorrow: its keys have a prefix from the start.
     paths = [file.path for file in files]
-    prefixes = key_prefixes(paths, always=any(map(names_several, spec.input)), splits=splits)
-    splits = splits if spec.input_splits else splits_of_names(paths, spec)
+    prefixes = key_prefixes(paths, always=any(map(names_several, inputs.paths)), splits=splits)
+    splits = splits_of_names(paths) if by_name and not inputs.splits else splits
     return [InputFile(*one) for one in zip(prefixes, files, splits, strict=True)]
 
 
-def find_files_below(spec: SourceSpec, name: re.Pattern[str], what: str) -> list[InputFile]:
+def find_files_below(inputs: Inputs, name: re.Pattern[str], what: str) -> list[InputFile]:
     """The files of the inputs.
 
     Args:
-      spec: the request.
+      inputs: files, folders and globs.
       name: of a file below a folder, with its path.
       what: is in none, for a message.
 
@@ -173,7 +194,7 @@ def find_files_below(spec: SourceSpec, name: re.Pattern[str], what: str) -> list
       RequestError: there is none.
     """
     files: list[InputFile] = []
-    for path, prefix in zip(spec.input, key_prefixes(spec.input), strict=True):
+    for path, prefix in zip(inputs.paths, key_prefixes(inputs.paths), strict=True):
         is_folder = not names_several(path) and storage.is_folder(path)
         start = len(path.rstrip("/")) + 1
         found = list(storage.list_files(path, literal=True)) if is_folder else find_entries(path)
@@ -186,7 +207,7 @@ def find_files_below(spec: SourceSpec, name: re.Pattern[str], what: str) -> list
             # A glob or a folder may have more files tomorrow.
             shown = one.path[start:] if is_folder else storage.basename(one.path)
             own = f"{shown}/" if is_folder or names_several(path) else ""
-            files.append(InputFile(prefix + own, one, spec.input_splits.get(path)))
+            files.append(InputFile(prefix + own, one, inputs.splits.get(path)))
     return files
 
 
@@ -217,19 +238,13 @@ def find_entries(path: str) -> list[storage.FileEntry]:
     return [entries[name] for name in dict.fromkeys(names)]
 
 
-def keep_inputs(error: RequestError, paths: Sequence[str], splits: Mapping[str, str]) -> RequestError:
-    """A refusal whose suggestions, where they make another input of one, keep the others and all splits.
-
-    Args:
-      error: the refusal.
-      paths: the inputs.
-      splits: path -> split, where the request says it.
-    """
-    suggestions = [_keep_inputs(suggestion, paths, splits) for suggestion in error.suggestions]
+def keep_inputs(error: RequestError, inputs: Inputs) -> RequestError:
+    """A refusal whose suggestions, where they make another input of one, keep the others and all splits."""
+    suggestions = [_keep_inputs(suggestion, inputs) for suggestion in error.suggestions]
     return RequestError(error.message, [suggestion for suggestion in suggestions if suggestion])
 
 
-def _keep_inputs(suggestion: Suggestion, paths: Sequence[str], splits: Mapping[str, str]) -> Suggestion | None:
+def _keep_inputs(suggestion: Suggestion, inputs: Inputs) -> Suggestion | None:
     """The suggestion with all inputs; None if it cannot say them."""
     given = suggestion.settings.get("input")
     if not isinstance(given, str):
@@ -239,10 +254,12 @@ def _keep_inputs(suggestion: Suggestion, paths: Sequence[str], splits: Mapping[s
         suggestion = dataclasses.replace(
             suggestion, meaning=f"{suggestion.meaning}, which are there already", before=()
         )
-    inputs = [given if given.startswith(f"{path}.") else path for path in paths]
-    if given not in inputs:
-        return None if len(paths) > 1 or splits or names_several(paths[0]) else suggestion
-    said = [f"{splits[path]}={one}" if splits else one for path, one in zip(paths, inputs, strict=True)]
+    kept = [given if given.startswith(f"{path}.") else path for path in inputs.paths]
+    if given not in kept:
+        return suggestion if inputs.is_alone and not names_several(inputs.paths[0]) else None
+    said = [
+        f"{inputs.splits[path]}={one}" if inputs.splits else one for path, one in zip(inputs.paths, kept, strict=True)
+    ]
     return dataclasses.replace(suggestion, settings={**suggestion.settings, "input": said})
 
 

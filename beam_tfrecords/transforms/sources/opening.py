@@ -5,14 +5,17 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import importlib
-from collections.abc import Iterator, Mapping, Sequence
+import inspect
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 from beam_tfrecords import storage
 from beam_tfrecords.errors import BuildError, RequestError
+from beam_tfrecords.transforms.mapping.user_function import UserFunction
 from beam_tfrecords.transforms.service_faults import describe_fault
 from beam_tfrecords.transforms.sources.containers import Container
 from beam_tfrecords.transforms.sources.inputs import (
+    Inputs,
     find_entries,
     keep_inputs,
     name_inputs,
@@ -20,6 +23,7 @@ from beam_tfrecords.transforms.sources.inputs import (
     quote_input,
 )
 from beam_tfrecords.transforms.sources.names import has_extension, skipped_kind
+from beam_tfrecords.transforms.sources.needs import Needs
 from beam_tfrecords.transforms.sources.registry import (
     FILE_EXTENSIONS,
     FUNCTIONS,
@@ -47,96 +51,106 @@ class OpenedInput:
     """An input that is opened once, whatever layouts a request of it may mean.
 
     Attributes:
-      paths: of the inputs, and `splits` of those that say theirs.
+      inputs: where they are.
       entry: the source that reads them.
       notes: on how it was recognised.
       make: makes the source of a request.
       files: what was opened or asked for.
     """
 
-    paths: Sequence[str]
-    splits: Mapping[str, str]
+    inputs: Inputs
     entry: Entry
     notes: Sequence[str]
     make: MakeSource
     files: storage.DependencyTracker
 
-    def source(self, spec: SourceSpec) -> Source:
-        """The source of a request that differs from that of `open_input` in its layout at most.
+    def source(self, needs: Needs) -> Source:
+        """The source of a request with these needs, which may differ from those of `open_input`.
 
         Raises:
           RequestError: the input does not fit the request.
           BuildError: a service fault.
         """
-        with _refusing(self.paths, self.splits, self.files):
-            source = self.make(_request(spec, self.paths, self.splits, self.entry))
+        with _refusing(self.inputs, self.files):
+            source = self.make(needs)
+        source.name = self.entry.name
         source.notes[:0] = self.notes
         source.read_with = self.files.fingerprints
         return source
 
 
-def open_input(spec: SourceSpec) -> OpenedInput:
+def open_input(spec: SourceSpec, needs: Needs, function: UserFunction | None = None) -> OpenedInput:
     """Opens `spec.input`, and checks what its folders and headers can tell.
+
+    Args:
+      spec: the settings of the request.
+      needs: what it needs.
+      function: the input, if it is a function of the user.
 
     Raises:
       RequestError: the input does not exist, or does not fit the request.
       BuildError: a service fault.
     """
-    paths, splits = name_inputs(spec.input)
-    if splits and not spec.splits_auto:
+    inputs = name_inputs(spec.input)
+    paths = inputs.paths
+    if inputs.splits and not needs.splits.are_auto:
         raise RequestError("`input` and `splits` both say the splits; leave one of them out")
     files = storage.DependencyTracker()
-    with _refusing(paths, splits, files):
-        named, *others = [_choose(path, spec) for path in paths]
+    with _refusing(inputs, files):
+        named, *others = [_choose(path, spec, function) for path in paths]
         for path, other in zip(paths[1:], others, strict=True):
             if other != named:
                 raise RequestError(
                     f"{quote_input(paths[0])} is read as {named.name}, but {quote_input(path)} as {other.name}; "
                     "the inputs of one dataset must be of one source"
                 )
-        entry = _recognise(named, paths, spec) if spec.source == "auto" and spec.label_pattern is None else named
-        request = _request(spec, paths, splits, entry)
-        refuse_settings(entry, request)
-        make: MakeSource = _module(entry).open_input(request)
+        parts = {**vars(spec), "inputs": inputs, "needs": needs, "function": function}
+        is_open = spec.source == "auto" and spec.label_pattern is None
+        entry = _recognise(named, paths, parts) if is_open else named
+        chosen = dataclasses.replace(spec, input=tuple(paths), source=entry.name)
+        refuse_settings(entry, chosen)
+        make: MakeSource = _call(_module(entry).open_input, {**parts, "spec": chosen})
     read_as = f"{quote_input(paths[0])} is read as {entry.name}, not as {entry.among} (`source`)"
-    return OpenedInput(paths, splits, entry, [] if entry == named else [read_as], make, files)
+    return OpenedInput(inputs, entry, [] if entry == named else [read_as], make, files)
 
 
-def _request(spec: SourceSpec, paths: Sequence[str], splits: Mapping[str, str], entry: Entry) -> SourceSpec:
-    return dataclasses.replace(spec, input=tuple(paths), input_splits=splits, source=entry.name)
+def _call(function: Callable[..., Any], parts: Mapping[str, Any]) -> Any:
+    """Calls a function of a source with the parts of the request that its parameters name."""
+    return function(**{name: parts[name] for name in inspect.signature(function).parameters})
 
 
 @contextlib.contextmanager
-def _refusing(paths: Sequence[str], splits: Mapping[str, str], files: storage.DependencyTracker) -> Iterator[None]:
+def _refusing(inputs: Inputs, files: storage.DependencyTracker) -> Iterator[None]:
     """Notes the files that are opened; what cannot be read is refused, and suggestions keep all inputs."""
     try:
         with storage.noting_files(files):
             yield
     except RequestError as error:
-        raise keep_inputs(error, paths, splits) from error.__cause__
+        raise keep_inputs(error, inputs) from error.__cause__
     except OSError as error:
         if storage.is_service_fault(error):
-            raise BuildError(describe_fault(", ".join(paths), error)) from error
-        raise RequestError(f"{quote_input(','.join(paths))} cannot be read: {error}") from error
+            raise BuildError(describe_fault(", ".join(inputs.paths), error)) from error
+        raise RequestError(f"{quote_input(','.join(inputs.paths))} cannot be read: {error}") from error
 
 
-def _recognise(entry: Entry, paths: Sequence[str], spec: SourceSpec) -> Entry:
+def _recognise(entry: Entry, paths: Sequence[str], parts: Mapping[str, Any]) -> Entry:
     """The source among those of these extensions that the first file is of."""
     special = [one for one in SOURCES if one.among == entry.name]
     if not special:
         return entry
     container = Container.of(find_entries(paths[0])[0], key_prefix="")
-    return next((one for one in special if _module(one).recognises(container, spec)), entry)
+    parts = {**parts, "container": container}
+    return next((one for one in special if _call(_module(one).recognises, parts)), entry)
 
 
 def _module(entry: Entry) -> Any:
     return importlib.import_module(f"beam_tfrecords.transforms.sources.{entry.module}")
 
 
-def _choose(path: str, spec: SourceSpec) -> Entry:
+def _choose(path: str, spec: SourceSpec, function: UserFunction | None) -> Entry:
     """The source of one path."""
     named = None if spec.source == "auto" else find_source(spec.source, f"`source={spec.source}`")
-    if spec.function is not None:
+    if function is not None:
         return find_source(FUNCTIONS, "")
     shown = quote_input(path)
     try:

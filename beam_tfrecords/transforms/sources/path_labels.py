@@ -7,7 +7,8 @@ from collections.abc import Collection, Sequence
 
 from beam_tfrecords.errors import RequestError
 from beam_tfrecords.transforms.refs.sample_refs import Value
-from beam_tfrecords.transforms.sources.source_spec import SourceSpec
+from beam_tfrecords.transforms.sources.needs import Needs
+from beam_tfrecords.transforms.splits import Splits
 
 OUTSIDE_SPLITS = "outside the split folders"
 
@@ -32,14 +33,14 @@ def path_columns(key: str, pattern: re.Pattern[str] | None, names: Collection[st
     return {name: match[name] if match else None for name in names}
 
 
-def find_path_columns(pattern: re.Pattern[str] | None, spec: SourceSpec) -> tuple[Sequence[str], Sequence[str]]:
+def find_path_columns(pattern: re.Pattern[str] | None, needs: Needs) -> tuple[Sequence[str], Sequence[str]]:
     """The named groups of a pattern that are columns, and those of them that the layout takes.
 
     Raises:
       RequestError: the layout asks for another one.
     """
     names = tuple(name for name in (pattern.groupindex if pattern else ()) if name not in ("label", "group"))
-    wanted = names if spec.columns is None or spec.all_columns else sorted(spec.columns)
+    wanted = sorted(needs.columns or ()) if not needs.takes_all else names
     missing = next((name for name in wanted if name not in names), None)
     if names and missing is not None:
         raise RequestError(
@@ -56,28 +57,28 @@ def describe_path_columns(names: Sequence[str], taken: Sequence[str]) -> list[st
     return [f"groups of `label_pattern` not used: {', '.join(unused)}; a layout takes such as column.{unused[0]}"]
 
 
-def compile_pattern(spec: SourceSpec) -> re.Pattern[str] | None:
-    """The pattern of `label_pattern`; None without one.
+def compile_pattern(label_pattern: str | None) -> re.Pattern[str] | None:
+    """The pattern of the setting `label_pattern`; None without one.
 
     Raises:
       RequestError: it is not a regular expression with a group `label`.
     """
-    if spec.label_pattern is None:
+    if label_pattern is None:
         return None
     try:
-        pattern = re.compile(spec.label_pattern)
+        pattern = re.compile(label_pattern)
     except (re.error, OverflowError) as error:
-        raise RequestError(f"`label_pattern={spec.label_pattern}` is not a regular expression: {error}") from error
+        raise RequestError(f"`label_pattern={label_pattern}` is not a regular expression: {error}") from error
     if "label" not in pattern.groupindex:
         raise RequestError(
-            f"`label_pattern={spec.label_pattern}` has no group named label; "
+            f"`label_pattern={label_pattern}` has no group named label; "
             "say for instance `label_pattern=(?P<label>cat|dog)`"
         )
     return pattern
 
 
-def named_split_folders(spec: SourceSpec) -> dict[str, str] | None:
+def named_split_folders(splits: Splits) -> dict[str, str] | None:
     """Folder -> split, where the request names the folders."""
-    if spec.split_folders is None:
+    if splits.folders is None:
         return None
-    return {folder.strip("/"): split for folder, split in spec.split_folders.items()}
+    return {folder.strip("/"): split for folder, split in splits.folders.items()}

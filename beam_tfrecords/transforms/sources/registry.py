@@ -1,4 +1,8 @@
-"""The sources. A new one is a module with a function `open_input(spec) -> MakeSource`, and one line here."""
+"""The sources. A new one is a module with a function `open_input`, and one line here.
+
+Parameters of `open_input` name the parts of the request that it reads: `inputs`, `needs` and fields of `SourceSpec`, or
+`spec` for all its settings. It returns a `MakeSource`.
+"""
 
 from __future__ import annotations
 

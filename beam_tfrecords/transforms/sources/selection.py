@@ -12,6 +12,7 @@ from beam_tfrecords.errors import RequestError
 from beam_tfrecords.storage.paths import compile_glob
 from beam_tfrecords.transforms.labels import ClassNames, whole_number
 from beam_tfrecords.transforms.refs.sample_refs import SampleRef, Scalar
+from beam_tfrecords.transforms.settings import input_setting, write_list
 
 OTHER_CLASS = "other class"
 
@@ -38,12 +39,34 @@ class Selection:
     """Which samples are wanted; the others are skipped and counted.
 
     Attributes:
+      include: globs of the keys that are wanted; empty for all.
+      exclude: globs of the keys that are not wanted.
       classes: labels that are wanted; empty for all. A sample without a label is kept, and fails later.
     """
 
-    include: tuple[str, ...] = ()
-    exclude: tuple[str, ...] = ()
-    classes: tuple[str, ...] = ()
+    include: tuple[str, ...] = input_setting(
+        (),
+        help="glob of the paths that are wanted; may be repeated",
+        read=read_globs,
+        write=write_list,
+        shown_default="",
+        may_repeat=True,
+    )
+    exclude: tuple[str, ...] = input_setting(
+        (),
+        help="glob of the paths that are skipped; may be repeated",
+        read=read_globs,
+        write=write_list,
+        shown_default="",
+        may_repeat=True,
+    )
+    classes: tuple[str, ...] = input_setting(
+        (),
+        help="the classes that are wanted, comma-separated; samples of others are skipped",
+        read=read_names,
+        write=write_list,
+        shown_default="all",
+    )
 
     @property
     def globs(self) -> tuple[str, ...]:

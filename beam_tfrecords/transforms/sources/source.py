@@ -17,7 +17,8 @@ from beam_tfrecords.transforms.sources.containers import Container, ReadContaine
 from beam_tfrecords.transforms.sources.detect.column_suggestions import one_hot_columns
 from beam_tfrecords.transforms.sources.detect.tree import FolderSummary
 from beam_tfrecords.transforms.sources.inputs import InputFile
-from beam_tfrecords.transforms.sources.source_spec import Skipped, SourceSpec
+from beam_tfrecords.transforms.sources.needs import Needs
+from beam_tfrecords.transforms.sources.skipped import Skipped
 from beam_tfrecords.transforms.sources.stored_records import StoredRecords
 from beam_tfrecords.transforms.sources.tables.table import Table
 
@@ -163,7 +164,7 @@ class Source:
 
 # What an opened input makes for each request of it: the layout and the contents that are asked for may be others, the
 # input and how it is read are not. It may look at first rows, but opens and lists nothing again.
-MakeSource: TypeAlias = Callable[[SourceSpec], Source]
+MakeSource: TypeAlias = Callable[[Needs], Source]
 
 
 class ContainerSource(Source):

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-import dataclasses
 import itertools
 
 from beam_tfrecords.errors import RequestError
+from beam_tfrecords.transforms.settings import setting_values, settings_of
 from beam_tfrecords.transforms.sources.inputs import quote_input
 from beam_tfrecords.transforms.sources.registry import MASK_FILES, SOURCES, Entry, find_source
 from beam_tfrecords.transforms.sources.source_spec import SourceSpec
 
 # That some sources take and others do not.
 _SETTINGS = tuple(dict.fromkeys(itertools.chain.from_iterable(entry.takes for entry in SOURCES)))
-_DEFAULTS = {field.name: field.default for field in dataclasses.fields(SourceSpec)}
+_DEFAULTS = {one.name: one.default for one in settings_of(SourceSpec)}
 
 
 def refuse_settings(entry: Entry, spec: SourceSpec) -> None:
@@ -22,8 +22,9 @@ def refuse_settings(entry: Entry, spec: SourceSpec) -> None:
       RequestError: names it.
     """
     where = f"{quote_input(spec.input[0])} is read as {entry.name}, which"
+    values = setting_values(spec)
     for name in _SETTINGS:
-        value = getattr(spec, name)
+        value = values[name]
         if value != _DEFAULTS[name] and name not in entry.takes:
             shown = ",".join(value) if isinstance(value, tuple) else getattr(value, "value", value)
             raise RequestError(f"`{name}={shown}`: {where} {_explain(name, entry)}")

@@ -5,7 +5,6 @@ from __future__ import annotations
 import pickle
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -13,10 +12,10 @@ from beam_tfrecords.transforms.refs.ref_columns import one_by_one
 from beam_tfrecords.transforms.refs.sample_refs import SampleRef
 from beam_tfrecords.transforms.sources.containers import Container, StagingFiles, until_damage
 from beam_tfrecords.transforms.sources.detect.tree import FolderSummary
-from beam_tfrecords.transforms.sources.opening import open_input
+from beam_tfrecords.transforms.sources.skipped import Skipped
 from beam_tfrecords.transforms.sources.source import Source
-from beam_tfrecords.transforms.sources.source_spec import Skipped, SourceSpec
 from tests.converting import repacked
+from tests.source_requests import open_source
 
 Touch = Callable[..., Path]
 Open = Callable[..., Source]
@@ -38,13 +37,8 @@ def touch(tmp_path: Path) -> Touch:
 
 @pytest.fixture
 def opened() -> Open:
-    """Opens a source, given its inputs and the fields of a spec."""
-
-    def make(*inputs: Any, **fields: Any) -> Source:
-        spec = SourceSpec(input=tuple(map(str, inputs)), **fields)
-        return open_input(spec).source(spec)
-
-    return make
+    """Opens a source, given its inputs, settings and needs."""
+    return open_source
 
 
 def infer(source: Source, samples: list[SampleRef], skipped: Skipped) -> list[SampleRef]:

@@ -29,12 +29,12 @@ from beam_tfrecords import storage
 from beam_tfrecords.errors import RequestError
 from beam_tfrecords.transforms.refs.ref_columns import one_by_one
 from beam_tfrecords.transforms.sources.containers import Container, StagingFiles, until_damage
-from beam_tfrecords.transforms.sources.opening import open_input
 from beam_tfrecords.transforms.sources.registry import NAMES
+from beam_tfrecords.transforms.sources.skipped import Skipped
 from beam_tfrecords.transforms.sources.source import Source
-from beam_tfrecords.transforms.sources.source_spec import Skipped, SourceSpec
 from tests.framing import framed
 from tests.pixel_files import save_cifar, save_idx
+from tests.source_requests import open_source
 
 SEED = 11
 COUNT = 12
@@ -217,8 +217,7 @@ def prefixes() -> list[bytes]:
 
 def opened(path: Path, form: Form) -> Source:
     where = path.parent if form.source == "hf_folder" else path
-    spec = SourceSpec(input=(str(where),), source=form.source, **form.fields)
-    return open_input(spec).source(spec)
+    return open_source(where, source=form.source, **form.fields)
 
 
 def count_listed(source: Source, path: Path) -> tuple[int, Skipped]:

@@ -16,8 +16,10 @@ from beam_tfrecords.errors import BuildError, RequestError
 from beam_tfrecords.transforms.refs.ref_columns import one_by_one
 from beam_tfrecords.transforms.settings import read_settings, settings_of
 from beam_tfrecords.transforms.sources.containers import Container, StagingFiles, until_damage
+from beam_tfrecords.transforms.sources.needs import Needs
 from beam_tfrecords.transforms.sources.opening import open_input
-from beam_tfrecords.transforms.sources.source_spec import Skipped, SourceSpec
+from beam_tfrecords.transforms.sources.skipped import Skipped
+from beam_tfrecords.transforms.sources.source_spec import SourceSpec
 from tests.each import each
 from tests.source_forms import FORMS, MASK_FORMS, OBJECT_FORMS, flags_of, write_form
 
@@ -68,19 +70,18 @@ def damageable(folder: Path) -> list[Path]:
     return [path for path in files if path.suffix not in _IMAGES] or files
 
 
-def request(name: str, root: Path) -> SourceSpec:
+def request(name: str, root: Path) -> tuple[SourceSpec, Needs]:
     """The request of a form."""
     words: dict[str, Any] = dict(flag.removeprefix("--").split("=", 1) for flag in flags_of(name, root))
     known = {one.name for one in settings_of(SourceSpec)}
-    needs = {"needs_mask": name in MASK_FORMS, "needs_objects": name in OBJECT_FORMS, "needs_label": False}
+    needs = Needs(mask=name in MASK_FORMS, objects=name in OBJECT_FORMS, label=False)
     words = {key: value.split(",") if key == "input" else value for key, value in words.items() if key in known}
-    spec = read_settings(SourceSpec, words)
-    return SourceSpec(**{**vars(spec), **needs})
+    return read_settings(SourceSpec, words), needs
 
 
-def list_all(spec: SourceSpec, staging: Path) -> int:
+def list_all(spec: SourceSpec, needs: Needs, staging: Path) -> int:
     """Lists an input as builds do; returns the number of its samples."""
-    source, found = open_input(spec).source(spec), 0
+    source, found = open_input(spec, needs).source(needs), 0
     source.check_containers()
     containers = source.containers()
     if containers is None and not source.parts():
@@ -110,8 +111,8 @@ def limited() -> Iterator[None]:
 def _try(name: str, folder: Path, *, seed: int, count: int) -> None:
     write_form(name, folder / "form")
     files = damageable(folder / "form")
-    spec = request(name, folder / "form")
-    assert list_all(spec, folder / "staging")
+    spec, needs = request(name, folder / "form")
+    assert list_all(spec, needs, folder / "staging")
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     for number in range(count):
         chosen = random.Random(f"{name} {seed} {number}")
@@ -120,7 +121,7 @@ def _try(name: str, folder: Path, *, seed: int, count: int) -> None:
         path.write_bytes(mutate(data, chosen))
         signal.alarm(_SECONDS)
         try:
-            list_all(spec, folder / "staging")
+            list_all(spec, needs, folder / "staging")
         except (RequestError, BuildError):
             pass
         except Exception as error:

@@ -3,16 +3,31 @@ from __future__ import annotations
 import importlib
 import subprocess
 import sys
+import typing
 
 import pytest
 
+from beam_tfrecords.transforms.mapping.user_function import UserFunction
+from beam_tfrecords.transforms.sources.containers import Container
+from beam_tfrecords.transforms.sources.inputs import Inputs
+from beam_tfrecords.transforms.sources.needs import Needs
 from beam_tfrecords.transforms.sources.registry import SOURCES, source_of_file
+from beam_tfrecords.transforms.sources.source_spec import SourceSpec
 from tests.each import each
+
+PARTS = {
+    **typing.get_type_hints(SourceSpec),
+    **{"spec": SourceSpec, "inputs": Inputs, "needs": Needs, "function": UserFunction, "container": Container},
+}
 
 
 @each("entry", SOURCES, ids=lambda entry: entry.name)
-def test_the_module_of_every_source_has_an_opener(entry):
-    assert callable(importlib.import_module(f"beam_tfrecords.transforms.sources.{entry.module}").open_input)
+def test_the_functions_of_a_source_take_parts_of_a_request(entry):
+    module = importlib.import_module(f"beam_tfrecords.transforms.sources.{entry.module}")
+    for function in (module.open_input, *([module.recognises] if entry.among else [])):
+        taken = typing.get_type_hints(function)
+        del taken["return"]
+        assert taken == {name: PARTS[name] for name in taken}
 
 
 @each(
@@ -45,10 +60,8 @@ def test_only_parquet_imports_pyarrow(touch, name):
     (root / "m.csv").write_text("image,label\nphotos/cat/1.jpg,cat\n")
     script = (
         "import sys\n"
-        "from beam_tfrecords.transforms.sources.opening import open_input\n"
-        "from beam_tfrecords.transforms.sources.source_spec import SourceSpec\n"
-        f"spec = SourceSpec(input=({str(root / name)!r},))\n"
-        "samples = list(open_input(spec).source(spec).samples())\n"
+        "from tests.source_requests import open_source\n"
+        f"samples = list(open_source({str(root / name)!r}).samples())\n"
         "print(len(samples), 'pyarrow' in sys.modules)\n"
     )
     ran = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)

@@ -12,6 +12,7 @@ from beam_tfrecords import storage
 from beam_tfrecords.errors import RequestError, SampleError, Suggestion
 from beam_tfrecords.examples.contents import Content
 from beam_tfrecords.transforms.request.build_spec import BuildSpec
+from beam_tfrecords.transforms.sources.detect.interpretation import Request
 from beam_tfrecords.transforms.sources.detect.trial import is_usable
 from beam_tfrecords.transforms.sources.source import Source
 
@@ -43,7 +44,7 @@ def check_annotations(spec: BuildSpec, source: Source, listing: Listing) -> None
         lost = f"{found}; change them, if the images are as they should be"
     where = f"`input={', '.join(spec.source.input)}`"
     suggestions = [Suggestion("the annotations as they are", {"trust_annotations": True})]
-    if source.name != "tfrecord" and is_usable(spec.source, {"layout": "image"}):
+    if source.name != "tfrecord" and is_usable(Request(spec.source, spec.needs), {"layout": "image"}):
         suggestions.append(Suggestion("the images without annotations", {"layout": "image"}))
     raise RequestError(f"{where}: {lost}", suggestions)
 

@@ -40,11 +40,12 @@ def resolve_classes(spec: BuildSpec, source: Source, listing: Listing, kept: Seq
     """
     if spec.layout is None or not (spec.layout.needs_label or spec.layout.needs_objects):
         return ClassNames(spec.class_names or ())
-    if spec.class_names is None and spec.source.label_columns:
+    label_columns = spec.source.table.label_columns
+    if spec.class_names is None and label_columns:
         source.notes += [
-            f"no row has a one in column {name!r}" for name in spec.source.label_columns if not listing.labels.get(name)
+            f"no row has a one in column {name!r}" for name in label_columns if not listing.labels.get(name)
         ]
-        return _number_classes(spec, source, listing, ClassNames(spec.source.label_columns), kept)
+        return _number_classes(spec, source, listing, ClassNames(label_columns), kept)
     source.notes += _describe_one_hot(spec, source, listing)
     if spec.class_names is not None and spec.map is not None:
         # The labels are those that the function makes.
@@ -61,7 +62,7 @@ def resolve_classes(spec: BuildSpec, source: Source, listing: Listing, kept: Seq
     if not kept:
         _refuse_single_class(spec, source, listing, inferred)
     numbered = _number_classes(spec, source, listing, inferred, kept)
-    in_cells = source.labels_may_be_indices and spec.source.label_separator is None
+    in_cells = source.labels_may_be_indices and spec.source.table.label_separator is None
     source.notes += describe_labels(listing.labels, numbered, in_cells=in_cells)
     if source.labels_may_be_indices:
         source.notes += describe_unique(listing.labels)
@@ -71,7 +72,7 @@ def resolve_classes(spec: BuildSpec, source: Source, listing: Listing, kept: Seq
 def _refuse_single_class(spec: BuildSpec, source: Source, listing: Listing, found: ClassNames) -> None:
     """Refuses labels that tell nothing apart: what was taken for the label is probably not one."""
     count = sum(count for label, count in listing.labels.items() if label is not None and label != "")
-    is_said = spec.source.classes or spec.source.label_separator or listing.total == spec.limit
+    is_said = spec.source.selection.classes or spec.source.table.label_separator or listing.total == spec.limit
     has_objects = spec.layout is not None and spec.layout.needs_objects
     # Where more samples than allowed have no label, the build says which.
     if len(listing.labels.keys() - {None, ""}) != 1 or listing.total - count > spec.max_failures * listing.total:
@@ -103,7 +104,7 @@ def _check_given(spec: BuildSpec, source: Source, listing: Listing, class_names:
         shown = ", ".join(sorted(map(repr, unknown))[:5])
         present = {class_names.find(label) for label in listing.labels}
         known = [name for index, name in enumerate(class_names.names) if index in present]
-        fits = not spec.source.classes and 0 < len(known) <= 2 * _MOST_CLASSES
+        fits = not spec.source.selection.classes and 0 < len(known) <= 2 * _MOST_CLASSES
         raise RequestError(
             f"`class_names={','.join(class_names.names)}`: {samples} of {listing.total} samples have a class "
             f"that is not among them: {shown}{', …' if len(unknown) > 5 else ''}"
@@ -137,7 +138,8 @@ def _check_names(class_names: ClassNames) -> ClassNames:
 def _describe_one_hot(spec: BuildSpec, source: Source, listing: Listing) -> Iterator[str]:
     """The note that a label of zeros and ones may be one of several columns that are a class each."""
     column = source.label_column
-    if column is None or spec.source.label_separator or not {str(label) for label in listing.labels} <= {"0", "1"}:
+    is_one_word = column is not None and not spec.source.table.label_separator
+    if not is_one_word or not {str(label) for label in listing.labels} <= {"0", "1"}:
         return
     columns = source.one_hot_columns()
     if column in columns and len(columns) > 1:

@@ -12,12 +12,13 @@ from beam_tfrecords.beam_pipelines.build.checks.classes import resolve_classes
 from beam_tfrecords.errors import RequestError, Suggestion
 from beam_tfrecords.transforms.labels import ClassNames
 from beam_tfrecords.transforms.request.build_spec import BuildSpec
+from beam_tfrecords.transforms.sources.detect.interpretation import Request
 from beam_tfrecords.transforms.sources.detect.table_sidecars import is_table
 from beam_tfrecords.transforms.sources.detect.trial import is_usable
 from beam_tfrecords.transforms.sources.registry import ending_of_file, source_of_file
 from beam_tfrecords.transforms.sources.selection import OTHER_CLASS
+from beam_tfrecords.transforms.sources.skipped import Skipped
 from beam_tfrecords.transforms.sources.source import Source
-from beam_tfrecords.transforms.sources.source_spec import Skipped
 from beam_tfrecords.transforms.sources.unsupported_formats import find_unsupported
 
 if TYPE_CHECKING:
@@ -47,7 +48,7 @@ def check_listing(
     where = f"`input={', '.join(spec.source.input)}`"
     if not listing.total and skipped.counts[OTHER_CLASS]:
         raise RequestError(
-            f"`classes={','.join(spec.source.classes)}`: no sample has one of these classes, and "
+            f"`classes={','.join(spec.source.selection.classes)}`: no sample has one of these classes, and "
             f"{skipped.counts[OTHER_CLASS]:,} have others"
         )
     if not listing.total:
@@ -85,25 +86,26 @@ def _other_inputs(spec: BuildSpec, skipped: Skipped) -> list[Suggestion]:
     if len(spec.source.input) > 1 or not storage.is_folder(folder):
         return []
     keys = sorted(key for keys in skipped.examples.values() for key in keys)
+    request = Request(spec.source, spec.needs)
     # Of several archives of arrays, each is a dataset.
     found = {source_of_file(key) for key in keys if not key.endswith(".npz")}
     of_files = [Suggestion(meaning, {"source": name}) for name, meaning in _READ_BY_FILES.items() if name in found]
     if of_files:
         return of_files
     if parquet := [key for key in keys if key.endswith(".parquet")]:
-        if is_usable(spec.source, {"source": "hf_parquet"}):
+        if is_usable(request, {"source": "hf_parquet"}):
             return [Suggestion("the images in its Parquet files", {"source": "hf_parquet"})]
         if len(parquet) > 1:
             files = {"input": storage.join(folder, "**/*.parquet" if "/" in parquet[0] else "*.parquet")}
-            return [Suggestion("its Parquet files", files)] if is_usable(spec.source, files) else []
+            return [Suggestion("its Parquet files", files)] if is_usable(request, files) else []
     tables = [key for key in keys if is_table(key) or key.endswith((".json", ".npz"))]
     # A file of labels beside one of images has nothing to add.
     unsupported = [key for key in keys if find_unsupported(key) and "labels" not in storage.basename(key)]
     by_name = [Suggestion(f"the file {key}", {"input": storage.join(folder, key)}) for key in tables + unsupported]
-    return [*_archives(spec, folder, keys), *by_name][:_MOST_CHOICES]
+    return [*_archives(request, folder, keys), *by_name][:_MOST_CHOICES]
 
 
-def _archives(spec: BuildSpec, folder: str, keys: Sequence[str]) -> Iterator[Suggestion]:
+def _archives(request: Request, folder: str, keys: Sequence[str]) -> Iterator[Suggestion]:
     """The archives of a folder: by a glob for each of their extensions, or by name if there is only one."""
     for source in ("tar", "zip"):
         archives = [key for key in keys if source_of_file(key) == source]
@@ -111,7 +113,7 @@ def _archives(spec: BuildSpec, folder: str, keys: Sequence[str]) -> Iterator[Sug
         globs = sorted({f"{below}*{ending_of_file(key)}" for key in archives})
         names = [storage.join(folder, name) for name in (globs if len(archives) > 1 else archives)]
         settings = {"input": names[0] if len(names) == 1 else names}
-        if names and is_usable(spec.source, settings):
+        if names and is_usable(request, settings):
             yield Suggestion(f"its {source} archives" if len(archives) > 1 else f"the file {archives[0]}", settings)
 
 

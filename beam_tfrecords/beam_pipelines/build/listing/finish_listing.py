@@ -14,8 +14,8 @@ from beam_tfrecords.transforms.refs.sample_refs import SampleRef
 from beam_tfrecords.transforms.request.build_spec import BuildSpec
 from beam_tfrecords.transforms.sources.names import printable
 from beam_tfrecords.transforms.sources.selection import Selection
+from beam_tfrecords.transforms.sources.skipped import Damage, Skipped
 from beam_tfrecords.transforms.sources.source import Source
-from beam_tfrecords.transforms.sources.source_spec import Damage, Skipped
 from beam_tfrecords.transforms.splits import Splits
 
 # Damaged containers that a message names.
@@ -27,7 +27,7 @@ Result = TypeVar("Result")
 def plan_listing(spec: BuildSpec, source: Source) -> ListPlan:
     """How the samples of a request are listed."""
     needs_label = spec.layout is None or spec.layout.needs_label or spec.layout.needs_objects
-    count_labels = needs_label or spec.source.label_pattern is not None or bool(spec.source.classes)
+    count_labels = needs_label or spec.source.label_pattern is not None or bool(spec.source.selection.classes)
     selection = spec.source.selection
     if source.is_inferred_later:
         # Whose class nobody knows yet.
@@ -62,7 +62,7 @@ def finish_listing(listing: Listing, spec: BuildSpec, source: Source, skipped: S
     spec.source.selection.check_globs(listing.unmatched or (), examples)
     if source.is_inferred_later and listing.total:
         change = source.infer(listing.folders)
-        if change is not None or spec.source.classes:
+        if change is not None or spec.source.selection.classes:
             listing = _infer_labels(listing, spec, source, skipped, folder, change or _as_it_is)
     if spec.stratify and spec.splits.fractions is not None:
         listing = stratify(listing, folder, fractions=spec.splits.fractions, seed=spec.seed)
@@ -105,7 +105,7 @@ def _infer_labels(
     plan = dataclasses.replace(
         plan_listing(spec, source),
         splits=Splits(),  # Fractions have been cut.
-        selection=Selection(classes=spec.source.classes),
+        selection=Selection(classes=spec.source.selection.classes),
         summarizes_folders=False,
     )
     return write_listing(map(change, read_refs(listing)), folder, plan=plan, skipped=skipped, stem="inferred-")

@@ -20,9 +20,10 @@ from beam_tfrecords.examples.layouts import (
 )
 from beam_tfrecords.transforms.images.image_spec import ImageEncoding
 from beam_tfrecords.transforms.request.build_spec import BuildSpec
+from beam_tfrecords.transforms.settings import change_settings
 from beam_tfrecords.transforms.sources.opening import open_input
 from beam_tfrecords.transforms.sources.source import Source
-from beam_tfrecords.transforms.sources.source_spec import MASK_SETTINGS, LabelType
+from beam_tfrecords.transforms.sources.tables.table_settings import LabelType
 
 # Columns of the index that are measured on pixels.
 QUALITY = frozenset({"brightness", "contrast", "sharpness", "phash"})
@@ -48,21 +49,18 @@ def open_spec_source(spec: BuildSpec) -> tuple[BuildSpec, Source]:
     # Of images with objects, `tfds` stores these.
     may_have_objects = layout in (None, parse_layout("tfds"))
     needs_label = layout is not None and layout.needs_label
-    needs_objects = may_have_objects or spec.source.needs_objects
-    request = dataclasses.replace(spec.source, needs_label=needs_label, needs_objects=needs_objects)
-    opened = open_input(request)
-    source = opened.source(request)
+    needs, table = spec.needs, spec.source.table
+    first = dataclasses.replace(needs, label=needs_label, objects=may_have_objects or needs.objects)
+    opened = open_input(spec.source, first, spec.input_function)
+    source = opened.source(first)
     has_masks = Content.MASK in source.provides
     if layout is None and (has_masks or source.provides == {Content.IMAGE, Content.CAPTIONS}):
         layout, may_have_objects = parse_layout("segmentation" if has_masks else CAPTIONS), False
-        request = dataclasses.replace(spec.source, columns=layout.columns, needs_label=False, needs_objects=False)
-        source = opened.source(request)
+        source = opened.source(dataclasses.replace(needs, columns=layout.columns, label=False, objects=False))
     _check_mask_settings(spec, layout)
     if Content.OBJECTS in source.provides and may_have_objects:
         layout = parse_layout(TFDS_OBJECTS if layout else "detection")
-        source = opened.source(
-            dataclasses.replace(spec.source, columns=layout.columns, needs_label=False, needs_objects=True)
-        )
+        source = opened.source(dataclasses.replace(needs, columns=layout.columns, label=False, objects=True))
     if layout is not None:
         _check_contents(spec, source, layout)
     if layout == EVERY_COLUMN:
@@ -72,27 +70,27 @@ def open_spec_source(spec: BuildSpec) -> tuple[BuildSpec, Source]:
                 f"{_column_layout(source)}"
             )
         layout = table_layout(source.column_types)
-        source = opened.source(dataclasses.replace(spec.source, columns=layout.columns, needs_label=False))
+        source = opened.source(dataclasses.replace(needs, columns=layout.columns, label=False))
     elif layout is None and Content.IMAGE in source.provides:
-        has_several = spec.source.label_separator or spec.source.label_columns or spec.source.group_rows
-        has_several = has_several and spec.source.label_type is LabelType.CLASS
+        has_several = table.label_separator or table.label_columns or table.group_rows
+        has_several = has_several and table.label_type is LabelType.CLASS
         layout = parse_layout("multilabel" if has_several else "tfds")
-        source = opened.source(dataclasses.replace(spec.source, columns=layout.columns, needs_label=True))
+        source = opened.source(dataclasses.replace(needs, columns=layout.columns, label=True))
         if source.has_several_labels and not has_several:
             layout = parse_layout("multilabel")
-            source = opened.source(dataclasses.replace(spec.source, columns=layout.columns, needs_label=True))
-    if layout is not None and spec.source.label_type is not LabelType.CLASS:
+            source = opened.source(dataclasses.replace(needs, columns=layout.columns, label=True))
+    if layout is not None and table.label_type is not LabelType.CLASS:
         layout = _with_label_values(layout, spec, source)
-        source = opened.source(dataclasses.replace(spec.source, columns=layout.columns, needs_label=False))
+        source = opened.source(dataclasses.replace(needs, columns=layout.columns, label=False))
     if layout is None:
         raise _without_images(spec, source, needs_label=True)
-    if spec.source.label_separator and any(field.startswith("label.") for field in layout.fields):
+    if table.label_separator and any(field.startswith("label.") for field in layout.fields):
         raise RequestError(
-            f"`label_separator={spec.source.label_separator}`: the layout holds one label per sample; "
+            f"`label_separator={table.label_separator}`: the layout holds one label per sample; "
             "say `layout=multilabel`, or ask for labels.index"
         )
     layout = with_images(layout, source.images)
-    grouped = dataclasses.replace(spec.source, group_rows=spec.source.group_rows or source.groups_rows)
+    grouped = change_settings(spec.source, group_rows=table.group_rows or source.groups_rows)
     spec = dataclasses.replace(spec, layout=resolve_types(layout, source.column_types), source=grouped)
     if spec.where is not None:
         _check_condition(spec, spec.where)
@@ -142,13 +140,13 @@ def _without_images(spec: BuildSpec, source: Source, *, needs_label: bool) -> Re
 
 def _check_mask_settings(spec: BuildSpec, layout: Layout | None) -> None:
     """Refuses settings of masks for a layout without masks."""
-    named = next((name for name in MASK_SETTINGS if getattr(spec.source, name)), None)
+    named = next(iter(spec.source.mask_settings), None)
     if named and not (layout is not None and layout.needs_mask):
         raise RequestError(f"`{named}`: the layout has no masks; say `layout=segmentation`, or leave `{named}` out")
 
 
 def _with_label_values(layout: Layout, spec: BuildSpec, source: Source) -> Layout:
-    label_type = spec.source.label_type
+    label_type = spec.source.table.label_type
     if source.label_column is None or not layout.needs_label:
         what = (
             "the layout has none" if source.label_column else f"`input={spec.source.input[0]}` has no column of labels"
@@ -158,7 +156,7 @@ def _with_label_values(layout: Layout, spec: BuildSpec, source: Source) -> Layou
             "`label_column`, or leave `label_type` out"
         )
     kind = "float" if label_type is LabelType.FLOAT else "bytes"
-    return with_values(layout, source.label_column, kind, several=spec.source.group_rows)
+    return with_values(layout, source.label_column, kind, several=spec.source.table.group_rows)
 
 
 def _column_layout(source: Source) -> str:

@@ -40,7 +40,7 @@ def check_location(spec: BuildSpec) -> None:
     leads_to = storage.real_path(temporary)
     if leads_to != Workspace(output).path:
         raise RequestError(f"`output={spec.output}`: {temporary} leads to {leads_to}; remove that link")
-    for word in name_inputs(spec.source.input)[0]:
+    for word in name_inputs(spec.source.input).paths:
         for path in expand_braces(word) if has_braces(word) and names_several(word) else [word]:
             if _reads_in(path, output):
                 raise RequestError(
@@ -48,11 +48,11 @@ def check_location(spec: BuildSpec) -> None:
                     "choose a folder outside"
                 )
             _refuse_around(spec.output, "input", path)
-    for _, path in map(split_of_word, spec.source.mask_root):
+    for _, path in map(split_of_word, spec.source.masks.mask_root):
         if _is_in(output, storage.real_path(path)):
             raise RequestError(f"`output={spec.output}`: lies inside `mask_root={path}`; choose a folder outside")
         _refuse_around(spec.output, "mask_root", path)
-    for _, path in map(split_of_word, spec.source.image_root):
+    for _, path in map(split_of_word, spec.source.paths.image_root):
         _refuse_around(spec.output, "image_root", path)
     reuse = spec.schedule.reuse
     if reuse not in (None, NO_REUSE) and _is_in(output, reused := storage.real_path(reuse)) and output != reused:

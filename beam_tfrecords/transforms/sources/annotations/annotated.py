@@ -10,25 +10,25 @@ from beam_tfrecords.errors import RequestError, SampleError
 from beam_tfrecords.transforms.objects.objects import Objects
 from beam_tfrecords.transforms.refs.sample_refs import File, SampleRef, Scalar, Value, one_image
 from beam_tfrecords.transforms.sources.image_files import look
-from beam_tfrecords.transforms.sources.inputs import quote_input
-from beam_tfrecords.transforms.sources.source_spec import SourceSpec
+from beam_tfrecords.transforms.sources.inputs import Inputs, quote_input
+from beam_tfrecords.transforms.sources.needs import Needs
 
 
-def refuse_folders_as_splits(spec: SourceSpec) -> None:
+def refuse_folders_as_splits(inputs: Inputs, source: str, needs: Needs) -> None:
     """Refuses `splits=train=FOLDER`, which annotations have no use for.
 
     Raises:
       RequestError: the request says so.
     """
-    if spec.split_folders is not None:
+    if needs.splits.folders is not None:
         raise RequestError(
-            f"`splits` names folders, and {quote_input(spec.input[0])} is read as {spec.source}, which says the splits "
+            f"`splits` names folders, and {quote_input(inputs.paths[0])} is read as {source}, which says the splits "
             "itself; leave `splits` out, or give fractions"
         )
 
 
 def reference(
-    key: str, uri: str, objects: Objects, spec: SourceSpec, *, split: str | None, found: storage.FileEntry | None = None
+    key: str, uri: str, objects: Objects, needs: Needs, *, split: str | None, found: storage.FileEntry | None = None
 ) -> SampleRef:
     """The reference to an annotated image.
 
@@ -43,9 +43,9 @@ def reference(
         failure = (error.reason.value, error.detail)
         return SampleRef(key, one_image(File(uri)), split=split, failure=failure)
     # For layouts that take an image's classes as its labels.
-    label: Value = list[Scalar](sorted(set(map(str, objects.labels)))) if spec.needs_label else None
+    label: Value = list[Scalar](sorted(set(map(str, objects.labels)))) if needs.label else None
     image = one_image(File(uri, version))
-    return SampleRef(key, image, size, fingerprint, label, split, objects=objects if spec.needs_objects else None)
+    return SampleRef(key, image, size, fingerprint, label, split, objects=objects if needs.objects else None)
 
 
 def rejected(key: str, error: SampleError, *, split: str | None, uri: str | None = None) -> SampleRef:

@@ -32,9 +32,17 @@ from beam_tfrecords.transforms.sources.detect.missing_images import refuse_missi
 from beam_tfrecords.transforms.sources.detect.names import split_in_name
 from beam_tfrecords.transforms.sources.image_files import find_image
 from beam_tfrecords.transforms.sources.image_roots import FileRoots, pair_roots
-from beam_tfrecords.transforms.sources.inputs import InputFile, describe_splits, find_files, has_wildcards, quote_input
+from beam_tfrecords.transforms.sources.input_settings import PathSettings
+from beam_tfrecords.transforms.sources.inputs import (
+    InputFile,
+    Inputs,
+    describe_splits,
+    find_files,
+    has_wildcards,
+    quote_input,
+)
+from beam_tfrecords.transforms.sources.needs import Needs
 from beam_tfrecords.transforms.sources.source import MakeSource, Source
-from beam_tfrecords.transforms.sources.source_spec import SourceSpec
 from beam_tfrecords.transforms.sources.unsupported_formats import refuse_json
 
 # Near the begin of every such file: `info` and `licenses` come first in COCO's own.
@@ -46,18 +54,18 @@ _MOST_NAMES, _MOST_MISSING = 20, 5
 _BOX = re.compile(rb'"(?:bbox|segmentation|caption)"\s*:')
 
 
-def open_input(spec: SourceSpec) -> MakeSource:
+def open_input(inputs: Inputs, paths: PathSettings, needs: Needs) -> MakeSource:
     """Opens files of annotations.
 
     Raises:
       RequestError: a file is not one of COCO's form, or the request does not fit it.
     """
-    refuse_folders_as_splits(spec)
-    splits = _expand(spec)
-    named = splits if spec.input_splits else _splits_by_name(splits)
+    refuse_folders_as_splits(inputs, "coco", needs)
+    splits = _expand(inputs)
+    named = splits if inputs.splits else _splits_by_name(splits)
     # Those of Roboflow have the same name, which cannot tell their keys apart.
     said = {path: split for path, split in named.items() if split}
-    files = find_files(dataclasses.replace(spec, input=tuple(splits), input_splits=said))
+    files = find_files(Inputs(tuple(splits), said), by_name=needs.splits.are_auto)
     are_classes = bool(files)
     for _, file, _ in files:
         start = storage.read_range(file.path, 0, _START_BYTES, version=file.version).removeprefix(b"\xef\xbb\xbf")
@@ -67,9 +75,9 @@ def open_input(spec: SourceSpec) -> MakeSource:
                 "`annotations` and `categories`; a table as JSON has an object per line, and the extension .jsonl"
             )
         are_classes = are_classes and not (_BOX.search(start) or may_have_boxes(file.path, file.version))
-    if not spec.splits_auto:
+    if not needs.splits.are_auto:
         files = [file._replace(split=None) for file in files]
-    return functools.partial(CocoSource, files, are_classes)
+    return functools.partial(CocoSource, files, are_classes, inputs, paths)
 
 
 class CocoSource(Source):
@@ -78,17 +86,20 @@ class CocoSource(Source):
     Args:
       files: the files.
       are_classes: whether their annotations are the classes of whole images, as iNaturalist's.
-      spec: the request.
+      inputs: of the request.
+      paths: where it says that images are.
+      needs: what it needs.
     """
 
-    def __init__(self, files: Sequence[InputFile], are_classes: bool, spec: SourceSpec) -> None:
+    def __init__(
+        self, files: Sequence[InputFile], are_classes: bool, inputs: Inputs, paths: PathSettings, needs: Needs
+    ) -> None:
         super().__init__()
-        self.name = spec.source
         self._files = files
-        self._spec = spec
+        self._inputs, self._roots, self._needs = inputs, paths, needs
         # Without a layout, the names that COCO's own files have tell.
         named = (storage.basename(file.entry.path).startswith(CAPTIONS) for file in files)
-        self._has_captions = all(named) if spec.columns is None else CAPTIONS in spec.columns
+        self._has_captions = all(named) if needs.columns is None else CAPTIONS in needs.columns
         if self._has_captions:
             self.provides = frozenset({Content.IMAGE, Content.CAPTIONS})
         self._are_classes = are_classes and not self._has_captions
@@ -105,10 +116,10 @@ class CocoSource(Source):
         classes = dict[str, None]()
         paths = [file.entry.path for file in self._files]
         self.unmatched = []
-        self.notes = describe_splits(paths, [file.split for file in self._files], self._spec)
-        for file, roots in zip(self._files, pair_roots(self._files, self._spec.image_root), strict=True):
+        self.notes = describe_splits(paths, [file.split for file in self._files], self._inputs)
+        for file, roots in zip(self._files, pair_roots(self._files, self._roots.image_root), strict=True):
             has_captions, has_boxes = self._has_captions, not (self._has_captions or self._are_classes)
-            annotations = read_coco(file.entry, self._spec, needs_captions=has_captions, needs_boxes=has_boxes)
+            annotations = read_coco(file.entry, self._needs, needs_captions=has_captions, needs_boxes=has_boxes)
             classes.update(dict.fromkeys(annotations.class_names))
             self.unmatched += annotations.unmatched(file.entry.path)
             self.notes += annotations.notes(file.entry.path)
@@ -119,7 +130,7 @@ class CocoSource(Source):
 
     def _choose_roots(self, annotations: CocoAnnotations, path: str, roots: FileRoots) -> Sequence[str]:
         """The folders to look in, by the first images; refuses a file if they are elsewhere."""
-        outside = self._spec.allow_outside_root
+        outside = self._roots.allow_outside_root
 
         def first() -> list[str]:
             names = (image.name for image in annotations.images if not image.problem)
@@ -129,7 +140,7 @@ class CocoSource(Source):
             for image in annotations.images:
                 image.name = storage.basename(image.name)
         chosen = roots.choose(first(), allow_outside_root=outside)
-        refuse_missing_names(path, first()[:_MOST_MISSING], chosen, self._spec)
+        refuse_missing_names(path, first()[:_MOST_MISSING], chosen, self._inputs)
         return chosen
 
     def _reference(
@@ -140,7 +151,7 @@ class CocoSource(Source):
             error = SampleError(Stage.LIST, FailureReason.INVALID_ROW, image.problem)
             return rejected(key, error, split=split)
         try:
-            uri = find_image(image.name, roots=roots, allow_outside_root=self._spec.allow_outside_root)
+            uri = find_image(image.name, roots=roots, allow_outside_root=self._roots.allow_outside_root)
             captions = annotations.captions_of(image) if self._has_captions else []
             classes = annotations.classes_of(image) if self._are_classes else []
             is_plain = self._has_captions or self._are_classes
@@ -148,24 +159,24 @@ class CocoSource(Source):
         except SampleError as error:
             return rejected(key, error, split=split)
         if self._are_classes:
-            plain = dataclasses.replace(self._spec, needs_objects=False)
+            plain = dataclasses.replace(self._needs, objects=False)
             label: Value = list[Scalar](classes) if len(classes) > 1 else next(iter(classes), None)
             return dataclasses.replace(reference(key, uri, objects, plain, split=split), label=label)
         if not self._has_captions:
-            return reference(key, uri, objects, self._spec, split=split)
+            return reference(key, uri, objects, self._needs, split=split)
         columns = {CAPTIONS: captions}
-        spec = dataclasses.replace(self._spec, needs_objects=False, needs_label=False)
-        return dataclasses.replace(reference(key, uri, Objects(), spec, split=split), columns=columns)
+        needs = dataclasses.replace(self._needs, objects=False, label=False)
+        return dataclasses.replace(reference(key, uri, Objects(), needs, split=split), columns=columns)
 
 
-def _expand(spec: SourceSpec) -> dict[str, str | None]:
+def _expand(inputs: Inputs) -> dict[str, str | None]:
     """Path of a file -> the split that the request gives it, or None."""
     found: dict[str, str | None] = {}
-    for path in spec.input:
+    for path in inputs.paths:
         files = sorted(file.path for file in storage.list_files(path)) if has_wildcards(path) else [path]
         if not files:
             raise RequestError(f"{quote_input(path)} matches no file")
-        found.update(dict.fromkeys(files, spec.input_splits.get(path)))
+        found.update(dict.fromkeys(files, inputs.splits.get(path)))
     return found
 
 

@@ -20,9 +20,9 @@ from beam_tfrecords.transforms.sources.annotations.annotated import as_number
 from beam_tfrecords.transforms.sources.annotations.json_stream import JsonError, read_arrays
 from beam_tfrecords.transforms.sources.inputs import quote_input
 from beam_tfrecords.transforms.sources.names import is_utf8, printable
+from beam_tfrecords.transforms.sources.needs import Needs
 from beam_tfrecords.transforms.sources.reading import unchanged
 from beam_tfrecords.transforms.sources.source import Unmatched
-from beam_tfrecords.transforms.sources.source_spec import SourceSpec
 
 _ARRAYS = ("images", "annotations", "categories")
 _MOST_NAMES = 3
@@ -49,7 +49,7 @@ class CocoAnnotations:
       named_by_url: whether names of images are those in their URLs at COCO, a folder and a file.
     """
 
-    def __init__(self, spec: SourceSpec, *, needs_captions: bool, needs_boxes: bool) -> None:
+    def __init__(self, needs: Needs, *, needs_captions: bool, needs_boxes: bool) -> None:
         self._needs_boxes = needs_boxes
         self.images: list[CocoImage] = []
         self.categories: dict[str, str] = {}
@@ -62,8 +62,8 @@ class CocoAnnotations:
         self.named_by_url = False
         self._of_image, self._of_category = array.array("q"), array.array("q")
         self._boxes, self._areas, self._crowds = array.array("d"), array.array("d"), array.array("b")
-        self._outlines: list[bytes] | None = [] if spec.needs_outlines else None
-        self._keypoints: list[bytes] | None = [] if spec.needs_keypoints else None
+        self._outlines: list[bytes] | None = [] if needs.outlines else None
+        self._keypoints: list[bytes] | None = [] if needs.keypoints else None
         self._captions: list[str] | None = [] if needs_captions else None
         self._with_box = self._unplaced = 0
 
@@ -262,14 +262,14 @@ class CocoAnnotations:
 _NAN = float("nan")
 
 
-def read_coco(file: storage.FileEntry, spec: SourceSpec, *, needs_captions: bool, needs_boxes: bool) -> CocoAnnotations:
+def read_coco(file: storage.FileEntry, needs: Needs, *, needs_captions: bool, needs_boxes: bool) -> CocoAnnotations:
     """Reads a file in one pass.
 
     Raises:
       RequestError: it is damaged, or has no boxes or captions.
       BuildError: it is replaced meanwhile.
     """
-    annotations = CocoAnnotations(spec, needs_captions=needs_captions, needs_boxes=needs_boxes)
+    annotations = CocoAnnotations(needs, needs_captions=needs_captions, needs_boxes=needs_boxes)
     try:
         with unchanged(file.path, file.version), storage.open_read(file.path, version=file.version) as opened:
             for kind, value in read_arrays(opened, _ARRAYS):

@@ -23,10 +23,10 @@ from beam_tfrecords.transforms.sources.annotations.annotated import (
 from beam_tfrecords.transforms.sources.annotations.voc_files import XML, AnnotatedFolders, VocFilesSource
 from beam_tfrecords.transforms.sources.annotations.voc_xml import read_annotation
 from beam_tfrecords.transforms.sources.image_files import with_mask
-from beam_tfrecords.transforms.sources.inputs import key_prefixes, quote_input
+from beam_tfrecords.transforms.sources.inputs import Inputs, key_prefixes, quote_input
 from beam_tfrecords.transforms.sources.names import is_utf8, printable, skipped_kind
+from beam_tfrecords.transforms.sources.needs import Needs
 from beam_tfrecords.transforms.sources.source import MakeSource, Unmatched
-from beam_tfrecords.transforms.sources.source_spec import SourceSpec
 from beam_tfrecords.transforms.splits import split_of_folder
 
 _IMAGES, _ANNOTATIONS, _LISTS = "JPEGImages", "Annotations", "ImageSets/Main"
@@ -37,25 +37,25 @@ _BOTH = "trainval"
 _THREADS = 16
 
 
-def open_input(spec: SourceSpec) -> MakeSource:
+def open_input(inputs: Inputs, needs: Needs) -> MakeSource:
     """Opens folders of Pascal VOC.
 
     Raises:
       RequestError: a folder lacks what makes it one.
     """
-    refuse_folders_as_splits(spec)
-    roots = dict(zip(key_prefixes(spec.input), spec.input, strict=True))
-    if not spec.needs_mask and not any(_is_voc(root) for root in spec.input) and all(map(_has_xml, spec.input)):
-        return functools.partial(VocFilesSource, roots)
-    needed = (_MASKS, _MASK_LISTS) if spec.needs_mask else (_ANNOTATIONS, _LISTS)
-    for root in spec.input:
+    refuse_folders_as_splits(inputs, "voc", needs)
+    roots = dict(zip(key_prefixes(inputs.paths), inputs.paths, strict=True))
+    if not needs.mask and not any(map(_is_voc, inputs.paths)) and all(map(_has_xml, inputs.paths)):
+        return functools.partial(VocFilesSource, roots, inputs)
+    needed = (_MASKS, _MASK_LISTS) if needs.mask else (_ANNOTATIONS, _LISTS)
+    for root in inputs.paths:
         for folder in (_IMAGES, needed[0]):
             if not storage.is_folder(storage.join(root, folder)):
                 raise RequestError(
                     f"{quote_input(root)} has no folder {folder}; expected one such as VOCdevkit/VOC2012, with "
                     f"{_IMAGES}, {needed[0]} and, for splits, {needed[1]}, or XML files of the names of images"
                 )
-    return functools.partial(VocSource, roots)
+    return functools.partial(VocSource, roots, inputs)
 
 
 def _is_voc(root: str) -> bool:
@@ -74,16 +74,16 @@ class VocSource(AnnotatedFolders):
     These are the images that the lists name, or all that have annotations or masks where there are no lists.
     """
 
-    def __init__(self, roots: Mapping[str, str], spec: SourceSpec) -> None:
-        super().__init__(roots, spec)
-        self._has_masks = spec.needs_mask
+    def __init__(self, roots: Mapping[str, str], inputs: Inputs, needs: Needs) -> None:
+        super().__init__(roots, inputs, needs)
+        self._has_masks = needs.mask
         self.provides |= {Content.MASK} if self._has_masks else frozenset()
-        self._lists = _MASK_LISTS if spec.needs_mask else _LISTS
+        self._lists = _MASK_LISTS if needs.mask else _LISTS
 
     def _samples_of(self, root: str, prefix: str, split_of_root: str | None) -> Iterator[SampleRef]:
         images = self._list_images(storage.join(root, _IMAGES), prefix)
         masks = self._list_images(storage.join(root, _MASKS), prefix) if self._has_masks else None
-        reads_objects = self._spec.needs_objects or self._spec.needs_label
+        reads_objects = self._needs.objects or self._needs.label
         folder = storage.join(root, _ANNOTATIONS)
         start = len(folder.rstrip("/")) + 1
         annotated = {
@@ -112,7 +112,7 @@ class VocSource(AnnotatedFolders):
             if isinstance(objects, SampleError):
                 yield rejected(key, objects, split=split, uri=entry.path if entry else None)
             elif entry:
-                ref = reference(key, entry.path, objects, self._spec, split=split, found=entry)
+                ref = reference(key, entry.path, objects, self._needs, split=split, found=entry)
                 yield ref if masks is None else with_mask(ref, masks[name])
         described = annotated if reads_objects else (masks or {}).keys()
         without_image = len(described - images.keys())

@@ -15,9 +15,10 @@ from beam_tfrecords.transforms.refs.sample_refs import SampleRef
 from beam_tfrecords.transforms.sources.annotations.annotated import reference, rejected
 from beam_tfrecords.transforms.sources.annotations.voc_xml import read_annotation
 from beam_tfrecords.transforms.sources.detect.names import plain_path
+from beam_tfrecords.transforms.sources.inputs import Inputs
 from beam_tfrecords.transforms.sources.names import has_extension, is_utf8, printable, skipped_kind
+from beam_tfrecords.transforms.sources.needs import Needs
 from beam_tfrecords.transforms.sources.source import Source, Unmatched
-from beam_tfrecords.transforms.sources.source_spec import SourceSpec
 from beam_tfrecords.transforms.splits import split_of_folder
 
 XML = ".xml"
@@ -30,22 +31,23 @@ class AnnotatedFolders(Source):
 
     Args:
       roots: key prefix -> folder.
-      spec: the request.
+      inputs: these folders.
+      needs: what the request needs.
     """
 
     provides = Source.provides | {Content.OBJECTS}
 
-    def __init__(self, roots: Mapping[str, str], spec: SourceSpec) -> None:
+    def __init__(self, roots: Mapping[str, str], inputs: Inputs, needs: Needs) -> None:
         super().__init__()
-        self.name = spec.source
         self._roots = roots
-        self._spec = spec
+        self._inputs = inputs
+        self._needs = needs
 
     def samples(self) -> Iterator[SampleRef]:
         """The images of one folder after the other."""
         self.notes, self.unmatched = [], []
         for prefix, root in self._roots.items():
-            yield from self._samples_of(root.rstrip("/"), prefix, self._spec.input_splits.get(root))
+            yield from self._samples_of(root.rstrip("/"), prefix, self._inputs.splits.get(root))
 
     def _samples_of(self, root: str, prefix: str, split_of_root: str | None) -> Iterator[SampleRef]:
         """The images of one folder.
@@ -64,7 +66,7 @@ class VocFilesSource(AnnotatedFolders):
         finder = _XmlImageFinder(images)
         pairs = [(name, entry, finder.find(name)) for name, entry in sorted(annotations.items())]
         paths = [found[0].path for _, _, found in pairs if len(found) == 1]
-        has_splits = self._spec.splits_auto and any(_split_of(path[len(root) :]) for path in paths)
+        has_splits = self._needs.splits.are_auto and any(_split_of(path[len(root) :]) for path in paths)
 
         def read(
             pair: tuple[str, storage.FileEntry, list[storage.FileEntry]],
@@ -88,7 +90,7 @@ class VocFilesSource(AnnotatedFolders):
             if isinstance(objects, SampleError):
                 yield rejected(key, objects, split=split, uri=path)
             elif path:
-                yield reference(key, path, objects, self._spec, split=split, found=found[0])
+                yield reference(key, path, objects, self._needs, split=split, found=found[0])
         shown = printable(storage.basename(root))
         without = sum(not found for _, _, found in pairs)
         if without:

@@ -24,17 +24,17 @@ from beam_tfrecords.transforms.sources.annotations.annotated import (
 )
 from beam_tfrecords.transforms.sources.annotations.yolo_data import (
     YoloData,
-    folder_of,
+    YoloPaths,
     is_list,
-    lead,
     read_data,
     without_folders,
 )
 from beam_tfrecords.transforms.sources.annotations.yolo_labels import LabelFiles, read_objects, read_text
-from beam_tfrecords.transforms.sources.inputs import quote_input, split_of_word
+from beam_tfrecords.transforms.sources.input_settings import PathSettings
+from beam_tfrecords.transforms.sources.inputs import Inputs, quote_input, split_of_word
 from beam_tfrecords.transforms.sources.names import has_extension, is_utf8, printable, skipped_kind
+from beam_tfrecords.transforms.sources.needs import Needs
 from beam_tfrecords.transforms.sources.source import MakeSource, Source
-from beam_tfrecords.transforms.sources.source_spec import SourceSpec
 
 # Labels and caches are beside the images in some datasets.
 _NO_IMAGES = (".txt", ".cache", ".npy", ".yaml", ".yml")
@@ -43,21 +43,22 @@ _THREADS = 16
 _MOST_LINES = 5
 
 
-def open_input(spec: SourceSpec) -> MakeSource:
+def open_input(inputs: Inputs, paths: PathSettings, needs: Needs) -> MakeSource:
     """Opens a data file, or a folder with one, or with a list of the classes.
 
     Raises:
       RequestError: it is not one of YOLO's form, or what it names is not there.
     """
-    refuse_folders_as_splits(spec)
-    shown = quote_input(spec.input[0])
-    if len(spec.input) > 1 or spec.input_splits:
+    refuse_folders_as_splits(inputs, "yolo", needs)
+    shown = quote_input(inputs.paths[0])
+    if not inputs.is_alone:
         raise RequestError(f"{shown}: a data file of YOLO names its splits itself; expected one file as `input`")
-    if len(spec.image_root) > 1 or any(split_of_word(word)[0] for word in spec.image_root):
+    if len(paths.image_root) > 1 or any(split_of_word(word)[0] for word in paths.image_root):
         raise RequestError(
             f"{shown}: `image_root` is the folder that the paths in a data file are relative to; give one"
         )
-    return functools.partial(YoloSource, read_data(spec))
+    places = YoloPaths(inputs.paths[0], paths)
+    return functools.partial(YoloSource, read_data(places), places)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -76,18 +77,19 @@ class YoloSource(Source):
 
     Args:
       data: what the data file says.
-      spec: the request.
+      places: where it is, and what it may name.
+      needs: what the request needs.
     """
 
     provides = Source.provides | {Content.OBJECTS, Content.OUTLINES}
 
-    def __init__(self, data: YoloData, spec: SourceSpec) -> None:
+    def __init__(self, data: YoloData, places: YoloPaths, needs: Needs) -> None:
         super().__init__()
-        self.name = spec.source
         self.class_names = tuple(dict.fromkeys(data.names[number] for number in sorted(data.names)))
         self._data = data
-        self._spec = spec
-        self._label_files = LabelFiles((data.root, *spec.image_root, folder_of(spec)))
+        self._places = places
+        self._needs = needs
+        self._label_files = LabelFiles((data.root, *places.roots))
 
     def samples(self) -> Iterator[SampleRef]:
         """The images in the order of the splits; one that several splits name is in the first.
@@ -111,14 +113,14 @@ class YoloSource(Source):
                 objects = objects or Objects(is_normalized=True)
                 listed += len(objects.outlines)
                 without += objects.outlines.count(b"")
-                yield reference(image.key, image.uri, objects, self._spec, split=image.split, found=image.found)
+                yield reference(image.key, image.uri, objects, self._needs, split=image.split, found=image.found)
         self.unmatched = self._label_files.unmatched(images - background)
         self.notes += [*self._label_files.notes(), *(one.note for one in self.unmatched)]
         if background:
             self.notes.append(f"{background:,} of {images:,} images have no label file, and are background")
         if without and without == listed:
             raise RequestError(
-                f"{quote_input(self._spec.input[0])}: none of its {listed:,} objects has a polygon, from which masks "
+                f"{quote_input(self._places.input)}: none of its {listed:,} objects has a polygon, from which masks "
                 "are drawn; say `layout=detection`"
             )
         if without:
@@ -165,7 +167,7 @@ class YoloSource(Source):
             if not name:
                 continue
             try:
-                uri = lead(without_folders(name, dropped), storage.dirname(path), self._spec)
+                uri = self._places.lead(without_folders(name, dropped), storage.dirname(path))
             except SampleError as error:
                 yield _Image(name, f"{storage.basename(path)} line {number:09d}", split, failure=error)
             else:
@@ -175,7 +177,7 @@ class YoloSource(Source):
         """How many folders at the begin of the names in a list are those of another place, as the first lines show."""
         for dropped in range(max((name.count("/") for name in names), default=0) + 1):
             try:
-                uris = [lead(without_folders(name, dropped), storage.dirname(path), self._spec) for name in names]
+                uris = [self._places.lead(without_folders(name, dropped), storage.dirname(path)) for name in names]
             except SampleError:
                 continue
             there = [storage.is_file(uri) for uri in uris]
@@ -199,7 +201,7 @@ class YoloSource(Source):
         path = self._label_files.path_of(image.uri)
         try:
             text = retry_faults(path, lambda: read_text(path))
-            needs_outlines = self._spec.needs_outlines
+            needs_outlines = self._needs.outlines
             return image, read_objects(
                 text, self._data.names, keypoints=self._data.keypoints, needs_outlines=needs_outlines
             )

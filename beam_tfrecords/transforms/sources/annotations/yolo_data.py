@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import functools
 import itertools
 import re
 from collections.abc import Iterable, Mapping
@@ -14,10 +15,10 @@ import yaml
 from beam_tfrecords import storage
 from beam_tfrecords.errors import FailureReason, RequestError, SampleError, Stage, Suggestion
 from beam_tfrecords.transforms.sources.annotations.yolo_labels import read_text
+from beam_tfrecords.transforms.sources.input_settings import PathSettings
 from beam_tfrecords.transforms.sources.inputs import quote_input
 from beam_tfrecords.transforms.sources.names import has_extension, printable, skipped_kind
 from beam_tfrecords.transforms.sources.path_rule import resolve, shorten
-from beam_tfrecords.transforms.sources.source_spec import SourceSpec
 from beam_tfrecords.transforms.splits import DEFAULT_SPLIT, SPLIT_NAMES, split_of_folder
 
 DARKNET = ".data"
@@ -43,13 +44,49 @@ class YoloData:
     keypoints: int
 
 
-def read_data(spec: SourceSpec) -> YoloData:
+@dataclasses.dataclass(frozen=True)
+class YoloPaths:
+    """Where a data file is, and what it may name.
+
+    Attributes:
+      input: the file, or the folder that has it.
+      settings: where the request says that images are.
+    """
+
+    input: str
+    settings: PathSettings
+
+    @functools.cached_property
+    def folder(self) -> str:
+        """The folder of the data file, or that is the input."""
+        return self.input if storage.is_folder(self.input) else storage.dirname(self.input)
+
+    @property
+    def roots(self) -> tuple[str, ...]:
+        """The folders that the request names; what its files name is below them."""
+        return (*self.settings.image_root, self.folder)
+
+    def lead(self, path: str, base: str) -> str:
+        """Where a path that a file names leads, from a folder.
+
+        Raises:
+          SampleError: as `resolve`, or it is a URL, beside which there is no label file.
+        """
+        word = path.removeprefix("./").rstrip("/") or path
+        if storage.is_web(word):
+            raise _error(FailureReason.UNREADABLE, f"a URL, where files have no labels: {shorten(path)}")
+        root = next((one for one in self.roots if storage.is_inside(base, one)), base)
+        outside = self.settings.allow_outside_root
+        return base if word == "." else resolve(word, base=base, root=root, allow_outside_root=outside)
+
+
+def read_data(places: YoloPaths) -> YoloData:
     """What a request's data file says, or the folder that has one, or a list of the classes and images.
 
     Raises:
       RequestError: it is not one of YOLO's form, or what it names is not there.
     """
-    path = spec.input[0]
+    path = places.input
     if storage.is_folder(path):
         found = _data_file_in(path)
         if found is None:
@@ -62,9 +99,9 @@ def read_data(spec: SourceSpec) -> YoloData:
             f"{shown} is not a data file of YOLO: expected `train`, `val` or `test` with a folder of images or a file "
             "that lists them, and `names`"
         )
-    root = _find_root(data, spec)
+    root = _find_root(data, places)
     if isinstance(data.get("names"), str):
-        data = {**data, "names": _read_name_file(_find(data["names"], root, spec, is_file=True))}
+        data = {**data, "names": _read_name_file(_find(data["names"], root, places, is_file=True))}
     names = _read_names(data, shown)
     splits: dict[str, list[str]] = {}
     for word in _SPLITS:
@@ -72,15 +109,9 @@ def read_data(spec: SourceSpec) -> YoloData:
         values = values if isinstance(values, list) else [values]
         if not all(isinstance(one, str) and "\0" not in one for one in values):
             raise RequestError(f"{shown}: `{word}` is no path; expected a folder, a file that lists images, or several")
-        if paths := [_find(one, root, spec) for one in values]:
+        if paths := [_find(one, root, places) for one in values]:
             splits.setdefault(SPLIT_NAMES[word], []).extend(paths)
     return YoloData(root, splits, names, _count_keypoints(data))
-
-
-def folder_of(spec: SourceSpec) -> str:
-    """The folder of the data file, or that is the input."""
-    path = spec.input[0]
-    return path if storage.is_folder(path) else storage.dirname(path)
 
 
 def without_folders(path: str, count: int) -> str:
@@ -188,42 +219,42 @@ def _count_keypoints(data: Mapping[str, Any]) -> int:
     return shape[0] * shape[1] if is_shape and shape else 0
 
 
-def _find_root(data: Mapping[str, Any], spec: SourceSpec) -> str:
+def _find_root(data: Mapping[str, Any], places: YoloPaths) -> str:
     """The folder that the splits are relative to: `image_root`, or the file's `path`, or that of the file."""
-    own = folder_of(spec)
-    if spec.image_root:
-        return spec.image_root[0]
+    own = places.folder
+    if places.settings.image_root:
+        return places.settings.image_root[0]
     path = data.get("path")
     if not isinstance(path, str):
         return own
     try:
-        named = lead(path, own, spec)
+        named = places.lead(path, own)
     except SampleError:
         if storage.has_scheme(path) or storage.is_folder(storage.join(own, path)):
-            raise _refuse(path, [], spec, leads_outside=True) from None
+            raise _refuse(path, [], places, leads_outside=True) from None
         return own
     # Ultralytics means a folder of its own settings, so the name may lead nowhere.
     return named if storage.is_folder(named) else own
 
 
-def _find(path: str, root: str, spec: SourceSpec, *, is_file: bool = False) -> str:
+def _find(path: str, root: str, places: YoloPaths, *, is_file: bool = False) -> str:
     """A folder or a list that the file names; Darknet's are relative to where it was started."""
     # Roboflow writes `../train/images` beside a folder `train`, and Ultralytics reads it so.
     words = [path, path[3:]] if path.startswith("../") else [path]
-    if is_file or spec.input[0].lower().endswith(DARKNET):
+    if is_file or places.input.lower().endswith(DARKNET):
         words = [without_folders(path, count) for count in range(path.count("/") + 1)]
-    bases = (root, folder_of(spec))
+    bases = (root, places.folder)
     tried = dict[str, None]()
     leads_outside = False
     for base, word in itertools.product(bases, words):
         try:
-            tried[lead(word, base, spec)] = None
+            tried[places.lead(word, base)] = None
         except SampleError:
             leads_outside = True
     for one in tried:
         if (not is_file and storage.is_folder(one)) or ((is_file or is_list(one)) and storage.is_file(one)):
             return one
-    raise _refuse(path, tried, spec, leads_outside=leads_outside)
+    raise _refuse(path, tried, places, leads_outside=leads_outside)
 
 
 def is_list(path: str) -> bool:
@@ -231,33 +262,14 @@ def is_list(path: str) -> bool:
     return path.lower().endswith(".txt")
 
 
-def lead(path: str, base: str, spec: SourceSpec) -> str:
-    """Where a path that a file names leads, from a folder.
-
-    Raises:
-      SampleError: as `resolve`, or it is a URL, beside which there is no label file.
-    """
-    word = path.removeprefix("./").rstrip("/") or path
-    if storage.is_web(word):
-        raise _error(FailureReason.UNREADABLE, f"a URL, where files have no labels: {shorten(path)}")
-    root = next((one for one in _roots(spec) if storage.is_inside(base, one)), base)
-    outside = spec.allow_outside_root
-    return base if word == "." else resolve(word, base=base, root=root, allow_outside_root=outside)
-
-
-def _roots(spec: SourceSpec) -> tuple[str, ...]:
-    """The folders that a request names; what its files name is below them."""
-    return (*spec.image_root, folder_of(spec))
-
-
-def _refuse(path: str, tried: Iterable[str], spec: SourceSpec, *, leads_outside: bool) -> RequestError:
+def _refuse(path: str, tried: Iterable[str], places: YoloPaths, *, leads_outside: bool) -> RequestError:
     """The refusal of a data file that names what is not there, or is outside of the folders that a request names."""
     problems = [f"there is no {' or '.join(map(printable, tried))}"] if tried else []
-    problems += [f"nothing outside of {' and '.join(dict.fromkeys(_roots(spec)))} is read"] if leads_outside else []
+    problems += [f"nothing outside of {' and '.join(dict.fromkeys(places.roots))} is read"] if leads_outside else []
     # No suggestion: it would have to be listed, which is what the rule forbids.
     either = ", or `allow_outside_root` if all that it names may be read" if leads_outside else ""
     return RequestError(
-        f"{quote_input(spec.input[0])} names {shorten(path)}, and {', and '.join(problems)}; say the folder that it "
+        f"{quote_input(places.input)} names {shorten(path)}, and {', and '.join(problems)}; say the folder that it "
         f"is in with `image_root`{either}"
     )
 

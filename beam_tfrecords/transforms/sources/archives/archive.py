@@ -15,7 +15,8 @@ from beam_tfrecords.transforms.sources.detect.interpretation import Interpretati
 from beam_tfrecords.transforms.sources.detect.names import is_known
 from beam_tfrecords.transforms.sources.detect.tree import FolderSummary
 from beam_tfrecords.transforms.sources.inferred import InferredSource
-from beam_tfrecords.transforms.sources.inputs import InputFile, describe_splits, find_files, quote_input
+from beam_tfrecords.transforms.sources.inputs import InputFile, Inputs, describe_splits, find_files, quote_input
+from beam_tfrecords.transforms.sources.needs import Needs
 from beam_tfrecords.transforms.sources.path_labels import compile_pattern, find_path_columns
 from beam_tfrecords.transforms.sources.registry import find_source
 from beam_tfrecords.transforms.sources.source import ContainerSource, MakeSource
@@ -31,14 +32,15 @@ class ArchiveSource(InferredSource, ContainerSource):
     # GNU tar, unzip and Python extract them so; `tar -r` adds the newer one at the end.
     last_member_wins = True
 
-    def __init__(self, files: Sequence[InputFile], read: ReadArchive, spec: SourceSpec) -> None:
+    def __init__(
+        self, files: Sequence[InputFile], inputs: Inputs, spec: SourceSpec, read: ReadArchive, needs: Needs
+    ) -> None:
         super().__init__(files)
-        self.name = spec.source
         self._splits = {file.key_prefix: file.split for file in files if file.split}
-        self.notes += describe_splits([file.entry.path for file in files], [file.split for file in files], spec)
+        self.notes += describe_splits([file.entry.path for file in files], [file.split for file in files], inputs)
         self.read_container: ReadArchive = read
-        self._spec = spec
-        self._take_columns(read.label_pattern, spec)
+        self._inputs, self._spec, self._needs = inputs, spec, needs
+        self._take_columns(read.label_pattern, needs)
 
     def check_containers(self) -> None:
         """Refuses the only archive if it is none; with many, looking into each would take long."""
@@ -57,22 +59,39 @@ class ArchiveSource(InferredSource, ContainerSource):
         prefix = self._containers[0].key_prefix
         tree = folders.joined() if prefix else folders.tree()
         names = [storage.basename(container.uri) for container in self._containers]
-        where = quote_input(",".join(self._spec.input))
+        where = quote_input(",".join(self._inputs.paths))
         if prefix and tree.images("") == tree.total() and self._names_are_classes(names):
             self.notes.append(f"{where}: the archives have no folders; the name of each is the class")
-            keeps_splits = not self._spec.splits_auto and self._spec.split_folders is None
+            keeps_splits = self._needs.splits.fractions is not None
             return ApplyInterpretations({"*": Interpretation()}, _archive_name(self.name), keeps_splits, self._splits)
         uri = self._containers[0].uri
         archive = "" if prefix or storage.has_scheme(uri) else uri
-        request = Request(self._spec, where, names[0].partition(".")[0], None, prefix, names if prefix else (), archive)
+        request = Request(
+            self._spec,
+            self._needs,
+            where,
+            name=names[0].partition(".")[0],
+            key_prefix=prefix,
+            inputs=names if prefix else (),
+            archive=archive,
+            says_splits=bool(self._inputs.splits),
+        )
         found = self._infer(tree, request)
         key = "*" if prefix else ""
-        return self._change({key: found}, {key: tree}, self._spec, folders=folders, splits=self._splits)
+        pattern = self.read_container.label_pattern
+        return self._change(
+            {key: found},
+            {key: tree},
+            self._inputs,
+            self._needs,
+            pattern=pattern,
+            folders=folders,
+            splits=self._splits,
+        )
 
     def _names_are_classes(self, names: Sequence[str]) -> bool:
         """Whether the names of archives say what is in the pictures, and are no numbered parts, splits or the like."""
-        spec = self._spec
-        if spec.label_pattern is not None or not spec.needs_label or len(names) < 2:
+        if self._spec.label_pattern is not None or not self._needs.label or len(names) < 2:
             return False
         stems = [name.partition(".")[0] for name in names]
         if all(map(_WORDNET_ID.fullmatch, stems)):
@@ -81,20 +100,20 @@ class ArchiveSource(InferredSource, ContainerSource):
         return len(words) == len(names) and not any(map(is_known, words))
 
 
-def open_archives(spec: SourceSpec, open_archive: OpenArchive) -> MakeSource:
+def open_archives(inputs: Inputs, spec: SourceSpec, needs: Needs, open_archive: OpenArchive) -> MakeSource:
     """Finds the archives of a request.
 
     Raises:
       RequestError: an archive does not exist.
     """
-    pattern = compile_pattern(spec)
-    files = find_files(spec)
+    pattern = compile_pattern(spec.label_pattern)
+    files = find_files(inputs, by_name=needs.splits.are_auto)
 
-    def make(request: SourceSpec) -> ArchiveSource:
-        _, columns = find_path_columns(pattern, request)
-        only_splits = request.split_folders is not None
-        read = ReadArchive(open_archive, assume_folders(request), only_splits, pattern, columns)
-        return ArchiveSource(files, read, request)
+    def make(needs: Needs) -> ArchiveSource:
+        _, columns = find_path_columns(pattern, needs)
+        only_splits = needs.splits.folders is not None
+        read = ReadArchive(open_archive, assume_folders(pattern, needs), only_splits, pattern, columns)
+        return ArchiveSource(files, inputs, spec, read, needs)
 
     return make
 

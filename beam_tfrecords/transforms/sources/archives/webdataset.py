@@ -26,11 +26,12 @@ from beam_tfrecords.transforms.sources.containers import Container
 from beam_tfrecords.transforms.sources.detect.column_names import is_mask_name
 from beam_tfrecords.transforms.sources.detect.columns import choose_label
 from beam_tfrecords.transforms.sources.detect.image_columns import choose_image, choose_mask
-from beam_tfrecords.transforms.sources.inputs import InputFile, describe_splits, find_files, quote_input
+from beam_tfrecords.transforms.sources.inputs import InputFile, Inputs, describe_splits, find_files, quote_input
+from beam_tfrecords.transforms.sources.needs import Needs
 from beam_tfrecords.transforms.sources.source import MakeSource
-from beam_tfrecords.transforms.sources.source_spec import SourceSpec
 from beam_tfrecords.transforms.sources.tables.row_source import RowSource, splits_of
 from beam_tfrecords.transforms.sources.tables.table import MOST_ROW_SIZE, FirstRows
+from beam_tfrecords.transforms.sources.tables.table_settings import TableSettings
 
 # Samples of the first archive that show which columns there are, and members that show whether it is a WebDataset.
 _SAMPLES = 32
@@ -60,17 +61,18 @@ class WebDatasetSource(RowSource):
     unit = "sample"
     labels_may_be_indices = True
 
-    def __init__(self, files: Sequence[InputFile], start: _Start, spec: SourceSpec) -> None:
+    def __init__(
+        self, files: Sequence[InputFile], start: _Start, inputs: Inputs, settings: TableSettings, needs: Needs
+    ) -> None:
         super().__init__(files)
-        self.name = spec.source
-        self.notes += describe_splits([file.entry.path for file in files], [file.split for file in files], spec)
-        image, mask = _choose_images(start, spec)
-        label = _choose_label(start, spec)
-        cells = self._take_columns(start, spec, label, has_mask=mask is not None)
+        self.notes += describe_splits([file.entry.path for file in files], [file.split for file in files], inputs)
+        image, mask = _choose_images(start, settings, needs)
+        label = _choose_label(start, settings, needs)
+        cells = self._take_columns(start, inputs, settings, needs, label, has_mask=mask is not None)
         self.read_container: ReadWebDataset = ReadWebDataset(cells, image, splits_of(files), mask)
 
 
-def recognises(container: Container, spec: SourceSpec) -> bool:
+def recognises(container: Container, needs: Needs) -> bool:
     """Whether a tar archive is a WebDataset.
 
     Members of one name may also be a photo and what a program has written beside it. So there must be the number of a
@@ -85,24 +87,24 @@ def recognises(container: Container, spec: SourceSpec) -> bool:
     beside = [(key, suffix) for key, suffix in found if kinds[key]]
     return any(is_index(suffix) for _, suffix in beside) or any(
         ("/" not in key and (is_value(suffix) or is_object(suffix)))
-        or (spec.needs_mask and kinds[key] > 1 and is_image(suffix) and is_mask_name(suffix))
+        or (needs.mask and kinds[key] > 1 and is_image(suffix) and is_mask_name(suffix))
         for key, suffix in beside
     )
 
 
-def open_input(spec: SourceSpec) -> MakeSource:
+def open_input(inputs: Inputs, table: TableSettings, needs: Needs) -> MakeSource:
     """Finds the archives, and looks at the first samples.
 
     Raises:
       RequestError: an archive does not exist, or they do not fit the request.
     """
-    files = find_files(spec)
+    files = find_files(inputs, by_name=needs.splits.are_auto and not table.split_column)
     try:
         start = _read_start(Container.of(files[0].entry, key_prefix=""))
     except SampleError as error:
         where = quote_input(files[0].entry.path)
         raise RequestError(f"{where} is not a tar archive: {error.detail}") from error
-    return functools.partial(WebDatasetSource, files, start)
+    return functools.partial(WebDatasetSource, files, start, inputs, table)
 
 
 def _read_start(container: Container) -> _Start:
@@ -128,29 +130,27 @@ def _read_start(container: Container) -> _Start:
     return _Start(container.uri, columns, None, list(rows.values()), images=+images, pickles=frozenset(pickles))
 
 
-def _choose_images(start: _Start, spec: SourceSpec) -> tuple[str, str | None]:
+def _choose_images(start: _Start, settings: TableSettings, needs: Needs) -> tuple[str, str | None]:
     """The suffix of the images, "" for any without a dot, and that of the masks if they are asked for."""
     suffixes = dataclasses.replace(start, columns=sorted(start.images))
-    spec = dataclasses.replace(
-        spec, image_column=_plain_suffix(spec.image_column), mask_column=_plain_suffix(spec.mask_column)
-    )
-    mask = choose_mask(suffixes.columns, suffixes, spec)
+    mask = choose_mask(suffixes.columns, suffixes, _plain_suffix(settings.mask_column)) if needs.mask else None
     images = [suffix for suffix in suffixes.columns if suffix != mask]
+    named = _plain_suffix(settings.image_column)
     plain = [""] if not images or any("." not in suffix for suffix in images) else []
-    return choose_image([plain, images], suffixes, spec, lacks="no image in its first samples"), mask
+    return choose_image([plain, images], suffixes, named, lacks="no image in its first samples"), mask
 
 
 def _plain_suffix(suffix: str | None) -> str | None:
     return suffix and suffix.lower().lstrip(".")
 
 
-def _choose_label(start: _Start, spec: SourceSpec) -> str | None:
+def _choose_label(start: _Start, settings: TableSettings, needs: Needs) -> str | None:
     """The column of the labels; None if none is needed."""
-    named = [name for name in (spec.label_column, *spec.label_columns, *sorted(spec.columns or ())) if name]
+    named = [name for name in (settings.label_column, *settings.label_columns, *sorted(needs.columns or ())) if name]
     pickle = next((name for name in named if name in start.pickles or name in PICKLES), None)
     if pickle is not None:
         raise RequestError(
             f"{quote_input(start.path)}: the members .{pickle} are pickles, which can run any code and are never "
             "opened; write them as .cls, .txt or .json"
         )
-    return choose_label(start, spec, first=("cls",), lacks="no .cls and no field 'label'")
+    return choose_label(start, settings, needs, first=("cls",), lacks="no .cls and no field 'label'")

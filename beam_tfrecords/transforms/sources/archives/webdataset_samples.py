@@ -20,7 +20,7 @@ from beam_tfrecords.transforms.sources.archives.webdataset_members import (
     split_name,
 )
 from beam_tfrecords.transforms.sources.containers import Container, StagingFiles, member_path
-from beam_tfrecords.transforms.sources.source_spec import Skipped
+from beam_tfrecords.transforms.sources.skipped import Skipped
 from beam_tfrecords.transforms.sources.tables.cells import invalid_row
 from beam_tfrecords.transforms.sources.tables.row_values import Located, RowReader
 from beam_tfrecords.transforms.sources.tables.table import MOST_ROW_SIZE

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import dataclasses
+import functools
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
@@ -11,9 +11,9 @@ from beam_tfrecords import storage
 from beam_tfrecords.errors import RequestError
 from beam_tfrecords.transforms.sources.arrays.stacks import Stack, open_stacks, read_exactly, reading_stack
 from beam_tfrecords.transforms.sources.containers import Container
-from beam_tfrecords.transforms.sources.inputs import find_files_below, quote_input
+from beam_tfrecords.transforms.sources.inputs import Inputs, find_files_below, quote_input
 from beam_tfrecords.transforms.sources.source import MakeSource
-from beam_tfrecords.transforms.sources.source_spec import SourceSpec
+from beam_tfrecords.transforms.sources.tables.table_settings import TableSettings
 
 _TEN = re.compile(r"(?:data_batch_\d|test_batch)\.bin", re.IGNORECASE)
 _HUNDRED = re.compile(r"(?:train|test)\.bin", re.IGNORECASE)
@@ -25,65 +25,66 @@ _COLUMNS_TEN = {"label": "batches.meta.txt"}
 _COLUMNS_HUNDRED = {"coarse_label": "coarse_label_names.txt", "label": "fine_label_names.txt"}
 
 
-def open_input(spec: SourceSpec) -> MakeSource:
+def open_input(inputs: Inputs, table: TableSettings) -> MakeSource:
     """Finds the files, and the names of the classes beside them.
 
     Raises:
       RequestError: a file does not exist, or they do not fit the request.
     """
-    files = find_files_below(spec, _FILE, "file of CIFAR's binary version in it, such as data_batch_1.bin or train.bin")
+    files = find_files_below(
+        inputs, _FILE, "file of CIFAR's binary version in it, such as data_batch_1.bin or train.bin"
+    )
     kinds = [_columns_of(file.entry.path) for file in files]
     if any(kind != kinds[0] for kind in kinds):
-        raise RequestError(f"{quote_input(spec.input[0])} has files of CIFAR-10 and of CIFAR-100; convert them apart")
+        raise RequestError(f"{quote_input(inputs.paths[0])} has files of CIFAR-10 and of CIFAR-100; convert them apart")
     names = {column: _read_names(storage.dirname(files[0].entry.path), file) for column, file in kinds[0].items()}
-    label = spec.label_column or "label"
+    label = table.label_column or "label"
     return open_stacks(
         files,
-        FindCifar(names),
+        functools.partial(_find_stacks, names),
         class_names=names.get(label, ()),
         read_name=lambda path: path.replace("data_batch", "train_batch"),
+        inputs=inputs,
+        settings=table,
     )
 
 
-@dataclasses.dataclass(frozen=True)
-class FindCifar:
-    """Reads where the images of a file are. Picklable.
+def _find_stacks(names: Mapping[str, Sequence[str]], container: Container) -> list[Stack]:
+    """The images of one file. The last one may be cut: then nobody knows how many follow it.
 
-    Attributes:
+    Args:
       names: column -> names of its classes, empty where nothing tells them; in the order of their bytes.
     """
+    step = len(names) + _PIXELS
+    count = -(-container.size // step)
+    return [
+        Stack(
+            name="",
+            count=count,
+            shape=_SHAPE,
+            axes="CHW",
+            dtype="|u1",
+            step=step,
+            column_types={column: "bytes" if classes else "int64" for column, classes in names.items()},
+            rows=lambda _: _rows(names, container, step, count),
+            offset=0,
+            open=lambda: storage.open_read(container.uri, version=container.version),
+            head=len(names),
+            is_counted=False,
+        )
+    ]
 
-    names: Mapping[str, Sequence[str]]
 
-    def __call__(self, container: Container) -> list[Stack]:
-        """The images of one file. The last one may be cut: then nobody knows how many follow it."""
-        step = len(self.names) + _PIXELS
-        count = -(-container.size // step)
-        return [
-            Stack(
-                name="",
-                count=count,
-                shape=_SHAPE,
-                axes="CHW",
-                dtype="|u1",
-                step=step,
-                column_types={column: "bytes" if names else "int64" for column, names in self.names.items()},
-                rows=lambda _: self._rows(container, step, count),
-                offset=0,
-                open=lambda: storage.open_read(container.uri, version=container.version),
-                head=len(self.names),
-                is_counted=False,
-            )
-        ]
-
-    def _rows(self, container: Container, step: int, count: int) -> Iterator[Mapping[str, Any]]:
-        with reading_stack(), storage.open_read(container.uri, version=container.version) as file:
-            for _ in range(count):
-                record = read_exactly(file, step)
-                yield {
-                    column: names[number] if number < len(names) else number
-                    for number, (column, names) in zip(record, self.names.items(), strict=False)
-                }
+def _rows(
+    names: Mapping[str, Sequence[str]], container: Container, step: int, count: int
+) -> Iterator[Mapping[str, Any]]:
+    with reading_stack(), storage.open_read(container.uri, version=container.version) as file:
+        for _ in range(count):
+            record = read_exactly(file, step)
+            yield {
+                column: classes[number] if number < len(classes) else number
+                for number, (column, classes) in zip(record, names.items(), strict=False)
+            }
 
 
 def _columns_of(path: str) -> Mapping[str, str]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-import dataclasses
+import functools
 import gzip
 import math
 import re
@@ -17,9 +17,9 @@ from beam_tfrecords import storage
 from beam_tfrecords.errors import FailureReason, RequestError, SampleError, Stage
 from beam_tfrecords.transforms.sources.arrays.stacks import Stack, find_axes, open_stacks, read_exactly, reading_stack
 from beam_tfrecords.transforms.sources.containers import Container
-from beam_tfrecords.transforms.sources.inputs import InputFile, find_files_below, quote_input
+from beam_tfrecords.transforms.sources.inputs import InputFile, Inputs, find_files_below, quote_input
 from beam_tfrecords.transforms.sources.source import MakeSource
-from beam_tfrecords.transforms.sources.source_spec import SourceSpec
+from beam_tfrecords.transforms.sources.tables.table_settings import TableSettings
 
 # train-images-idx3-ubyte, as they are distributed, and t10k-images.idx3-ubyte, as some programs call them.
 _FILE = re.compile(r"[^/]*(?:images|labels)[.-]idx\d-(?:ubyte|int)(?:\.gz)?", re.IGNORECASE)
@@ -30,13 +30,13 @@ _DTYPES = {8: "|u1", 9: "|i1", 11: ">i2", 12: ">i4", 13: ">f4", 14: ">f8"}
 _CHUNK = 1 << 14
 
 
-def open_input(spec: SourceSpec) -> MakeSource:
+def open_input(inputs: Inputs, table: TableSettings) -> MakeSource:
     """Finds the files of images, and the labels beside them.
 
     Raises:
       RequestError: a file does not exist, or they do not fit the request.
     """
-    files = find_files_below(spec, _FILE, "IDX file in it, such as train-images-idx3-ubyte.gz")
+    files = find_files_below(inputs, _FILE, "IDX file in it, such as train-images-idx3-ubyte.gz")
     images = [_of_images(file) for file in files if "images" in storage.basename(file.entry.path).lower()]
     if not images:
         path = files[0].entry.path
@@ -44,54 +44,54 @@ def open_input(spec: SourceSpec) -> MakeSource:
     labels = {file.entry.path: found for file in images if (found := _labels_of(file.entry.path))}
     transposed = any(_TRANSPOSED.match(storage.basename(file.entry.path)) for file in images)
     notes = ["rows and columns are exchanged, because EMNIST stores its images lying"] if transposed else []
-    return open_stacks(images, FindIdx(labels), read_name=lambda path: path.replace("t10k", "test"), notes=notes)
+    return open_stacks(
+        images,
+        functools.partial(_find_stacks, labels),
+        read_name=lambda path: path.replace("t10k", "test"),
+        notes=notes,
+        inputs=inputs,
+        settings=table,
+    )
 
 
-@dataclasses.dataclass(frozen=True)
-class FindIdx:
-    """Reads where the images of a file are. Picklable.
+def _find_stacks(label_files: Mapping[str, str], container: Container) -> list[Stack]:
+    """The images of one file.
 
-    Attributes:
-      labels: file of images -> file of their labels.
+    Args:
+      label_files: file of images -> file of their labels.
+
+    Raises:
+      SampleError: it cannot be read.
     """
-
-    labels: Mapping[str, str]
-
-    def __call__(self, container: Container) -> list[Stack]:
-        """The images of one file.
-
-        Raises:
-          SampleError: it cannot be read.
-        """
-        with _opened(container.uri, container.version) as (file, is_compressed):
-            dtype, shape = _read_header(file)
-        axes = find_axes(shape[1:])
-        if axes is None or dtype != "|u1":
-            raise _corrupt(f"numbers of the type {dtype} and the shape {shape}; expected bytes, [N, H, W]")
-        if _TRANSPOSED.match(storage.basename(container.uri)) and axes == "HW":
-            axes = "WH"
-        labels = self.labels.get(container.uri)
-        if labels is not None:
-            with _opened(labels) as (file, _):
-                _, (count, *_) = _read_header(file)
-            if count != shape[0]:
-                raise _corrupt(f"{shape[0]:,} images, but {storage.basename(labels)} has {count:,} labels")
-        start = 4 + 4 * len(shape)
-        return [
-            Stack(
-                name="",
-                count=shape[0],
-                shape=shape[1:],
-                axes=axes,
-                dtype=dtype,
-                step=math.prod(shape[1:]),
-                column_types={"label": "int64"} if labels else {},
-                rows=lambda _: _rows(labels, shape[0]),
-                offset=None if is_compressed else start,
-                open=lambda: _stream(container),
-                end=container.size,
-            )
-        ]
+    with _opened(container.uri, container.version) as (file, is_compressed):
+        dtype, shape = _read_header(file)
+    axes = find_axes(shape[1:])
+    if axes is None or dtype != "|u1":
+        raise _corrupt(f"numbers of the type {dtype} and the shape {shape}; expected bytes, [N, H, W]")
+    if _TRANSPOSED.match(storage.basename(container.uri)) and axes == "HW":
+        axes = "WH"
+    labels = label_files.get(container.uri)
+    if labels is not None:
+        with _opened(labels) as (file, _):
+            _, (count, *_) = _read_header(file)
+        if count != shape[0]:
+            raise _corrupt(f"{shape[0]:,} images, but {storage.basename(labels)} has {count:,} labels")
+    start = 4 + 4 * len(shape)
+    return [
+        Stack(
+            name="",
+            count=shape[0],
+            shape=shape[1:],
+            axes=axes,
+            dtype=dtype,
+            step=math.prod(shape[1:]),
+            column_types={"label": "int64"} if labels else {},
+            rows=lambda _: _rows(labels, shape[0]),
+            offset=None if is_compressed else start,
+            open=lambda: _stream(container),
+            end=container.size,
+        )
+    ]
 
 
 def _of_images(file: InputFile) -> InputFile:

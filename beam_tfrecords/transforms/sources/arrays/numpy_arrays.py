@@ -6,7 +6,6 @@ Nothing is unpickled: arrays of Python objects are not read.
 from __future__ import annotations
 
 import contextlib
-import dataclasses
 import functools
 import io
 import math
@@ -23,11 +22,11 @@ from beam_tfrecords.output.split_names import SPLIT_NAMES
 from beam_tfrecords.transforms.refs.zip_member import HEADER_BYTES, content_start
 from beam_tfrecords.transforms.sources.arrays.stacks import Stack, find_axes, open_stacks, read_exactly, reading_stack
 from beam_tfrecords.transforms.sources.containers import Container
-from beam_tfrecords.transforms.sources.inputs import find_files_below, quote_input
+from beam_tfrecords.transforms.sources.inputs import Inputs, find_files_below, quote_input
 from beam_tfrecords.transforms.sources.reading import parsing
 from beam_tfrecords.transforms.sources.source import MakeSource
-from beam_tfrecords.transforms.sources.source_spec import SourceSpec
 from beam_tfrecords.transforms.sources.tables.table import MOST_ROW_SIZE
+from beam_tfrecords.transforms.sources.tables.table_settings import TableSettings
 
 _FILE = re.compile(r"[^/]*\.np[yz]", re.IGNORECASE)
 _IMAGE_WORDS = ("x", "images", "image", "imgs", "img", "data", "pixels")
@@ -77,90 +76,85 @@ class _Array(NamedTuple):
         return "_".join(word for word in self.words if word not in SPLIT_NAMES) or self.words[0]
 
 
-def open_input(spec: SourceSpec) -> MakeSource:
+def open_input(inputs: Inputs, table: TableSettings) -> MakeSource:
     """Finds the files, and the labels of .npy files beside them.
 
     Raises:
       RequestError: a file does not exist, or they do not fit the request.
     """
-    files = find_files_below(spec, _FILE, "NumPy file in it, .npz or .npy")
+    files = find_files_below(inputs, _FILE, "NumPy file in it, .npz or .npy")
     labels = {file.entry.path: _label_file(file.entry.path) for file in files}
     # Of a folder or a glob, the files of labels are not images.
     images = [file for file in files if file.entry.path not in labels.values()]
     if not images:
-        raise RequestError(f"{quote_input(spec.input[0])} has labels and no images")
+        raise RequestError(f"{quote_input(inputs.paths[0])} has labels and no images")
     beside = {path: label for path, label in labels.items() if label}
-    return open_stacks(images, FindArrays(beside, spec.image_column))
+    return open_stacks(
+        images, functools.partial(_find_stacks, beside, table.image_column), inputs=inputs, settings=table
+    )
 
 
-@dataclasses.dataclass(frozen=True)
-class FindArrays:
-    """Reads where the images of a file are, and what belongs to them. Picklable.
+def _find_stacks(label_files: Mapping[str, str], image: str | None, container: Container) -> list[Stack]:
+    """The images of one file, in the order of its arrays.
 
-    Attributes:
-      labels: .npy file of images -> that of their labels.
+    Args:
+      label_files: .npy file of images -> that of their labels.
       image: name of the array with the images, with or without its split; None to find it.
+
+    Raises:
+      SampleError: it cannot be read, or which of its arrays are images is not clear.
     """
+    arrays = list(_arrays(container.uri, container.version))
+    if container.uri in label_files:
+        arrays += _arrays(label_files[container.uri])
+    images = [array for array in arrays if len(array.shape) > 2]
+    if image is not None:
+        images = [one for one in arrays if image in (one.column, one.member.removesuffix(".npy"))]
+    splits = [array.split for array in images]
+    if not images:
+        raise _refused(f"it has no array of images, [N, H, W] or [N, H, W, C]; {_describe(arrays)}")
+    if len(set(splits)) < len(splits) or (None in splits and len(splits) > 1):
+        raise _refused(f"several arrays may be the images; name one with `image_column`; {_describe(images)}")
+    return [_make_stack(container, array, arrays, label_files.get(container.uri)) for array in images]
 
-    labels: Mapping[str, str]
-    image: str | None
 
-    def __call__(self, container: Container) -> list[Stack]:
-        """The images of one file, in the order of its arrays.
-
-        Raises:
-          SampleError: it cannot be read, or which of its arrays are images is not clear.
-        """
-        arrays = list(_arrays(container.uri, container.version))
-        if container.uri in self.labels:
-            arrays += _arrays(self.labels[container.uri])
-        images = [array for array in arrays if len(array.shape) > 2]
-        if self.image is not None:
-            images = [one for one in arrays if self.image in (one.column, one.member.removesuffix(".npy"))]
-        splits = [array.split for array in images]
-        if not images:
-            raise _refused(f"it has no array of images, [N, H, W] or [N, H, W, C]; {_describe(arrays)}")
-        if len(set(splits)) < len(splits) or (None in splits and len(splits) > 1):
-            raise _refused(f"several arrays may be the images; name one with `image_column`; {_describe(images)}")
-        return [self._stack(container, array, arrays) for array in images]
-
-    def _stack(self, container: Container, images: _Array, arrays: Sequence[_Array]) -> Stack:
-        count, shape = images.shape[0], images.shape[1:]
-        is_npz = bool(images.member)
-        columns = {
-            array.column: array
-            for array in arrays
-            if len(array.shape) in (1, 2) and array.shape[0] == count and (array.split == images.split or not is_npz)
-        }
-        if container.uri in self.labels and not columns:
-            raise _refused(f"{count:,} images, but {self.labels[container.uri]} has not as many labels")
-        objects = [name for name, array in columns.items() if array.dtype.hasobject]
-        # What is longer is no value of a row, as in a table.
-        columns = {
-            name: array
-            for name, array in columns.items()
-            if array.dtype.kind in _TYPES and _row_bytes(array) <= MOST_ROW_SIZE
-        }
-        if objects and not columns:
-            raise _refused(
-                f"the array {objects[0]!r} holds Python objects, which are not read, because a pickle may run any "
-                "code; save its numbers or texts: numpy.array(list(values))"
-            )
-        axes = _check_images(images)
-        return Stack(
-            name=f"{images.member.removesuffix('.npy')}/" if is_npz else "",
-            count=count,
-            shape=shape,
-            axes=axes,
-            dtype=images.dtype.str,
-            step=images.dtype.itemsize * math.prod(shape),
-            column_types={name: _TYPES[array.dtype.kind] for name, array in columns.items()},
-            rows=lambda names: _rows({name: columns[name] for name in names if name in columns}, count),
-            offset=images.offset,
-            open=lambda: _stream(images, container.version),
-            split=images.split if is_npz else None,
-            end=None if images.offset is None else images.offset + images.length,
+def _make_stack(container: Container, images: _Array, arrays: Sequence[_Array], label_file: str | None) -> Stack:
+    count, shape = images.shape[0], images.shape[1:]
+    is_npz = bool(images.member)
+    columns = {
+        array.column: array
+        for array in arrays
+        if len(array.shape) in (1, 2) and array.shape[0] == count and (array.split == images.split or not is_npz)
+    }
+    if label_file is not None and not columns:
+        raise _refused(f"{count:,} images, but {label_file} has not as many labels")
+    objects = [name for name, array in columns.items() if array.dtype.hasobject]
+    # What is longer is no value of a row, as in a table.
+    columns = {
+        name: array
+        for name, array in columns.items()
+        if array.dtype.kind in _TYPES and _row_bytes(array) <= MOST_ROW_SIZE
+    }
+    if objects and not columns:
+        raise _refused(
+            f"the array {objects[0]!r} holds Python objects, which are not read, because a pickle may run any "
+            "code; save its numbers or texts: numpy.array(list(values))"
         )
+    axes = _check_images(images)
+    return Stack(
+        name=f"{images.member.removesuffix('.npy')}/" if is_npz else "",
+        count=count,
+        shape=shape,
+        axes=axes,
+        dtype=images.dtype.str,
+        step=images.dtype.itemsize * math.prod(shape),
+        column_types={name: _TYPES[array.dtype.kind] for name, array in columns.items()},
+        rows=lambda names: _rows({name: columns[name] for name in names if name in columns}, count),
+        offset=images.offset,
+        open=lambda: _stream(images, container.version),
+        split=images.split if is_npz else None,
+        end=None if images.offset is None else images.offset + images.length,
+    )
 
 
 def _check_images(array: _Array) -> str:

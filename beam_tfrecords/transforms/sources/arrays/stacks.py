@@ -17,13 +17,15 @@ from beam_tfrecords.transforms.refs.sample_refs import IMAGE, PixelRange, Sample
 from beam_tfrecords.transforms.sources.archives.members import check_expansion
 from beam_tfrecords.transforms.sources.containers import Container, StagingFiles, reject_missing
 from beam_tfrecords.transforms.sources.detect.columns import choose_label
-from beam_tfrecords.transforms.sources.inputs import InputFile, describe_splits, quote_input, splits_of_names
+from beam_tfrecords.transforms.sources.inputs import InputFile, Inputs, describe_splits, quote_input, splits_of_names
+from beam_tfrecords.transforms.sources.needs import Needs
 from beam_tfrecords.transforms.sources.reading import reading
+from beam_tfrecords.transforms.sources.skipped import Skipped
 from beam_tfrecords.transforms.sources.source import MakeSource
-from beam_tfrecords.transforms.sources.source_spec import Skipped, SourceSpec
 from beam_tfrecords.transforms.sources.tables.row_source import RowSource
 from beam_tfrecords.transforms.sources.tables.row_values import Located, RowReader, number_key
 from beam_tfrecords.transforms.sources.tables.table import FirstRows
+from beam_tfrecords.transforms.sources.tables.table_settings import TableSettings
 
 # Usual names of labels besides those of tables.
 _LABELS = ("y", "target", "targets")
@@ -85,7 +87,9 @@ class StackSource(RowSource):
       class_names: of the labels, which are names then; empty if nothing tells them.
       read_name: path -> the same with a usual word for the split in it.
       notes: on the files.
-      spec: the request.
+      inputs: of the request.
+      settings: how it wants rows to be read.
+      needs: what it needs.
 
     Raises:
       RequestError: they do not fit the request.
@@ -102,24 +106,25 @@ class StackSource(RowSource):
         class_names: Sequence[str],
         read_name: Callable[[str], str],
         notes: Sequence[str],
-        spec: SourceSpec,
+        inputs: Inputs,
+        settings: TableSettings,
+        needs: Needs,
     ) -> None:
         super().__init__(files)
-        self.name = spec.source
         then = (*_LABELS, *(table.columns if len(table.columns) == 1 else ()))
         lacks = "no labels of a usual name" if table.columns else "no labels"
-        label = choose_label(table, spec, then=then, lacks=lacks)
+        label = choose_label(table, settings, needs, then=then, lacks=lacks)
         self.notes += notes
-        cells = self._take_columns(table, spec, label)
-        self.class_names = class_names if spec.needs_label else ()
+        cells = self._take_columns(table, inputs, settings, needs, label)
+        self.class_names = class_names if needs.label else ()
         self.labels_may_be_indices = not self.class_names
         paths = [file.entry.path for file in files]
-        said = (
-            [file.split for file in files] if spec.input_splits else splits_of_names(list(map(read_name, paths)), spec)
-        )
+        split_column = settings.split_column
+        by_name = needs.splits.are_auto and not split_column and not inputs.splits
+        said = splits_of_names(list(map(read_name, paths))) if by_name else [file.split for file in files]
         splits = {path: split for path, split in zip(paths, said, strict=True) if split}
-        by_arrays = not splits and cells.columns.split is None and spec.splits_auto and spec.split_column is None
-        self.notes += describe_splits(splits, list(splits.values()), spec)
+        by_arrays = not splits and cells.columns.split is None and needs.splits.are_auto and split_column is None
+        self.notes += describe_splits(splits, list(splits.values()), inputs)
         if by_arrays and any(stack.split for stack in stacks):
             shown = ", ".join(dict.fromkeys(str(stack.split) for stack in stacks))
             self.notes.append(f"splits from the names of the arrays: {shown}")
@@ -191,11 +196,13 @@ def open_stacks(
     class_names: Sequence[str] = (),
     read_name: Callable[[str], str] = str,
     notes: Sequence[str] = (),
+    inputs: Inputs,
+    settings: TableSettings,
 ) -> MakeSource:
     """Reads the start of the first file.
 
     Args:
-      files, find, class_names, read_name, notes: as `StackSource` has them.
+      files, find, class_names, read_name, notes, inputs, settings: as `StackSource` has them.
 
     Raises:
       RequestError: it cannot be read.
@@ -208,7 +215,7 @@ def open_stacks(
         raise RequestError(f"{quote_input(first.uri)} cannot be read: {error.detail}") from error
     types = stacks[0].column_types
     table = FirstRows(first.uri, tuple(types), types, rows)
-    return functools.partial(StackSource, files, find, stacks, table, class_names, read_name, notes)
+    return functools.partial(StackSource, files, find, stacks, table, class_names, read_name, notes, inputs, settings)
 
 
 def find_axes(shape: Sequence[int]) -> str | None:

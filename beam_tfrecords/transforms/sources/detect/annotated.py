@@ -14,7 +14,6 @@ from beam_tfrecords.transforms.sources.detect.mask_pairs import find_masks, find
 from beam_tfrecords.transforms.sources.detect.names import is_annotation, is_container, is_mask_folder, split_in_name
 from beam_tfrecords.transforms.sources.detect.pairs import Twins, are_drawn, find_bands, find_pair_ending, find_twins
 from beam_tfrecords.transforms.sources.detect.tree import FolderTree
-from beam_tfrecords.transforms.sources.source_spec import MASK_SETTINGS
 
 _MOST_NAMES = 10
 _MOST_GLOBS = 8
@@ -38,7 +37,8 @@ def refuse_annotations(tree: FolderTree, request: Request, base: str) -> list[st
     Raises:
       UnclearError: there are some.
     """
-    wanted = {name for one in request.spec.include for name in one.split("/")} | request.named
+    selection = request.spec.selection
+    wanted = {name for one in selection.include for name in one.split("/")} | request.named
     found = [path for path in _annotation_folders(tree) if storage.basename(path) not in wanted]
     if found:
         count = sum(map(tree.total, found))
@@ -67,7 +67,7 @@ def refuse_annotations(tree: FolderTree, request: Request, base: str) -> list[st
         raise UnclearError(
             f"there are images that end in {ending}, beside images of the same names without it, as masks do",
             _with_masks(request, suffixed),
-            [Suggestion("the images but not their masks", {"exclude": [*request.spec.exclude, f"*{ending}*"]})],
+            [Suggestion("the images but not their masks", {"exclude": [*selection.exclude, f"*{ending}*"]})],
         )
     return []
 
@@ -128,7 +128,7 @@ def globs_of(paths: Sequence[str], request: Request, tree: FolderTree | None) ->
 
 def exclude(paths: Sequence[str], request: Request, tree: FolderTree) -> dict[str, list[str]]:
     """The setting `exclude` with some folders more."""
-    return {"exclude": [*request.spec.exclude, *globs_of(paths, request, tree)]}
+    return {"exclude": [*request.spec.selection.exclude, *globs_of(paths, request, tree)]}
 
 
 def _find_masks(tree: FolderTree, found: Sequence[str], request: Request) -> list[list[Suggestion]]:
@@ -156,7 +156,7 @@ def _without_folders(tree: FolderTree, paths: Iterable[str]) -> FolderTree:
 
 def _with_masks(request: Request, settings: dict[str, Any] | None) -> list[Suggestion]:
     """The answer that the images have masks, unless the request says where masks are."""
-    if settings is None or request.root is None or any(getattr(request.spec, name) for name in MASK_SETTINGS):
+    if settings is None or request.root is None or request.spec.mask_settings:
         return []
     return [Suggestion("the images with their masks", {**settings, "layout": "segmentation"})]
 

@@ -9,12 +9,11 @@ from typing import Any
 
 from beam_tfrecords import storage
 from beam_tfrecords.errors import Suggestion
-from beam_tfrecords.transforms.sources.detect.interpretation import join
+from beam_tfrecords.transforms.sources.detect.interpretation import Request, join
 from beam_tfrecords.transforms.sources.detect.list_sidecars import find_lists
 from beam_tfrecords.transforms.sources.detect.names import is_mask_folder
 from beam_tfrecords.transforms.sources.detect.tree import FolderTree
 from beam_tfrecords.transforms.sources.detect.trial import is_usable
-from beam_tfrecords.transforms.sources.source_spec import SourceSpec
 from beam_tfrecords.transforms.sources.unsupported_formats import find_tool
 
 _COCO = re.compile(r"(?:^|[_.])(?:instances|captions|keypoints|annotations?|coco)[_.].*json$", re.IGNORECASE)
@@ -82,20 +81,20 @@ def describe_unread(tree: FolderTree, root: str | None) -> list[str]:
     return [*found.values()]
 
 
-def find_annotations(tree: FolderTree, spec: SourceSpec, root: str | None) -> Iterator[Suggestion]:
+def find_annotations(tree: FolderTree, request: Request) -> Iterator[Suggestion]:
     """The suggestions that read annotated objects, instead of the folders.
 
     Args:
       tree: the folders.
-      spec: the request.
-      root: path of the folder that they are in; None if it is not one.
+      request: names the folder that they are in.
     """
-    if root is None or spec.include or spec.exclude or spec.class_names or spec.split_folders or spec.label_pattern:
+    root = request.root
+    if root is None or request.names_paths or request.spec.label_pattern:
         return
     for group in _find_annotations(tree, root):
-        usable = (one for one in group if is_usable(spec, one.settings))
+        usable = (one for one in group if is_usable(request, one.settings))
         yield from (one for one in [next(usable, None)] if one is not None)
-    yield from find_lists(tree, spec, root, of_boxes=True)
+    yield from find_lists(tree, request, of_boxes=True)
 
 
 def _find_annotations(tree: FolderTree, root: str) -> Iterator[list[Suggestion]]:

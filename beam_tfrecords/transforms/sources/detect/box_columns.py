@@ -11,7 +11,7 @@ from beam_tfrecords.errors import RequestError, Suggestion
 from beam_tfrecords.transforms.objects.objects import BoxFormat, BoxUnit
 from beam_tfrecords.transforms.sources.detect.column_names import plain_name
 from beam_tfrecords.transforms.sources.inputs import quote_input
-from beam_tfrecords.transforms.sources.source_spec import SourceSpec
+from beam_tfrecords.transforms.sources.needs import Needs
 from beam_tfrecords.transforms.sources.tables.box_cells import (
     MOST_SHARE,
     BoxColumns,
@@ -19,6 +19,7 @@ from beam_tfrecords.transforms.sources.tables.box_cells import (
     read_sides,
 )
 from beam_tfrecords.transforms.sources.tables.table import InvalidRow, Row, Table
+from beam_tfrecords.transforms.sources.tables.table_settings import BoxSettings
 
 # The usual names, without regard to case, spaces and underscores, and behind words for boxes.
 _NAMES = {
@@ -42,17 +43,20 @@ _ROWS = 1000
 ONLY_CLASS = "object"
 
 
-def find_boxes(table: Table, spec: SourceSpec, label: str | None) -> BoxColumns | None:
+def find_boxes(table: Table, settings: BoxSettings, needs: Needs, label: str | None) -> BoxColumns | None:
     """The columns of boxes, as the request says, or by their usual names if they hold numbers; None if there are none.
 
     Args:
+      table: the table.
+      settings: how the request wants boxes to be read.
+      needs: what it needs.
       label: column of the classes; None if there is none.
 
     Raises:
       RequestError: a column of the request does not exist, or the numbers may be two things.
     """
     plain = {plain_name(name): name for name in reversed(table.columns)}
-    found = _named(table, spec) or (None if spec.boxes_are_columns else next(_usual(plain), None))
+    found = _named(table, settings.box_columns) or (None if needs.boxes_are_columns else next(_usual(plain), None))
     if found is None:
         return None
     sides, form = found
@@ -60,18 +64,18 @@ def find_boxes(table: Table, spec: SourceSpec, label: str | None) -> BoxColumns 
     rows = [*itertools.islice(table.rows([*sides, *size]), _ROWS)]
     boxes = [values for row in rows if not isinstance(row, InvalidRow) and (values := read_sides(row, sides))]
     numbers = [values for values in boxes if all(map(math.isfinite, values))]
-    if not (spec.box_columns or numbers):
+    if not (settings.box_columns or numbers):
         return None
     most = max((abs(value) for values in numbers for value in values), default=math.inf)
-    is_normalized = spec.box_unit is BoxUnit.SHARES or (spec.box_unit is BoxUnit.AUTO and most <= MOST_SHARE)
-    if spec.box_format is not BoxFormat.AUTO:
-        form = spec.box_format
+    is_normalized = settings.box_unit is BoxUnit.SHARES or (settings.box_unit is BoxUnit.AUTO and most <= MOST_SHARE)
+    if settings.box_format is not BoxFormat.AUTO:
+        form = settings.box_format
     if form is BoxFormat.AUTO:
         form = _format_of(table, numbers, [] if is_normalized else rows, sides, size)
     attributes = {
         name: plain[one] for name, names in _ATTRIBUTES.items() for one in names if one in plain and plain[one] != label
     }
-    only = "" if label else spec.class_names[0] if len(spec.class_names) == 1 else ONLY_CLASS
+    only = "" if label else needs.class_names[0] if len(needs.class_names) == 1 else ONLY_CLASS
     return BoxColumns(sides, form, is_normalized, label, only, size, attributes)
 
 
@@ -88,8 +92,7 @@ def describe_boxes(boxes: BoxColumns) -> str:
     return f"boxes from {columns}, {boxes.format.value} in {unit}{alone}"
 
 
-def _named(table: Table, spec: SourceSpec) -> tuple[Sequence[str], BoxFormat] | None:
-    named = spec.box_columns
+def _named(table: Table, named: Sequence[str]) -> tuple[Sequence[str], BoxFormat] | None:
     if not named:
         return None
     missing = [name for name in named if name not in table.columns]

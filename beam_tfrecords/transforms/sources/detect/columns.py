@@ -17,11 +17,12 @@ from beam_tfrecords.transforms.sources.detect.image_columns import find_lists, f
 from beam_tfrecords.transforms.sources.detect.split_column import SplitColumn, find_split_column
 from beam_tfrecords.transforms.sources.inputs import quote_input
 from beam_tfrecords.transforms.sources.names import printable
-from beam_tfrecords.transforms.sources.source_spec import LabelType, SourceSpec
+from beam_tfrecords.transforms.sources.needs import Needs
 from beam_tfrecords.transforms.sources.tables.box_cells import BoxColumns
 from beam_tfrecords.transforms.sources.tables.image_paths import fill_pattern, pattern_columns
 from beam_tfrecords.transforms.sources.tables.object_cells import find_objects
 from beam_tfrecords.transforms.sources.tables.table import Table, available
+from beam_tfrecords.transforms.sources.tables.table_settings import LabelType, TableSettings
 
 
 @dataclasses.dataclass(frozen=True)
@@ -68,18 +69,18 @@ class Columns:
         return self.image is not None or self.pattern is not None
 
 
-def choose_columns(table: Table, spec: SourceSpec) -> tuple[Columns, list[str]]:
+def choose_columns(table: Table, settings: TableSettings, needs: Needs) -> tuple[Columns, list[str]]:
     """The columns of a table, and notes on those that were guessed.
 
     Raises:
       RequestError: a column of the request does not exist, or cannot be what it is to be.
     """
-    _refuse_contradictions(table, spec)
+    _refuse_contradictions(table, settings)
     notes = list(table.notes)
     taken: list[str] = []
 
     def choose(setting: str, names: Sequence[str], what: str, *, text: bool = False) -> str | None:
-        named: str | None = getattr(spec, setting)
+        named: str | None = getattr(settings, setting)
         if named is not None:
             if named not in table.columns:
                 raise RequestError(f"`{setting}={named}`: {table.path} has no such column; {available(table)}")
@@ -89,8 +90,8 @@ def choose_columns(table: Table, spec: SourceSpec) -> tuple[Columns, list[str]]:
             taken.append(f"{what} from column {guessed!r}")
         return guessed
 
-    usual_images = () if spec.image_path is not None else IMAGE_NAMES if spec.needs_image else IMAGE_NAMES[:1]
-    images = name_images(table.columns, table, spec)
+    usual_images = () if settings.image_path is not None else IMAGE_NAMES if needs.image else IMAGE_NAMES[:1]
+    images = name_images(table.columns, table, settings, needs.images)
     if not images or images.get(IMAGE) == "":
         guessed = choose("image_column", usual_images, "images", text=True)
         images = {**images, IMAGE: guessed} if guessed else {}
@@ -98,64 +99,62 @@ def choose_columns(table: Table, spec: SourceSpec) -> tuple[Columns, list[str]]:
     images = {column if column in listed and name == IMAGE else name: column for name, column in images.items()}
     lists = frozenset(name for name, column in images.items() if column in listed)
     image = next(iter(images.values()), None)
-    usual_labels = () if spec.label_columns else USUAL_LABELS if spec.needs_label else USUAL_LABELS[:1]
+    usual_labels = () if settings.label_columns else USUAL_LABELS if needs.label else USUAL_LABELS[:1]
     label = choose("label_column", usual_labels, "labels")
-    mask = choose("mask_column", MASK_NAMES, "masks", text=True) if spec.needs_mask else None
+    mask = choose("mask_column", MASK_NAMES, "masks", text=True) if needs.mask else None
     key = choose("key_column", (), "keys")
     group = choose("group_column", (), "groups")
-    others = *images.values(), mask, key, group, *spec.label_columns, *pattern_columns(spec.image_path or "")
-    split, note = find_split_column(table, spec, taken=[label, *others])
+    others = *images.values(), mask, key, group, *settings.label_columns, *pattern_columns(settings.image_path or "")
+    split, note = find_split_column(table, settings.split_column, needs.splits, taken=[label, *others])
     if note:
         taken.append(note)
-    if spec.image_path is not None:
-        _check_pattern(table, spec.image_path)
-    objects = find_objects(table, spec, find_label(table))
+    if settings.image_path is not None:
+        _check_pattern(table, settings.image_path)
+    objects = find_objects(table, settings, needs, find_label(table))
     if objects is not None:
         taken.append(f"boxes from column {objects!r}")
-    boxes = _choose_boxes(table, spec, taken) if objects is None else None
-    if boxes is not None and not spec.needs_label:
+    boxes = _choose_boxes(table, settings, needs, taken) if objects is None else None
+    if boxes is not None and not needs.label:
         label = None
     if taken:
         notes.append(f"{printable(storage.basename(table.path))}: {', '.join(taken)}")
-    found = Columns(
-        image, spec.image_path, label, split, key, group, spec.label_columns, objects, mask, images, lists, boxes
-    )
-    _check_needed(table, spec, found)
+    pattern, labels = settings.image_path, settings.label_columns
+    found = Columns(image, pattern, label, split, key, group, labels, objects, mask, images, lists, boxes)
+    _check_needed(table, settings, needs, found)
     return found, notes
 
 
-def _refuse_contradictions(table: Table, spec: SourceSpec) -> None:
-    if spec.image_path is not None and spec.image_column is not None:
+def _refuse_contradictions(table: Table, settings: TableSettings) -> None:
+    pattern, image, label = settings.image_path, settings.image_column, settings.label_column
+    if pattern is not None and image is not None:
         raise RequestError(
-            f"`image_path={spec.image_path}` and `image_column={spec.image_column}` both say where the images are; "
-            "leave one out"
+            f"`image_path={pattern}` and `image_column={image}` both say where the images are; leave one out"
         )
-    for name in spec.label_columns:
+    for name in settings.label_columns:
         if name not in table.columns:
             raise RequestError(f"`label_columns`: {table.path} has no column {name!r}; {available(table)}")
-    if spec.label_column is not None and spec.label_columns:
+    if label is not None and settings.label_columns:
         raise RequestError(
-            f"`label_column={spec.label_column}` and `label_columns` both say where the labels are; leave one of them "
-            "out"
+            f"`label_column={label}` and `label_columns` both say where the labels are; leave one of them out"
         )
 
 
-def _choose_boxes(table: Table, spec: SourceSpec, taken: list[str]) -> BoxColumns | None:
+def _choose_boxes(table: Table, settings: TableSettings, needs: Needs, taken: list[str]) -> BoxColumns | None:
     """The columns of boxes, unless the labels alone are asked for; adds to what was found for a note."""
     by_name = [name for name in table.columns if is_label_name(name)]
-    label = spec.label_column or find_label(table) or (by_name[0] if len(by_name) == 1 else None)
-    boxes = find_boxes(table, spec, label)
+    label = settings.label_column or find_label(table) or (by_name[0] if len(by_name) == 1 else None)
+    boxes = find_boxes(table, settings.boxes, needs, label)
     if boxes and label in boxes.sides:
         # A column `y` may be a class, but not beside `x`.
-        boxes = find_boxes(table, spec, None)
+        boxes = find_boxes(table, settings.boxes, needs, None)
     if boxes is None:
         return None
-    is_taken = spec.needs_objects and not spec.label_columns and spec.label_type is LabelType.CLASS
+    is_taken = needs.objects and not settings.label_columns and settings.label_type is LabelType.CLASS
     taken.append(describe_boxes(boxes) if is_taken else f"{describe_boxes(boxes)}, are not used by this layout")
     return boxes if is_taken else None
 
 
-def _check_needed(table: Table, spec: SourceSpec, found: Columns) -> None:
+def _check_needed(table: Table, settings: TableSettings, needs: Needs, found: Columns) -> None:
     """Checks that the columns which the layout needs were found, and hold what they are to hold."""
     wrong = next(
         (one for name, one in found.images.items() if name not in found.lists and not table.may_hold_text(one)), None
@@ -164,24 +163,25 @@ def _check_needed(table: Table, spec: SourceSpec, found: Columns) -> None:
         raise RequestError(
             f"{quote_input(table.path)}: the values in column {wrong!r} are not strings, but an image is given by its "
             f"path; name the column with the paths with `image_column`; {available(table)}",
-            column_suggestions(
-                table, image=None, needs_image=True, needs_label=found.label is None and spec.needs_label
-            ),
+            column_suggestions(table, image=None, needs_image=True, needs_label=found.label is None and needs.label),
         )
-    if found.label is None and spec.needs_label and not spec.label_columns and not (found.objects or found.boxes):
+    if found.label is None and needs.label and not settings.label_columns and not (found.objects or found.boxes):
         raise RequestError(
             f"{quote_input(table.path)} has no column 'label', which the layout needs; name another with "
             f"`label_column`; {available(table)}",
             column_suggestions(
-                table, image=found.image, needs_image=found.image is None and spec.image_path is None, needs_label=True
+                table,
+                image=found.image,
+                needs_image=found.image is None and settings.image_path is None,
+                needs_label=True,
             ),
         )
-    if spec.needs_mask and found.mask is None:
+    if needs.mask and found.mask is None:
         raise RequestError(
             f"{quote_input(table.path)} has no column 'mask', which the layout needs; name another with `mask_column`; "
             f"{available(table)}"
         )
-    if spec.group_rows and (len(found.images) > 1 or found.lists):
+    if settings.group_rows and (len(found.images) > 1 or found.lists):
         raise RequestError(
             "`group_rows` makes one sample of rows with the same image, and these have several; leave it out, and name "
             "what tells rows apart with `key_column`"
@@ -195,7 +195,8 @@ def has_labels(table: Table, named: Sequence[str]) -> bool:
 
 def choose_label(
     table: Table,
-    spec: SourceSpec,
+    settings: TableSettings,
+    needs: Needs,
     *,
     declared: Iterable[str] = (),
     first: Sequence[str] = (),
@@ -206,6 +207,8 @@ def choose_label(
 
     Args:
       table: without the images.
+      settings: how the request wants it to be read.
+      needs: what it needs.
       declared: columns whose classes have names: a single one has the labels.
       first: usual names in such files that count before those of tables.
       then: columns that count behind these.
@@ -214,12 +217,12 @@ def choose_label(
     Raises:
       RequestError: there is none.
     """
-    if spec.label_column is not None or spec.label_columns or not spec.needs_label:
-        return spec.label_column
+    if settings.label_column is not None or settings.label_columns or not needs.label:
+        return settings.label_column
     classes = [name for name in declared if name in table.columns]
     usual = next((name for name in first if name in table.columns), None) or find_label(table)
     label = classes[0] if len(classes) == 1 else usual or next((name for name in then if name in table.columns), None)
-    if label is None and find_objects(table, spec, None) is None:
+    if label is None and find_objects(table, settings, needs, None) is None:
         raise RequestError(
             f"{quote_input(table.path)} has {lacks}, which the layout needs; name another with `label_column`; "
             f"{available(table)}",

@@ -11,9 +11,9 @@ from beam_tfrecords.transforms.refs.sample_refs import IMAGE, MASK
 from beam_tfrecords.transforms.sources.detect.column_names import IMAGE_NAMES, MASK_NAMES, is_mask_name, plain_name
 from beam_tfrecords.transforms.sources.inputs import quote_input
 from beam_tfrecords.transforms.sources.selection import read_names
-from beam_tfrecords.transforms.sources.source_spec import SourceSpec
 from beam_tfrecords.transforms.sources.tables.cells import is_path_list
 from beam_tfrecords.transforms.sources.tables.table import InvalidRow, Table, available
+from beam_tfrecords.transforms.sources.tables.table_settings import TableSettings
 
 # What Hugging Face's datasets calls the columns of tables beside images.
 _FILE, _FILES = "file_name", "file_names"
@@ -21,16 +21,20 @@ _FILE, _FILES = "file_name", "file_names"
 _ROWS = 100
 
 
-def name_images(columns: Sequence[str], table: Table, spec: SourceSpec) -> dict[str, str]:
+def name_images(
+    columns: Sequence[str], table: Table, settings: TableSettings, wanted: Mapping[str, str]
+) -> dict[str, str]:
     """Name of an image -> its column, as the request says; "" for that of a usual name, empty if it says none.
 
     Args:
       columns: those of the table that may have images.
+      settings: how the request wants it to be read.
+      wanted: as `Needs.images`.
     """
-    column = spec.image_column
-    if spec.image_path is not None:
+    column = settings.image_column
+    if settings.image_path is not None:
         return {}
-    images = dict(spec.images)
+    images = dict(wanted)
     if column is not None and (column in columns or "," not in column):
         name = IMAGE if IMAGE in images or not images else column
         images = {name: column, **{one: other for one, other in images.items() if one != name}}
@@ -50,20 +54,19 @@ def name_images(columns: Sequence[str], table: Table, spec: SourceSpec) -> dict[
     return images
 
 
-def choose_image(kinds: Iterable[Sequence[str]], table: Table, spec: SourceSpec, *, lacks: str) -> str:
+def choose_image(kinds: Iterable[Sequence[str]], table: Table, named: str | None, *, lacks: str) -> str:
     """The column with the images: the one that the request names, that of a usual name, or the only one.
 
     Args:
       kinds: the columns that may have images as their cells look, the most certain ones first. Those that are masks by
         their names come last.
       table: with these columns.
-      spec: the request.
+      named: column that the request names.
       lacks: what the table does not have, for a message.
 
     Raises:
       RequestError: there is none, or there are several.
     """
-    named = spec.image_column
     if named is not None:
         if named in table.columns:
             return named
@@ -83,19 +86,18 @@ def find_image_column(columns: Sequence[str]) -> str | None:
     return find_name(columns, IMAGE_NAMES)
 
 
-def choose_mask(columns: Sequence[str], table: Table, spec: SourceSpec) -> str | None:
-    """The column of the masks, of those that may have images; None if they are not asked for.
+def choose_mask(columns: Sequence[str], table: Table, named: str | None) -> str:
+    """The column of the masks, of those that may have images.
+
+    Args:
+      named: column that the request names.
 
     Raises:
       RequestError: there is none.
     """
-    if not spec.needs_mask:
-        return None
-    mask = spec.mask_column if spec.mask_column in columns else None
-    if spec.mask_column is None:
-        mask = find_name(columns, MASK_NAMES)
-    if mask is None:
-        what = f"{spec.mask_column or 'mask'!r} with the bytes of masks"
+    mask = find_name(columns, MASK_NAMES) if named is None else named
+    if mask is None or mask not in columns:
+        what = f"{named or 'mask'!r} with the bytes of masks"
         raise RequestError(
             f"{quote_input(table.path)} has no column {what}; name another with `mask_column`; {available(table)}"
         )
@@ -117,13 +119,16 @@ def is_mask_file(column: str) -> bool:
     return is_file_name(column) and plain_name(column) in MASK_NAMES
 
 
-def find_file_names(table: Table, spec: SourceSpec) -> dict[str, str]:
+def find_file_names(table: Table, named: str | None, wanted: Mapping[str, str]) -> dict[str, str]:
     """Name of an image -> its column: those of the request, else all of usual names; `file_name` comes first.
+
+    Args:
+      named: column that the request names.
+      wanted: as `Needs.images`.
 
     Raises:
       RequestError: there is none.
     """
-    named = spec.image_column
     if named is not None:
         columns = [named] if named in table.columns else read_names(named)
     else:
@@ -138,8 +143,8 @@ def find_file_names(table: Table, spec: SourceSpec) -> dict[str, str]:
             f"{available(table)}"
         )
     # What a layout of one's own asks for; `image.encoded` is that of the first.
-    wanted = {name: column for name, column in images.items() if name in spec.images}
-    return wanted if wanted.keys() == spec.images.keys() and wanted else images
+    found = {name: column for name, column in images.items() if name in wanted}
+    return found if found.keys() == wanted.keys() and found else images
 
 
 def find_name(

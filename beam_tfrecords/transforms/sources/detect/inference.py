@@ -24,9 +24,10 @@ from beam_tfrecords.transforms.sources.detect.layouts import interpret
 from beam_tfrecords.transforms.sources.detect.list_sidecars import find_lists, name_split_lists
 from beam_tfrecords.transforms.sources.detect.suggestions import list_rows, refuse
 from beam_tfrecords.transforms.sources.detect.tree import FolderSummary, FolderTree
+from beam_tfrecords.transforms.sources.inputs import Inputs
 from beam_tfrecords.transforms.sources.names import printable
+from beam_tfrecords.transforms.sources.needs import Needs
 from beam_tfrecords.transforms.sources.path_labels import named_split_folders, path_label
-from beam_tfrecords.transforms.sources.source_spec import SourceSpec
 
 _BESIDE_SPLITS = (FailureReason.UNKNOWN_SPLIT.value, "beside the split folders, not in one of them")
 _MOST_TABLES = 3
@@ -63,7 +64,7 @@ class ApplyInterpretations:
             split = ref.split
         return SampleRef(ref.key, ref.images, ref.size, ref.fingerprint, label, split, ref.columns, failure, ref.group)
 
-    def check_splits(self, folders: FolderSummary, spec: SourceSpec) -> None:
+    def check_splits(self, folders: FolderSummary, inputs: Inputs) -> None:
         """Refuses an input that says its split and has folders of another one.
 
         Raises:
@@ -73,11 +74,11 @@ class ApplyInterpretations:
             meaning, path, said = self._find(f"{key}/")
             split = meaning.place(path)[1]
             if folder.images and split not in (None, said):
-                by_folders = Suggestion("the splits of the folders", {"input": list(spec.input)})
+                by_folders = Suggestion("the splits of the folders", {"input": list(inputs.paths)})
                 raise RequestError(
                     f"an input is said to be {said}, but its folder {printable(key)} looks like {split}; expected one "
                     "split in each input",
-                    [by_folders] if spec.input_splits else [],
+                    [by_folders] if inputs.splits else [],
                 )
 
     def _find(self, key: str) -> tuple[Interpretation, str, str | None]:
@@ -89,13 +90,17 @@ class ApplyInterpretations:
         raise KeyError(key)
 
 
-def assume_folders(spec: SourceSpec) -> Assumption | Interpretation:
-    """What the folders are taken for while they are listed."""
-    named = named_split_folders(spec)
+def assume_folders(pattern: re.Pattern[str] | None, needs: Needs) -> Assumption | Interpretation:
+    """What the folders are taken for while they are listed.
+
+    Args:
+      pattern: where labels come from; None for folders.
+    """
+    named = named_split_folders(needs.splits)
     if named is not None:
         return Interpretation(named)
-    by_folders = spec.label_pattern is None and spec.needs_label
-    return Assumption(splits=spec.splits_auto, needs_class=by_folders, class_names=spec.class_names)
+    by_folders = pattern is None and needs.label
+    return Assumption(splits=needs.splits.are_auto, needs_class=by_folders, class_names=needs.class_names)
 
 
 def infer_folders(tree: FolderTree, request: Request) -> tuple[Interpretation, list[str]]:
@@ -127,13 +132,13 @@ def _refuse_annotated(found: Interpretation, tree: FolderTree, request: Request)
     what = ""
     # In an archive, names alone tell.
     is_named = request.root is None and describe_annotations(tree) != ""
-    if is_named or next(find_annotations(tree, request.spec, request.root), None) is not None:
+    if is_named or next(find_annotations(tree, request), None) is not None:
         what = "annotations of their images"
     lists = name_split_lists(tree)
-    if not what and lists and request.spec.splits_auto and not found.has_splits:
+    if not what and lists and request.needs.splits.are_auto and not found.has_splits:
         is_read = request.root is None or any(
             isinstance(one.settings["input"], list) or "split_column" in one.settings
-            for one in find_lists(tree, request.spec, request.root)
+            for one in find_lists(tree, request)
         )
         what = f"lists of splits ({', '.join(map(printable, lists))})" if is_read else ""
     if what:

@@ -11,6 +11,7 @@ from beam_tfrecords.errors import Suggestion
 from beam_tfrecords.output.split_names import SPLIT_NAMES
 from beam_tfrecords.transforms.sources.detect.names import normalize
 from beam_tfrecords.transforms.sources.names import printable
+from beam_tfrecords.transforms.sources.needs import Needs
 from beam_tfrecords.transforms.sources.source_spec import SourceSpec
 
 _MOST_NAMES = 10
@@ -76,7 +77,7 @@ class Assumption:
     Attributes:
       splits: whether first folders that are named like splits are splits.
       needs_class: whether they only are where folders below them can be the classes.
-      class_names: as `SourceSpec.class_names`.
+      class_names: as `Needs.class_names`.
     """
 
     splits: bool
@@ -99,34 +100,44 @@ class Request:
     """What the layouts have to know of a request.
 
     Attributes:
-      spec: the request.
+      spec: the settings of the source.
+      needs: what the request needs.
       where: the input, as messages quote it.
       name: of the input, without the folders before it.
       root: path of the folder; None if it is no folder, not the only input, or if the request names paths in it.
       key_prefix: what the keys begin with; "" if there is no other input.
       inputs: names of all inputs that are read together with this one, if there are several.
+      says_splits: whether the inputs say their splits.
       folder: path of the folder, also where the request names paths in it; None if it is no folder.
       archive: path of the local archive; "" if it is none, or not the only input.
     """
 
     spec: SourceSpec
+    needs: Needs
     where: str = ""
     name: str = ""
     root: str | None = None
     key_prefix: str = ""
     inputs: Sequence[str] = ()
     archive: str = ""
+    says_splits: bool = False
     folder: str | None = None
 
     @property
     def by_folders(self) -> bool:
         """Whether the folders give the labels."""
-        return self.spec.needs_label and self.spec.label_pattern is None
+        return self.needs.label and self.spec.label_pattern is None
 
     @functools.cached_property
     def named(self) -> frozenset[str]:
         """The classes that the request names."""
-        return frozenset(map(normalize, (*self.spec.class_names, *self.spec.classes)))
+        return frozenset(map(normalize, (*self.needs.class_names, *self.spec.selection.classes)))
+
+    @property
+    def names_paths(self) -> bool:
+        """Whether the request names paths or classes of this input, which another input would lose."""
+        selection = self.spec.selection
+        return bool(selection.globs or self.needs.class_names or self.needs.splits.folders)
 
     def path(self, below: str) -> str:
         """The path of a folder below the root."""

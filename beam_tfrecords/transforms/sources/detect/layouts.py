@@ -41,6 +41,7 @@ from beam_tfrecords.transforms.sources.detect.names import (
 )
 from beam_tfrecords.transforms.sources.detect.tree import FolderTree
 from beam_tfrecords.transforms.sources.names import printable
+from beam_tfrecords.transforms.sources.path_labels import named_split_folders
 from beam_tfrecords.transforms.sources.registry import source_of_file
 from beam_tfrecords.transforms.splits import split_of_folder
 
@@ -197,17 +198,17 @@ def _leads_on(tree: FolderTree, path: str) -> bool:
 
 def _find_bases(tree: FolderTree, request: Request, notes: list[str]) -> dict[str, str | None]:
     """Path -> split of the folders that the classes, or the images, are in."""
-    spec = request.spec
-    if spec.split_folders is not None:
-        named = {folder.strip("/"): split for folder, split in spec.split_folders.items()}
+    named = named_split_folders(request.needs.splits)
+    if named is not None:
         bases: dict[str, str | None] = {folder: split for folder, split in named.items() if tree.total(folder)}
         notes += refuse_annotations(tree, request, "")
         return bases or {**named}
-    looks = request.by_folders or spec.splits_auto
+    are_auto = request.needs.splits.are_auto
+    looks = request.by_folders or are_auto
     base = _peel(tree, request, "", notes) if looks else ""
     notes += refuse_annotations(tree, request, base)
     splits = _find_splits(tree, request, base) if looks else {}
-    if splits and not spec.splits_auto:
+    if splits and not are_auto:
         raise UnclearError(
             f"`splits` has fractions, but there are the split folders {show_names(list(splits))}, which would "
             "become classes",
@@ -281,7 +282,7 @@ def _divide_anew(tree: FolderTree, request: Request, base: str, names: Sequence[
     inputs = []
     for name in names:
         try:
-            interpret(tree.inside(join(base, name)), Request(request.spec, name=name))
+            interpret(tree.inside(join(base, name)), Request(request.spec, request.needs, name=name))
             inputs.append(request.path(join(base, name)))
         except UnclearError:
             continue
@@ -369,14 +370,14 @@ def _directly_in(found: str, level: Level) -> UnclearError:
             pattern = find_name_pattern(level.tree.names([base])) if base else None
             if pattern:
                 meaning = f"the images in {base} with the class from the names of the files"
-                back = {"splits": None} if request.spec.split_folders else {}
+                back = {"splits": None} if request.needs.splits.folders else {}
                 names.append(Suggestion(meaning, {"input": request.path(base), "label_pattern": pattern, **back}))
     return UnclearError(f"{found}, so that no folder names their class{_HOW_TO_LABEL}", answers, names)
 
 
 def _names_are_classes(request: Request) -> bool:
     """Whether the names of the inputs may be classes: not numbered, as parts are."""
-    if request.spec.input_splits:
+    if request.says_splits:
         return False
     words = {re.sub(r"[\d_.-]", "", name.partition(".")[0]) for name in request.inputs}
     return len(words) > 1 and not any(map(is_known, words))
@@ -400,7 +401,7 @@ def _splits_without_classes(level: Level) -> Interpretation | None:
     if not flat:
         return None
     answers = _without(level.tree, level.request, flat)
-    named = level.request.spec.split_folders
+    named = level.request.needs.splits.folders
     if named:
         kept = {one: split for one, split in named.items() if not any(f"{n}/".startswith(f"{one}/") for n in flat)}
         answers = [Suggestion(f"the images in {', '.join(kept)}", {"splits": write_splits(kept)})] if kept else []
@@ -422,7 +423,7 @@ def _splits_of_other_classes(level: Level) -> Interpretation | None:
         for base, split in level.bases.items()
         if not any(names[split] & names[other] for other in names if other != split)
     ]
-    if len(names) < 2 or not alone or level.request.spec.split_folders is not None:
+    if len(names) < 2 or not alone or level.request.needs.splits.folders is not None:
         return None
     others = [base for base in alone if level.bases[base] != "train"]
     splits = {base: split for base, split in level.bases.items() if split}
@@ -491,7 +492,7 @@ def _around_classes(level: Level) -> Interpretation | None:
 def _splits_in_classes(level: Level) -> Interpretation | None:
     """Every class folder has the splits in it."""
     splits = {name: split for name in level.found if (split := split_of_folder(name))}
-    is_free = level.request.spec.splits_auto and not any(level.bases.values())
+    is_free = level.request.needs.splits.are_auto and not any(level.bases.values())
     if not (level.is_flat and splits and len(splits) == len(level.found) and is_free):
         return None
     level.note(f"the folders {show_names(sorted(splits))} in the class folders are the splits")

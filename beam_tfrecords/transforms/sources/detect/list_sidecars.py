@@ -11,11 +11,11 @@ from beam_tfrecords import storage
 from beam_tfrecords.errors import Suggestion
 from beam_tfrecords.transforms.sources.detect.column_names import NOT_LABEL_NAMES, plain_name
 from beam_tfrecords.transforms.sources.detect.column_suggestions import one_hot_columns
+from beam_tfrecords.transforms.sources.detect.interpretation import Request
 from beam_tfrecords.transforms.sources.detect.names import is_annotation, split_in_name
 from beam_tfrecords.transforms.sources.detect.sidecar_rows import list_sidecars, read_first_rows, spread
 from beam_tfrecords.transforms.sources.detect.tree import FolderTree
 from beam_tfrecords.transforms.sources.detect.trial import is_usable
-from beam_tfrecords.transforms.sources.source_spec import SourceSpec
 from beam_tfrecords.transforms.sources.tables.box_list import BoxList
 from beam_tfrecords.transforms.sources.tables.list_file import IMAGE, LABEL, SPLIT, ListFile
 
@@ -47,16 +47,16 @@ def name_split_lists(tree: FolderTree) -> list[str]:
     return named or [path for path in found if posixpath.basename(path) == "train_test_split.txt"]
 
 
-def find_lists(tree: FolderTree, spec: SourceSpec, root: str | None, *, of_boxes: bool = False) -> Iterator[Suggestion]:
+def find_lists(tree: FolderTree, request: Request, *, of_boxes: bool = False) -> Iterator[Suggestion]:
     """The suggestions that read lists which name images and their labels: those with the most splits.
 
     Args:
       tree: the folders.
-      spec: the request.
-      root: path of the folder that they are in; None if it is not one.
+      request: names the folder that they are in.
       of_boxes: whether lists of boxes are looked for, and no others.
     """
-    if root is None or spec.include or spec.exclude or spec.class_names or spec.split_folders:
+    root = request.root
+    if root is None or request.names_paths:
         return
     groups = _group(list_lists(tree)[:_MOST_LISTS])
     suggestions = [found for paths in groups if (found := _suggest(paths, tree, root, of_boxes=of_boxes))]
@@ -66,7 +66,7 @@ def find_lists(tree: FolderTree, spec: SourceSpec, root: str | None, *, of_boxes
     # Several attributes of an image say more than its number.
     for one in sorted(suggestions, key=lambda one: "label_columns" not in one.settings):
         inputs = one.settings["input"]
-        if (len(inputs) if isinstance(inputs, list) else 1) == most and is_usable(spec, one.settings):
+        if (len(inputs) if isinstance(inputs, list) else 1) == most and is_usable(request, one.settings):
             yield one
 
 

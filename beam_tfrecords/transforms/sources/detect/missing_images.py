@@ -13,9 +13,8 @@ from beam_tfrecords import storage
 from beam_tfrecords.errors import RequestError, SampleError, Suggestion
 from beam_tfrecords.transforms.sources.detect.column_suggestions import FOLDERS, find_pattern
 from beam_tfrecords.transforms.sources.detect.columns import Columns
-from beam_tfrecords.transforms.sources.inputs import quote_input
+from beam_tfrecords.transforms.sources.inputs import Inputs, quote_input
 from beam_tfrecords.transforms.sources.path_rule import shorten
-from beam_tfrecords.transforms.sources.source_spec import SourceSpec
 from beam_tfrecords.transforms.sources.tables.cells import read_text
 from beam_tfrecords.transforms.sources.tables.image_paths import fill_pattern, pattern_columns
 from beam_tfrecords.transforms.sources.tables.table import InvalidRow, Table
@@ -59,32 +58,35 @@ class _Change:
         return changed
 
 
-def refuse_missing(table: Table, columns: Columns, spec: SourceSpec) -> None:
+def refuse_missing(table: Table, columns: Columns, inputs: Inputs, roots: Sequence[str]) -> None:
     """Refuses a table if none of its first images is there, and all of them are at similar paths.
 
     Args:
-      spec: the request, with the folders to look in as `image_root`.
+      table: one of the inputs.
+      columns: of the table.
+      inputs: all of them.
+      roots: the folders that the images are looked for in.
 
     Raises:
       RequestError: says what to say instead.
     """
-    roots = spec.image_root
     if any(map(storage.has_scheme, (table.path, *roots))):
         return
     names = first_images(table, columns)
     if _are_missing(names, roots):
-        suggestion = next(_suggestions(table, columns, spec, names, roots[-1]), None)
+        suggestion = next(_suggestions(table, columns, inputs, names, roots[-1]), None)
         if suggestion is not None:
             raise _refusal(table.path, names, roots, suggestion)
 
 
-def refuse_missing_names(path: str, names: Sequence[str], roots: Sequence[str], spec: SourceSpec) -> None:
+def refuse_missing_names(path: str, names: Sequence[str], roots: Sequence[str], inputs: Inputs) -> None:
     """Refuses a file of annotations if none of its first images is there, and all of them are at similar paths.
 
     Args:
       path: of the file.
       names: of the first images.
       roots: the folders that they are looked for in.
+      inputs: of the request.
 
     Raises:
       RequestError: says what to say instead.
@@ -95,7 +97,7 @@ def refuse_missing_names(path: str, names: Sequence[str], roots: Sequence[str], 
         where = {"image_root": folder}
         if change == _Change():
             raise _refusal(path, names, roots, Suggestion(f"the images in {folder}", where))
-        if len(spec.input) == 1 and not spec.input_splits:
+        if inputs.is_alone:
             words = [path, change.case, *change.substitutions]
             command = shlex.join(["python3", "-c", _REWRITE_JSON, *words])
             settings = {"input": f"{path}.json", **where}
@@ -132,7 +134,7 @@ def first_images(table: Table, columns: Columns) -> list[str]:
 
 
 def _suggestions(
-    table: Table, columns: Columns, spec: SourceSpec, names: Sequence[str], root: str
+    table: Table, columns: Columns, inputs: Inputs, names: Sequence[str], root: str
 ) -> Iterator[Suggestion]:
     written = columns.pattern or f"{{{columns.image}}}"
     for change, folder in _find_changes(names, root, storage.dirname(table.path)):
@@ -145,7 +147,7 @@ def _suggestions(
                     f"the images with {extension}",
                     {"image_path": written + extension, "image_column": None, **where},
                 )
-            case _ if table.delimiter and columns.image and len(spec.input) == 1 and not spec.input_splits:
+            case _ if table.delimiter and columns.image and inputs.is_alone:
                 words = [table.path, columns.image, table.delimiter, change.case, *change.substitutions]
                 command = shlex.join(["python3", "-c", _REWRITE, *words])
                 yield Suggestion("a table with the right paths", {"input": f"{table.path}.csv", **where}, [command])

@@ -12,9 +12,9 @@ from beam_tfrecords.errors import FailureReason, RequestError, SampleError, Stag
 from beam_tfrecords.output.split_names import SPLIT_NAMES
 from beam_tfrecords.transforms.sources.detect.names import split_in_name
 from beam_tfrecords.transforms.sources.inputs import quote_input
-from beam_tfrecords.transforms.sources.source_spec import SourceSpec
 from beam_tfrecords.transforms.sources.tables.cells import invalid_row
 from beam_tfrecords.transforms.sources.tables.table import InvalidRow, Table
+from beam_tfrecords.transforms.splits import Splits
 
 # The usual names, without regard to case, spaces, dashes and underscores. The first is the documented one: whatever it
 # holds are splits. The others are taken if their words are names of splits, before columns of any name.
@@ -66,41 +66,43 @@ class SplitColumn:
         return split
 
 
-def find_split_column(table: Table, spec: SourceSpec, *, taken: Sequence[str | None]) -> tuple[SplitColumn | None, str]:
+def find_split_column(
+    table: Table, named: str | None, splits: Splits, *, taken: Sequence[str | None]
+) -> tuple[SplitColumn | None, str]:
     """The column of the splits, and a note on it, "" if there is nothing to say.
 
     Args:
       table: the table.
-      spec: the request.
+      named: column that the request names; "" for none.
+      splits: the rule of the request.
       taken: columns that are something else.
 
     Raises:
       RequestError: there is no such column, or it contradicts the other settings.
     """
-    named = spec.split_column
     if named and named not in table.columns:
         raise RequestError(
             f"`split_column={named}`: {table.path} has no such column; it has: {', '.join(table.columns)}"
         )
-    if spec.split_folders is not None:
-        return _chosen(table, spec, named or _usual(table, taken)), ""
+    if splits.folders is not None:
+        return _chosen(table, splits.folders, named or _usual(table, taken)), ""
     if named == "":
         return None, ""
     found, note = (SplitColumn(named), "") if named else _infer(table, taken)
-    if spec.splits_auto or found is None:
+    if splits.are_auto or found is None:
         return found, note
-    splits = sorted(_splits_in(_words(table, found.name)))
-    if named or (len(splits) > 1 and set(splits) <= set(SPLIT_NAMES.values())):
+    found_splits = sorted(_splits_in(_words(table, found.name)))
+    if named or (len(found_splits) > 1 and set(found_splits) <= set(SPLIT_NAMES.values())):
         raise RequestError(
             f"`splits` has fractions, but column {found.name!r} of {quote_input(table.path)} says the splits "
-            f"({', '.join(splits[:5])}); leave `splits` out to use it, or say `split_column=` to ignore it"
+            f"({', '.join(found_splits[:5])}); leave `splits` out to use it, or say `split_column=` to ignore it"
         )
     return None, ""
 
 
-def _chosen(table: Table, spec: SourceSpec, column: str | None) -> SplitColumn:
+def _chosen(table: Table, folders: Mapping[str, str], column: str | None) -> SplitColumn:
     """The column whose words the setting `splits` names."""
-    asked = {word.lower(): split for word, split in (spec.split_folders or {}).items()}
+    asked = {word.lower(): split for word, split in folders.items()}
     if column is None:
         raise RequestError(
             f"`splits` names words of a split column ({', '.join(asked)}), and {quote_input(table.path)} has none of a "

@@ -11,6 +11,7 @@ from typing import Any
 
 from beam_tfrecords import storage
 from beam_tfrecords.errors import RequestError, Suggestion
+from beam_tfrecords.transforms.settings import change_settings
 from beam_tfrecords.transforms.sources.detect.annotation_sidecars import describe_annotations, find_annotations
 from beam_tfrecords.transforms.sources.detect.interpretation import Interpretation, Request, UnclearError, join
 from beam_tfrecords.transforms.sources.detect.layouts import ALSO_THINGS, interpret
@@ -22,8 +23,8 @@ from beam_tfrecords.transforms.sources.detect.tree import FolderTree
 from beam_tfrecords.transforms.sources.detect.trial import is_usable
 from beam_tfrecords.transforms.sources.names import printable
 from beam_tfrecords.transforms.sources.registry import source_of_file
-from beam_tfrecords.transforms.sources.source_spec import MASK_SETTINGS
-from beam_tfrecords.transforms.splits import read_splits, split_of_folder
+from beam_tfrecords.transforms.sources.selection import Selection
+from beam_tfrecords.transforms.splits import Splits, read_splits, split_of_folder
 
 _MOST_SUGGESTIONS = 3
 _MOST_ANSWERS = 4
@@ -36,11 +37,10 @@ _UNLABELLED = {"layout": "image"}
 
 def refuse(error: UnclearError, tree: FolderTree, request: Request) -> RequestError:
     """The refusal of an input whose folders are unclear, with what the request may say instead."""
-    spec = request.spec
     suggestions: list[Suggestion] = []
     for one in _suggestions(error, tree, request):
         has_masks = one.settings.get("layout") == "segmentation"
-        if has_masks and request.root and not is_usable(spec, one.settings, share=_MOST_MASKS):
+        if has_masks and request.root and not is_usable(request, one.settings, share=_MOST_MASKS):
             continue
         one = _drop_globs(one, tree, request)
         if one.settings not in [other.settings for other in suggestions]:
@@ -48,7 +48,7 @@ def refuse(error: UnclearError, tree: FolderTree, request: Request) -> RequestEr
         if len(suggestions) == _MOST_SUGGESTIONS:
             break
     more = _describe_sidecars(tree, request, suggestions)
-    if spec.source in ("image_folder", "filename_pattern"):
+    if request.spec.source in ("image_folder", "filename_pattern"):
         # A source that the request names may not fit a pattern or a table.
         suggestions = [dataclasses.replace(one, settings={"source": None, **one.settings}) for one in suggestions]
     # What to do stands behind what was seen.
@@ -86,9 +86,9 @@ def find_sidecars(tree: FolderTree, request: Request) -> tuple[str, list[Suggest
 def _read_sidecars(tree: FolderTree, request: Request) -> Iterator[Suggestion]:
     """The suggestions that read what lies beside the images, instead of the folders."""
     yield from _extract(tree, request)
-    yield from find_annotations(tree, request.spec, request.root)
+    yield from find_annotations(tree, request)
     if request.by_folders:
-        tables = find_tables(tree, request.spec, request.root), find_lists(tree, request.spec, request.root)
+        tables = find_tables(tree, request), find_lists(tree, request)
         yield from itertools.islice(itertools.chain(*tables), _MOST_TABLES)
 
 
@@ -106,20 +106,19 @@ def _extract(tree: FolderTree, request: Request) -> Iterator[Suggestion]:
 
 def _suggestions(error: UnclearError, tree: FolderTree, request: Request) -> Iterator[Suggestion]:
     """The suggestions, the most certain first."""
-    spec = request.spec
     yield from _extract(tree, request)
-    yield from find_annotations(tree, spec, request.root)
+    yield from find_annotations(tree, request)
     followed = _answer(error, tree, request, Suggestion("", {}), _MOST_ANSWERS)
-    if spec.needs_mask:
-        says_masks = any(getattr(spec, name) for name in MASK_SETTINGS)
+    if request.needs.mask:
+        says_masks = bool(request.spec.mask_settings)
         yield from (one for one in followed if says_masks or "segmentation" in one.settings.values())
         return
     if request.by_folders and not error.has_lists:
-        tables = find_tables(tree, spec, request.root), find_lists(tree, spec, request.root)
+        tables = find_tables(tree, request), find_lists(tree, request)
         yield from itertools.islice(itertools.chain(*tables), _MOST_TABLES)
         yield from find_number_lists(tree, request.root)
     yield from followed
-    if spec.needs_label:
+    if request.needs.label:
         for one in _follow(*_apply(tree, request, _UNLABELLED), Suggestion("", _UNLABELLED), _MOST_ANSWERS):
             yield dataclasses.replace(one, meaning=f"{one.meaning or 'all images'}, without labels")
 
@@ -158,33 +157,33 @@ def _answer(
 
 def _apply(tree: FolderTree, request: Request, settings: Mapping[str, Any]) -> tuple[FolderTree, Request]:
     """The tree and the request as they are with some settings more."""
-    spec, name, root = request.spec, request.name, request.root
+    spec, needs, name, root = request.spec, request.needs, request.name, request.root
     moved = settings.get("input")
     if isinstance(moved, str):
         below = moved[len(root or "") :].strip("/")
         tree, name, root = tree.inside(below), storage.basename(below) or name, moved
         request = dataclasses.replace(request, folder=moved)
     elif moved:  # Each folder is an input of its own, which is clear.
-        spec = dataclasses.replace(spec, splits_auto=True)
+        needs = dataclasses.replace(needs, splits=Splits(folders=needs.splits.folders))
         first = moved[0].partition(root or "")[2].strip("/")
         tree, name = tree.inside(first), storage.basename(first)
         request = dataclasses.replace(request, folder=moved[0])
     if "splits" in settings:
         folders = read_splits(settings["splits"]).folders if settings["splits"] else None
-        spec = dataclasses.replace(spec, split_folders=folders, splits_auto=folders is None)
+        needs = dataclasses.replace(needs, splits=Splits(folders=folders))
         tree = tree.within(folders) if folders else tree
     if "class_names" in settings:
-        spec = dataclasses.replace(spec, class_names=tuple(settings["class_names"].split(",")))
+        needs = dataclasses.replace(needs, class_names=tuple(settings["class_names"].split(",")))
     if "label_pattern" in settings:
-        spec = dataclasses.replace(spec, label_pattern=settings["label_pattern"])
+        spec = change_settings(spec, label_pattern=settings["label_pattern"])
     if "layout" in settings:
-        spec = dataclasses.replace(spec, needs_label=False)
+        needs = dataclasses.replace(needs, label=False)
         tree = without_masks(tree, settings, root)
     if "exclude" in settings:
-        spec = dataclasses.replace(spec, exclude=tuple(settings["exclude"]))
+        spec = change_settings(spec, exclude=tuple(settings["exclude"]))
         tree = tree.select(lambda path: spec.selection.skips_path(request.key_prefix + path) is None)
         root = None  # Globs are about paths below this input.
-    return tree, dataclasses.replace(request, spec=spec, name=name, root=root)
+    return tree, dataclasses.replace(request, spec=spec, needs=needs, name=name, root=root)
 
 
 def _drop_globs(one: Suggestion, tree: FolderTree, request: Request) -> Suggestion:
@@ -194,9 +193,9 @@ def _drop_globs(one: Suggestion, tree: FolderTree, request: Request) -> Suggesti
         return one
     paths = [join(path, name) for path, folder in tree.walk() for _, name in folder.names]
     paths = [request.key_prefix + path for path in paths if path.partition("/")[0] in folders]
-    kept = list(request.spec.exclude)
+    kept = list(request.spec.selection.exclude)
     for glob in one.settings["exclude"][len(kept) :]:
-        selection = dataclasses.replace(request.spec, exclude=(glob,), include=()).selection
+        selection = Selection(exclude=(glob,))
         kept += [glob] if any(map(selection.skips_path, paths)) else []
     return dataclasses.replace(one, settings={**one.settings, "exclude": kept or None})
 
@@ -204,7 +203,7 @@ def _drop_globs(one: Suggestion, tree: FolderTree, request: Request) -> Suggesti
 def _has_samples(tree: FolderTree, request: Request, found: Interpretation) -> bool:
     """Whether all images have a label if one is needed, and the labels are several classes and no splits."""
     folders = [(path, folder) for path, folder in tree.walk() if folder.images]
-    if not request.spec.needs_label:
+    if not request.needs.label:
         return bool(folders)
     pattern = request.spec.label_pattern
     if pattern is None:

@@ -10,6 +10,7 @@ from typing import Any
 from beam_tfrecords import storage
 from beam_tfrecords.errors import Suggestion
 from beam_tfrecords.transforms.sources.detect.image_columns import is_file_name
+from beam_tfrecords.transforms.sources.detect.interpretation import Request
 from beam_tfrecords.transforms.sources.detect.label_columns import find_only_label
 from beam_tfrecords.transforms.sources.detect.names import split_in_name
 from beam_tfrecords.transforms.sources.detect.sidecar_rows import list_sidecars, read_first_rows, spread
@@ -17,7 +18,6 @@ from beam_tfrecords.transforms.sources.detect.tree import FolderTree
 from beam_tfrecords.transforms.sources.detect.trial import is_usable
 from beam_tfrecords.transforms.sources.names import IMAGE_EXTENSIONS
 from beam_tfrecords.transforms.sources.registry import source_of_file
-from beam_tfrecords.transforms.sources.source_spec import SourceSpec
 from beam_tfrecords.transforms.sources.tables.any_table import open_table
 from beam_tfrecords.transforms.sources.tables.object_cells import COLUMN as OBJECTS
 from beam_tfrecords.transforms.sources.tables.object_cells import hold_objects
@@ -38,15 +38,15 @@ def list_tables(tree: FolderTree) -> list[str]:
     return list_sidecars(tree, is_table)
 
 
-def find_tables(tree: FolderTree, spec: SourceSpec, root: str | None) -> Iterator[Suggestion]:
+def find_tables(tree: FolderTree, request: Request) -> Iterator[Suggestion]:
     """The suggestions that read a table which names images and their labels, instead of the folders.
 
     Args:
       tree: the folders.
-      spec: the request.
-      root: path of the folder that they are in; None if it is not one.
+      request: names the folder that they are in.
     """
-    if root is None or spec.include or spec.exclude or spec.class_names or spec.split_folders:
+    root = request.root
+    if root is None or request.names_paths:
         return
     metadata = _find_metadata(tree, root)
     if metadata is not None:
@@ -59,7 +59,7 @@ def find_tables(tree: FolderTree, spec: SourceSpec, root: str | None) -> Iterato
             continue
         suggestion = Suggestion(f"the rows of {path}", {"input": storage.join(root, path), **settings})
         folder = settings.get("image_root", storage.dirname(storage.join(root, path)))[len(root) :].strip("/")
-        if is_usable(spec, suggestion.settings, images=tree.images(folder)):
+        if is_usable(request, suggestion.settings, images=tree.images(folder)):
             yield suggestion
 
 

@@ -12,16 +12,17 @@ from beam_tfrecords import storage
 from beam_tfrecords.errors import BuildError, RequestError
 from beam_tfrecords.transforms.refs.ref_columns import one_by_one
 from beam_tfrecords.transforms.refs.sample_refs import SampleRef
-from beam_tfrecords.transforms.settings import settings_of
+from beam_tfrecords.transforms.settings import change_settings, settings_of
+from beam_tfrecords.transforms.sources.detect.interpretation import Request
 from beam_tfrecords.transforms.sources.opening import open_input
 from beam_tfrecords.transforms.sources.source_spec import SourceSpec
 
 # Samples that are listed of a suggestion.
 _MOST = 1000
 _NEEDS: Mapping[str, Mapping[str, Any]] = {
-    "image": {"needs_label": False, "needs_objects": False},
-    "detection": {"needs_label": False, "needs_objects": True},
-    "segmentation": {"needs_label": False, "needs_objects": False, "needs_mask": True},
+    "image": {"label": False, "objects": False},
+    "detection": {"label": False, "objects": True},
+    "segmentation": {"label": False, "objects": False, "mask": True},
 }
 
 
@@ -35,7 +36,7 @@ def suppress_refusals() -> Iterator[None]:
             raise
 
 
-def is_usable(spec: SourceSpec, settings: Mapping[str, Any], *, images: int = 0, share: float = 0.5) -> bool:
+def is_usable(request: Request, settings: Mapping[str, Any], *, images: int = 0, share: float = 0.5) -> bool:
     """Whether the listing of a request gives samples, and not far fewer than there are images.
 
     Args:
@@ -45,17 +46,17 @@ def is_usable(spec: SourceSpec, settings: Mapping[str, Any], *, images: int = 0,
       share: so many of them have to be listed without a failure.
     """
     read = {one.name: one.read for one in settings_of(SourceSpec)}
-    fields: dict[str, Any] = {"source": "auto", **_NEEDS.get(settings.get("layout", ""), {})}
-    fields |= {name: read[name](value) for name, value in settings.items() if name in read}
-    request = dataclasses.replace(spec, **fields)
+    said = {name: read[name](value) for name, value in settings.items() if name in read}
+    spec = change_settings(request.spec, **{"source": "auto", **said})
+    needs = dataclasses.replace(request.needs, **_NEEDS.get(settings.get("layout", ""), {}))
     refs: list[SampleRef] = []
     with suppress_refusals():
-        source = open_input(request).source(request)
+        source = open_input(spec, needs).source(needs)
         if source.containers() is not None:
             return True
-        wanted = (ref for ref in one_by_one(source.samples()) if request.selection.skips_path(ref.key) is None)
+        wanted = (ref for ref in one_by_one(source.samples()) if spec.selection.skips_path(ref.key) is None)
         refs = list(itertools.islice(wanted, _MOST))
     if settings.get("layout") == "detection" and not any(ref.objects and ref.objects.labels for ref in refs):
         return False
-    good = [ref for ref in refs if ref.failure is None and (ref.label is not None or not request.needs_label)]
+    good = [ref for ref in refs if ref.failure is None and (ref.label is not None or not needs.label)]
     return bool(good) and len(good) >= share * min(max(images, len(refs)), _MOST)

@@ -14,12 +14,13 @@ from beam_tfrecords.transforms.refs.sample_refs import SampleRef
 from beam_tfrecords.transforms.sources.containers import Container
 from beam_tfrecords.transforms.sources.detect.interpretation import Interpretation, Request
 from beam_tfrecords.transforms.sources.detect.tree import FolderSummary
-from beam_tfrecords.transforms.sources.folders.listed_images import ReadImages, list_images
+from beam_tfrecords.transforms.sources.folders.listed_images import ReadImages
 from beam_tfrecords.transforms.sources.folders.mask_files import MaskFiles, find_mask_files, find_unmatched
 from beam_tfrecords.transforms.sources.folders.roots import Root, check_named_splits, describe_empty, root_of
 from beam_tfrecords.transforms.sources.inferred import InferredSource
-from beam_tfrecords.transforms.sources.inputs import describe_splits, key_prefixes, quote_input, splits_of_names
+from beam_tfrecords.transforms.sources.inputs import Inputs, describe_splits, key_prefixes, quote_input, splits_of_names
 from beam_tfrecords.transforms.sources.names import printable
+from beam_tfrecords.transforms.sources.needs import Needs
 from beam_tfrecords.transforms.sources.path_labels import compile_pattern
 from beam_tfrecords.transforms.sources.source import MakeSource
 from beam_tfrecords.transforms.sources.source_spec import SourceSpec
@@ -33,31 +34,35 @@ class ImageFolder(InferredSource):
 
     Args:
       roots: the folders and globs.
-      spec: the request; its label pattern makes the source "filename_pattern".
+      inputs: that name them.
+      spec: the settings of the request.
+      needs: what it needs.
     """
 
-    def __init__(self, roots: Sequence[Root], spec: SourceSpec) -> None:
+    def __init__(self, roots: Sequence[Root], inputs: Inputs, spec: SourceSpec, needs: Needs) -> None:
         super().__init__()
-        self.name = "image_folder" if spec.label_pattern is None else "filename_pattern"
         self._roots = roots
+        self._inputs = inputs
         self._spec = spec
-        self._label_pattern = compile_pattern(spec)
-        self._has_masks = spec.needs_mask
-        self._take_columns(self._label_pattern, spec)
+        self._needs = needs
+        self._pattern = compile_pattern(spec.label_pattern)
+        self._has_masks = needs.mask
+        self._take_columns(self._pattern, needs)
         self.provides |= {Content.MASK} if self._has_masks else frozenset()
         self._masks: Mapping[str, MaskFiles] = {}
-        self.notes += describe_splits([root.folder for root in roots], [root.split for root in roots], spec)
-        self.read_container: ReadImages = ReadImages({root.key_prefix: root for root in roots}, spec)
+        self.notes += describe_splits([root.folder for root in roots], [root.split for root in roots], inputs)
+        self.read_container: ReadImages = ReadImages({root.key_prefix: root for root in roots}, self._pattern, needs)
         # The names of all masks would have to be in the memory of every worker.
         if not self._has_masks and all(storage.can_cut(root.listing) for root in roots):
             self.most_listed_here = MOST_LISTED_HERE
 
     def samples(self) -> Iterator[SampleRef | RefColumns]:
         """A reference to each image, in the order in which storage lists them; may be iterated once."""
-        self._masks = find_mask_files(self._roots, self._spec) if self._has_masks else {}
+        self._masks = find_mask_files(self._roots, self._spec.masks) if self._has_masks else {}
         for root in self._roots:
             files = storage.list_files(root.listing, special=True, literal=root.is_folder)
-            yield from list_images(files, root, self._spec, self.skipped, self._masks.get(root.key_prefix))
+            masks = self._masks.get(root.key_prefix)
+            yield from self.read_container.list_images(files, root, self.skipped, masks)
 
     def parts(self) -> Sequence[Container]:
         """See `Source.parts`."""
@@ -83,26 +88,37 @@ class ImageFolder(InferredSource):
             is_alone = root.is_folder and len(self._roots) == 1 and not self._names_paths()
             path = root.folder if is_alone else None
             name = storage.basename(root.folder)
-            request = Request(self._spec, quote_input(root.listing), name, path, root.key_prefix, names)
-            request = dataclasses.replace(request, folder=root.folder if root.is_folder else None)
+            request = Request(
+                self._spec,
+                self._needs,
+                quote_input(root.listing),
+                name,
+                path,
+                root.key_prefix,
+                names,
+                says_splits=bool(self._inputs.splits),
+                folder=root.folder if root.is_folder else None,
+            )
             found[root.key_prefix] = self._infer(tree, request)
-            if root.is_folder and self._spec.needs_label and self._label_pattern is None:
-                self.notes += describe_empty(root, tree, found[root.key_prefix], self._spec)
+            if root.is_folder and request.by_folders:
+                self.notes += describe_empty(root, tree, found[root.key_prefix], self._spec.selection)
         if self._has_masks and not self._masks:
             raise RequestError(
                 f"{quote_input(self._roots[0].listing)}: the layout needs masks; name their folder with `mask_root`, "
                 "or what their names have at their ends with `mask_suffix`"
             )
         splits = {root.key_prefix: root.split for root in self._roots if root.split}
-        return self._change(found, trees, self._spec, folders=folders, splits=splits)
+        return self._change(
+            found, trees, self._inputs, self._needs, pattern=self._pattern, folders=folders, splits=splits
+        )
 
     def _names_paths(self) -> bool:
         """Whether the request says something about the input or paths below it that another input would lose."""
-        spec = self._spec
-        return bool(spec.include or spec.exclude or spec.split_folders or spec.label_pattern or spec.input_splits)
+        folders = self._needs.splits.folders
+        return bool(self._spec.selection.globs or folders or self._pattern or self._inputs.splits)
 
 
-def open_input(spec: SourceSpec) -> MakeSource:
+def open_input(inputs: Inputs, spec: SourceSpec, needs: Needs) -> MakeSource:
     """Opens folders and globs of images.
 
     Raises:
@@ -112,19 +128,19 @@ def open_input(spec: SourceSpec) -> MakeSource:
         raise RequestError(
             "`source=filename_pattern` needs `label_pattern`; say for instance `label_pattern=(?P<label>cat|dog)`"
         )
-    compile_pattern(spec)
-    roots = [root_of(path) for path in spec.input]
+    compile_pattern(spec.label_pattern)
+    roots = [root_of(path) for path in inputs.paths]
     for root in roots:
         # Of a folder, whoever chose this source has asked.
         if not root.is_folder and not storage.is_folder(root.folder):
             raise RequestError(f"{quote_input(root.listing)}: there is no folder {printable(root.folder)}")
     folders = [root.folder for root in roots]
-    splits = [spec.input_splits.get(path) for path in spec.input]
+    splits = [inputs.splits.get(path) for path in inputs.paths]
     prefixes = key_prefixes(folders, splits=splits)
-    splits = splits if spec.input_splits else splits_of_names(folders, spec)
+    splits = splits_of_names(folders) if needs.splits.are_auto and not inputs.splits else splits
     roots = [
         dataclasses.replace(root, key_prefix=prefix, split=split)
         for root, prefix, split in zip(roots, prefixes, splits, strict=True)
     ]
-    check_named_splits(roots, spec)
-    return functools.partial(ImageFolder, roots)
+    check_named_splits(roots, needs.splits)
+    return functools.partial(ImageFolder, roots, inputs, spec)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from beam_tfrecords import storage
@@ -24,15 +25,15 @@ from beam_tfrecords.transforms.sources.names import (
     printable,
     skipped_kind,
 )
+from beam_tfrecords.transforms.sources.needs import Needs
 from beam_tfrecords.transforms.sources.path_labels import (
     OUTSIDE_SPLITS,
-    compile_pattern,
     find_path_columns,
     path_columns,
     path_group,
     path_label,
 )
-from beam_tfrecords.transforms.sources.source_spec import Skipped, SourceSpec
+from beam_tfrecords.transforms.sources.skipped import Skipped
 
 # References that are held while a folder is read.
 _MOST = 256
@@ -44,11 +45,13 @@ class ReadImages:
 
     Attributes:
       roots: prefix of keys -> the root.
-      spec: the request.
+      pattern: where labels come from; None for folders.
+      needs: what the request needs.
     """
 
     roots: Mapping[str, Root]
-    spec: SourceSpec
+    pattern: re.Pattern[str] | None
+    needs: Needs
 
     def __call__(
         self, container: Container, staging: StagingFiles, skipped: Skipped
@@ -56,68 +59,67 @@ class ReadImages:
         """A reference to each image."""
         root = self.roots[container.key_prefix]
         files = storage.list_part(root.listing, container.part, special=True, literal=root.is_folder)
-        return list_images(files, root, self.spec, skipped)
+        return self.list_images(files, root, skipped)
 
+    def list_images(
+        self, files: Iterable[storage.FileEntry], root: Root, skipped: Skipped, masks: MaskFiles | None = None
+    ) -> Iterator[SampleRef | RefColumns]:
+        """A reference to each image among the listed files of a root, in their order; counts the others."""
+        guess, pattern, start = assume_folders(self.pattern, self.needs), self.pattern, root.start
+        only_splits = self.needs.splits.folders is not None
+        _, names = find_path_columns(pattern, self.needs)
+        # Images of one folder come one after the other.
+        last: str | None = None
+        placed: tuple[str | None, str | None] = (None, None)
+        # Those of one folder of which there is nothing else to say.
+        keys: list[str] = []
+        plain: list[storage.FileEntry] = []
+        is_plain = pattern is None and masks is None and not names
 
-def list_images(
-    files: Iterable[storage.FileEntry], root: Root, spec: SourceSpec, skipped: Skipped, masks: MaskFiles | None = None
-) -> Iterator[SampleRef | RefColumns]:
-    """A reference to each image among the listed files of a root, in their order; counts the others."""
-    guess, pattern, start = assume_folders(spec), compile_pattern(spec), root.start
-    only_splits = spec.split_folders is not None
-    _, names = find_path_columns(pattern, spec)
-    # Images of one folder come one after the other.
-    last: str | None = None
-    placed: tuple[str | None, str | None] = (None, None)
-    # Those of one folder of which there is nothing else to say.
-    keys: list[str] = []
-    plain: list[storage.FileEntry] = []
-    is_plain = pattern is None and masks is None and not names
+        def take() -> Iterator[RefColumns]:
+            if keys:
+                yield _by_column(keys, plain, *placed)
+                keys.clear()
+                plain.clear()
 
-    def take() -> Iterator[RefColumns]:
-        if keys:
-            yield _by_column(keys, plain, *placed)
-            keys.clear()
-            plain.clear()
-
-    for entry in files:
-        relative = entry.path[start:]
-        kind = skipped_kind(relative)
-        if kind == FOLDER_MARKER and entry.size < 0:
-            kind = "link to a listed folder"
-        folder = relative[: relative.rfind("/") + 1]
-        if folder != last or len(keys) == _MOST:
+        for entry in files:
+            relative = entry.path[start:]
+            kind = skipped_kind(relative)
+            if kind == FOLDER_MARKER and entry.size < 0:
+                kind = "link to a listed folder"
+            folder = relative[: relative.rfind("/") + 1]
+            if folder != last or len(keys) == _MOST:
+                yield from take()
+                last, placed = folder, guess.place(folder)
+            label, split = placed
+            if kind is None and split is None and only_splits:
+                kind = OUTSIDE_SPLITS
+            if kind is None and masks is not None and masks.is_mask(entry.path):
+                kind = "mask"
+            if kind is None and not has_extension(relative) and not _may_be_an_image(entry):
+                kind = NOT_AN_IMAGE
+            key = root.key_prefix + relative
+            if kind is not None:
+                skipped.add(kind, printable(key))
+                continue
+            failure = _failure(entry)
+            if is_plain and failure is None:
+                keys.append(key)
+                plain.append(entry)
+                continue
             yield from take()
-            last, placed = folder, guess.place(folder)
-        label, split = placed
-        if kind is None and split is None and only_splits:
-            kind = OUTSIDE_SPLITS
-        if kind is None and masks is not None and masks.is_mask(entry.path):
-            kind = "mask"
-        if kind is None and not has_extension(relative) and not _may_be_an_image(entry):
-            kind = NOT_AN_IMAGE
-        key = root.key_prefix + relative
-        if kind is not None:
-            skipped.add(kind, printable(key))
-            continue
-        failure = _failure(entry)
-        if is_plain and failure is None:
-            keys.append(key)
-            plain.append(entry)
-            continue
+            if failure is not None and not is_utf8(entry.path):
+                yield SampleRef(printable(key), one_image(File(printable(entry.path))), split=split, failure=failure)
+                continue
+            if pattern is not None:
+                label = path_label(key, pattern)
+            size = max(entry.size, 0)
+            images = one_image(File(entry.path, entry.version))
+            group = path_group(key, pattern)
+            columns = path_columns(key, pattern, names) if names else {}
+            ref = SampleRef(key, images, size, entry.fingerprint, label, split, columns, failure, group)
+            yield ref if masks is None or failure else _with_mask(ref, masks, relative)
         yield from take()
-        if failure is not None and not is_utf8(entry.path):
-            yield SampleRef(printable(key), one_image(File(printable(entry.path))), split=split, failure=failure)
-            continue
-        if pattern is not None:
-            label = path_label(key, pattern)
-        size = max(entry.size, 0)
-        images = one_image(File(entry.path, entry.version))
-        group = path_group(key, pattern)
-        columns = path_columns(key, pattern, names) if names else {}
-        ref = SampleRef(key, images, size, entry.fingerprint, label, split, columns, failure, group)
-        yield ref if masks is None or failure else _with_mask(ref, masks, relative)
-    yield from take()
 
 
 def _by_column(

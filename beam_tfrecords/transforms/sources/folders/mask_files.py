@@ -13,10 +13,10 @@ from beam_tfrecords.transforms.sources.detect.mask_names import find_suffixes
 from beam_tfrecords.transforms.sources.detect.names import is_annotation, plain_path
 from beam_tfrecords.transforms.sources.folders.roots import Root
 from beam_tfrecords.transforms.sources.image_roots import own_roots
+from beam_tfrecords.transforms.sources.input_settings import MaskSettings
 from beam_tfrecords.transforms.sources.inputs import quote_input, split_of_word
 from beam_tfrecords.transforms.sources.names import is_utf8, printable, skipped_kind
 from beam_tfrecords.transforms.sources.source import Unmatched
-from beam_tfrecords.transforms.sources.source_spec import SourceSpec
 
 _MOST_NAMES = 64
 
@@ -30,18 +30,18 @@ class MaskFiles:
     Args:
       root: of the images.
       folder: of the masks.
-      spec: the request.
+      settings: what their names have at their ends.
       with_prefix: whether the masks of an input are in a folder of its name.
 
     Attributes:
       used: the masks that belong to an image, as names in `masks`.
     """
 
-    def __init__(self, root: Root, folder: str, spec: SourceSpec, *, with_prefix: bool = False) -> None:
+    def __init__(self, root: Root, folder: str, settings: MaskSettings, *, with_prefix: bool = False) -> None:
         self.folder = folder.rstrip("/")
         self._root = root
         self._prefix = root.key_prefix if with_prefix else ""
-        self._suffix, self._image_suffix = spec.mask_suffix or "", spec.image_suffix or ""
+        self._suffix, self._image_suffix = settings.mask_suffix or "", settings.image_suffix or ""
         # Images and masks are in one tree: the suffix, or else the folder, tells which file is what.
         self._is_shared = f"{root.folder.rstrip('/')}/".startswith(f"{self.folder}/")
         self.used: set[str] = set()
@@ -132,19 +132,19 @@ class MaskFiles:
         )
 
 
-def find_mask_files(roots: Sequence[Root], spec: SourceSpec) -> dict[str, MaskFiles]:
+def find_mask_files(roots: Sequence[Root], settings: MaskSettings) -> dict[str, MaskFiles]:
     """Prefix of the keys of a root -> the masks of its images; empty if the request does not say where masks are.
 
     Raises:
       RequestError: there is no such folder, or it is not said whose masks a folder has.
     """
-    if not spec.mask_root:
-        return {root.key_prefix: MaskFiles(root, root.folder, spec) for root in roots if spec.mask_suffix}
-    every = list(dict.fromkeys(folder for _, folder in map(split_of_word, spec.mask_root)))
+    if not settings.mask_root:
+        return {root.key_prefix: MaskFiles(root, root.folder, settings) for root in roots if settings.mask_suffix}
+    every = list(dict.fromkeys(folder for _, folder in map(split_of_word, settings.mask_root)))
     for folder in every:
         if not storage.is_folder(folder):
             raise RequestError(f"`mask_root={printable(folder)}`: there is no such folder")
-    own = own_roots([(root.folder, root.split) for root in roots], spec.mask_root, "mask_root")
+    own = own_roots([(root.folder, root.split) for root in roots], settings.mask_root, "mask_root")
     found: dict[str, MaskFiles] = {}
     for number, root in enumerate(roots):
         # Folders of a split belong to its inputs as all folders do to all inputs.
@@ -156,8 +156,8 @@ def find_mask_files(roots: Sequence[Root], spec: SourceSpec) -> dict[str, MaskFi
                 "or one for all"
             )
         folder = folders[alike.index(number) if len(folders) > 1 else 0]
-        is_shared = len(alike) > 1 and len(spec.mask_root) < len(roots) and len(folders) == 1
-        found[root.key_prefix] = MaskFiles(root, folder, spec, with_prefix=is_shared)
+        is_shared = len(alike) > 1 and len(settings.mask_root) < len(roots) and len(folders) == 1
+        found[root.key_prefix] = MaskFiles(root, folder, settings, with_prefix=is_shared)
     return found
 
 

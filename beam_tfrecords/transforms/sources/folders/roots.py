@@ -17,7 +17,8 @@ from beam_tfrecords.transforms.sources.detect.tree import FolderTree
 from beam_tfrecords.transforms.sources.inputs import has_wildcards, quote_input
 from beam_tfrecords.transforms.sources.names import is_system_folder, printable
 from beam_tfrecords.transforms.sources.path_labels import named_split_folders
-from beam_tfrecords.transforms.sources.source_spec import SourceSpec
+from beam_tfrecords.transforms.sources.selection import Selection
+from beam_tfrecords.transforms.splits import Splits
 
 # In a bucket, a look at so many folders for empty ones takes a second.
 _MOST_FOLDERS = 5_000
@@ -66,13 +67,13 @@ def root_of(path: str) -> Root:
     return Root(path, re.split(r"[*?[]", path, maxsplit=1)[0].rpartition("/")[0] or "/")
 
 
-def check_named_splits(roots: Sequence[Root], spec: SourceSpec) -> None:
+def check_named_splits(roots: Sequence[Root], splits: Splits) -> None:
     """Refuses split folders that the request names and no root has.
 
     Raises:
       RequestError: names the folders that there are.
     """
-    named = named_split_folders(spec)
+    named = named_split_folders(splits)
     if named is None:
         return
     existing = {name for root in roots for name in root.folder_names()}
@@ -85,7 +86,7 @@ def check_named_splits(roots: Sequence[Root], spec: SourceSpec) -> None:
             )
 
 
-def describe_empty(root: Root, tree: FolderTree, found: Interpretation, spec: SourceSpec) -> Iterator[str]:
+def describe_empty(root: Root, tree: FolderTree, found: Interpretation, selection: Selection) -> Iterator[str]:
     """A note on the folders among those of the classes that hold no image."""
     bases: Mapping[str, str | None] = found.bases if len(found.bases) < _MOST_FOLDERS else {}
     for base in bases:
@@ -97,7 +98,7 @@ def describe_empty(root: Root, tree: FolderTree, found: Interpretation, spec: So
             empty = [
                 name
                 for name in names
-                if name not in full and spec.selection.skips_path(f"{root.key_prefix}{base}/{name}".lstrip("/")) is None
+                if name not in full and selection.skips_path(f"{root.key_prefix}{base}/{name}".lstrip("/")) is None
             ]
             if empty:
                 yield f"no image in the folder {show_names(empty)} of {printable(storage.join(root.folder, base))}"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 import inspect
 import itertools
 import re
@@ -19,9 +20,12 @@ from beam_tfrecords.transforms.mapping.user_function import UserFunction
 from beam_tfrecords.transforms.refs.sample_refs import SampleRef
 from beam_tfrecords.transforms.sources.containers import Container, StagingFiles
 from beam_tfrecords.transforms.sources.functions.sample_reader import SampleReader
+from beam_tfrecords.transforms.sources.input_settings import PathSettings
 from beam_tfrecords.transforms.sources.inputs import quote_input
+from beam_tfrecords.transforms.sources.needs import Needs
+from beam_tfrecords.transforms.sources.skipped import Skipped
 from beam_tfrecords.transforms.sources.source import MakeSource, ReadPipeline, Source
-from beam_tfrecords.transforms.sources.source_spec import Skipped, SourceSpec
+from beam_tfrecords.transforms.sources.tables.table_settings import TableSettings
 
 # That show what samples have, and parts that are asked for them.
 _FIRST, _MOST_PARTS = 20, 20
@@ -29,14 +33,14 @@ _OF_LIST = re.compile(r"(.+)\[\d+\]")
 _END = object()
 
 
-def open_input(spec: SourceSpec) -> MakeSource:
+def open_input(
+    function: UserFunction, parts: tuple[str | int | float, ...], table: TableSettings, paths: PathSettings
+) -> MakeSource:
     """Calls the function for its first samples; a pipeline is not run.
 
     Raises:
       RequestError: the function fails, gives something else, or its parameters and `parts` do not fit.
     """
-    function = spec.function
-    assert function is not None
     shown = quote_input(function.name)
     try:
         called = function.load()
@@ -48,17 +52,19 @@ def open_input(spec: SourceSpec) -> MakeSource:
         ]
     except Exception as error:  # whatever the user's module raises
         raise _refused(function, error) from error
-    if spec.parts and not needed:
-        raise RequestError(f"{shown}: the function takes no part, and `parts` names {len(spec.parts)}; leave them out")
+    if parts and not needed:
+        raise RequestError(f"{shown}: the function takes no part, and `parts` names {len(parts)}; leave them out")
     if len(needed) > 1:
         raise RequestError(
             f"{shown}: the function has the parameters {', '.join(needed)}; expected one, for a part, or none"
         )
-    calls = tuple((part,) for part in spec.parts) or ((),)
-    if needed and not spec.parts:
-        return lambda request: PipelineSource(request, function)
+    calls = tuple((part,) for part in parts) or ((),)
+    (root,) = paths.image_root or (storage.absolute("."),)
+    reader = SampleReader(function.name, root, None, table.group_column)
+    if needed and not parts:
+        return functools.partial(PipelineSource, function, reader)
     first = _first_samples(function, calls)
-    return lambda request: PythonSource(request, function, calls, first)
+    return functools.partial(PythonSource, function, reader, calls, first)
 
 
 def _first_samples(function: UserFunction, calls: Iterable[tuple[Any, ...]]) -> Sequence[Sample]:
@@ -99,22 +105,21 @@ class _FunctionSource(Source):
     label_column = "label"
     labels_may_be_indices = True
 
-    def __init__(self, spec: SourceSpec, function: UserFunction) -> None:
+    def __init__(self, function: UserFunction, reader: SampleReader, needs: Needs) -> None:
         super().__init__()
         self._function = function
-        wanted = None if spec.all_columns or spec.columns is None else spec.columns
-        (root,) = spec.image_root or (storage.absolute("."),)
-        self.reader = SampleReader(function.name, root, wanted, spec.group_column)
+        self.reader = dataclasses.replace(reader, columns=None if needs.takes_all else needs.columns)
 
 
 class PythonSource(_FunctionSource):
     """A function that yields samples, once for each part.
 
     Args:
-      spec: the request.
       function: of the user.
+      reader: of its samples.
       calls: its arguments for each part.
       first: samples that show what they have.
+      needs: what the request needs.
 
     Raises:
       RequestError: the layout asks for a column that none of these samples has.
@@ -122,16 +127,17 @@ class PythonSource(_FunctionSource):
 
     def __init__(
         self,
-        spec: SourceSpec,
         function: UserFunction,
+        reader: SampleReader,
         calls: Sequence[tuple[Any, ...]],
         first: Sequence[Sample],
+        needs: Needs,
     ) -> None:
-        super().__init__(spec, function)
+        super().__init__(function, reader, needs)
         self._calls = calls
         self.columns = tuple(sorted({column for sample in first for column in sample.columns}))
-        missing = sorted({*(spec.columns or ())} - {*self.columns, "label"})
-        if first and missing and not spec.all_columns:
+        missing = sorted({*(needs.columns or ())} - {*self.columns, "label"})
+        if first and missing and not needs.all_columns:
             raise RequestError(
                 f"`layout` asks for column.{missing[0]}, and none of the first {len(first)} samples of "
                 f"{quote_input(function.name)} has it; they have: {', '.join(self.columns) or 'no columns'}"
@@ -143,7 +149,7 @@ class PythonSource(_FunctionSource):
         self.unit = "image" if names or not first else "row"
         self.has_several_labels = any(isinstance(sample.label, list | tuple) for sample in first)
         self.provides = _contents(first) if first else frozenset({Content.IMAGE, Content.LABEL})
-        self.read_container = ReadPart(function, self.reader)
+        self.read_container = functools.partial(_read_part, function, self.reader)
 
     def containers(self) -> Sequence[Container]:
         """See `Source.containers`."""
@@ -154,17 +160,17 @@ class PythonSource(_FunctionSource):
 class PipelineSource(_FunctionSource):
     """A function that gives a collection of samples in a pipeline: what they have is not known before it has run."""
 
-    def __init__(self, spec: SourceSpec, function: UserFunction) -> None:
-        super().__init__(spec, function)
+    def __init__(self, function: UserFunction, reader: SampleReader, needs: Needs) -> None:
+        super().__init__(function, reader, needs)
         found = {
-            Content.IMAGE: spec.needs_image,
+            Content.IMAGE: needs.image,
             Content.LABEL: True,
             Content.COLUMNS: True,
-            Content.CAPTIONS: CAPTIONS in (spec.columns or ()),
-            Content.MASK: spec.needs_mask,
-            Content.OBJECTS: spec.layout_has_objects,
-            Content.OUTLINES: spec.needs_outlines,
-            Content.KEYPOINTS: spec.needs_keypoints,
+            Content.CAPTIONS: CAPTIONS in (needs.columns or ()),
+            Content.MASK: needs.mask,
+            Content.OBJECTS: needs.names_objects,
+            Content.OUTLINES: needs.outlines,
+            Content.KEYPOINTS: needs.keypoints,
         }
         self.provides = frozenset(content for content, is_there in found.items() if is_there)
         self.pipeline = ReadPipeline(function.load(), self.reader.read, function)
@@ -189,35 +195,31 @@ def _contents(first: Sequence[Sample]) -> frozenset[Content]:
     return frozenset(content for content, is_there in found.items() if is_there)
 
 
-@dataclasses.dataclass(frozen=True)
-class ReadPart:
-    """Lists the samples of one part. Picklable."""
+def _read_part(
+    function: UserFunction, reader: SampleReader, container: Container, staging: StagingFiles, skipped: Skipped
+) -> Iterator[SampleRef]:
+    """Yields one reference per sample of a part.
 
-    function: UserFunction
-    reader: SampleReader
+    Args:
+      staging: receives bytes and arrays.
 
-    def __call__(self, container: Container, staging: StagingFiles, skipped: Skipped) -> Iterator[SampleRef]:
-        """Yields one reference per sample.
+    Raises:
+      BuildError: the function fails; nobody knows what it would have given.
+    """
+    _, *call = container.part
+    samples = _guarded(function, lambda: _iterate(function.load()(*call)), call)
+    while (sample := _guarded(function, lambda: next(samples, _END), call)) is not _END:
+        yield reader.read(sample, staging)
 
-        Args:
-          staging: receives bytes and arrays.
 
-        Raises:
-          BuildError: the function fails; nobody knows what it would have given.
-        """
-        _, *call = container.part
-        samples = self._guarded(lambda: _iterate(self.function.load()(*call)), call)
-        while (sample := self._guarded(lambda: next(samples, _END), call)) is not _END:
-            yield self.reader.read(sample, staging)
-
-    def _guarded(self, step: Callable[[], Any], call: Sequence[Any]) -> Any:
-        try:
-            return step()
-        except (MemoryError, BuildError):
+def _guarded(function: UserFunction, step: Callable[[], Any], call: Sequence[Any]) -> Any:
+    try:
+        return step()
+    except (MemoryError, BuildError):
+        raise
+    except Exception as error:  # whatever the user's function raises
+        if isinstance(error, OSError) and storage.is_service_fault(error):
             raise
-        except Exception as error:  # whatever the user's function raises
-            if isinstance(error, OSError) and storage.is_service_fault(error):
-                raise
-            part = f", part {call[0]!r}" if call else ""
-            what = self.function.describe(error)
-            raise BuildError(f"{quote_input(self.function.name)}{part}: it fails: {what}") from error
+        part = f", part {call[0]!r}" if call else ""
+        what = function.describe(error)
+        raise BuildError(f"{quote_input(function.name)}{part}: it fails: {what}") from error

@@ -25,7 +25,7 @@ from beam_tfrecords.transforms.refs.sample_refs import Range, RecordRange, Sampl
 from beam_tfrecords.transforms.sources.containers import Container, StagingFiles, reject_missing
 from beam_tfrecords.transforms.sources.records.joined_table import JoinedTable
 from beam_tfrecords.transforms.sources.records.record_rows import corrupt, read_cell, scan_file
-from beam_tfrecords.transforms.sources.source_spec import Skipped
+from beam_tfrecords.transforms.sources.skipped import Skipped
 from beam_tfrecords.transforms.sources.tables.cells import invalid_row
 
 # Rows of an index that are held as values.

@@ -18,13 +18,15 @@ from beam_tfrecords.reading.opening import open_dataset
 from beam_tfrecords.transforms.images.image_spec import ImageSpec
 from beam_tfrecords.transforms.labels import sort_names
 from beam_tfrecords.transforms.refs.sample_refs import IMAGE
-from beam_tfrecords.transforms.settings import read_settings, settings_of
-from beam_tfrecords.transforms.sources.inputs import InputFile, key_prefixes, quote_input
+from beam_tfrecords.transforms.settings import read_settings, setting_values, settings_of
+from beam_tfrecords.transforms.sources.inputs import InputFile, Inputs, key_prefixes, quote_input
+from beam_tfrecords.transforms.sources.needs import Needs
 from beam_tfrecords.transforms.sources.records.dataset_rows import ReadDataset, StoredShard
 from beam_tfrecords.transforms.sources.records.joined_table import JoinedTable
 from beam_tfrecords.transforms.sources.source import ContainerSource, MakeSource
-from beam_tfrecords.transforms.sources.source_spec import SourceSpec
 from beam_tfrecords.transforms.sources.stored_records import StoredRecords
+from beam_tfrecords.transforms.sources.tables.table_settings import TableSettings
+from beam_tfrecords.transforms.splits import Splits
 
 # The manifest says what these would say of other records.
 _KNOWN = (
@@ -42,7 +44,9 @@ class DatasetSource(ContainerSource):
       shards: file -> its dataset's input, and the shard.
       joined: the table whose columns join the records; None for none.
       notes: on its rows.
-      spec: the request.
+      inputs: of the request.
+      settings: how it wants records to be read, of which these have all but the groups.
+      needs: what it needs.
 
     Raises:
       RequestError: they do not fit the request.
@@ -57,12 +61,14 @@ class DatasetSource(ContainerSource):
         shards: Mapping[str, tuple[str, Shard]],
         joined: JoinedTable | None,
         notes: Sequence[str],
-        spec: SourceSpec,
+        inputs: Inputs,
+        settings: TableSettings,
+        needs: Needs,
     ) -> None:
         super().__init__(files)
         self.notes += notes
-        self.name = spec.source
-        _refuse_settings(next(iter(datasets)), spec)
+        _refuse_settings(next(iter(datasets)), settings)
+        group_column = settings.group_column
         layout = common_layout(datasets)
         self.records = StoredRecords(layout, common_image_spec(list(datasets.values())))
         self.column_types = {one.column: one.type for one in layout.features if one.column is not None}
@@ -75,23 +81,22 @@ class DatasetSource(ContainerSource):
         self.class_names = merge_class_names([dataset.class_names for dataset in datasets.values()])
         if self.records.image is None:
             self.notes.append("the inputs store their images differently; each is converted from what is stored")
-        wanted = self.columns if spec.columns is None or spec.all_columns else sorted(spec.columns)
-        for name in (*wanted, *([spec.group_column] if spec.group_column else [])):
+        wanted = self.columns if needs.takes_all else sorted(needs.columns or ())
+        for name in (*wanted, *([group_column] if group_column else [])):
             if name not in self.columns:
-                raise RequestError(
-                    f"{quote_input(spec.input[0])} has no column {name!r}; it has: {', '.join(self.columns) or 'none'}"
-                )
+                shown = ", ".join(self.columns) or "none"
+                raise RequestError(f"{quote_input(inputs.paths[0])} has no column {name!r}; it has: {shown}")
         stored = {
             path: StoredShard(
                 datasets[place].path,
                 shard,
                 datasets[place].class_names,
-                spec.input_splits.get(place) or _split_of(shard, spec),
+                inputs.splits.get(place) or _split_of(shard, needs.splits),
                 datasets[place].images.encoding == "raw",
             )
             for path, (place, shard) in shards.items()
         }
-        self.read_container = ReadDataset(stored, layout, wanted, spec.group_column, spec.needs_outlines, joined)
+        self.read_container = ReadDataset(stored, layout, wanted, group_column, needs.outlines, joined)
 
 
 def find_datasets(paths: Sequence[str]) -> dict[str, Dataset]:
@@ -114,11 +119,14 @@ def find_datasets(paths: Sequence[str]) -> dict[str, Dataset]:
     return found if all(shard.index for dataset in found.values() for shard in dataset.shards) else {}
 
 
-def open_datasets(datasets: Mapping[str, Dataset], joined: JoinedTable | None) -> MakeSource:
+def open_datasets(
+    datasets: Mapping[str, Dataset], joined: JoinedTable | None, inputs: Inputs, settings: TableSettings
+) -> MakeSource:
     """Finds the shards.
 
     Args:
       joined: the table whose columns join the records; None for none.
+      inputs, settings: as `DatasetSource` has them.
 
     Raises:
       RequestError: one is not there, or two inputs have the same last component.
@@ -134,7 +142,7 @@ def open_datasets(datasets: Mapping[str, Dataset], joined: JoinedTable | None) -
             files.append(InputFile(prefix, entries[path], None))
             shards[path] = place, shard
     notes = joined.describe_unused(_read_keys(datasets, shards.values())) if joined else []
-    return functools.partial(DatasetSource, datasets, files, shards, joined, notes)
+    return functools.partial(DatasetSource, datasets, files, shards, joined, notes, inputs, settings)
 
 
 def _read_keys(datasets: Mapping[str, Dataset], shards: Iterable[tuple[str, Shard]]) -> Iterator[str]:
@@ -192,14 +200,15 @@ def merge_class_names(several: Sequence[Sequence[str]]) -> tuple[str, ...]:
     return sort_names(names) if all(sort_names(each) == tuple(each) for each in several) else names
 
 
-def _split_of(shard: Shard, spec: SourceSpec) -> str | None:
-    if spec.split_folders is None:
-        return shard.split if spec.splits_auto else None
-    return spec.split_folders.get(shard.split, shard.split)
+def _split_of(shard: Shard, splits: Splits) -> str | None:
+    if splits.folders is None:
+        return shard.split if splits.are_auto else None
+    return splits.folders.get(shard.split, shard.split)
 
 
-def _refuse_settings(path: str, spec: SourceSpec) -> None:
-    named = next((name for name in _KNOWN if getattr(spec, name)), None)
+def _refuse_settings(path: str, settings: TableSettings) -> None:
+    values = setting_values(settings)
+    named = next((name for name in _KNOWN if values[name]), None)
     if named:
         raise RequestError(
             f"`{named}`: {quote_input(path)} is a dataset of beam-tfrecords, which says it itself; leave `{named}` out"

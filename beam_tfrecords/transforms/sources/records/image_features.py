@@ -8,27 +8,31 @@ from typing import Any
 from beam_tfrecords.errors import SampleError
 from beam_tfrecords.transforms.images.formats import sniff
 from beam_tfrecords.transforms.sources.detect.image_columns import choose_image, choose_mask
+from beam_tfrecords.transforms.sources.needs import Needs
 from beam_tfrecords.transforms.sources.records.record_rows import is_length
 from beam_tfrecords.transforms.sources.records.tfds_features import Features
-from beam_tfrecords.transforms.sources.source_spec import SourceSpec
 from beam_tfrecords.transforms.sources.tables.table import FirstRows
+from beam_tfrecords.transforms.sources.tables.table_settings import TableSettings
 
 
-def choose_features(start: FirstRows, features: Features, spec: SourceSpec) -> tuple[str, str | None, tuple[str, ...]]:
+def choose_features(
+    start: FirstRows, features: Features, settings: TableSettings, needs: Needs
+) -> tuple[str, str | None, tuple[str, ...]]:
     """The features with the image, its mask, and the sides of an image that is pixels; None and () for none.
 
     Raises:
       RequestError: there is no image or mask, or there are several images.
     """
-    mask = choose_mask(start.columns, start, spec)
-    image = _choose_image(start, features, spec, mask)
+    mask = choose_mask(start.columns, start, settings.mask_column) if needs.mask else None
+    image = _choose_image(start, features, settings.image_column, mask)
     return image, mask, _find_sides(image, start)
 
 
-def _choose_image(start: FirstRows, features: Features, spec: SourceSpec, mask: str | None) -> str:
+def _choose_image(start: FirstRows, features: Features, named: str | None, mask: str | None) -> str:
     """The feature with the image: of those of the description, else of those that are images, else pixels.
 
     Args:
+      named: feature that the request names.
       mask: feature with the mask, which is no image.
     """
     row = start.first_rows[0]
@@ -36,7 +40,7 @@ def _choose_image(start: FirstRows, features: Features, spec: SourceSpec, mask: 
     pixels = [name for name in start.columns if _find_sides(name, start)]
     kinds = [[name for name in kind if name != mask] for kind in (features.images, encoded, pixels)]
     lacks = "no feature with an image in its first record, nor with pixels whose height, width and depth are in others"
-    return choose_image(kinds, start, spec, lacks=lacks)
+    return choose_image(kinds, start, named, lacks=lacks)
 
 
 def _find_sides(image: str, start: FirstRows) -> tuple[str, ...]:

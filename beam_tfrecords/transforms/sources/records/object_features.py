@@ -10,11 +10,12 @@ from typing import Any
 from beam_tfrecords.errors import RequestError, Suggestion
 from beam_tfrecords.transforms.objects.objects import Objects, check_count
 from beam_tfrecords.transforms.sources.inputs import quote_input
+from beam_tfrecords.transforms.sources.needs import Needs
 from beam_tfrecords.transforms.sources.records.tfds_features import Features
-from beam_tfrecords.transforms.sources.source_spec import SourceSpec
 from beam_tfrecords.transforms.sources.tables.cells import invalid_row
 from beam_tfrecords.transforms.sources.tables.object_cells import wants_objects
 from beam_tfrecords.transforms.sources.tables.table import FirstRows
+from beam_tfrecords.transforms.sources.tables.table_settings import TableSettings
 
 _SIDES = ("xmin", "ymin", "xmax", "ymax")
 _API = "image/object"
@@ -176,7 +177,7 @@ def _image_id(values: Sequence[Any]) -> str:
 
 
 def find_objects(
-    start: FirstRows, features: Features, spec: SourceSpec, *, image: str, usual: Sequence[str]
+    start: FirstRows, features: Features, settings: TableSettings, needs: Needs, *, image: str, usual: Sequence[str]
 ) -> ObjectFeatures | None:
     """The features with objects, if they are asked for: their classes may be the label that the request names.
 
@@ -184,9 +185,9 @@ def find_objects(
       image: feature with the image.
       usual: usual names of labels, beside which objects are not read unless they are asked for.
     """
-    label = spec.label_column
-    named = None if label is None else dataclasses.replace(spec, label_column=None)
-    if not wants_objects(named or spec, next((name for name in usual if name in start.columns and not named), None)):
+    label = settings.label_column
+    beside = next((name for name in usual if name in start.columns), None) if label is None else None
+    if not wants_objects(dataclasses.replace(settings, label_column=None), needs, beside):
         return None
     return find_object_features(
         start.columns, features, start.first_rows, image=image, shown=quote_input(start.path), label=label

@@ -10,17 +10,19 @@ from collections.abc import Mapping, Sequence
 from beam_tfrecords import storage
 from beam_tfrecords.errors import RequestError, SampleError
 from beam_tfrecords.examples.contents import Content
+from beam_tfrecords.transforms.settings import change_settings
 from beam_tfrecords.transforms.sources.containers import Container
 from beam_tfrecords.transforms.sources.detect.columns import choose_label
-from beam_tfrecords.transforms.sources.inputs import InputFile, find_files_below, quote_input, splits_of_names
+from beam_tfrecords.transforms.sources.inputs import InputFile, Inputs, find_files_below, quote_input, splits_of_names
+from beam_tfrecords.transforms.sources.needs import Needs
 from beam_tfrecords.transforms.sources.records.dataset_source import find_datasets, open_datasets
 from beam_tfrecords.transforms.sources.records.description import Description, describe_folder
 from beam_tfrecords.transforms.sources.records.image_features import choose_features
 from beam_tfrecords.transforms.sources.records.joined_table import JoinedTable
 from beam_tfrecords.transforms.sources.records.object_features import find_objects
 from beam_tfrecords.transforms.sources.records.record_rows import ReadTfrecord, read_first_records
+from beam_tfrecords.transforms.sources.selection import Selection
 from beam_tfrecords.transforms.sources.source import MakeSource
-from beam_tfrecords.transforms.sources.source_spec import LabelType, SourceSpec
 from beam_tfrecords.transforms.sources.tables.row_source import (
     RowSource,
     describe_unused,
@@ -29,6 +31,7 @@ from beam_tfrecords.transforms.sources.tables.row_source import (
     splits_of,
 )
 from beam_tfrecords.transforms.sources.tables.table import FirstRows
+from beam_tfrecords.transforms.sources.tables.table_settings import LabelType, TableSettings
 
 _SHARD = r"-\d{5,}-of-\d{5,}"
 # Directly in a folder.
@@ -47,7 +50,10 @@ class TfrecordSource(RowSource):
       files: the files.
       start: the first records of the first one.
       described: folder -> what stands beside its files.
-      spec: the request.
+      inputs: of the request.
+      settings: how it wants records to be read.
+      selection: which of them it wants.
+      needs: what it needs.
 
     Raises:
       RequestError: they do not fit the request.
@@ -60,23 +66,32 @@ class TfrecordSource(RowSource):
         files: Sequence[InputFile],
         start: FirstRows,
         described: Mapping[str, Description],
-        spec: SourceSpec,
+        inputs: Inputs,
+        settings: TableSettings,
+        selection: Selection,
+        needs: Needs,
     ) -> None:
         super().__init__(files)
-        self.name = spec.source
         features, names, _ = described[storage.dirname(files[0].entry.path)]
-        image, mask, sides = choose_features(start, features, spec)
+        image, mask, sides = choose_features(start, features, settings, needs)
         columns = tuple(name for name in start.columns if name not in (image, mask))
         types = {name: kind for name, kind in (start.column_types or {}).items() if name in columns}
         table = dataclasses.replace(start, columns=columns, column_types=types)
-        objects = find_objects(start, features, spec, image=image, usual=_LABELS)
+        objects = find_objects(start, features, settings, needs, image=image, usual=_LABELS)
         lacks = "no feature 'label'"
-        label = None if objects else choose_label(table, spec, declared=features.labels, first=_LABELS, lacks=lacks)
-        is_imagenet = label == _IMAGENET[0] and {*_IMAGENET} <= {*columns} and not (spec.class_names or spec.classes)
-        if is_imagenet and spec.key_column is None:
-            spec = dataclasses.replace(spec, key_column=_IMAGENET[-1])
-        cells = self._take_columns(table, spec, label, has_several=label in features.several, has_mask=mask is not None)
-        if is_imagenet and spec.label_type is LabelType.CLASS:
+        label = None
+        if not objects:
+            label = choose_label(table, settings, needs, declared=features.labels, first=_LABELS, lacks=lacks)
+        is_imagenet = (
+            label == _IMAGENET[0] and {*_IMAGENET} <= {*columns} and not (needs.class_names or selection.classes)
+        )
+        if is_imagenet and settings.key_column is None:
+            settings = change_settings(settings, key_column=_IMAGENET[-1])
+        has_several = label in features.several
+        cells = self._take_columns(
+            table, inputs, settings, needs, label, has_several=has_several, has_mask=mask is not None
+        )
+        if is_imagenet and settings.label_type is LabelType.CLASS:
             cells, self.labels_are_numbered = dataclasses.replace(cells, text=_IMAGENET[1]), True
         self.provides |= {Content.OBJECTS, Content.LABEL} if objects else frozenset()
         named = objects.label if objects else label or ""
@@ -85,15 +100,18 @@ class TfrecordSource(RowSource):
         self.class_names = names.get(named, ()) if len(set(class_names.values())) == 1 else ()
         self.labels_may_be_indices = not any(class_names.values()) and not self.labels_are_numbered
         self.first_class = objects.first_class if objects else 0
-        splits = splits_of(files) or shard_splits(files, _SPLIT, spec) or _splits_of_names(files, spec)
-        self.notes += note_splits(splits, spec) if cells.columns.split is None else []
+        splits = splits_of(files)
+        if needs.splits.are_auto and not (splits or settings.split_column):
+            by_shard = shard_splits(files, _SPLIT) if settings.split_column is None else {}
+            splits = by_shard or _splits_of_names(files)
+        self.notes += note_splits(splits, inputs) if cells.columns.split is None else []
         lengths = {
             path: length
             for path in (file.entry.path for file in files)
             if (length := described[storage.dirname(path)].length_of(path)) is not None
         }
         used = {image, mask, *sides, *(objects.features if objects else ()), *cells.needed}
-        self.notes += describe_unused(table, used, spec)
+        self.notes += describe_unused(table, used, needs)
         self.read_container: ReadTfrecord = ReadTfrecord(
             cells,
             image,
@@ -106,25 +124,27 @@ class TfrecordSource(RowSource):
         )
 
 
-def open_input(spec: SourceSpec) -> MakeSource:
+def open_input(
+    inputs: Inputs, table: TableSettings, selection: Selection, join: str | None, join_key: str
+) -> MakeSource:
     """Finds the files, and reads the first records and what describes them.
 
     Raises:
       RequestError: a file does not exist, or they do not fit the request.
     """
-    if datasets := find_datasets(spec.input):
-        return open_datasets(datasets, JoinedTable.open(spec.join, spec.join_key))
-    if spec.join is not None:
-        raise RequestError(f"`join={spec.join}`: {quote_input(spec.input[0])} is no dataset of beam-tfrecords")
-    files = find_files_below(spec, RECORD_FILE, "TFRecord file in it, such as x.tfrecord-00000-of-00001")
+    if datasets := find_datasets(inputs.paths):
+        return open_datasets(datasets, JoinedTable.open(join, join_key), inputs, table)
+    if join is not None:
+        raise RequestError(f"`join={join}`: {quote_input(inputs.paths[0])} is no dataset of beam-tfrecords")
+    files = find_files_below(inputs, RECORD_FILE, "TFRecord file in it, such as x.tfrecord-00000-of-00001")
     described = {folder: describe_folder(folder) for folder in {storage.dirname(file.entry.path) for file in files}}
     try:
         start = read_first_records(Container.of(files[0].entry, key_prefix=""))
     except SampleError as error:
         raise RequestError(f"{quote_input(files[0].entry.path)} is not a TFRecord file: {error.detail}") from error
-    return functools.partial(TfrecordSource, files, start, described)
+    return functools.partial(TfrecordSource, files, start, described, inputs, table, selection)
 
 
-def _splits_of_names(files: Sequence[InputFile], spec: SourceSpec) -> dict[str, str]:
+def _splits_of_names(files: Sequence[InputFile]) -> dict[str, str]:
     paths = [file.entry.path for file in files]
-    return {path: split for path, split in zip(paths, splits_of_names(paths, spec), strict=True) if split}
+    return {path: split for path, split in zip(paths, splits_of_names(paths), strict=True) if split}

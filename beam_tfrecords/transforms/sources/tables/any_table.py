@@ -4,14 +4,11 @@ from __future__ import annotations
 
 from beam_tfrecords.transforms.sources.registry import source_of_file
 from beam_tfrecords.transforms.sources.tables.table import TableFile
+from beam_tfrecords.transforms.sources.tables.table_settings import DETECTED, TextSettings
 
 
-def open_table(path: str, *, delimiter: str | None = None, encoding: str | None = None) -> TableFile:
+def open_table(path: str, text: TextSettings = DETECTED) -> TableFile:
     """Opens a table by its extension.
-
-    Args:
-      delimiter: between the cells of a CSV file; None to find it.
-      encoding: of a text; None to find it.
 
     Raises:
       RequestError: the file is not what its extension says.
@@ -25,7 +22,7 @@ def open_table(path: str, *, delimiter: str | None = None, encoding: str | None 
     if kind == "csv":
         from beam_tfrecords.transforms.sources.tables.csv_table import open_csv
 
-        return open_csv(path, delimiter, encoding)
+        return open_csv(path, text)
     from beam_tfrecords.transforms.sources.tables.jsonl_table import open_jsonl
 
-    return open_jsonl(path, encoding)
+    return open_jsonl(path, text.encoding)

@@ -10,13 +10,16 @@ from collections.abc import Iterator, Sequence
 
 from beam_tfrecords.errors import RequestError
 from beam_tfrecords.transforms.sources.detect.unnamed_columns import name_columns
+from beam_tfrecords.transforms.sources.input_settings import MaskSettings, PathSettings
+from beam_tfrecords.transforms.sources.inputs import Inputs
+from beam_tfrecords.transforms.sources.needs import Needs
 from beam_tfrecords.transforms.sources.source import MakeSource
-from beam_tfrecords.transforms.sources.source_spec import SourceSpec
 from beam_tfrecords.transforms.sources.tables.box_list import BoxList, open_box_list
 from beam_tfrecords.transforms.sources.tables.csv_dialect import Dialect, find_dialect, looks_like_data
 from beam_tfrecords.transforms.sources.tables.csv_rows import Cells, count_rows, read_rows
 from beam_tfrecords.transforms.sources.tables.list_file import ListFile, open_list
 from beam_tfrecords.transforms.sources.tables.table import InvalidRow, Row, RowRange
+from beam_tfrecords.transforms.sources.tables.table_settings import DETECTED, TableSettings, TextSettings
 from beam_tfrecords.transforms.sources.tables.table_source import open_tables
 from beam_tfrecords.transforms.sources.tables.text_file import Lines, cut_text, open_bytes, read_start
 from beam_tfrecords.transforms.sources.unsupported_formats import refuse_json
@@ -77,21 +80,19 @@ class CsvTable:
         return [part._replace(row=part.row - 1) if part.start else part for part in ranges], problem
 
 
-def open_input(spec: SourceSpec) -> MakeSource:
+def open_input(
+    inputs: Inputs, table: TableSettings, text: TextSettings, paths: PathSettings, masks: MaskSettings, needs: Needs
+) -> MakeSource:
     """Opens csv files, and tsv files by their extension.
 
     Raises:
       RequestError: a file cannot be read, or does not fit the request.
     """
-    return open_tables(spec, lambda path: open_csv(path, spec.delimiter, spec.encoding))
+    return open_tables(lambda path: open_csv(path, text), inputs, table, paths, masks, needs)
 
 
-def open_csv(path: str, delimiter: str | None = None, encoding: str | None = None) -> CsvTable | ListFile | BoxList:
+def open_csv(path: str, text: TextSettings = DETECTED) -> CsvTable | ListFile | BoxList:
     """Reads the header; a list of images or of boxes has none.
-
-    Args:
-      delimiter: between the cells; None to find it.
-      encoding: of its text; None to find it.
 
     Raises:
       RequestError: the file is empty, or its first row cannot name columns.
@@ -100,10 +101,10 @@ def open_csv(path: str, delimiter: str | None = None, encoding: str | None = Non
     refusal = refuse_json(path, start) if start.lstrip()[:1] in (b"[", b"{") else None
     if refusal is not None:
         raise refusal
-    listed = None if delimiter else open_box_list(path, start) or open_list(path, start)
+    listed = None if text.delimiter else open_box_list(path, start) or open_list(path, start)
     if listed is not None:
         return listed
-    dialect, notes = find_dialect(path, start, delimiter=delimiter, encoding=encoding)
+    dialect, notes = find_dialect(path, start, delimiter=text.delimiter, encoding=text.encoding)
     with open_bytes(path) as file:
         lines = Lines(file, path, dialect.encoding)
         first = list(itertools.islice(read_rows(lines, width=0, options=dialect.options), 1))

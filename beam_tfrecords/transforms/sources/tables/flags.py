@@ -10,8 +10,8 @@ from typing import Any
 
 from beam_tfrecords.errors import FailureReason, SampleError, Stage
 from beam_tfrecords.transforms.sources.path_rule import shorten
-from beam_tfrecords.transforms.sources.source_spec import UnknownLabels
 from beam_tfrecords.transforms.sources.tables.cells import invalid_row
+from beam_tfrecords.transforms.sources.tables.table_settings import UnknownLabels
 
 _WORDS = {
     **dict.fromkeys(("1", "1.0", "1.", "true", "yes"), 1),

@@ -9,47 +9,32 @@ from collections.abc import Sequence
 from beam_tfrecords import storage
 from beam_tfrecords.errors import RequestError
 from beam_tfrecords.transforms.refs.sample_refs import SampleRef
+from beam_tfrecords.transforms.settings import change_settings
 from beam_tfrecords.transforms.sources.detect.image_columns import find_file_names, is_file_list, is_mask_file
-from beam_tfrecords.transforms.sources.inputs import InputFile, key_prefixes, quote_input
+from beam_tfrecords.transforms.sources.input_settings import MaskSettings, PathSettings
+from beam_tfrecords.transforms.sources.inputs import InputFile, Inputs, key_prefixes, quote_input
+from beam_tfrecords.transforms.sources.needs import Needs
 from beam_tfrecords.transforms.sources.source import MakeSource
-from beam_tfrecords.transforms.sources.source_spec import SourceSpec
 from beam_tfrecords.transforms.sources.tables.any_table import open_table
 from beam_tfrecords.transforms.sources.tables.table import TableFile
+from beam_tfrecords.transforms.sources.tables.table_settings import TableSettings, TextSettings
 from beam_tfrecords.transforms.sources.tables.table_source import TableSource
 from beam_tfrecords.transforms.splits import split_of_folder
 
 METADATA = ("metadata.csv", "metadata.jsonl", "metadata.parquet")
 
 
-@dataclasses.dataclass(frozen=True)
-class SplitOfFolder:
-    """Gives an image in a folder such as `train` this split, unless its row says another. Picklable.
-
-    Attributes:
-      folders: the inputs, each with a `/` at its end.
-    """
-
-    folders: Sequence[str]
-
-    def __call__(self, ref: SampleRef) -> SampleRef:
-        """The reference with its split."""
-        if ref.split is not None or ref.uri is None:
-            return ref
-        folder = next((folder for folder in self.folders if ref.uri.startswith(folder)), ref.uri)
-        first, slash, _ = ref.uri[len(folder) :].partition("/")
-        split = split_of_folder(first) if slash else None
-        return dataclasses.replace(ref, split=split) if split else ref
-
-
-def open_input(spec: SourceSpec) -> MakeSource:
+def open_input(
+    inputs: Inputs, table: TableSettings, text: TextSettings, paths: PathSettings, masks: MaskSettings, needs: Needs
+) -> MakeSource:
     """Finds the tables in the folders, and reads their headers.
 
     Raises:
       RequestError: there is none, or they do not fit the request.
     """
     tables: dict[str, tuple[InputFile, TableFile]] = {}
-    folders = [path.rstrip("/") + "/" for path in spec.input]
-    for path, folder, prefix in zip(spec.input, folders, key_prefixes(spec.input), strict=True):
+    folders = [path.rstrip("/") + "/" for path in inputs.paths]
+    for path, folder, prefix in zip(inputs.paths, folders, key_prefixes(inputs.paths), strict=True):
         listed = storage.list_files(folder, literal=True)
         found = [entry for entry in listed if storage.basename(entry.path) in METADATA]
         if not found:
@@ -60,22 +45,42 @@ def open_input(spec: SourceSpec) -> MakeSource:
             if key in tables:
                 other = tables[key][1].path
                 raise RequestError(f"{other} and {entry.path} both say the images of one folder; delete one")
-            table = open_table(entry.path, delimiter=spec.delimiter, encoding=spec.encoding)
-            tables[key] = InputFile(key, entry, spec.input_splits.get(path)), table
-    return functools.partial(_make_source, list(tables.values()), folders)
+            file = InputFile(key, entry, inputs.splits.get(path))
+            tables[key] = file, open_table(entry.path, text)
+    return functools.partial(_make_source, list(tables.values()), folders, inputs, table, paths, masks)
 
 
 def _make_source(
-    tables: Sequence[tuple[InputFile, TableFile]], folders: Sequence[str], spec: SourceSpec
+    tables: Sequence[tuple[InputFile, TableFile]],
+    folders: Sequence[str],
+    inputs: Inputs,
+    settings: TableSettings,
+    paths: PathSettings,
+    masks: MaskSettings,
+    needs: Needs,
 ) -> TableSource:
     opened = [table for _, table in tables]
-    images = find_file_names(opened[0], spec)
-    if len(images) == 1 and not (spec.images or is_file_list(*images.values())):
-        spec = dataclasses.replace(spec, image_column=next(iter(images.values())))
+    images = find_file_names(opened[0], settings.image_column, needs.images)
+    if len(images) == 1 and not (needs.images or is_file_list(*images.values())):
+        settings = change_settings(settings, image_column=next(iter(images.values())))
     else:
-        spec = dataclasses.replace(spec, image_column=None, images=images)
-    place = SplitOfFolder(folders) if spec.splits_auto and spec.split_column is None else None
-    source = TableSource(tables, spec, place)
-    if masks := [*filter(is_mask_file, opened[0].columns)]:
-        source.notes += [] if spec.needs_mask else [f"column {masks[0]!r}: masks are read with `layout=segmentation`"]
+        settings, needs = change_settings(settings, image_column=None), dataclasses.replace(needs, images=images)
+    place = functools.partial(_place, folders) if needs.splits.are_auto and settings.split_column is None else None
+    source = TableSource(tables, inputs, settings, paths, masks, needs, place)
+    if of_masks := [*filter(is_mask_file, opened[0].columns)]:
+        source.notes += [] if needs.mask else [f"column {of_masks[0]!r}: masks are read with `layout=segmentation`"]
     return source
+
+
+def _place(folders: Sequence[str], ref: SampleRef) -> SampleRef:
+    """Gives an image in a folder such as `train` this split, unless its row says another.
+
+    Args:
+      folders: the inputs, each with a `/` at its end.
+    """
+    if ref.split is not None or ref.uri is None:
+        return ref
+    folder = next((folder for folder in folders if ref.uri.startswith(folder)), ref.uri)
+    first, slash, _ = ref.uri[len(folder) :].partition("/")
+    split = split_of_folder(first) if slash else None
+    return dataclasses.replace(ref, split=split) if split else ref

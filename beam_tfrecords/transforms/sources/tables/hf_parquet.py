@@ -25,10 +25,11 @@ from beam_tfrecords.transforms.sources.detect.image_columns import (
     name_images,
 )
 from beam_tfrecords.transforms.sources.image_roots import pair_roots
-from beam_tfrecords.transforms.sources.inputs import InputFile, find_files, find_files_below
+from beam_tfrecords.transforms.sources.input_settings import PathSettings
+from beam_tfrecords.transforms.sources.inputs import InputFile, Inputs, find_files, find_files_below
+from beam_tfrecords.transforms.sources.needs import Needs
 from beam_tfrecords.transforms.sources.reading import is_damage
 from beam_tfrecords.transforms.sources.source import MakeSource
-from beam_tfrecords.transforms.sources.source_spec import SourceSpec
 from beam_tfrecords.transforms.sources.tables.hf_features import parse_features
 from beam_tfrecords.transforms.sources.tables.hf_rows import ReadHfParquet
 from beam_tfrecords.transforms.sources.tables.parquet_table import (
@@ -40,6 +41,7 @@ from beam_tfrecords.transforms.sources.tables.parquet_table import (
     opened,
 )
 from beam_tfrecords.transforms.sources.tables.row_source import RowSource, note_splits, shard_or_path_splits, splits_of
+from beam_tfrecords.transforms.sources.tables.table_settings import TableSettings
 
 # train-00000-of-00004.parquet, also with a hash behind the numbers.
 _SPLIT = re.compile(r"(?P<split>[A-Za-z]\w*)-\d{5}-of-\d{5}(?:-[0-9a-f]+)?\.parquet", re.IGNORECASE)
@@ -58,10 +60,18 @@ class HfParquetSource(RowSource):
 
     unit = "row"
 
-    def __init__(self, files: Sequence[InputFile], table: ParquetTable, schema: pa.Schema, spec: SourceSpec) -> None:
+    def __init__(
+        self,
+        files: Sequence[InputFile],
+        table: ParquetTable,
+        schema: pa.Schema,
+        inputs: Inputs,
+        settings: TableSettings,
+        paths: PathSettings,
+        needs: Needs,
+    ) -> None:
         super().__init__(files)
-        self.name = spec.source
-        images = _choose_images(table, schema, spec)
+        images = _choose_images(table, schema, settings, needs)
         kinds = {field.name: field.type for field in schema}
         self.images = {name: is_list(kinds[column]) for name, column in images.items() if name != MASK}
         rest = dataclasses.replace(
@@ -71,17 +81,20 @@ class HfParquetSource(RowSource):
             column_types={name: kind for name, kind in table.column_types.items() if name not in images.values()},
         )
         declared = parse_features(schema)
-        label = choose_label(rest, spec, declared=declared.classes)
-        cells = self._take_columns(rest, spec, label, has_several=label in declared.several, has_mask=MASK in images)
+        label = choose_label(rest, settings, needs, declared=declared.classes)
+        cells = self._take_columns(
+            rest, inputs, settings, needs, label, has_several=label in declared.several, has_mask=MASK in images
+        )
         column = cells.columns.objects or label or ""
         self.class_names = _all_names(files, column) if column in declared.classes else ()
         self.labels_may_be_indices = not self.class_names
-        splits = splits_of(files) or shard_or_path_splits(files, _SPLIT, spec)
-        self.notes += note_splits(splits, spec) if cells.columns.split is None else []
-        paired = zip(files, pair_roots(files, spec.image_root), strict=True)
+        by_name = needs.splits.are_auto and settings.split_column is None
+        splits = splits_of(files) or (shard_or_path_splits(files, _SPLIT) if by_name else {})
+        self.notes += note_splits(splits, inputs) if cells.columns.split is None else []
+        paired = zip(files, pair_roots(files, paths.image_root), strict=True)
         roots = {file.entry.path: one.own or one.every for file, one in paired}
         self.read_container: ReadHfParquet = ReadHfParquet(
-            cells, images, splits, roots, spec.allow_outside_root, declared.classes
+            cells, images, splits, roots, paths.allow_outside_root, declared.classes
         )
 
 
@@ -100,7 +113,7 @@ def _all_names(files: Sequence[InputFile], column: str) -> Sequence[str]:
     return tuple(dict.fromkeys(itertools.chain.from_iterable(map_in_threads(read, files, threads=_THREADS))))
 
 
-def recognises(container: Container, spec: SourceSpec) -> bool:
+def recognises(container: Container) -> bool:
     """Whether a Parquet file has a column of images and not of their paths."""
     try:
         schema = _schema(container)
@@ -114,16 +127,18 @@ def recognises(container: Container, spec: SourceSpec) -> bool:
     return find_image_column(paths) is None and any(map(may_hold_images, schema))
 
 
-def open_input(spec: SourceSpec) -> MakeSource:
+def open_input(inputs: Inputs, table: TableSettings, paths: PathSettings, needs: Needs) -> MakeSource:
     """Finds the files, and reads the schema of the first.
 
     Raises:
       RequestError: a file does not exist, or they do not fit the request.
     """
-    are_files = not any(storage.is_folder(path) for path in spec.input)
-    files = find_files(spec) if are_files else find_files_below(spec, _BELOW, "Parquet file in it")
-    table = open_parquet(files[0].entry.path)
-    return functools.partial(HfParquetSource, files, table, _schema(Container.of(files[0].entry, key_prefix="")))
+    if any(storage.is_folder(path) for path in inputs.paths):
+        files = find_files_below(inputs, _BELOW, "Parquet file in it")
+    else:
+        files = find_files(inputs, by_name=needs.splits.are_auto and not table.split_column)
+    first, schema = open_parquet(files[0].entry.path), _schema(Container.of(files[0].entry, key_prefix=""))
+    return functools.partial(HfParquetSource, files, first, schema, inputs, table, paths)
 
 
 def _schema(container: Container) -> pa.Schema:
@@ -140,15 +155,15 @@ def _is_image(kind: pa.DataType) -> bool:
     return is_binary(fields.get("bytes", pa.null()))
 
 
-def _choose_images(table: ParquetTable, schema: pa.Schema, spec: SourceSpec) -> dict[str, str]:
+def _choose_images(table: ParquetTable, schema: pa.Schema, settings: TableSettings, needs: Needs) -> dict[str, str]:
     """Name of an image, or of the mask -> its column."""
     kinds = {field.name: field.type for field in schema}
     found = [[name for name, kind in kinds.items() if is_one(kind)] for is_one in (_is_image, is_binary)]
-    mask = choose_mask(next(filter(None, found), ()), table, spec)
+    mask = choose_mask(next(filter(None, found), ()), table, settings.mask_column) if needs.mask else None
     others = [[name for name in names if name != mask] for names in found]
-    images = name_images(next(filter(None, others), ()), table, spec)
+    images = name_images(next(filter(None, others), ()), table, settings, needs.images)
     if not images or images.get(IMAGE) == "":
-        column = choose_image(others, table, spec, lacks="no column with bytes")
+        column = choose_image(others, table, settings.image_column, lacks="no column with bytes")
         name = column if is_list(kinds[column]) else IMAGE
         images = {**{one: other for one, other in images.items() if one != IMAGE}, name: column}
     return {**images, MASK: mask} if mask else images

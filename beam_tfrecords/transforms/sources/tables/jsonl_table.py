@@ -8,10 +8,13 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from beam_tfrecords.errors import RequestError
+from beam_tfrecords.transforms.sources.input_settings import MaskSettings, PathSettings
+from beam_tfrecords.transforms.sources.inputs import Inputs
 from beam_tfrecords.transforms.sources.json_text import read_json
+from beam_tfrecords.transforms.sources.needs import Needs
 from beam_tfrecords.transforms.sources.source import MakeSource
-from beam_tfrecords.transforms.sources.source_spec import SourceSpec
 from beam_tfrecords.transforms.sources.tables.table import InvalidRow, Row, RowRange
+from beam_tfrecords.transforms.sources.tables.table_settings import TableSettings, TextSettings
 from beam_tfrecords.transforms.sources.tables.table_source import open_tables
 from beam_tfrecords.transforms.sources.tables.text_file import (
     Line,
@@ -70,13 +73,15 @@ def _read_object(line: Line) -> dict[str, Any] | InvalidRow:
     return row if isinstance(row, dict) else InvalidRow(f"line {line.number}: not a JSON object")
 
 
-def open_input(spec: SourceSpec) -> MakeSource:
+def open_input(
+    inputs: Inputs, table: TableSettings, text: TextSettings, paths: PathSettings, masks: MaskSettings, needs: Needs
+) -> MakeSource:
     """Opens jsonl files.
 
     Raises:
       RequestError: a file cannot be read, or does not fit the request.
     """
-    return open_tables(spec, functools.partial(open_jsonl, encoding=spec.encoding))
+    return open_tables(functools.partial(open_jsonl, encoding=text.encoding), inputs, table, paths, masks, needs)
 
 
 def open_jsonl(path: str, encoding: str | None = None) -> JsonlTable:

@@ -8,10 +8,11 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from beam_tfrecords.transforms.objects.objects import Objects, check_count
+from beam_tfrecords.transforms.sources.needs import Needs
 from beam_tfrecords.transforms.sources.path_rule import shorten
-from beam_tfrecords.transforms.sources.source_spec import SourceSpec
 from beam_tfrecords.transforms.sources.tables.cells import invalid_row, read_label
 from beam_tfrecords.transforms.sources.tables.table import InvalidRow, Table
+from beam_tfrecords.transforms.sources.tables.table_settings import TableSettings
 
 COLUMN = "objects"
 _BOX = ("bbox", "bboxes")
@@ -21,23 +22,26 @@ _ATTRIBUTES = {"area": ("area",), "is_crowd": ("is_crowd", "iscrowd"), "difficul
 _ROWS = 100
 
 
-def find_objects(table: Table, spec: SourceSpec, label: str | None) -> str | None:
+def find_objects(table: Table, settings: TableSettings, needs: Needs, label: str | None) -> str | None:
     """The column of annotated objects, as the first rows say; None if there is none, or the labels are asked for.
 
     Args:
+      table: the table.
+      settings: how the request wants it to be read.
+      needs: what it needs.
       label: column of the labels, if the table has one of a usual name: the layout has to ask for boxes then.
     """
-    if COLUMN not in table.columns or not wants_objects(spec, label):
+    if COLUMN not in table.columns or not wants_objects(settings, needs, label):
         return None
     rows = itertools.islice(table.rows([COLUMN]), _ROWS)
     return COLUMN if hold_objects(row[COLUMN] for row in rows if not isinstance(row, InvalidRow)) else None
 
 
-def wants_objects(spec: SourceSpec, label: str | None) -> bool:
+def wants_objects(settings: TableSettings, needs: Needs, label: str | None) -> bool:
     """Whether objects are read from an input that has some, and perhaps labels too."""
-    if spec.label_column or spec.label_columns or not spec.needs_objects:
+    if settings.label_column or settings.label_columns or not needs.objects:
         return False
-    return label is None or not (spec.columns is None or spec.needs_label)
+    return label is None or not (needs.columns is None or needs.label)
 
 
 def hold_objects(cells: Iterable[Any]) -> bool:

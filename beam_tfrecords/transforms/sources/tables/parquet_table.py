@@ -19,11 +19,14 @@ from beam_tfrecords import storage
 from beam_tfrecords.errors import RequestError
 from beam_tfrecords.transforms.objects.objects import MOST_OBJECTS
 from beam_tfrecords.transforms.sources.containers import MOST_MISSING
+from beam_tfrecords.transforms.sources.input_settings import MaskSettings, PathSettings
+from beam_tfrecords.transforms.sources.inputs import Inputs
+from beam_tfrecords.transforms.sources.needs import Needs
 from beam_tfrecords.transforms.sources.reading import damaged, is_damage
 from beam_tfrecords.transforms.sources.source import MakeSource
-from beam_tfrecords.transforms.sources.source_spec import SourceSpec
 from beam_tfrecords.transforms.sources.tables.parquet_pages import check_pages
 from beam_tfrecords.transforms.sources.tables.table import InvalidRow, Row, RowRange
+from beam_tfrecords.transforms.sources.tables.table_settings import TableSettings
 from beam_tfrecords.transforms.sources.tables.table_source import open_tables
 
 _BATCH_ROWS = 512
@@ -126,13 +129,15 @@ class ParquetTable:
                     break
 
 
-def open_input(spec: SourceSpec) -> MakeSource:
+def open_input(
+    inputs: Inputs, table: TableSettings, paths: PathSettings, masks: MaskSettings, needs: Needs
+) -> MakeSource:
     """Opens Parquet files.
 
     Raises:
       RequestError: a file cannot be read, or does not fit the request.
     """
-    return open_tables(spec, open_parquet)
+    return open_tables(open_parquet, inputs, table, paths, masks, needs)
 
 
 def open_parquet(path: str) -> ParquetTable:

@@ -10,11 +10,12 @@ from beam_tfrecords.errors import RequestError
 from beam_tfrecords.transforms.refs.sample_refs import IMAGE, PixelRange, Range, SampleRef
 from beam_tfrecords.transforms.sources.containers import Container, StagingFiles
 from beam_tfrecords.transforms.sources.detect.numbered_columns import square_shape
-from beam_tfrecords.transforms.sources.source_spec import Skipped
+from beam_tfrecords.transforms.sources.skipped import Skipped
 from beam_tfrecords.transforms.sources.tables.any_table import open_table
 from beam_tfrecords.transforms.sources.tables.cells import check_end, invalid_row
 from beam_tfrecords.transforms.sources.tables.row_values import Located, RowReader, number_key
 from beam_tfrecords.transforms.sources.tables.table import InvalidRow, Row
+from beam_tfrecords.transforms.sources.tables.table_settings import TextSettings
 
 
 @dataclasses.dataclass(frozen=True)
@@ -26,15 +27,14 @@ class ReadPixels:
       pixels: the column of texts, or the columns of the pixels.
       shape: of an image.
       splits: file -> split of its rows.
-      delimiter: of the request, and `encoding`.
+      text: how the table is read.
     """
 
     cells: RowReader
     pixels: Sequence[str]
     shape: tuple[int, ...]
     splits: Mapping[str, str]
-    delimiter: str | None
-    encoding: str | None
+    text: TextSettings
 
     def __call__(self, container: Container, staging: StagingFiles, skipped: Skipped) -> Iterator[SampleRef]:
         """Yields one reference per row.
@@ -46,7 +46,7 @@ class ReadPixels:
           SampleError: the table cannot be read to its end.
         """
         try:
-            table = open_table(container.uri, delimiter=self.delimiter, encoding=self.encoding)
+            table = open_table(container.uri, self.text)
         except RequestError as error:
             raise invalid_row(str(error)) from error
         missing = {*self.cells.needed, *self.pixels} - set(table.columns)

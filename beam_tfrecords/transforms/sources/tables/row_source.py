@@ -9,15 +9,17 @@ from collections.abc import Collection, Mapping, Sequence
 from beam_tfrecords import storage
 from beam_tfrecords.examples.contents import Content
 from beam_tfrecords.output.split_names import SPLIT_NAMES
+from beam_tfrecords.transforms.settings import change_settings
 from beam_tfrecords.transforms.sources.detect.columns import choose_columns, find_label
 from beam_tfrecords.transforms.sources.detect.names import split_in_name
-from beam_tfrecords.transforms.sources.inputs import InputFile
+from beam_tfrecords.transforms.sources.inputs import InputFile, Inputs
 from beam_tfrecords.transforms.sources.names import printable
+from beam_tfrecords.transforms.sources.needs import Needs
 from beam_tfrecords.transforms.sources.source import ContainerSource
-from beam_tfrecords.transforms.sources.source_spec import SourceSpec
 from beam_tfrecords.transforms.sources.tables.object_cells import find_objects
 from beam_tfrecords.transforms.sources.tables.row_values import RowReader, row_reader
 from beam_tfrecords.transforms.sources.tables.table import Table
+from beam_tfrecords.transforms.sources.tables.table_settings import TableSettings
 
 _MOST_NAMED = 20
 
@@ -26,13 +28,23 @@ class RowSource(ContainerSource):
     """A source whose containers hold the images of rows."""
 
     def _take_columns(
-        self, table: Table, spec: SourceSpec, label: str | None, *, has_several: bool = False, has_mask: bool = False
+        self,
+        table: Table,
+        inputs: Inputs,
+        settings: TableSettings,
+        needs: Needs,
+        label: str | None,
+        *,
+        has_several: bool = False,
+        has_mask: bool = False,
     ) -> RowReader:
         """The reader of the rows, whose columns become the source's; adds notes on those that were guessed.
 
         Args:
           table: without the images.
-          spec: the request.
+          inputs: of the request.
+          settings: how it wants rows to be read.
+          needs: what it needs.
           label: column of the labels; None if there is none.
           has_several: whether a label is known to be a list of any number of classes, and not of zeros and ones.
           has_mask: whether samples have masks.
@@ -41,16 +53,15 @@ class RowSource(ContainerSource):
           RequestError: a column of the request does not exist.
         """
         # A split that the request gives an input beats a column, as for other tables.
-        split = "" if spec.input_splits else spec.split_column
-        named = dataclasses.replace(spec, image_column=None, label_column=label, split_column=split)
-        named = dataclasses.replace(named, needs_image=False, needs_label=False, needs_mask=False, images={})
+        split = "" if inputs.splits else settings.split_column
+        named = change_settings(settings, image_column=None, label_column=label, split_column=split)
         # A row is a sample: no other has the boxes of its image.
-        named = dataclasses.replace(named, needs_objects=False)
-        columns, notes = choose_columns(table, named)
+        plain = dataclasses.replace(needs, image=False, label=False, mask=False, objects=False, images={})
+        columns, notes = choose_columns(table, named, plain)
         # A column of the name `image` is no path of an image.
-        objects = find_objects(table, spec, label or find_label(table))
+        objects = find_objects(table, settings, needs, label or find_label(table))
         columns = dataclasses.replace(columns, image=None, images={}, lists=frozenset(), objects=objects)
-        cells = row_reader(table, columns, spec, has_several=has_several)
+        cells = row_reader(table, columns, settings, needs, has_several=has_several)
         self.notes += [*notes, *cells.notes]
         self.columns, self.column_types, self.label_column = table.columns, table.column_types, label
         self.table, self.has_several_labels = table, cells.has_several_labels
@@ -60,14 +71,14 @@ class RowSource(ContainerSource):
         return cells
 
 
-def describe_unused(table: Table, used: Collection[str | None], spec: SourceSpec) -> list[str]:
+def describe_unused(table: Table, used: Collection[str | None], needs: Needs) -> list[str]:
     """A note on the columns of files of others that nothing takes.
 
     Args:
       used: columns, also others than those of the table.
     """
     names = [name for name in table.columns if name not in used]
-    if not names or spec.columns is None or spec.all_columns:
+    if not names or needs.takes_all:
         return []
     more = f" and {len(names) - _MOST_NAMED:,} more" if len(names) > _MOST_NAMED else ""
     return [
@@ -81,34 +92,34 @@ def splits_of(files: Sequence[InputFile]) -> dict[str, str]:
     return {file.entry.path: file.split for file in files if file.split}
 
 
-def shard_splits(files: Sequence[InputFile], name: re.Pattern[str], spec: SourceSpec) -> dict[str, str]:
+def shard_splits(files: Sequence[InputFile], name: re.Pattern[str]) -> dict[str, str]:
     """File -> split, where the names of all files say one in a group `split`, as those of shards do."""
     found = {file.entry.path: name.fullmatch(storage.basename(file.entry.path)) for file in files}
-    if not spec.splits_auto or spec.split_column is not None or not all(found.values()):
+    if not all(found.values()):
         return {}
     words = {path: match["split"].lower() for path, match in found.items() if match}
     # name_train is a name and a split, and train_extra a split of its own.
     return {path: SPLIT_NAMES.get(word.rpartition("_")[2], word) for path, word in words.items()}
 
 
-def shard_or_path_splits(files: Sequence[InputFile], name: re.Pattern[str], spec: SourceSpec) -> dict[str, str]:
+def shard_or_path_splits(files: Sequence[InputFile], name: re.Pattern[str]) -> dict[str, str]:
     """`shard_splits` of usual names, else the splits of folders, where all shards are called `data`."""
-    shards = shard_splits(files, name, spec)
+    shards = shard_splits(files, name)
     are_usual = not set(SPLIT_NAMES.values()).isdisjoint(shards.values())
-    return (are_usual and shards) or _path_splits(files, spec) or shards
+    return (are_usual and shards) or _path_splits(files) or shards
 
 
-def _path_splits(files: Sequence[InputFile], spec: SourceSpec) -> dict[str, str]:
+def _path_splits(files: Sequence[InputFile]) -> dict[str, str]:
     """File -> split, where the paths of all Parquet files below a folder say one, as in train/0000.parquet."""
     words = {file.entry.path: file.key_prefix.strip("/").removesuffix(".parquet").split("/") for file in files}
     found = {path: next(filter(None, map(split_in_name, reversed(parts))), None) for path, parts in words.items()}
-    if not spec.splits_auto or spec.split_column is not None or None in found.values():
+    if None in found.values():
         return {}
     return {path: split for path, split in found.items() if split}
 
 
-def note_splits(splits: Mapping[str, str], spec: SourceSpec) -> list[str]:
+def note_splits(splits: Mapping[str, str], inputs: Inputs) -> list[str]:
     """A note on splits that only the names of the files say."""
-    if spec.input_splits or not splits:
+    if inputs.splits or not splits:
         return []
     return [f"splits from the names of the files: {', '.join(sorted(set(splits.values())))}"]

@@ -18,7 +18,7 @@ from beam_tfrecords.transforms.refs.ref_columns import RefColumns
 from beam_tfrecords.transforms.refs.sample_refs import Locator, SampleRef, Scalar, Value
 from beam_tfrecords.transforms.sources.detect.columns import Columns
 from beam_tfrecords.transforms.sources.inputs import quote_input
-from beam_tfrecords.transforms.sources.source_spec import LabelType, SourceSpec
+from beam_tfrecords.transforms.sources.needs import Needs
 from beam_tfrecords.transforms.sources.tables.cells import (
     invalid_row,
     plain_labels,
@@ -36,6 +36,7 @@ from beam_tfrecords.transforms.sources.tables.flags import (
 )
 from beam_tfrecords.transforms.sources.tables.object_cells import read_objects
 from beam_tfrecords.transforms.sources.tables.table import InvalidRow, Row, Table, available
+from beam_tfrecords.transforms.sources.tables.table_settings import LabelType, TableSettings, UnknownLabels
 
 # Rows that show what labels are.
 _ROWS = 1000
@@ -253,7 +254,9 @@ def number_key(number: int) -> str:
     return f"{number:012d}"
 
 
-def row_reader(table: Table, columns: Columns, spec: SourceSpec, *, has_several: bool = False) -> RowReader:
+def row_reader(
+    table: Table, columns: Columns, settings: TableSettings, needs: Needs, *, has_several: bool = False
+) -> RowReader:
     """The reader of a table for a request.
 
     Args:
@@ -262,40 +265,43 @@ def row_reader(table: Table, columns: Columns, spec: SourceSpec, *, has_several:
     Raises:
       RequestError: the layout asks for a column that the table does not have.
     """
-    if spec.all_columns:
+    if needs.all_columns:
         features = tuple(sorted(table.columns))
-    elif spec.columns is None:
+    elif needs.columns is None:
         features = tuple(name for name in table.columns if name not in columns.needed)
     else:
-        features = tuple(sorted(spec.columns))
+        features = tuple(sorted(needs.columns))
         for name in features:
             if name not in table.columns:
                 raise RequestError(
                     f"`layout` asks for column.{name}, which {table.path} does not have; {available(table)}"
                 )
-    cells = RowReader(columns, features, spec.label_separator, frozenset(spec.missing_values), has_several=has_several)
-    names = columns.labels or ((columns.label,) if columns.label and spec.label_type is LabelType.CLASS else ())
+    separator, missing = settings.label_separator, frozenset(settings.missing_values)
+    cells = RowReader(columns, features, separator, missing, has_several=has_several)
+    names = columns.labels or ((columns.label,) if columns.label and settings.label_type is LabelType.CLASS else ())
     rows = itertools.islice(table.rows(names), _ROWS) if names else ()
     found = [row[name] for row in rows if not isinstance(row, InvalidRow) for name in names]
     if columns.labels:
         found = [None if isinstance(cell, str) and cell.strip() in cells.missing else cell for cell in found]
-        return dataclasses.replace(cells, flags=_check_unknown(find_column_flags(found), table, spec))
-    flags = None if has_several else find_list_flags(found, spec.label_separator)
-    flags = flags and _check_unknown(flags, table, spec)
+        return dataclasses.replace(
+            cells, flags=_check_unknown(find_column_flags(found), table, settings.unknown_labels)
+        )
+    flags = None if has_several else find_list_flags(found, separator)
+    flags = flags and _check_unknown(flags, table, settings.unknown_labels)
     are_lists = any(isinstance(cell, list) and len(cell) != 1 for cell in found)
     return dataclasses.replace(cells, flags=flags, has_several_labels=flags.are_several if flags else are_lists)
 
 
-def _check_unknown(flags: Flags, table: Table, spec: SourceSpec) -> Flags:
+def _check_unknown(flags: Flags, table: Table, meaning: UnknownLabels | None) -> Flags:
     """The flags with what the request takes unknown ones for.
 
     Raises:
       RequestError: there are some, and it does not say.
     """
-    if flags.unknown and spec.unknown_labels is None:
+    if flags.unknown and meaning is None:
         raise RequestError(
             f"{quote_input(table.path)}: {flags.unknown:,} labels of the first {_ROWS:,} rows are -1, which is unknown "
             "beside 0 and 1; expected what they are, in `unknown_labels`",
-            [Suggestion(meaning, {"unknown_labels": kind.value}) for kind, meaning in UNKNOWN_MEANINGS.items()],
+            [Suggestion(shown, {"unknown_labels": kind.value}) for kind, shown in UNKNOWN_MEANINGS.items()],
         )
-    return dataclasses.replace(flags, meaning=spec.unknown_labels)
+    return dataclasses.replace(flags, meaning=meaning)

@@ -10,17 +10,27 @@ from beam_tfrecords.errors import RequestError, Suggestion
 from beam_tfrecords.examples.contents import Content
 from beam_tfrecords.transforms.refs.ref_columns import one_by_one
 from beam_tfrecords.transforms.refs.sample_refs import MASK, SampleRef
+from beam_tfrecords.transforms.settings import change_settings
 from beam_tfrecords.transforms.sources.containers import Container, until_damage
 from beam_tfrecords.transforms.sources.detect.column_suggestions import column_suggestions
-from beam_tfrecords.transforms.sources.detect.columns import choose_columns, has_labels
+from beam_tfrecords.transforms.sources.detect.columns import Columns, choose_columns, has_labels
 from beam_tfrecords.transforms.sources.detect.missing_images import first_images, refuse_missing
 from beam_tfrecords.transforms.sources.image_roots import FileRoots, pair_roots
-from beam_tfrecords.transforms.sources.inputs import InputFile, describe_splits, find_files, keep_inputs, quote_input
+from beam_tfrecords.transforms.sources.input_settings import MaskSettings, PathSettings
+from beam_tfrecords.transforms.sources.inputs import (
+    InputFile,
+    Inputs,
+    describe_splits,
+    find_files,
+    keep_inputs,
+    quote_input,
+)
+from beam_tfrecords.transforms.sources.needs import Needs
 from beam_tfrecords.transforms.sources.source import MakeSource, Source
-from beam_tfrecords.transforms.sources.source_spec import SourceSpec
 from beam_tfrecords.transforms.sources.tables.row_values import row_reader
 from beam_tfrecords.transforms.sources.tables.table import TableFile, available
 from beam_tfrecords.transforms.sources.tables.table_rows import ReadRows, TableReader
+from beam_tfrecords.transforms.sources.tables.table_settings import TableSettings
 
 # Listing less by workers would take longer than it gains.
 _LEAST_BYTES = 4 << 20
@@ -31,7 +41,11 @@ class TableSource(Source):
 
     Args:
       tables: the files and what is in them.
-      spec: the request.
+      inputs: of the request.
+      settings: how it wants them to be read.
+      paths: where it says that images are.
+      masks: where it says that masks are.
+      needs: what it needs.
       place: as in `ReadRows`.
 
     Raises:
@@ -45,21 +59,41 @@ class TableSource(Source):
     def __init__(
         self,
         tables: Sequence[tuple[InputFile, TableFile]],
-        spec: SourceSpec,
+        inputs: Inputs,
+        settings: TableSettings,
+        paths: PathSettings,
+        masks: MaskSettings,
+        needs: Needs,
         place: Callable[[SampleRef], SampleRef] | None = None,
     ) -> None:
         super().__init__()
-        self.name = spec.source
-        self._inputs = spec.input, spec.input_splits
+        self._inputs = inputs
         self._readers: list[TableReader] = []
-        _check_labels(tables, spec)
+        _check_labels(tables, inputs, settings, needs)
         files = [file for file, _ in tables]
-        of_masks = (spec.mask_root, "mask_root") if spec.mask_root else (spec.image_root, "image_root")
-        paired = pair_roots(files, spec.image_root), pair_roots(files, *of_masks)
+        of_masks = (masks.mask_root, "mask_root") if masks.mask_root else (paths.image_root, "image_root")
+        paired = pair_roots(files, paths.image_root), pair_roots(files, *of_masks)
+        # A split that the request gives an input beats a column; one that only its name tells does not.
+        said = change_settings(settings, split_column="") if inputs.splits else settings
         for (file, table), roots, mask_roots in zip(tables, *paired, strict=True):
-            reader, notes = _reader(table, file, spec, roots=roots, mask_roots=mask_roots)
-            self._readers.append(reader)
-            self.notes += notes
+            columns, notes = choose_columns(table, said, needs)
+            cells = row_reader(table, columns, said, needs)
+            self.notes += [*notes, *cells.notes]
+            chosen = _choose_root(table, columns, roots, paths)
+            refuse_missing(table, columns, inputs, chosen)
+            mask = dataclasses.replace(columns, pattern=f"{{{columns.mask}}}") if columns.mask else None
+            self._readers.append(
+                TableReader(
+                    table=table,
+                    file=file.entry,
+                    key_prefix=file.key_prefix,
+                    split=file.split,
+                    roots=chosen,
+                    mask_roots=_choose_root(table, mask, mask_roots, paths),
+                    allow_outside_root=paths.allow_outside_root,
+                    cells=cells,
+                )
+            )
         readers = {(reader.table.path, reader.key_prefix): reader for reader in self._readers}
         self.read_container: ReadRows = ReadRows(readers, place)
         self.columns = tuple(dict.fromkeys(column for _, table in tables for column in table.columns))
@@ -91,7 +125,7 @@ class TableSource(Source):
                 reader.table, image=None, needs_image=True, needs_label=needs_label and not has_label
             )
         except RequestError as error:
-            raise keep_inputs(error, *self._inputs) from error.__cause__
+            raise keep_inputs(error, self._inputs) from error.__cause__
 
     def other_labels(self) -> tuple[str, Sequence[Suggestion]]:
         """See `Source.other_labels`; the other columns of the first table."""
@@ -136,62 +170,49 @@ class TableSource(Source):
         return parts if len(parts) > 1 else ()
 
 
-def open_tables(spec: SourceSpec, open_table: Callable[[str], TableFile]) -> MakeSource:
+def open_tables(
+    open_table: Callable[[str], TableFile],
+    inputs: Inputs,
+    settings: TableSettings,
+    paths: PathSettings,
+    masks: MaskSettings,
+    needs: Needs,
+) -> MakeSource:
     """Opens the tables of a request.
-
-    Args:
-      spec: the request.
 
     Raises:
       RequestError: a table cannot be read.
     """
-    files = find_files(spec)
+    files = find_files(inputs, by_name=needs.splits.are_auto and not settings.split_column)
     tables = [(file, open_table(file.entry.path)) for file in files]
 
-    def make(request: SourceSpec) -> TableSource:
-        source = TableSource(tables, request)
-        source.notes += describe_splits([file.entry.path for file in files], [file.split for file in files], request)
+    def make(needs: Needs) -> TableSource:
+        source = TableSource(tables, inputs, settings, paths, masks, needs)
+        source.notes += describe_splits([file.entry.path for file in files], [file.split for file in files], inputs)
         return source
 
     return make
 
 
-def _check_labels(tables: Sequence[tuple[InputFile, TableFile]], spec: SourceSpec) -> None:
+def _check_labels(
+    tables: Sequence[tuple[InputFile, TableFile]], inputs: Inputs, settings: TableSettings, needs: Needs
+) -> None:
     """Refuses a table without the labels that others have, as those of a test often are."""
-    named = (spec.label_column,) if spec.label_column else spec.label_columns
+    named = (settings.label_column,) if settings.label_column else settings.label_columns
     labelled = [(file, table) for file, table in tables if has_labels(table, named)]
     without = next((table for file, table in tables if not has_labels(table, named)), None)
-    if spec.needs_label and labelled and without is not None:
-        inputs = [f"{file.split}={table.path}" if spec.input_splits else table.path for file, table in labelled]
+    if needs.label and labelled and without is not None:
+        paths = [f"{file.split}={table.path}" if inputs.splits else table.path for file, table in labelled]
         raise RequestError(
             f"{quote_input(without.path)} has no labels, as {labelled[0][1].path} has; {available(without)}",
-            [Suggestion("the tables with labels", {"input": inputs})],
+            [Suggestion("the tables with labels", {"input": paths})],
         )
 
 
-def _reader(
-    table: TableFile, file: InputFile, spec: SourceSpec, *, roots: FileRoots, mask_roots: FileRoots
-) -> tuple[TableReader, list[str]]:
-    # A split that the request gives an input beats a column; one that only its name tells does not.
-    columns, notes = choose_columns(table, dataclasses.replace(spec, split_column="") if spec.input_splits else spec)
-    cells = row_reader(table, columns, spec)
-    notes += cells.notes
-    images = [] if len(roots.every) == 1 else first_images(table, columns)
-    chosen = roots.choose(images, allow_outside_root=spec.allow_outside_root)
-    refuse_missing(table, columns, dataclasses.replace(spec, image_root=chosen))
-    of_masks = dataclasses.replace(columns, pattern=f"{{{columns.mask}}}") if columns.mask else None
-    masks = [] if of_masks is None or len(mask_roots.every) == 1 else first_images(table, of_masks)
-    reader = TableReader(
-        table=table,
-        file=file.entry,
-        key_prefix=file.key_prefix,
-        split=file.split,
-        roots=chosen,
-        mask_roots=mask_roots.choose(masks, allow_outside_root=spec.allow_outside_root),
-        allow_outside_root=spec.allow_outside_root,
-        cells=cells,
-    )
-    return reader, notes
+def _choose_root(table: TableFile, columns: Columns | None, roots: FileRoots, paths: PathSettings) -> tuple[str, ...]:
+    """The folders to look in for the files of some columns; None for no column."""
+    names = [] if columns is None or len(roots.every) == 1 else first_images(table, columns)
+    return roots.choose(names, allow_outside_root=paths.allow_outside_root)
 
 
 def _merge_types(tables: Sequence[TableFile]) -> Mapping[str, str] | None:

@@ -11,8 +11,10 @@ import pytest
 from beam_tfrecords.errors import BuildError, RequestError
 from beam_tfrecords.transforms.objects.objects import Objects
 from beam_tfrecords.transforms.objects.polygons import unpack_outline
+from beam_tfrecords.transforms.splits import Splits
 from tests.annotated_inputs import CATEGORIES, PICTURES, coco_of, save_pictures, write_coco
 from tests.converting import repacked
+from tests.source_requests import FRACTIONS
 
 
 @pytest.fixture
@@ -94,7 +96,7 @@ def test_several_files_are_splits(images, opened, listed, names):
         f"{split}/{name}": split for split in ("train", "validation") for name in PICTURES
     }
     assert f"{paths[1].name} is validation" in source.notes[0]
-    divided = listed(opened(*paths, image_root=(str(images),), splits_auto=False))
+    divided = listed(opened(*paths, image_root=(str(images),), splits=FRACTIONS))
     assert divided.keys() == samples.keys()
     assert {sample.split for sample in divided.values()} == {None}
     assert not any(sample.failure for sample in samples.values())
@@ -212,7 +214,7 @@ def test_another_file_is_refused(tmp_path, opened, text, problem):
         ({"label_column": "x"}, "`label_column=x`: .* is read as coco, which has no columns"),
         ({"label_pattern": "x"}, "`label_pattern=x`: .* which takes no `label_pattern`; leave it out"),
         ({"classes": ("a", "b")}, "`classes=a,b`: .* which takes no `classes`"),
-        ({"split_folders": {"a": "train"}}, "`splits` names folders, and .* which says the splits itself"),
+        ({"splits": Splits(folders={"a": "train"})}, "`splits` names folders, and .* which says the splits itself"),
     ],
 )
 def test_settings_that_mean_nothing_are_refused(images, opened, fields, problem):

@@ -12,6 +12,7 @@ from beam_tfrecords.beam_pipelines.settings.suggested_commands import explain
 from beam_tfrecords.errors import RequestError
 from tests.annotated_inputs import PICTURES, Picture, save_pictures, voc_of
 from tests.beam_pipelines.listed_records import commands_of, read
+from tests.source_requests import FRACTIONS
 
 # Folders of the images and of the XML files, and the split that both say.
 PLACES = [
@@ -106,7 +107,7 @@ def test_random_trees_are_read_as_they_were_written(tmp_path, opened, listed, se
         picture = Picture(40, 60, boxes)
         write(tmp_path, {f"{number}.jpg": picture}, folder, rng.choice([folder, "xml", f"xml/{folder}"]))
         expected[f"{folder}/{number}.jpg"] = [side for _, box in boxes for side in box]
-    samples = listed(opened(tmp_path, source="voc", splits_auto=False))
+    samples = listed(opened(tmp_path, source="voc", splits=FRACTIONS))
     assert {key: list(sample.objects.boxes) for key, sample in samples.items()} == expected
 
 

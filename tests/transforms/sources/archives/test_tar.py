@@ -16,6 +16,8 @@ from beam_tfrecords.errors import RequestError
 from beam_tfrecords.transforms.refs.sample_refs import Range
 from beam_tfrecords.transforms.settings import read_settings
 from beam_tfrecords.transforms.sources.source_spec import SourceSpec
+from beam_tfrecords.transforms.splits import Splits
+from tests.source_requests import FRACTIONS
 
 MODES = {".tar": "w", ".tar.gz": "w:gz", ".tgz": "w:gz", ".tar.bz2": "w:bz2", ".tar.xz": "w:xz", ".tar.zst": "w"}
 
@@ -290,13 +292,13 @@ def test_a_split_folder_without_folders_below_is_a_class(pack, listed_tar):
 
 
 def test_without_auto_split_folders_are_classes(pack, listed_tar):
-    samples = listed_tar(pack("train/cat/1.jpg"), splits_auto=False)
+    samples = listed_tar(pack("train/cat/1.jpg"), splits=FRACTIONS)
     assert (labels(samples), splits(samples)) == ({"train/cat/1.jpg": "train"}, {"train/cat/1.jpg": None})
 
 
 def test_members_outside_named_split_folders_are_skipped_and_counted(pack, opened, read_containers):
     path = pack("training/joy/1.jpg", "dev/joy/2.jpg", "dev/3.jpg", "spare/joy/4.jpg", "5.jpg", "n.txt")
-    samples, skipped = read_containers(opened(path, split_folders={"training": "train", "dev/": "validation"}))
+    samples, skipped = read_containers(opened(path, splits=Splits(folders={"training": "train", "dev/": "validation"})))
     assert [(sample.split, sample.label) for sample in samples] == [
         ("train", "joy"),
         ("validation", "joy"),

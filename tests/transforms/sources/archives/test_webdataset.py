@@ -15,7 +15,7 @@ import pytest
 from beam_tfrecords import storage
 from beam_tfrecords.errors import RequestError
 from beam_tfrecords.transforms.refs.sample_refs import Range, SampleRef
-from beam_tfrecords.transforms.sources.source_spec import Skipped
+from beam_tfrecords.transforms.sources.skipped import Skipped
 
 Members = list[tuple[str, bytes]]
 

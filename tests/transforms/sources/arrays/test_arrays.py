@@ -17,8 +17,9 @@ from beam_tfrecords.transforms.blocks.fetching import read_image
 from beam_tfrecords.transforms.images.convert_image import convert_image
 from beam_tfrecords.transforms.images.image_spec import ImageEncoding, ImageSpec
 from beam_tfrecords.transforms.refs.sample_refs import PixelRange, SampleRef
-from beam_tfrecords.transforms.sources.source_spec import LabelType
+from beam_tfrecords.transforms.sources.tables.table_settings import LabelType
 from tests.pixel_files import save_cifar, save_idx, save_mnist
+from tests.source_requests import FRACTIONS
 
 PIXELS = np.random.default_rng(0).integers(0, 256, (6, 8, 9), dtype=np.uint8)
 COLORS = np.random.default_rng(1).integers(0, 256, (6, 32, 32, 3), dtype=np.uint8)
@@ -96,7 +97,7 @@ def test_usual_names_of_arrays(opened, tmp_path, names, label_column):
 
 def test_the_request_has_the_last_word_on_splits(read, tmp_path):
     np.savez(tmp_path / "a.npz", x_train=PIXELS, y_train=LABELS, x_test=PIXELS, y_test=LABELS)
-    assert {sample.split for sample in read(tmp_path / "a.npz", splits_auto=False)} == {None}
+    assert {sample.split for sample in read(tmp_path / "a.npz", splits=FRACTIONS)} == {None}
     assert {sample.split for sample in read(f"test={tmp_path / 'a.npz'}")} == {"test"}
 
 

@@ -12,9 +12,9 @@ from beam_tfrecords.transforms.refs.ref_columns import one_by_one
 from beam_tfrecords.transforms.sources.detect.interpretation import Request, UnclearError
 from beam_tfrecords.transforms.sources.detect.layouts import LAYOUTS, Level
 from beam_tfrecords.transforms.sources.detect.tree import FolderSummary
-from beam_tfrecords.transforms.sources.source_spec import SourceSpec
-from beam_tfrecords.transforms.splits import split_of_folder
+from beam_tfrecords.transforms.splits import Splits, split_of_folder
 from tests.each import each
+from tests.source_requests import FRACTIONS, make_request
 from tests.transforms.sources.conftest import infer
 
 
@@ -119,7 +119,7 @@ def test_the_message_says_how_to_name_the_splits(touch, opened, listed):
     root = touch("train2017/cat/1.jpg", "val2017/cat/2.jpg", "val2017/dog/2.jpg")
     with pytest.raises(RequestError, match="`splits=train=train2017,validation=val2017`"):
         listed(opened(root))
-    samples = listed(opened(root, split_folders={"train2017": "train", "val2017": "validation"}))
+    samples = listed(opened(root, splits=Splits(folders={"train2017": "train", "val2017": "validation"})))
     assert set(splits(samples).values()) == {"train", "validation"}
 
 
@@ -159,22 +159,22 @@ def test_a_nested_class_called_train_is_not_silently_a_split(touch, opened, list
 def test_fractions_of_an_input_with_split_folders_are_refused(touch, opened, listed, check_tar):
     names = ("train/cat/1.jpg", "train/dog/1.jpg", "test/cat/2.jpg", "test/dog/2.jpg")
     with pytest.raises(RequestError, match=r"`splits` has fractions.*test, train.*`input=.*/test, .*/train`"):
-        listed(opened(touch(*names), splits_auto=False))
+        listed(opened(touch(*names), splits=FRACTIONS))
     with pytest.raises(RequestError, match=r"`splits` has fractions.*`label_pattern="):
-        check_tar(*names, splits_auto=False)
+        check_tar(*names, splits=FRACTIONS)
 
 
 def test_split_folders_given_as_inputs_of_their_own_may_be_divided_anew(touch, opened, listed):
     root = touch("train/cat/1.jpg", "test/cat/2.jpg")
-    samples = listed(opened(root / "train", root / "test", splits_auto=False))
+    samples = listed(opened(root / "train", root / "test", splits=FRACTIONS))
     assert labels(samples) == {"train/cat/1.jpg": "cat", "test/cat/2.jpg": "cat"}
 
 
 def test_fractions_with_a_pattern_or_without_labels_may_cross_split_folders(touch, opened, listed):
     root = touch("train/cat/1.jpg", "test/cat/2.jpg")
-    samples = listed(opened(root, splits_auto=False, label_pattern="/(?P<label>cat)/"))
+    samples = listed(opened(root, splits=FRACTIONS, label_pattern="/(?P<label>cat)/"))
     assert set(labels(samples).values()) == {"cat"}
-    assert len(listed(opened(root, splits_auto=False, needs_label=False))) == 2
+    assert len(listed(opened(root, splits=FRACTIONS, needs_label=False))) == 2
 
 
 # A folder around the class folders
@@ -260,7 +260,7 @@ def test_each_layout_is_the_first_that_matches_its_example(layout):
     for name in layout.example.split():
         folders.add_image(name)
     names = ("dog",) if "depth" in layout.example else ()
-    request = Request(SourceSpec(input=("/photos",), class_names=names))
+    request = Request(*make_request("/photos", class_names=names))
     splits = {name: split for name in folders.tree().below("") if (split := split_of_folder(name))}
     level = Level(folders.tree(), request, splits or {"": None}, [])
     for one in LAYOUTS[: LAYOUTS.index(layout)]:

@@ -7,6 +7,8 @@ import pyarrow.parquet as pq
 import pytest
 
 from beam_tfrecords.errors import RequestError
+from beam_tfrecords.transforms.splits import Splits
+from tests.source_requests import FRACTIONS
 
 
 @pytest.fixture
@@ -100,9 +102,9 @@ def test_a_column_that_is_the_label_or_holds_one_value_is_no_split(table, opened
 
 
 def test_folds_are_chosen_by_splits(table, opened, listed):
-    source = opened(table("fold", "0", "1", "2", "3", ""), split_folders={"0": "validation", "3": "test"})
+    source = opened(table("fold", "0", "1", "2", "3", ""), splits=Splits(folders={"0": "validation", "3": "test"}))
     assert splits_of(listed(source)) == ["validation", "train", "train", "test", None]
-    whole = opened(table("fold", "0", "1", "2"), split_folders={"0": "validation", "1": "train"})
+    whole = opened(table("fold", "0", "1", "2"), splits=Splits(folders={"0": "validation", "1": "train"}))
     samples = list(listed(whole).values())
     assert [sample.split for sample in samples[:2]] == ["validation", "train"]
     assert samples[2].failure == ("unknown_split", "column 'fold' has '2'; expected one of 0, 1")
@@ -110,15 +112,19 @@ def test_folds_are_chosen_by_splits(table, opened, listed):
 
 def test_folds_of_floats_are_numbers(tmp_path, opened, listed):
     pq.write_table(pa.table({"label": ["a", "b"], "fold": [0.0, 1.0]}), tmp_path / "m.parquet")
-    source = opened(tmp_path / "m.parquet", split_folders={"1": "test"})
+    source = opened(tmp_path / "m.parquet", splits=Splits(folders={"1": "test"}))
     assert splits_of(listed(source)) == ["train", "test"]
 
 
 @pytest.mark.parametrize(
     ("column", "fields", "message"),
     [
-        ("x", {"split_folders": {"0": "test"}}, r"none of a usual name; name it with `split_column`.*label, x"),
-        ("fold", {"split_folders": {"7": "test"}}, r"`splits` names 7, but column 'fold' .* has a, b"),
+        (
+            "x",
+            {"splits": Splits(folders={"0": "test"})},
+            r"none of a usual name; name it with `split_column`.*label, x",
+        ),
+        ("fold", {"splits": Splits(folders={"7": "test"})}, r"`splits` names 7, but column 'fold' .* has a, b"),
         ("x", {"split_column": "y"}, r"`split_column=y`: .* has no such column"),
     ],
 )
@@ -135,15 +141,15 @@ def test_fractions_of_a_table_that_says_its_splits_are_refused(table, opened, li
         with pytest.raises(
             RequestError, match=f"`splits` has fractions, but column '{column}'.*`split_column=` to ign"
         ):
-            opened(path, splits_auto=False)
-    assert splits_of(listed(opened(path, splits_auto=False, split_column=""))) == [None, None]
+            opened(path, splits=FRACTIONS)
+    assert splits_of(listed(opened(path, splits=FRACTIONS, split_column=""))) == [None, None]
     with pytest.raises(RequestError, match="`splits` has fractions"):
-        opened(path, splits_auto=False, split_column=column)
+        opened(path, splits=FRACTIONS, split_column=column)
 
 
 def test_fractions_of_a_column_with_other_words_ignore_it(table, opened, listed):
-    assert splits_of(listed(opened(table("set", "A", "B"), splits_auto=False))) == [None, None]
-    assert splits_of(listed(opened(table("split", "train", "train"), splits_auto=False))) == [None, None]
+    assert splits_of(listed(opened(table("set", "A", "B"), splits=FRACTIONS))) == [None, None]
+    assert splits_of(listed(opened(table("split", "train", "train"), splits=FRACTIONS))) == [None, None]
 
 
 @pytest.mark.parametrize(
@@ -181,7 +187,7 @@ def test_the_request_may_say_the_split_of_each_table(table, tmp_path, opened, li
     with pytest.raises(RequestError, match="some inputs say their split"):
         opened(f"train={first}", second)
     with pytest.raises(RequestError, match="both say the splits"):
-        opened(f"train={first}", splits_auto=False)
+        opened(f"train={first}", splits=FRACTIONS)
 
 
 @pytest.mark.parametrize("word", ["NaN", "nan", "N/A", "None", "null", "NULL", "?", " ? "])

@@ -16,7 +16,7 @@ import pytest
 
 from beam_tfrecords.errors import RequestError
 from beam_tfrecords.examples import example_pb2
-from beam_tfrecords.transforms.sources.source_spec import UnknownLabels
+from beam_tfrecords.transforms.sources.tables.table_settings import UnknownLabels
 from tests.framing import framed
 
 JPEG = next(Path(__file__).parents[3].glob("data/photos/*/*.jpg")).read_bytes()

@@ -12,7 +12,9 @@ from beam_tfrecords.transforms.refs.ref_columns import RefColumns, one_by_one
 from beam_tfrecords.transforms.refs.sample_refs import File, SampleRef, one_image
 from beam_tfrecords.transforms.sources.folders.image_folder import ImageFolder
 from beam_tfrecords.transforms.sources.folders.roots import Root
-from beam_tfrecords.transforms.sources.source_spec import SourceSpec
+from beam_tfrecords.transforms.sources.inputs import Inputs
+from beam_tfrecords.transforms.splits import Splits
+from tests.source_requests import FRACTIONS, make_request
 
 
 def labels(samples):
@@ -173,14 +175,14 @@ def test_images_beside_the_split_folders_found_are_rejected_samples(touch, opene
 
 def test_without_auto_split_folders_are_classes_if_the_request_names_them(touch, opened, listed):
     root = touch("train/cat/1.jpg", "test/2.jpg")
-    samples = listed(opened(root, splits_auto=False, class_names=("test", "train")))
+    samples = listed(opened(root, splits=FRACTIONS, class_names=("test", "train")))
     assert labels(samples) == {"train/cat/1.jpg": "train", "test/2.jpg": "test"}
     assert set(splits(samples).values()) == {None}
 
 
 def test_files_outside_named_split_folders_are_skipped_and_counted(touch, opened, listed):
     root = touch("training_data/joy/1.jpg", "crossvalidation_data/joy/2.jpg", "spare/joy/3.jpg", "4.jpg", "n.txt")
-    source = opened(root, split_folders={"training_data": "train", "crossvalidation_data/": "validation"})
+    source = opened(root, splits=Splits(folders={"training_data": "train", "crossvalidation_data/": "validation"}))
     samples = listed(source)
     assert splits(samples) == {"training_data/joy/1.jpg": "train", "crossvalidation_data/joy/2.jpg": "validation"}
     assert set(labels(samples).values()) == {"joy"}
@@ -189,7 +191,9 @@ def test_files_outside_named_split_folders_are_skipped_and_counted(touch, opened
 
 def test_a_split_folder_that_does_not_exist_is_refused_with_those_that_do(touch, opened):
     with pytest.raises(RequestError, match=r"`splits`.*'training'.*it has: dev, train$"):
-        opened(touch("train/cat/1.jpg", "dev/cat/2.jpg", "3.jpg", ".git/x"), split_folders={"training": "train"})
+        opened(
+            touch("train/cat/1.jpg", "dev/cat/2.jpg", "3.jpg", ".git/x"), splits=Splits(folders={"training": "train"})
+        )
 
 
 # Patterns
@@ -276,7 +280,7 @@ def test_the_listing_takes_the_same_memory_for_many_files_as_for_few(touch):
         return most
 
     def listing_of(folder: str) -> ImageFolder:
-        return ImageFolder([Root(folder, folder)], SourceSpec(input=(folder,)))
+        return ImageFolder([Root(folder, folder)], Inputs([folder]), *make_request(folder))
 
     few = peak(listing_of(f"{root}/a"))
     assert peak(listing_of(str(root))) < few + 20_000

@@ -18,8 +18,9 @@ from beam_tfrecords.errors import RequestError
 from beam_tfrecords.examples import example_pb2
 from beam_tfrecords.tfrecord import masked_crc32c
 from beam_tfrecords.transforms.refs.sample_refs import PixelRange, SampleRef
-from beam_tfrecords.transforms.sources.source_spec import Skipped
+from beam_tfrecords.transforms.sources.skipped import Skipped
 from tests.framing import framed
+from tests.source_requests import FRACTIONS
 
 PHOTOS = sorted((Path(__file__).parents[3] / "data/photos").glob("*/*_01.jpg"))
 IMAGES = [path.read_bytes() for path in PHOTOS]
@@ -114,7 +115,7 @@ def test_a_folder_and_a_glob_name_all_files(write, read, tmp_path):
     assert [sample.key for sample in by_folder[:1]] == ["x-train.tfrecord-00000-of-00002/000000000000"]
     assert [sample.split for sample in by_folder] == ["train"] * 6 + ["validation"] * 3
     assert read(tmp_path / "old/x-*") == by_folder
-    assert [sample.split for sample in read(tmp_path / "old", splits_auto=False)] == [None] * 9
+    assert [sample.split for sample in read(tmp_path / "old", splits=FRACTIONS)] == [None] * 9
 
 
 @pytest.mark.parametrize(

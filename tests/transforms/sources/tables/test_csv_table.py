@@ -11,13 +11,14 @@ from hypothesis import strategies as st
 from beam_tfrecords.errors import RequestError
 from beam_tfrecords.transforms.sources.tables.csv_table import open_csv
 from beam_tfrecords.transforms.sources.tables.table import MOST_ROW_SIZE, InvalidRow
+from beam_tfrecords.transforms.sources.tables.table_settings import TextSettings
 
 
 @pytest.fixture
 def table(tmp_path):
     def write(data: bytes, delimiter: str | None = None):
         (tmp_path / "m.csv").write_bytes(data)
-        return open_csv(str(tmp_path / "m.csv"), delimiter)
+        return open_csv(str(tmp_path / "m.csv"), TextSettings(delimiter))
 
     return write
 

@@ -10,6 +10,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from beam_tfrecords.errors import RequestError
+from tests.source_requests import FRACTIONS
 
 ROWS = [{"file_name": "1.jpg", "label": "cat"}, {"file_name": "in/2.jpg", "label": "dog"}]
 
@@ -55,7 +56,7 @@ def test_the_tables_of_folders_are_read_together_and_the_folders_are_splits(touc
         "train/1.jpg": "train", "train/in/2.jpg": "train", "val/1.jpg": "validation", "val/in/2.jpg": "validation"
     }  # fmt: skip
     assert all(uri == f"{root}/{key}" for key, (uri, _, _) in found.items())
-    without = listed(opened(root, source="hf_folder", splits_auto=False))
+    without = listed(opened(root, source="hf_folder", splits=FRACTIONS))
     assert {sample.split for sample in without.values()} == {None}
 
 

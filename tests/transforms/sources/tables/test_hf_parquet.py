@@ -17,7 +17,8 @@ import pytest
 from beam_tfrecords import storage
 from beam_tfrecords.errors import RequestError
 from beam_tfrecords.transforms.refs.sample_refs import File, SampleRef
-from beam_tfrecords.transforms.sources.source_spec import Skipped
+from beam_tfrecords.transforms.sources.skipped import Skipped
+from tests.source_requests import FRACTIONS
 
 IMAGE = pa.struct([("bytes", pa.binary()), ("path", pa.string())])
 FEATURES = {"image": {"_type": "Image"}, "label": {"names": ["cat", "dog"], "_type": "ClassLabel"}}
@@ -198,7 +199,7 @@ def test_splits_come_from_the_names_of_the_files(write, opened, read, tmp_path):
     samples = read(tmp_path / "*.parquet")
     assert [sample.split for sample in samples] == ["train", "train", "validation"]
     assert [sample.key for sample in samples] == [f"{name}/{0:012d}" for name in names]
-    assert [sample.split for sample in read(tmp_path / "*.parquet", splits_auto=False)] == [None] * 3
+    assert [sample.split for sample in read(tmp_path / "*.parquet", splits=FRACTIONS)] == [None] * 3
     write(rows_of(PICTURES[:1]), to="other.parquet")
     assert [sample.split for sample in read(tmp_path / "*.parquet")] == [None] * 4
 
@@ -332,7 +333,7 @@ def test_a_folder_of_files_has_all_their_splits(write, read, tmp_path, names):
     assert [(sample.key, sample.split) for sample in samples[::2]] == [
         (f"{name}/000000000000", "train" if "train" in name else "test") for name in sorted(names)
     ]
-    assert {sample.split for sample in read(tmp_path / "in", source="hf_parquet", splits_auto=False)} == {None}
+    assert {sample.split for sample in read(tmp_path / "in", source="hf_parquet", splits=FRACTIONS)} == {None}
 
 
 @pytest.mark.parametrize("compression", ["none", "zstd"])

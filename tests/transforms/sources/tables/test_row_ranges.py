@@ -18,6 +18,7 @@ from beam_tfrecords.transforms.sources.tables.csv_table import open_csv
 from beam_tfrecords.transforms.sources.tables.jsonl_table import open_jsonl
 from beam_tfrecords.transforms.sources.tables.parquet_table import open_parquet
 from beam_tfrecords.transforms.sources.tables.table import RowRange
+from beam_tfrecords.transforms.sources.tables.table_settings import TextSettings
 
 TEXTS = settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=300)
 PIECES = [
@@ -61,7 +62,7 @@ def check(table):
 @example([b'"a\nb",c\n'] * 50, b"x,y")
 @example([b"0.jpg,b\n"] * 10 + [b'"'] + [b"0.jpg,b\n"] * 30, b"x,y")
 def test_any_csv_file(write, pieces, header):
-    check(open_csv(write("m.csv", header + b"\n" + b"".join(pieces)), ","))
+    check(open_csv(write("m.csv", header + b"\n" + b"".join(pieces)), TextSettings(",")))
 
 
 @TEXTS
@@ -72,7 +73,7 @@ def test_any_csv_file(write, pieces, header):
 def test_any_csv_file_that_is_written_with_quotes(write, rows, bom):
     text = io.StringIO(newline="")
     csv.writer(text, quoting=csv.QUOTE_ALL).writerows([["a\nheader"], *rows])
-    check(open_csv(write("m.csv", text.getvalue().encode("utf-8-sig" if bom else "utf-8")), ","))
+    check(open_csv(write("m.csv", text.getvalue().encode("utf-8-sig" if bom else "utf-8")), TextSettings(",")))
 
 
 @TEXTS

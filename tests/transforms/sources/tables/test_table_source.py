@@ -17,8 +17,7 @@ from beam_tfrecords import storage
 from beam_tfrecords.errors import RequestError
 from beam_tfrecords.examples.contents import Content
 from beam_tfrecords.transforms.refs.sample_refs import File, SampleRef, one_image
-from beam_tfrecords.transforms.sources.opening import open_input
-from beam_tfrecords.transforms.sources.source_spec import SourceSpec
+from tests.source_requests import open_source
 
 
 @pytest.fixture
@@ -275,7 +274,7 @@ def test_rows_that_are_read_together_are_the_same_as_one_by_one(fields, data):
         for name, more in (("together", ""), ("alone", "[]\n")):
             table = Path(folder, f"{name}.jsonl")
             table.write_text(lines + more)
-            spec = SourceSpec(input=(str(table),), needs_image=False, needs_label=False, **fields)
-            refs = list(open_input(spec).source(spec).samples())[: len(rows)]
+            source = open_source(table, needs_image=False, needs_label=False, **fields)
+            refs = list(source.samples())[: len(rows)]
             listed.append([(ref, ref.group, ref.pack()) for ref in refs])
         assert listed[0] == listed[1]

@@ -1,0 +1,132 @@
+"""Settings with paths: the words of inputs and of the folders that go with them."""
+
+from __future__ import annotations
+
+import dataclasses
+import re
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from beam_tfrecords import storage
+from beam_tfrecords.transforms.mapping.user_function import name_of
+from beam_tfrecords.transforms.settings import input_setting, switch
+from beam_tfrecords.transforms.sources.braces import split_list
+from beam_tfrecords.transforms.sources.registry import source_of_file
+
+# An input that is a function: my_steps:rows.
+_FUNCTION = re.compile(r"[A-Za-z_][\w.]*:[A-Za-z_]\w*")
+# An input that says its split: train=photos/.
+_NAMED = re.compile("[a-z][a-z0-9_]*=.")
+
+
+class GivenFunction(str):
+    """The name of a function that Python has given as input, with the function."""
+
+    function: Callable[..., Any]
+
+
+def names_function(word: str) -> bool:
+    """Whether an input names a function, as `module:function`, and not a file."""
+    return isinstance(word, GivenFunction) or (bool(_FUNCTION.fullmatch(word)) and not storage.exists(word))
+
+
+def read_input(word: Any) -> tuple[str, ...]:
+    """Reads the inputs of a request: paths become absolute ones, and a function its name."""
+    if callable(word):
+        name = GivenFunction(name_of(word))
+        name.function = word
+        return (name,)
+    if isinstance(word, Mapping):
+        word = [f"{split}={path}" for split, path in word.items()]
+    words = word if isinstance(word, (list, tuple)) else [word]
+    return tuple(path and _absolute(path) for word in words for path in (_read_list(str(word)) if word else [word]))
+
+
+def _read_list(word: str) -> list[str]:
+    """The files of a list such as `train=a.tar,b.tar`; a word that may be something else as it is."""
+    split, sign, paths = word.partition("=") if _NAMED.match(word) else ("", "", word)
+    parts = split_list(paths)
+    if len(parts) < 2 or not all(map(source_of_file, parts)) or storage.exists(paths):
+        return [word]
+    return [f"{split}{sign}{part}" for part in parts]
+
+
+def _absolute(word: str) -> str:
+    """The path as an absolute one; `train=photos/` keeps its split, unless that is the name of a file."""
+    if names_function(word):
+        return word
+    split, _, path = word.partition("=")
+    if _NAMED.match(word) and not storage.exists(word):
+        return f"{split}={storage.absolute(path)}"
+    return storage.absolute(word)
+
+
+def _read_roots(word: Any) -> tuple[str, ...]:
+    if isinstance(word, Mapping):
+        word = [f"{split}={path}" for split, path in word.items()]
+    return tuple(map(_absolute, _read_paths(word)))
+
+
+def _read_paths(word: Any) -> list[str]:
+    paths = [str(path) for path in (word if isinstance(word, (list, tuple)) else [word])]
+    plain = [path.partition("=")[2] if _NAMED.match(path) else path for path in paths]
+    if any(storage.shown(path) != path for path in plain):
+        # The manifest has it.
+        raise ValueError("a URL with a name, password or query; expected one without, and queries in the table")
+    return paths
+
+
+def write_input(paths: tuple[str, ...]) -> Any:
+    """The reverse of `read_input`."""
+    return paths[0] if len(paths) == 1 else list(paths)
+
+
+def _write_roots(folders: tuple[str, ...]) -> Any:
+    return write_input(folders) or None
+
+
+@dataclasses.dataclass(frozen=True)
+class PathSettings:
+    """Where the files are that tables and annotations name.
+
+    Attributes:
+      image_root: folders that the images' paths are relative to, also as train=PATH; empty: the folder of the file.
+      allow_outside_root: whether a file may name others outside its own folder, or outside `image_root`.
+    """
+
+    image_root: tuple[str, ...] = input_setting(
+        (),
+        help="folder that the images' paths in a table are relative to; may be repeated, also as train=PATH",
+        read=_read_roots,
+        write=_write_roots,
+        shown_default="the table's folder",
+        may_repeat=True,
+    )
+    allow_outside_root: bool = input_setting(False, help="a file may name others outside its own folder", read=switch)
+
+
+@dataclasses.dataclass(frozen=True)
+class MaskSettings:
+    """Which files are the masks of which images.
+
+    Attributes:
+      mask_root: folders of the masks: one for each input or split, also as train=PATH, or one for all; in a table,
+        what the masks' paths are relative to.
+      mask_suffix: what the name of a mask has at its end, before the extension, and that of its image has not.
+      image_suffix: what the name of an image has there, and that of its mask has not.
+    """
+
+    mask_root: tuple[str, ...] = input_setting(
+        (),
+        help="folder with the masks of the images, of the same names; may be repeated, also as train=PATH",
+        read=_read_roots,
+        write=_write_roots,
+        shown_default="",
+        may_repeat=True,
+    )
+    mask_suffix: str | None = input_setting(
+        None, help="what the name of a mask has at its end, and that of its image has not, such as _mask"
+    )
+    image_suffix: str | None = input_setting(
+        None, help="what the name of an image has at its end, and that of its mask has not, such as _sat"
+    )

@@ -1,0 +1,172 @@
+"""The settings of tables: which column is what, and how its cells are read."""
+
+from __future__ import annotations
+
+import dataclasses
+import enum
+from typing import Any
+
+from beam_tfrecords.transforms.objects.objects import BoxFormat, BoxUnit
+from beam_tfrecords.transforms.settings import input_setting, nested, one_of, switch, write_list
+from beam_tfrecords.transforms.sources.selection import read_names
+
+
+class LabelType(str, enum.Enum):
+    """What labels are: CLASS names or indices of classes; FLOAT numbers, for regression; TEXT, such as captions."""
+
+    CLASS = "class"
+    FLOAT = "float"
+    TEXT = "text"
+
+
+class UnknownLabels(str, enum.Enum):
+    """What -1 means beside zeros and ones: REJECT its row, NO or YES. Then an empty cell is no."""
+
+    REJECT = "reject"
+    NO = "no"
+    YES = "yes"
+
+
+def _read_words(word: Any) -> tuple[str, ...]:
+    return read_names(word) if word not in ("", []) else ()
+
+
+def _read_unknown(word: Any) -> Any:
+    # YAML reads yes and no as true and false.
+    return one_of(UnknownLabels)({True: "yes", False: "no"}.get(word, word) if isinstance(word, bool) else word)
+
+
+def _read_delimiter(word: Any) -> str:
+    delimiter = {"tab": "\t", "\\t": "\t"}.get(str(word), str(word))
+    if len(delimiter) != 1 or delimiter in '"\r\n' or (not delimiter.isprintable() and delimiter != "\t"):
+        raise ValueError("expected one character, or tab")
+    return delimiter
+
+
+def _read_encoding(word: Any) -> str:
+    try:
+        "a".encode(str(word))
+    except LookupError:
+        raise ValueError("unknown encoding; expected one such as utf-8, utf-16, cp1252 or shift_jis") from None
+    return str(word)
+
+
+@dataclasses.dataclass(frozen=True)
+class BoxSettings:
+    """The boxes of a table.
+
+    Attributes:
+      box_columns: columns of a box in each row; empty for those of usual names.
+      box_format: what their numbers are, and `box_unit` what they count.
+    """
+
+    box_columns: tuple[str, ...] = input_setting(
+        (),
+        help="columns with the sides of a box in each row, such as x1,y1,x2,y2, or one with lists of them",
+        read=read_names,
+        write=write_list,
+        shown_default="",
+    )
+    box_format: BoxFormat = input_setting(
+        BoxFormat.AUTO,
+        help="what the sides of boxes in a table are: xyxy (two corners), xywh (corner, size) or cxcywh (center, size)",
+        read=one_of(BoxFormat),
+    )
+    box_unit: BoxUnit = input_setting(
+        BoxUnit.AUTO,
+        help="what the sides of boxes in a table count: pixels, or shares of the image's size",
+        read=one_of(BoxUnit),
+    )
+
+
+@dataclasses.dataclass(frozen=True)
+class TableSettings:
+    """How the rows of a table, or of what is like one, are read: which column is what, and what its cells say.
+
+    Of columns that are None, those of usual names are taken.
+
+    Attributes:
+      image_column: column with the image's path, or columns with those of several images, separated by commas.
+      image_path: pattern of the images' paths over a table's columns, such as `train/{id}.jpg`.
+      label_column: column with the label.
+      label_columns: columns of zeros and ones, one for each class; empty if a column has the labels.
+      label_type: what the labels of a table are.
+      mask_column: column with the mask's path.
+      split_column: column with the split; "" for none.
+      key_column: column with the key; None: the image's path as written, else the number of the row.
+      group_column: column whose equal values keep samples in one split, where splits are fractions.
+      group_rows: whether the rows with the same key are one sample, with the labels and objects of all.
+      label_separator: what separates several labels in one cell; None: a cell is one label.
+      unknown_labels: what -1 and empty cells mean beside zeros and ones; None: -1 in the first rows is refused.
+      missing_values: words that mean an empty cell, in columns that are not features.
+      boxes: the boxes of rows.
+    """
+
+    image_column: str | None = input_setting(
+        None,
+        help="column with the image's path, or the columns of several images with commas between them",
+        read=lambda word: ",".join(map(str, word)) if isinstance(word, list | tuple) else str(word),
+        shown_default="image",
+    )
+    image_path: str | None = input_setting(
+        None, help="pattern of the images' paths over columns, such as train/{id}.jpg"
+    )
+    label_column: str | None = input_setting(None, help="column with the label", shown_default="label")
+    label_columns: tuple[str, ...] = input_setting(
+        (),
+        help="columns of zeros and ones, one for each class, comma-separated",
+        read=read_names,
+        write=write_list,
+        shown_default="",
+    )
+    label_type: LabelType = input_setting(
+        LabelType.CLASS,
+        help="what the labels of a table are: class, float (regression) or text (captions)",
+        read=one_of(LabelType),
+    )
+    mask_column: str | None = input_setting(None, help="column with the mask's path", shown_default="mask")
+    split_column: str | None = input_setting(None, help="column with the split", shown_default="split")
+    key_column: str | None = input_setting(None, help="column with the key", shown_default="the image's path")
+    group_column: str | None = input_setting(
+        None, help="column whose equal values stay in one split (with fractions in `splits`)"
+    )
+    group_rows: bool = input_setting(
+        False,
+        help="rows of a table with the same image are one sample, with the labels and objects of all",
+        read=switch,
+    )
+    label_separator: str | None = input_setting(None, help="separates several labels in one cell")
+    unknown_labels: UnknownLabels | None = input_setting(
+        None,
+        help="what -1 is beside zeros and ones: reject (its row), no or yes; an empty cell then is no",
+        read=_read_unknown,
+        shown_default="refused",
+    )
+    missing_values: tuple[str, ...] = input_setting(
+        ("NaN", "nan", "N/A", "None", "null", "NULL", "?"),
+        help="words in a table's columns of labels, splits, groups, keys and images that mean an empty cell",
+        read=_read_words,
+        write=list,
+        shown_default="NaN,nan,N/A,None,null,NULL,?",
+    )
+    boxes: BoxSettings = nested(BoxSettings)
+
+
+@dataclasses.dataclass(frozen=True)
+class TextSettings:
+    """How a file of text is read.
+
+    Attributes:
+      delimiter: between the cells of a csv file; None to detect it.
+      encoding: of a csv or jsonl file; None to detect it.
+    """
+
+    delimiter: str | None = input_setting(
+        None, help="separates the cells of a csv file", read=_read_delimiter, shown_default="detected"
+    )
+    encoding: str | None = input_setting(
+        None, help="encoding of a csv or jsonl file", read=_read_encoding, shown_default="detected"
+    )
+
+
+DETECTED = TextSettings()

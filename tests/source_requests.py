@@ -1,0 +1,32 @@
+"""Sources that are opened without the rest of a build: settings and needs of a request, told apart by their names."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from beam_tfrecords.transforms.settings import make_settings, settings_of
+from beam_tfrecords.transforms.sources.needs import Needs
+from beam_tfrecords.transforms.sources.opening import open_input
+from beam_tfrecords.transforms.sources.source import Source
+from beam_tfrecords.transforms.sources.source_spec import SourceSpec
+from beam_tfrecords.transforms.splits import Splits
+
+FRACTIONS = Splits(fractions={"train": 0.9, "test": 0.1})
+
+
+def make_request(*inputs: Any, **fields: Any) -> tuple[SourceSpec, Needs]:
+    """A request.
+
+    Args:
+      inputs: paths.
+      fields: settings, and fields of `Needs`; `needs_label` is its `label`.
+    """
+    known = {one.name for one in settings_of(SourceSpec)}
+    needs = {name.removeprefix("needs_"): value for name, value in fields.items() if name not in known}
+    return make_settings(SourceSpec, {"input": tuple(map(str, inputs)), **fields}), Needs(**needs)
+
+
+def open_source(*inputs: Any, **fields: Any) -> Source:
+    """Opens the source of a request; see `make_request`."""
+    spec, needs = make_request(*inputs, **fields)
+    return open_input(spec, needs).source(needs)
