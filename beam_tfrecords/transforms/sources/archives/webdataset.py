@@ -64,11 +64,11 @@ class WebDatasetSource(RowSource):
     def __init__(
         self, files: Sequence[InputFile], start: _Start, inputs: Inputs, settings: TableSettings, needs: Needs
     ) -> None:
-        super().__init__(files)
+        super().__init__(files, inputs)
         self.notes += describe_splits([file.entry.path for file in files], [file.split for file in files], inputs)
         image, mask = _choose_images(start, settings, needs)
         label = _choose_label(start, settings, needs)
-        cells = self._take_columns(start, inputs, settings, needs, label, has_mask=mask is not None)
+        cells = self._take_columns(start, settings, needs, label, has_mask=mask is not None)
         self.read_container: ReadWebDataset = ReadWebDataset(cells, image, splits_of(files), mask)
 
 

@@ -110,12 +110,12 @@ class StackSource(RowSource):
         settings: TableSettings,
         needs: Needs,
     ) -> None:
-        super().__init__(files)
+        super().__init__(files, inputs)
         then = (*_LABELS, *(table.columns if len(table.columns) == 1 else ()))
         lacks = "no labels of a usual name" if table.columns else "no labels"
         label = choose_label(table, settings, needs, then=then, lacks=lacks)
         self.notes += notes
-        cells = self._take_columns(table, inputs, settings, needs, label)
+        cells = self._take_columns(table, settings, needs, label)
         self.class_names = class_names if needs.label else ()
         self.labels_may_be_indices = not self.class_names
         paths = [file.entry.path for file in files]

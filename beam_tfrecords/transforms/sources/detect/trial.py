@@ -40,7 +40,7 @@ def is_usable(request: Request, settings: Mapping[str, Any], *, images: int = 0,
     """Whether the listing of a request gives samples, and not far fewer than there are images.
 
     Args:
-      spec: the request.
+      request: that a refusal is about.
       settings: that the suggestion changes.
       images: number of images that the suggestion is about.
       share: so many of them have to be listed without a failure.

@@ -26,7 +26,6 @@ from beam_tfrecords.transforms.sources.source import MakeSource
 from beam_tfrecords.transforms.sources.tables.row_source import (
     RowSource,
     describe_unused,
-    note_splits,
     shard_splits,
     splits_of,
 )
@@ -71,7 +70,7 @@ class TfrecordSource(RowSource):
         selection: Selection,
         needs: Needs,
     ) -> None:
-        super().__init__(files)
+        super().__init__(files, inputs)
         features, names, _ = described[storage.dirname(files[0].entry.path)]
         image, mask, sides = choose_features(start, features, settings, needs)
         columns = tuple(name for name in start.columns if name not in (image, mask))
@@ -88,9 +87,7 @@ class TfrecordSource(RowSource):
         if is_imagenet and settings.key_column is None:
             settings = change_settings(settings, key_column=_IMAGENET[-1])
         has_several = label in features.several
-        cells = self._take_columns(
-            table, inputs, settings, needs, label, has_several=has_several, has_mask=mask is not None
-        )
+        cells = self._take_columns(table, settings, needs, label, has_several=has_several, has_mask=mask is not None)
         if is_imagenet and settings.label_type is LabelType.CLASS:
             cells, self.labels_are_numbered = dataclasses.replace(cells, text=_IMAGENET[1]), True
         self.provides |= {Content.OBJECTS, Content.LABEL} if objects else frozenset()
@@ -104,7 +101,8 @@ class TfrecordSource(RowSource):
         if needs.splits.are_auto and not (splits or settings.split_column):
             by_shard = shard_splits(files, _SPLIT) if settings.split_column is None else {}
             splits = by_shard or _splits_of_names(files)
-        self.notes += note_splits(splits, inputs) if cells.columns.split is None else []
+        if cells.columns.split is None:
+            self._note_splits(splits)
         lengths = {
             path: length
             for path in (file.entry.path for file in files)

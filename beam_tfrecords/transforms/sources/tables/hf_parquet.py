@@ -40,7 +40,7 @@ from beam_tfrecords.transforms.sources.tables.parquet_table import (
     open_parquet,
     opened,
 )
-from beam_tfrecords.transforms.sources.tables.row_source import RowSource, note_splits, shard_or_path_splits, splits_of
+from beam_tfrecords.transforms.sources.tables.row_source import RowSource, shard_or_path_splits, splits_of
 from beam_tfrecords.transforms.sources.tables.table_settings import TableSettings
 
 # train-00000-of-00004.parquet, also with a hash behind the numbers.
@@ -70,7 +70,7 @@ class HfParquetSource(RowSource):
         paths: PathSettings,
         needs: Needs,
     ) -> None:
-        super().__init__(files)
+        super().__init__(files, inputs)
         images = _choose_images(table, schema, settings, needs)
         kinds = {field.name: field.type for field in schema}
         self.images = {name: is_list(kinds[column]) for name, column in images.items() if name != MASK}
@@ -83,14 +83,15 @@ class HfParquetSource(RowSource):
         declared = parse_features(schema)
         label = choose_label(rest, settings, needs, declared=declared.classes)
         cells = self._take_columns(
-            rest, inputs, settings, needs, label, has_several=label in declared.several, has_mask=MASK in images
+            rest, settings, needs, label, has_several=label in declared.several, has_mask=MASK in images
         )
         column = cells.columns.objects or label or ""
         self.class_names = _all_names(files, column) if column in declared.classes else ()
         self.labels_may_be_indices = not self.class_names
         by_name = needs.splits.are_auto and settings.split_column is None
         splits = splits_of(files) or (shard_or_path_splits(files, _SPLIT) if by_name else {})
-        self.notes += note_splits(splits, inputs) if cells.columns.split is None else []
+        if cells.columns.split is None:
+            self._note_splits(splits)
         paired = zip(files, pair_roots(files, paths.image_root), strict=True)
         roots = {file.entry.path: one.own or one.every for file, one in paired}
         self.read_container: ReadHfParquet = ReadHfParquet(

@@ -46,7 +46,7 @@ class PixelTableSource(RowSource):
         text: TextSettings,
         needs: Needs,
     ) -> None:
-        super().__init__(files)
+        super().__init__(files, inputs)
         found = find_pixels(table, any_name=True)
         if found is None:
             raise RequestError(
@@ -58,7 +58,7 @@ class PixelTableSource(RowSource):
         types = {name: kind for name, kind in (table.column_types or {}).items() if name in columns}
         rest = FirstRows(table.path, columns, types or dict.fromkeys(columns, "bytes"), _first_rows(table, columns))
         label = self._choose_label(rest, settings, needs)
-        cells = self._take_columns(rest, inputs, settings, needs, label)
+        cells = self._take_columns(rest, settings, needs, label)
         self.column_types = types or None
         splits = splits_of(files) if inputs.splits or cells.columns.split is None else {}
         self.notes += describe_splits(splits, list(splits.values()), inputs)

@@ -25,12 +25,20 @@ _MOST_NAMED = 20
 
 
 class RowSource(ContainerSource):
-    """A source whose containers hold the images of rows."""
+    """A source whose containers hold the images of rows.
+
+    Args:
+      files: the files.
+      inputs: that name them.
+    """
+
+    def __init__(self, files: Sequence[InputFile], inputs: Inputs) -> None:
+        super().__init__(files)
+        self._inputs = inputs
 
     def _take_columns(
         self,
         table: Table,
-        inputs: Inputs,
         settings: TableSettings,
         needs: Needs,
         label: str | None,
@@ -42,7 +50,6 @@ class RowSource(ContainerSource):
 
         Args:
           table: without the images.
-          inputs: of the request.
           settings: how it wants rows to be read.
           needs: what it needs.
           label: column of the labels; None if there is none.
@@ -53,7 +60,7 @@ class RowSource(ContainerSource):
           RequestError: a column of the request does not exist.
         """
         # A split that the request gives an input beats a column, as for other tables.
-        split = "" if inputs.splits else settings.split_column
+        split = "" if self._inputs.splits else settings.split_column
         named = change_settings(settings, image_column=None, label_column=label, split_column=split)
         # A row is a sample: no other has the boxes of its image.
         plain = dataclasses.replace(needs, image=False, label=False, mask=False, objects=False, images={})
@@ -69,6 +76,11 @@ class RowSource(ContainerSource):
         has_several = len(self.images) > 1 or any(self.images.values())
         self.provides |= {Content.IMAGES} if has_several else frozenset()
         return cells
+
+    def _note_splits(self, splits: Mapping[str, str]) -> None:
+        """Adds a note on splits that only the names of the files say."""
+        if splits and not self._inputs.splits:
+            self.notes.append(f"splits from the names of the files: {', '.join(sorted(set(splits.values())))}")
 
 
 def describe_unused(table: Table, used: Collection[str | None], needs: Needs) -> list[str]:
@@ -116,10 +128,3 @@ def _path_splits(files: Sequence[InputFile]) -> dict[str, str]:
     if None in found.values():
         return {}
     return {path: split for path, split in found.items() if split}
-
-
-def note_splits(splits: Mapping[str, str], inputs: Inputs) -> list[str]:
-    """A note on splits that only the names of the files say."""
-    if inputs.splits or not splits:
-        return []
-    return [f"splits from the names of the files: {', '.join(sorted(set(splits.values())))}"]
