@@ -2,8 +2,7 @@
 
     image_size: tuple[int, int] | None = setting(None, read=read_image_size, group=IMAGES, help="...")
 
-A dataclass may be composed of others with `nested`; flags, spec files and the manifest know the settings of all by
-their names alone.
+A dataclass can hold others with `nested`. Flags, spec files and the manifest stay flat: a setting has its name alone.
 
 Flags, spec files, `--help`, the manifest's spec and the table of flags are made from these fields. Help texts and
 error messages quote a setting as `name` or `name=value`; the command line shows it as a flag.
@@ -119,20 +118,20 @@ def setting(
     return dataclasses.field(default=default, metadata={_KEY: made})
 
 
-# A setting that decides which samples there are, and what their references say.
+# For settings of the input: they decide which samples exist and what their references contain.
 input_setting = functools.partial(setting, group=INPUT, decides_records=False)
 
 
 def nested(kind: type[Value]) -> Value:
-    """A dataclass field that is a dataclass of settings, all of which have defaults."""
+    """Returns a dataclass field that holds a dataclass of settings, all with defaults."""
     made: Value = dataclasses.field(default=kind(), metadata={_NESTED: kind})
     return made
 
 
 def settings_of(kind: type) -> Sequence[Setting]:
-    """The settings that a dataclass defines, nested ones included.
+    """Returns the settings of a dataclass and of its nested dataclasses.
 
-    They are in its order, or in that of its attribute `order`, which may name the first of them.
+    They are in the order of the fields. If the dataclass has an attribute `order`, the names in it come first.
     """
     return _settings_of(kind)
 
@@ -150,17 +149,17 @@ def _settings_of(kind: Any) -> Sequence[Setting]:
 
 
 def setting_types(kind: type) -> dict[str, Any]:
-    """Setting -> its type, as it is annotated."""
+    """Returns the annotated type of each setting, by name."""
     hints = {name: hint for part in _parts_of(kind) for name, hint in typing.get_type_hints(part).items()}
     return {one.name: hints[one.name] for one in settings_of(kind)}
 
 
 def make_settings(kind: type[Value], values: Mapping[str, Any], **others: Any) -> Value:
-    """A dataclass from the values of its settings, by name.
+    """Makes a dataclass from the values of its settings.
 
     Args:
-      values: may name more than these.
-      others: fields that are no settings.
+      values: setting -> value; settings of other dataclasses are ignored.
+      others: values of fields that are not settings.
     """
     given = dict(others)
     for field in dataclasses.fields(kind):  # type: ignore[arg-type]
@@ -180,7 +179,7 @@ def read_settings(kind: type[Value], words: Mapping[str, Any]) -> Value:
 
 
 def setting_values(value: Any) -> dict[str, Any]:
-    """Setting -> its value in a dataclass, nested ones included."""
+    """Returns the values of all settings of a dataclass and of its nested dataclasses, by name."""
     values: dict[str, Any] = {}
     for field in dataclasses.fields(value):
         if _NESTED in field.metadata:
@@ -191,7 +190,7 @@ def setting_values(value: Any) -> dict[str, Any]:
 
 
 def change_settings(value: Value, **changes: Any) -> Value:
-    """A dataclass with other values for some settings, wherever they are nested."""
+    """Returns a copy with other values for some settings, wherever they are nested."""
     given: dict[str, Any] = {}
     for field in dataclasses.fields(value):  # type: ignore[arg-type]
         if field.name in changes:
@@ -215,7 +214,7 @@ def write_settings(*values: Any) -> dict[str, Any]:
 
 
 def _parts_of(kind: type) -> Iterator[type]:
-    """A dataclass, and those that are nested in it."""
+    """Yields a dataclass and its nested dataclasses."""
     yield kind
     for field in dataclasses.fields(kind):
         if _NESTED in field.metadata:

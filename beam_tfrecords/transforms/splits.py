@@ -40,7 +40,7 @@ class Splits:
 
     @property
     def are_auto(self) -> bool:
-        """Whether the source's own words are the splits: those of folders such as train, or of a column `split`."""
+        """Whether the source names the splits, by folders such as train or by a column `split`."""
         return self.fractions is None and self.folders is None
 
 

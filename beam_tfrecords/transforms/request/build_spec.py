@@ -352,7 +352,7 @@ class BuildSpec:
 
     # The input, if it is a function of the user.
     input_function: UserFunction | None = None
-    # Of the request as it was given: a layout that it leaves out follows from what the source has.
+    # Those of the request as given: the layout may be resolved later, from the contents of the source.
     needs: Needs = dataclasses.field(default_factory=Needs)
 
     def __post_init__(self) -> None:
@@ -416,7 +416,7 @@ class BuildSpec:
 
 
 def needs_of(spec: BuildSpec) -> Needs:
-    """What a request needs of its source."""
+    """Returns the contents that a request asks of its source."""
     layout, has_map = spec.layout, spec.map is not None
     needs = Needs(
         mask=bool(spec.source.mask_settings),

@@ -13,14 +13,19 @@ from beam_tfrecords.transforms.sources.detect.suggestions import find_sidecars
 from beam_tfrecords.transforms.sources.detect.tree import FolderSummary, FolderTree
 from beam_tfrecords.transforms.sources.inputs import Inputs
 from beam_tfrecords.transforms.sources.needs import Needs
-from beam_tfrecords.transforms.sources.path_labels import describe_path_columns, find_path_columns
+from beam_tfrecords.transforms.sources.path_labels import compile_pattern, describe_path_columns, find_path_columns
 from beam_tfrecords.transforms.sources.source import Source
+from beam_tfrecords.transforms.sources.source_spec import SourceSpec
 
 
 class InferredSource(Source):
     """A source that infers labels and splits once all samples are listed."""
 
     is_inferred_later = True
+    _inputs: Inputs
+    _spec: SourceSpec
+    _needs: Needs
+    _pattern: re.Pattern[str] | None
     _inferred: tuple[FolderTree, Request] | None = None
 
     def other_labels(self) -> tuple[str, Sequence[Suggestion]]:
@@ -42,10 +47,7 @@ class InferredSource(Source):
         self,
         found: Mapping[str, Interpretation],
         trees: Mapping[str, FolderTree],
-        inputs: Inputs,
-        needs: Needs,
         *,
-        pattern: re.Pattern[str] | None,
         folders: FolderSummary,
         splits: Mapping[str, str],
     ) -> ApplyInterpretations | None:
@@ -53,15 +55,15 @@ class InferredSource(Source):
 
         Args:
           found: prefix of keys -> what the folders below it mean, and so `trees` and `splits`.
-          pattern: where labels come from; None for folders.
           folders: of all inputs.
 
         Raises:
           RequestError: an input says its split, and its folders another one.
         """
-        change = ApplyInterpretations(found, pattern, needs.splits.fractions is not None, splits)
-        change.check_splits(folders, inputs)
-        guess = assume_folders(pattern, needs)
+        keeps_splits = self._needs.splits.fractions is not None
+        change = ApplyInterpretations(found, self._pattern, keeps_splits, splits)
+        change.check_splits(folders, self._inputs)
+        guess = assume_folders(self._pattern, self._needs)
         for prefix, tree in trees.items():
             for path, folder in tree.walk():
                 at = f"{path}/" if path else ""
@@ -74,13 +76,15 @@ class InferredSource(Source):
                     return change
         return None
 
-    def _take_columns(self, pattern: re.Pattern[str] | None, needs: Needs) -> None:
-        """Makes columns of the groups of a pattern of paths.
+    def _take_request(self, inputs: Inputs, spec: SourceSpec, needs: Needs) -> None:
+        """Keeps a request, and makes columns of the groups of its pattern of paths.
 
         Raises:
           RequestError: the layout asks for another column.
         """
-        self.columns, taken = find_path_columns(pattern, needs)
+        self._inputs, self._spec, self._needs = inputs, spec, needs
+        self._pattern = compile_pattern(spec.label_pattern)
+        self.columns, taken = find_path_columns(self._pattern, needs)
         self.column_types = dict.fromkeys(self.columns, "bytes") or None
         self.provides |= {Content.COLUMNS} if self.columns else frozenset()
         self.notes += describe_path_columns(self.columns, taken)

@@ -1,4 +1,4 @@
-"""Settings with paths: the words of inputs and of the folders that go with them."""
+"""Settings with paths: inputs, and the folders of images and masks."""
 
 from __future__ import annotations
 
@@ -87,11 +87,11 @@ def _write_roots(folders: tuple[str, ...]) -> Any:
 
 @dataclasses.dataclass(frozen=True)
 class PathSettings:
-    """Where the files are that tables and annotations name.
+    """Where to look for the files that tables and annotations name.
 
     Attributes:
-      image_root: folders that the images' paths are relative to, also as train=PATH; empty: the folder of the file.
-      allow_outside_root: whether a file may name others outside its own folder, or outside `image_root`.
+      image_root: folders that image paths are relative to, also as train=PATH; empty for the folder of the table.
+      allow_outside_root: a file may name others outside its own folder, or outside `image_root`.
     """
 
     image_root: tuple[str, ...] = input_setting(
@@ -107,13 +107,13 @@ class PathSettings:
 
 @dataclasses.dataclass(frozen=True)
 class MaskSettings:
-    """Which files are the masks of which images.
+    """How to find the mask of an image.
 
     Attributes:
-      mask_root: folders of the masks: one for each input or split, also as train=PATH, or one for all; in a table,
-        what the masks' paths are relative to.
-      mask_suffix: what the name of a mask has at its end, before the extension, and that of its image has not.
-      image_suffix: what the name of an image has there, and that of its mask has not.
+      mask_root: folders of masks, also as train=PATH: one for each input or split, or one for all. The mask paths in a
+        table are relative to it.
+      mask_suffix: end of a mask's name before the extension, which the name of its image lacks.
+      image_suffix: end of an image's name before the extension, which the name of its mask lacks.
     """
 
     mask_root: tuple[str, ...] = input_setting(

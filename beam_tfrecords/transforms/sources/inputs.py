@@ -38,8 +38,8 @@ class Inputs:
     """The inputs of a request.
 
     Attributes:
-      paths: of folders, files and globs.
-      splits: path -> split, where the request says it for each (`train=photos/`).
+      paths: folders, files and globs.
+      splits: path -> split, if the request names the split of each input (`train=photos/`).
     """
 
     paths: Sequence[str]
@@ -47,7 +47,7 @@ class Inputs:
 
     @property
     def is_alone(self) -> bool:
-        """Whether there is one input, which does not say its split."""
+        """Whether there is a single input, without a split."""
         return len(self.paths) == 1 and not self.splits
 
 
@@ -160,7 +160,7 @@ def find_files(inputs: Inputs, *, by_name: bool) -> list[InputFile]:
     """The files that the paths and globs of an input name.
 
     Args:
-      by_name: whether the names of files may say their splits.
+      by_name: infer splits from the names of the files.
 
     Raises:
       RequestError: a glob matches no file, or something that is not a file.

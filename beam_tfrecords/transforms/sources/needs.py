@@ -1,4 +1,4 @@
-"""What a request needs of its source: what its layout stores, its splits and its classes."""
+"""The contents that a request asks of its source."""
 
 from __future__ import annotations
 
@@ -10,23 +10,22 @@ from beam_tfrecords.transforms.splits import Splits
 
 @dataclasses.dataclass(frozen=True)
 class Needs:
-    """What a request needs of its source.
+    """The contents that a request asks of its source, and its splits and classes.
 
     Attributes:
-      image: whether the layout has an image; otherwise only a column `image` is taken for one.
-      label: whether the layout has a label; an input that cannot have labels is then refused.
-      objects: whether it has annotated objects, or may have them.
-      names_objects: whether the request names a layout with annotated objects.
-      outlines: whether it has masks of annotated objects.
-      keypoints: whether it has keypoints of them.
-      mask: whether it has masks of images.
-      columns: columns that the layout asks for; None for all.
-      all_columns: whether samples have all columns, because a function of the user is given them.
-      boxes_are_columns: whether columns of boxes are no objects unless `box_columns` names them, because only that
-        function may need them.
-      images: name of an image -> the column with its path, "" to find it, where the layout or the source names several.
-      splits: the rule of the splits.
-      class_names: the classes that the request names; empty if it names none. Folders of these names are classes.
+      image: the layout has an image. Without one, only a column named `image` is read as an image.
+      label: the layout has a label; an input that cannot have labels is refused.
+      objects: the layout has annotated objects, or can have them.
+      names_objects: the request names a layout with annotated objects.
+      outlines: the layout has masks of annotated objects.
+      keypoints: the layout has keypoints of annotated objects.
+      mask: the layout has masks of images.
+      columns: columns of the layout; None for all.
+      all_columns: samples get all columns, because a function of the user reads them.
+      boxes_are_columns: columns of boxes stay columns unless `box_columns` names them: only the function needs them.
+      images: name of an image -> the column with its path, "" to find it, if the layout or the source names several.
+      splits: the split rule.
+      class_names: class names of the request, empty if it has none. Folders with these names are classes.
     """
 
     image: bool = True
@@ -45,5 +44,5 @@ class Needs:
 
     @property
     def takes_all(self) -> bool:
-        """Whether samples have all columns that there are."""
+        """Whether samples get all columns of the input."""
         return self.columns is None or self.all_columns

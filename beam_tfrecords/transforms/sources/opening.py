@@ -51,7 +51,7 @@ class OpenedInput:
     """An input that is opened once, whatever layouts a request of it may mean.
 
     Attributes:
-      inputs: where they are.
+      inputs: their paths and splits.
       entry: the source that reads them.
       notes: on how it was recognised.
       make: makes the source of a request.
@@ -65,7 +65,7 @@ class OpenedInput:
     files: storage.DependencyTracker
 
     def source(self, needs: Needs) -> Source:
-        """The source of a request with these needs, which may differ from those of `open_input`.
+        """Makes the source for some needs, which may differ from those of `open_input`.
 
         Raises:
           RequestError: the input does not fit the request.
@@ -84,7 +84,7 @@ def open_input(spec: SourceSpec, needs: Needs, function: UserFunction | None = N
 
     Args:
       spec: the settings of the request.
-      needs: what it needs.
+      needs: requested contents.
       function: the input, if it is a function of the user.
 
     Raises:
@@ -115,7 +115,7 @@ def open_input(spec: SourceSpec, needs: Needs, function: UserFunction | None = N
 
 
 def _call(function: Callable[..., Any], parts: Mapping[str, Any]) -> Any:
-    """Calls a function of a source with the parts of the request that its parameters name."""
+    """Calls a function of a source's module; its parameters name the parts of the request that it reads."""
     return function(**{name: parts[name] for name in inspect.signature(function).parameters})
 
 

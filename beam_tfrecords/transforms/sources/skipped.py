@@ -1,4 +1,4 @@
-"""What a listing leaves out: files that are not samples, and what damaged containers have lost."""
+"""Files that a listing skips and counts, and damaged containers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The settings that say where the samples are and how to read their labels and splits."""
+"""The settings of the input."""
 
 from __future__ import annotations
 
@@ -57,26 +57,27 @@ def _read_payer(word: Any) -> str | None:
 
 @dataclasses.dataclass(frozen=True)
 class SourceSpec:
-    """Where the samples are and how to read their labels and splits.
+    """Settings of the input: where the samples are, and how to read their labels and splits.
 
-    A source takes the parts that it reads.
+    A source takes only the parts that it reads.
 
     Attributes:
       order: the settings in the order of the help and of the manifest.
       input: folders, tables, archives or globs of them, as absolute paths. With several, the last component
         of each path is the prefix of its keys, which keeps them unique.
-      parts: what a function that is the input is called with, once for each.
-      label_pattern: finds the label in a key; None where folders or columns have the labels.
-      table: how rows are read.
-      text: how files of text are read.
-      paths: where the images are that an input names.
-      masks: which files are the masks.
-      selection: which samples are wanted.
-      allow_private_addresses: whether a table may name URLs of this machine and of private networks.
-      trust_annotations: whether annotations are meant that match no image, or whose boxes do not fit their images.
+      source: name of the source, or auto.
+      parts: arguments of a function that is the input: it is called once for each.
+      label_pattern: regular expression that finds the label in a key; None if folders or columns have the labels.
+      table: how to read rows.
+      text: how to read text files.
+      paths: where to look for named images.
+      masks: how to find masks.
+      selection: the wanted samples.
+      allow_private_addresses: a table may name URLs of this machine and of private networks.
+      trust_annotations: accept annotations that match no image, or whose boxes do not fit their images.
       join: table whose columns join the records of a dataset of ours; None for none.
-      join_key: its column with their keys.
-      fingerprint: what tells that a file has changed.
+      join_key: column of this table with the keys of the records.
+      fingerprint: evidence that a file has changed.
       requester_pays: who pays for requests to buckets whose owner does not, as in `storage.StorageOptions`.
     """
 
@@ -162,6 +163,6 @@ class SourceSpec:
 
     @property
     def mask_settings(self) -> list[str]:
-        """The settings that say where masks are, of those that the request has."""
+        """The names of the given settings that say where masks are."""
         values = setting_values(self)
         return [name for name in _MASK_SETTINGS if values[name]]

@@ -86,9 +86,9 @@ class CocoSource(Source):
     Args:
       files: the files.
       are_classes: whether their annotations are the classes of whole images, as iNaturalist's.
-      inputs: of the request.
-      paths: where it says that images are.
-      needs: what it needs.
+      inputs: inputs of the request.
+      paths: settings of the image paths.
+      needs: requested contents.
     """
 
     def __init__(

@@ -32,7 +32,7 @@ class AnnotatedFolders(Source):
     Args:
       roots: key prefix -> folder.
       inputs: these folders.
-      needs: what the request needs.
+      needs: requested contents.
     """
 
     provides = Source.provides | {Content.OBJECTS}

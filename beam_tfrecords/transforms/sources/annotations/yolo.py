@@ -77,8 +77,8 @@ class YoloSource(Source):
 
     Args:
       data: what the data file says.
-      places: where it is, and what it may name.
-      needs: what the request needs.
+      places: location of the data file, and the folders that it may name.
+      needs: requested contents.
     """
 
     provides = Source.provides | {Content.OBJECTS, Content.OUTLINES}

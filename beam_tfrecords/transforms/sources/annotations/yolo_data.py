@@ -46,11 +46,11 @@ class YoloData:
 
 @dataclasses.dataclass(frozen=True)
 class YoloPaths:
-    """Where a data file is, and what it may name.
+    """Location of a data file, and the folders that it may name.
 
     Attributes:
-      input: the file, or the folder that has it.
-      settings: where the request says that images are.
+      input: path of the file, or of the folder around it.
+      settings: settings of the image paths.
     """
 
     input: str
@@ -58,16 +58,20 @@ class YoloPaths:
 
     @functools.cached_property
     def folder(self) -> str:
-        """The folder of the data file, or that is the input."""
+        """Folder of the data file, or the input if it is a folder."""
         return self.input if storage.is_folder(self.input) else storage.dirname(self.input)
 
     @property
     def roots(self) -> tuple[str, ...]:
-        """The folders that the request names; what its files name is below them."""
+        """The folders of the request; paths in its files may not lead outside of them."""
         return (*self.settings.image_root, self.folder)
 
     def lead(self, path: str, base: str) -> str:
-        """Where a path that a file names leads, from a folder.
+        """Resolves a path in a file.
+
+        Args:
+          path: as written.
+          base: folder that a relative path starts from.
 
         Raises:
           SampleError: as `resolve`, or it is a URL, beside which there is no label file.

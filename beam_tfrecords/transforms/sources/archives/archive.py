@@ -39,8 +39,7 @@ class ArchiveSource(InferredSource, ContainerSource):
         self._splits = {file.key_prefix: file.split for file in files if file.split}
         self.notes += describe_splits([file.entry.path for file in files], [file.split for file in files], inputs)
         self.read_container: ReadArchive = read
-        self._inputs, self._spec, self._needs = inputs, spec, needs
-        self._take_columns(read.label_pattern, needs)
+        self._take_request(inputs, spec, needs)
 
     def check_containers(self) -> None:
         """Refuses the only archive if it is none; with many, looking into each would take long."""
@@ -78,16 +77,7 @@ class ArchiveSource(InferredSource, ContainerSource):
         )
         found = self._infer(tree, request)
         key = "*" if prefix else ""
-        pattern = self.read_container.label_pattern
-        return self._change(
-            {key: found},
-            {key: tree},
-            self._inputs,
-            self._needs,
-            pattern=pattern,
-            folders=folders,
-            splits=self._splits,
-        )
+        return self._change({key: found}, {key: tree}, folders=folders, splits=self._splits)
 
     def _names_are_classes(self, names: Sequence[str]) -> bool:
         """Whether the names of archives say what is in the pictures, and are no numbered parts, splits or the like."""

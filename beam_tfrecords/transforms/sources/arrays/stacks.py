@@ -87,9 +87,9 @@ class StackSource(RowSource):
       class_names: of the labels, which are names then; empty if nothing tells them.
       read_name: path -> the same with a usual word for the split in it.
       notes: on the files.
-      inputs: of the request.
-      settings: how it wants rows to be read.
-      needs: what it needs.
+      inputs: inputs of the request.
+      settings: settings of the rows.
+      needs: requested contents.
 
     Raises:
       RequestError: they do not fit the request.

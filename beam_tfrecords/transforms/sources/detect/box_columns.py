@@ -48,8 +48,8 @@ def find_boxes(table: Table, settings: BoxSettings, needs: Needs, label: str | N
 
     Args:
       table: the table.
-      settings: how the request wants boxes to be read.
-      needs: what it needs.
+      settings: settings of the boxes.
+      needs: requested contents.
       label: column of the classes; None if there is none.
 
     Raises:

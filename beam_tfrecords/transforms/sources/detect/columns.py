@@ -207,8 +207,8 @@ def choose_label(
 
     Args:
       table: without the images.
-      settings: how the request wants it to be read.
-      needs: what it needs.
+      settings: settings of the table.
+      needs: requested contents.
       declared: columns whose classes have names: a single one has the labels.
       first: usual names in such files that count before those of tables.
       then: columns that count behind these.

@@ -28,7 +28,7 @@ def name_images(
 
     Args:
       columns: those of the table that may have images.
-      settings: how the request wants it to be read.
+      settings: settings of the table.
       wanted: as `Needs.images`.
     """
     column = settings.image_column

@@ -101,7 +101,7 @@ class Request:
 
     Attributes:
       spec: the settings of the source.
-      needs: what the request needs.
+      needs: the contents that it asks for.
       where: the input, as messages quote it.
       name: of the input, without the folders before it.
       root: path of the folder; None if it is no folder, not the only input, or if the request names paths in it.
@@ -135,7 +135,7 @@ class Request:
 
     @property
     def names_paths(self) -> bool:
-        """Whether the request names paths or classes of this input, which another input would lose."""
+        """Whether the request has settings that are about paths and classes of this input alone."""
         selection = self.spec.selection
         return bool(selection.globs or self.needs.class_names or self.needs.splits.folders)
 

@@ -86,7 +86,7 @@ def refuse_missing_names(path: str, names: Sequence[str], roots: Sequence[str], 
       path: of the file.
       names: of the first images.
       roots: the folders that they are looked for in.
-      inputs: of the request.
+      inputs: inputs of the request.
 
     Raises:
       RequestError: says what to say instead.

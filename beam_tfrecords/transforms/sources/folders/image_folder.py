@@ -36,18 +36,14 @@ class ImageFolder(InferredSource):
       roots: the folders and globs.
       inputs: that name them.
       spec: the settings of the request.
-      needs: what it needs.
+      needs: requested contents.
     """
 
     def __init__(self, roots: Sequence[Root], inputs: Inputs, spec: SourceSpec, needs: Needs) -> None:
         super().__init__()
         self._roots = roots
-        self._inputs = inputs
-        self._spec = spec
-        self._needs = needs
-        self._pattern = compile_pattern(spec.label_pattern)
         self._has_masks = needs.mask
-        self._take_columns(self._pattern, needs)
+        self._take_request(inputs, spec, needs)
         self.provides |= {Content.MASK} if self._has_masks else frozenset()
         self._masks: Mapping[str, MaskFiles] = {}
         self.notes += describe_splits([root.folder for root in roots], [root.split for root in roots], inputs)
@@ -108,9 +104,7 @@ class ImageFolder(InferredSource):
                 "or what their names have at their ends with `mask_suffix`"
             )
         splits = {root.key_prefix: root.split for root in self._roots if root.split}
-        return self._change(
-            found, trees, self._inputs, self._needs, pattern=self._pattern, folders=folders, splits=splits
-        )
+        return self._change(found, trees, folders=folders, splits=splits)
 
     def _names_paths(self) -> bool:
         """Whether the request says something about the input or paths below it that another input would lose."""

@@ -46,7 +46,7 @@ class ReadImages:
     Attributes:
       roots: prefix of keys -> the root.
       pattern: where labels come from; None for folders.
-      needs: what the request needs.
+      needs: requested contents.
     """
 
     roots: Mapping[str, Root]

@@ -30,7 +30,7 @@ class MaskFiles:
     Args:
       root: of the images.
       folder: of the masks.
-      settings: what their names have at their ends.
+      settings: settings of the masks.
       with_prefix: whether the masks of an input are in a folder of its name.
 
     Attributes:

@@ -116,10 +116,10 @@ class PythonSource(_FunctionSource):
 
     Args:
       function: of the user.
-      reader: of its samples.
+      reader: reads its samples.
       calls: its arguments for each part.
       first: samples that show what they have.
-      needs: what the request needs.
+      needs: requested contents.
 
     Raises:
       RequestError: the layout asks for a column that none of these samples has.

@@ -44,9 +44,9 @@ class DatasetSource(ContainerSource):
       shards: file -> its dataset's input, and the shard.
       joined: the table whose columns join the records; None for none.
       notes: on its rows.
-      inputs: of the request.
-      settings: how it wants records to be read, of which these have all but the groups.
-      needs: what it needs.
+      inputs: inputs of the request.
+      settings: settings of the rows; the datasets accept only `group_column` of them.
+      needs: requested contents.
 
     Raises:
       RequestError: they do not fit the request.

@@ -49,10 +49,10 @@ class TfrecordSource(RowSource):
       files: the files.
       start: the first records of the first one.
       described: folder -> what stands beside its files.
-      inputs: of the request.
-      settings: how it wants records to be read.
-      selection: which of them it wants.
-      needs: what it needs.
+      inputs: inputs of the request.
+      settings: settings of the rows.
+      selection: wanted records.
+      needs: requested contents.
 
     Raises:
       RequestError: they do not fit the request.

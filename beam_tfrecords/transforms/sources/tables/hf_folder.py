@@ -73,7 +73,7 @@ def _make_source(
 
 
 def _place(folders: Sequence[str], ref: SampleRef) -> SampleRef:
-    """Gives an image in a folder such as `train` this split, unless its row says another.
+    """Sets the split of an image in a folder such as `train`, unless its row names a split.
 
     Args:
       folders: the inputs, each with a `/` at its end.

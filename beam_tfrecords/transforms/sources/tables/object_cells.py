@@ -27,8 +27,8 @@ def find_objects(table: Table, settings: TableSettings, needs: Needs, label: str
 
     Args:
       table: the table.
-      settings: how the request wants it to be read.
-      needs: what it needs.
+      settings: settings of the table.
+      needs: requested contents.
       label: column of the labels, if the table has one of a usual name: the layout has to ask for boxes then.
     """
     if COLUMN not in table.columns or not wants_objects(settings, needs, label):

@@ -50,8 +50,8 @@ class RowSource(ContainerSource):
 
         Args:
           table: without the images.
-          settings: how it wants rows to be read.
-          needs: what it needs.
+          settings: settings of the rows.
+          needs: requested contents.
           label: column of the labels; None if there is none.
           has_several: whether a label is known to be a list of any number of classes, and not of zeros and ones.
           has_mask: whether samples have masks.

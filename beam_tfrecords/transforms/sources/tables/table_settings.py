@@ -1,4 +1,4 @@
-"""The settings of tables: which column is what, and how its cells are read."""
+"""Settings of tables and of text files."""
 
 from __future__ import annotations
 
@@ -53,11 +53,12 @@ def _read_encoding(word: Any) -> str:
 
 @dataclasses.dataclass(frozen=True)
 class BoxSettings:
-    """The boxes of a table.
+    """How to read boxes from the columns of a table.
 
     Attributes:
-      box_columns: columns of a box in each row; empty for those of usual names.
-      box_format: what their numbers are, and `box_unit` what they count.
+      box_columns: columns with the sides of a box in each row; empty for usual names.
+      box_format: meaning of the sides, such as two corners.
+      box_unit: pixels, or shares of the image's size.
     """
 
     box_columns: tuple[str, ...] = input_setting(
@@ -81,25 +82,24 @@ class BoxSettings:
 
 @dataclasses.dataclass(frozen=True)
 class TableSettings:
-    """How the rows of a table, or of what is like one, are read: which column is what, and what its cells say.
-
-    Of columns that are None, those of usual names are taken.
+    """How to read the rows of a table, or of another source with columns.
 
     Attributes:
-      image_column: column with the image's path, or columns with those of several images, separated by commas.
-      image_path: pattern of the images' paths over a table's columns, such as `train/{id}.jpg`.
-      label_column: column with the label.
+      image_column: column with the image's path, or the columns of several images with commas between them; None for
+        usual names.
+      image_path: pattern of image paths over the columns, such as `train/{id}.jpg`.
+      label_column: column with the label; None for usual names.
       label_columns: columns of zeros and ones, one for each class; empty if a column has the labels.
-      label_type: what the labels of a table are.
-      mask_column: column with the mask's path.
-      split_column: column with the split; "" for none.
-      key_column: column with the key; None: the image's path as written, else the number of the row.
-      group_column: column whose equal values keep samples in one split, where splits are fractions.
-      group_rows: whether the rows with the same key are one sample, with the labels and objects of all.
-      label_separator: what separates several labels in one cell; None: a cell is one label.
-      unknown_labels: what -1 and empty cells mean beside zeros and ones; None: -1 in the first rows is refused.
-      missing_values: words that mean an empty cell, in columns that are not features.
-      boxes: the boxes of rows.
+      label_type: type of the labels.
+      mask_column: column with the mask's path; None for usual names.
+      split_column: column with the split; None for usual names, "" for no column.
+      key_column: column with the key; None for the image's path as written, or else the row number.
+      group_column: column whose equal values keep samples in one split, if splits are fractions.
+      group_rows: rows with the same key are one sample, with the labels and objects of all.
+      label_separator: separator of several labels in one cell; None for one label per cell.
+      unknown_labels: meaning of -1 and of empty cells beside zeros and ones; None to refuse -1 in the first rows.
+      missing_values: words for an empty cell, in columns that are not features.
+      boxes: how to read boxes.
     """
 
     image_column: str | None = input_setting(
@@ -154,10 +154,10 @@ class TableSettings:
 
 @dataclasses.dataclass(frozen=True)
 class TextSettings:
-    """How a file of text is read.
+    """How to read a text file.
 
     Attributes:
-      delimiter: between the cells of a csv file; None to detect it.
+      delimiter: cell delimiter of a csv file; None to detect it.
       encoding: of a csv or jsonl file; None to detect it.
     """
 

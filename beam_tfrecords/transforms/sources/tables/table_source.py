@@ -41,11 +41,11 @@ class TableSource(Source):
 
     Args:
       tables: the files and what is in them.
-      inputs: of the request.
-      settings: how it wants them to be read.
-      paths: where it says that images are.
-      masks: where it says that masks are.
-      needs: what it needs.
+      inputs: inputs of the request.
+      settings: settings of the rows.
+      paths: settings of the image paths.
+      masks: settings of the masks.
+      needs: requested contents.
       place: as in `ReadRows`.
 
     Raises:
@@ -210,7 +210,7 @@ def _check_labels(
 
 
 def _choose_root(table: TableFile, columns: Columns | None, roots: FileRoots, paths: PathSettings) -> tuple[str, ...]:
-    """The folders to look in for the files of some columns; None for no column."""
+    """Returns the folders to search for the files that some columns name; `columns` is None for no column."""
     names = [] if columns is None or len(roots.every) == 1 else first_images(table, columns)
     return roots.choose(names, allow_outside_root=paths.allow_outside_root)
 
