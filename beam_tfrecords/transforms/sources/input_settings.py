@@ -87,11 +87,15 @@ def _write_roots(folders: tuple[str, ...]) -> Any:
 
 @dataclasses.dataclass(frozen=True)
 class PathSettings:
-    """Where to look for the files that tables and annotations name.
+    """Where to look for images that tables and annotations name, and for masks.
 
     Attributes:
       image_root: folders that image paths are relative to, also as train=PATH; empty for the folder of the table.
       allow_outside_root: a file may name others outside its own folder, or outside `image_root`.
+      mask_root: folders of masks, also as train=PATH: one for each input or split, or one for all. The mask paths in a
+        table are relative to it.
+      mask_suffix: end of a mask's name before the extension, which the name of its image lacks.
+      image_suffix: end of an image's name before the extension, which the name of its mask lacks.
     """
 
     image_root: tuple[str, ...] = input_setting(
@@ -103,19 +107,6 @@ class PathSettings:
         may_repeat=True,
     )
     allow_outside_root: bool = input_setting(False, help="a file may name others outside its own folder", read=switch)
-
-
-@dataclasses.dataclass(frozen=True)
-class MaskSettings:
-    """How to find the mask of an image.
-
-    Attributes:
-      mask_root: folders of masks, also as train=PATH: one for each input or split, or one for all. The mask paths in a
-        table are relative to it.
-      mask_suffix: end of a mask's name before the extension, which the name of its image lacks.
-      image_suffix: end of an image's name before the extension, which the name of its mask lacks.
-    """
-
     mask_root: tuple[str, ...] = input_setting(
         (),
         help="folder with the masks of the images, of the same names; may be repeated, also as train=PATH",

@@ -20,7 +20,7 @@ from beam_tfrecords.transforms.settings import (
     write_list,
 )
 from beam_tfrecords.transforms.sources.braces import split_list
-from beam_tfrecords.transforms.sources.input_settings import MaskSettings, PathSettings, read_input, write_input
+from beam_tfrecords.transforms.sources.input_settings import PathSettings, read_input, write_input
 from beam_tfrecords.transforms.sources.registry import NAMES
 from beam_tfrecords.transforms.sources.selection import Selection
 from beam_tfrecords.transforms.sources.tables.table_settings import TableSettings, TextSettings
@@ -70,8 +70,7 @@ class SourceSpec:
       label_pattern: regular expression that finds the label in a key; None if folders or columns have the labels.
       table: how to read rows.
       text: how to read text files.
-      paths: where to look for named images.
-      masks: how to find masks.
+      paths: where to look for images and masks.
       selection: the wanted samples.
       allow_private_addresses: a table may name URLs of this machine and of private networks.
       trust_annotations: accept annotations that match no image, or whose boxes do not fit their images.
@@ -111,7 +110,6 @@ class SourceSpec:
     table: TableSettings = nested(TableSettings)
     text: TextSettings = nested(TextSettings)
     paths: PathSettings = nested(PathSettings)
-    masks: MaskSettings = nested(MaskSettings)
     selection: Selection = nested(Selection)
     allow_private_addresses: bool = setting(
         False,

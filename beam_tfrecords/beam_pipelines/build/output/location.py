@@ -48,7 +48,7 @@ def check_location(spec: BuildSpec) -> None:
                     "choose a folder outside"
                 )
             _refuse_around(spec.output, "input", path)
-    for _, path in map(split_of_word, spec.source.masks.mask_root):
+    for _, path in map(split_of_word, spec.source.paths.mask_root):
         if _is_in(output, storage.real_path(path)):
             raise RequestError(f"`output={spec.output}`: lies inside `mask_root={path}`; choose a folder outside")
         _refuse_around(spec.output, "mask_root", path)

@@ -54,7 +54,7 @@ class ImageFolder(InferredSource):
 
     def samples(self) -> Iterator[SampleRef | RefColumns]:
         """A reference to each image, in the order in which storage lists them; may be iterated once."""
-        self._masks = find_mask_files(self._roots, self._spec.masks) if self._has_masks else {}
+        self._masks = find_mask_files(self._roots, self._spec.paths) if self._has_masks else {}
         for root in self._roots:
             files = storage.list_files(root.listing, special=True, literal=root.is_folder)
             masks = self._masks.get(root.key_prefix)

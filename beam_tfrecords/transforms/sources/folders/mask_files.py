@@ -13,7 +13,7 @@ from beam_tfrecords.transforms.sources.detect.mask_names import find_suffixes
 from beam_tfrecords.transforms.sources.detect.names import is_annotation, plain_path
 from beam_tfrecords.transforms.sources.folders.roots import Root
 from beam_tfrecords.transforms.sources.image_roots import own_roots
-from beam_tfrecords.transforms.sources.input_settings import MaskSettings
+from beam_tfrecords.transforms.sources.input_settings import PathSettings
 from beam_tfrecords.transforms.sources.inputs import quote_input, split_of_word
 from beam_tfrecords.transforms.sources.names import is_utf8, printable, skipped_kind
 from beam_tfrecords.transforms.sources.source import Unmatched
@@ -30,14 +30,14 @@ class MaskFiles:
     Args:
       root: of the images.
       folder: of the masks.
-      settings: settings of the masks.
+      settings: ends of their names.
       with_prefix: whether the masks of an input are in a folder of its name.
 
     Attributes:
       used: the masks that belong to an image, as names in `masks`.
     """
 
-    def __init__(self, root: Root, folder: str, settings: MaskSettings, *, with_prefix: bool = False) -> None:
+    def __init__(self, root: Root, folder: str, settings: PathSettings, *, with_prefix: bool = False) -> None:
         self.folder = folder.rstrip("/")
         self._root = root
         self._prefix = root.key_prefix if with_prefix else ""
@@ -132,7 +132,7 @@ class MaskFiles:
         )
 
 
-def find_mask_files(roots: Sequence[Root], settings: MaskSettings) -> dict[str, MaskFiles]:
+def find_mask_files(roots: Sequence[Root], settings: PathSettings) -> dict[str, MaskFiles]:
     """Prefix of the keys of a root -> the masks of its images; empty if the request does not say where masks are.
 
     Raises:

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 
 from beam_tfrecords.errors import RequestError
 from beam_tfrecords.transforms.sources.detect.unnamed_columns import name_columns
-from beam_tfrecords.transforms.sources.input_settings import MaskSettings, PathSettings
+from beam_tfrecords.transforms.sources.input_settings import PathSettings
 from beam_tfrecords.transforms.sources.inputs import Inputs
 from beam_tfrecords.transforms.sources.needs import Needs
 from beam_tfrecords.transforms.sources.source import MakeSource
@@ -81,14 +81,14 @@ class CsvTable:
 
 
 def open_input(
-    inputs: Inputs, table: TableSettings, text: TextSettings, paths: PathSettings, masks: MaskSettings, needs: Needs
+    inputs: Inputs, table: TableSettings, text: TextSettings, paths: PathSettings, needs: Needs
 ) -> MakeSource:
     """Opens csv files, and tsv files by their extension.
 
     Raises:
       RequestError: a file cannot be read, or does not fit the request.
     """
-    return open_tables(lambda path: open_csv(path, text), inputs, table, paths, masks, needs)
+    return open_tables(lambda path: open_csv(path, text), inputs, table, paths, needs)
 
 
 def open_csv(path: str, text: TextSettings = DETECTED) -> CsvTable | ListFile | BoxList:

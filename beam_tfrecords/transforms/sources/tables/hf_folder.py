@@ -11,7 +11,7 @@ from beam_tfrecords.errors import RequestError
 from beam_tfrecords.transforms.refs.sample_refs import SampleRef
 from beam_tfrecords.transforms.settings import change_settings
 from beam_tfrecords.transforms.sources.detect.image_columns import find_file_names, is_file_list, is_mask_file
-from beam_tfrecords.transforms.sources.input_settings import MaskSettings, PathSettings
+from beam_tfrecords.transforms.sources.input_settings import PathSettings
 from beam_tfrecords.transforms.sources.inputs import InputFile, Inputs, key_prefixes, quote_input
 from beam_tfrecords.transforms.sources.needs import Needs
 from beam_tfrecords.transforms.sources.source import MakeSource
@@ -25,7 +25,7 @@ METADATA = ("metadata.csv", "metadata.jsonl", "metadata.parquet")
 
 
 def open_input(
-    inputs: Inputs, table: TableSettings, text: TextSettings, paths: PathSettings, masks: MaskSettings, needs: Needs
+    inputs: Inputs, table: TableSettings, text: TextSettings, paths: PathSettings, needs: Needs
 ) -> MakeSource:
     """Finds the tables in the folders, and reads their headers.
 
@@ -47,7 +47,7 @@ def open_input(
                 raise RequestError(f"{other} and {entry.path} both say the images of one folder; delete one")
             file = InputFile(key, entry, inputs.splits.get(path))
             tables[key] = file, open_table(entry.path, text)
-    return functools.partial(_make_source, list(tables.values()), folders, inputs, table, paths, masks)
+    return functools.partial(_make_source, list(tables.values()), folders, inputs, table, paths)
 
 
 def _make_source(
@@ -56,7 +56,6 @@ def _make_source(
     inputs: Inputs,
     settings: TableSettings,
     paths: PathSettings,
-    masks: MaskSettings,
     needs: Needs,
 ) -> TableSource:
     opened = [table for _, table in tables]
@@ -66,7 +65,7 @@ def _make_source(
     else:
         settings, needs = change_settings(settings, image_column=None), dataclasses.replace(needs, images=images)
     place = functools.partial(_place, folders) if needs.splits.are_auto and settings.split_column is None else None
-    source = TableSource(tables, inputs, settings, paths, masks, needs, place)
+    source = TableSource(tables, inputs, settings, paths, needs, place)
     if of_masks := [*filter(is_mask_file, opened[0].columns)]:
         source.notes += [] if needs.mask else [f"column {of_masks[0]!r}: masks are read with `layout=segmentation`"]
     return source

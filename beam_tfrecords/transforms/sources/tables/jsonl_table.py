@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from beam_tfrecords.errors import RequestError
-from beam_tfrecords.transforms.sources.input_settings import MaskSettings, PathSettings
+from beam_tfrecords.transforms.sources.input_settings import PathSettings
 from beam_tfrecords.transforms.sources.inputs import Inputs
 from beam_tfrecords.transforms.sources.json_text import read_json
 from beam_tfrecords.transforms.sources.needs import Needs
@@ -74,14 +74,14 @@ def _read_object(line: Line) -> dict[str, Any] | InvalidRow:
 
 
 def open_input(
-    inputs: Inputs, table: TableSettings, text: TextSettings, paths: PathSettings, masks: MaskSettings, needs: Needs
+    inputs: Inputs, table: TableSettings, text: TextSettings, paths: PathSettings, needs: Needs
 ) -> MakeSource:
     """Opens jsonl files.
 
     Raises:
       RequestError: a file cannot be read, or does not fit the request.
     """
-    return open_tables(functools.partial(open_jsonl, encoding=text.encoding), inputs, table, paths, masks, needs)
+    return open_tables(functools.partial(open_jsonl, encoding=text.encoding), inputs, table, paths, needs)
 
 
 def open_jsonl(path: str, encoding: str | None = None) -> JsonlTable:

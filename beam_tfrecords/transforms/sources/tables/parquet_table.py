@@ -19,7 +19,7 @@ from beam_tfrecords import storage
 from beam_tfrecords.errors import RequestError
 from beam_tfrecords.transforms.objects.objects import MOST_OBJECTS
 from beam_tfrecords.transforms.sources.containers import MOST_MISSING
-from beam_tfrecords.transforms.sources.input_settings import MaskSettings, PathSettings
+from beam_tfrecords.transforms.sources.input_settings import PathSettings
 from beam_tfrecords.transforms.sources.inputs import Inputs
 from beam_tfrecords.transforms.sources.needs import Needs
 from beam_tfrecords.transforms.sources.reading import damaged, is_damage
@@ -129,15 +129,13 @@ class ParquetTable:
                     break
 
 
-def open_input(
-    inputs: Inputs, table: TableSettings, paths: PathSettings, masks: MaskSettings, needs: Needs
-) -> MakeSource:
+def open_input(inputs: Inputs, table: TableSettings, paths: PathSettings, needs: Needs) -> MakeSource:
     """Opens Parquet files.
 
     Raises:
       RequestError: a file cannot be read, or does not fit the request.
     """
-    return open_tables(open_parquet, inputs, table, paths, masks, needs)
+    return open_tables(open_parquet, inputs, table, paths, needs)
 
 
 def open_parquet(path: str) -> ParquetTable:

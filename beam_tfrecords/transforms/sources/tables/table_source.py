@@ -16,7 +16,7 @@ from beam_tfrecords.transforms.sources.detect.column_suggestions import column_s
 from beam_tfrecords.transforms.sources.detect.columns import Columns, choose_columns, has_labels
 from beam_tfrecords.transforms.sources.detect.missing_images import first_images, refuse_missing
 from beam_tfrecords.transforms.sources.image_roots import FileRoots, pair_roots
-from beam_tfrecords.transforms.sources.input_settings import MaskSettings, PathSettings
+from beam_tfrecords.transforms.sources.input_settings import PathSettings
 from beam_tfrecords.transforms.sources.inputs import (
     InputFile,
     Inputs,
@@ -43,8 +43,7 @@ class TableSource(Source):
       tables: the files and what is in them.
       inputs: inputs of the request.
       settings: settings of the rows.
-      paths: settings of the image paths.
-      masks: settings of the masks.
+      paths: settings of the paths of images and masks.
       needs: requested contents.
       place: as in `ReadRows`.
 
@@ -62,7 +61,6 @@ class TableSource(Source):
         inputs: Inputs,
         settings: TableSettings,
         paths: PathSettings,
-        masks: MaskSettings,
         needs: Needs,
         place: Callable[[SampleRef], SampleRef] | None = None,
     ) -> None:
@@ -71,7 +69,7 @@ class TableSource(Source):
         self._readers: list[TableReader] = []
         _check_labels(tables, inputs, settings, needs)
         files = [file for file, _ in tables]
-        of_masks = (masks.mask_root, "mask_root") if masks.mask_root else (paths.image_root, "image_root")
+        of_masks = (paths.mask_root, "mask_root") if paths.mask_root else (paths.image_root, "image_root")
         paired = pair_roots(files, paths.image_root), pair_roots(files, *of_masks)
         # A split that the request gives an input beats a column; one that only its name tells does not.
         said = change_settings(settings, split_column="") if inputs.splits else settings
@@ -175,7 +173,6 @@ def open_tables(
     inputs: Inputs,
     settings: TableSettings,
     paths: PathSettings,
-    masks: MaskSettings,
     needs: Needs,
 ) -> MakeSource:
     """Opens the tables of a request.
@@ -187,7 +184,7 @@ def open_tables(
     tables = [(file, open_table(file.entry.path)) for file in files]
 
     def make(needs: Needs) -> TableSource:
-        source = TableSource(tables, inputs, settings, paths, masks, needs)
+        source = TableSource(tables, inputs, settings, paths, needs)
         source.notes += describe_splits([file.entry.path for file in files], [file.split for file in files], inputs)
         return source
 
