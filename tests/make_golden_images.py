@@ -128,7 +128,7 @@ _LAYOUTS = {
         "text": {"field": "column.text", "type": "bytes"},
     },
 }
-_OUTLINES = (
+_POLYGONS = (
     pack_segmentation([[0, 0, 2, 0, 0, 1.5]]),
     pack_segmentation({"size": [2, 2], "counts": "0111"}),
 )
@@ -281,7 +281,7 @@ def _samples() -> Iterator[tuple[str, bytes]]:
         boxes = (0, 0, 1, 1.5, -1, 0.25, 2, 2)
         objects = Objects(boxes, ("ü", "a"), {"area": (1, None), "is_crowd": (0, 1)}, image_id="139", size=(2, 2))
         if parse_layout(layout).needs_object_masks:
-            objects = dataclasses.replace(objects, outlines=_OUTLINES)
+            objects = dataclasses.replace(objects, polygons=_POLYGONS)
         if parse_layout(layout).needs_keypoints:
             objects = dataclasses.replace(objects, keypoints=_KEYPOINTS)
         image = one_image(File("in/a/b.ppm"))
@@ -292,7 +292,7 @@ def _samples() -> Iterator[tuple[str, bytes]]:
             spec, parse_layout(layout), ClassNames(("a", "ü"), numbers_are_indices=True), "settings"
         )
         made = convert_one(convert, ref, {IMAGE: _PIXELS, MASK: _MASK})
-        taken = finish(convert, ref, convert.take_over(ref, made.example, made.index_columns, whole=False))
+        taken = finish(convert, ref, convert.reuse(ref, made.example, made.index_columns, whole=False))
         # No record depends on what is measured of pixels.
         index_columns = [
             sorted(item for item in one.index_columns.items() if item[0] not in _MEASURED) for one in (made, taken)

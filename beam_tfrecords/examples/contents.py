@@ -12,7 +12,7 @@ class Content(enum.Enum):
     IMAGES = "several images"
     MASK = "masks"
     OBJECTS = "objects"
-    OUTLINES = "outlines of objects"
+    POLYGONS = "polygons of objects"
     KEYPOINTS = "keypoints of objects"
     CAPTIONS = "captions"
     LABEL = "labels"

@@ -104,7 +104,7 @@ _CONTENTS: Mapping[str, frozenset[Content]] = {
     NAMED_IMAGE: frozenset({Content.IMAGE}),
     "mask.": frozenset({Content.IMAGE, Content.MASK}),
     "objects.": frozenset({Content.IMAGE, Content.OBJECTS}),
-    OBJECT_MASKS: frozenset({Content.OUTLINES}),
+    OBJECT_MASKS: frozenset({Content.POLYGONS}),
     "objects.keypoint_": frozenset({Content.KEYPOINTS}),
     "label.": frozenset({Content.LABEL}),
     "labels.": frozenset({Content.LABEL}),
@@ -271,8 +271,8 @@ class Layout:
 
     @functools.cached_property
     def needs_object_masks(self) -> bool:
-        """Whether a feature is made from the outlines of annotated objects."""
-        return Content.OUTLINES in self.required
+        """Whether a feature is made from the polygons of annotated objects."""
+        return Content.POLYGONS in self.required
 
     @functools.cached_property
     def nests(self) -> bool:

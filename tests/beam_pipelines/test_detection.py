@@ -16,7 +16,7 @@ from pycocotools import mask as coco
 
 from beam_tfrecords import load, open_dataset
 from beam_tfrecords.transforms.images.geometry import Geometry
-from beam_tfrecords.transforms.images.object_masks import draw_outline, encode_mask
+from beam_tfrecords.transforms.images.object_masks import draw_polygons, encode_mask
 from tests.annotated_inputs import (
     CATEGORIES,
     PICTURES,
@@ -409,7 +409,7 @@ def test_a_source_of_boxes_alone_has_no_masks(tmp_path, convert):
     root = write_voc(tmp_path / "VOC2012", {"train": PICTURES})
     ran = convert(f"--input={root}", "--source=voc", f"--output={tmp_path / 'out'}", "--layout=detection_masks")
     assert ran.code == 2
-    assert "the layout needs outlines of objects, and " in ran.err
+    assert "the layout needs polygons of objects, and " in ran.err
     flags = [f"--output={tmp_path / 'out'}", "--layout=detection", "--dry_run"]
     assert convert(f"--input={root}", "--source=voc", *flags).code == 0
 
@@ -421,13 +421,13 @@ def test_masks_of_yolo_are_those_of_its_polygons(tmp_path, build):
     out = build(tmp_path / "out", f"--input={data}", *flags)
     record = next(one for one in read_dataset(out, "train") if one.key.endswith("b.jpg"))
     polygon, box = map(_pixels, record.values["image/object/mask"])
-    expected = draw_outline([np.array([[10, 10], [20, 10], [20, 45]])], np.eye(3)[:2], Geometry.unchanged(50, 50))
+    expected = draw_polygons([np.array([[10, 10], [20, 10], [20, 45]])], np.eye(3)[:2], Geometry.unchanged(50, 50))
     np.testing.assert_array_equal(polygon, expected)
     assert not box.any()
     assert "6 of 7 objects have no polygon, and their masks are empty" in manifest_of(out)["notes"]
 
 
-def test_masks_need_outlines(tmp_path, root, convert):
+def test_masks_need_polygons(tmp_path, root, convert):
     data = write_yolo(tmp_path / "in", {"train": PICTURES})
     boxes = [{**one, "segmentation": []} for one in coco_of()["annotations"]]
     path = write_coco(tmp_path / "x.json", annotations=boxes)

@@ -11,9 +11,9 @@ import numpy as np
 from beam_tfrecords.errors import FailureReason, SampleError, Stage
 from beam_tfrecords.examples.layouts import KEYPOINTS, OBJECT_MASKS
 from beam_tfrecords.transforms.images.geometry import Geometry
-from beam_tfrecords.transforms.images.object_masks import draw_outline, encode_mask
+from beam_tfrecords.transforms.images.object_masks import draw_polygons, encode_mask
 from beam_tfrecords.transforms.objects.objects import InvalidBoxes, Objects
-from beam_tfrecords.transforms.objects.polygons import RunLengths, unpack_outline
+from beam_tfrecords.transforms.objects.polygons import RunLengths, unpack_polygons
 
 # Pixels; smaller differences come from rounding.
 _NOISE = 1e-6
@@ -91,10 +91,10 @@ def place_objects(
     Args:
       objects: of the source.
       labels: class index and name of each.
-      with_masks: whether their masks are drawn; one without an outline has an empty mask.
+      with_masks: whether their masks are drawn; an object without polygons has an empty mask.
 
     Raises:
-      SampleError: a box is invalid and may not be dropped, an outline is invalid, or they were drawn on an image of
+      SampleError: a box is invalid and may not be dropped, polygons are invalid, or they were drawn on an image of
         another size.
     """
     (width, height), to_stored = find_drawn_on(objects, geometry)
@@ -156,13 +156,13 @@ def _place_keypoints(
 def _draw(objects: Objects, number: int, name: str, scale: Any, to_stored: np.ndarray, geometry: Geometry) -> bytes:
     """The mask of one object."""
     try:
-        outline = unpack_outline(objects.outlines[number] if objects.outlines else b"")
+        polygons = unpack_polygons(objects.polygons[number] if objects.polygons else b"")
     except ValueError as error:
         detail = f"the segmentation of {name!r} cannot be read: {error}"
         raise SampleError(Stage.LABEL, FailureReason.INVALID_MASK, detail) from error
-    if not isinstance(outline, RunLengths) and objects.is_normalized:
-        outline = [corners * scale[:2] for corners in outline]
-    return encode_mask(draw_outline(outline, to_stored, geometry))
+    if not isinstance(polygons, RunLengths) and objects.is_normalized:
+        polygons = [corners * scale[:2] for corners in polygons]
+    return encode_mask(draw_polygons(polygons, to_stored, geometry))
 
 
 def find_drawn_on(objects: Objects, geometry: Geometry) -> tuple[tuple[int, int], np.ndarray]:

@@ -1,4 +1,4 @@
-"""Masks of annotated objects: the pixels of the stored image that an outline encloses."""
+"""Draws masks of annotated objects: the pixels of the stored image inside their polygons."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ _AT_ONCE = 1 << 20
 _PNG_OPTIONS = [cv2.IMWRITE_PNG_STRATEGY, cv2.IMWRITE_PNG_STRATEGY_RLE]
 
 
-def draw_outline(outline: Sequence[np.ndarray] | RunLengths, to_stored: np.ndarray, geometry: Geometry) -> np.ndarray:
+def draw_polygons(polygons: Sequence[np.ndarray] | RunLengths, to_stored: np.ndarray, geometry: Geometry) -> np.ndarray:
     """The mask of an object in the stored image; a mask in pixels is placed as that of an image.
 
     Args:
-      outline: polygons as [n, 2] x and y in pixels, or run lengths.
+      polygons: polygons as [n, 2] x and y in pixels, or run lengths.
       to_stored: [2, 3] the map from the pixels of the polygons to those of the stored image.
       geometry: of the image.
 
@@ -32,18 +32,18 @@ def draw_outline(outline: Sequence[np.ndarray] | RunLengths, to_stored: np.ndarr
     Raises:
       SampleError: run lengths are of an image of another size.
     """
-    if isinstance(outline, RunLengths):
-        if outline.size not in (geometry.upright_size, (geometry.height, geometry.width)):
+    if isinstance(polygons, RunLengths):
+        if polygons.size not in (geometry.upright_size, (geometry.height, geometry.width)):
             # Checked before there is a pixel of it: they may say any size.
-            height, width = outline.size
+            height, width = polygons.size
             detail = f"the run lengths of an object are those of {width} x {height} pixels (width x height)"
             raise SampleError(Stage.LABEL, FailureReason.INVALID_MASK, f"{detail}, which is not the size of its image")
-        return place_mask(outline.mask(), geometry)
+        return place_mask(polygons.mask(), geometry)
     mask = np.zeros((geometry.final_height, geometry.final_width), np.uint8)
     # A polygon may reach beyond its image, but not onto the canvas around it.
     top, left = (max(0, -added) for added in geometry.offset)
     image = mask[top : top + geometry.resized_height, left : left + geometry.resized_width]
-    for corners in outline:
+    for corners in polygons:
         _fill(image, corners @ to_stored[:, :2].T + to_stored[:, 2] - (left, top))
     return mask
 

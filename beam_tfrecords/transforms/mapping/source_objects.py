@@ -13,7 +13,7 @@ from beam_tfrecords.transforms.images.masks import place_mask
 from beam_tfrecords.transforms.images.upright import Upright
 from beam_tfrecords.transforms.mapping.sample_objects import SampleObjects
 from beam_tfrecords.transforms.objects.objects import Objects
-from beam_tfrecords.transforms.objects.polygons import RunLengths, pack_mask, pack_polygons, unpack_outline
+from beam_tfrecords.transforms.objects.polygons import RunLengths, pack_mask, pack_polygons, unpack_polygons
 
 
 def from_source(objects: Objects, image: Upright) -> SampleObjects:
@@ -35,7 +35,7 @@ def from_source(objects: Objects, image: Upright) -> SampleObjects:
         boxes,
         objects.labels,
         objects.values,
-        [_open_outline(packed, scale, to_upright, image) for packed in objects.outlines],
+        [_open_polygons(packed, scale, to_upright, image) for packed in objects.polygons],
         points,
         objects.image_id,
     )
@@ -53,25 +53,25 @@ def to_source(objects: SampleObjects, before: Objects | None) -> Objects:
         tuple(objects.labels),
         {name: tuple(values) for name, values in objects.values.items()},
         before.image_id if before else objects.image_id,
-        outlines=tuple(map(_pack_outline, objects.outlines)),
+        polygons=tuple(map(_pack_polygons, objects.outlines)),
         keypoints=tuple(of_object.astype("<f4").tobytes() for of_object in points),
     )
 
 
-def _open_outline(
+def _open_polygons(
     packed: bytes, scale: np.ndarray, to_upright: np.ndarray, image: Upright
 ) -> Sequence[np.ndarray] | np.ndarray:
     try:
-        outline = unpack_outline(packed)
-        if isinstance(outline, RunLengths):
-            return place_mask(outline.mask(), image.geometry)
+        polygons = unpack_polygons(packed)
+        if isinstance(polygons, RunLengths):
+            return place_mask(polygons.mask(), image.geometry)
     except ValueError as error:
         detail = f"the segmentation of an object cannot be read: {error}"
         raise SampleError(Stage.LABEL, FailureReason.INVALID_MASK, detail) from error
-    return [(corners * scale @ to_upright[:, :2].T + to_upright[:, 2]).astype(np.float32) for corners in outline]
+    return [(corners * scale @ to_upright[:, :2].T + to_upright[:, 2]).astype(np.float32) for corners in polygons]
 
 
-def _pack_outline(outline: Any) -> bytes:
-    if isinstance(outline, np.ndarray):
-        return pack_mask(outline)
-    return pack_polygons([corners.ravel().tolist() for corners in outline]) if len(outline) else b""
+def _pack_polygons(polygons: Any) -> bytes:
+    if isinstance(polygons, np.ndarray):
+        return pack_mask(polygons)
+    return pack_polygons([corners.ravel().tolist() for corners in polygons]) if len(polygons) else b""

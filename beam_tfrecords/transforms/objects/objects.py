@@ -62,8 +62,8 @@ class Objects:
       values: name of another attribute, such as `is_crowd` -> its value for each; empty where the source has none.
       image_id: the source's own name of the image; "" if it has none.
       size: (width, height) of the image that the boxes were drawn on, in pixels; None if the source does not say.
-      is_normalized: whether boxes and outlines are shares of the image's size.
-      outlines: of each, from `transforms.outlines`, b"" where the source has none; empty unless they are asked for.
+      is_normalized: whether boxes and polygons are shares of the image's size.
+      polygons: packed polygons or run lengths of each object, b"" if the source has none; empty if not requested.
       keypoints: of each, x, y and visibility (0 to 2) of every point as little-endian float32, as many for all;
         empty unless they are asked for.
     """
@@ -74,7 +74,7 @@ class Objects:
     image_id: str = ""
     size: tuple[int, int] | None = None
     is_normalized: bool = False
-    outlines: Sequence[bytes] = ()
+    polygons: Sequence[bytes] = ()
     keypoints: Sequence[bytes] = ()
 
     def pack(self) -> tuple[Any, ...]:
@@ -88,8 +88,8 @@ class Objects:
         values = {name: list(column) for name, column in sorted(self.values.items())}
         packed = boxes.tobytes(), list(numbers), labels, values, self.image_id, self.size, self.is_normalized
         if self.keypoints:
-            return (*packed, list(self.outlines), list(self.keypoints))
-        return (*packed, list(self.outlines)) if self.outlines else packed
+            return (*packed, list(self.polygons), list(self.keypoints))
+        return (*packed, list(self.polygons)) if self.polygons else packed
 
     @classmethod
     def merge(cls, several: Sequence[Objects]) -> Objects:
@@ -114,15 +114,15 @@ class Objects:
         def join(name: str) -> tuple[Any, ...]:
             return tuple(itertools.chain.from_iterable(getattr(one, name) for one in several))
 
-        outlines = [one.outlines or [b""] * len(one.labels) for one in several]
-        has_outlines = any(one.outlines for one in several)
+        polygons = [one.polygons or [b""] * len(one.labels) for one in several]
+        has_polygons = any(one.polygons for one in several)
         names = next((one.values for one in several if one.labels), several[0].values)
         return dataclasses.replace(
             several[0],
             boxes=join("boxes"),
             labels=join("labels"),
             values={name: tuple(v for one in several if one.labels for v in one.values[name]) for name in names},
-            outlines=tuple(itertools.chain.from_iterable(outlines)) if has_outlines else (),
+            polygons=tuple(itertools.chain.from_iterable(polygons)) if has_polygons else (),
             keypoints=join("keypoints"),
         )
 

@@ -1,4 +1,4 @@
-"""Outlines of annotated objects, in the few bytes in which a listing holds them: polygons, or run lengths.
+"""Polygons and run lengths of annotated objects, packed into few bytes for the listing.
 
 Formats: https://cocodataset.org/#format-data, and `maskApi.c` of https://github.com/cocodataset/cocoapi.
 """
@@ -91,20 +91,20 @@ def pack_mask(mask: np.ndarray) -> bytes:
 def bounds_of(value: Any) -> list[float] | None:
     """x, y, width and height of what COCO has as `segmentation`; None if there is none, or it cannot be read."""
     try:
-        outline = unpack_outline(pack_segmentation(value))
+        polygons = unpack_polygons(pack_segmentation(value))
     except ValueError:
         return None
-    if isinstance(outline, RunLengths):
-        return outline.bounds()
-    corners = np.concatenate(outline).astype(float) if outline else np.empty((0, 2))
+    if isinstance(polygons, RunLengths):
+        return polygons.bounds()
+    corners = np.concatenate(polygons).astype(float) if polygons else np.empty((0, 2))
     return [*corners.min(axis=0).tolist(), *np.ptp(corners, axis=0).tolist()] if len(corners) else None
 
 
-def unpack_outline(packed: bytes) -> list[np.ndarray] | RunLengths:
+def unpack_polygons(packed: bytes) -> list[np.ndarray] | RunLengths:
     """Polygons as [n, 2] float32 of x and y, or run lengths.
 
     Raises:
-      ValueError: it is not an outline; the message says why.
+      ValueError: the bytes are not valid; the message says why.
     """
     value = msgpack.unpackb(packed) if packed else []
     if isinstance(value, str):

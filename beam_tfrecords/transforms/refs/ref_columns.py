@@ -23,7 +23,7 @@ from beam_tfrecords.transforms.refs.sample_refs import (
 
 # References of a batch, at most; and while a source still reads others. Bytes of their long values.
 _MOST, _MOST_READ, _MOST_BYTES = 10_000, 256, 4 << 20
-# Of an object, without its outline.
+# Of an object, without its polygons.
 _OBJECT_BYTES = 64
 _LONG = (str, bytes, list)
 # Attributes of a reference that most of a table have in common.
@@ -252,7 +252,7 @@ def long_bytes(ref: SampleRef) -> int:
     """Bytes of the long values of a reference."""
     size = sum([len(value) for value in (ref.label, *ref.columns.values()) if isinstance(value, _LONG)])
     if ref.objects is not None:
-        size += len(ref.objects.labels) * _OBJECT_BYTES + sum(map(len, ref.objects.outlines))
+        size += len(ref.objects.labels) * _OBJECT_BYTES + sum(map(len, ref.objects.polygons))
     return size
 
 

@@ -434,7 +434,7 @@ def needs_of(spec: BuildSpec) -> Needs:
         label=layout.needs_label,
         objects=layout.needs_objects,
         names_objects=layout.needs_objects,
-        outlines=layout.needs_object_masks,
+        polygons=layout.needs_object_masks,
         keypoints=layout.needs_keypoints,
         mask=layout.needs_mask,
         columns=layout.columns,

@@ -1,1 +1,1 @@
-"""Sources: each lists the samples of one kind of input as `SampleRef`s. No image is read here."""
+"""Sources: each lists the samples of one kind of input as `SampleRef`s, without reading images."""

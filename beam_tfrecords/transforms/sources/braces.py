@@ -1,6 +1,6 @@
 """Braces in the names of inputs: `{000..099}` and `{train,extra}`, as shells write them. Pure functions.
 
-bracex would also expand `{a..c}`, drop empty names, take `$` and a backslash for escapes, and be four times slower.
+The library bracex also expands `{a..c}`, drops empty names, treats `$` and `\\` as escapes, and is four times slower.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from beam_tfrecords.errors import RequestError
 
 _BRACES = re.compile(r"\{(?:(\d+)\.\.(\d+)|([^{},]*(?:,[^{},]*)+))\}")
-# More would fill the memory; no dataset has as many files.
+# More names would exhaust memory; no dataset has that many files.
 _MOST_NAMES = 10_000_000
 
 
@@ -23,17 +23,17 @@ def has_braces(path: str) -> bool:
 
 
 def braces_as_glob(path: str) -> str:
-    """A glob that matches all names of a path with braces, and maybe others."""
+    """Returns a glob that matches all names of a path with braces, and possibly more."""
     return _BRACES.sub("*", path)
 
 
 def expand_braces(path: str) -> list[str]:
-    """The names of a path with braces, in their order.
+    """Returns the names that a path with braces stands for, in the order of the braces.
 
     Raises:
-      RequestError: they are too many.
+      RequestError: there are too many names.
     """
-    # Texts, and between them what the braces stand for.
+    # Alternates literal text and the alternatives of one pair of braces.
     pieces: list[Sequence[str]] = []
     end = 0
     for braces in _BRACES.finditer(path):
@@ -45,7 +45,7 @@ def expand_braces(path: str) -> list[str]:
 
 
 def split_list(word: str) -> list[str]:
-    """The parts of a list, at commas that are not in braces."""
+    """Splits a list at the commas outside braces."""
     return re.findall(r"(?:[^,{]|\{[^{}]*\}|\{)+", word)
 
 
@@ -53,7 +53,7 @@ def _words(path: str, braces: re.Match[str]) -> list[str]:
     if braces[3] is not None:
         return braces[3].split(",")
     first, last = braces[1], braces[2]
-    # As shells do: a leading zero anywhere gives all numbers the same width.
+    # A leading zero in either number gives all numbers the same width, as in shells.
     has_zeros = any(len(one) > 1 and one.startswith("0") for one in (first, last))
     width = max(len(first), len(last)) if has_zeros else 0
     step = 1 if int(first) <= int(last) else -1

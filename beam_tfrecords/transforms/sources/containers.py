@@ -1,4 +1,4 @@
-"""Containers: files that hold many samples, ranges of them, and parts of folders; workers list them in parallel."""
+"""Containers: files of many samples, ranges of such files, and parts of folders. Workers list them in parallel."""
 
 from __future__ import annotations
 
@@ -18,23 +18,23 @@ from beam_tfrecords.transforms.refs.sample_refs import File, Range, SampleRef, o
 from beam_tfrecords.transforms.sources.names import printable
 from beam_tfrecords.transforms.sources.skipped import Damage, Skipped
 
-# Few enough files for a listing, and small enough for any disk or object store.
+# Keeps the number of files low, and each file small enough for any disk or object store.
 _MOST_STAGING_BYTES = 1 << 30
-# Of samples that are missing and that are believed to have been there.
+# Largest number of missing samples to list; a higher count suggests that the count itself is damaged.
 MOST_MISSING = 1_000_000
 
 
 @dataclasses.dataclass(frozen=True)
 class Container:
-    """A file that holds samples, or a part of one.
+    """A file that holds samples, or a part of the file.
 
     Attributes:
-      uri: the file; the folder or glob for a part of a listing.
+      uri: the file, or for a part of a listing its folder or glob.
       size: bytes.
       fingerprint: changes when the file does.
-      key_prefix: prefix of the keys of its samples: empty, or the name of the file and `/`.
-      version: of the file that is listed, as `storage.FileEntry.version`; "" if it is not known.
-      part: what the source knows the part of the file by; empty for all of it.
+      key_prefix: prefix of the keys of the samples: empty, or the file name and `/`.
+      version: version of the listed file, as in `storage.FileEntry.version`; "" if unknown.
+      part: the source's identifier for this part of the file; empty for the whole file.
     """
 
     uri: str
@@ -46,22 +46,22 @@ class Container:
 
     @classmethod
     def of(cls, file: storage.FileEntry, *, key_prefix: str) -> Container:
-        """A file as it is now."""
+        """Returns the container for the current version of a file."""
         return cls(file.path, file.size, file.fingerprint, key_prefix, file.version)
 
     def pack(self) -> bytes:
-        """The container as bytes."""
+        """Serializes the container."""
         values = (self.uri, self.size, self.fingerprint, self.key_prefix, self.version)
-        # Names of folders need not be UTF-8.
+        # Folder names may contain bytes that are not UTF-8.
         return msgpack.packb((*values, self.part) if self.part else values, unicode_errors="surrogateescape")
 
     @classmethod
     def unpack(cls, packed: bytes) -> Container:
-        """The reverse of `pack`."""
+        """Deserializes a container that `pack` wrote."""
         return cls(*msgpack.unpackb(packed, use_list=False, unicode_errors="surrogateescape"))
 
     def rejected(self, error: SampleError) -> SampleRef:
-        """The reference that stands for this container among the rejected samples."""
+        """Returns the rejected sample that represents this container."""
         return SampleRef(
             storage.basename(self.uri), one_image(File(self.uri)), failure=(error.reason.value, error.detail)
         )
@@ -70,16 +70,16 @@ class Container:
 def reject_missing(
     container: Container, numbers: range, error: SampleError, *, split: str | None, stem: str = ""
 ) -> Iterator[SampleRef]:
-    """The samples that a container announces and that cannot be read; each is a rejected one.
+    """Yields a rejected sample for each sample that a container announces but that cannot be read.
 
     Args:
-      numbers: of the samples.
-      error: what keeps them from being read.
-      split: of the samples, if it is known without them.
+      numbers: numbers of the samples.
+      error: why the samples cannot be read.
+      split: split of the samples, if it is known without reading them.
       stem: prefix of their keys within the container.
 
     Raises:
-      SampleError: the error, if they are so many that what announces them may be damaged itself.
+      SampleError: `error`, if the number of samples is implausible, so that the count itself may be damaged.
     """
     if len(numbers) > MOST_MISSING:
         raise error
@@ -90,15 +90,15 @@ def reject_missing(
 
 
 class StagingFiles:
-    """Files that hold copies of samples which cannot be read at random where they are.
+    """Staging files with copies of samples that do not allow random access in their container.
 
-    A context manager. A file appears under its name when it is complete; an error discards the current one.
-    The same samples give the same files, so a second attempt replaces those of the first.
+    A context manager. A file gets its final name when it is complete; an error discards the current file.
+    The same samples give the same files, so a second attempt replaces the files of the first.
 
     Args:
-      folder: where the files go.
+      folder: folder of the files.
       stem: prefix of their names, unique within the folder.
-      most_bytes: of one sample. A larger one is not copied, because it is rejected unread.
+      most_bytes: largest sample to copy, in bytes. Larger samples are rejected without being read.
 
     Attributes:
       files: the files, in order.
@@ -124,13 +124,13 @@ class StagingFiles:
         """Appends the bytes of one sample.
 
         Args:
-          chunks: the bytes, in pieces; only one piece is in memory at a time.
-          size: number of bytes. A sample that does not fit into the current file starts a new one; a sample
-            of more than 1 GiB has a file of its own.
-          name: the name of the sample that people see.
+          chunks: pieces of the sample; only one piece is in memory at a time.
+          size: number of bytes. A sample that does not fit into the current file starts a new file; a sample
+            over 1 GiB gets its own file.
+          name: name of the sample in messages.
 
         Returns:
-          Where the bytes will be once the staging file is closed.
+          The byte range of the sample; readable once the staging file is closed.
         """
         if size > self._most_bytes:
             return Range("", 0, size, name)
@@ -142,7 +142,7 @@ class StagingFiles:
             try:
                 self._file.write(chunk)
             except OSError as error:
-                # Not a fault of reading the chunks.
+                # Tells this error from an error of reading the chunks.
                 error.filename = error.filename or self._path
                 raise
             self._end += len(chunk)
@@ -156,19 +156,19 @@ class StagingFiles:
         self._end = 0
 
 
-# (container, staging, skipped) -> samples, or several by column. A SampleError says that the container cannot be read
-# further, and where; if the number of samples that it lacks is known, each of them is a rejected one instead.
-# The value is picklable; staged samples can be read when the staging file is closed.
+# (container, staging, skipped) -> samples, one by one or as column batches. A SampleError says where the container
+# becomes unreadable; if the number of missing samples is known, the function yields a rejected sample for each instead.
+# The function is picklable; staged samples are readable once the staging file is closed.
 ReadContainer: TypeAlias = Callable[[Container, StagingFiles, Skipped], Iterator[SampleRef | RefColumns]]
 
 
 def until_damage(
     samples: Iterator[SampleRef | RefColumns], container: Container, skipped: Skipped
 ) -> Iterator[SampleRef | RefColumns]:
-    """The samples of a container up to its end, or to what keeps it from being read further.
+    """Yields the samples of a container up to its end or its first damage.
 
-    The only place that decides what becomes of a damaged container: `skipped` notes it, which ends the build unless the
-    request allows damage, and a rejected sample stands for it.
+    Only this function handles damaged containers: it records the damage in `skipped`, which fails the build unless the
+    request allows damage, and yields a rejected sample for the container.
     """
     count = 0
     try:
@@ -181,5 +181,5 @@ def until_damage(
 
 
 def member_path(name: str) -> str:
-    """The name of a member as a relative path without `.` and `..`; nothing is extracted to it."""
+    """Returns a member's name as a relative path without `.` and `..`. Used as a key; no file is written there."""
     return printable(posixpath.normpath(f"/{name}").lstrip("/"))

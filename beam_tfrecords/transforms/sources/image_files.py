@@ -1,4 +1,4 @@
-"""Images that a table or a file of annotations names, and masks: where they are."""
+"""Finds the images that a table or an annotation file names, and their masks."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from beam_tfrecords.transforms.sources.path_rule import resolve, shorten
 
 
 def find_image(image: str, *, roots: Sequence[str], allow_outside_root: bool) -> str:
-    """Path or URI of an image, in the folder that has it; in the last if none has.
+    """Returns the path or URI of an image, in the root that contains it; in the last root if none does.
 
     Raises:
-      SampleError: as `find_all`, or several folders have it.
+      SampleError: as `find_all`, or several roots contain the image.
       BuildError: a service fault.
     """
     if len(roots) > 1:
@@ -31,10 +31,10 @@ def find_image(image: str, *, roots: Sequence[str], allow_outside_root: bool) ->
 
 
 def find_all(image: str, *, roots: Sequence[str], allow_outside_root: bool) -> list[str]:
-    """Paths or URIs of an image in the folders that have it; of a URL, no folder is asked.
+    """Returns the paths or URIs of an image in all roots that contain it; returns a URL unchecked.
 
     Raises:
-      SampleError: as `resolve`, or one of the folders may not be looked into.
+      SampleError: as `resolve`, or a root cannot be searched.
       BuildError: a service fault.
     """
     found: list[str] = []
@@ -50,31 +50,31 @@ def _exists(uri: str) -> bool:
     try:
         return retry_faults(uri, functools.partial(storage.exists, uri))
     except OSError as error:
-        # The image of another folder is another image.
+        # An image of the same name in another root may be a different image.
         detail = f"{error.strerror or error}: {shorten(uri)}"
         raise SampleError(Stage.LIST, FailureReason.UNREADABLE, detail) from error
 
 
 def with_mask(ref: SampleRef, mask: storage.FileEntry) -> SampleRef:
-    """The sample with the mask of its image."""
+    """Returns the sample with its mask added."""
     images = {**ref.images, MASK: File(mask.path, mask.version)}
     return dataclasses.replace(ref, images=images, fingerprint=f"{ref.fingerprint}+{mask.fingerprint}")
 
 
 def of_path(fingerprint: str, path: str) -> str:
-    """The fingerprint of a file that the key does not name: another may have the same size and time."""
+    """Adds the path to the fingerprint of a file that the key does not identify: size and time may coincide."""
     return fingerprint and f"{fingerprint}@{path}"
 
 
 def join_fingerprints(fingerprints: Collection[str]) -> str:
-    """The fingerprint of several files; "" if that of any is not known."""
+    """Returns the fingerprint of several files; "" if any fingerprint is unknown."""
     return "" if "" in fingerprints else "+".join(fingerprints)
 
 
 def look(uri: str) -> tuple[int, str, str]:
-    """Size, fingerprint and version of a local image; a remote one would cost a request per row."""
+    """Returns size, fingerprint and version of a local image; a remote image would cost a request per row."""
     if storage.has_scheme(uri):
-        # Without it no row of this scheme could be read: the request is wrong, not the row.
+        # A scheme without its file system fails all rows alike: the request is wrong, not the row.
         storage.check_scheme(uri)
         return 0, "", ""
     try:

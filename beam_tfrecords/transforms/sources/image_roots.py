@@ -1,4 +1,4 @@
-"""The folders of `image_root` and `mask_root`, and of which input each is."""
+"""Assigns the folders of `image_root` and `mask_root` to the inputs."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ _MOST_NAMES = 20
 
 @dataclasses.dataclass(frozen=True)
 class FileRoots:
-    """The folders that the images of a file may be in.
+    """The folders that may contain the images that a file names.
 
     Attributes:
-      own: those of this file alone; empty if the request does not tell them from the others.
+      own: folders of this file alone; empty if the request assigns no folder to a file.
       every: all folders.
-      setting: that says them.
+      setting: setting that names the folders.
     """
 
     own: tuple[str, ...]
@@ -33,10 +33,10 @@ class FileRoots:
     setting: str = "image_root"
 
     def choose(self, names: Iterable[str], *, allow_outside_root: bool) -> tuple[str, ...]:
-        """The folders to look in, by the names of the first images.
+        """Returns the folders to search, based on the names of the first images.
 
-        The file's own, if each of these images that is somewhere is there: the folders of other files may have other
-        images of the same names. Else all.
+        Prefers the file's own folders if they contain every one of these images that exists: folders of other files may
+        have different images of the same names. Otherwise returns all folders.
 
         Raises:
           RequestError: an image is in several folders.
@@ -57,19 +57,20 @@ class FileRoots:
         return roots
 
     def have(self, names: Iterable[str], *, allow_outside_root: bool) -> bool:
-        """Whether an image of these names is in one of the folders."""
+        """Whether one of the folders contains an image of these names."""
         return any(_find(name, self.every, allow_outside_root=allow_outside_root) for name in names)
 
 
 def pair_roots(files: Sequence[InputFile], words: Sequence[str], setting: str = "image_root") -> list[FileRoots]:
-    """The folders of each file: see `own_roots`.
+    """Returns the folders of each file; see `own_roots`.
 
-    Files in different folders with one of these, or one around them, have their own first.
+    If every root is the folder of a file or contains one, and no two files share a folder, each file searches its own
+    folder first.
 
     Args:
-      files: of the input.
+      files: files of the input.
       words: values of the setting; empty for the folders of the files.
-      setting: that has the values.
+      setting: setting with these values.
 
     Raises:
       RequestError: a split has no folder.
@@ -90,15 +91,15 @@ def pair_roots(files: Sequence[InputFile], words: Sequence[str], setting: str = 
 
 
 def own_roots(inputs: Sequence[tuple[str, str | None]], words: Sequence[str], setting: str) -> list[tuple[str, ...]]:
-    """The folders that each input has for itself; empty if the request does not tell them from the others.
+    """Returns the folders that belong to each input alone; empty if the request assigns none.
 
-    A folder is of the inputs of the split that the request says or both names say; else of the input at its place, if
-    there are as many.
+    A folder belongs to the inputs of its split, which the request or the names state. Without splits, folders and
+    inputs pair up in order if their numbers are equal.
 
     Args:
-      inputs: path of each file or folder, and its split if that is known.
+      inputs: path of each file or folder, and its split if known.
       words: values of the setting.
-      setting: that has the values.
+      setting: setting with these values.
 
     Raises:
       RequestError: a split has no folder.
@@ -122,7 +123,7 @@ def own_roots(inputs: Sequence[tuple[str, str | None]], words: Sequence[str], se
 
 
 def _roots_of_split(split: str | None, said: Sequence[str | None], folders: Sequence[str]) -> tuple[str, ...]:
-    """The folders of a split, and those of all."""
+    """Returns the folders of a split, and the folders without a split."""
     return tuple(dict.fromkeys(folder for one, folder in zip(said, folders, strict=True) if one in (None, split)))
 
 
@@ -133,24 +134,24 @@ def _refuse_split(path: str, split: str | None, said: Sequence[str], setting: st
 
 
 def _split_of(path: str, common: int) -> str | None:
-    """The split that the name of a file or folder says, or that of the folder around it.
+    """Returns the split in the name of a file or folder, or in the name of its parent folder.
 
     Args:
-      common: so many folders are around everything that the request names, and say nothing of a split.
+      common: number of leading path components that all paths of the request share; these tell nothing about splits.
     """
     *around, name = path.rstrip("/").split("/")
     return split_in_name(name.partition(".")[0]) or (split_in_name(around[-1]) if len(around) > common else None)
 
 
 def _splits_of_folders(folders: Sequence[str]) -> list[str | None]:
-    """The split that the path of each folder says, below the folder that they are all in."""
+    """Returns the split that each folder's path contains, below the parent folder of all."""
     common = _count_common(folders)
     paths = (folder.rstrip("/").split("/") for folder in folders)
     return [next(filter(None, map(split_in_name, reversed(path[common:]))), None) for path in paths]
 
 
 def _count_common(paths: Sequence[str]) -> int:
-    """How many words all paths begin with."""
+    """Counts the leading components that all paths share."""
     words = zip(*(path.rstrip("/").split("/") for path in paths), strict=False)
     return sum(1 for _ in itertools.takewhile(lambda some: len(set(some)) == 1, words))
 
@@ -163,5 +164,5 @@ def _find(name: str, roots: Sequence[str], *, allow_outside_root: bool) -> list[
     try:
         return find_all(name, roots=roots, allow_outside_root=allow_outside_root)
     except SampleError:
-        # It is a failure of its own once it is listed.
+        # Listing the image reports this failure.
         return []

@@ -1,4 +1,4 @@
-"""What sources share whose folders, or a pattern of paths, say class and split."""
+"""Base class of the sources that take class and split from folders or from a pattern of paths."""
 
 from __future__ import annotations
 
@@ -29,14 +29,14 @@ class InferredSource(Source):
     _inferred: tuple[FolderTree, Request] | None = None
 
     def other_labels(self) -> tuple[str, Sequence[Suggestion]]:
-        """See `Source.other_labels`; those of the last tree."""
+        """See `Source.other_labels`; uses the last tree."""
         return find_sidecars(*self._inferred) if self._inferred else super().other_labels()
 
     def _infer(self, tree: FolderTree, request: Request) -> Interpretation:
-        """What the folders of an input mean; adds notes on what was recognised.
+        """Interprets the folders of an input, and adds notes on the result.
 
         Raises:
-          RequestError: they may mean several things.
+          RequestError: the folders are ambiguous.
         """
         found, notes = infer_folders(tree, request)
         self.notes += notes
@@ -51,14 +51,14 @@ class InferredSource(Source):
         folders: FolderSummary,
         splits: Mapping[str, str],
     ) -> ApplyInterpretations | None:
-        """What gives the references their labels and splits anew; None if the guess was right for all of them.
+        """Returns the function that corrects labels and splits of the references; None if all are right.
 
         Args:
-          found: prefix of keys -> what the folders below it mean, and so `trees` and `splits`.
-          folders: of all inputs.
+          found: key prefix -> interpretation of the folders below it; `trees` and `splits` have the same keys.
+          folders: folders of all inputs.
 
         Raises:
-          RequestError: an input says its split, and its folders another one.
+          RequestError: an input states its split, but its folders state another.
         """
         keeps_splits = self._needs.splits.fractions is not None
         change = ApplyInterpretations(found, self._pattern, keeps_splits, splits)
@@ -77,10 +77,10 @@ class InferredSource(Source):
         return None
 
     def _take_request(self, inputs: Inputs, spec: SourceSpec, needs: Needs) -> None:
-        """Keeps a request, and makes columns of the groups of its pattern of paths.
+        """Stores a request, and turns the named groups of `label_pattern` into columns.
 
         Raises:
-          RequestError: the layout asks for another column.
+          RequestError: the layout needs a column that is not among these groups.
         """
         self._inputs, self._spec, self._needs = inputs, spec, needs
         self._pattern = compile_pattern(spec.label_pattern)

@@ -1,4 +1,4 @@
-"""Settings with paths: inputs, and the folders of images and masks."""
+"""Settings that contain paths: inputs, and the folders of images and masks."""
 
 from __future__ import annotations
 
@@ -15,23 +15,23 @@ from beam_tfrecords.transforms.sources.registry import source_of_file
 
 # An input that is a function: my_steps:rows.
 _FUNCTION = re.compile(r"[A-Za-z_][\w.]*:[A-Za-z_]\w*")
-# An input that says its split: train=photos/.
+# An input with its split: train=photos/.
 _NAMED = re.compile("[a-z][a-z0-9_]*=.")
 
 
 class GivenFunction(str):
-    """The name of a function that Python has given as input, with the function."""
+    """The name of a function that was passed as input from Python, and the function itself."""
 
     function: Callable[..., Any]
 
 
 def names_function(word: str) -> bool:
-    """Whether an input names a function, as `module:function`, and not a file."""
+    """Whether an input is a function, as `module:function`, and not a file."""
     return isinstance(word, GivenFunction) or (bool(_FUNCTION.fullmatch(word)) and not storage.exists(word))
 
 
 def read_input(word: Any) -> tuple[str, ...]:
-    """Reads the inputs of a request: paths become absolute ones, and a function its name."""
+    """Reads the inputs of a request: makes paths absolute, and replaces a function by its name."""
     if callable(word):
         name = GivenFunction(name_of(word))
         name.function = word
@@ -43,7 +43,7 @@ def read_input(word: Any) -> tuple[str, ...]:
 
 
 def _read_list(word: str) -> list[str]:
-    """The files of a list such as `train=a.tar,b.tar`; a word that may be something else as it is."""
+    """Splits a list such as `train=a.tar,b.tar` into its files; returns any other value unchanged."""
     split, sign, paths = word.partition("=") if _NAMED.match(word) else ("", "", word)
     parts = split_list(paths)
     if len(parts) < 2 or not all(map(source_of_file, parts)) or storage.exists(paths):
@@ -52,7 +52,7 @@ def _read_list(word: str) -> list[str]:
 
 
 def _absolute(word: str) -> str:
-    """The path as an absolute one; `train=photos/` keeps its split, unless that is the name of a file."""
+    """Returns the absolute path; `train=photos/` keeps its split unless a file of that name exists."""
     if names_function(word):
         return word
     split, _, path = word.partition("=")
@@ -71,13 +71,13 @@ def _read_paths(word: Any) -> list[str]:
     paths = [str(path) for path in (word if isinstance(word, (list, tuple)) else [word])]
     plain = [path.partition("=")[2] if _NAMED.match(path) else path for path in paths]
     if any(storage.shown(path) != path for path in plain):
-        # The manifest has it.
+        # The manifest would record the secret.
         raise ValueError("a URL with a name, password or query; expected one without, and queries in the table")
     return paths
 
 
 def write_input(paths: tuple[str, ...]) -> Any:
-    """The reverse of `read_input`."""
+    """Writes inputs in the form that `read_input` reads."""
     return paths[0] if len(paths) == 1 else list(paths)
 
 
@@ -87,15 +87,15 @@ def _write_roots(folders: tuple[str, ...]) -> Any:
 
 @dataclasses.dataclass(frozen=True)
 class PathSettings:
-    """Where to look for images that tables and annotations name, and for masks.
+    """Folders of the images that tables and annotations name, and of masks.
 
     Attributes:
-      image_root: folders that image paths are relative to, also as train=PATH; empty for the folder of the table.
-      allow_outside_root: a file may name others outside its own folder, or outside `image_root`.
+      image_root: folders that image paths are relative to, also as train=PATH; empty for the table's folder.
+      allow_outside_root: whether a file may name files outside its own folder, or outside `image_root`.
       mask_root: folders of masks, also as train=PATH: one for each input or split, or one for all. The mask paths in a
         table are relative to it.
-      mask_suffix: end of a mask's name before the extension, which the name of its image lacks.
-      image_suffix: end of an image's name before the extension, which the name of its mask lacks.
+      mask_suffix: suffix of a mask's name before the extension, which its image's name lacks.
+      image_suffix: suffix of an image's name before the extension, which its mask's name lacks.
     """
 
     image_root: tuple[str, ...] = input_setting(

@@ -1,4 +1,4 @@
-"""The paths of the setting `input`: how messages quote them, their key prefixes, and the files of globs."""
+"""The paths of the setting `input`: how messages quote them, their key prefixes, and the files that globs match."""
 
 from __future__ import annotations
 
@@ -25,7 +25,8 @@ class InputFile(NamedTuple):
 
     Attributes:
       key_prefix: prefix of the keys of its samples.
-      split: of its samples, if the request says it, or the names of all files do.
+      entry: path, size and version of the file.
+      split: split of its samples, if the request or the names of all files state it.
     """
 
     key_prefix: str
@@ -47,17 +48,17 @@ class Inputs:
 
     @property
     def is_alone(self) -> bool:
-        """Whether there is a single input, without a split."""
+        """Whether there is one input, without a split."""
         return len(self.paths) == 1 and not self.splits
 
 
 def name_inputs(words: Sequence[str]) -> Inputs:
-    """The inputs that words such as `photos/` and `train=photos/` name.
+    """Parses raw values such as `photos/` and `train=photos/`.
 
     Raises:
-      RequestError: some say their split and others do not, or a path is not valid UTF-8.
+      RequestError: only some inputs have a split, or a path is not valid UTF-8.
     """
-    # A path is absolute here, so that no name is part of it.
+    # Paths are absolute here, so they cannot be mistaken for `split=path`.
     found = list(map(split_of_word, words))
     paths = [path for _, path in found]
     splits = {path: split for split, path in found if split}
@@ -71,7 +72,7 @@ def name_inputs(words: Sequence[str]) -> Inputs:
 
 
 def split_of_word(word: str) -> tuple[str | None, str]:
-    """The split that a word such as `train=/photos` says, or None, and the path.
+    """Returns the split, or None, and the path of a raw value such as `train=/photos`.
 
     Raises:
       RequestError: the path is not valid UTF-8.
@@ -81,9 +82,9 @@ def split_of_word(word: str) -> tuple[str | None, str]:
 
 
 def splits_of_names(paths: Sequence[str]) -> list[str | None]:
-    """The splits that the names of several inputs say, such as `train.csv` and `labels_val.csv`.
+    """Returns the splits in the names of several inputs, such as `train.csv` and `labels_val.csv`.
 
-    They count only if all say one, and not all the same.
+    Returns None for each input unless every name has a split and there are at least two different splits.
     """
     names = [storage.basename(path) for path in paths]
     splits = [split_in_name(name) or split_in_name(name.partition(".")[0]) for name in names]
@@ -92,7 +93,7 @@ def splits_of_names(paths: Sequence[str]) -> list[str | None]:
 
 
 def describe_splits(paths: Iterable[str], splits: Sequence[str | None], inputs: Inputs) -> list[str]:
-    """A note on splits that only the names of the inputs say."""
+    """Returns a note on splits that come only from the names of the inputs."""
     if inputs.splits or not any(splits):
         return []
     shown = [f"{printable(storage.basename(path))} is {split}" for path, split in zip(paths, splits, strict=True)]
@@ -101,10 +102,10 @@ def describe_splits(paths: Iterable[str], splits: Sequence[str | None], inputs: 
 
 
 def input_path(word: str) -> str:
-    """The absolute path that an input names; `file://` URIs become local paths.
+    """Returns the absolute path of an input; `file://` URIs become local paths.
 
     Raises:
-      RequestError: it is not valid UTF-8.
+      RequestError: the path is not valid UTF-8.
     """
     if word.startswith("file://"):
         word = unquote(word.removeprefix("file://").removeprefix("localhost"))
@@ -116,27 +117,27 @@ def input_path(word: str) -> str:
 
 
 def has_wildcards(path: str) -> bool:
-    """Whether the path is a glob, and not a file or folder of that name."""
+    """Whether the path is a glob, and no file or folder of that name exists."""
     return storage.is_glob(path) and not _is_there(path)
 
 
 def names_several(path: str) -> bool:
-    """Whether the path is a glob or has braces, and is not a file or folder of that name."""
+    """Whether the path is a glob or has braces, and no file or folder of that name exists."""
     return (storage.is_glob(path) or has_braces(path)) and not _is_there(path)
 
 
 def quote_input(path: str) -> str:
-    """The setting with this path, as messages quote it."""
+    """Returns the setting with this path, as messages quote it."""
     return f"`input={printable(path)}`"
 
 
 def key_prefixes(paths: Sequence[str], *, always: bool = False, splits: Sequence[str | None] = ()) -> list[str]:
-    """The prefix of the keys of each path: empty for a single path, else its last component and `/`.
+    """Returns each path's key prefix: empty for a single path, else its last component and `/`.
 
     Args:
       paths: the paths.
       always: whether a single path has a prefix too.
-      splits: of the paths, if the request says them; that of a single path is its prefix.
+      splits: splits of the paths, if the request states them. A split with a single path is the path's prefix.
 
     Raises:
       RequestError: two paths have the same last component.
@@ -157,13 +158,13 @@ def key_prefixes(paths: Sequence[str], *, always: bool = False, splits: Sequence
 
 
 def find_files(inputs: Inputs, *, by_name: bool) -> list[InputFile]:
-    """The files that the paths and globs of an input name.
+    """Returns the files of the paths and globs of an input.
 
     Args:
-      by_name: infer splits from the names of the files.
+      by_name: infer splits from the file names.
 
     Raises:
-      RequestError: a glob matches no file, or something that is not a file.
+      RequestError: a glob matches no file, or an entry is not a regular file.
     """
     files: list[storage.FileEntry] = []
     splits: list[str | None] = []
@@ -175,7 +176,7 @@ def find_files(inputs: Inputs, *, by_name: bool) -> list[InputFile]:
         _require_utf8(file.path)
         if file.size < 0:
             raise RequestError(f"{quote_input(file.path)} is not a regular file, or is a broken link")
-    # A glob may match more files tomorrow: its keys have a prefix from the start.
+    # A glob may match more files later, so its keys always have a prefix.
     paths = [file.path for file in files]
     prefixes = key_prefixes(paths, always=any(map(names_several, inputs.paths)), splits=splits)
     splits = splits_of_names(paths) if by_name and not inputs.splits else splits
@@ -183,15 +184,15 @@ def find_files(inputs: Inputs, *, by_name: bool) -> list[InputFile]:
 
 
 def find_files_below(inputs: Inputs, name: re.Pattern[str], what: str) -> list[InputFile]:
-    """The files of the inputs.
+    """Returns the files of the inputs, including the matching files below folders.
 
     Args:
       inputs: files, folders and globs.
-      name: of a file below a folder, with its path.
-      what: is in none, for a message.
+      name: pattern for the path of a file, relative to its folder.
+      what: name for the files in the error message.
 
     Raises:
-      RequestError: there is none.
+      RequestError: an input has no such file.
     """
     files: list[InputFile] = []
     for path, prefix in zip(inputs.paths, key_prefixes(inputs.paths), strict=True):
@@ -204,7 +205,7 @@ def find_files_below(inputs: Inputs, name: re.Pattern[str], what: str) -> list[I
         if not found:
             raise RequestError(f"{quote_input(path)}: there is no {what}")
         for one in found:
-            # A glob or a folder may have more files tomorrow.
+            # A glob or a folder may have more files later.
             shown = one.path[start:] if is_folder else storage.basename(one.path)
             own = f"{shown}/" if is_folder or names_several(path) else ""
             files.append(InputFile(prefix + own, one, inputs.splits.get(path)))
@@ -212,10 +213,10 @@ def find_files_below(inputs: Inputs, name: re.Pattern[str], what: str) -> list[I
 
 
 def find_entries(path: str) -> list[storage.FileEntry]:
-    """The file of a path, those of a glob, sorted, or those of a path with braces, in the order of the braces.
+    """Returns the file of a path, the sorted files of a glob, or the files of a path with braces in their order.
 
     Raises:
-      RequestError: a glob matches no file, or one that braces name does not exist.
+      RequestError: a glob matches no file, or a file that the braces name does not exist.
     """
     if not names_several(path):
         return [storage.stat(path)]
@@ -227,7 +228,7 @@ def find_entries(path: str) -> list[storage.FileEntry]:
     names = expand_braces(path)
     if any(map(storage.is_glob, names)):
         return [file for name in names for file in find_entries(name)]
-    # A listing has a thousand names in a request; to ask for each would take a request for every name.
+    # One listing request returns a thousand names; a stat would cost one request per name.
     wanted = set(names)
     listed = storage.list_files(braces_as_glob(path), special=True)
     entries = {file.path: file for file in listed if file.path in wanted}
@@ -239,18 +240,18 @@ def find_entries(path: str) -> list[storage.FileEntry]:
 
 
 def keep_inputs(error: RequestError, inputs: Inputs) -> RequestError:
-    """A refusal whose suggestions, where they make another input of one, keep the others and all splits."""
+    """Returns the error with suggestions that replace one input and keep the other inputs and all splits."""
     suggestions = [_keep_inputs(suggestion, inputs) for suggestion in error.suggestions]
     return RequestError(error.message, [suggestion for suggestion in suggestions if suggestion])
 
 
 def _keep_inputs(suggestion: Suggestion, inputs: Inputs) -> Suggestion | None:
-    """The suggestion with all inputs; None if it cannot say them."""
+    """Returns the suggestion with all inputs; None if a suggestion cannot express them."""
     given = suggestion.settings.get("input")
     if not isinstance(given, str):
         return suggestion
     if suggestion.before and storage.exists(given):
-        # Whatever it is, the command would replace it.
+        # The suggested command would overwrite the existing file.
         suggestion = dataclasses.replace(
             suggestion, meaning=f"{suggestion.meaning}, which are there already", before=()
         )
@@ -264,7 +265,7 @@ def _keep_inputs(suggestion: Suggestion, inputs: Inputs) -> Suggestion | None:
 
 
 def _guess(path: str, splits: Mapping[str, str]) -> str:
-    """The split that an input may be, beside those that say theirs."""
+    """Guesses the split of an input, given the inputs with a stated split."""
     unused = (split for split in ("train", "validation", "test") if split not in splits.values())
     return split_in_name(storage.basename(path)) or next(unused, "train")
 

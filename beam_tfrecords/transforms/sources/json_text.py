@@ -1,4 +1,4 @@
-"""JSON whose numbers are what they say. Pure functions."""
+"""Parses JSON without turning large numbers into infinity. Pure functions."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from typing import Any
 
 
 def read_json(text: str | bytes) -> Any:
-    """The value of a JSON text; `Infinity` and `NaN` are what they say.
+    """Parses JSON; accepts `Infinity` and `NaN`.
 
     Raises:
-      ValueError: it is not JSON, or a number in it is larger than a float can be.
-      RecursionError: it is nested too deeply.
+      ValueError: the text is not JSON, or contains a number beyond the range of a 64-bit float.
+      RecursionError: the JSON is nested too deeply.
     """
     return json.loads(text, parse_float=_read_float)
 

@@ -1,10 +1,10 @@
-"""Which files are images, by their names. Pure functions of the path below the root."""
+"""Tells images from other files by name. Pure functions of the path below the root."""
 
 from __future__ import annotations
 
 import re
 
-# The formats of Pillow and its maintained plugins, with the extensions that cameras and phones use.
+# Extensions of the formats that Pillow and its maintained plugins read, including those of cameras and phones.
 # fmt: off
 IMAGE_EXTENSIONS = frozenset({
     ".jpg", ".jpeg", ".jpe", ".jfif", ".jif", ".mpo", ".png", ".apng", ".gif", ".webp", ".bmp", ".dib",
@@ -13,27 +13,27 @@ IMAGE_EXTENSIONS = frozenset({
     ".tga", ".pcx", ".qoi", ".dds", ".sgi", ".rgb", ".rgba", ".bw", ".psd", ".xbm", ".xpm",
 })
 # fmt: on
-# Folders that archivers, network disks and desktops add, in lower case; their thumbnails look like images.
+# Folders that archivers, network disks and desktops add, in lower case; they contain thumbnails.
 _SYSTEM_FOLDERS = frozenset({"__macosx", "@eadir", "#recycle", "$recycle.bin", "lost+found"})
-# Files without an extension that come with datasets, in lower case.
+# Files without an extension that datasets often include, in lower case.
 _DOCUMENTS = frozenset({
     "license", "licence", "copying", "copyright", "readme", "notice", "changelog", "authors", "makefile", "dockerfile",
     "manifest", "_success",
 })  # fmt: skip
-# Those of images that tables name; a column may be called `mean.rgb`.
+# Extensions of images in tables; excludes the rare ones, because a column may be called `mean.rgb`.
 _USUAL_IMAGE = re.compile(r"\.(jpe?g|png|gif|bmp|webp|tiff?|jp2|avif|heic|ppm|pgm)$", re.IGNORECASE)
 NOT_AN_IMAGE = "not an image"
 FOLDER_MARKER = "folder marker"
 
 
 def skipped_kind(relative: str) -> str | None:
-    """Why a file is not a sample, by its path; None if it may be one.
+    """Returns why a file is not a sample, based on its path; None if it may be a sample.
 
     Args:
-      relative: path below the root, with `/` between the folders.
+      relative: path below the root, with `/` as separator.
 
     Returns:
-      "hidden", "system folder", "folder marker", "not an image" or the extension in lower case.
+      None, "hidden", "system folder", "folder marker", "not an image", or the extension in lower case.
     """
     if relative.startswith(".") or "/." in relative:
         return "hidden"
@@ -50,17 +50,17 @@ def skipped_kind(relative: str) -> str | None:
 
 
 def is_image_name(text: str) -> bool:
-    """Whether a cell of a table ends as the name of an image file usually does."""
+    """Whether a table cell ends with a common image extension."""
     return bool(_USUAL_IMAGE.search(text))
 
 
 def has_extension(relative: str) -> bool:
-    """Whether a file's name says what is in it."""
+    """Whether a file's name has an extension."""
     return "." in relative.rpartition("/")[2]
 
 
 def is_system_folder(name: str) -> bool:
-    """Whether a folder is one that an archiver, a network disk or a desktop adds."""
+    """Whether an archiver, a network disk or a desktop adds folders of this name."""
     return name.lower() in _SYSTEM_FOLDERS
 
 
@@ -76,5 +76,5 @@ def is_utf8(path: str) -> bool:
 
 
 def printable(path: str) -> str:
-    r"""The name with every byte that is not valid UTF-8 written as an escape like `\xff`."""
+    r"""Returns the name with each byte that is not valid UTF-8 escaped, such as `\xff`."""
     return path.encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace")

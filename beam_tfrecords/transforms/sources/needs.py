@@ -1,4 +1,4 @@
-"""The contents that a request asks of its source."""
+"""The contents that a request needs from its source."""
 
 from __future__ import annotations
 
@@ -10,29 +10,29 @@ from beam_tfrecords.transforms.splits import Splits
 
 @dataclasses.dataclass(frozen=True)
 class Needs:
-    """The contents that a request asks of its source, and its splits and classes.
+    """The contents that a request needs from its source, and the request's splits and classes.
 
     Attributes:
       image: the layout has an image. Without one, only a column named `image` is read as an image.
-      label: the layout has a label; an input that cannot have labels is refused.
+      label: the layout has a label; the source rejects an input that cannot have labels.
       objects: the layout has annotated objects, or can have them.
       names_objects: the request names a layout with annotated objects.
-      outlines: the layout has masks of annotated objects.
+      polygons: the layout has masks of annotated objects.
       keypoints: the layout has keypoints of annotated objects.
       mask: the layout has masks of images.
-      columns: columns of the layout; None for all.
-      all_columns: samples get all columns, because a function of the user reads them.
-      boxes_are_columns: columns of boxes stay columns unless `box_columns` names them: only the function needs them.
-      images: name of an image -> the column with its path, "" to find it, if the layout or the source names several.
+      columns: columns in the layout; None for all.
+      all_columns: samples get all columns, because a user function reads them.
+      boxes_are_columns: box columns stay ordinary columns unless `box_columns` names them: only the function needs them.
+      images: image name -> column with its path, or "" to detect the column, if the layout or source names several images.
       splits: the split rule.
-      class_names: class names of the request, empty if it has none. Folders with these names are classes.
+      class_names: class names of the request, or empty. Folders with these names are classes.
     """
 
     image: bool = True
     label: bool = True
     objects: bool = True
     names_objects: bool = False
-    outlines: bool = False
+    polygons: bool = False
     keypoints: bool = False
     mask: bool = False
     columns: frozenset[str] | None = frozenset()

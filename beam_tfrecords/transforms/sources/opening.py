@@ -48,14 +48,14 @@ from beam_tfrecords.transforms.sources.unsupported_formats import (
 
 @dataclasses.dataclass(frozen=True)
 class OpenedInput:
-    """An input that is opened once, whatever layouts a request of it may mean.
+    """An opened input, from which sources for several layouts can be made.
 
     Attributes:
-      inputs: their paths and splits.
-      entry: the source that reads them.
-      notes: on how it was recognised.
-      make: makes the source of a request.
-      files: what was opened or asked for.
+      inputs: paths and splits of the inputs.
+      entry: source that reads the inputs.
+      notes: notes on how the source was recognized.
+      make: makes the source for the needs of a request.
+      files: files that were opened or looked up.
     """
 
     inputs: Inputs
@@ -65,7 +65,7 @@ class OpenedInput:
     files: storage.DependencyTracker
 
     def source(self, needs: Needs) -> Source:
-        """Makes the source for some needs, which may differ from those of `open_input`.
+        """Makes the source for these needs, which may differ from the needs given to `open_input`.
 
         Raises:
           RequestError: the input does not fit the request.
@@ -80,7 +80,7 @@ class OpenedInput:
 
 
 def open_input(spec: SourceSpec, needs: Needs, function: UserFunction | None = None) -> OpenedInput:
-    """Opens `spec.input`, and checks what its folders and headers can tell.
+    """Opens `spec.input`, and checks its folders and headers.
 
     Args:
       spec: the settings of the request.
@@ -121,7 +121,7 @@ def _call(function: Callable[..., Any], parts: Mapping[str, Any]) -> Any:
 
 @contextlib.contextmanager
 def _refusing(inputs: Inputs, files: storage.DependencyTracker) -> Iterator[None]:
-    """Notes the files that are opened; what cannot be read is refused, and suggestions keep all inputs."""
+    """Records the opened files, turns read errors into `RequestError`, and keeps all inputs in suggestions."""
     try:
         with storage.noting_files(files):
             yield
@@ -134,7 +134,7 @@ def _refusing(inputs: Inputs, files: storage.DependencyTracker) -> Iterator[None
 
 
 def _recognise(entry: Entry, paths: Sequence[str], parts: Mapping[str, Any]) -> Entry:
-    """The source among those of these extensions that the first file is of."""
+    """Returns the source for the first file, among the sources that share its extension."""
     special = [one for one in SOURCES if one.among == entry.name]
     if not special:
         return entry
@@ -148,7 +148,7 @@ def _module(entry: Entry) -> Any:
 
 
 def _choose(path: str, spec: SourceSpec, function: UserFunction | None) -> Entry:
-    """The source of one path."""
+    """Returns the source for one path."""
     named = None if spec.source == "auto" else find_source(spec.source, f"`source={spec.source}`")
     if function is not None:
         return find_source(FUNCTIONS, "")
@@ -182,7 +182,7 @@ def _choose(path: str, spec: SourceSpec, function: UserFunction | None) -> Entry
 
 
 def _refuse_unsupported(path: str) -> None:
-    """Refuses a file of an unsupported format, and a text without the extension of its source."""
+    """Raises an error for a file of an unsupported format, or a text file without its source's extension."""
     if (found := find_unsupported(path)) is not None:
         raise refuse_unsupported(path, found)
     if names_several(path):

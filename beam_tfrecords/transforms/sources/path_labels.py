@@ -1,4 +1,4 @@
-"""Labels and groups that a pattern finds in keys."""
+"""Extracts labels, groups and columns from keys with a regular expression."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ OUTSIDE_SPLITS = "outside the split folders"
 
 
 def path_label(key: str, pattern: re.Pattern[str]) -> str | None:
-    """The label that a pattern with a group `label` finds in a key; None if it finds none."""
+    """Returns the text that the pattern's group `label` matches in a key; None without a match."""
     match = pattern.search(key)
     return (match["label"] or None) if match else None
 
 
 def path_group(key: str, pattern: re.Pattern[str] | None) -> str | None:
-    """The group of an image: what the group `group` of a pattern finds in its key; None without one."""
+    """Returns the text that the pattern's group `group` matches in a key; None without a match."""
     if pattern is None or "group" not in pattern.groupindex:
         return None
     match = pattern.search(key)
@@ -28,16 +28,16 @@ def path_group(key: str, pattern: re.Pattern[str] | None) -> str | None:
 
 
 def path_columns(key: str, pattern: re.Pattern[str] | None, names: Collection[str]) -> dict[str, Value]:
-    """The columns of an image: what the groups of these names find in its key, None where they find nothing."""
+    """Returns group name -> text that the group matches in a key, or None without a match."""
     match = pattern.search(key) if pattern is not None and names else None
     return {name: match[name] if match else None for name in names}
 
 
 def find_path_columns(pattern: re.Pattern[str] | None, needs: Needs) -> tuple[Sequence[str], Sequence[str]]:
-    """The named groups of a pattern that are columns, and those of them that the layout takes.
+    """Returns the named groups of a pattern that are columns, and which of them the layout uses.
 
     Raises:
-      RequestError: the layout asks for another one.
+      RequestError: the layout needs a column that the pattern has no group for.
     """
     names = tuple(name for name in (pattern.groupindex if pattern else ()) if name not in ("label", "group"))
     wanted = sorted(needs.columns or ()) if not needs.takes_all else names
@@ -50,7 +50,7 @@ def find_path_columns(pattern: re.Pattern[str] | None, needs: Needs) -> tuple[Se
 
 
 def describe_path_columns(names: Sequence[str], taken: Sequence[str]) -> list[str]:
-    """A note on groups of a pattern that the layout does not take."""
+    """Returns a note on groups of a pattern that the layout does not use."""
     unused = [name for name in names if name not in taken]
     if not unused:
         return []
@@ -58,10 +58,10 @@ def describe_path_columns(names: Sequence[str], taken: Sequence[str]) -> list[st
 
 
 def compile_pattern(label_pattern: str | None) -> re.Pattern[str] | None:
-    """The pattern of the setting `label_pattern`; None without one.
+    """Compiles the setting `label_pattern`; returns None if it is not set.
 
     Raises:
-      RequestError: it is not a regular expression with a group `label`.
+      RequestError: the setting is not a regular expression with a group `label`.
     """
     if label_pattern is None:
         return None
@@ -78,7 +78,7 @@ def compile_pattern(label_pattern: str | None) -> re.Pattern[str] | None:
 
 
 def named_split_folders(splits: Splits) -> dict[str, str] | None:
-    """Folder -> split, where the request names the folders."""
+    """Returns folder -> split; None if the request names no split folders."""
     if splits.folders is None:
         return None
     return {folder.strip("/"): split for folder, split in splits.folders.items()}

@@ -1,6 +1,6 @@
-"""Where a path that a file of the input names may lead. Pure; no file is looked at.
+"""Resolves the paths that input files contain. Pure functions, without file access.
 
-The one rule of all sources: what a request names is trusted, and what a file says stays below that.
+All sources share one rule: paths in the request are trusted; paths in a file must stay below the root.
 """
 
 from __future__ import annotations
@@ -17,17 +17,17 @@ _MOST_DETAIL = 200
 
 
 def resolve(path: str, *, root: str, allow_outside_root: bool, base: str = "") -> str:
-    """Full path or URI of a file or folder that a file of the input names: a table, a list, annotations.
+    """Returns the full path or URI of a file or folder that a table, a list or an annotation file names.
 
-    Links are not followed: `link/x.jpg` is below the root, wherever the link leads, and `link/../x.jpg` is `x.jpg`.
+    Does not follow links: `link/x.jpg` is below the root, wherever the link points, and `link/../x.jpg` is `x.jpg`.
 
     Args:
-      path: as the file has it: relative to `base`, absolute, or a URI (`gs://…`, `https://…`, `file://…`).
-      root: the folder that it may not leave, absolute: that of the file, or one that the request names.
-      base: the folder that a relative path starts from; the root by default.
+      path: path in the file: relative to `base`, absolute, or a URI (`gs://…`, `https://…`, `file://…`).
+      root: absolute folder that the path must stay in: the file's folder, or a folder that the request names.
+      base: folder that a relative path starts from; the root by default.
 
     Raises:
-      SampleError: the path leaves the root, or no storage can read it.
+      SampleError: the path leaves the root, or no file system can read it.
     """
     base = base or root
     if "\0" in path:
@@ -43,7 +43,7 @@ def resolve(path: str, *, root: str, allow_outside_root: bool, base: str = "") -
         return _join(root, path)
     full = path if _SCHEME.match(path) else _join(base, path)
     if allow_outside_root:
-        # In an object store dots are part of a name; in a local path they matter after a link.
+        # In a local path, `..` after a link depends on the target of the link.
         return without_dots(full) if _SCHEME.match(full) else full
     if not is_inside(full, root):
         raise _rejected(FailureReason.OUTSIDE_ROOT, f"outside {root}; `allow_outside_root` permits it", path)
@@ -51,7 +51,7 @@ def resolve(path: str, *, root: str, allow_outside_root: bool, base: str = "") -
 
 
 def shorten(text: str) -> str:
-    """A value from a file, quoted and cut for a message."""
+    """Quotes a value from a file, and truncates it for a message."""
     quoted = repr(text[: _MOST_DETAIL + 1])
     return quoted if len(text) <= _MOST_DETAIL else repr(text[:_MOST_DETAIL])[:-1] + "…'"
 

@@ -1,4 +1,4 @@
-"""The one guard around what reads files of an input: what rejects samples, and what ends the build."""
+"""Decides which errors of reading an input file reject samples, and which end the build."""
 
 from __future__ import annotations
 
@@ -11,19 +11,18 @@ from collections.abc import Callable, Iterator
 from beam_tfrecords import storage
 from beam_tfrecords.errors import BuildError, FailureReason, RequestError, SampleError, Stage
 
-# Of decompressors and parsers; those of gzip and bzip2 are OSErrors without a number.
+# Exceptions of decompressors and parsers; gzip and bzip2 raise OSError without an errno.
 _RAISED: tuple[type[Exception], ...] = (OSError, EOFError, zlib.error, zipfile.BadZipFile, struct.error)
 
 
 class reading:
-    """Makes a `SampleError` of what a damaged or unreadable file makes its reader raise, in a `with` block.
+    """A context manager that turns exceptions of reading a damaged or unreadable file into `SampleError`.
 
-    A service fault, a file that is no longer the version that is listed, and want of memory go on: they are not the
-    file's.
+    Lets through service faults, `ChangedError` and out-of-memory errors, because the file did not cause them.
 
     Args:
-      describe: the damage -> the error; None for one with its text.
-      raised: what readers of the format raise.
+      describe: maps the exception to the error; None for an error with the exception's text.
+      raised: exceptions that readers of the format raise.
     """
 
     def __init__(
@@ -44,15 +43,15 @@ class reading:
 
 
 def parsing(describe: Callable[[Exception], SampleError] | None = None) -> reading:
-    """The guard around a parser of others: nobody can list what it raises for hostile files."""
+    """Guards a third-party parser, which may raise any exception for a malformed file."""
     return reading(describe, raised=(Exception,))
 
 
 def reject(error: Exception, describe: Callable[[Exception], SampleError]) -> None:
-    """Raises the `SampleError` of what reading a file raised; returns if that is not the file's.
+    """Raises the `SampleError` for an exception of reading a file; returns if the file did not cause it.
 
     Args:
-      describe: as in `reading`.
+      error: exception that the reader raised.
     """
     if is_damage(error):
         raise describe(error) from error

@@ -274,9 +274,9 @@ def test_boxes_and_the_setting_for_invalid_ones_are_part_of_the_sample():
         boxed((0, 0, 100, 50), values={"is_crowd": (1,)}),
         boxed((0, 0, 100, 50), size=(200, 100)),
         boxed((0, 0, 100, 50), image_id="1"),
-        boxed((0, 0, 100, 50), outlines=(b"1",)),
+        boxed((0, 0, 100, 50), polygons=(b"1",)),
         boxed((0, 0, 100, 50), keypoints=(b"1",)),
-        boxed((0, 0, 100, 50), outlines=(b"1",), keypoints=(b"1",)),
+        boxed((0, 0, 100, 50), polygons=(b"1",), keypoints=(b"1",)),
         Objects(),
     ]
     changed = [dataclasses.replace(ref, objects=one) for one in others]

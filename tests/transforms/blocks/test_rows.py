@@ -31,8 +31,8 @@ def objects_of(found) -> Objects:
     boxes = tuple(side for box, _, _ in found for side in box)
     labels = tuple(label for _, label, _ in found)
     points = tuple(b"\0" * 24 for _ in found)
-    outlines = tuple(b"outline" for _ in found)
-    return Objects(boxes, labels, {"is_crowd": tuple(crowd for *_, crowd in found)}, "", None, False, outlines, points)
+    polygons = tuple(b"polygons" for _ in found)
+    return Objects(boxes, labels, {"is_crowd": tuple(crowd for *_, crowd in found)}, "", None, False, polygons, points)
 
 
 def sorted_columns(refs) -> list[RefColumns]:
@@ -51,7 +51,7 @@ def test_rows_of_one_image_keep_the_objects_of_all(rows):
     ((merged,), count) = merge(refs)
     everything = objects_of([one for found in rows for one in found])
     assert count == len(rows) - 1
-    for name in ("boxes", "labels", "outlines", "keypoints"):
+    for name in ("boxes", "labels", "polygons", "keypoints"):
         assert getattr(merged.objects, name) == getattr(everything, name)
     if everything.labels:
         assert merged.objects.values == everything.values

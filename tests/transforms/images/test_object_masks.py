@@ -1,4 +1,4 @@
-"""Masks of objects: the stored pixels of what an outline encloses."""
+"""Masks of objects: the stored pixels inside the polygons of objects."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ from beam_tfrecords.transforms.blocks.place_objects import place_objects
 from beam_tfrecords.transforms.images.convert_image import convert_image
 from beam_tfrecords.transforms.images.geometry import Geometry
 from beam_tfrecords.transforms.images.image_spec import Codec, ImageEncoding, ImageSpec, ResizeMode
-from beam_tfrecords.transforms.images.object_masks import draw_outline, encode_mask
+from beam_tfrecords.transforms.images.object_masks import draw_polygons, encode_mask
 from beam_tfrecords.transforms.images.orient import orient
 from beam_tfrecords.transforms.objects.objects import InvalidBoxes, Objects
-from beam_tfrecords.transforms.objects.polygons import pack_segmentation, unpack_outline
+from beam_tfrecords.transforms.objects.polygons import pack_segmentation, unpack_polygons
 from tests.each import each
 from tests.image_checks import encoded
 
@@ -84,7 +84,7 @@ def test_a_painted_object_is_in_its_stored_mask(
         "file": _compressed(in_file),  # by a program that shows the file as it is
     }[given_as]
     box = (0, 0, *((1, 1) if given_as == "shares" else (width, height)))
-    objects = Objects(box, ("cat",), is_normalized=given_as == "shares", outlines=(pack_segmentation(segmentation),))
+    objects = Objects(box, ("cat",), is_normalized=given_as == "shares", polygons=(pack_segmentation(segmentation),))
     assert converted.geometry
     geometry = converted.geometry.keeping(converted.kept_orientation)
     placed = place_objects(objects, [(0, "cat")], geometry, invalid_boxes=InvalidBoxes.REJECT, with_masks=True)
@@ -122,7 +122,7 @@ def _counts(mask: np.ndarray) -> list[int]:
 @given(st.integers(3, 20), st.lists(st.floats(-80, 200), min_size=40, max_size=40))
 def test_polygons_of_any_shape_have_the_pixels_whose_middles_they_enclose(corners, values):
     polygon = np.array(values[: 2 * corners], np.float32).reshape(-1, 2)
-    mask = draw_outline([polygon], UNMOVED, Geometry.unchanged(60, 100))
+    mask = draw_polygons([polygon], UNMOVED, Geometry.unchanged(60, 100))
     # Even-odd, point by point.
     middles = np.stack(np.meshgrid(np.arange(100) + 0.5, np.arange(60) + 0.5), axis=-1).reshape(-1, 2)
     ends = np.roll(polygon, -1, axis=0).astype(float)
@@ -137,7 +137,7 @@ def test_polygons_of_any_shape_have_the_pixels_whose_middles_they_enclose(corner
 
 def test_an_object_of_several_polygons_has_all_of_them():
     squares = [[[0, 0], [4, 0], [4, 4], [0, 4]], [[2, 2], [6, 2], [6, 6], [2, 6]], [[8, 8], [9, 8], [9, 9], [8, 9]]]
-    mask = draw_outline([np.array(one, float) for one in squares], UNMOVED, Geometry.unchanged(10, 10))
+    mask = draw_polygons([np.array(one, float) for one in squares], UNMOVED, Geometry.unchanged(10, 10))
     expected = np.zeros((10, 10), np.uint8)
     expected[:4, :4] = expected[2:6, 2:6] = expected[8, 8] = 1
     np.testing.assert_array_equal(mask, expected)
@@ -149,7 +149,7 @@ def test_a_mask_grows_neither_nor_shrinks():
     geometry, ours, theirs, exact = Geometry.unchanged(120, 160), 0, 0, 0.0
     for _ in range(100):
         polygon = regular(int(rng.integers(5, 12)), (80, 60), tuple(rng.uniform(3, 50, 2)), rng.uniform(0, 6))
-        ours += int(draw_outline([polygon], UNMOVED, geometry).sum())
+        ours += int(draw_polygons([polygon], UNMOVED, geometry).sum())
         theirs += int(coco.area(coco.merge(coco.frPyObjects([polygon.ravel().tolist()], 120, 160))))
         x, y = polygon.T
         exact += abs(np.dot(x, np.roll(y, 1)) - np.dot(y, np.roll(x, 1))) / 2
@@ -160,18 +160,18 @@ def test_a_mask_grows_neither_nor_shrinks():
 @pytest.mark.exhaustive
 def test_a_polygon_with_very_many_long_edges_takes_little_memory():
     zigzag = np.array([[n % 7, 0 if n % 2 else 1e30] for n in range(200_000)], float)
-    mask = draw_outline([zigzag], UNMOVED, Geometry.unchanged(100, 10))
+    mask = draw_polygons([zigzag], UNMOVED, Geometry.unchanged(100, 10))
     assert mask.shape == (100, 10)
 
 
 @each("size", [[10, 11], [60_000, 70_000]])
 def test_run_lengths_of_another_size_are_refused_before_they_are_unrolled(size):
-    outline = unpack_outline(pack_segmentation({"size": size, "counts": [size[0] * size[1]]}))
+    polygons = unpack_polygons(pack_segmentation({"size": size, "counts": [size[0] * size[1]]}))
     with pytest.raises(SampleError, match="which is not the size of its image") as refused:
-        draw_outline(outline, UNMOVED, Geometry.unchanged(10, 10))
+        draw_polygons(polygons, UNMOVED, Geometry.unchanged(10, 10))
     assert refused.value.reason is FailureReason.INVALID_MASK
 
 
 def test_a_mask_is_small():
-    mask = draw_outline([regular(30, (320, 240), (100, 150), 0)], UNMOVED, Geometry.unchanged(480, 640))
+    mask = draw_polygons([regular(30, (320, 240), (100, 150), 0)], UNMOVED, Geometry.unchanged(480, 640))
     assert len(encode_mask(mask)) < 2500

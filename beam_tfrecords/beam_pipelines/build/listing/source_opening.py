@@ -31,7 +31,7 @@ QUALITY = frozenset({"brightness", "contrast", "sharpness", "phash"})
 _REMEDIES = {
     Content.MASK: "give folders, a table or a folder of Pascal VOC, or choose another `layout`",
     Content.OBJECTS: "name the source that has them, such as `source=coco`, or choose another `layout`",
-    Content.OUTLINES: "say `layout=detection` for the boxes alone",
+    Content.POLYGONS: "say `layout=detection` for the boxes alone",
     Content.KEYPOINTS: "say `layout=detection` for the boxes alone",
     Content.COLUMNS: "give a table as `input` or another `layout`",
     Content.CAPTIONS: "give a table as `input` or another `layout`",

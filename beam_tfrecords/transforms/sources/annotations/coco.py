@@ -104,7 +104,7 @@ class CocoSource(Source):
             self.provides = frozenset({Content.IMAGE, Content.CAPTIONS})
         self._are_classes = are_classes and not self._has_captions
         if not (self._has_captions or are_classes):
-            self.provides |= {Content.OBJECTS, Content.OUTLINES, Content.KEYPOINTS}
+            self.provides |= {Content.OBJECTS, Content.POLYGONS, Content.KEYPOINTS}
 
     def samples(self) -> Iterator[SampleRef]:
         """The images in the order of the files.

@@ -41,7 +41,7 @@ class CocoImage:
 
 
 class CocoAnnotations:
-    """What a file says: images, and their objects as columns, which take 60 bytes an object, and their outlines.
+    """What a file says: images, and their objects as columns, which take 60 bytes an object, and their polygons.
 
     Attributes:
       images: in the order of the file.
@@ -62,7 +62,7 @@ class CocoAnnotations:
         self.named_by_url = False
         self._of_image, self._of_category = array.array("q"), array.array("q")
         self._boxes, self._areas, self._crowds = array.array("d"), array.array("d"), array.array("b")
-        self._outlines: list[bytes] | None = [] if needs.outlines else None
+        self._polygons: list[bytes] | None = [] if needs.polygons else None
         self._keypoints: list[bytes] | None = [] if needs.keypoints else None
         self._captions: list[str] | None = [] if needs_captions else None
         self._with_box = self._unplaced = 0
@@ -111,8 +111,8 @@ class CocoAnnotations:
         self._boxes.extend((x, y, x + width, y + height))
         self._areas.append(as_number(value.get("area")))
         self._crowds.append(value.get("iscrowd") in (1, True))
-        if self._outlines is not None:
-            self._outlines.append(pack_segmentation(value.get("segmentation")))
+        if self._polygons is not None:
+            self._polygons.append(pack_segmentation(value.get("segmentation")))
         if self._keypoints is not None:
             self._keypoints.append(_pack_keypoints(value.get("keypoints")))
         self._of_image.append(self._number(self._image_ids, image_id))
@@ -144,14 +144,14 @@ class CocoAnnotations:
         """Groups the objects by image, once all are there.
 
         Raises:
-          JsonError: there are annotations, and none has a box, or an outline or keypoints where these are
+          JsonError: there are annotations, and none has a box, or polygons or keypoints where these are
             needed.
         """
         if len(self._of_image) and not self._with_box and self._needs_boxes:
             raise JsonError("none of its annotations has a `bbox`; if they are captions, say `layout=captions`")
-        if self._outlines and not any(self._outlines):
+        if self._polygons and not any(self._polygons):
             raise JsonError(
-                f"none of its {len(self._outlines):,} objects has a `segmentation`, from which masks are drawn; say "
+                f"none of its {len(self._polygons):,} objects has a `segmentation`, from which masks are drawn; say "
                 "`layout=detection`"
             )
         if self._keypoints is not None and not any(self._keypoints):
@@ -212,14 +212,14 @@ class CocoAnnotations:
     def objects_of(self, image: CocoImage) -> Objects:
         """The objects of an image, in the file's order."""
         boxes: list[float] = []
-        labels, areas, crowds, outlines, keypoints = [], [], [], [], []
+        labels, areas, crowds, polygons, keypoints = [], [], [], [], []
         for place in self._places_of(image):
             boxes += self._boxes[4 * place : 4 * place + 4]
             labels.append(self._labels[self._of_category[place]])
             areas.append(self._areas[place])
             crowds.append(self._crowds[place])
-            if self._outlines is not None:
-                outlines.append(self._outlines[place])
+            if self._polygons is not None:
+                polygons.append(self._polygons[place])
             if self._keypoints is not None:
                 keypoints.append(self._keypoints[place].ljust(self._keypoint_bytes, b"\0"))
         values = {"area": tuple(areas), "is_crowd": tuple(crowds)}
@@ -229,7 +229,7 @@ class CocoAnnotations:
             values,
             image.image_id,
             image.size,
-            outlines=tuple(outlines),
+            polygons=tuple(polygons),
             keypoints=tuple(keypoints),
         )
 
@@ -248,7 +248,7 @@ class CocoAnnotations:
         yield from (one.note for one in self.unmatched(path))
         if self._merged:
             yield f"{shown}: {self._merged:,} entries of `images` name the file of another, and are one image with it"
-        without, total = (self._outlines or []).count(b""), len(self._of_image)
+        without, total = (self._polygons or []).count(b""), len(self._of_image)
         if without:
             yield f"{shown}: {without:,} of {total:,} objects have no segmentation, and their masks are empty"
         ids: dict[str, list[str]] = {}
@@ -281,7 +281,7 @@ def read_coco(file: storage.FileEntry, needs: Needs, *, needs_captions: bool, ne
 
 
 def may_have_boxes(path: str, version: str = "") -> bool:
-    """Whether the first annotations of a file have boxes or outlines; also if it has none, or is damaged."""
+    """Whether the first annotations of a file have boxes or polygons; also if it has none, or is damaged."""
     with storage.open_read(path, version=version) as opened, contextlib.suppress(JsonError):
         found = (value for _, value in read_arrays(opened, ["annotations"]) if isinstance(value, dict))
         first = list(itertools.islice(found, _MOST_ANNOTATIONS))

@@ -81,7 +81,7 @@ class YoloSource(Source):
       needs: requested contents.
     """
 
-    provides = Source.provides | {Content.OBJECTS, Content.OUTLINES}
+    provides = Source.provides | {Content.OBJECTS, Content.POLYGONS}
 
     def __init__(self, data: YoloData, places: YoloPaths, needs: Needs) -> None:
         super().__init__()
@@ -111,8 +111,8 @@ class YoloSource(Source):
                 yield rejected(image.key, objects, split=image.split, uri=image.uri)
             else:
                 objects = objects or Objects(is_normalized=True)
-                listed += len(objects.outlines)
-                without += objects.outlines.count(b"")
+                listed += len(objects.polygons)
+                without += objects.polygons.count(b"")
                 yield reference(image.key, image.uri, objects, self._needs, split=image.split, found=image.found)
         self.unmatched = self._label_files.unmatched(images - background)
         self.notes += [*self._label_files.notes(), *(one.note for one in self.unmatched)]
@@ -201,9 +201,9 @@ class YoloSource(Source):
         path = self._label_files.path_of(image.uri)
         try:
             text = retry_faults(path, lambda: read_text(path))
-            needs_outlines = self._needs.outlines
+            needs_polygons = self._needs.polygons
             return image, read_objects(
-                text, self._data.names, keypoints=self._data.keypoints, needs_outlines=needs_outlines
+                text, self._data.names, keypoints=self._data.keypoints, needs_polygons=needs_polygons
             )
         except OSError:
             # Only local ones say by their kind that there is no such file.

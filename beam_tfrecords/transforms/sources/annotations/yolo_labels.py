@@ -154,20 +154,20 @@ def _stem(name: str) -> str:
     return stem if dot else name
 
 
-def read_objects(text: str, names: Mapping[int, str], *, keypoints: int = 0, needs_outlines: bool = False) -> Objects:
+def read_objects(text: str, names: Mapping[int, str], *, keypoints: int = 0, needs_polygons: bool = False) -> Objects:
     """The objects in the rows of a label file.
 
     Args:
       names: class number -> name.
       keypoints: numbers in a row after the box, in a dataset of poses.
-      needs_outlines: whether polygons are wanted, and not only their boxes.
+      needs_polygons: whether polygons are wanted, and not only their boxes.
 
     Raises:
       SampleError: a row is not one of YOLO's, or has the number of no class.
     """
     boxes: list[float] = []
     labels: list[str] = []
-    outlines: list[bytes] = []
+    polygons: list[bytes] = []
     for number, line in enumerate(text.splitlines(), 1):
         words = line.split()
         if not words:
@@ -179,10 +179,10 @@ def read_objects(text: str, names: Mapping[int, str], *, keypoints: int = 0, nee
         if len(values) in (5, 5 + keypoints) or _is_pose(values):
             x, y, width, height = values[1:5]
             boxes += (x - width / 2, y - height / 2, x + width / 2, y + height / 2)
-            outlines += [b""] if needs_outlines else []
+            polygons += [b""] if needs_polygons else []
         elif len(values) >= 7 and len(values) % 2:
             boxes += (min(values[1::2]), min(values[2::2]), max(values[1::2]), max(values[2::2]))
-            outlines += [pack_polygons([values[1:]])] if needs_outlines else []
+            polygons += [pack_polygons([values[1:]])] if needs_polygons else []
         else:
             raise _error(FailureReason.INVALID_ROW, f"line {number}: {line.strip()[:80]!r} is neither box nor polygon")
         if not math.isfinite(values[0]) or int(values[0]) != values[0] or int(values[0]) not in names:
@@ -190,7 +190,7 @@ def read_objects(text: str, names: Mapping[int, str], *, keypoints: int = 0, nee
             raise _error(FailureReason.UNKNOWN_CLASS, detail)
         labels.append(names[int(values[0])])
         check_count(len(labels))
-    return Objects(tuple(boxes), tuple(labels), is_normalized=True, outlines=tuple(outlines))
+    return Objects(tuple(boxes), tuple(labels), is_normalized=True, polygons=tuple(polygons))
 
 
 def _is_pose(values: Sequence[float]) -> bool:

@@ -169,7 +169,7 @@ class PipelineSource(_FunctionSource):
             Content.CAPTIONS: CAPTIONS in (needs.columns or ()),
             Content.MASK: needs.mask,
             Content.OBJECTS: needs.names_objects,
-            Content.OUTLINES: needs.outlines,
+            Content.POLYGONS: needs.polygons,
             Content.KEYPOINTS: needs.keypoints,
         }
         self.provides = frozenset(content for content, is_there in found.items() if is_there)
@@ -187,7 +187,7 @@ def _contents(first: Sequence[Sample]) -> frozenset[Content]:
         Content.LABEL: any(sample.label is not None for sample in first),
         Content.MASK: any(sample.parts["mask"] is not None for sample in first),
         Content.OBJECTS: bool(objects),
-        Content.OUTLINES: any(len(of.outlines) for of in objects),
+        Content.POLYGONS: any(len(of.outlines) for of in objects),
         Content.KEYPOINTS: any(of.keypoints.size for of in objects),
         Content.CAPTIONS: any(CAPTIONS in sample.columns for sample in first),
         Content.COLUMNS: any(sample.columns for sample in first),

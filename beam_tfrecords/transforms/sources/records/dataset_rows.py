@@ -64,7 +64,7 @@ class ReadDataset:
       layout: of the examples.
       columns: that the layout of the request asks for.
       group: column that keeps samples in one split; None for none.
-      needs_outlines: whether the masks of objects are asked for.
+      needs_polygons: whether the masks of objects are asked for.
       joined: the table whose columns join the records; None for none.
     """
 
@@ -72,7 +72,7 @@ class ReadDataset:
     layout: Layout
     columns: Sequence[str]
     group: str | None = None
-    needs_outlines: bool = False
+    needs_polygons: bool = False
     joined: JoinedTable | None = None
 
     def __call__(self, container: Container, staging: StagingFiles, skipped: Skipped) -> Iterator[SampleRef]:
@@ -202,7 +202,7 @@ class ReadDataset:
             {name: tuple(column) for name, column in found.items()},
             image_id="".join(map(_as_text, values.get("source_id", []))),
             is_normalized=True,
-            outlines=tuple(map(_outline_of, values[OBJECT_MASKS])) if self.needs_outlines else (),
+            polygons=tuple(map(_run_lengths_of, values[OBJECT_MASKS])) if self.needs_polygons else (),
             keypoints=_pack_keypoints(values, len(labels)) if self.layout.needs_keypoints else (),
         )
 
@@ -252,8 +252,8 @@ def _pack_keypoints(values: Mapping[str, list[Any]], count: int) -> tuple[bytes,
     return tuple(struct.pack(f"<{each}f", *points[start : start + each]) for start in range(0, len(points), each))
 
 
-def _outline_of(data: bytes) -> bytes:
-    """The mask of an object as an outline of run lengths."""
+def _run_lengths_of(data: bytes) -> bytes:
+    """Returns the mask of an object as packed run lengths."""
     mask = cv2.imdecode(np.frombuffer(data, np.uint8), cv2.IMREAD_GRAYSCALE) if data else None
     if mask is None:
         raise SampleError(Stage.LIST, FailureReason.INVALID_MASK, "the mask of an object cannot be decoded")

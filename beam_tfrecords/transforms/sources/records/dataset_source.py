@@ -96,7 +96,7 @@ class DatasetSource(ContainerSource):
             )
             for path, (place, shard) in shards.items()
         }
-        self.read_container = ReadDataset(stored, layout, wanted, group_column, needs.outlines, joined)
+        self.read_container = ReadDataset(stored, layout, wanted, group_column, needs.polygons, joined)
 
 
 def find_datasets(paths: Sequence[str]) -> dict[str, Dataset]:

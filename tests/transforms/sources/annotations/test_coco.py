@@ -10,7 +10,7 @@ import pytest
 
 from beam_tfrecords.errors import BuildError, RequestError
 from beam_tfrecords.transforms.objects.objects import Objects
-from beam_tfrecords.transforms.objects.polygons import unpack_outline
+from beam_tfrecords.transforms.objects.polygons import unpack_polygons
 from beam_tfrecords.transforms.splits import Splits
 from tests.annotated_inputs import CATEGORIES, PICTURES, coco_of, save_pictures, write_coco
 from tests.converting import repacked
@@ -73,10 +73,10 @@ def test_the_objects_are_those_that_pycocotools_reads(images, opened, listed):
 
 def test_segmentations_are_read_if_they_are_asked_for(images, opened, listed):
     path = write_coco(images / "instances.json")
-    assert all(sample.objects.outlines == () for sample in listed(opened(path)).values())
-    samples = listed(opened(path, needs_outlines=True))
+    assert all(sample.objects.polygons == () for sample in listed(opened(path)).values())
+    samples = listed(opened(path, needs_polygons=True))
     for name, picture in PICTURES.items():
-        found = [unpack_outline(outline)[0].tolist() for outline in samples[name].objects.outlines]
+        found = [unpack_polygons(polygons)[0].tolist() for polygons in samples[name].objects.polygons]
         assert found == [[[box[0], box[1]], [box[2], box[1]], [box[2], box[3]]] for _, box in picture.objects]
         assert repacked(samples[name]).objects == samples[name].objects
 

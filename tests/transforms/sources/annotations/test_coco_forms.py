@@ -139,16 +139,16 @@ def test_boxes_masks_and_classes_are_those_of_pycocotools(tmp_path, opened, seed
         found = oracle.loadAnns(oracle.getAnnIds(imgIds=image["id"]))
         assert objects.labels == tuple(names[one["category_id"]] for one in found)
         for number, one in enumerate(found):
-            outline = one["segmentation"]
+            polygons = one["segmentation"]
             if "bbox" in one:
                 x, y, width, height = one["bbox"]
-            elif isinstance(outline, dict):
-                x, y, width, height = masks.toBbox(outline)
-                if not masks.area(outline):
+            elif isinstance(polygons, dict):
+                x, y, width, height = masks.toBbox(polygons)
+                if not masks.area(polygons):
                     assert np.isnan(objects.boxes[4 * number : 4 * number + 4]).all()
                     continue
             else:
-                corners = np.reshape(outline[0], (-1, 2))
+                corners = np.reshape(polygons[0], (-1, 2))
                 (x, y), (width, height) = corners.min(axis=0), np.ptp(corners, axis=0)
             assert objects.boxes[4 * number : 4 * number + 4] == pytest.approx((x, y, x + width, y + height), rel=1e-5)
 

@@ -206,12 +206,12 @@ def test_a_data_file_is_the_only_input(data, opened, inputs):
 
 
 @each("sizes", [1, 2, 3, 4, 17])
-@each("needs_outlines", [False, True])
-def test_a_box_and_points_with_their_visibility_are_no_polygon(sizes, needs_outlines):
+@each("needs_polygons", [False, True])
+def test_a_box_and_points_with_their_visibility_are_no_polygon(sizes, needs_polygons):
     points = " ".join(f"{0.3 + 0.4 * number / sizes} {0.5} {2 - number % 3}" for number in range(sizes))
-    objects = read_objects(f"0 0.5 0.5 0.5 0.25 {points}", NAMES, needs_outlines=needs_outlines)
+    objects = read_objects(f"0 0.5 0.5 0.5 0.25 {points}", NAMES, needs_polygons=needs_polygons)
     assert objects.boxes == (0.25, 0.375, 0.75, 0.625)
-    assert objects.outlines == ((b"",) if needs_outlines else ())
+    assert objects.polygons == ((b"",) if needs_polygons else ())
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""Outlines of objects: packed into few bytes, and read as pycocotools reads them."""
+"""Polygons of objects: packed into few bytes, and read as pycocotools reads them."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pycocotools import mask as coco
 
-from beam_tfrecords.transforms.objects.polygons import RunLengths, pack_polygons, pack_segmentation, unpack_outline
+from beam_tfrecords.transforms.objects.polygons import RunLengths, pack_polygons, pack_segmentation, unpack_polygons
 from tests.each import each
 
 
@@ -26,22 +26,22 @@ def test_run_lengths_are_the_masks_that_pycocotools_encodes(height, width, grain
     ):
         packed = pack_segmentation(segmentation)
         assert len(packed) < 30 + 3 * len(segmentation["counts"])
-        outline = unpack_outline(packed)
-        assert isinstance(outline, RunLengths)
-        np.testing.assert_array_equal(outline.mask(), mask)
+        polygons = unpack_polygons(packed)
+        assert isinstance(polygons, RunLengths)
+        np.testing.assert_array_equal(polygons.mask(), mask)
 
 
 def test_polygons_have_4_bytes_a_coordinate():
     packed = pack_segmentation([[0, 0, 640.25, 0, 640.25, 480], [1.5, 2, 3, 4, 5, 6, 7, 8.125]])
     assert len(packed) == 14 * 4 + 5
-    first, second = unpack_outline(packed)
+    first, second = unpack_polygons(packed)
     assert first.tolist() == [[0, 0], [640.25, 0], [640.25, 480]]
     assert second.tolist() == [[1.5, 2], [3, 4], [5, 6], [7, 8.125]]
 
 
 @pytest.mark.parametrize("segmentation", [None, [], [[]], [[1, 2, 3, 4]]])
-def test_what_has_no_area_is_an_outline_without_pixels(segmentation):
-    assert unpack_outline(pack_segmentation(segmentation)) == []
+def test_polygons_without_area_have_no_pixels(segmentation):
+    assert unpack_polygons(pack_segmentation(segmentation)) == []
 
 
 UNREADABLE: dict[str, Any] = {
@@ -69,7 +69,7 @@ UNREADABLE: dict[str, Any] = {
 def test_what_cannot_be_read_is_said_when_it_is_unpacked(segmentation):
     packed = pack_segmentation(segmentation)
     with pytest.raises(ValueError, match=r"expected polygons|run lengths|a run that is too long|not finite|surrogate"):
-        unpack_outline(packed)
+        unpack_polygons(packed)
 
 
 def test_polygons_that_are_no_numbers_are_refused_where_they_are_packed():
