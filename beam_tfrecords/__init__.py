@@ -1,4 +1,4 @@
-"""Reads datasets, and the public Python API.
+"""The public Python API: builds datasets and reads them.
 
 from beam_tfrecords import load
 train = load("out/", "train", batch_size=32)
@@ -44,10 +44,10 @@ __all__ = [
     "verify",
 ]
 
-# A program that configures no logging is not told of warnings twice: messages are printed.
+# Warnings are also printed as messages; without this handler, an unconfigured `logging` would show them twice.
 logging.getLogger(__name__).addHandler(logging.NullHandler())
 
-# Imported when first used: reading needs no Beam, and building needs no TensorFlow.
+# Imported on first use: reading needs no Beam, and building needs no TensorFlow.
 _OBJECTS = {
     "ConvertSamples": "beam_tfrecords.beam_pipelines.build.sample_transforms:ConvertSamples",
     "Dataset": "beam_tfrecords.reading.dataset:Dataset",

@@ -1,4 +1,4 @@
-"""Numbers of bytes as people write them."""
+"""Parses sizes in bytes as people write them."""
 
 from __future__ import annotations
 
@@ -11,7 +11,11 @@ _PLAIN_BYTES = 10_000
 
 
 def number_of_bytes(word: Any) -> int:
-    """Reads a number of bytes: `150MB` (10**6), `16MiB` (2**20) or a plain number, unless its unit may be missing."""
+    """Parses a size in bytes: `150MB` (10**6), `16MiB` (2**20) or a plain number.
+
+    Raises:
+      ValueError: the text is not a size, or a small plain number looks like a size without its unit.
+    """
     match = re.fullmatch(r"\s*([0-9]+(?:\.[0-9]+)?)\s*([A-Za-z]*)\s*", str(word))
     if match and match[2].upper() in _UNITS:
         size = int(float(match[1]) * _UNITS[match[2].upper()])

@@ -1,4 +1,4 @@
-"""CRC-32C (Castagnoli): of bytes, and of what is joined of pieces without reading them again."""
+"""CRC-32C (Castagnoli) of bytes, and of concatenated pieces without reading them again."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import functools
 import warnings
 
 with warnings.catch_warnings():
-    # Its warning about the pure Python fallback says less than the error below.
+    # The library's warning about its pure Python fallback says less than the error below.
     warnings.simplefilter("ignore", RuntimeWarning)
     import google_crc32c
 
@@ -16,38 +16,38 @@ if google_crc32c.implementation != "c":
         "install a wheel of google-crc32c for this platform"
     )
 
-# The polynomial without x^32; as the CRC's registers have it, with x^31 in the lowest bit and x^0 in the highest.
+# The polynomial without x^32, in the bit order of the CRC registers: x^31 in the lowest bit, x^0 in the highest.
 _POLYNOMIAL = 0x82F63B78
 _ONE = 1 << 31
 _X8 = _ONE >> 8
 
 
 def value(data: bytes) -> int:
-    """The CRC of some bytes."""
+    """Returns the CRC of bytes."""
     return int(google_crc32c.value(data))
 
 
 def extend(crc: int, data: bytes) -> int:
-    """The CRC of what has the CRC `crc`, and `data` after it; that of nothing is 0."""
+    """Returns the CRC of bytes whose CRC is `crc`, followed by `data`; the CRC of no bytes is 0."""
     return int(google_crc32c.extend(crc, data))
 
 
 def combine(crc_a: int, crc_b: int, length_b: int) -> int:
-    """The CRC of A and B one after the other, from their own.
+    """Returns the CRC of A followed by B, from the CRCs of both.
 
-    A followed by n zero bits has the CRC of A times x^n modulo the polynomial, so that B needs not be read
+    A followed by n zero bits has the CRC of A times x^n modulo the polynomial, so B need not be read
     (`crc32_combine` of zlib 1.2.12, crc32.c, with this polynomial).
     """
     return _multiply(_power_of_x8(length_b), crc_a) ^ crc_b
 
 
 def to_hex(crc: int) -> str:
-    """The 8 hex digits that a manifest has."""
+    """Formats a CRC as the 8 hex digits that a manifest contains."""
     return f"{crc:08x}"
 
 
 def _multiply(a: int, b: int) -> int:
-    """The product of two polynomials modulo the CRC's."""
+    """Multiplies two polynomials modulo the CRC's polynomial."""
     product = 0
     while a:
         if a & _ONE:
@@ -59,7 +59,7 @@ def _multiply(a: int, b: int) -> int:
 
 @functools.lru_cache(maxsize=64)
 def _power_of_x8(exponent: int) -> int:
-    """x^(8 * exponent) modulo the polynomial, by squaring."""
+    """Returns x^(8 * exponent) modulo the polynomial, by squaring."""
     power, factor = _ONE, _X8
     while exponent:
         if exponent & 1:

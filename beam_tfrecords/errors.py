@@ -1,4 +1,4 @@
-"""The kinds of errors: a wrong request, a failed build, one that a limit stopped, a rejected sample."""
+"""The kinds of errors: a wrong request, a failed build, a violated limit, a rejected sample."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from beam_tfrecords.escaping import escape
 
 @dataclasses.dataclass(frozen=True)
 class Suggestion:
-    """One way to make a request clear.
+    """One way to make a request unambiguous.
 
     Attributes:
-      meaning: what is built then.
-      settings: name -> value of the settings that say so; the others of the request stay. None takes one back.
-      before: commands of a shell that make its input.
+      meaning: what the build would then contain.
+      settings: name -> value of the settings to add to the request; None removes a setting.
+      before: shell commands to run first, which create its input.
     """
 
     meaning: str
@@ -40,13 +40,18 @@ def _write(value: Any) -> str:
 class RequestError(Exception):
     """The request is wrong; nothing has been started (exit code 2).
 
-    The message is one line that names the setting at fault, says what was found, what was expected and what
-    to do. Settings are quoted as `name` or `name=value`; the command line shows them as flags.
+    The message is one line. It names the setting at fault, and says what was found, what was expected and what to do.
+    It quotes settings as `name` or `name=value`; the command line shows them as flags.
+
+        >>> from beam_tfrecords import open_dataset
+        >>> open_dataset("missing/")  # doctest: +ELLIPSIS
+        Traceback (most recent call last):
+        beam_tfrecords.errors.RequestError: ...missing: no finished dataset...
 
     Attributes:
-      message: without the suggestions.
-      suggestions: what to say instead; the command line shows each as a complete command.
-      traceback: of a function of the user that fails; "" without one.
+      message: the message without the suggestions.
+      suggestions: alternative requests; the command line shows each as a complete command.
+      traceback: traceback of a user's function that failed; otherwise "".
     """
 
     def __init__(self, message: str, suggestions: Sequence[Suggestion] = (), *, traceback: str = "") -> None:
@@ -72,10 +77,10 @@ PYTHON_ENDS = (
 
 @contextlib.contextmanager
 def naming_end() -> Iterator[None]:
-    """Says what is wrong if the block fails because Python starts no threads when its main thread has ended.
+    """Replaces the error of a block that fails because Python starts no threads after its main thread has ended.
 
     Raises:
-      BuildError: that is why it has failed.
+      BuildError: the block failed for this reason.
     """
     try:
         yield
@@ -86,7 +91,7 @@ def naming_end() -> Iterator[None]:
 
 
 class LimitError(BuildError):
-    """A limit said no: nothing is published (exit code 3). The message is one line that says what to do."""
+    """A limit is violated, so nothing is published (exit code 3). The message is one line that says what to do."""
 
 
 class Stage(str, enum.Enum):
@@ -103,7 +108,7 @@ class Stage(str, enum.Enum):
 
 
 class FailureReason(str, enum.Enum):
-    """The closed list of reasons for which a sample is rejected; docs/failures.md says what to do about each."""
+    """The closed list of reasons to reject a sample; docs/failures.md says what to do about each."""
 
     UNREADABLE = "unreadable"
     CHANGED = "changed"
@@ -147,11 +152,11 @@ TRIED_AGAIN = frozenset(
 
 
 class SampleError(Exception):
-    """One sample is rejected; it is counted and listed, and the build continues.
+    """A sample is rejected; the build counts it, lists it and continues.
 
     Attributes:
-      detail: what was found, for a person; one line.
-      traceback: of an exception that nobody expected, or None.
+      detail: what was found, for people to read; one line.
+      traceback: traceback of an unexpected exception, or None.
     """
 
     def __init__(self, stage: Stage, reason: FailureReason, detail: str, traceback: str | None = None) -> None:
@@ -163,12 +168,12 @@ class SampleError(Exception):
 
     @classmethod
     def internal(cls, stage: Stage, error: Exception) -> SampleError:
-        """The failure of a sample that made our own code raise an exception that nobody expected."""
+        """Returns the failure of a sample for which our own code raised an unexpected exception."""
         detail = " ".join(f"{type(error).__name__}: {error}".split())[:500]
         return cls(stage, FailureReason.INTERNAL_ERROR, detail, "".join(traceback.format_exception(error)))
 
     def about(self, what: str) -> SampleError:
-        """The same failure, of something that belongs to the image, such as its mask."""
+        """Returns the same failure for a part of the sample, such as the image's mask."""
         return SampleError(self.stage, self.reason, f"{what}: {self.detail}", self.traceback)
 
     def __reduce__(self) -> tuple[type[SampleError], tuple[Stage, FailureReason, str, str | None]]:

@@ -1,4 +1,4 @@
-"""Text from inputs as people read it: on a terminal, on a page, in a card, in the message of an exception."""
+"""Makes text from inputs safe to show: on a terminal, on a page, in a dataset card, in the message of an exception."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import re
 from typing import Any
 
 # Control characters, line separators, bidirectional controls, invisible characters and lone surrogates. The joiners
-# U+200C and U+200D stay: words and emoji are spelled with them.
+# U+200C and U+200D are safe: words and emoji are spelled with them.
 _UNSAFE = re.compile(
     "[\x00-\x1f\x7f-\x9f\xad\u061c\u180e\u200b\u200e\u200f\u2028-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb"
     "\ud800-\udfff\U000e0000-\U000e007f]"
@@ -15,19 +15,19 @@ _UNSAFE = re.compile(
 
 
 def escape(text: str) -> str:
-    r"""Writes characters that could move the cursor, end the line or turn its direction as escapes such as `\x1b`.
+    r"""Escapes characters that could move the cursor, end the line or reverse its direction, as in `\x1b`.
 
-    An escaped text stays as it is.
+    Escaping is idempotent.
     """
     return _UNSAFE.sub(lambda found: found[0].encode("unicode_escape").decode(), text)
 
 
 def write_json(value: Any, *, indent: int | None = None) -> str:
-    """Writes JSON that people may read: the same characters are escapes of JSON, so that its readers get them back."""
+    """Writes readable JSON. Unsafe characters are JSON escapes, so that parsers restore them."""
     text = json.dumps(value, ensure_ascii=False, indent=indent)
     return "\n".join(_UNSAFE.sub(lambda found: json.dumps(found[0])[1:-1], line) for line in text.split("\n"))
 
 
 def json_file(value: Any) -> bytes:
-    """The content of a JSON file that people may read."""
+    """Returns the content of a readable JSON file."""
     return f"{write_json(value, indent=2)}\n".encode()

@@ -1,4 +1,4 @@
-"""Records for Grain."""
+"""Records for Grain: a random access source."""
 
 from __future__ import annotations
 
@@ -21,20 +21,26 @@ from beam_tfrecords.reading.resizing import ImageSize, ResizeMode
 
 
 class RecordSource(grain.sources.RandomAccessDataSource[Any]):
-    """Records as a random access source.
+    """A random access source of records.
 
-    Grain compares the text of a source when it goes on from a checkpoint: here it says which records they are, and not
-    where, so that a checkpoint fits a copy of the dataset, and no other dataset.
+        >>> from beam_tfrecords import open_dataset
+        >>> source = RecordSource(open_dataset("out/")["train"], image_size=8, as_supervised=True)
+        >>> image, label = source[0]
+        >>> image.shape
+        (8, 8, 3)
+
+    Grain compares the `repr` of a source when it restores a checkpoint. This `repr` identifies the records, not their
+    path, so a checkpoint fits a copy of the dataset and no other dataset.
 
     Args:
-      records: of `Dataset.records`, also filtered.
-      image_size: (height, width) in pixels of images, or one number for both, as in `load`.
-      resize_mode: how images reach it, as in `load`.
-      as_supervised: gives (image, label), or (image, mask), instead of a dict.
+      records: from `Dataset.records`; may be filtered.
+      image_size: (height, width) of images in pixels, or one number for both, as in `load`.
+      resize_mode: how images are resized, as in `load`.
+      as_supervised: returns (image, label), or (image, mask), instead of a dict.
 
     Raises:
-      TypeError: they are no records.
-      ValueError: there is no such size, or no image with a label.
+      TypeError: `records` is not a `Records`.
+      ValueError: the size is invalid, or examples have no image with a label.
     """
 
     def __init__(
@@ -61,7 +67,7 @@ class RecordSource(grain.sources.RandomAccessDataSource[Any]):
         return [(example[self._pair[0]], example[self._pair[1]]) for example in examples] if self._pair else examples
 
     def collate(self, examples: Sequence[Any]) -> Any:
-        """Makes a batch, for `batch(8, batch_fn=source.collate)`: features with any number of values are lists.
+        """Makes a batch, for `batch(8, batch_fn=source.collate)`; features with any number of values become lists.
 
         Raises:
           ValueError: images have different sizes.

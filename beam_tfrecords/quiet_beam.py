@@ -1,4 +1,4 @@
-"""Beam's own log, while this package imports or runs Beam."""
+"""Limits Beam's logging while this package imports or runs Beam."""
 
 from __future__ import annotations
 
@@ -11,22 +11,22 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 _LOGGER = logging.getLogger("apache_beam")
-# What logs to the root logger, and gives it a handler if it has none.
+# Functions that log to the root logger, and install a handler if it has none.
 _ROOT_FUNCTIONS = ("debug", "info", "warning", "error", "exception")
 _lock = threading.Lock()
-# The levels that blocks have asked for, in all threads.
+# Levels of all active `beam_logs_from` blocks, in all threads.
 _asked: list[int] = []
 _routing = contextlib.ExitStack()
-# Whether the program has set no level for Beam's loggers.
+# Whether the program itself has set no level for Beam's loggers.
 _is_ours = False
 
 
 @contextlib.contextmanager
 def beam_logs_from(level: int) -> Iterator[None]:
-    """Within it, Beam logs records of this level and above, by its own loggers; of several levels the lowest counts.
+    """Limits Beam to log records of this level and above, by its own loggers. The lowest level of all blocks counts.
 
-    Beam warns on import about extras that are not installed, and tells much of every pipeline. A level that the program
-    has set for Beam's loggers stays.
+    Beam warns on import about extras that are not installed, and logs many lines per pipeline. A level that the program
+    has set for Beam's loggers is kept.
     """
     with _lock:
         if not _asked:
@@ -57,7 +57,7 @@ def _set_level() -> None:
 
 
 def _route(log: Callable[..., None]) -> Callable[..., None]:
-    """A function of the module `logging`; what Beam's modules log by it is logged by their loggers."""
+    """Wraps a function of the module `logging`, so that calls from Beam's modules use the loggers of these modules."""
 
     @functools.wraps(log)
     def route(message: object, *arguments: Any, **named: Any) -> None:

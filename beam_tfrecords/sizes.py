@@ -1,11 +1,11 @@
-"""The size that an image is resized to, for builds and for readers."""
+"""Computes the size of a resized image, for builds and for readers."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from typing import Any
 
-# Modes that make an image cover the size that was asked for; the others make it fit in.
+# In these modes an image covers the requested size; in the others it fits inside.
 _COVERING = ("shorter", "crop")
 
 
@@ -18,17 +18,17 @@ def resized_size(
     greater: Callable[[Any, Any], Any] = max,
     smaller: Callable[[Any, Any], Any] = min,
 ) -> tuple[Any, Any]:
-    """(height, width) in pixels of an upright image after the resize, before it is cropped or padded.
+    """Returns the (height, width) in pixels of an upright image after resizing, before cropping or padding.
 
-    The side that decides fits exactly; the other is rounded to the nearest pixel (halves up), at least 1.
+    The limiting side fits exactly; the other side is rounded to the nearest pixel (halves up), at least 1.
 
     Args:
-      height: of the image in pixels; a number, or an int64 tensor.
-      width: of the same.
-      size: (height, width) that was asked for.
+      height: height of the image in pixels; a number or an int64 tensor.
+      width: width of the image in pixels; a number or an int64 tensor.
+      size: the requested (height, width).
       mode: "shorter", "longer", "exact", "pad" or "crop", as `resize_mode`.
-      greater: the greater one of two numbers; for tensors a function of their own.
-      smaller: the smaller one.
+      greater: returns the greater of two numbers; tensors need their own function.
+      smaller: returns the smaller of two numbers.
     """
     if mode == "exact":
         return size

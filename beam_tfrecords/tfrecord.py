@@ -1,4 +1,4 @@
-"""The TFRecord container: framed records one after the other.
+"""The TFRecord container: a sequence of framed records.
 
 Format (tensorflow/core/lib/io/record_writer.h): uint64 length, uint32 masked CRC32C of the length,
 the data, uint32 masked CRC32C of the data; all little-endian.
@@ -29,8 +29,8 @@ class RecordError(ValueError):
 
     Attributes:
       record: number of the record in its file, from 0.
-      offset: where it begins in the file, in bytes (of the uncompressed stream).
-      ends: whether nothing tells where the next record begins, so that those behind it are lost too.
+      offset: start of the record in the (uncompressed) file, in bytes.
+      ends: whether the start of the next record is unknown, so that all later records are lost too.
     """
 
     def __init__(self, message: str, *, record: int, offset: int, ends: bool = True) -> None:
@@ -42,7 +42,7 @@ class RecordError(ValueError):
 
 @dataclasses.dataclass(frozen=True)
 class Record:
-    """One record as read: its number from 0, its offset and length in bytes (frame included), its data."""
+    """A record that was read: its number from 0, its offset in bytes, its data."""
 
     number: int
     offset: int
@@ -50,23 +50,23 @@ class Record:
 
     @property
     def length(self) -> int:
-        """Bytes that the record takes in its file, frame included."""
+        """Size of the record in its file in bytes, frame included."""
         return len(self.data) + FRAME_BYTES
 
 
 def masked_crc32c(data: bytes) -> int:
-    """The CRC-32C (Castagnoli) as TFRecord stores it: rotated right by 15 bits, plus a constant."""
+    """Returns the CRC-32C (Castagnoli) as TFRecord stores it: rotated right by 15 bits, plus a constant."""
     crc = crc32c.value(data)
     return (((crc >> 15) | (crc << 17)) + _MASK_DELTA) & 0xFFFFFFFF
 
 
 def open_frame(framed: bytes, begin: int, length: int) -> tuple[bytes, int] | None:
-    """The data of one framed record, and its masked CRC; None if its length or its CRC says that it is none.
+    """Returns the data of a framed record and its masked CRC, or None if its length or its CRC is wrong.
 
     Args:
-      framed: records.
-      begin: where it begins there.
-      length: of it, frame included.
+      framed: framed records.
+      begin: offset of the record in `framed`, in bytes.
+      length: size of the record in bytes, frame included.
     """
     end = begin + length - FOOTER_BYTES
     data, footer = framed[begin + HEADER_BYTES : end], framed[end : end + FOOTER_BYTES]
@@ -76,9 +76,10 @@ def open_frame(framed: bytes, begin: int, length: int) -> tuple[bytes, int] | No
 
 
 def frame(examples: Sequence[bytes], crcs: Sequence[int]) -> list[tuple[bytes, bytes, bytes]]:
-    """The three pieces of each framed record: header, the data itself (not copied), footer.
+    """Returns three pieces for each framed record: the header, the data itself (not copied), the footer.
 
     Args:
+      examples: serialized examples.
       crcs: the masked CRC of each example.
     """
     footers = struct.pack(f"<{len(crcs)}I", *crcs)
@@ -86,7 +87,7 @@ def frame(examples: Sequence[bytes], crcs: Sequence[int]) -> list[tuple[bytes, b
     return list(zip(map(_header, map(len, examples)), examples, pieces, strict=True))
 
 
-# Small records have a few different lengths.
+# Small records have only a few different lengths.
 @functools.lru_cache(1024)
 def _header(length: int) -> bytes:
     packed = struct.pack("<Q", length)
@@ -108,13 +109,13 @@ def read_records(file: IO[bytes]) -> Iterator[Record]:
 def scan_records(
     file: IO[bytes], *, offsets: Sequence[int] = (), most_bytes: int = sys.maxsize
 ) -> Iterator[Record | RecordError]:
-    """As `read_records`, but yields errors and continues after a damaged record.
+    """Reads like `read_records`, but yields errors and continues after a damaged record.
 
     Args:
       file: an uncompressed stream.
-      offsets: where the records begin, from an index. After a damaged header only this tells where the next
-        record begins; without it, the stream ends there.
-      most_bytes: of a record; a larger one is damaged, and not read.
+      offsets: start of each record, from an index. Needed to find the next record after a damaged header; without
+        offsets, the scan ends there.
+      most_bytes: size limit of a record; a larger one counts as damaged and is not read.
     """
     number = offset = 0
     while header := _read_exactly(file, HEADER_BYTES):
@@ -152,7 +153,7 @@ def scan_records(
 
 
 def open_stream(file: IO[bytes], compression: Compression) -> IO[bytes]:
-    """The uncompressed stream of an open shard."""
+    """Returns the uncompressed stream of an open shard."""
     return cast(IO[bytes], gzip.GzipFile(fileobj=file)) if compression == "gzip" else file
 
 
@@ -166,7 +167,7 @@ def _header_error(header: bytes) -> str | None:
 
 
 def _read_exactly(file: IO[bytes], size: int) -> bytes:
-    """Up to `size` bytes, fewer only at the end of the stream (object stores may answer in pieces)."""
+    """Reads `size` bytes, or fewer at the end of the stream (object stores may return data in pieces)."""
     data = file.read(size)
     if len(data) == size or not data:
         return data

@@ -1,4 +1,4 @@
-"""Records for PyTorch: a dataset by number, and one that streams in a shuffled order and can be resumed."""
+"""Records for PyTorch: a map-style dataset, and a stream that is shuffled and can be resumed."""
 
 from __future__ import annotations
 
@@ -28,21 +28,26 @@ __all__ = ["RecordDataset", "RecordStream", "collate"]
 
 
 class RecordDataset(torch.utils.data.Dataset[Any]):
-    """Records by number, for a `DataLoader` that shuffles by itself; a batch is fetched at once.
+    """A map-style dataset, for a `DataLoader` that shuffles. Reads all records of a batch together.
+
+        >>> from beam_tfrecords import open_dataset
+        >>> dataset = RecordDataset(open_dataset("out/")["train"], image_size=8, as_supervised=True)
+        >>> image, label = dataset[0]
+        >>> tuple(image.shape)
+        (3, 8, 8)
 
     Args:
-      records: of `Dataset.records`, also filtered.
-      image_size: (height, width) in pixels of images, or one number for both, as in `load`.
-      resize_mode: how images reach it, as in `load`.
-      as_supervised: gives (image, label), or (image, mask), as tensors instead of a dict: images are [C, H, W] uint8,
+      records: from `Dataset.records`; may be filtered.
+      image_size: (height, width) of images in pixels, or one number for both, as in `load`.
+      resize_mode: how images are resized, as in `load`.
+      as_supervised: returns (image, label), or (image, mask), as tensors instead of a dict: images are [C, H, W] uint8,
         or uint16 if they are stored with 16 bits, and masks [H, W] int64.
-      transform: applied to every example, a dict, or a pair.
-      shard: (i, n) keeps the i-th of n contiguous parts of the same length; the last `len(records) % n` records are in
-        none.
+      transform: applied to every example, which is a dict or a pair.
+      shard: (i, n) keeps the i-th of n contiguous shards of equal length, without the last `len(records) % n` records.
 
     Raises:
-      TypeError: they are no records.
-      ValueError: there is no such shard or size, or no image with a label.
+      TypeError: `records` is not a `Records`.
+      ValueError: the shard or the size is invalid, or examples have no image with a label.
     """
 
     def __init__(
@@ -68,37 +73,43 @@ class RecordDataset(torch.utils.data.Dataset[Any]):
         return self.__getitems__([number])[0]
 
     def __getitems__(self, numbers: Sequence[int]) -> list[Any]:
-        """Several examples; a `DataLoader` asks for those of a batch."""
+        """Returns several examples; a `DataLoader` calls this once per batch."""
         return self._records.batchable(list(map(self._give, self._records.read_batch(numbers))))
 
 
 class RecordStream(torch.utils.data.IterableDataset[Any]):
-    """Records in an order of their own, with a state.
+    """A shuffled stream of records whose position can be saved and restored.
 
-    The batches of a `DataLoader` with the same `batch_size` are the same for every number of workers: each worker reads
-    every n-th batch. So the state is how many examples of the epoch were had. `StatefulDataLoader` of torchdata keeps
-    it; with a plain `DataLoader`, say `state_dict(examples=...)`.
+        >>> from beam_tfrecords import open_dataset
+        >>> stream = RecordStream(open_dataset("out/")["train"], batch_size=2, shuffle=True)
+        >>> _ = next(iter(stream))
+        >>> stream.state_dict()["begin"]
+        1
 
-    An iteration begins where `load_state_dict` said, for as long as the epoch is the same. `set_epoch`, which is called
-    before each epoch, chooses its order.
+    A `DataLoader` with the same `batch_size` yields the same batches for every number of workers, because each of n
+    workers reads every n-th batch. The state is therefore the number of examples of the epoch that have been consumed.
+    `StatefulDataLoader` of torchdata saves it; with a plain `DataLoader`, call `state_dict(examples=...)`.
+
+    An iteration starts at the position that `load_state_dict` set, until the epoch changes. Call `set_epoch` before
+    each epoch to choose its order.
 
     Args:
-      records: of `Dataset.records`, also filtered.
-      batch_size: that of the `DataLoader`; so many records are read at once.
-      shuffle: whether each epoch has an order of its own; else all have that of the dataset.
-      seed: of the shuffle; every process needs the same.
-      run_length: so many neighbours stay together in a shuffle; a bucket is asked once for a run, and not for each
-        record. Each epoch has other runs.
+      records: from `Dataset.records`; may be filtered.
+      batch_size: the `DataLoader`'s batch size; also the number of records that are read together.
+      shuffle: whether each epoch has its own order; otherwise every epoch has the order of the dataset.
+      seed: seed of the shuffle; must be the same in every process.
+      run_length: number of neighbouring records that the shuffle keeps together, so that a bucket gets one request per
+        run instead of one per record. Each epoch has other runs.
       image_size: as in `RecordDataset`.
-      resize_mode: as there.
-      as_supervised: as there.
-      transform: as there.
-      shard: (i, n) keeps the i-th of n parts of the order of the same length; `len(records) % n` records, other ones in
-        each epoch of a shuffle, are in none.
+      resize_mode: as in `RecordDataset`.
+      as_supervised: as in `RecordDataset`.
+      transform: as in `RecordDataset`.
+      shard: (i, n) keeps the i-th of n shards of equal length of the order, and drops `len(records) % n` records, which
+        differ in each epoch of a shuffle.
 
     Raises:
-      TypeError: they are no records.
-      ValueError: there is no such shard or size, or no image with a label.
+      TypeError: `records` is not a `Records`.
+      ValueError: the shard or the size is invalid, or examples have no image with a label.
     """
 
     def __init__(
@@ -121,22 +132,22 @@ class RecordStream(torch.utils.data.IterableDataset[Any]):
         resized = records.resized(image_size, resize_mode)
         self._run_length = operator.index(run_length)
         self._batch_size = batch_size
-        # Order and identity depend on their texts, and NumPy's numbers have others.
+        # The order and the identity depend on the values' text, which differs for NumPy numbers.
         self._shuffle = shuffle = bool(shuffle)
         self._seed = seed = operator.index(seed)
         shard = operator.index(shard[0]), operator.index(shard[1])
         self._give = _MakeItem.of(resized, as_supervised=as_supervised, transform=transform)
         self._records = self._give.prepare(resized)
-        # A short order is another one than in version 0.2.
+        # Short orders have changed since version 0.2.
         listed = " listed" if shuffle and len(records) <= LISTED else ""
         runs = f" runs of {self._run_length}" if shuffle and run_length > 1 else ""
         self._identity = f"{records.digest} {shuffle} {seed} {shard}{listed}{runs}"
-        # Epoch, and examples of it that were had before the iteration; persistent workers see what this process sets.
+        # The epoch, and the examples of it that were consumed before this iteration. Shared with persistent workers.
         self._position = torch.zeros(2, dtype=torch.int64)
-        # Without a /dev/shm that can be written to, PyTorch has no persistent workers either.
+        # Without a writable /dev/shm, PyTorch has no persistent workers either.
         with contextlib.suppress(RuntimeError, OSError):
             self._position.share_memory_()
-        # Examples that this process has given since, and those of them that its next iteration passes over.
+        # Examples that this process has yielded since then, and how many of them its next iteration skips.
         self._given = self._passed = 0
 
     def __len__(self) -> int:
@@ -154,11 +165,11 @@ class RecordStream(torch.utils.data.IterableDataset[Any]):
             self._given = self._passed = 0
 
     def state_dict(self, *, examples: int | None = None) -> dict[str, Any]:
-        """Where the iteration is.
+        """Returns the position of the iteration.
 
         Args:
-          examples: how many the loop has had of this iteration; None where the dataset itself is iterated, or where
-            `StatefulDataLoader` asks in each of its workers.
+          examples: number of examples that the loop has consumed in this iteration; None if the dataset itself is
+            iterated, or if `StatefulDataLoader` calls this in each of its workers.
         """
         epoch, begin = self._position.tolist()
         given = self._given if examples is None else examples
@@ -167,10 +178,10 @@ class RecordStream(torch.utils.data.IterableDataset[Any]):
         return {"identity": self._identity, "epoch": epoch, "begin": begin, "given": given}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Lets the next iteration go on from a state.
+        """Makes the next iteration continue from a saved state.
 
         Raises:
-          ValueError: the state is that of other records, or of another seed or shard.
+          ValueError: the state belongs to other records, another seed or another shard.
         """
         if state["identity"] != self._identity:
             raise ValueError(
@@ -188,7 +199,7 @@ class RecordStream(torch.utils.data.IterableDataset[Any]):
         return self._iterate(epoch, starts[self._given // self._batch_size :], self._given % self._batch_size)
 
     def _make_order(self, epoch: int) -> Callable[[np.ndarray], np.ndarray]:
-        """What gives the numbers at some places of an epoch."""
+        """Returns a function that maps positions in the epoch to record numbers."""
         if not self._shuffle:
             return np.asarray
         if self._run_length == 1:
@@ -196,7 +207,7 @@ class RecordStream(torch.utils.data.IterableDataset[Any]):
         return RunShuffle(len(self._records), self._run_length, self._seed, epoch)
 
     def _iterate(self, epoch: int, starts: Iterable[int], cut: int) -> Iterator[Any]:
-        """The examples of the batches that begin at some places of the order, but for the first `cut` of them."""
+        """Yields the examples of the batches that start at `starts` in the order, without the first `cut` examples."""
         order = self._make_order(epoch)
         places = (np.arange(start, min(start + self._batch_size, self._share)) for start in starts)
         batches = (order(self._begin + batch[0 if number else cut :]) for number, batch in enumerate(places))
@@ -208,10 +219,10 @@ class RecordStream(torch.utils.data.IterableDataset[Any]):
 
 @dataclasses.dataclass(frozen=True)
 class _MakeItem:
-    """Makes of an example what a dataset gives.
+    """Converts an example to an item of the dataset.
 
     Attributes:
-      pair: names of the features that are image and label; None for all of them.
+      pair: names of the image and label features; None for a dict of all features.
       is_mask: whether the label is a mask.
       transform: as in `RecordDataset`.
     """
@@ -231,7 +242,7 @@ class _MakeItem:
         return cls(pair, pair[1] in masks, transform)
 
     def prepare(self, records: Records) -> Records:
-        """The records that give what it is called with."""
+        """Returns the records in the form that `__call__` expects."""
         return records.in_planes(self.pair[0]) if self.pair else records
 
     def __call__(self, example: Any) -> Any:
@@ -246,7 +257,7 @@ class _MakeItem:
 
 
 def _share(records: Records, shard: tuple[int, int]) -> tuple[int, int]:
-    """Length of a shard of records, and where it begins."""
+    """Returns the length of a shard of records, and its start."""
     number, of = shard
     check_records(records)
     if not 0 <= number < of:

@@ -1,4 +1,4 @@
-"""A finished dataset: what its files say."""
+"""A finished dataset, as its files describe it."""
 
 from __future__ import annotations
 
@@ -31,20 +31,20 @@ if TYPE_CHECKING:
     from beam_tfrecords.reading.resizing import ImageSize, ResizeMode
     from beam_tfrecords.storage.cache_folder import CacheFolder
 
-# What a record is given as; see `Dataset.records`.
+# Form in which a record is returned; see `Dataset.records`.
 Form: TypeAlias = Literal["pixels", "features", "bytes"]
 
-# Of a cache on this machine, if nobody says how large it is.
+# Default size of a local cache.
 CACHE_SIZE = "50GB"
-# Format of a manifest. Version 0.1.0 wrote format 1, without its number: shards have a SHA-256 and no CRC-32C.
+# Format of the manifest. Version 0.1.0 wrote format 1 without its number: shards have a SHA-256 and no CRC-32C.
 FORMAT = 2
 
-# Bytes of a manifest, which has 400 a shard, and of the other files of JSON.
+# Size limit in bytes of the manifest, which has 400 bytes per shard, and of the other JSON files.
 _MOST_BYTES = 256 << 20
 _MOST_NAME = 1 << 10
 
 
-# What the datasets of other libraries have -> ours.
+# Attributes of other libraries' datasets -> ours.
 _OTHER_NAMES = {
     **dict.fromkeys(("num_rows", "num_examples", "num_samples", "size", "count"), "num_records"),
     **dict.fromkeys(("column_names", "columns", "schema", "element_spec", "keys"), "features"),
@@ -53,7 +53,7 @@ _OTHER_NAMES = {
     **dict.fromkeys(("root", "folder", "data_dir", "data_path"), "path"),
     **dict.fromkeys(("as_dataset", "select", "filter", "take", "examples", "with_format"), "records"),
 }
-# What a message names of all that a dataset has.
+# Attributes that an error message lists.
 _SHOWN = [
     "name",
     "path",
@@ -77,10 +77,19 @@ _FEW_NAMES = 8
 class Dataset:
     """A finished dataset.
 
+        >>> from beam_tfrecords import open_dataset
+        >>> dataset = open_dataset("out/")
+        >>> dataset.num_records, dataset.class_names
+        (12, ('cat', 'dog'))
+        >>> dataset["train"][0]["image"].shape
+        (16, 16, 3)
+
     Attributes:
-      manifest_sha256: hex digest of the manifest as it is.
+      path: folder of the dataset.
+      manifest: content of `manifest.json`.
+      manifest_sha256: hex digest of the manifest as it is now.
       published_sha256: hex digest of the manifest as it was published.
-      cache: where what is read from a bucket is kept; None for nowhere.
+      cache: local cache for data that is read from a bucket; None for no cache.
     """
 
     path: str
@@ -115,7 +124,7 @@ class Dataset:
     def __iter__(self) -> Iterator[str]:
         return iter(self.splits)
 
-    if not TYPE_CHECKING:  # type checkers refuse what there is not
+    if not TYPE_CHECKING:  # so that type checkers report missing attributes
 
         def __getattr__(self, name: str) -> Any:
             near = [_OTHER_NAMES.get(name), *difflib.get_close_matches(name, _SHOWN, n=1)]
@@ -124,24 +133,24 @@ class Dataset:
 
     @property
     def name(self) -> str:
-        """Name of the dataset, which its files begin with."""
+        """Name of the dataset; its file names start with it."""
         return str(self.manifest["name"])
 
     @property
     def num_records(self) -> int:
-        """Records of all splits."""
+        """Number of records in all splits."""
         return int(self.manifest["records"])
 
     @property
     def features(self) -> dict[str, Feature]:
-        """Name of each feature of an example -> what it holds, and its type."""
+        """Features of an example by name, with their content and type."""
         return {feature.name: feature for feature in self.layout.features}
 
     def int2str(self, index: int) -> str:
-        """The class of an index.
+        """Returns the class name of an index.
 
         Raises:
-          ValueError: there is no such index.
+          ValueError: the index is invalid.
         """
         try:
             number = operator.index(index)
@@ -152,10 +161,10 @@ class Dataset:
         return self.class_names[number]
 
     def str2int(self, name: str) -> int:
-        """The index of a class.
+        """Returns the index of a class name.
 
         Raises:
-          ValueError: there is no such class.
+          ValueError: the class does not exist.
         """
         if not isinstance(name, str):
             raise ValueError(f"{name!r} is no class; expected one name, such as 'cat'")
@@ -167,12 +176,12 @@ class Dataset:
 
     @property
     def splits(self) -> dict[str, int]:
-        """Name of each split -> its records."""
+        """Number of records by split name."""
         return {split: entry["records"] for split, entry in self.manifest["splits"].items()}
 
     @property
     def class_names(self) -> tuple[str, ...]:
-        """The classes, in the order of their indices; empty without labels."""
+        """Class names, in the order of their indices; empty without labels."""
         return tuple(self.manifest["class_names"])
 
     def records(
@@ -184,21 +193,21 @@ class Dataset:
         resize_mode: ResizeMode | None = None,
         verify: bool = False,
     ) -> Records:
-        """The records of a split at random; needs no TensorFlow.
+        """Returns the records of a split, with random access; needs no TensorFlow.
 
         Args:
-          split: name of the split, or an expression as in `load`, such as "train[:10%]+validation"; None or "all" for
-            all of them, one after the other.
-          form: "pixels" gives each example as a dict of its features, with images as [H, W, C] uint8 arrays and texts
-            as `str`; "features" the same with images and texts as the bytes that are stored; "bytes" gives the
+          split: name of a split, or an expression as in `load`, such as "train[:10%]+validation"; None or "all" for
+            all splits, one after the other.
+          form: "pixels" returns each example as a dict of its features, with images as [H, W, C] uint8 arrays and text
+            as `str`; "features" does the same, but leaves images and text as the stored bytes; "bytes" returns the
             serialized example.
-          image_size: (height, width) in pixels of decoded images, or one number for both, as in `load`.
-          resize_mode: how they reach it, as in `load`.
-          verify: whether CRCs are checked when a record is read.
+          image_size: (height, width) of decoded images in pixels, or one number for both, as in `load`.
+          resize_mode: how images are resized, as in `load`.
+          verify: checks the CRCs of each record that is read.
 
         Raises:
-          RequestError: there is no such split, or the dataset has no index or is compressed.
-          ValueError: the form is unknown, or there is no such size.
+          RequestError: the split does not exist, the dataset has no index, or it is compressed.
+          ValueError: the form or the size is invalid.
         """
         from beam_tfrecords.reading.decoding import ReadExample
         from beam_tfrecords.reading.records import Records
@@ -231,21 +240,21 @@ class Dataset:
         return records.taking(numbers).resized(image_size, resize_mode)
 
     def find_ranges(self, split: str | None) -> list[SplitRange]:
-        """The records that an expression over the splits names; None names all.
+        """Returns the ranges of records that a split expression names; None names all records.
 
         Raises:
-          RequestError: there is no such split or record.
+          RequestError: a split or a record of the expression does not exist.
         """
         splits, in_order = self.splits, dict.fromkeys(shard.split for shard in self.shards)
         return find_ranges({name: splits[name] for name in in_order}, split or ALL)
 
     def with_cache(self, folder: str | os.PathLike[str] | None, size: int | str = CACHE_SIZE) -> Dataset:
-        """The same dataset with a cache, as in `open_dataset`; None leaves it as it is."""
+        """Returns the same dataset with a cache, as in `open_dataset`; None changes nothing."""
         return self if folder is None else dataclasses.replace(self, cache=_open_cache(os.fspath(folder), size))
 
     @property
     def unindexed_columns(self) -> RecordColumns:
-        """Reads for conditions what indices lack."""
+        """Reader of the columns that conditions use and indices lack."""
         from beam_tfrecords.reading.record_columns import RecordColumns
 
         return RecordColumns(self.layout, self.class_names, self.compression)
@@ -254,20 +263,20 @@ class Dataset:
         """Checks every CRC, count, feature and image, as `beam-tfrecords verify` does.
 
         Returns:
-          What is wrong, one line each; empty if the dataset is whole.
+          The problems found, one line each; empty if the dataset is undamaged.
         """
-        # Above this package; imported when it is asked for.
+        # `verify` is in a higher layer, so the import waits for the call.
         findings: list[str] = importlib.import_module("beam_tfrecords").verify(self.path)
         return findings
 
     @property
     def ref(self) -> DatasetRef:
-        """Names this dataset as it is now."""
+        """Reference to this dataset in its current state."""
         return DatasetRef(self.path, self.manifest_sha256)
 
     @property
     def is_whole(self) -> bool:
-        """Whether the manifest is the one that was published."""
+        """Whether the manifest is the published one."""
         return self.manifest_sha256 == self.published_sha256
 
     @functools.cached_property
@@ -277,7 +286,7 @@ class Dataset:
 
     @functools.cached_property
     def images(self) -> StoredImages:
-        """How its images are stored."""
+        """How the images are stored."""
         return StoredImages.of(self.manifest["spec"])
 
     @property
@@ -296,7 +305,7 @@ class Dataset:
 
     @property
     def files(self) -> Iterator[str]:
-        """All files but `_SUCCESS`, relative to the folder."""
+        """All files except `_SUCCESS`, relative to the folder."""
         for shard in self.shards:
             yield shard.file
             if shard.index:
@@ -305,7 +314,7 @@ class Dataset:
         yield MANIFEST
 
     def is_there(self) -> bool:
-        """Whether the folder has this dataset still, and no other one has taken its place."""
+        """Whether the folder still contains this dataset, and no other one has replaced it."""
         try:
             return _read_published(self.path) == self.published_sha256
         except (OSError, ValueError):
@@ -313,7 +322,7 @@ class Dataset:
 
     @property
     def sizes(self) -> dict[str, int]:
-        """File -> bytes, as far as the manifest says; earlier versions of beam-tfrecords note shards only."""
+        """File -> bytes, as recorded in the manifest; earlier versions of beam-tfrecords recorded only shards."""
         sizes = {shard.file: shard.bytes for shard in self.shards} | self.manifest.get("sizes", {})
         for shard in self.shards:
             if shard.index and shard.index_bytes is not None:
@@ -321,11 +330,11 @@ class Dataset:
         return sizes
 
     def find_missing(self) -> list[str]:
-        """Says which files are missing or have another size than the manifest says, a line each; lists once."""
+        """Reports files that are missing or differ in size from the manifest, one line each. Lists the folder once."""
         start = len(self.path) + 1
         try:
             found = {entry.path[start:]: entry.size for entry in storage.list_files(self.path, literal=True)}
-        except FileNotFoundError:  # removed meanwhile
+        except FileNotFoundError:  # removed in the meantime
             found = {}
         expected = self.sizes
         lines = [f"{file} is missing" for file in self.files if file not in found]
@@ -337,15 +346,15 @@ class Dataset:
         return [*lines, *([f"there is a {REMOVED}: it is being removed"] if REMOVED in found else [])]
 
     def states(self, metadata: Mapping[str, Any]) -> bool:
-        """Whether the manifest says all of this: name -> value."""
-        # As JSON has them: tuples become lists.
+        """Whether the manifest contains all of these values: name -> value."""
+        # Compare as JSON: tuples become lists.
         return all(self.manifest.get(name) == value for name, value in json.loads(json.dumps(metadata)).items())
 
     def split_shards(self, split: str) -> list[Shard]:
-        """The shards of a split, by number.
+        """Returns the shards of a split, by number.
 
         Raises:
-          RequestError: there is no such split.
+          RequestError: the split does not exist.
         """
         shards = [shard for shard in self.shards if shard.split == split]
         if not shards:
@@ -356,10 +365,10 @@ class Dataset:
 
 @dataclasses.dataclass(frozen=True)
 class DatasetRef:
-    """Names one state of a dataset; small enough for every worker.
+    """A reference to one state of a dataset; small enough for every worker.
 
     Attributes:
-      path: its folder.
+      path: folder of the dataset.
       manifest_sha256: hex digest of its manifest.
     """
 
@@ -370,7 +379,7 @@ class DatasetRef:
         """Opens the dataset.
 
         Raises:
-          BuildError: another one has taken its place.
+          BuildError: another dataset has replaced it.
         """
         dataset, _ = open_published(self.path)
         if dataset is None or dataset.ref != self:
@@ -390,7 +399,7 @@ def _open_cache(path: str, size: int | str) -> CacheFolder:
 
 
 def is_dataset(path: str) -> bool:
-    """Whether a folder is a finished dataset, or has versions of one."""
+    """Whether a folder contains a finished dataset, or versions of one."""
     is_published, latest = storage.run_concurrently(
         path, functools.partial(storage.exists, storage.join(path, SUCCESS)), functools.partial(read_latest, path)
     )
@@ -398,10 +407,10 @@ def is_dataset(path: str) -> bool:
 
 
 def read_changes(path: str) -> dict[str, Any] | None:
-    """What `changes.json` in a folder says; None without that file.
+    """Reads `changes.json` in a folder; returns None if the file does not exist.
 
     Raises:
-      BuildError: it cannot be read.
+      BuildError: the file cannot be read.
     """
     if not storage.exists(storage.join(path, CHANGES)):
         return None
@@ -413,10 +422,10 @@ def read_changes(path: str) -> dict[str, Any] | None:
 
 
 def read_dataset(path: str) -> Dataset:
-    """Opens a dataset whose manifest may be another than the one that was published, as `verify` does.
+    """Opens a dataset even if its manifest differs from the published one, as `verify` does.
 
     Args:
-      path: its own folder; `LATEST` is not followed.
+      path: the dataset's own folder; `LATEST` is not followed.
 
     Raises:
       DamagedError: `_SUCCESS` or the manifest is missing or damaged.
@@ -426,7 +435,7 @@ def read_dataset(path: str) -> Dataset:
 
 
 def open_whole(path: str) -> tuple[Dataset | None, str | None]:
-    """Opens a dataset of which every file that its manifest names is there with its size.
+    """Opens a dataset only if every file in its manifest exists with the recorded size.
 
     Arguments, results and errors are those of `open_published`.
     """
@@ -439,16 +448,16 @@ def open_whole(path: str) -> tuple[Dataset | None, str | None]:
 
 
 def open_published(path: str) -> tuple[Dataset | None, str | None]:
-    """Opens a dataset whose manifest is the one that was published; its other files may be damaged.
+    """Opens a dataset whose manifest is the published one; its other files may be damaged.
 
     Args:
-      path: its own folder; `LATEST` is not followed.
+      path: the dataset's own folder; `LATEST` is not followed.
 
     Returns:
-      The dataset, and what is wrong with it; both are None for a folder that never held a finished dataset.
+      The dataset, and a description of its damage; both are None for a folder that never held a finished dataset.
 
     Raises:
-      RequestError: a later version of beam-tfrecords has made it.
+      RequestError: a later version of beam-tfrecords wrote it.
       BuildError: the store does not answer.
     """
     try:
@@ -465,12 +474,12 @@ def open_published(path: str) -> tuple[Dataset | None, str | None]:
 
 
 def read_latest(root: str) -> str | None:
-    """The name of the version to read; None if the folder has no versions, or LATEST is damaged."""
+    """Returns the name of the version to read; None if the folder has no versions, or LATEST is damaged."""
     return read_pointer(root, LATEST) or None
 
 
 def read_pointer(root: str, file: str) -> str | None:
-    """The name of a version that a file holds; "" if it holds none or is a folder, None if there is no such file."""
+    """Reads the version name in a file; returns "" if it has none or is a folder, and None if it does not exist."""
     pointer = storage.join(root, file)
     if not storage.exists(pointer):
         return None
@@ -482,11 +491,11 @@ def read_pointer(root: str, file: str) -> str | None:
 
 
 class Success(NamedTuple):
-    """What `_SUCCESS` says.
+    """Content of `_SUCCESS`.
 
     Attributes:
-      manifest_sha256: hex digest of the manifest that was published.
-      version: the version's own name; None without versions, and if an earlier version of beam-tfrecords wrote it.
+      manifest_sha256: hex digest of the published manifest.
+      version: the version's own name; None without versions, and in files of earlier versions of beam-tfrecords.
     """
 
     manifest_sha256: str
@@ -494,17 +503,17 @@ class Success(NamedTuple):
 
     @classmethod
     def parse(cls, data: bytes) -> Success:
-        """Reads the file.
+        """Parses the file.
 
         Raises:
-          ValueError: it is not what a build writes.
+          ValueError: the content does not come from a build.
         """
         values = read_json(data, SUCCESS_CHECK)
         return cls(values["manifest_sha256"], values.get("version"))
 
 
 def read_success(path: str) -> Success | None:
-    """Reads `_SUCCESS` of a folder; None if it is missing or damaged.
+    """Reads `_SUCCESS` of a folder; returns None if it is missing or damaged.
 
     Raises:
       BuildError: the store does not answer.
@@ -516,11 +525,11 @@ def read_success(path: str) -> Success | None:
 
 
 class DamagedError(Exception):
-    """A file of a finished dataset is not what was written."""
+    """A file of a finished dataset differs from what was written."""
 
 
 def _read_published(path: str) -> str:
-    """The hex SHA-256 of the manifest that was published."""
+    """Returns the hex SHA-256 of the published manifest."""
     return Success.parse(_read_file(path, SUCCESS)).manifest_sha256
 
 
@@ -532,7 +541,7 @@ def _read_file(path: str, name: str) -> bytes:
 
 
 def _read_files(path: str) -> tuple[bytes, str]:
-    """The manifest, and the hex SHA-256 of the one that was published."""
+    """Returns the manifest, and the hex SHA-256 of the published one."""
     published, manifest = storage.run_concurrently(
         path, functools.partial(_read_or_raise, path, SUCCESS), functools.partial(_read_or_raise, path, MANIFEST)
     )
@@ -547,7 +556,7 @@ def _read_or_raise(path: str, name: str) -> bytes:
         return _read_file(path, name)
     except (OSError, ValueError) as error:
         if storage.is_unanswered(error):
-            # It may be whole: nobody may take it for damaged.
+            # The file may be intact, so it must not count as damaged.
             raise BuildError(f"{path}: {name} cannot be read: {error.strerror or error}") from error
         raise DamagedError(f"{name} cannot be read: {error}") from error
 
@@ -558,14 +567,14 @@ def _parse(path: str, data: bytes, published: str) -> Dataset:
         number = manifest.get("format", 1)
         count(number, "format")
         dataset = Dataset(path, manifest, hashlib.sha256(data).hexdigest(), published)
-        # Checked here, so that a reader does not fail half-way. A later format may have other names.
+        # Checked now, so that a reader does not fail half-way. A later format may use other names.
         if number <= FORMAT:
             manifest_check(number)(manifest, "it")
             if not (dataset.shards and dataset.layout.features and dataset.images and dataset.compression):
                 raise ValueError("it names no shards or no features")
             if not {shard.split for shard in dataset.shards} <= manifest["splits"].keys():
                 raise ValueError("it names a shard of another split than it has")
-            # A dataset from somebody else must not show what is in other files of who looks at it.
+            # A dataset from a stranger must not expose other files of the reader's machine.
             for file in dataset.files:
                 if "\0" in file or not storage.is_inside(storage.join(path, file), path):
                     raise ValueError(f"it names {file!r}, which is not in the dataset")

@@ -1,4 +1,4 @@
-"""Random access to the records of a split by the index; needs no TensorFlow."""
+"""Random access to the records of a split through the index; needs no TensorFlow."""
 
 from __future__ import annotations
 
@@ -37,18 +37,18 @@ from beam_tfrecords.tfrecord import FOOTER_BYTES, HEADER_BYTES, RecordError, mas
 if TYPE_CHECKING:
     import pyarrow.compute as pc
 
-# Local files that are open at once, in each process.
+# Maximum of local files open at once, in each process.
 _OPEN_FILES = 64
-# Requests to a store that run at once; it takes some 20 ms for a record, whatever its size.
+# Concurrent requests to a store. A small record takes some 20 ms, whatever its size.
 _THREADS = 16
-# Records of a store that are read with one request if no more bytes than these lie between them, or altogether.
+# One request reads several records of a store if the gaps between them, and the request itself, are no larger.
 _GAP_BYTES = 64 << 10
 _REQUEST_BYTES = 4 << 20
-# Records that an iteration reads at once, and as many ahead.
+# Number of records that an iteration reads at once; it reads one such group ahead.
 _GROUP = 64
 
 
-# What other libraries call what records have, or leave to others.
+# Methods and attributes of other libraries -> ours, or the tool that does it instead.
 _OTHER_NAMES = {
     **dict.fromkeys(("shuffle", "batch", "map", "repeat", "prefetch", "to_tf_dataset"), "load, DataLoader or Grain"),
     **dict.fromkeys(("take", "select", "skip", "head"), "records[:10]"),
@@ -57,23 +57,29 @@ _OTHER_NAMES = {
     **dict.fromkeys(("classes", "names"), "class_names"),
     "where": "filter",
 }
-# What a message names of all that records have.
+# Attributes that an error message lists.
 _SHOWN = ("class_names", "digest", "filter", "layout", "read_batch", "resized")
 
 
 class Records(Sequence[Any]):
-    """The records of splits in their order: `len`, `[number]`, slices, iteration.
+    """The records of splits in their order; supports `len`, `[number]`, slices and iteration.
 
-    Loaders take it as it is: Grain as a random access source (`_getitems`), PyTorch as a map-style dataset
+        >>> from beam_tfrecords import open_dataset
+        >>> records = open_dataset("out/").records("train")
+        >>> cats = records.filter(label="cat")
+        >>> len(records), len(cats), len(cats[:2])
+        (12, 6, 2)
+
+    Loaders accept it directly: Grain as a random access source (`_getitems`), PyTorch as a map-style dataset
     (`__getitems__`). Processes may share it by pickling or forking.
 
     Args:
-      path: the dataset's folder.
-      shards: those that hold them, not compressed and with indices.
-      read: makes of a serialized example what is given.
-      columns: reads for a filter what indices lack.
-      verify: whether CRCs are checked when a record is read.
-      cache: where records of a store are kept; None for nowhere.
+      path: folder of the dataset.
+      shards: the shards of the records; uncompressed and indexed.
+      read: converts a serialized example to the returned value.
+      columns: reads the columns that a filter uses and indices lack.
+      verify: checks the CRCs of each record that is read.
+      cache: keeps records of a store; None for no cache.
     """
 
     def __init__(
@@ -94,7 +100,7 @@ class Records(Sequence[Any]):
         self._columns = columns
         self._starts = [0, *itertools.accumulate(shard.records for shard in self._shards)]
         self._bounds = np.array(self._starts)
-        # Numbers of the records that a filter or a slice has kept; None for all.
+        # Numbers of the records that a filter or a slice has kept; None for all records.
         self._kept: np.ndarray | None = None
         self._is_remote = storage.has_scheme(path)
         self._gap = _GAP_BYTES
@@ -107,7 +113,7 @@ class Records(Sequence[Any]):
 
     @property
     def digest(self) -> str:
-        """16 hex digits that say which records these are, wherever the dataset is."""
+        """16 hex digits that identify these records, independent of the dataset's path."""
         named = hashlib.sha256(repr([(shard.file, shard.crc32c or shard.sha256) for shard in self._shards]).encode())
         named.update(b"" if self._kept is None else self._kept.astype("<i8").tobytes())
         return named.hexdigest()[:16]
@@ -127,7 +133,7 @@ class Records(Sequence[Any]):
             raise TypeError(f"records[{number!r}]: records have numbers, and each its features: records[0][{number!r}]")
         return self._getitems([number])[0]
 
-    if not TYPE_CHECKING:  # type checkers refuse what there is not
+    if not TYPE_CHECKING:  # so that type checkers report missing attributes
 
         def __getattr__(self, name: str) -> Any:
             near = [_OTHER_NAMES.get(name), *difflib.get_close_matches(name, _SHOWN, n=1)]
@@ -135,15 +141,15 @@ class Records(Sequence[Any]):
             raise AttributeError(f"records have no {name!r}; {hint}They have: {', '.join(_SHOWN)}")
 
     def _getitems(self, numbers: Iterable[SupportsIndex]) -> list[Any]:
-        """Several records at once; from a store, those that lie together with one request."""
+        """Returns several records; reads adjacent records of a store with one request."""
         return self._decode(numbers, lambda fetched: list(map(self._read, fetched)))
 
     def __getitems__(self, numbers: Iterable[SupportsIndex]) -> list[Any]:
-        """As `_getitems`; where PyTorch asks, its `DataLoader` knows how to make a batch of them."""
+        """Returns `_getitems` for PyTorch, in a form that its `DataLoader` can batch."""
         return self.batchable(self._getitems(numbers))
 
     def batchable(self, examples: list[Any]) -> list[Any]:
-        """Examples of these records, for `beam_tfrecords.torch.collate` if PyTorch is imported."""
+        """Prepares examples of these records for `beam_tfrecords.torch.collate`, if PyTorch is imported."""
         if "torch" not in sys.modules or not isinstance(self._read, ReadExample):
             return examples
         importlib.import_module("beam_tfrecords.reading.torch_collating")
@@ -162,19 +168,19 @@ class Records(Sequence[Any]):
 
     @property
     def has_features(self) -> bool:
-        """Whether examples are read; else they are serialized."""
+        """Whether these records are parsed examples; otherwise they are serialized ones."""
         return isinstance(self._read, ReadExample)
 
     @property
     def class_names(self) -> tuple[str, ...]:
-        """The classes that the indices of labels are about."""
+        """Class names that label indices refer to."""
         return self._columns.class_names
 
     def renumbered(self, class_names: Sequence[str]) -> Records:
-        """The same records with the indices of other class names, among which are all of its own.
+        """Returns the same records with label indices into other class names, which include all of its own.
 
         Raises:
-          ValueError: these records are serialized examples, or have masks, whose classes have other indices there.
+          ValueError: these records are serialized examples or have masks, and their classes would change their indices.
         """
         own = self.class_names
         if own == tuple(class_names[: len(own)]):
@@ -189,13 +195,13 @@ class Records(Sequence[Any]):
         return self._with(_read=dataclasses.replace(self._read, classes=indices))
 
     def read_batch(self, numbers: Iterable[SupportsIndex]) -> list[Any]:
-        """As `__getitems__`, for examples that are used together; see `ReadExample.read_batch`."""
+        """Returns several examples that are used together; see `ReadExample.read_batch`."""
         if not isinstance(self._read, ReadExample):
             return self._getitems(numbers)
         return self._decode(numbers, self._read.read_batch)
 
     def _decode(self, numbers: Iterable[SupportsIndex], read: Callable[[Sequence[bytes]], list[Any]]) -> list[Any]:
-        """What `read` makes of records; an error names the first record that cannot be read."""
+        """Returns `read` of the records' bytes; an error names the first record that cannot be read."""
         asked = list(map(operator.index, numbers))
         fetched = self._fetch(asked)
         try:
@@ -208,7 +214,7 @@ class Records(Sequence[Any]):
             raise
 
     def _read_alone(self, number: int, example: bytes) -> None:
-        """Reads one example.
+        """Reads one example to find out whether it can be read.
 
         Raises:
           BuildError: it cannot be read; the message says whether it is damaged.
@@ -233,7 +239,7 @@ class Records(Sequence[Any]):
         return itertools.chain.from_iterable(self._read_ahead(self._getitems, groups))
 
     def read_batches(self, batches: Iterable[Iterable[SupportsIndex]]) -> Iterator[list[Any]]:
-        """`read_batch` of each batch of numbers; from a store, the next one is read while one is used."""
+        """Yields `read_batch` of each batch of numbers; reads the next batch of a store while one is used."""
         return self._read_ahead(self.read_batch, batches)
 
     def _read_ahead(
@@ -253,7 +259,7 @@ class Records(Sequence[Any]):
         return {**self.__dict__, "_places": {}}
 
     def filter(self, condition: pc.Expression | str | None = None, **equals: Any) -> Records:
-        """The records that fulfil a condition; only `labels` and columns of the layout are read from the records.
+        """Returns the records that satisfy a condition. Reads only `labels` and columns of the layout from the records.
 
             records.filter(label="cat")
             records.filter("label = 'cat' and sharpness < 20")
@@ -261,14 +267,14 @@ class Records(Sequence[Any]):
             records.filter(pyarrow.compute.field("height") > 200)
 
         Args:
-          condition: over index columns, `split`, `labels` and columns of the layout; see `conditions.make_condition`.
-          equals: column -> value, or list of values, that it must have.
+          condition: uses index columns, `split`, `labels` and columns of the layout; see `conditions.make_condition`.
+          equals: column -> required value, or list of allowed values.
 
         Raises:
-          RequestError: the condition cannot be read, or the index has no such column.
+          RequestError: the condition cannot be parsed, or the index has no such column.
           BuildError: the dataset was replaced, or its index is damaged.
         """
-        # Most programs do without what it imports.
+        # Imported here, since most programs do not need what it imports.
         from beam_tfrecords.reading.conditions import find_rows, make_condition
 
         checked = make_condition(condition, self._columns.schema, **equals)
@@ -276,32 +282,32 @@ class Records(Sequence[Any]):
         kept, shards = self._kept, list(range(len(self._shards)))
         if kept is not None:
             shards = np.unique(np.searchsorted(self._starts, kept, side="right") - 1).tolist()
-        # Of many small indices, most of the time is spent outside Python.
+        # Threads help with many small indices: most of the time is spent outside the interpreter.
         found = _pool().map(find, [self._shards[shard] for shard in shards])
         rows = (self._starts[shard] + rows for shard, rows in zip(shards, found, strict=True))
         numbers = np.concatenate([np.empty(0, np.int64), *rows])
         return self._with(_kept=numbers if kept is None else kept[np.isin(kept, numbers)])
 
     def taking(self, ranges: Sequence[range]) -> Records:
-        """The records of ranges of numbers, one after the other."""
+        """Returns the records of ranges of numbers, one range after the other."""
         ends = [one.stop for one in ranges]
         if [one.start for one in ranges] == [0, *ends[:-1]] and ends[-1] == len(self):
             return self
         return self._with(_kept=np.concatenate([np.arange(one.start, one.stop) for one in ranges]))
 
     def joined(self, gap: int) -> Records:
-        """The same records; those of a store are read with one request if no more than `gap` bytes lie between them."""
+        """Returns the same records; reads those of a store with one request if at most `gap` bytes lie between them."""
         return self._with(_gap=gap)
 
     def resized(self, image_size: ImageSize, resize_mode: ResizeMode | None = None) -> Records:
-        """The same records with images of another size; masks, boxes and keypoints follow.
+        """Returns the same records with resized images; masks, boxes and keypoints follow.
 
         Args:
-          image_size: (height, width) in pixels, or one number for both; None for the size that is stored.
+          image_size: (height, width) in pixels, or one number for both; None for the stored size.
           resize_mode: as in `load`.
 
         Raises:
-          ValueError: there is no such size or mode, or these records have no pixels.
+          ValueError: the size or the mode is invalid, or these records have no pixels.
         """
         if image_size is None and resize_mode is None:
             return self
@@ -311,12 +317,12 @@ class Records(Sequence[Any]):
         return self._with(_read=read)
 
     def in_planes(self, name: str) -> Records:
-        """The same records, of which `read_batch` gives the image with this name as [C, H, W]."""
+        """Returns the same records, whose `read_batch` returns the image of this name as [C, H, W]."""
         assert isinstance(self._read, ReadExample)
         return self._with(_read=dataclasses.replace(self._read, planes=name))
 
     def index(self, value: Any, *bounds: int) -> int:
-        """Not a search: a record is found by `filter(key=...)`."""
+        """Raises TypeError: records are found with `filter(key=...)`."""
         raise TypeError("records are found by their keys: filter(key=...)")
 
     def _with(self, **changed: Any) -> Records:
@@ -325,11 +331,11 @@ class Records(Sequence[Any]):
         return records
 
     def _fetch(self, numbers: Iterable[SupportsIndex]) -> list[bytes]:
-        """Serialized examples."""
+        """Returns serialized examples."""
         asked = list(map(operator.index, numbers))
         if not self._is_remote:
             return [self._read_record(*self._find(number)) for number in asked]
-        # One after the other, the indices of a shuffled batch would take a request's time for each of its records.
+        # Read together: one by one, the indices of a shuffled batch would cost a request for each of its records.
         places = self._find_all(asked)
         found = self._find_kept(places)
         lacking = [place for place in places if place not in found]
@@ -343,18 +349,18 @@ class Records(Sequence[Any]):
         return read_places(self._path, shard, cache=self._cache)
 
     def _find_kept(self, places: Iterable[_Place]) -> dict[_Place, bytes]:
-        """The examples that the cache has."""
+        """Returns the examples that the cache has."""
         found: dict[_Place, bytes] = {}
         if self._cache is None:
             return found
-        # Neighbours are read at once.
+        # Adjacent records are read together.
         for shard, begin, length, wanted in _merge(places, gap=0):
             kept = self._cache.read_examples(self._shards[shard], begin, length, [place[1:] for place in wanted])
             found.update((place, example) for place, example in zip(wanted, kept, strict=True) if example is not None)
         return found
 
     def _block_requests(self, places: Iterable[_Place]) -> list[_Request]:
-        """Requests for all records that begin in the same blocks of the shards."""
+        """Returns requests for all records that start in the same blocks of the shards as `places`."""
         blocks: dict[tuple[int, int], list[_Place]] = {}
         for place in sorted(set(places)):
             blocks.setdefault((place[0], place[1] // _REQUEST_BYTES), []).append(place)
@@ -367,13 +373,13 @@ class Records(Sequence[Any]):
         return requests
 
     def _request(self, request: _Request) -> dict[_Place, bytes]:
-        """The examples that a request is for."""
+        """Returns the wanted examples of a request."""
         shard, begin, length, wanted = request
         if self._cache is None:
             return self._cut(request, self._read_range(shard, begin, length))
         named = self._shards[shard]
         with self._cache.filling(named, begin):
-            # Another process may have read them meanwhile.
+            # Another process may have read them in the meantime.
             found = self._find_kept(wanted)
             if len(found) < len(wanted):
                 data = self._read_range(shard, begin, length)
@@ -387,7 +393,7 @@ class Records(Sequence[Any]):
         return {place: self._check(record, shard, place[1], place[3]) for place, record in framed.items()}
 
     def _find_all(self, asked: Sequence[int]) -> list[_Place]:
-        """As `_find`, of several records; indices that are not there yet are read at once."""
+        """Finds several records like `_find`; reads the indices that are not loaded yet together."""
         numbers = list(map(self._number, asked))
         shards = (np.searchsorted(self._bounds, numbers, side="right") - 1).tolist()
         missing = set(shards) - self._places.keys()
@@ -400,7 +406,7 @@ class Records(Sequence[Any]):
         ]
 
     def _find(self, number: int) -> _Place:
-        """Shard, offset, length and CRC of a record."""
+        """Returns the shard, offset, length and CRC of a record."""
         number = self._number(number)
         shard = self._shard_of(number)
         if shard not in self._places:
@@ -408,7 +414,7 @@ class Records(Sequence[Any]):
         return (shard, *self._places[shard][number - self._starts[shard]].tolist())
 
     def _number(self, number: int) -> int:
-        """Number of a record among all of the shards."""
+        """Returns the number of a record among all records of the shards."""
         size = len(self)
         if not -size <= number < size:
             raise IndexError(f"record {number}: there are {size:,} records")
@@ -427,8 +433,8 @@ class Records(Sequence[Any]):
             if self._is_remote:
                 data = storage.read_range(path, offset, length)
             else:
-                # A dataset that replaces this one has other files of the same names.
-                file = _open(path, named.crc32c or named.sha256)  # stays open while somebody holds it
+                # A dataset that replaces this one has other files with the same names.
+                file = _open(path, named.crc32c or named.sha256)  # stays open as long as it is referenced
                 if file.size != named.bytes:
                     raise replaced(self._path, named.file)
                 data = file.read_range(offset, length)
@@ -442,7 +448,11 @@ class Records(Sequence[Any]):
         return self._check(self._read_range(shard, offset, length), shard, offset, crc)
 
     def _check(self, framed: bytes, shard: int, offset: int, crc: int) -> bytes:
-        """The example in a framed record, which is that of the index: a shard may have been replaced meanwhile."""
+        """Returns the example in a framed record.
+
+        Raises:
+          BuildError: the record differs from the index, since the shard was replaced; or it is damaged.
+        """
         if self._verify:
             try:
                 (_,) = read_records(io.BytesIO(framed))
@@ -454,7 +464,7 @@ class Records(Sequence[Any]):
 
 
 def check_records(given: Any) -> Records:
-    """What a loader is given, if it is records.
+    """Returns a loader's argument if it is records.
 
     Raises:
       TypeError: it is something else, such as a dataset or its folder.
@@ -469,12 +479,12 @@ def check_records(given: Any) -> Records:
 
 # (shard, offset, length, CRC) of a record
 _Place: TypeAlias = "tuple[int, int, int, int]"
-# (shard, offset, length, the records that are wanted of it)
+# (shard, offset, length, the wanted records in this range)
 _Request: TypeAlias = "tuple[int, int, int, list[_Place]]"
 
 
 def _merge(places: Iterable[_Place], *, gap: int) -> list[_Request]:
-    """Requests that cover the records; those with no more bytes than `gap` between them are joined."""
+    """Returns requests that cover the records; joins requests with at most `gap` bytes between them."""
     requests: list[_Request] = []
     for place in sorted(set(places)):
         shard, offset, length, _ = place
@@ -491,7 +501,7 @@ def _merge(places: Iterable[_Place], *, gap: int) -> list[_Request]:
 
 @functools.lru_cache(maxsize=_OPEN_FILES)
 def _open(path: str, checksum: str | None) -> OpenFile:
-    # The checksum tells a file from an earlier one at the same path.
+        # The checksum distinguishes the file from an earlier one at the same path.
     return OpenFile(path)
 
 
@@ -501,5 +511,5 @@ def _pool() -> ThreadPoolExecutor:
 
 @functools.lru_cache(maxsize=1)
 def _pool_of(process: int) -> ThreadPoolExecutor:
-    """The threads of a process; a forked one has none of its parent's."""
+    """Returns the threads of a process; a forked process has none of its parent's threads."""
     return ThreadPoolExecutor(_THREADS, "records")
