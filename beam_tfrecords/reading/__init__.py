@@ -1,1 +1,1 @@
-"""Reads datasets back for training: `tf_data` with TensorFlow, `records` at random without it."""
+"""Reads datasets back for training: `tf_data` with TensorFlow, `records` with random access and without TensorFlow."""

@@ -1,4 +1,4 @@
-"""Batches of examples as `records` gives them."""
+"""Collates examples from `records` into batches."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from beam_tfrecords.examples.layouts import Feature
 
 
 class Example(dict[str, Any]):
-    """An example that PyTorch's own `default_collate` knows how to batch.
+    """An example that PyTorch's own `default_collate` can batch.
 
     Attributes:
       ragged: names of the features with any number of values.
@@ -22,18 +22,18 @@ class Example(dict[str, Any]):
 
 
 class Pair(tuple[Any, Any]):
-    """(image, label), or (image, mask), for PyTorch too."""
+    """(image, label) or (image, mask), which PyTorch's `default_collate` can batch."""
 
     __slots__ = ()
 
 
 def ragged_names(features: Sequence[Feature]) -> frozenset[str]:
-    """Names of the features with any number of values."""
+    """Returns the names of the features with any number of values."""
     return frozenset(feature.name for feature in features if feature.several)
 
 
 def as_examples(examples: Sequence[Any], features: Sequence[Feature]) -> list[Any]:
-    """Examples that know which of their features are ragged; what is no dict stays as it is."""
+    """Marks the ragged features of examples; values other than dicts stay unchanged."""
     ragged = ragged_names(features)
     return [_as_example(example, ragged) if type(example) is dict else example for example in examples]
 
@@ -47,13 +47,13 @@ def _as_example(values: dict[str, Any], ragged: frozenset[str]) -> Example:
 def make_batch(
     examples: Sequence[Any], ragged: frozenset[str], *, stack: Callable[[Any], Any], convert: Callable[[Any], Any]
 ) -> Any:
-    """One dict or tuple of many: values of one shape are stacked, ragged ones and texts are lists.
+    """Collates examples into one dict or tuple: stacks values of one shape, and makes lists of ragged ones and text.
 
     Args:
-      examples: dicts, or tuples, with arrays, tensors, numbers and texts; anything else is stacked.
+      examples: dicts or tuples of arrays, tensors, numbers and text; anything else is stacked.
       ragged: names of features that are lists in every batch.
-      stack: makes a batch of values of one shape.
-      convert: makes a value of a list.
+      stack: stacks values of one shape.
+      convert: converts one value of a list.
 
     Raises:
       ValueError: images have different sizes.

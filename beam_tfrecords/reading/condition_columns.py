@@ -1,4 +1,4 @@
-"""The columns that a condition may name, without what reads one: that imports parts of pyarrow that most do without."""
+"""Columns that a condition may name. Separate from the parser, which imports rarely needed parts of pyarrow."""
 
 from __future__ import annotations
 
@@ -9,18 +9,18 @@ import pyarrow as pa
 from beam_tfrecords.examples.layouts import COLUMN, Layout
 from beam_tfrecords.output.index import INDEX_SCHEMA
 
-# What every condition may name. The split is that of the file; `labels` are all of a record's, from `join_labels`.
+# Columns that every condition may name. `split` is the split of the file; `labels` is a text made by `join_labels`.
 LABELS = "labels"
 SCHEMA = pa.schema([*INDEX_SCHEMA, pa.field("split", pa.string()), pa.field(LABELS, pa.string())])
 _TYPES = {"int64": pa.int64(), "float": pa.float32(), "bytes": pa.string()}
 
 
 def condition_schema(layout: Layout) -> pa.Schema:
-    """What a condition may name for records of a layout: besides `SCHEMA`, the layout's columns with one value."""
+    """Returns the columns that a condition may name: `SCHEMA`, and the layout's columns with one value."""
     columns = {one.column: one.type for one in layout.features if one.column is not None and not one.several}
     return pa.schema([*SCHEMA, *(pa.field(COLUMN + name, _TYPES[columns[name]]) for name in sorted(columns))])
 
 
 def join_labels(names: Sequence[str | None]) -> str:
-    """The labels of a record as the text in which a condition looks for one."""
+    """Joins the labels of a record to the text that a condition searches."""
     return "".join(f"\x1f{name}\x1f" for name in names)

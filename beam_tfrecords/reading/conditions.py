@@ -1,4 +1,4 @@
-"""Conditions over index columns and columns of the layout, and the rows that fulfil them."""
+"""Evaluates conditions over index columns and columns of the layout, and finds the rows that satisfy them."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from beam_tfrecords.reading.index_files import read_index
 from beam_tfrecords.reading.shard_cache import ShardCache
 
 _EXAMPLE = "label = 'cat' and sharpness < 20"
-# A column of texts that is compared with a word, or several, without quotes.
+# A string column compared with one or several unquoted words.
 _TEXTS = "|".join(field.name for field in SCHEMA if field.type == pa.string())
 _BARE = re.compile(rf"\b({_TEXTS})\s*(==?|!=|<>)\s*(?!(?i:None|null)\b)(\w[^'\",)\]]*?)\s*(?:$|[,)\]]|\b(?i:and|or)\b)")
 _BARE_LIST = re.compile(rf"\b({_TEXTS})\s*((?i:(?:not\s+)?in))\b\s*[(\[]?\s*(\w[^'\")\]]*)")
@@ -46,7 +46,7 @@ _OPERATORS: Mapping[type[ast.AST], Callable[[Any, Any], pc.Expression]] = {
     ast.Sub: operator.sub,
     ast.Mult: operator.mul,
 }
-# A word of SQL -> the operator of Python that stands for it while a condition is read; no condition has these.
+# SQL operator -> Python operator that replaces it while a condition is parsed; no condition uses these itself.
 _WORDS = {"=": "==", "<>": "!=", "like": "@"}
 _CAPITALS = frozenset(("AND", "OR", "NOT", "IN", "IS", "LIKE", "NULL", "NONE"))
 
@@ -56,26 +56,26 @@ class ReadsColumns(Protocol):
 
     @property
     def schema(self) -> pa.Schema:
-        """What a condition may name."""
+        """Columns that a condition may name."""
 
     def read(self, path: str, shard: Shard, names: Sequence[str]) -> pa.Table:
-        """These columns of all records of a shard."""
+        """Returns these columns of all records of a shard."""
 
 
 def make_condition(
     condition: pc.Expression | str | None = None, schema: pa.Schema = SCHEMA, /, **equals: Any
 ) -> pc.Expression:
-    """A condition, checked against the columns that there are.
+    """Parses a condition, and checks it against the available columns.
 
     Args:
-      condition: an expression of pyarrow, or a text such as "label = 'cat' and sharpness < 20": columns, numbers,
-        texts and lists of them, compared by = != < <= > >= in, like, is None, joined by and, or, not, + - *. A column
-        of the layout is called `column.NAME`, or `NAME` if the index has none of that name.
+      condition: a pyarrow expression, or text such as "label = 'cat' and sharpness < 20": columns, numbers, strings
+        and lists of them, compared by = != < <= > >= in, like, is None, joined by and, or, not, + - *. A column
+        of the layout is named `column.NAME`, or `NAME` if the index has no such column.
       schema: from `condition_schema`.
-      equals: column -> value, or list of values, that it must have.
+      equals: column -> required value, or list of allowed values.
 
     Raises:
-      RequestError: the text cannot be read, or a column is not in the index or has another type.
+      RequestError: the text cannot be parsed, or a column is not in the index or has another type.
     """
     language = _Language(schema)
     parsed = language.parse(condition) if isinstance(condition, str) else condition
@@ -100,13 +100,13 @@ def make_condition(
 
 
 def names_in(condition: pc.Expression, schema: pa.Schema) -> list[str]:
-    """The columns that a condition names, and no more than its text may name."""
+    """Returns the columns that a condition names; may include columns whose names are part of other text in it."""
     text = str(condition)
     return [name for name in schema.names if name in text]
 
 
 def split_condition(text: str) -> list[str]:
-    """The conditions that a text joins by `and`; rows fulfil it if they fulfil each."""
+    """Splits a condition at its top-level `and`s; a row satisfies it if it satisfies each part."""
     try:
         node = ast.parse(_spell(text), mode="eval").body
     except (SyntaxError, tokenize.TokenError, RecursionError, MemoryError, _UnreadableError):
@@ -126,18 +126,18 @@ def find_rows(
     *,
     cache: ShardCache | None = None,
 ) -> np.ndarray:
-    """Numbers of a shard's records that fulfil a condition; a record is read only for what its index row lacks.
+    """Returns the numbers of a shard's records that satisfy a condition; reads records only for unindexed columns.
 
     Args:
-      path: the dataset's folder.
+      path: folder of the dataset.
       shard: a shard with an index.
-      condition: as `make_condition` makes it.
-      records: reads what the index lacks, if the condition may name it.
-      cache: where the index may be kept.
+      condition: a condition from `make_condition`.
+      records: reads unindexed columns, if the condition may name them.
+      cache: keeps the index.
 
     Raises:
-      RequestError: a number of the condition, or one that it computes, is too large.
-      BuildError: the index or the shard is not that of the manifest, or the index has not a row for each record.
+      RequestError: a number in the condition, or one that it computes, is too large.
+      BuildError: the index or the shard differs from the manifest, or the index does not have one row per record.
     """
     named = names_in(condition, records.schema if records else SCHEMA)
     unindexed = [name for name in named if name == LABELS or name.startswith(COLUMN)]
@@ -153,7 +153,7 @@ def find_rows(
         try:
             passes = fulfils(condition, columns, rows.num_rows, schema=records.schema if records else SCHEMA)
         except pa.ArrowInvalid as error:
-            # A number that is too large is known only where it meets the values.
+            # Arrow detects a number that is too large only when it compares the values.
             raise _refusal(str(condition), f"{shard.index}: {error}") from error
         found.append(start + np.flatnonzero(passes))
         start += rows.num_rows
@@ -163,17 +163,18 @@ def find_rows(
 def fulfils(
     condition: pc.Expression, columns: Mapping[str, Any], count: int, *, schema: pa.Schema = SCHEMA
 ) -> np.ndarray:
-    """[count] bool: which rows fulfil a condition.
+    """Returns [count] bool: which rows satisfy a condition.
 
     Args:
-      columns: name -> values; a column that is not there is null.
-      count: of rows.
-      schema: the types of the columns.
+      condition: a condition from `make_condition`.
+      columns: name -> values; a missing column is null.
+      count: number of rows.
+      schema: types of the columns.
 
     Raises:
       pyarrow.ArrowInvalid: a number is too large.
     """
-    # One column at least, for a condition that names none.
+    # The table needs a column even if the condition names none.
     fields = [schema.field(name) for name in names_in(condition, schema) or ["split"]]
     arrays = [_as_column(columns.get(field.name), field.type, count) for field in fields]
     passes = _evaluate(condition, pa.table(arrays, schema=pa.schema(fields)))
@@ -187,24 +188,24 @@ def _as_column(values: Any, kind: pa.DataType, count: int) -> pa.Array | pa.Chun
 
 
 def _evaluate(condition: pc.Expression, rows: pa.Table) -> pa.ChunkedArray:
-    """Whether each row fulfils a condition, or null, found in this thread; see `read_columns`."""
+    """Evaluates a condition in this thread; returns a bool or null per row. See `read_columns`."""
     source = acero.Declaration("table_source", acero.TableSourceNodeOptions(rows))
     project = acero.Declaration("project", acero.ProjectNodeOptions([condition], ["passes"]), inputs=[source])
     return project.to_table(use_threads=False)["passes"]
 
 
 def _spell(text: str) -> str:
-    """A condition in Python's words."""
+    """Rewrites a condition in Python's syntax."""
     tokens = list(tokenize.generate_tokens(io.StringIO(text.strip()).readline))
     if any(one.type == other.type == tokenize.STRING for one, other in itertools.pairwise(tokens)):
-        # SQL's 'it''s' is 'its' in Python.
+        # SQL's 'it''s' would be 'its' in Python.
         raise _UnreadableError("two texts have nothing between them; write a text with ' as \"it's\"")
     words = _lower(tokens)
     # In SQL, ('cat') is a list.
     for index in range(len(words) - 4, -1, -1):
         if [word for _, word in words[index : index + 2]] == ["in", "("] and words[index + 3][1] == ")":
             words.insert(index + 3, (tokenize.OP, ","))
-    # `not like` is an operator of its own.
+    # `not like` is one operator.
     negated = {index for index, pair in enumerate(itertools.pairwise(words)) if [w for _, w in pair] == ["not", "@"]}
     return tokenize.untokenize(
         (kind, "//" if index in negated else word)
@@ -214,12 +215,12 @@ def _spell(text: str) -> str:
 
 
 def _lower(tokens: Sequence[tokenize.TokenInfo]) -> list[tuple[int, str]]:
-    """The words of a condition, with those of SQL that may be in capital letters as Python has them."""
+    """Returns the tokens of a condition; converts SQL keywords, which may be in capitals, to Python's."""
     words: list[tuple[int, str]] = []
     for kind, word, *_ in tokens:
         before = words[-1][1] if words else ""
         if (before, word) == ("<", ">"):
-            # Before Python 3.12 these are two.
+            # Before Python 3.12, `<>` is two tokens.
             words[-1] = kind, "!="
             continue
         if word in _CAPITALS and before != ".":
@@ -229,12 +230,12 @@ def _lower(tokens: Sequence[tokenize.TokenInfo]) -> list[tuple[int, str]]:
 
 
 class _UnreadableError(Exception):
-    """A part of a condition is not of those that there are."""
+    """A part of a condition is not supported."""
 
 
 @dataclasses.dataclass(frozen=True)
 class _Language:
-    """Reads the text of a condition over columns."""
+    """Parses the text of a condition over columns."""
 
     schema: pa.Schema
 
@@ -275,7 +276,7 @@ class _Language:
         return _evaluate(value, self.schema.empty_table()).type
 
     def _rounded(self, value: pc.Expression, other: pc.Expression) -> pc.Expression:
-        """A number with the digits of what it is compared with: no float32 column has 0.1 itself."""
+        """Rounds a number to the precision of the compared column: float32 cannot represent 0.1 exactly."""
         if self.type_of(value) == pa.float64() and self.type_of(other) == pa.float32():
             return value.cast(pa.float32())
         return value
@@ -313,7 +314,7 @@ class _Language:
         raise _UnreadableError(f"{_show(node)!r} is not understood")
 
     def _read_membership(self, node: ast.Compare) -> pc.Expression:
-        """`label in ('cat', 'dog')`, or `'cat' in labels`."""
+        """Reads `label in ('cat', 'dog')`, or `'cat' in labels`."""
         match node:
             case ast.Compare(left=left, comparators=[ast.Tuple() | ast.List() as values]):
                 found = _is_in(self._read(left), ast.literal_eval(values))
@@ -333,9 +334,9 @@ def _is_null(node: ast.expr) -> bool:
 
 
 def _literal(value: Any) -> Any:
-    """A value for a comparison; None as it is."""
+    """Converts a value for a comparison; None stays None."""
     if type(value) is int and value >= 0:
-        # With a signed number, Arrow reads phash as signed as well, and half of its values do not fit.
+        # Compared with a signed number, Arrow would read phash as signed too, and half of its values would not fit.
         return pc.scalar(pa.scalar(value, pa.uint64()))
     return value if value is None else pc.scalar(value)
 

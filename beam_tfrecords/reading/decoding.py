@@ -1,4 +1,4 @@
-"""From a serialized example to its features and pixels, without TensorFlow. Codecs are imported when first used."""
+"""Reads features and pixels from serialized examples, without TensorFlow. Codecs are imported on first use."""
 
 from __future__ import annotations
 
@@ -24,22 +24,21 @@ _COLORS = {1: "GRAY", 3: "RGB", 4: "RGBA"}
 
 @dataclasses.dataclass(frozen=True)
 class ReadExample:
-    """Reads one serialized example as a dict: feature name -> value.
+    """Reads a serialized example as a dict: feature name -> value.
 
-    A feature with one value is a NumPy scalar, `str` or `bytes`; one with several is an array, or a list of texts. An
-    image is a [H, W, C] uint8 array, or uint16 if it is stored with 16 bits, and a list of images a list of them; a
-    mask is [H, W, 1]. The boxes of objects in one feature are [n, 4], and their masks [n, H, W] uint8 of zeros and
-    ones.
+    A feature with one value is a NumPy scalar, `str` or `bytes`; one with several is an array, or a list of strings. An
+    image is a [H, W, C] uint8 array, or uint16 if it is stored with 16 bits, and several images are a list of them. A
+    mask is [H, W, 1]. Boxes of objects in one feature are [n, 4], and their masks [n, H, W] uint8 of zeros and ones.
 
     Attributes:
-      features: of the layout.
+      features: features of the layout.
       images: how images are stored.
-      pixels: whether images and masks are decoded; else they are the bytes that are stored.
-      has_text: whether texts are `str`; else they are `bytes`. A column's value that is not UTF-8, or has a zero, is no
-        text.
-      resize: the size of decoded images; masks, boxes and keypoints follow. None for that of the stored ones.
-      classes: the index that each class is given instead of its own; None keeps them.
-      planes: name of the feature whose image `read_batch` gives as [C, H, W]; None for none.
+      pixels: whether to decode images and masks; otherwise they are the stored bytes.
+      has_text: whether text is `str`; otherwise it is `bytes`. A column's value that is not UTF-8 or contains a zero
+        byte does not count as text.
+      resize: size of decoded images; masks, boxes and keypoints follow. None for the stored size.
+      classes: the new index of each class; None keeps the stored ones.
+      planes: name of the feature whose image `read_batch` returns as [C, H, W]; None for no feature.
     """
 
     features: tuple[Feature, ...]
@@ -53,8 +52,8 @@ class ReadExample:
     def read_batch(self, batch: Sequence[bytes]) -> list[dict[str, Any]]:
         """Reads examples that are used together: JPEGs of one size are decoded into the rows of one array.
 
-        The memory of an array for each is given back to the system after every batch; page faults then take an eighth
-        of the time. Whoever keeps one of these images keeps the memory of all.
+        Page faults then take an eighth of the time, because separate arrays are returned to the system after every
+        batch. A reference to one of these images keeps the memory of all.
         """
         size = self.resize.fixed_size if self.resize else self.images.size
         are_jpegs = self.pixels and self.images.encoding == "jpeg"
@@ -70,7 +69,7 @@ class ReadExample:
     def _read_planes(
         self, batch: Sequence[bytes], name: str, row: np.ndarray | None, *, is_one_size: bool
     ) -> list[dict[str, Any]]:
-        """Examples whose image is [C, H, W]; each is decoded into the same memory, and copied from there."""
+        """Reads examples with images as [C, H, W]; decodes all of them into the same memory, and copies from there."""
         import cv2
 
         examples, rows = [], np.empty((0, 0, 0, 0), np.uint8)
@@ -81,7 +80,7 @@ class ReadExample:
             if is_one_size and not number:
                 rows = np.empty((len(batch), *shape), image.dtype)
             planes = rows[number] if rows.shape[1:] == shape else np.empty(shape, image.dtype)
-            # Five times as fast as NumPy's or PyTorch's copy of a transposed image.
+            # Five times as fast as copying a transposed image with NumPy or PyTorch.
             cv2.split(image, list(planes))
             example[name] = planes
             examples.append(example)
@@ -91,7 +90,7 @@ class ReadExample:
         """Reads an example.
 
         Args:
-          data: serialized.
+          data: the serialized example.
           row: an array that a JPEG may be decoded into.
 
         Raises:
@@ -133,14 +132,14 @@ class ReadExample:
         return example
 
     def _decode_images(self, example: dict[str, Any], row: np.ndarray | None) -> None:
-        """Puts pixels in the place of the bytes of images and masks."""
+        """Replaces the bytes of images and masks with pixels."""
         placed: Placement | None = None
         for feature in self.features:
             value = example[feature.name]
             if feature.holds_image and feature.several:
                 example[feature.name] = [self._decode(one, example)[0] for one in value]
             elif feature.field in IMAGE_FIELDS:
-                # Objects are in this image; a layout with objects has no other one by its field.
+                # Objects belong to this image; a layout with objects has no other image field.
                 example[feature.name], placed = self._decode(value, example, row)
             elif feature.holds_image:
                 example[feature.name], _ = self._decode(value, example)
@@ -159,10 +158,12 @@ class ReadExample:
     def _decode(
         self, data: bytes, example: dict[str, Any], row: np.ndarray | None = None
     ) -> tuple[np.ndarray, Placement]:
-        """An image of the size that is asked for, and where the stored one lies in it.
+        """Returns an image in the requested size, and the placement of the stored image in it.
 
         Args:
-          row: an array of that size that it may be written to.
+          data: the stored image.
+          example: its example.
+          row: an array of the requested size to write to.
         """
         if not self.resize:
             pixels = self._decode_stored(data, example, row)
@@ -187,7 +188,7 @@ class ReadExample:
         return row, placed
 
     def _is_jpeg(self, data: bytes) -> bool:
-        """Whether the fast decoder takes it."""
+        """Whether the fast decoder can decode the image."""
         return self.images.encoding != "raw" and data.startswith(b"\xff\xd8\xff") and self.images.channels != 4
 
     def _decode_stored(self, data: bytes, example: dict[str, Any], row: np.ndarray | None = None) -> np.ndarray:
@@ -206,7 +207,8 @@ class ReadExample:
         with Image.open(io.BytesIO(data)) as opened:
             image: Image.Image = opened
             if image.format == "PNG" and image.mode.startswith("I"):
-                # A kept file of 16 bits: the high bytes, as TensorFlow gives them; `convert` makes white of most.
+                # A 16-bit file that was kept as it is: take the high bytes, as TensorFlow does. `convert` would
+                # turn most values into white.
                 image = Image.fromarray((np.array(image) >> 8).astype(np.uint8))
             pixels = np.array(image if image.mode == _MODES[channels] else image.convert(_MODES[channels]))
         return pixels.reshape(*pixels.shape[:2], channels)
@@ -222,7 +224,7 @@ class ReadExample:
 
 
 def _renumber(values: Any, kind: ClassValue, classes: Sequence[int]) -> Any:
-    """Values with the indices that classes are given instead of their own; names, and what is no class, stay."""
+    """Replaces class indices with new ones; names, and values that are not classes, stay."""
     if kind is ClassValue.NAME or not isinstance(values, np.ndarray | np.generic):
         return values
     first = 1 if kind is ClassValue.ID else 0
@@ -244,17 +246,17 @@ def _column_text(value: bytes) -> str | bytes:
 
 
 def decode_mask(data: bytes) -> np.ndarray:
-    """A stored mask as [H, W, 1] uint8 or uint16."""
+    """Decodes a stored mask to [H, W, 1] uint8 or uint16."""
     from PIL import Image
 
     with Image.open(io.BytesIO(data)) as image:
         mask = np.array(image)
-    # Earlier versions of Pillow give 16 bits as 32.
+    # Older versions of Pillow return 16-bit images as 32-bit ones.
     return mask.astype(np.uint16 if mask.dtype != np.uint8 else np.uint8, copy=False)[..., np.newaxis]
 
 
 def _decode_16_bits(data: bytes, channels: int) -> np.ndarray:
-    """A PNG as [H, W, C] uint16. Pillow has 16 bits of grey only."""
+    """Decodes a PNG to [H, W, C] uint16; Pillow supports 16 bits only for grey images."""
     import cv2
 
     flags = {1: cv2.IMREAD_GRAYSCALE, 3: cv2.IMREAD_COLOR, 4: cv2.IMREAD_UNCHANGED}[channels]

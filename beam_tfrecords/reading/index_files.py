@@ -1,4 +1,4 @@
-"""The index files of shards, held against the manifest."""
+"""Reads the index files of shards, and checks them against the manifest."""
 
 from __future__ import annotations
 
@@ -19,16 +19,16 @@ from beam_tfrecords.reading.shard_cache import ShardCache
 def read_index(
     path: str, shard: Shard, columns: Sequence[str], *, cache: ShardCache | None = None
 ) -> Iterator[pa.RecordBatch]:
-    """The index of a shard in batches of rows, as `read_batches` reads it.
+    """Yields the index of a shard in batches of rows, as `read_batches` reads it.
 
     Args:
-      path: the dataset's folder.
+      path: folder of the dataset.
       shard: a shard with an index.
       columns: as in `read_batches`.
-      cache: where the file may be kept.
+      cache: keeps the file.
 
     Raises:
-      BuildError: it is not the one of the manifest, is not there any more, or has not a row for each record.
+      BuildError: the file differs from the manifest, no longer exists, or does not have one row per record.
     """
     name, sha256 = shard.index or "", shard.index_sha256
     data = cache.read_index(sha256) if cache and sha256 else None
@@ -58,7 +58,7 @@ def _read_checked(path: str, name: str, sha256: str | None) -> bytes:
 
 
 def read_places(path: str, shard: Shard, *, cache: ShardCache | None = None) -> np.ndarray:
-    """[records, 3] int64: offset and length of each record in bytes, and its CRC, or -1.
+    """Returns [records, 3] int64: offset and length of each record in bytes, and its CRC, or -1.
 
     Raises:
       BuildError: as `read_index`.
@@ -83,7 +83,7 @@ def _damaged(path: str, name: str, error: Exception) -> BuildError:
 
 
 def replaced(path: str, name: str) -> BuildError:
-    """Says that a file of a dataset is not the one of its manifest."""
+    """Returns the error for a file that differs from the manifest of its dataset."""
     return BuildError(
         f"{storage.join(path, name)} is not the file that was published with this manifest: the dataset was "
         f"replaced, or it is damaged; open it again, or run `beam-tfrecords verify --dataset={path}`"

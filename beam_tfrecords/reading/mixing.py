@@ -1,4 +1,4 @@
-"""Records of several datasets as one, in given proportions, with one list of classes."""
+"""Mixes records of several datasets in given proportions, with one list of classes."""
 
 from __future__ import annotations
 
@@ -20,23 +20,23 @@ from beam_tfrecords.reading.records import Records
 from beam_tfrecords.reading.resizing import ImageSize, ResizeMode
 from beam_tfrecords.reading.shuffling import Shuffle
 
-# Places of the pattern that a mixture repeats; weights are rounded to such shares.
+# Length of the pattern that a mixture repeats; weights are rounded to multiples of 1 / _PERIOD.
 _PERIOD = 10_000
 
 
 class MixOrder:
-    """Which part each place of a mixture has, and which of its examples.
+    """Maps each position of a mixture to a part and the number of an example in it.
 
-    Parts are spread evenly, as their weights say, and fall at random within that. A part that has run out begins again;
-    the mixture ends where the last part was given whole.
+    Parts are spread evenly according to their weights, with random positions inside each stretch. An exhausted part
+    restarts; the mixture ends as soon as every part has been used completely.
 
     Args:
-      sizes: examples of each part.
-      weights: of the parts, of any sum.
-      seed: of where in its stretch an example falls.
+      sizes: number of examples in each part.
+      weights: weights of the parts, with any sum.
+      seed: seed of the random positions.
 
     Attributes:
-      pattern: the part of each place, repeated for as long as the mixture is: [period] int64.
+      pattern: part of each position; repeats through the mixture: [period] int64.
     """
 
     def __init__(self, sizes: Sequence[int], weights: Sequence[float], seed: int) -> None:
@@ -49,7 +49,7 @@ class MixOrder:
         chances = Shuffle(period, seed)(np.arange(period)) / period
         order = np.argsort((ranks + chances) / self._shares[parts], kind="stable")
         self.pattern = parts[order]
-        # How many places of the pattern before one have its part.
+        # Number of earlier positions of the pattern with the same part.
         self._ranks = np.empty(period, np.int64)
         for part in range(len(shares)):
             at = np.flatnonzero(self.pattern == part)
@@ -60,19 +60,19 @@ class MixOrder:
         return self._length
 
     def _end(self, part: int, size: int) -> int:
-        """Places until a part was given whole."""
+        """Returns the number of positions until a part has been used completely."""
         periods, rank = divmod(size - 1, int(self._shares[part]))
         return periods * len(self.pattern) + int(np.flatnonzero(self.pattern == part)[rank]) + 1
 
     def __call__(self, places: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """The part of each place, and the number of its example."""
+        """Returns the part of each position, and the number of its example."""
         periods, at = np.divmod(places, len(self.pattern))
         parts = self.pattern[at]
         return parts, (periods * self._shares[parts] + self._ranks[at]) % self._sizes[parts]
 
 
 class MixedRecords(Records):
-    """Records of several datasets in one order, for the same loaders as `Records`."""
+    """Records of several datasets in one order; works with the same loaders as `Records`."""
 
     def __init__(self, parts: Sequence[Records], weights: Sequence[float], *, seed: int) -> None:
         check_layouts([part.layout for part in parts if part.has_features])
@@ -89,12 +89,12 @@ class MixedRecords(Records):
 
     @property
     def class_names(self) -> tuple[str, ...]:
-        """The classes of all parts, which the indices of labels are about."""
+        """Class names of all parts, which label indices refer to."""
         return self._class_names
 
     @property
     def digest(self) -> str:
-        """16 hex digits that say which records these are, wherever the datasets are."""
+        """16 hex digits that identify these records, independent of the datasets' paths."""
         named = repr(([part.digest for part in self._parts], self._mixed, self._range, self.class_names))
         return hashlib.sha256(named.encode()).hexdigest()[:16]
 
@@ -114,7 +114,7 @@ class MixedRecords(Records):
         return self._gather(Records._getitems, numbers)
 
     def read_batch(self, numbers: Iterable[SupportsIndex]) -> list[Any]:
-        """As `Records.read_batch`."""
+        """Reads like `Records.read_batch`."""
         return self._gather(Records.read_batch, numbers)
 
     def _gather(self, read: Callable[[Records, Iterable[SupportsIndex]], list[Any]], numbers: Any) -> list[Any]:
@@ -129,28 +129,28 @@ class MixedRecords(Records):
         return examples
 
     def resized(self, image_size: ImageSize, resize_mode: ResizeMode | None = None) -> Records:
-        """As `Records.resized`."""
+        """Resizes like `Records.resized`."""
         parts = [part.resized(image_size, resize_mode) for part in self._parts]
         return self._with(_parts=parts, _read=parts[0]._read)
 
     def in_planes(self, name: str) -> Records:
-        """As `Records.in_planes`."""
+        """Returns planes like `Records.in_planes`."""
         parts = [part.in_planes(name) for part in self._parts]
         return self._with(_parts=parts, _read=parts[0]._read)
 
     def filter(self, condition: Any = None, **equals: Any) -> Records:
-        """Not of a mixture: its parts can be filtered before they are mixed."""
+        """Raises TypeError: filter the parts before they are mixed."""
         raise TypeError("records that are mixed cannot be filtered; filter each part: mix([(a.filter(...), 0.7), ...])")
 
 
 @dataclasses.dataclass(frozen=True)
 class Mixture:
-    """Datasets that are read as one: `load(mixture, "train")`, and `records` for PyTorch and Grain.
+    """Datasets that are read as one: with `load(mixture, "train")`, or with `records` for PyTorch and Grain.
 
     Attributes:
       datasets: the parts.
-      weights: a share for each, of any sum.
-      seed: of the order of the parts.
+      weights: a weight for each part, with any sum.
+      seed: seed of the order of the parts.
     """
 
     datasets: tuple[Dataset, ...]
@@ -162,11 +162,11 @@ class Mixture:
 
     @property
     def class_names(self) -> tuple[str, ...]:
-        """The classes of all datasets: those of the first, then those that the next ones add."""
+        """Class names of all datasets: those of the first, then those that each later dataset adds."""
         return join_classes([dataset.class_names for dataset in self.datasets])
 
     def records(self, split: str | None = None, **options: Any) -> MixedRecords:
-        """The records of a split, or of an expression over splits, of each dataset; arguments as `Dataset.records`."""
+        """Returns the records of a split, or of a split expression, of each dataset; arguments as `Dataset.records`."""
         parts = [dataset.records(split, **options) for dataset in self.datasets]
         return MixedRecords(parts, self.weights, seed=self.seed)
 
@@ -181,18 +181,22 @@ def mix(parts: Sequence[tuple[Dataset | str | os.PathLike[str], float]], *, seed
 def mix(parts: Sequence[tuple[Any, float]], *, seed: int = 0) -> Mixture | MixedRecords:
     """Mixes datasets, or records of datasets, in given proportions.
 
-    Every stretch of the mixture has the proportions of the weights. An epoch ends where each part was given whole; a
-    part that has run out before begins again. The same parts, weights and seed give the same order. Classes are joined
-    by their names, so labels have the indices of `class_names` of the mixture.
+        >>> mixture = mix([("out/", 0.7), ("more/", 0.3)])
+        >>> len(mixture.records("train"))
+        40
+
+    Every stretch of the mixture has the proportions of the weights. An epoch ends as soon as every part has been used
+    completely; a part that is exhausted earlier restarts. The same parts, weights and seed give the same order. Classes
+    are joined by name, so labels are indices into `class_names` of the mixture.
 
     Args:
       parts: (dataset or its path, weight), for `load(mixture, split)` and `mixture.records(split)`; or (records,
-        weight), which may be of other splits or filtered. Weights may have any sum.
-      seed: of the order.
+        weight), where the records may come from different splits and be filtered. Weights may have any sum.
+      seed: seed of the order.
 
     Raises:
-      RequestError: a dataset is not there, or the datasets do not have the same features.
-      ValueError: there are no parts, a weight is not a number above 0, or a part has no record.
+      RequestError: a dataset does not exist, or the datasets have different features.
+      ValueError: there are no parts, a weight is not a positive number, or a part has no records.
     """
     given = [part for part, _ in parts]
     weights = tuple(float(weight) for _, weight in parts)
@@ -215,15 +219,15 @@ def mix(parts: Sequence[tuple[Any, float]], *, seed: int = 0) -> Mixture | Mixed
 
 
 def join_classes(names: Iterable[Sequence[str]]) -> tuple[str, ...]:
-    """The classes of all parts: those of the first, then those that the next ones add."""
+    """Returns the classes of all parts: those of the first, then those that each later part adds."""
     return tuple(dict.fromkeys(name for part in names for name in part))
 
 
 def check_layouts(layouts: Sequence[Layout]) -> None:
-    """Checks that examples have the same features.
+    """Checks that all examples have the same features.
 
     Raises:
-      RequestError: they do not.
+      RequestError: they differ.
     """
     first, *others = [{feature.name: _kind(feature) for feature in layout.features} for layout in layouts] or [{}]
     for number, other in enumerate(others, 1):

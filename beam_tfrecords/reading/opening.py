@@ -1,4 +1,4 @@
-"""Opens a finished dataset, and says what is wrong where that is not possible."""
+"""Opens a finished dataset, or explains why that is not possible."""
 
 from __future__ import annotations
 
@@ -15,18 +15,23 @@ from beam_tfrecords.reading.dataset import CACHE_SIZE, DamagedError, Dataset, re
 def open_dataset(
     path: str | os.PathLike[str], *, cache: str | os.PathLike[str] | None = None, cache_size: int | str = CACHE_SIZE
 ) -> Dataset:
-    """Opens a finished dataset; of a folder with versions, the one that `LATEST` names now.
+    """Opens a finished dataset; in a folder with versions, the one that `LATEST` names now.
+
+        >>> dataset = open_dataset("out/")
+        >>> dataset.splits
+        {'train': 12}
 
     Args:
-      path: its folder.
-      cache: a folder of this machine where the records and indices that are read from a bucket are kept; processes and
-        datasets may share it. None keeps nothing.
-      cache_size: bytes that the folder keeps, or a text such as "50GB"; what was used longest ago is removed first.
+      path: folder of the dataset.
+      cache: a local folder that keeps records and indices read from a bucket; processes and datasets may share it. None
+        for no cache.
+      cache_size: size limit of the folder in bytes, or text such as "50GB"; evicts the least recently used data first.
 
     Raises:
-      RequestError: there is none, or a later version of beam-tfrecords has made it; or the cache is in a bucket.
-      BuildError: its manifest cannot be read, or LATEST is damaged.
-      ValueError: the size cannot be read.
+      RequestError: the dataset does not exist, or a later version of beam-tfrecords wrote it; or the cache is in a
+        bucket.
+      BuildError: the manifest cannot be read, or LATEST is damaged.
+      ValueError: the cache size cannot be parsed.
     """
     path = storage.absolute(os.fspath(path)).rstrip("/")
     version, is_published = storage.run_concurrently(
@@ -46,7 +51,7 @@ def open_dataset(
 
 
 def _check_latest(root: str) -> None:
-    """Raises BuildError if LATEST leads to no version, although there are some."""
+    """Raises BuildError if LATEST names no version although versions exist."""
     damage = find_latest_damage(root)
     if damage:
         raise BuildError(

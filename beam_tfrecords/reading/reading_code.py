@@ -1,4 +1,4 @@
-"""Code that reads a dataset, to copy from its report and its card."""
+"""Generates code that reads a dataset, for its report and its dataset card."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ class Snippet:
 
 
 def reading_code(dataset: Dataset) -> list[Snippet]:
-    """How to read the first split, or the one called train; `FOLDER` is the dataset's folder."""
+    """Returns code that reads the split called train, or else the first; `FOLDER` is the dataset's folder."""
     split = "train" if "train" in dataset.splits else min(dataset.splits)
     folder = f"FOLDER = {dataset.manifest['name']!r}  # the folder of this page; gs:// and s3:// too\n\n"
     features = {feature.field: feature.name for feature in dataset.layout.features}
     images = [feature.name for feature in dataset.layout.features if feature.holds_image]
-    # Images of different sizes make no batch.
+    # Images of different sizes cannot be batched.
     size = "" if not images or dataset.images.size else ', image_size=224, resize_mode="crop"'
     label = features.get("label.index") or features.get("labels.index")
     shown: dict[str, str | None] = {"image": images[0]} if len(images) == 1 else {}
@@ -49,7 +49,7 @@ def reading_code(dataset: Dataset) -> list[Snippet]:
 
 
 def _batch_code(folder: str, split: str, size: str, batch: str, example: str) -> list[Snippet]:
-    """Code that takes batches or examples apart."""
+    """Returns code that unpacks batches or examples."""
     return [
         Snippet(
             "TensorFlow: tf.data",
@@ -75,7 +75,7 @@ def _batch_code(folder: str, split: str, size: str, batch: str, example: str) ->
 
 
 def _training_code(dataset: Dataset, folder: str, split: str, size: str) -> list[Snippet]:
-    """Code that trains a small classifier."""
+    """Returns code that trains a small classifier."""
     classes, images = len(dataset.class_names), dataset.images
     scale = 65535 if images.bit_depth == 16 else 255
     model = (

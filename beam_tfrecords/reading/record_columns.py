@@ -1,4 +1,4 @@
-"""Columns of records that the index does not have: all labels, and columns of the layout."""
+"""Reads columns that the index lacks from the records: all labels, and columns of the layout."""
 
 from __future__ import annotations
 
@@ -21,10 +21,12 @@ from beam_tfrecords.tfrecord import Compression, RecordError, open_stream, read_
 
 @dataclasses.dataclass(frozen=True)
 class RecordColumns:
-    """Reads columns of records, which takes as long as reading the shards.
+    """Reads columns of records; takes as long as reading the shards.
 
     Attributes:
-      layout: of the examples.
+      layout: layout of the examples.
+      class_names: the classes of the dataset.
+      compression: compression of the shards.
     """
 
     layout: Layout
@@ -33,14 +35,14 @@ class RecordColumns:
 
     @functools.cached_property
     def schema(self) -> pa.Schema:
-        """What a condition may name."""
+        """Columns that a condition may name."""
         return condition_schema(self.layout)
 
     def read(self, path: str, shard: Shard, names: Sequence[str]) -> pa.Table:
-        """The columns of all records of a shard, as `condition_schema` names them.
+        """Returns columns of all records of a shard, named as in `condition_schema`.
 
         Raises:
-          BuildError: the shard is damaged, or has not the records of the manifest.
+          BuildError: the shard is damaged, or the number of its records differs from the manifest.
         """
         features = {one.column and COLUMN + one.column: one for one in self.layout.features}
         label = next((one for one in self.layout.features if one.class_value is not None), None)

@@ -1,4 +1,4 @@
-"""Images of another size than the stored one, as readers give them: pixels, masks and objects, in NumPy."""
+"""Resizes stored images for readers: pixels, masks and objects, in NumPy."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ from beam_tfrecords.sizes import resized_size
 
 ImageSize: TypeAlias = "int | tuple[int, int] | None"
 ResizeMode: TypeAlias = Literal["crop", "pad", "shorter", "longer", "exact"]
-# They give every image the size that was asked for.
+# Modes in which every image has the requested size.
 FIXED_MODES = ("crop", "pad", "exact")
-# Sides of a box, and whether each is one of the height.
+# Sides of a box, and the axis of each.
 SIDES = {"ymin": 0, "xmin": 1, "ymax": 0, "xmax": 1}
-# Pixels; a side of an object that is smaller comes from rounding.
+# In pixels; a smaller side of an object is a rounding error.
 NOISE = 1e-3
-# A JPEG is decoded at a fraction of its size that has this many times the resized one.
+# A JPEG is decoded at the smallest fraction of its size that is at least this many times the resized size.
 _SPARE = 2
 
 _LOG = logging.getLogger(__name__)
@@ -30,7 +30,7 @@ _LOG = logging.getLogger(__name__)
 
 @dataclasses.dataclass(frozen=True)
 class Resize:
-    """The size of images, and how they reach it.
+    """The requested size of images, and the way to resize them.
 
     Attributes:
       size: (height, width) in pixels.
@@ -42,12 +42,12 @@ class Resize:
 
     @classmethod
     def of(cls, image_size: ImageSize, resize_mode: ResizeMode | None, stored: StoredImages) -> Resize | None:
-        """What a reader is asked for; None if images stay as they are stored.
+        """Checks the arguments of a reader; returns None if images keep their stored size.
 
-        Without a mode, the centre of the size is cropped; a note says so where that may leave something out.
+        The default mode crops the centre, and logs a warning if that may cut something off.
 
         Raises:
-          ValueError: a size or a mode that there is not.
+          ValueError: the size or the mode is invalid.
         """
         modes = ", ".join(map(repr, get_args(ResizeMode)))
         if resize_mode is not None and resize_mode not in get_args(ResizeMode):
@@ -76,7 +76,7 @@ class Resize:
         return self.size if self.mode in FIXED_MODES else None
 
     def place(self, height: int, width: int) -> Placement:
-        """Where an image of some pixels comes to lie."""
+        """Returns the placement of an image of this size in pixels."""
         resized = resized_size(height, width, self.size, self.mode)
         return Placement((height, width), resized, self.fixed_size or resized)
 
@@ -92,12 +92,12 @@ def _say_crop(height: int, width: int) -> None:
 
 @dataclasses.dataclass(frozen=True)
 class Placement:
-    """Where one image comes to lie; each size is (height, width) in pixels.
+    """Placement of a stored image in the resized one; each size is (height, width) in pixels.
 
     Attributes:
-      stored: of the stored image.
-      resized: of all of it after the resize.
-      final: of what a reader gives: the middle of the resized image, or a canvas of zeros around it.
+      stored: size of the stored image.
+      resized: size of the whole image after resizing.
+      final: size of the returned image: the centre of the resized image, or a canvas of zeros around it.
     """
 
     stored: tuple[int, int]
@@ -106,24 +106,24 @@ class Placement:
 
     @property
     def offset(self) -> tuple[int, int]:
-        """(rows, columns) that are cropped above and left; negative where the canvas adds them."""
-        # Rounded towards zero, as a build does.
+        """(rows, columns) that are cropped at the top and left; negative where the canvas adds them."""
+        # Rounded towards zero, as in a build.
         return int((self.resized[0] - self.final[0]) / 2), int((self.resized[1] - self.final[1]) / 2)
 
     @property
     def decoded_size(self) -> tuple[int, int]:
-        """The least (height, width) that a decoder has to give."""
+        """The minimum (height, width) that a decoder must return."""
         down, across = (min(_SPARE * new, old) for new, old in zip(self.resized, self.stored, strict=True))
         return down, across
 
     def image(self, pixels: np.ndarray) -> np.ndarray:
-        """[H, W, C] uint8 or uint16 of the stored size, or of a fraction of it -> that of the final one."""
+        """Resizes [H, W, C] uint8 or uint16 of the stored size, or a fraction of it, to the final size."""
         if pixels.shape[:2] == self.resized:
             return self._on_canvas(pixels[self._seen])
         return self._on_canvas(_resize(pixels, self.resized, self._seen))
 
     def mask(self, pixels: np.ndarray) -> np.ndarray:
-        """[H, W, 1] -> [final height, final width, 1]; each pixel has the number of the nearest one."""
+        """Resizes [H, W, 1] to [final height, final width, 1]; each pixel takes the value of the nearest one."""
         rows, columns = (
             ((np.arange(seen.start, seen.stop) + 0.5) * (old / new)).astype(int)
             for seen, old, new in zip(self._seen, self.stored, self.resized, strict=True)
@@ -132,7 +132,7 @@ class Placement:
 
     @property
     def _seen(self) -> tuple[slice, slice]:
-        """Rows and columns of the resized image that are given."""
+        """Visible rows and columns of the resized image."""
         down, across = (
             slice(max(0, begin), min(new, begin + final))
             for begin, new, final in zip(self.offset, self.resized, self.final, strict=True)
@@ -148,9 +148,10 @@ class Placement:
         return canvas
 
     def objects(self, example: dict[str, Any], features: Sequence[Feature]) -> None:
-        """Moves the objects of an example, and leaves out those that are not in the image any more.
+        """Moves the objects of an example, and drops those that are no longer inside the image.
 
-        Boxes are clipped to the image, areas shrink with them, and a keypoint outside of it is 0, as in a build.
+        As in a build, boxes are clipped to the image, areas shrink accordingly, and a keypoint outside the image
+        becomes 0.
         """
         names = {feature.field: feature.name for feature in features if feature.is_of_objects}
         boxes = _boxes(example, names)
@@ -196,24 +197,24 @@ class Placement:
 
 
 def _boxes(example: Mapping[str, Any], names: Mapping[str, str]) -> dict[str, np.ndarray]:
-    """The sides of the boxes that an example has: side -> [n] shares."""
+    """Returns the box sides that an example has: side -> [n] relative coordinates."""
     if BOXES in names:
         return {side: example[names[BOXES]][:, index] for index, side in enumerate(SIDES)}
     return {side: example[names[f"objects.{side}"]] for side in SIDES if f"objects.{side}" in names}
 
 
 def _areas(boxes: Mapping[str, np.ndarray], size: tuple[int, int]) -> np.ndarray:
-    """[n] square pixels of boxes; 0 for those without a side."""
+    """Returns [n] areas of boxes in square pixels; 0 for boxes without height or width."""
     down, across = (boxes["ymax"] - boxes["ymin"]) * size[0], (boxes["xmax"] - boxes["xmin"]) * size[1]
     return np.where((down > NOISE) & (across > NOISE), down * across, 0)
 
 
 def _resize(pixels: np.ndarray, size: tuple[int, int], seen: tuple[slice, slice]) -> np.ndarray:
-    """A part of a resized image, with the antialiased bilinear filter that TensorFlow has too."""
+    """Returns the visible part of a resized image, with the same antialiased bilinear filter as TensorFlow."""
     if pixels.dtype == np.uint16:
         import cv2
 
-        # Pillow has 16 bits of grey only.
+        # Pillow supports 16 bits only for grey images.
         shrinks = size[0] * size[1] < pixels.shape[0] * pixels.shape[1]
         kind = cv2.INTER_AREA if shrinks else cv2.INTER_LINEAR
         resized: np.ndarray = cv2.resize(pixels, size[::-1], interpolation=kind)

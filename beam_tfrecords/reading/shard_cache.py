@@ -1,4 +1,4 @@
-"""Records and indices of a dataset in a bucket, kept on this machine and told by their checksums."""
+"""Keeps records and indices of a dataset in a bucket on this machine, named by their checksums."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ _NAME_DIGITS = 32
 
 @dataclasses.dataclass(frozen=True)
 class ShardCache:
-    """Keeps shards of one dataset. Their names are those of their content, so another dataset has other ones.
+    """Keeps shards of one dataset. Names derive from the content, so other datasets have other names.
 
     Attributes:
-      folder: where.
-      keeps_all: whether there may be room for all of the dataset: then a record is read with those around it.
+      folder: the cache folder.
+      keeps_all: whether the whole dataset may fit: then records are read in whole blocks.
     """
 
     folder: CacheFolder
@@ -33,20 +33,20 @@ class ShardCache:
 
     @classmethod
     def of(cls, folder: CacheFolder, shards: Sequence[Shard]) -> ShardCache:
-        """Keeps some shards."""
+        """Makes the cache of these shards."""
         return cls(folder, sum(shard.bytes for shard in shards) <= folder.most_bytes)
 
     def read_examples(
         self, shard: Shard, begin: int, length: int, places: Sequence[tuple[int, int, int]]
     ) -> list[bytes | None]:
-        """The examples of records that are kept; None for one that is not, or is damaged.
+        """Returns examples from the cache; None for records that are missing or damaged.
 
         Args:
-          shard: their shard.
-          begin: of a range of it that has them all.
-          length: of the range.
-          places: where each begins in the shard, its length with its frame, and the CRC of its example as the index
-            has it, or -1.
+          shard: shard of the records.
+          begin: start of a range of the shard that contains all of them.
+          length: length of the range.
+          places: start of each record in the shard, its length including the frame, and the CRC of its example from the
+            index, or -1.
         """
         framed = self.folder.read(_name_of(shard), begin, length)
         found = ((open_frame(framed, offset - begin, size), crc) for offset, size, crc in places)
@@ -57,13 +57,13 @@ class ShardCache:
         self.folder.write(_name_of(shard), offset, data)
 
     def filling(self, shard: Shard, offset: int) -> contextlib.AbstractContextManager[None]:
-        """A block in which no other thread or process reads the same range of the store."""
+        """Returns a context in which no other thread or process reads the same range of the store."""
         return self.folder.filling(_name_of(shard), offset)
 
     def open_shard(self, shard: Shard) -> IO[bytes] | None:
-        """A whole shard that is kept, checked from its beginning to its end; None if it is not, or is damaged."""
+        """Opens a whole shard in the cache after checking its content; returns None if it is missing or damaged."""
         file = self.folder.open(_name_of(shard))
-        # A disk that cannot read it is as good as none.
+        # A shard that the disk cannot read counts as missing.
         with contextlib.suppress(OSError):
             if file and _has_content(shard, file):
                 file.seek(0)
@@ -73,8 +73,8 @@ class ShardCache:
         return None
 
     def keep_shard(self, shard: Shard, file: IO[bytes]) -> None:
-        """Keeps a whole shard, which is open in its store; nobody sees a part of it."""
-        # What a process leaves that is killed here is one day the oldest.
+        """Keeps a whole shard from its open file in the store; other readers never see a part of it."""
+        # If this process is killed here, the temporary file ages and is evicted.
         temporary, offset = secrets.token_hex(_NAME_DIGITS // 2), 0
         for chunk in read_chunks(file, limit=shard.bytes):
             if not self.folder.write(temporary, offset, chunk):
@@ -84,7 +84,7 @@ class ShardCache:
         self.folder.rename(temporary, _name_of(shard))
 
     def read_index(self, sha256: str) -> bytes | None:
-        """The index file that has a digest, if it is kept."""
+        """Returns the index file with this digest, if the cache has it."""
         data = self.folder.read(sha256[:_NAME_DIGITS])
         return data if hashlib.sha256(data).hexdigest() == sha256 else None
 
@@ -100,7 +100,7 @@ def _name_of(shard: Shard) -> str:
 
 
 def _has_content(shard: Shard, file: IO[bytes]) -> bool:
-    """Whether a file has the bytes that the manifest says; format 1 has another digest of them."""
+    """Whether a file has the content that the manifest records; format 1 has a SHA-256 instead of a CRC."""
     crc, digest, size = 0, hashlib.sha256(), 0
     for chunk in read_chunks(file):
         size += len(chunk)

@@ -1,4 +1,4 @@
-"""Records of shards that can only be read from their beginning: compressed ones, and those without an index."""
+"""Reads shards that can only be read from their start: compressed ones, and those without an index."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from beam_tfrecords.reading.index_files import replaced
 from beam_tfrecords.reading.shard_cache import ShardCache
 from beam_tfrecords.tfrecord import RecordError, open_stream, read_records
 
-# Streams that wait for their next group; one that is closed is read again from its beginning.
+# Maximum of streams that wait for their next group; an evicted stream is read again from its start.
 _MOST_WAITING = 32
 
 
@@ -27,8 +27,8 @@ class _Stream:
     """An open shard.
 
     Attributes:
-      file: what is closed in the end.
-      records: the rest of its examples.
+      file: the file to close in the end.
+      records: its remaining examples.
     """
 
     file: IO[bytes]
@@ -36,12 +36,12 @@ class _Stream:
 
 
 class ShardStreams:
-    """Reads groups of records by their numbers. A group that begins where another one ended needs no search for it.
+    """Reads groups of records by their numbers. A group that starts where an earlier one ended continues its stream.
 
-    So numbers are all the state that there is, and whoever goes on somewhere else gets the same records.
+    Record numbers are therefore the only state, and a reader that resumes elsewhere gets the same records.
 
     Args:
-      dataset: whose shards are read; its cache keeps them as whole files, if it may have room for all.
+      dataset: dataset of the shards; its cache keeps them as whole files, if it is large enough for all.
     """
 
     def __init__(self, dataset: Dataset) -> None:
@@ -55,16 +55,16 @@ class ShardStreams:
         self._lock = threading.Lock()
 
     def read(self, shard: Shard, begin: int, end: int, *, stop: int) -> list[bytes]:
-        """Serialized examples of a shard.
+        """Returns serialized examples of a shard.
 
         Args:
-          shard: of the dataset.
+          shard: a shard of the dataset.
           begin: number of the first record.
-          end: number behind the last one.
-          stop: number of the record before which nobody reads on.
+          end: number after the last record.
+          stop: record number at which the reader's range ends.
 
         Raises:
-          BuildError: the shard is damaged, or not that of the dataset any more.
+          BuildError: the shard is damaged, or no longer belongs to the dataset.
         """
         with self._lock:
             stream = self._waiting.pop((shard.file, begin), None)
@@ -91,14 +91,14 @@ class ShardStreams:
         return _Stream(file, itertools.islice(records, begin, None))
 
     def _open_file(self, shard: Shard) -> IO[bytes]:
-        """The shard, which is that of the manifest: also after a build with `overwrite`."""
+        """Opens the shard of the manifest, even after a build with `overwrite`."""
         path = self._file(shard)
         try:
             file = self._open_kept(shard, self._cache) if self._cache else None
             if file:
                 return file
-            # What was published, and the size, are looked at before the shard is opened; so no byte of it is read
-            # twice, and what is open stays the same file.
+            # Check the published manifest and the size before opening the shard: no byte is then read twice, and an
+            # open file does not change.
             if not (self._is_there() and storage.have_sizes({path: shard.bytes})):
                 raise replaced(self._path, shard.file)
             return storage.open_read(path)
@@ -106,12 +106,12 @@ class ShardStreams:
             raise explain_missing(self._path, shard.file) from error
 
     def _open_kept(self, shard: Shard, cache: ShardCache) -> IO[bytes] | None:
-        """The shard as the cache has it, which takes it from the store first; None if that cannot be."""
+        """Opens the shard from the cache, after downloading it if needed; returns None if that fails."""
         file = cache.open_shard(shard)
         if file:
             return file
         with cache.filling(shard, 0):
-            # Another process may have kept it meanwhile.
+            # Another process may have kept the shard in the meantime.
             file = cache.open_shard(shard)
             if file:
                 return file

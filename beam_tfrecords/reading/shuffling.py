@@ -1,4 +1,4 @@
-"""A shuffled order in which every place is computed by itself, so that no list of it is held."""
+"""A shuffled order that computes every position independently, so that no list of it is kept in memory."""
 
 from __future__ import annotations
 
@@ -7,19 +7,19 @@ import hashlib
 import numpy as np
 
 _ROUNDS = 6
-# Up to so many numbers the order is a list: a network of few bits gives some orders more often than others.
+# Orders of up to this size are lists: a network of few bits favours some orders over others.
 LISTED = 1 << 12
 
 
 class Shuffle:
-    """A permutation of the numbers below `size`; the same for the same seeds everywhere.
+    """A permutation of the numbers below `size`; depends only on the seeds.
 
-    A Feistel network permutes the next larger power of four, and is applied again to what is too large. A few numbers
-    are sorted by their hashes.
+    A Feistel network permutes the next larger power of four; numbers that are too large are permuted again. Short
+    orders are sorted by the numbers' hashes.
 
     Args:
-      size: how many numbers there are.
-      seeds: what decides the order.
+      size: number of elements.
+      seeds: determine the order.
     """
 
     def __init__(self, size: int, *seeds: int) -> None:
@@ -27,12 +27,12 @@ class Shuffle:
         self._half = np.uint64((max(2, size - 1).bit_length() + 1) // 2)
         digest = hashlib.sha256(repr(seeds).encode()).digest() * 2
         self._keys = np.frombuffer(digest, "<u8")[:_ROUNDS]
-        # Steps of SplitMix64 from the first key.
+        # Steps of SplitMix64, starting at the first key.
         steps = np.arange(1, size + 1, dtype=np.uint64) * np.uint64(0x9E3779B97F4A7C15) if size <= LISTED else None
         self._listed = None if steps is None else np.argsort(_mix(self._keys[0] + steps), kind="stable")
 
     def __call__(self, places: np.ndarray) -> np.ndarray:
-        """The numbers at some places of the order."""
+        """Returns the numbers at these positions of the order."""
         if self._listed is not None:
             return self._listed[places]
         numbers = self._permute(places.astype(np.uint64))
@@ -50,12 +50,12 @@ class Shuffle:
 
 
 class RunShuffle:
-    """A permutation that leaves runs of neighbours together; they begin at other numbers for other seeds.
+    """A permutation that keeps runs of neighbours together; the seeds also decide where the runs start.
 
     Args:
-      size: how many numbers there are.
-      length: of a run; the last one may be shorter.
-      seeds: what decides the order.
+      size: number of elements.
+      length: length of a run; the last run may be shorter.
+      seeds: determine the order.
     """
 
     def __init__(self, size: int, length: int, *seeds: int) -> None:
@@ -65,7 +65,7 @@ class RunShuffle:
         self._begin = int(Shuffle(size, *seeds)(np.zeros(1, np.int64))[0])
 
     def __call__(self, places: np.ndarray) -> np.ndarray:
-        """The numbers at some places of the order."""
+        """Returns the numbers at these positions of the order."""
         run, within = np.divmod(places, self._length)
         is_whole = run < self._runs
         numbers = np.where(is_whole, self._order(np.where(is_whole, run, 0)), run) * self._length + within
@@ -74,7 +74,7 @@ class RunShuffle:
 
 
 def _mix(numbers: np.ndarray) -> np.ndarray:
-    """The finalizer of SplitMix64."""
+    """Applies the finalizer of SplitMix64."""
     numbers = (numbers ^ (numbers >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
     numbers = (numbers ^ (numbers >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
     return numbers >> np.uint64(31)

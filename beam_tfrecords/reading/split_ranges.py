@@ -1,4 +1,4 @@
-"""Which records of a dataset an expression over its splits names."""
+"""Finds the records that an expression over splits names."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ _EXAMPLES = "such as 'train', 'train[:80%]', 'train[100:]', 'train+validation' o
 
 
 class SplitRange(NamedTuple):
-    """Records of a split.
+    """A range of records of a split.
 
     Attributes:
-      split: its name.
-      begin: number of the first one in the split.
-      end: number of the one behind the last.
+      split: name of the split.
+      begin: number of the first record in the split.
+      end: number after the last record.
     """
 
     split: str
@@ -31,17 +31,17 @@ class SplitRange(NamedTuple):
 
 
 def find_ranges(splits: Mapping[str, int], expression: str) -> list[SplitRange]:
-    """The records that an expression names, in its order.
+    """Returns the ranges of records that an expression names, in its order.
 
-    `train[:80%]` and `train[80%:]` share no record and leave none out. A percentage is rounded to the nearest record,
-    as TFDS does; a negative bound counts from the end.
+    `train[:80%]` and `train[80%:]` do not overlap and omit no record. A percentage is rounded to the nearest record, as
+    in TFDS; a negative bound counts from the end.
 
     Args:
       splits: name -> number of records.
-      expression: splits, each with a range or without, joined by `+`.
+      expression: split names, each with or without a range, joined by `+`.
 
     Raises:
-      RequestError: the expression cannot be read, or names a split that there is not, or no record.
+      RequestError: the expression cannot be parsed, names an unknown split, or names no record.
     """
     if expression in splits:
         return [SplitRange(expression, 0, splits[expression])]
@@ -53,7 +53,7 @@ def find_ranges(splits: Mapping[str, int], expression: str) -> list[SplitRange]:
 
 
 def cut(ranges: Iterable[SplitRange], begin: int, end: int) -> Iterator[SplitRange]:
-    """The records from one place to another of ranges, one after the other."""
+    """Yields the records between two positions in the concatenation of ranges."""
     start = 0
     for one in ranges:
         first, last = max(begin - start, 0), min(end - start, one.end - one.begin)
@@ -103,5 +103,5 @@ def _bound(text: str | None, records: int, expression: str) -> int | None:
             f"split {expression!r} cannot be read at {text!r}; expected a number of records or a percentage up to "
             f"100%, {_EXAMPLES}"
         )
-    # As TFDS rounds.
+    # Rounds as TFDS does.
     return int(match["number"]) if match["number"] else round(float(match["percent"]) * records / 100)

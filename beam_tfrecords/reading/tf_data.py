@@ -1,4 +1,4 @@
-"""Reads a dataset with tf.data; its own metadata says which features it has."""
+"""Reads a dataset with tf.data, with the features that its metadata describes."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from beam_tfrecords.reading.split_ranges import cut
 from beam_tfrecords.reading.tf_examples import ExampleReader
 from beam_tfrecords.reading.tf_shards import Share, read_share
 
-# `shuffle=True`: a buffer of so many bytes of records.
+# Size of the shuffle buffer in bytes of records, with `shuffle=True`.
 _SHUFFLE_BYTES = 256_000_000
 
 
@@ -49,44 +49,48 @@ def load(
 ) -> tf.data.Dataset:
     """Reads one split of a dataset: parsed, decoded, shuffled, batched, prefetched.
 
-    The result knows its cardinality, so that Keras knows the steps of an epoch. Features with any number of values,
-    such as the labels of a multi-label dataset or the boxes of objects, are ragged in a batch. Autotune is off.
+        >>> train = load("out/", "train", batch_size=4, image_size=8, as_supervised=True)
+        >>> images, labels = next(iter(train))
+        >>> images.shape
+        TensorShape([4, 8, 8, 3])
 
-    `tf.train.Checkpoint(iterator=iter(...))` saves the state of an iterator and restores it, in mid-epoch too: the
-    batches after it are the same, without a shuffle or with a `seed`.
+    The result knows its cardinality, so Keras knows the steps per epoch. Features with any number of values, such as
+    the labels of a multi-label dataset or the boxes of objects, are ragged in a batch. Autotune is off.
+
+    `tf.train.Checkpoint(iterator=iter(...))` saves and restores the state of an iterator, also within an epoch: without
+    a shuffle, or with a `seed`, the restored iterator yields the same batches.
 
     Args:
-      path: the dataset's folder, or the dataset itself; or datasets that `mix` joins.
+      path: folder of the dataset, or the dataset itself; or a mixture from `mix`.
       split: name of the split, or an expression: "train[:80%]", "train[100:]", "train[:10%]+validation", "all".
-      batch_size: examples in a batch; None for single examples.
-      shuffle: examples in the shuffle buffer, which several shards fill in turn; True for as many as take 256 MB, False
-        or 0 for the order of the dataset, which the build shuffled and `Dataset.records` has.
-      seed: of the shuffle; with one, every run gives the same order.
-      decode: images as [H, W, C] uint8 tensors, or uint16 if they are stored with 16 bits, masks as [H, W, 1], and
-        those of objects as [n, H, W] uint8 of zeros and ones, and a list of images as [n, H, W, C]; False leaves
-        them as the bytes that are stored.
-      image_size: (height, width) in pixels of decoded images, or one number for both. Masks, boxes and keypoints
-        follow; objects outside of the image are left out.
-      resize_mode: how images reach that size: "crop" (the centre of the shorter side's size), "pad" (all of it on a
-        black canvas), "exact" (whatever the aspect ratio), "shorter" or "longer" (that side's size; a batch needs one
-        of the others). None crops, and a note says so.
-      channels: of decoded images: 1, 3 or 4, or 0 for those of each file. None: those that the build asked
-        for, or 3 if it kept those of each file. Raw pixels have the channels they were stored with.
+      batch_size: examples per batch; None for single examples.
+      shuffle: size of the shuffle buffer in examples, which several shards fill in turn; True for 256 MB of records;
+        False or 0 for the order of the dataset, which the build shuffled and `Dataset.records` uses.
+      seed: seed of the shuffle; with a seed, every run has the same order.
+      decode: decodes images to [H, W, C] uint8 tensors, or uint16 if they are stored with 16 bits; masks to [H, W, 1];
+        masks of objects to [n, H, W] uint8 of zeros and ones; and a list of images to [n, H, W, C]. False leaves the
+        stored bytes.
+      image_size: (height, width) of decoded images in pixels, or one number for both. Masks, boxes and keypoints
+        follow; objects outside the image are dropped.
+      resize_mode: how images are resized: "crop" (fits the shorter side and crops the centre), "pad" (fits the whole
+        image on a black canvas), "exact" (ignores the aspect ratio), "shorter" or "longer" (fits that side; such images
+        cannot be batched if their sizes differ). None crops, and logs a warning.
+      channels: channels of decoded images: 1, 3 or 4, or 0 for the channels of each file. None uses the channels of
+        the build, or 3 if the build kept those of each file. Raw pixels have the channels they were stored with.
       transform: applied to every example, a dict of tensors by feature name, before batching.
-      drop_remainder: whether to drop a last batch that is not full.
-      as_supervised: gives (image, label), or (image, mask), instead of a dict.
-      multi_hot: gives the labels of a multi-label dataset as a [number of classes] float32 tensor of zeros and ones.
-      num_objects: gives so many annotated objects for every image, so that they are not ragged: numbers are padded with
-        -1, texts with "" and masks with 0, and objects beyond them are left out; keypoints stay as they are.
-        None: those that there are.
-      num_readers: number of readers that share the split; each reads a contiguous part of the same size, and the
-        last `records % num_readers` records are read by none.
+      drop_remainder: drops a last batch that is not full.
+      as_supervised: returns (image, label), or (image, mask), instead of a dict.
+      multi_hot: returns the labels of a multi-label dataset as a [number of classes] float32 tensor of zeros and ones.
+      num_objects: returns this number of annotated objects per image, so that they are not ragged. Pads numbers with
+        -1, text with "" and masks with 0, and drops further objects; keypoints stay unchanged. None keeps all objects.
+      num_readers: number of readers that share the split. Each reads a contiguous range of the same size; no reader
+        reads the last `records % num_readers` records.
       reader_index: number of this reader, from 0.
-      cache: as in `open_dataset`: a folder of this machine for what is read from a bucket.
-      cache_size: as there, in bytes or as "50GB".
+      cache: local folder that keeps data read from a bucket, as in `open_dataset`.
+      cache_size: size limit of the cache, as in `open_dataset`: bytes, or text such as "50GB".
 
     Raises:
-      RequestError: there is no such dataset or split.
+      RequestError: the dataset or the split does not exist.
       ValueError: an argument does not fit the dataset, or images of different sizes would be batched.
     """
     mixture = path if isinstance(path, Mixture) else None
@@ -121,10 +125,10 @@ def load(
     if batch_size:
         batch = examples.ragged_batch if reads[0].is_ragged else examples.batch
         examples = batch(batch_size, drop_remainder=drop_remainder)
-    # Autotune's thread sleeps: what iterates waits for it at the end of every other epoch, up to a second.
+    # Autotune's thread sleeps, and the iterator waits for it at the end of every other epoch, for up to a second.
     options = tf.data.Options()
     options.autotune.enabled = False
-    # What Python does for a shard, its check and requests, has no state that a checkpoint would need.
+    # The Python functions that check shards and send requests have no state that a checkpoint would need.
     options.experimental_external_state_policy = tf.data.experimental.ExternalStatePolicy.IGNORE
     return examples.prefetch(tf.data.AUTOTUNE).with_options(options)
 
@@ -137,17 +141,17 @@ def _check_batches(reads: Sequence[ExampleReader], batch_size: int) -> None:
         raise ValueError(f"images of the datasets have different sizes: {sizes}; pass image_size=, such as 224")
 
 
-# No condition of ours depends on a tensor, and to look for some took 1.5 seconds of the first `load` of a process.
+# Our Python conditions never depend on a tensor; autograph's search for some took 1.5 s of the first `load`.
 @tf.autograph.experimental.do_not_convert
 def _read_part(
     read: ExampleReader, share: Share, *, shuffle: bool | int, seed: int | None, repeats: bool
 ) -> tf.data.Dataset:
-    """The examples of a dataset."""
-    # The order of a shuffle without a seed may also depend on which shard answers first.
+    """Returns the examples of a dataset."""
+    # Without a seed, the order of a shuffle may also depend on which shard answers first.
     deterministic = not shuffle or seed is not None
     records = read_share(read.dataset, share, interleaved=bool(shuffle), deterministic=deterministic)
     if shuffle:
-        # Before decoding: a buffer of encoded images is a tenth of one of pixels.
+        # Shuffle before decoding: encoded images need a tenth of the buffer memory of pixels.
         buffer = _buffer_size(read.dataset.shards, share) if shuffle is True else shuffle
         records = records.shuffle(buffer, seed=seed)
     if repeats:
@@ -156,20 +160,20 @@ def _read_part(
 
 
 def _mix(parts: Sequence[tf.data.Dataset], order: MixOrder) -> tf.data.Dataset:
-    """An epoch of endless examples of several datasets."""
+    """Returns one epoch of the endless examples of several datasets."""
     which = tf.data.Dataset.from_tensor_slices(order.pattern).repeat().take(len(order))
     mixed = tf.data.Dataset.choose_from_datasets(list(parts), which, stop_on_empty_dataset=False)
     return mixed.apply(tf.data.experimental.assert_cardinality(len(order)))
 
 
 def _buffer_size(shards: Sequence[Shard], share: Share) -> int:
-    """Records of a shuffle buffer of `_SHUFFLE_BYTES`, and no more than a reader has."""
+    """Returns the number of records in a shuffle buffer of `_SHUFFLE_BYTES`, at most those of the reader."""
     average = sum(shard.bytes for shard in shards) / max(1, sum(shard.records for shard in shards))
     return max(1, min(sum(share[2]), int(_SHUFFLE_BYTES // max(1, average))))
 
 
 def _share_records(dataset: Dataset, split: str, *, num_readers: int, reader_index: int) -> Share:
-    """The share of a reader."""
+    """Returns the share of a reader."""
     if not 0 <= reader_index < num_readers:
         raise ValueError(f"reader_index={reader_index}: expected 0 or more, and less than num_readers={num_readers}")
     ranges = dataset.find_ranges(split)

@@ -1,4 +1,4 @@
-"""From a serialized example to the tensors that `load` gives."""
+"""Converts serialized examples to the tensors that `load` returns."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ _DTYPES = {"int64": tf.int64, "float": tf.float32, "bytes": tf.string}
 
 @dataclasses.dataclass(frozen=True)
 class ExampleReader:
-    """Makes of a serialized example what `load` gives.
+    """Converts a serialized example to an element of `load`.
 
     Attributes:
       dataset: the dataset.
-      class_names: those that the indices of labels are about; among them are all of the dataset.
+      class_names: class names that label indices refer to; include all of the dataset's.
       decodes: whether images are decoded.
-      resize: the size of decoded images; None for that of the stored ones.
+      resize: size of decoded images; None for the stored size.
       channels: as in `load`.
       transform: as in `load`.
       pair: features of a supervised pair; None for a dict.
@@ -52,7 +52,7 @@ class ExampleReader:
 
     @classmethod
     def of(cls, dataset: Dataset, *, as_supervised: bool, multi_hot: bool, **given: Any) -> ExampleReader:
-        """With the features that the arguments of `load` are about."""
+        """Makes a reader; finds the features that the arguments of `load` refer to."""
         features = dataset.layout.features
         pair = dataset.layout.supervised if as_supervised else None
         if as_supervised and pair is None:
@@ -93,7 +93,7 @@ class ExampleReader:
 
     @property
     def is_ragged(self) -> bool:
-        """Whether a feature may have another number of values in every example."""
+        """Whether the number of values of a feature may differ between examples."""
         fixed = {*self.hot, *(feature.name for feature in self.objects if self.num_objects)}
         return any(feature.several and feature.name not in fixed for feature in self.dataset.layout.features)
 
@@ -130,12 +130,12 @@ class ExampleReader:
         return (example[self.pair[0]], example[self.pair[1]]) if self.pair else example
 
     def _transform(self, example: dict[str, Any]) -> Any:
-        """What the user's function makes of an example, which it may change; its conditions may depend on tensors."""
+        """Calls the user's function with a copy, which it may change; its conditions may depend on tensors."""
         assert self.transform is not None
         return self.transform(dict(example))
 
     def _renumber(self, values: tf.Tensor, kind: ClassValue) -> tf.Tensor:
-        """Values with the indices of `class_names`; names, and what is no class, stay."""
+        """Replaces class indices with those of `class_names`; names, and values that are not classes, stay."""
         own = self.dataset.class_names
         if kind is ClassValue.NAME or own == self.class_names[: len(own)]:
             return values
@@ -146,7 +146,7 @@ class ExampleReader:
         return tf.where(is_class, tf.gather(table, tf.where(is_class, numbers, 0)), values)
 
     def _decode(self, example: dict[str, Any]) -> None:
-        """Puts pixels in the place of the bytes of images and masks, and moves objects with them."""
+        """Replaces the bytes of images and masks with pixels, and moves objects accordingly."""
         features, stored = self.dataset.layout.features, self.dataset.images
         for feature in features:
             if feature.holds_image and feature.several:
@@ -193,18 +193,18 @@ def _parsing(feature: Feature) -> Any:
 
 
 def _pad(values: tf.Tensor, number: int | None) -> tf.Tensor:
-    """An attribute of objects: [n] or [n, ...], padded or cut to a number if one is given."""
+    """Pads or cuts an attribute of objects, [n] or [n, ...], to a number, if one is given."""
     if number is None:
         return values
     padding = [[0, tf.maximum(0, number - tf.shape(values)[0])], *[[0, 0]] * (values.shape.rank - 1)]
-    # Masks are bytes, or pixels.
+    # Masks are stored bytes, or pixels.
     filler = {tf.string: "", tf.uint8: tf.constant(0, tf.uint8)}.get(values.dtype, tf.cast(-1, values.dtype))
     padded = tf.pad(values, padding, constant_values=filler)[:number]
     return tf.ensure_shape(padded, [number, *values.shape[1:]])
 
 
 def _decode_masks(encoded: tf.Tensor, placed: TensorPlacement) -> tf.Tensor:
-    """[n, H, W] uint8 masks of the size of an image, which may have been resized."""
+    """Decodes to [n, H, W] uint8 masks of the size of an image, which may have been resized."""
 
     def decode(data: tf.Tensor) -> tf.Tensor:
         return placed.mask(tf.io.decode_png(data, channels=1))[:, :, 0]
@@ -217,7 +217,7 @@ def _decode_masks(encoded: tf.Tensor, placed: TensorPlacement) -> tf.Tensor:
 
 
 def _depth(stored: StoredImages, channels: int | None) -> int | None:
-    """Channels of decoded images; None for those of each file."""
+    """Returns the channels of decoded images; None for the channels of each file."""
     if stored.encoding == "raw":
         return stored.channels or None
     if channels is None:

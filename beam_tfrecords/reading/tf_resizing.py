@@ -1,4 +1,4 @@
-"""As `resizing`, for tensors."""
+"""The tensor version of `resizing`."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from beam_tfrecords.sizes import resized_size
 
 @dataclasses.dataclass(frozen=True)
 class TensorPlacement:
-    """Where one image comes to lie; each size is (height, width) in pixels.
+    """Placement of a stored image in the resized one; each size is (height, width) in pixels.
 
     Attributes:
-      stored: of the stored image.
-      resized: of all of it after the resize.
-      final: of what `load` gives.
+      stored: size of the stored image.
+      resized: size of the whole image after resizing.
+      final: size of the image that `load` returns.
     """
 
     stored: tuple[tf.Tensor, tf.Tensor]
@@ -29,7 +29,7 @@ class TensorPlacement:
 
     @classmethod
     def of(cls, image: tf.Tensor, resize: Resize | None) -> TensorPlacement:
-        """That of a stored image, or of a mask of its size."""
+        """Returns the placement of a stored image, or of a mask of its size."""
         sides = tf.shape(image, tf.int64)
         stored = sides[0], sides[1]
         if resize is None:
@@ -38,20 +38,20 @@ class TensorPlacement:
         return cls(stored, resized, resize.fixed_size or resized)
 
     def image(self, pixels: tf.Tensor) -> tf.Tensor:
-        """[H, W, C] -> [final height, final width, C] of the same type."""
+        """Resizes [H, W, C] to [final height, final width, C] of the same type."""
         resized = tf.image.resize(pixels, tf.cast(self.resized, tf.int32), antialias=True)
         placed = self._on_canvas(resized)
         return tf.cast(tf.clip_by_value(tf.round(placed), 0, pixels.dtype.max), pixels.dtype)
 
     def mask(self, pixels: tf.Tensor) -> tf.Tensor:
-        """[H, W, 1] -> [final height, final width, 1]; each pixel has the number of the nearest one."""
+        """Resizes [H, W, 1] to [final height, final width, 1]; each pixel takes the value of the nearest one."""
         return self._on_canvas(tf.image.resize(pixels, tf.cast(self.resized, tf.int32), method="nearest"))
 
     def _on_canvas(self, pixels: tf.Tensor) -> tf.Tensor:
         return tf.image.resize_with_crop_or_pad(pixels, *(tf.cast(side, tf.int32) for side in self.final))
 
     def objects(self, example: dict[str, Any], features: Sequence[Feature]) -> None:
-        """As `resizing.Placement.objects`; boxes in one feature are [n, 4]."""
+        """Moves objects like `resizing.Placement.objects`; boxes in one feature are [n, 4]."""
         names = {feature.field: feature.name for feature in features if feature.is_of_objects}
         boxes = _boxes(example, names)
         moved = {
@@ -97,14 +97,14 @@ class TensorPlacement:
 
 
 def _boxes(example: Mapping[str, Any], names: Mapping[str, str]) -> dict[str, tf.Tensor]:
-    """The sides of the boxes that an example has: side -> [n] shares."""
+    """Returns the box sides that an example has: side -> [n] relative coordinates."""
     if BOXES in names:
         return {side: example[names[BOXES]][:, index] for index, side in enumerate(SIDES)}
     return {side: example[names[f"objects.{side}"]] for side in SIDES if f"objects.{side}" in names}
 
 
 def _areas(boxes: Mapping[str, tf.Tensor], size: tuple[tf.Tensor, tf.Tensor]) -> tf.Tensor:
-    """[n] square pixels of boxes; 0 for those without a side."""
+    """Returns [n] areas of boxes in square pixels; 0 for boxes without height or width."""
     down = (boxes["ymax"] - boxes["ymin"]) * tf.cast(size[0], tf.float32)
     across = (boxes["xmax"] - boxes["xmin"]) * tf.cast(size[1], tf.float32)
     return tf.where((down > NOISE) & (across > NOISE), down * across, 0.0)

@@ -1,4 +1,4 @@
-"""Serialized examples of shards as a `tf.data.Dataset`, whose iterators TensorFlow's checkpoints save exactly."""
+"""Reads serialized examples of shards as a `tf.data.Dataset` whose iterators TensorFlow can checkpoint exactly."""
 
 from __future__ import annotations
 
@@ -14,20 +14,20 @@ from beam_tfrecords.reading.dataset import Dataset
 from beam_tfrecords.reading.index_files import replaced
 from beam_tfrecords.reading.shard_streams import ShardStreams
 
-# Records of a bucket that are read at once, and as many ahead: so many bytes, and no more than so many records.
+# Records of a bucket that are read together, while the next group is read ahead: limits in bytes and in records.
 _GROUP_BYTES = 8 << 20
 _GROUP_RECORDS = 64
 
-# Files, and for each the records to skip and then to take.
+# Files, and the number of records to skip and then to take in each.
 Share: TypeAlias = "tuple[list[str], list[int], list[int]]"
 # (file, records to skip, records to take) -> serialized examples
 _ShardReader: TypeAlias = "Callable[[tf.Tensor, tf.Tensor, tf.Tensor], tf.data.Dataset]"
-# (path of a shard, begin and end of a group, end of what is read of the shard) -> serialized examples
+# (path of a shard, begin and end of a group, end of the reader's range in the shard) -> serialized examples
 _Groups: TypeAlias = "Callable[[str, int, int, int], list[bytes]]"
 
 
 def read_share(dataset: Dataset, share: Share, *, interleaved: bool, deterministic: bool) -> tf.data.Dataset:
-    """The serialized examples of a reader, from several shards at once if they are interleaved."""
+    """Returns the serialized examples of a reader; reads several shards at once if they are interleaved."""
     files, skips, takes = share
     paths = [storage.join(dataset.path, file) for file in files]
     shards = tf.data.Dataset.from_tensor_slices(
@@ -44,10 +44,10 @@ def read_share(dataset: Dataset, share: Share, *, interleaved: bool, determinist
 
 
 def _checked(read: _ShardReader, dataset: Dataset) -> _ShardReader:
-    """A reader that fails if the shard is not that of the manifest, as after a build with `overwrite`.
+    """Wraps a reader so that it fails if the shard differs from the manifest, as after a build with `overwrite`.
 
-    Looks at its size and at what was published before the shard is opened; so no byte of it is read twice, and what is
-    open stays the same file.
+    Checks the shard's size and the published manifest before the shard is opened. No byte is then read twice, and an
+    open file does not change.
     """
     sizes = {storage.join(dataset.path, shard.file): shard.bytes for shard in dataset.shards}
 
@@ -66,7 +66,7 @@ def _checked(read: _ShardReader, dataset: Dataset) -> _ShardReader:
 
 
 def _shard_reader(dataset: Dataset) -> _ShardReader:
-    """What reads records of a shard; TensorFlow has no client for s3://, and one for gs:// with settings of its own."""
+    """Returns a reader of shards. TensorFlow has no client for s3://, and its gs:// client has its own settings."""
     if storage.has_scheme(dataset.path):
         return _group_reader(dataset)
     kind = "GZIP" if dataset.compression == "gzip" else ""
@@ -78,7 +78,7 @@ def _shard_reader(dataset: Dataset) -> _ShardReader:
 
 
 def _group_reader(dataset: Dataset) -> _ShardReader:
-    """Reads groups of records of a bucket by their numbers, which are all the state that there is."""
+    """Returns a reader of groups of records in a bucket; the number of the next record is its only state."""
     by_index = dataset.compression == "none" and all(shard.index for shard in dataset.shards)
     find = _find_groups(dataset) if by_index else _stream_groups(dataset)
     average = sum(shard.bytes for shard in dataset.shards) // max(1, dataset.num_records)
@@ -95,7 +95,7 @@ def _group_reader(dataset: Dataset) -> _ShardReader:
             return tf.ensure_shape(tf.numpy_function(fetch, [file, begin, end, stop], tf.string), [None])
 
         begins = tf.data.Dataset.range(skip, stop, group)
-        # A stream has one group after the other.
+        # A stream can only be read sequentially.
         groups = begins.map(read_group, num_parallel_calls=2 if by_index else 1, deterministic=True)
         return groups.unbatch()
 
@@ -103,7 +103,7 @@ def _group_reader(dataset: Dataset) -> _ShardReader:
 
 
 def _find_groups(dataset: Dataset) -> _Groups:
-    """By the index, which tells each record of another dataset."""
+    """Returns a function that reads groups through the index, which detects records of another dataset."""
     records = dataset.records(form="bytes", verify=True)
     shards = dataset.shards
     starts = itertools.accumulate((shard.records for shard in shards), initial=0)
@@ -112,7 +112,7 @@ def _find_groups(dataset: Dataset) -> _Groups:
 
 
 def _stream_groups(dataset: Dataset) -> _Groups:
-    """From the beginning of the shards."""
+    """Returns a function that reads groups by streaming shards from their start."""
     streams = ShardStreams(dataset)
     shards = {storage.join(dataset.path, shard.file): shard for shard in dataset.shards}
     return lambda path, begin, end, stop: streams.read(shards[path], begin, end, stop=stop)

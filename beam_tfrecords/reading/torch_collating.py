@@ -1,4 +1,4 @@
-"""Batches of PyTorch."""
+"""Collates batches for PyTorch."""
 
 from __future__ import annotations
 
@@ -13,13 +13,17 @@ from beam_tfrecords.reading.collating import Example, Pair, make_batch
 
 
 def collate(examples: Sequence[Any], **_: Any) -> Any:
-    """Makes a batch of examples; a `DataLoader` uses it by itself for what this package gives.
+    """Collates examples into a batch; a `DataLoader` uses it automatically for examples of this package.
 
-    Values of one shape are stacked to a tensor. Features with any number of values, such as boxes and several labels,
-    are a list with a tensor for each example; texts are a list of `str`.
+        >>> batch = collate([{"label": 1, "key": "a.png"}, {"label": 0, "key": "b.png"}])
+        >>> batch["key"], batch["label"].tolist()
+        (['a.png', 'b.png'], [1, 0])
+
+    Stacks values of one shape to a tensor. Features with any number of values, such as boxes, become a list with one
+    tensor per example; text becomes a list of `str`.
 
     Args:
-      examples: dicts, or tuples, with arrays, tensors, numbers and texts.
+      examples: dicts or tuples of arrays, tensors, numbers and text.
 
     Raises:
       ValueError: images have different sizes.
