@@ -1,10 +1,10 @@
-"""Files wherever they are; no other package touches a file system.
+"""Access to files on all file systems; no other package touches one.
 
-Local paths go to the operating system, `gs://` to google-cloud-storage, `s3://` to boto3, every other scheme to
-Beam's FileSystems. The last three are imported when a path of theirs is first used.
+The operating system serves local paths, google-cloud-storage `gs://`, boto3 `s3://`, and Beam's FileSystems every other
+scheme. The last three are imported when one of their paths is first used.
 
-Every function raises OSError for a file that is not there or may not be read, `beam_tfrecords.errors.BuildError` if
-the store does not answer or the disk is full, and SchemeError, a RequestError, if nothing serves the scheme.
+Every function raises OSError for a missing or unreadable file, `beam_tfrecords.errors.BuildError` if the store does not
+answer or the disk is full, and SchemeError, a RequestError, for an unknown scheme.
 """
 
 from __future__ import annotations
@@ -119,14 +119,14 @@ __all__ = [
     "written_by_another",
 ]
 
-# Requests to delete that run at once.
+# Concurrent delete requests.
 _DELETERS = 16
-# Schemes that `check_scheme` has found served.
+# Schemes that passed `check_scheme`.
 _SERVED: set[str] = set()
 
 
 class _FileSystem(Protocol):
-    """What the module of a file system defines; the functions below say what each does."""
+    """Interface of a file system module; the functions below document the methods."""
 
     def exists(self, path: str) -> bool: ...
     def is_file(self, path: str) -> bool: ...
@@ -177,7 +177,7 @@ def _system(path: str) -> _FileSystem:
 
 
 def check_scheme(uri: str) -> None:
-    """Raises SchemeError if nothing serves the scheme of a URI: it is unknown, or its extra is not installed."""
+    """Raises SchemeError if a URI's scheme is unknown, or its extra is not installed."""
     scheme = uri.partition("://")[0]
     if scheme not in _SERVED and not is_web(uri):
         system = _system(uri)
@@ -187,50 +187,50 @@ def check_scheme(uri: str) -> None:
 
 
 def modules_for(paths: Iterable[str]) -> list[str]:
-    """The modules that serve some paths; importing one of a store takes half a second."""
+    """Returns the modules that serve these paths; importing the module of a store takes half a second."""
     names = {"gs": "gcs", "s3": "s3"}
     schemes = {path.partition("://")[0] for path in paths}
     return [f"{__name__}.{names[scheme]}" for scheme in sorted(schemes & names.keys())]
 
 
 def exists(path: str) -> bool:
-    """Whether there is a file or a local folder at `path`; as the next two, an error if that cannot be found out."""
+    """Whether a file or a local folder exists at `path`; this and the next two raise if that cannot be determined."""
     note(path, find_fingerprint)
     return _system(path).exists(path)
 
 
 def is_file(path: str) -> bool:
-    """Whether there is a file or an object at `path`."""
+    """Whether a file or an object exists at `path`."""
     note(path, find_fingerprint)
     return _system(path).is_file(path)
 
 
 def is_folder(path: str) -> bool:
-    """Whether `path` is a folder; a prefix in an object store is one if it has objects."""
+    """Whether `path` is a folder; a prefix in an object store is a folder if it has objects."""
     if not has_scheme(path):
         return local.is_folder(path)
     return any(True for _ in list_files(path, limit=1, literal=True))
 
 
 def real_path(path: str) -> str:
-    """The path without links, `.` and `..`: the same for all names of one place, whether or not it is there."""
+    """Returns the path without links, `.` and `..`, whether or not it exists: the same for all names of one file."""
     return plain_uri(path) if has_scheme(path) else local.real_path(path)
 
 
 def stat(path: str) -> FileEntry:
-    """Size and time of one file.
+    """Returns size and time of one file.
 
     Raises:
-      OSError: there is no such file (locally FileNotFoundError), or it is not a regular file.
+      OSError: the file does not exist (locally FileNotFoundError), or it is not a regular file.
     """
     return _system(path).stat(path)
 
 
 def find_fingerprint(path: str) -> str:
-    """The fingerprint of a file; "" if there is none.
+    """Returns the fingerprint of a file; "" if the file does not exist.
 
     Raises:
-      OSError: a service fault, so that nobody knows.
+      OSError: a service fault, so the state of the file is unknown.
     """
     if is_web(path):
         return ""
@@ -243,13 +243,13 @@ def find_fingerprint(path: str) -> str:
 
 
 def now(path: str) -> float:
-    """The time by the clock of the store, which times of files are compared with: seconds since the epoch.
+    """Returns the time by the clock of the store, to compare with file times: seconds since the epoch.
 
     Args:
-      path: a file that is written beside it for a moment has the time.
+      path: a temporary file is written beside this path to read its time.
 
     Raises:
-      OSError: it cannot be written.
+      OSError: the temporary file cannot be written.
     """
     probe = f"{path}.clock-{os.urandom(8).hex()}"
     try:
@@ -260,27 +260,27 @@ def now(path: str) -> float:
 
 
 def run_concurrently(path: str, *questions: Callable[[], Any]) -> list[Any]:
-    """The answers to questions that do not depend on each other, in their order.
+    """Calls independent functions, and returns their results in order.
 
-    Where `path` is in a store, which answers many at once, each is asked in a thread of its own.
+    Runs each function in its own thread if `path` is in a store, because stores serve many requests at once.
     """
     return call_at_once(*questions) if has_scheme(path) else [ask() for ask in questions]
 
 
 def shared(check: Check) -> Check:
-    """A check for files that are written at once: one call serves all that were written before it."""
+    """Wraps a check for files that are written concurrently: one call covers all files written before it."""
     return SharedCall(check)
 
 
 def open_read(path: str, *, version: str = "") -> IO[bytes]:
-    """Opens a file for reading and seeking; the bytes come as they are stored, never decompressed.
+    """Opens a file for reading and seeking; returns the stored bytes, never decompressed.
 
     Args:
       path: the file.
       version: as `FileEntry.version`, or "" for any.
 
     Raises:
-      ChangedError: the file is no longer this version. A local file is looked at again when it is closed.
+      ChangedError: the file is no longer this version. A local file is checked again when it is closed.
     """
     note(path, find_fingerprint)
     return _system(path).open_read(path, version=version)
@@ -292,7 +292,7 @@ def read_bytes(path: str, *, version: str = "", size: int = 0) -> bytes:
     Args:
       path: the file.
       version: as in `open_read`.
-      size: of this version, in bytes, if it is known: an object that a store sends with another is downloaded again.
+      size: size of this version in bytes, if known; an object that arrives with another size is downloaded again.
 
     Raises:
       ChangedError: the file is no longer this version.
@@ -306,7 +306,7 @@ def read_range(path: str, offset: int, length: int, *, version: str = "") -> byt
 
     Raises:
       ChangedError: the file is no longer this version.
-      BuildError: the file is longer, but the bytes do not come.
+      BuildError: the file is longer, but the store does not return the bytes.
     """
     note(path, find_fingerprint)
     if is_web(path) and offset == 0:
@@ -317,37 +317,37 @@ def read_range(path: str, offset: int, length: int, *, version: str = "") -> byt
 
 
 def write_new(path: str, data: bytes) -> bool:
-    """Writes a whole file unless there is one; False if there is. One of several writers is told True."""
+    """Writes a whole file unless it exists; returns whether it did. Only one of several writers gets True."""
     return _system(path).write_new(path, data)
 
 
 def read_state(path: str) -> tuple[bytes, str] | None:
-    """Content of a file and its version for `replace` and `delete`; None if there is no file."""
+    """Returns a file's content, and its version for `replace` and `delete`; None if the file does not exist."""
     return _system(path).read_state(path)
 
 
 def replace(path: str, data: bytes, *, version: str) -> bool:
-    """Replaces a file that `read_state` has read; False if it has been replaced or deleted since.
+    """Replaces a file that `read_state` read; returns False if it has since been replaced or deleted.
 
-    One of several writers that have read the same version is told True.
+    Only one of several writers that read the same version gets True.
     """
     return _system(path).replace(path, data, version=version)
 
 
 def delete(path: str, *, version: str) -> bool:
-    """Deletes a file that `read_state` has read; False if it has been replaced or deleted since."""
+    """Deletes a file that `read_state` read; returns False if it has since been replaced or deleted."""
     return _system(path).delete(path, version=version)
 
 
 def open_write(path: str, *, staging: str | None = None) -> AbstractContextManager[IO[bytes]]:
-    """Opens a file for writing; it appears under its name only when the block ends without an error.
+    """Opens a file for writing; the file gets its name only if the block ends without an error.
 
-    Missing local folders are created. Two writers of the same bytes do no harm.
+    Creates missing local folders. Two writers of the same bytes are harmless.
 
     Args:
       path: the file.
-      staging: for a file of a dataset, a folder of the same local file system: the unfinished file is there, and
-        the finished one is on the disk before it gets its name. Object stores need neither.
+      staging: for a file of a dataset, a folder on the same local file system for the unfinished file; the finished
+        file is synced to disk before it gets its name. Object stores need neither.
     """
     return _system(path).open_write(path, staging=staging)
 
@@ -359,33 +359,33 @@ def write_bytes(path: str, data: bytes | bytearray | memoryview, *, staging: str
 
 
 def open_new(path: str, *, staging: str | None = None, check: Check = no_check) -> AbstractContextManager[IO[bytes]]:
-    """Opens a file of a dataset for writing, as `open_write` does, but never replaces one.
+    """Opens a file of a dataset for writing like `open_write`, but never replaces one.
 
-    Beam's file systems have no preconditions: another process that writes the file at the same moment may win there.
+    Beam's file systems have no preconditions: there, another process that writes the file at the same moment may win.
 
     Args:
       path: the file.
       staging: as in `open_write`.
-      check: called when the file is there; if it raises, the file is removed, unless it is another one by then. Beam's
-        file systems cannot tell, and keep it.
+      check: called after the file was created; if it raises, the file is removed, unless another one has replaced it.
+        Beam's file systems cannot tell, and keep the file.
 
     Raises:
-      FileExistsError: at the end of the block: there is one, and it stays.
+      FileExistsError: at the end of the block: the file exists, and is kept.
     """
     return _system(path).open_new(path, staging=staging, check=check)
 
 
 def write_once(path: str, data: bytes | memoryview, *, staging: str, check: Check = no_check) -> None:
-    """Writes a file of a dataset unless it is there with the same content, as a second attempt finds it.
+    """Writes a file of a dataset, or accepts an existing file with the same content, such as from an earlier attempt.
 
     Args:
       path: the file.
       data: its content.
       staging: as in `open_write`.
-      check: as in `open_new`; also called for a file that is there.
+      check: as in `open_new`; also called for an existing file.
 
     Raises:
-      BuildError: there is one with another content.
+      BuildError: the file exists with another content.
     """
     try:
         with open_new(path, staging=staging, check=check) as file:
@@ -397,7 +397,7 @@ def write_once(path: str, data: bytes | memoryview, *, staging: str, check: Chec
 
 
 def written_by_another(path: str) -> BuildError:
-    """The error for a file of a dataset that is there with another content."""
+    """Returns the error for a file of a dataset that exists with another content."""
     return BuildError(f"{path} has been written by another build meanwhile")
 
 
@@ -409,22 +409,22 @@ def concatenate(
     replaces: bool = True,
     check: Check = no_check,
 ) -> int | None:
-    """Joins files, or ranges of files, in their order, under a name that appears when all is there.
+    """Concatenates files, or ranges of files, to a file that gets its name when it is complete.
 
-    The store copies what it can: gs:// joins whole objects only, and s3:// ranges of 5 MiB or more.
+    The store copies what it can: gs:// whole objects only, s3:// ranges of 5 MiB or more.
 
     Args:
-      sources: the files; they stay.
-      target: the file that is written, as by `open_write`.
-      staging: as in `open_write`; object stores have unfinished objects there.
-      replaces: False leaves a file that is there as it is, as `open_new` does.
-      check: as in `open_new`, of a target that replaces none.
+      sources: the files, which are kept.
+      target: the file to write, as by `open_write`.
+      staging: as in `open_write`; object stores keep unfinished objects there.
+      replaces: False keeps an existing file, as `open_new` does.
+      check: as in `open_new`, if `replaces` is False.
 
     Returns:
-      CRC32C of the target by the store, or None if it keeps none.
+      CRC32C of the target from the store, or None if the store has none.
 
     Raises:
-      FileExistsError: the target is there, and stays.
+      FileExistsError: the target exists, and is kept.
     """
     ranges = [source if isinstance(source, FileRange) else FileRange(source) for source in sources]
     if all(_host(source.path) == _host(target) for source in ranges):
@@ -440,18 +440,18 @@ def concatenate(
 
 
 def _host(path: str) -> list[str]:
-    """Scheme and bucket of a URI."""
+    """Returns the scheme and bucket of a URI."""
     return path.split("/", 3)[:3] if has_scheme(path) else []
 
 
 def sync_folder(folder: str) -> None:
-    """Puts the names in a local folder, and those of the folders above it, on the disk."""
+    """Syncs the directory entries of a local folder and of the folders above it to disk."""
     if not has_scheme(folder):
         local.sync_folder(folder)
 
 
 def have_sizes(sizes: Mapping[str, int]) -> bool:
-    """Whether files are there and have these sizes in bytes; after a power cut they may be empty."""
+    """Whether files exist with these sizes in bytes; after a power loss they may be empty."""
     try:
         return all(stat(path).size == size for path, size in sizes.items())
     except OSError:
@@ -461,42 +461,42 @@ def have_sizes(sizes: Mapping[str, int]) -> bool:
 def list_files(
     root: str, *, limit: int | None = None, special: bool = False, literal: bool = False
 ) -> Iterator[FileEntry]:
-    """Lists all files below a folder, or all that match a glob (`**` crosses folders), in no set order.
+    """Lists all files below a folder, or all files that match a glob (`**` crosses folders), in no particular order.
 
     Args:
-      root: folder or glob. A local folder whose name has wildcard characters is that folder.
-      limit: lists at most this many files, and looks at few more.
+      root: folder or glob. A local folder whose name contains wildcard characters is a folder.
+      limit: lists at most this many files, and examines few more.
       special: also lists local entries that are neither file nor folder, with a size of -1.
-      literal: `root` is a folder, never a glob.
+      literal: treats `root` as a folder, never as a glob.
     """
     return _system(root).list_files(root, limit=limit, special=special, literal=literal)
 
 
 def can_cut(root: str) -> bool:
-    """Whether `cut_listing` gives more than one part; Beam's file systems list from the beginning to the end only."""
+    """Whether `cut_listing` can return several partitions; Beam's file systems only list sequentially."""
     return not has_scheme(root) or root.startswith(("gs://", "s3://"))
 
 
 def cut_listing(root: str, *, literal: bool = False) -> list[Part]:
-    """Cuts what `list_files` lists into parts for `list_part`, in any process of any machine, without listing it.
+    """Partitions the output of `list_files` without listing it; any process on any machine can `list_part` a partition.
 
-    Every file is in one part, if none comes or goes meanwhile. Memory: a local folder takes some hundred bytes, a file
-    or an object none.
+    Every file is in exactly one partition if no files change meanwhile. Memory: some hundred bytes per local folder,
+    nothing per file or object.
     """
     return _system(root).cut_listing(root, literal=literal)
 
 
 def list_part(root: str, part: Part, *, special: bool = False, literal: bool = False) -> Iterator[FileEntry]:
-    """Lists the files of one part, with the other arguments of `list_files` and `cut_listing`."""
+    """Lists the files of one partition; the other arguments are those of `list_files` and `cut_listing`."""
     return _system(root).list_part(root, part, special=special, literal=literal)
 
 
 def list_folders(root: str, *, missing_ok: bool = False) -> list[str]:
-    """Names of the folders directly below a folder, sorted.
+    """Returns the names of the folders directly below a folder, sorted.
 
     Args:
-      root: the folder; in a store there is always one.
-      missing_ok: whether a local folder that is not there has none.
+      root: the folder; in a store, every folder exists.
+      missing_ok: returns no names for a missing local folder.
     """
     if missing_ok and not has_scheme(root) and not local.is_folder(root):
         return []
@@ -504,7 +504,7 @@ def list_folders(root: str, *, missing_ok: bool = False) -> list[str]:
 
 
 def delete_tree(root: str) -> None:
-    """Deletes everything below `root`; that there is nothing is no error. Links go, and what they lead to stays."""
+    """Deletes everything below `root`, which need not exist. Deletes links, and keeps their targets."""
     if has_scheme(root):
         delete_files(entry.path for entry in list_files(root, literal=True))
     else:
@@ -512,20 +512,20 @@ def delete_tree(root: str) -> None:
 
 
 def delete_files(paths: Iterable[str]) -> None:
-    """Deletes files; one that is not there is no error."""
+    """Deletes files; missing ones are no error."""
     for system, files in itertools.groupby(paths, _system):
         system.delete_files(files)
 
 
 def delete_checked(paths: Sequence[str], *, staging: str, check: Check) -> None:
-    """Deletes files of a dataset, but none that has taken the place of one since.
+    """Deletes files of a dataset, but no file that has replaced one of them in the meantime.
 
-    Beam's file systems, and S3 for the same content, cannot tell.
+    Beam's file systems, and S3 for identical content, cannot distinguish them.
 
     Args:
-      paths: the files; one that is not there is no error.
+      paths: the files; missing ones are no error.
       staging: as in `open_write`.
-      check: raises if they may not be deleted; then they stay.
+      check: raises if the files may not be deleted; then they are kept.
     """
     if not any(map(has_scheme, paths)):
         for path in paths:
@@ -549,11 +549,11 @@ def _delete_entry(entry: FileEntry) -> None:
 
 
 def abort_uploads(folder: str) -> None:
-    """Discards unfinished uploads that processes have left that were killed: S3 charges for them.
+    """Aborts unfinished uploads of killed processes, since S3 charges for them.
 
     Args:
-      folder: for temporary files, which nobody else writes to: uploads below it, and those that `concatenate` has noted
-        there as its `staging`.
+      folder: a folder for temporary files that only this build writes to. Aborts uploads below it, and those that
+        `concatenate` recorded there as its `staging`.
     """
     if folder.startswith("s3://"):
         from beam_tfrecords.storage import s3
@@ -568,7 +568,7 @@ def delete_if_empty(folder: str) -> None:
 
 
 def sha256(path: str) -> str:
-    """Hex SHA-256 of a file."""
+    """Returns the hex SHA-256 of a file."""
     digest = hashlib.sha256()
     with open_read(path) as file:
         for chunk in read_chunks(file):
@@ -577,7 +577,7 @@ def sha256(path: str) -> str:
 
 
 def crc32c(path: str) -> int:
-    """CRC-32C of a file."""
+    """Returns the CRC-32C of a file."""
     from beam_tfrecords.crc32c import extend
 
     crc = 0

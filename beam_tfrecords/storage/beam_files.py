@@ -1,4 +1,4 @@
-"""Every scheme but `gs://` and `s3://`, by Beam's FileSystems: `hdfs://`, `azfs://`, and what plug-ins add."""
+"""Serves all schemes except `gs://` and `s3://` with Beam's FileSystems: `hdfs://`, `azfs://`, and plug-ins."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ from beam_tfrecords.storage.entries import (
 from beam_tfrecords.storage.faults import is_fault_status, read_complete
 from beam_tfrecords.storage.options import current_options
 
-# Scheme -> the package that Beam's file system needs, and what installs it.
+# Scheme -> the package that Beam's file system needs, and the command that installs it.
 _EXTRAS = {
     "hdfs": ("hdfs", "pip install 'apache-beam[hadoop]'"),
     "azfs": ("azure", "pip install 'apache-beam[azure]'"),
@@ -99,7 +99,7 @@ def read_range(path: str, offset: int, length: int, *, version: str) -> bytes:
 
 
 def write_new(path: str, data: bytes) -> bool:
-    """See `storage.write_new`; Beam has no preconditions, so two writers may both be told True."""
+    """Writes a new file; see `storage.write_new`. Beam has no preconditions, so two writers may both get True."""
     if exists(path):
         return False
     _write(path, data)
@@ -115,7 +115,7 @@ def read_state(path: str) -> tuple[bytes, str] | None:
 
 
 def replace(path: str, data: bytes, *, version: str) -> bool:
-    """See `storage.replace`; as `write_new`."""
+    """Replaces a file; see `storage.replace`. Has the same race as `write_new`."""
     is_version = _is_state(path, version)
     if is_version:
         _write(path, data)
@@ -123,7 +123,7 @@ def replace(path: str, data: bytes, *, version: str) -> bool:
 
 
 def delete(path: str, *, version: str) -> bool:
-    """See `storage.delete`; as `write_new`."""
+    """Deletes a file; see `storage.delete`. Has the same race as `write_new`."""
     is_version = _is_state(path, version)
     if is_version:
         delete_files([path])
@@ -144,7 +144,7 @@ def _write(path: str, data: bytes) -> None:
 def open_write(path: str, *, staging: str | None) -> Iterator[IO[bytes]]:
     """Writes to a temporary local file and copies it; see `storage.open_write`.
 
-    Closing one of Beam's own writers publishes what was written, after an error too.
+    Beam's own writers publish the written data on close, even after an error.
     """
     with tempfile.TemporaryFile() as file:
         yield file
@@ -155,7 +155,7 @@ def open_write(path: str, *, staging: str | None) -> Iterator[IO[bytes]]:
 
 @contextlib.contextmanager
 def open_new(path: str, *, staging: str | None, check: Check) -> Iterator[IO[bytes]]:
-    """As `open_write`, and as `write_new`; see `storage.open_new`."""
+    """Opens a new file; see `storage.open_new`. Has the same race as `write_new`."""
     with open_write(path, staging=staging) as file:
         yield file
         if exists(path):
@@ -166,7 +166,7 @@ def open_new(path: str, *, staging: str | None, check: Check) -> Iterator[IO[byt
 def concatenate(
     sources: Sequence[FileRange], target: str, *, staging: str | None, replaces: bool, check: Check
 ) -> None:
-    """See `storage.concatenate`; the bytes pass through this process."""
+    """Concatenates files through this process; see `storage.concatenate`."""
     opened = open_write(target, staging=staging) if replaces else open_new(target, staging=staging, check=check)
     with opened as file:
         for source in sources:
@@ -185,7 +185,7 @@ def list_files(root: str, *, limit: int | None, special: bool, literal: bool) ->
 
 
 def cut_listing(root: str, *, literal: bool) -> list[Part]:
-    """See `storage.cut_listing`: all of it."""
+    """Returns a single partition; see `storage.cut_listing`."""
     return [("",)]
 
 
@@ -209,7 +209,7 @@ def delete_files(files: Iterable[str]) -> None:
             try:
                 system.delete(batch)
             except BeamIOError:
-                # Some file systems raise for a file that is not there.
+                # Some file systems raise for a missing file.
                 if any(_exists(system, path) for path in batch):
                     raise
 
@@ -220,17 +220,17 @@ def _entry_of(metadata: FileMetadata) -> FileEntry:
 
 @functools.lru_cache(maxsize=1)
 def _set_options(arguments: tuple[str, ...]) -> None:
-    """Gives Beam's file systems the arguments of the command; a cluster's workers may have got them from Beam."""
+    """Passes the command's arguments to Beam's file systems; on a cluster, Beam may have passed them to the worker."""
     if arguments or FileSystems._pipeline_options is None:
         FileSystems.set_options(PipelineOptions(list(arguments)))
 
 
 @contextlib.contextmanager
 def _file_system(path: str) -> Iterator[FileSystem]:
-    """Beam's file system for a path; in the block, errors of its client become OSError or BuildError.
+    """Yields Beam's file system for a path; converts errors of its client to OSError or BuildError.
 
     Raises:
-      SchemeError: there is none, or it is not set up.
+      SchemeError: no file system serves the scheme, or it is not configured.
     """
     scheme = path.partition("://")[0]
     package, command = _EXTRAS.get(scheme, ("", ""))
@@ -246,7 +246,7 @@ def _file_system(path: str) -> Iterator[FileSystem]:
         raise SchemeError(f"{path}: {error}") from error
     try:
         yield system
-    except RequestException as error:  # an OSError too
+    except RequestException as error:  # also an OSError
         if error.response is None:
             raise BuildError(f"{path} does not answer: {type(error).__name__}: {error}") from error
         kind = ServiceFaultError if is_fault_status(error.response.status_code) else StorageError
@@ -255,7 +255,7 @@ def _file_system(path: str) -> Iterator[FileSystem]:
         if any(map(is_fault_status, _statuses(error))):
             raise ServiceFaultError(f"{path}: {error}") from error
         raise
-    except Exception as error:  # of the client library: Beam wraps some of them only
+    except Exception as error:  # of the client library: Beam wraps only some of them
         code = getattr(error, "code", None)
         if code in (401, 403):
             raise ServiceFaultError(f"{path}: {error}") from error
@@ -265,7 +265,7 @@ def _file_system(path: str) -> Iterator[FileSystem]:
 
 
 def _statuses(error: OSError) -> Iterator[object]:
-    """HTTP statuses of what Beam wraps."""
+    """Yields the HTTP statuses of the errors that Beam wraps."""
     details = getattr(error, "exception_details", None)
     for cause in (error, error.__cause__, *(details.values() if isinstance(details, dict) else ())):
         yield getattr(cause, "code", None)

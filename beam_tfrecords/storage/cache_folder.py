@@ -1,8 +1,8 @@
-"""A folder of this machine that keeps ranges of files in stores, shared by processes and bounded in bytes.
+"""A local folder that caches ranges of files in stores, shared by processes and bounded in bytes.
 
-A range is at its own place in a file with holes, and nothing says which ranges are there: a checksum tells who reads
-whether the bytes are those of the store. So readers and writers need no lock, and a hole, a write that a power cut left
-half done and a damaged disk are all the same.
+Each range is at its own offset in a sparse file, and nothing records which ranges exist: a checksum tells the reader
+whether the bytes are correct. Readers and writers therefore need no lock, and a hole, a write cut short by a power
+loss and a damaged disk are all treated alike.
 """
 
 from __future__ import annotations
@@ -22,37 +22,37 @@ from beam_tfrecords.escaping import escape
 from beam_tfrecords.storage import file_stat
 from beam_tfrecords.storage.locks import lock_file, try_lock
 
-# Nothing else in the folder is ever removed.
+# Only files with this prefix are ever removed.
 _PREFIX = "beam-tfrecords-"
 _NAME = re.compile(rf"{_PREFIX}[0-9a-f]{{32}}")
 _LOCKS = 64
-# After so many bytes that a process has written, or this share of the folder, it looks how much there is.
+# A process checks the folder's size each time it has written this many bytes, or this share of the folder.
 _LOOK_BYTES, _LOOK_SHARE = 64 << 20, 16
-# Seconds after which a file that is read counts as used anew.
+# Seconds before another read updates a file's time of use.
 _USED_SECONDS = 60.0
-# Seconds that a process waits for another one that writes the same range; then it reads the range itself.
+# Seconds that a process waits for another one that fills the same range; then it reads the range itself.
 _WAIT_SECONDS = 30.0
 _MOST_OPEN = 256
-# What `stat` counts in.
+# Unit of `st_blocks` in bytes.
 _DISK_BLOCK = 512
 
 _LOG = logging.getLogger(__name__)
 
 
 class CacheFolder:
-    """A folder that keeps ranges of files.
+    """A folder that caches ranges of files.
 
     Args:
-      path: of the folder; it is made when something is kept.
-      most_bytes: how much it keeps on the disk; the files that were used longest ago are removed first. Each process
-        may exceed it by a sixteenth, and by 64 MiB at most.
+      path: the folder; created by the first write.
+      most_bytes: maximum size on disk; the least recently used files are evicted first. Each process may exceed it by a
+        sixteenth, and by 64 MiB at most.
     """
 
     def __init__(self, path: str, most_bytes: int) -> None:
         self.path, self.most_bytes = path, most_bytes
         self._look_bytes = min(_LOOK_BYTES, most_bytes // _LOOK_SHARE)
         self._files: dict[str, _CachedFile] = {}
-        # The first write file_stat.
+        # The first write already checks the size.
         self._written = self._look_bytes
         self._has_failed = False
 
@@ -60,12 +60,12 @@ class CacheFolder:
         return type(self), (self.path, self.most_bytes)
 
     def read(self, name: str, offset: int = 0, length: int | None = None) -> bytes:
-        """Bytes of a file: those that were kept, zeros, or fewer; a checksum has to tell.
+        """Returns bytes of a file: cached ones, zeros, or fewer; the caller needs a checksum to tell.
 
         Args:
-          name: 32 hex digits that say which content it is.
-          offset: of the first byte.
-          length: in bytes; None for the rest of the file.
+          name: 32 hex digits that identify the content.
+          offset: offset of the first byte.
+          length: length in bytes; None for the rest of the file.
         """
         try:
             file = self._open(name)
@@ -75,7 +75,7 @@ class CacheFolder:
             return b""
 
     def open(self, name: str) -> IO[bytes] | None:
-        """A file from its beginning, which stays open whoever removes it; None if it is not there."""
+        """Opens a file, which stays readable even if it is evicted; returns None if it is not cached."""
         try:
             number = os.open(self._path_of(name), os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW)
         except FileNotFoundError:
@@ -88,20 +88,20 @@ class CacheFolder:
         return os.fdopen(number, "rb")
 
     def rename(self, name: str, new_name: str) -> None:
-        """Gives a file another name, which no other one has from then on."""
+        """Renames a file; replaces another file of the new name."""
         self._files.pop(name, None)
         try:
             os.replace(self._path_of(name), self._path_of(new_name))
         except FileNotFoundError:
-            pass  # it was removed as the oldest
+            pass  # already evicted
         except OSError as error:
             self._note(error)
 
     def write(self, name: str, offset: int, data: bytes | memoryview) -> bool:
-        """Keeps bytes of a file. A disk that cannot keep them is no error: they will be read from the store again.
+        """Caches bytes of a file. A disk error is not raised: the bytes will be read from the store again.
 
         Returns:
-          Whether they are kept.
+          Whether the bytes are cached.
         """
         is_kept = False
         try:
@@ -126,7 +126,7 @@ class CacheFolder:
 
     @contextlib.contextmanager
     def filling(self, name: str, offset: int) -> Iterator[None]:
-        """A block in which no other thread or process fills the same range, unless that takes long."""
+        """Keeps other threads and processes from filling the same range during the block, for up to 30 s."""
         number = zlib.crc32(f"{name} {offset}".encode()) % _LOCKS
         try:
             file_stat.make_folder(self.path)
@@ -142,12 +142,12 @@ class CacheFolder:
             try:
                 yield
             finally:
-                # A process that was forked meanwhile has the file open too.
+                # A process that was forked in the meantime has the file open too.
                 with contextlib.suppress(OSError):
                     fcntl.flock(file, fcntl.LOCK_UN)
 
     def remove_oldest(self) -> None:
-        """Removes the files that were used longest ago, until the rest is small enough."""
+        """Evicts the least recently used files until the rest is small enough."""
         try:
             with try_lock(os.path.join(self.path, f"{_PREFIX}lock")) as is_held:
                 if is_held is not False:
@@ -166,7 +166,8 @@ class CacheFolder:
         for _, path, size in sorted(found):
             if excess <= 0:
                 return
-            # Another process may have removed it. Who has it open sees at the next read that it has no name any more.
+            # Another process may have removed it. Processes that have it open notice at the next read that it has no
+            # name.
             with contextlib.suppress(FileNotFoundError):
                 os.remove(path)
             excess -= size
@@ -183,7 +184,7 @@ class CacheFolder:
         except FileNotFoundError:
             return None
         if len(self._files) >= _MOST_OPEN:
-            # Other threads may be at it.
+            # Other threads may change the dict.
             with contextlib.suppress(StopIteration, RuntimeError):
                 self._files.pop(next(iter(self._files)), None)
         self._files[name] = file
@@ -198,14 +199,14 @@ class CacheFolder:
 
 
 class _CachedFile:
-    """An open file of a cache, closed when it is forgotten; threads and forked processes may share it."""
+    """An open file of a cache, closed when it is garbage-collected; threads and forked processes may share it."""
 
     def __init__(self, path: str, flags: int) -> None:
         self._number = os.open(path, os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW | flags, 0o666)
         self._used = 0.0
 
     def is_there(self) -> bool:
-        """Whether it has its name still."""
+        """Whether the file still has its name."""
         return os.fstat(self._number).st_nlink > 0
 
     def size(self) -> int:
@@ -224,7 +225,7 @@ class _CachedFile:
             written = os.pwrite(self._number, rest, offset)
             rest, offset = rest[written:], offset + written
 
-    # As an argument, because a module's names are gone when the interpreter ends.
+    # An argument, because module globals are gone when the interpreter exits.
     def __del__(self, close: Callable[[int], None] = os.close) -> None:
         if hasattr(self, "_number"):
             close(self._number)

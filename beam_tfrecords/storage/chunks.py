@@ -6,18 +6,18 @@ import sys
 from collections.abc import Iterator
 from typing import IO
 
-# As in `local`: what is read at once.
+# Bytes per read, as in `local`.
 _READ_BYTES = 1 << 18
 
 
 def read_chunks(source: IO[bytes], *, limit: int = sys.maxsize) -> Iterator[memoryview]:
-    """The bytes of an open file in chunks of bounded size, each valid until the next is asked for.
+    """Yields the bytes of an open file in chunks of bounded size, each valid until the next one.
 
     Args:
       source: the file.
       limit: reads at most this many bytes.
     """
-    # Fresh memory for every chunk would cost more than the reading.
+    # Allocating memory for every chunk would cost more than reading.
     buffer = memoryview(bytearray(_READ_BYTES))
     while size := source.readinto(buffer[:limit]):  # type: ignore[attr-defined]
         yield buffer[:size]

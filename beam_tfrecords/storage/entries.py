@@ -1,4 +1,4 @@
-"""What storage returns and raises."""
+"""Values that storage returns, and errors that it raises."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from typing import NamedTuple, TypeAlias
 from beam_tfrecords.errors import RequestError
 from beam_tfrecords.escaping import escape
 
-# What a file system knows a part of a listing by: names of folders, or the range of the names of objects.
+# Opaque token for one partition of a listing: names of folders, or a range of object names.
 Part: TypeAlias = "tuple[int | str, ...]"
-# Called when a file was created, to raise if it may not stay.
+# Called after a file was created; raises if the file may not stay.
 Check: TypeAlias = "Callable[[], None]"
 
 
 def no_check() -> None:
-    """The check of a file that stays."""
+    """Accepts every file."""
 
 
 class StorageError(OSError):
@@ -28,18 +28,19 @@ class StorageError(OSError):
 
 
 class ChangedError(StorageError):
-    """The file is no longer the version that was asked for."""
+    """The file is no longer the requested version."""
 
 
 class ServiceFaultError(StorageError):
-    """The store is at fault, not the file: no permission, too many requests, damaged answers."""
+    """The store is at fault, not the file: a missing permission, too many requests, damaged responses."""
 
 
 class AccessDeniedError(ServiceFaultError):
     """The credentials lack a permission.
 
     Attributes:
-      permission: as the store names it.
+      path: the file or folder.
+      permission: the permission, as the store names it.
     """
 
     def __init__(self, path: str, permission: str) -> None:
@@ -51,16 +52,16 @@ class AccessDeniedError(ServiceFaultError):
 
 
 class SchemeError(RequestError):
-    """There is no file system for the path's scheme: it is unknown, or its extra is not installed."""
+    """No file system serves the path's scheme: it is unknown, or its extra is not installed."""
 
 
 class FileRange(NamedTuple):
     """Consecutive bytes of a file.
 
     Attributes:
-      path: of the file.
-      offset: of the first byte.
-      length: in bytes; a file that is shorter gives what it has.
+      path: path of the file.
+      offset: offset of the first byte.
+      length: length in bytes; shorter files end the range.
     """
 
     path: str
@@ -69,11 +70,11 @@ class FileRange(NamedTuple):
 
     @property
     def is_whole(self) -> bool:
-        """Whether it is the file from its beginning to its end."""
+        """Whether the range covers the whole file."""
         return self.offset == 0 and self.length == sys.maxsize
 
     def length_in(self, size: int) -> int:
-        """Its bytes in a file of `size` bytes."""
+        """Returns the bytes of the range in a file of `size` bytes."""
         return max(0, min(self.length, size - self.offset))
 
 
@@ -87,7 +88,7 @@ class FileEntry:
         ends in `/` is then a link to a folder that was listed under another path.
       modified_ns: nanoseconds since the epoch, with the precision of the file system.
       generation: of an object, the number of its write or the ETag of its content; None if the store has neither.
-      version: identifies this state of the content to the functions that read; "" if the store has no means to.
+      version: identifies this state of the content for the read functions; "" if the store does not support versions.
     """
 
     path: str
@@ -98,15 +99,15 @@ class FileEntry:
 
     @property
     def modified(self) -> float:
-        """Seconds since the epoch, to be compared with clocks; as a float they are exact to a microsecond at best."""
+        """Seconds since the epoch, to compare with clocks; as a float, exact to a microsecond at best."""
         return self.modified_ns / 1e9
 
     @property
     def fingerprint(self) -> str:
-        """Changes when the file does.
+        """Text that changes when the file changes.
 
-        Earlier releases wrote the time in seconds with six decimals. That equals no fingerprint of now, so the files of
-        their datasets are read again, once.
+        Earlier releases wrote the time in seconds with six decimals. Such fingerprints never match, so the files of
+        their datasets are read again once.
         """
         if self.generation is not None:
             return f"{self.size}-{self.generation}"

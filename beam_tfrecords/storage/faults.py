@@ -1,4 +1,4 @@
-"""Tells service faults from the faults of a file."""
+"""Distinguishes service faults from faults of a file."""
 
 from __future__ import annotations
 
@@ -31,11 +31,11 @@ _ERRNOS = frozenset(
         errno.EAGAIN,
         errno.ENODEV,
         errno.ENXIO,
-        # Only Linux has it.
+        # Exists only on Linux.
         getattr(errno, "EREMOTEIO", errno.EIO),
     }
 )
-# Seconds before a range that came back short is read again.
+# Seconds before an incomplete range is read again.
 _PAUSES = (0.05, 0.2, 0.8)
 
 
@@ -45,24 +45,24 @@ def is_service_fault(error: OSError) -> bool:
 
 
 def is_unanswered(error: BaseException | None) -> TypeGuard[OSError]:
-    """Whether an error leaves open what is there: a service fault, or a place that may not be looked at."""
+    """Whether an error leaves the state of the file open: a service fault, or a missing permission."""
     return isinstance(error, OSError) and (is_service_fault(error) or isinstance(error, PermissionError))
 
 
 def is_fault_status(status: object) -> bool:
-    """Whether an HTTP status is a service fault: 404 is not, a refused permission is."""
+    """Whether an HTTP status is a service fault: 404 is not, a denied permission is."""
     return isinstance(status, int) and (status in (401, 403, 408, 429) or status >= 500)
 
 
 def read_complete(path: str, read: Callable[[], tuple[bytes, int]]) -> bytes:
-    """Reads again, a few times, while bytes are missing that the file has.
+    """Repeats an incomplete read a few times.
 
     Args:
       path: the file, for the message.
-      read: the bytes, and how many there should be.
+      read: returns the bytes, and the number of bytes expected.
 
     Raises:
-      BuildError: bytes were missing each time.
+      BuildError: every attempt was incomplete.
     """
     for pause in (*_PAUSES, None):
         data, size = read()

@@ -1,4 +1,4 @@
-"""The token without which nothing is published: a build that was overtaken while it was suspended has it no more."""
+"""The fencing token that publishing requires: a build loses it if another one takes over while it is suspended."""
 
 from __future__ import annotations
 
@@ -12,14 +12,15 @@ from beam_tfrecords.storage.lease import Lease
 
 @dataclasses.dataclass(frozen=True)
 class Fence:
-    """What one run needs to publish; small enough for every worker.
+    """The right of one run to publish; small enough for every worker.
 
-    Unlike the lease, it stays when the launcher has ended, for the job that goes on without it.
+    Unlike the lease, it outlives the launcher, for the job that continues without it.
 
     Attributes:
-      path: the file that has the token of the run that may publish.
-      token: of this run.
-      job: the record of a job that needs no launcher, or None. While it is there, a missing file means nothing.
+      path: file with the token of the run that may publish.
+      token: token of this run.
+      job: path of the record of a job that needs no launcher, or None. While the record exists, a missing token file
+        means nothing.
     """
 
     path: str
@@ -28,33 +29,33 @@ class Fence:
 
     @classmethod
     def take_over(cls, path: str, lease: Lease, *, is_new: bool = False) -> Fence:
-        """Makes this run the one that may publish; before it looks at what the output holds.
+        """Gives this run the right to publish, before the run reads the output.
 
         Args:
-          path: the file.
-          lease: of this run.
-          is_new: whether there was no such file when this run had the lease.
+          path: the token file.
+          lease: the lease of this run.
+          is_new: whether the token file did not exist when this run took the lease.
 
         Raises:
           BuildError: the lease is lost.
         """
         fence = cls(path, os.urandom(16).hex())
-        # Whoever has taken the lease since the output was new has written the file.
+        # A run that took the lease after the output was new has written the file.
         if not (is_new and storage.write_new(path, fence.token.encode())):
             lease.check()
             storage.write_bytes(path, fence.token.encode())
-        # Whoever has taken the lease between the two has published, or finds that it cannot.
+        # A run that took the lease between check and write has already published, or finds that it cannot.
         lease.check()
         return fence
 
     @classmethod
     def find(cls, path: str) -> Fence:
-        """That of the run that may publish now, for who follows its job."""
+        """Returns the fence of the run that may publish now, for a launcher that follows its job."""
         state = storage.read_state(path)
         return cls(path, state[0].decode(errors="replace") if state else "")
 
     def remove(self) -> None:
-        """Removes the file, unless another run has taken over."""
+        """Removes the token file, unless another run has taken over."""
         state = storage.read_state(self.path)
         if state is not None and state[0] == self.token.encode():
             storage.delete(self.path, version=state[1])
@@ -62,7 +63,7 @@ class Fence:
     def is_held(self) -> bool:
         """Whether no other run has taken over."""
         state = storage.read_state(self.path)
-        # The run that took over removes the file when it has published.
+        # A run that took over removes the file after publishing.
         if state is None:
             return self.job is not None and storage.exists(self.job)
         return state[0] == self.token.encode()
@@ -71,7 +72,7 @@ class Fence:
         """Checks that no other run has taken over.
 
         Raises:
-          BuildError: one has.
+          BuildError: another run has.
         """
         if not self.is_held():
             raise BuildError(f"another build has taken over the output meanwhile: {self.path} is not that of this one")

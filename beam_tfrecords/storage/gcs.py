@@ -1,4 +1,4 @@
-"""Google Cloud Storage (`gs://`), by google-cloud-storage. STORAGE_EMULATOR_HOST is honoured."""
+"""Google Cloud Storage (`gs://`), through google-cloud-storage; respects STORAGE_EMULATOR_HOST."""
 
 from __future__ import annotations
 
@@ -38,19 +38,19 @@ from beam_tfrecords.storage.name_ranges import Names, Page, cut_below, list_belo
 from beam_tfrecords.storage.range_reader import open_ranges
 from beam_tfrecords.storage.threads import map_in_threads
 
-# Uploads of up to 8 MiB are one request; larger ones go in chunks of this many bytes, each held in memory.
+# Uploads of up to 8 MiB take one request; larger ones are sent in chunks of this many bytes, each held in memory.
 _UPLOAD_BYTES = 16 << 20
-# Ranges of so many bytes in all are joined here.
+# Ranges of up to this many bytes in total are joined in memory.
 _SMALL_BYTES = 8 << 20
-# The most that the service accepts in one batch request.
+# Maximum number of requests in one batch.
 _BATCH = 100
-# The most that the service composes in one request.
+# Maximum number of sources in one compose request.
 _SOURCES = 32
-# Requests to compose that are under way at once.
+# Concurrent compose requests.
 _COMPOSERS = 8
-# Batches that are under way at once; the service takes half a second for one.
+# Concurrent batches; one takes half a second.
 _DELETERS = 8
-# Metadata that names the write that made an object.
+# Metadata key with the id of the write that created an object.
 _WRITE_ID = "beam-tfrecords-write"
 
 
@@ -74,12 +74,12 @@ def stat(path: str) -> FileEntry:
 def open_read(path: str, *, version: str) -> IO[bytes]:
     """See `storage.open_read`."""
     entry = _stat_version(path, version)
-    # All ranges are of one generation.
+    # All ranges belong to one generation.
     return open_ranges(entry.size, functools.partial(read_range, path, version=entry.version))
 
 
 def read_bytes(path: str, *, version: str, size: int = 0) -> bytes:
-    """See `storage.read_bytes`; the service tells the checksum of an object, which says more than its size."""
+    """Reads an object; see `storage.read_bytes`. Uses the service's checksum, which is stricter than the size."""
     data = download(path, version=version)
     assert data is not None
     return data
@@ -104,18 +104,18 @@ def _stat_version(path: str, version: str) -> FileEntry:
 def open_write(path: str, *, staging: str | None) -> Iterator[IO[bytes]]:
     """Writes to a temporary local file and uploads it; see `storage.open_write`.
 
-    From a local file an interrupted upload resumes where it stopped, and a failed block leaves nothing to abort.
+    An interrupted upload can then resume where it stopped, and a failed block leaves nothing to abort.
     """
     with tempfile.TemporaryFile() as file:
         yield file
         with errors(path):
-            # The same path is only ever given the same bytes, so retrying needs no precondition.
+            # All attempts write the same bytes to a path, so retries need no precondition.
             _upload(blob_at(path), file)
 
 
 @contextlib.contextmanager
 def open_new(path: str, *, staging: str | None, check: Check) -> Iterator[IO[bytes]]:
-    """As `open_write`; see `storage.open_new`."""
+    """Creates an object like `open_write`; see `storage.open_new`."""
     with tempfile.TemporaryFile() as file:
         yield file
         generation = _upload_if(path, file, 0)
@@ -131,7 +131,7 @@ def _upload(blob: Blob, file: IO[bytes], **condition: int) -> None:
 
 
 def _keep_if(check: Check, path: str, generation: int) -> None:
-    """Deletes an object that was created, and no other one of its name, if a check fails."""
+    """Runs a check; if it fails, deletes the created object, but no other object of the same name."""
     try:
         check()
     except BaseException:
@@ -147,8 +147,8 @@ def write_new(path: str, data: bytes) -> bool:
 def read_state(path: str) -> tuple[bytes, str] | None:
     """See `storage.read_state`."""
     while (found := download_state(path)) is not None and not found[1]:
-        # An emulator that does not say the generation with the object.
-        with contextlib.suppress(ChangedError):  # between the two requests
+        # Some emulators do not return the generation with the object.
+        with contextlib.suppress(ChangedError):  # changed between the two requests
             version = stat(path).version
             return read_bytes(path, version=version), version
     return found
@@ -170,7 +170,7 @@ def delete(path: str, *, version: str) -> bool:
 
 
 def _upload_if(path: str, file: IO[bytes], generation: int) -> int | None:
-    """Writes an object if its generation is this one; 0 if there is no object.
+    """Writes an object if its generation is this one; 0 means that the object must not exist.
 
     Returns:
       The generation that was written, or None.
@@ -182,7 +182,7 @@ def _upload_if(path: str, file: IO[bytes], generation: int) -> int | None:
         try:
             _upload(blob, file, if_generation_match=generation)
         except exceptions.PreconditionFailed:
-            # The answer to an attempt that succeeded may get lost; the next attempt then fails.
+            # The response to a successful attempt may be lost; its retry then fails.
             blob = blob_at(path)
             try:
                 blob.reload(retry=retried)
@@ -196,9 +196,9 @@ def _upload_if(path: str, file: IO[bytes], generation: int) -> int | None:
 def concatenate(
     sources: Sequence[FileRange], target: str, *, staging: str | None, replaces: bool, check: Check
 ) -> int | None:
-    """See `storage.concatenate`: composed by the service, in several levels if there are many sources.
+    """Concatenates objects; see `storage.concatenate`. The service composes them, in several levels if there are many.
 
-    Ranges come here and go back, each as an object of its own, or as the target if all is small.
+    Ranges are downloaded, and uploaded as one object each, or directly as the target if all of them are small.
     """
     if (
         sources
@@ -231,12 +231,12 @@ def concatenate(
             except exceptions.PreconditionFailed as error:
                 raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), target) from error
     except StorageError:
-        # The service does not say which of the sources is missing.
+        # The service does not say which source is missing.
         for source in sources:
             stat(source.path)
         raise
     finally:
-        # They are in the build's folder: who removes it says what stays there.
+        # The objects are in the build's folder, and its cleanup reports what remains there.
         with contextlib.suppress(AccessDeniedError):
             delete_files(made)
     if not replaces:
@@ -245,10 +245,11 @@ def concatenate(
 
 
 def _copy_ranges(sources: Sequence[FileRange], temporary: str, made: list[str]) -> Iterator[str]:
-    """The objects that hold the sources: the service composes whole ones, so ranges are copied to new ones.
+    """Yields objects with the content of the sources; copies ranges, because the service composes whole objects.
 
     Args:
-      temporary: beginning of the names of the copies.
+      sources: the sources.
+      temporary: prefix of the copies' names.
       made: receives the copies.
     """
     for number, source in enumerate(sources):
@@ -273,7 +274,7 @@ def _read_pieces(source: FileRange) -> Iterator[bytes]:
 def _compose(path: str, names: list[str], *, generation: int | None = None) -> Blob:
     blob = blob_at(path)
     blob.content_type = "application/octet-stream"
-    # Retried without a precondition too: the same path is only ever given the same bytes.
+    # Retries need no precondition: all attempts write the same bytes to a path.
     if names:
         blob.compose([blob.bucket.blob(name) for name in names], if_generation_match=generation, retry=retried)
     else:
@@ -287,7 +288,7 @@ def list_files(root: str, *, limit: int | None, special: bool, literal: bool) ->
 
 
 def cut_listing(root: str, *, literal: bool) -> list[Part]:
-    """See `storage.cut_listing`: ranges of names."""
+    """Partitions by ranges of names; see `storage.cut_listing`."""
     return cut_below(_names(root, literal=literal))
 
 
@@ -302,12 +303,12 @@ def _names(root: str, *, literal: bool) -> Names:
 
 
 def _list_page(root: str, after: str, before: str | None, *, prefix: str, size: int) -> Page:
-    """See `name_ranges.Names`."""
+    """Lists a page; see `name_ranges.Names`."""
     with errors(root):
         listed = client().list_blobs(
             bucket_of(root),
             prefix=prefix,
-            # The service begins with the name itself, and ends before the other one.
+            # The service includes the start name, and excludes the end name.
             page_size=size + bool(after),
             start_offset=after or None,
             end_offset=before and before + "~",
@@ -316,9 +317,9 @@ def _list_page(root: str, after: str, before: str | None, *, prefix: str, size: 
         )
         items: list[Any] = []
         for page in listed.pages:
-            # Making objects of the library takes longer than all else.
+            # Creating objects of the library would take longer than everything else.
             items = [item for item in page.raw_page.get("items", ()) if item["name"] > after]
-            if items:  # a page may be empty although another one follows
+            if items:  # a page may be empty even if another one follows
                 break
     inside = [item for item in items if before is None or item["name"] <= before]
     is_last = listed.next_page_token is None or len(inside) < len(items)
@@ -344,7 +345,7 @@ def delete_files(files: Iterable[str]) -> None:
     left = iter(files)
     batches = iter(lambda: list(itertools.islice(left, _BATCH)), [])
     with ThreadPoolExecutor(_DELETERS) as pool:
-        # A few at a time: `map` would read all names of files at once.
+        # A few at a time: `map` would read all file names at once.
         while some := list(itertools.islice(batches, _DELETERS)):
             for _ in pool.map(_delete_batch, some):
                 pass
@@ -385,7 +386,7 @@ def _entry_of(path: str, blob: Blob) -> FileEntry:
 
 
 def _entry(path: str, size: str | int, updated: str, generation: str | int) -> FileEntry:
-    # The library takes ten times as long to parse a time.
+    # The library's parser takes ten times as long.
     seconds = datetime.datetime.fromisoformat(f"{updated[:19]}+00:00").timestamp()
     nanoseconds = int(seconds) * 10**9 + int(f"{updated[20:-1][:9]:0<9}")
     return FileEntry(path, int(size), nanoseconds, int(generation), str(generation))

@@ -1,4 +1,4 @@
-"""The client of Google Cloud Storage: credentials, who pays, what is counted, and what its errors mean."""
+"""The Google Cloud Storage client: credentials, requester pays, request counts, and the conversion of errors."""
 
 from __future__ import annotations
 
@@ -39,12 +39,12 @@ from beam_tfrecords.storage.options import OWN_PROJECT, current_options
 from beam_tfrecords.storage.rate_limiter import FirstRates
 from beam_tfrecords.storage.retries import REFUSALS, DamagedAnswerError, Result, Store
 
-# Connections that stay open: readers ask for several objects at once.
+# Connections that stay open: readers request several objects at once.
 _CONNECTIONS = 80
 _STORE = Store(FirstRates(reads=5000, writes=1000))
-# Seconds that a metadata server may take; where there is none, some networks never answer.
+# Time limit for a metadata server in seconds; without one, some networks never answer.
 _METADATA_SECONDS = 3
-# Errors that were retried, and that are not.
+# Errors after which retries have been given up.
 _NO_ANSWER = (
     exceptions.ServerError,
     exceptions.TooManyRequests,
@@ -62,19 +62,19 @@ _PERMISSIONS = {
 }
 _PERMISSION = re.compile(r"\bstorage\.[a-z]+\.[a-zA-Z]+\b")
 _LOG_IN = "log in by `gcloud auth application-default login`, or set GOOGLE_APPLICATION_CREDENTIALS"
-# What the garbage collector closes may make requests too, in the thread that holds it.
+# Reentrant: objects that the garbage collector closes may send requests in the thread that holds the lock.
 _client_lock = threading.RLock()
-# How this process last reached the service, under "access".
+# The latest access of this process, under "access".
 _latest: dict[str, _Access] = {}
 
 
 class _Access(NamedTuple):
-    """How this process reaches the service.
+    """This process's access to the service.
 
     Attributes:
-      client: of the library.
-      connections: with the credentials, certificates and proxies of the client.
-      project: of the credentials, if they name one.
+      client: client of the library.
+      connections: connections with the client's credentials, certificates and proxies.
+      project: project of the credentials, if they name one.
       is_anonymous: whether there are no credentials; public buckets can be read.
     """
 
@@ -85,11 +85,11 @@ class _Access(NamedTuple):
 
 
 def retried(request: Callable[..., Result], *, is_write: bool | None = None) -> Callable[..., Result]:
-    """The request, sent again by the policy of `retries`; the library takes it for a retry of its own.
+    """Wraps a request with the retry policy of `retries`; the library accepts the wrapper as its own retry.
 
     Args:
-      request: sends it.
-      is_write: whether it is one; None for what the library says of it, which is nothing of an upload.
+      request: sends the request.
+      is_write: whether the request writes; None to use the library's method name, which is missing for uploads.
     """
     method = getattr(request, "keywords", {}).get("method", "POST")
     writes = method not in ("GET", "HEAD") if is_write is None else is_write
@@ -114,19 +114,19 @@ def _is_busy(error: Exception) -> bool:
 
 
 def _status(error: Exception) -> int | None:
-    """HTTP status of an answer that is an error."""
+    """Returns the HTTP status of an error response."""
     if isinstance(error, InvalidResponse):
         return int(error.response.status_code)
     return error.code if isinstance(error, exceptions.GoogleAPICallError) else None
 
 
 def client() -> Client:
-    """The client of this process, made at the first call; any thread may use it."""
+    """Returns the client of this process, made on the first call; any thread may use it."""
     return _access().client
 
 
 class _Connections(PoolManager):
-    """Connections that are found without parsing the URL anew for each request, which takes a third of its time."""
+    """Connections found without parsing the URL of every request, which would take a third of its time."""
 
     def __init__(self, **options: Any) -> None:
         super().__init__(**options)
@@ -149,12 +149,12 @@ class _Connections(PoolManager):
 
 
 def connections() -> AuthorizedHttp:
-    """Connections of this process that send its credentials, for what the client does too slowly."""
+    """Returns connections that send this process's credentials, for requests that the client sends too slowly."""
     return _access().connections
 
 
 def blob_at(path: str) -> Blob:
-    """The object at a path."""
+    """Returns the object at a path."""
     name = split(path)[1]
     if not name:
         raise StorageError(f"{path} is a bucket, not an object")
@@ -162,13 +162,13 @@ def blob_at(path: str) -> Blob:
 
 
 def bucket_of(path: str) -> Bucket:
-    """The bucket of a path, whose requests are paid by whom the settings say."""
+    """Returns the bucket of a path, with the project that pays for its requests."""
     access = _access()
     return access.client.bucket(split(path)[0], user_project=_payer(access))
 
 
 def _payer(access: _Access) -> str | None:
-    """The project that pays for requests; None for the owner of the bucket."""
+    """Returns the project that pays for requests; None for the owner of the bucket."""
     payer = current_options().payer
     if payer == OWN_PROJECT:
         payer = access.project
@@ -180,7 +180,7 @@ def _payer(access: _Access) -> str | None:
 
 
 def download_url(path: str, *, version: str) -> str:
-    """Where the content of an object is; the library takes as long to say so as the request takes."""
+    """Returns the download URL of an object; the library takes as long to compute it as the request takes."""
     bucket, name = split(path)
     if not name:
         raise StorageError(f"{path} is a bucket, not an object")
@@ -193,7 +193,7 @@ def download_url(path: str, *, version: str) -> str:
 
 
 def split(path: str) -> tuple[str, str]:
-    """Bucket and name of a path."""
+    """Returns the bucket and the object name of a path."""
     bucket, _, name = path.removeprefix("gs://").partition("/")
     if not (bucket and bucket[0].isalnum() and bucket[-1].isalnum()) or paths.is_glob(bucket):
         raise StorageError(f"{path}: {bucket!r} is not the name of a bucket")
@@ -208,7 +208,7 @@ def _access() -> _Access:
 # A forked process must not share its parent's connections.
 @functools.lru_cache(maxsize=1)
 def _make_access(process: int, emulator: str | None) -> _Access:
-    # Otherwise the library asks for the bucket's metadata in a background thread, again after every 404.
+    # Otherwise the library requests the bucket's metadata in a background thread, again after every 404.
     os.environ.setdefault("DISABLE_GCS_PYTHON_CLIENT_OTEL_BUCKET_METADATA", "true")
     credentials, project = (AnonymousCredentials(), None) if emulator else _find_credentials()
     made = Client(project=None, credentials=credentials)
@@ -224,7 +224,7 @@ def _make_access(process: int, emulator: str | None) -> _Access:
 
 
 def _is_anonymous() -> bool:
-    """Whether requests had no credentials; looking for some again would take seconds in each thread that is refused."""
+    """Whether requests had no credentials; a new search would take seconds in each thread that is refused."""
     with _client_lock:
         return (_latest.get("access") or _access()).is_anonymous
 
@@ -234,7 +234,7 @@ def _connect(made: Client, credentials: Any) -> AuthorizedHttp:
         authorized = AuthorizedHttp(credentials)
         authorized.configure_mtls_channel()
         return authorized
-    # Proxies and certificates of the environment, which urllib3 does not look for.
+    # Proxies and certificates from the environment, which urllib3 ignores.
     environment = requests.Session().merge_environment_settings(made.api_endpoint, {}, None, None, None)
     proxy, trusted = select_proxy(made.api_endpoint, environment["proxies"]), environment["verify"]
     trusted = requests.certs.where() if trusted is True else trusted
@@ -246,7 +246,7 @@ def _connect(made: Client, credentials: Any) -> AuthorizedHttp:
 
 
 def _find_credentials() -> tuple[Any, str | None]:
-    """Credentials and their project; anonymous ones where there are none."""
+    """Returns credentials and their project; anonymous credentials if there are none."""
     try:
         credentials, project = google.auth.default(scopes=Client.SCOPE, request=_MetadataRequest())
     except DefaultCredentialsError as error:
@@ -257,7 +257,7 @@ def _find_credentials() -> tuple[Any, str | None]:
 
 
 class _MetadataRequest(Request):
-    """Asks once whether there is a metadata server: the library would ask three times, for 12 s."""
+    """Checks once for a metadata server: the library would try three times, for 12 s."""
 
     def __call__(self, url: str, *words: Any, **options: Any) -> Any:
         if urlsplit(url).path.strip("/"):
@@ -288,14 +288,14 @@ def _kind_of(request: PreparedRequest) -> str:
 
 @contextlib.contextmanager
 def errors(path: str) -> Iterator[None]:
-    """Raises the client's errors as StorageError, or as BuildError if the store does not answer."""
+    """Converts the client's errors to StorageError, or to BuildError if the store does not answer."""
     began = time.monotonic()
     try:
         yield
     except _NO_ANSWER as error:
         seconds = time.monotonic() - began
         raise BuildError(f"{path} does not answer: {_silence(error)}, for {seconds:.0f} s") from error
-    except InvalidOperation as error:  # the library tries to renew anonymous credentials that are refused
+    except InvalidOperation as error:  # the library tries to refresh anonymous credentials that were refused
         raise _refused(path, "anonymous access is denied") from error
     except GoogleAuthError as error:
         reason = _one_line(error.args[0] if error.args else error)
@@ -307,7 +307,7 @@ def errors(path: str) -> Iterator[None]:
 
 
 def _error_of(path: str, error: exceptions.GoogleAPICallError) -> Exception:
-    """The project's error for an answer that is one."""
+    """Returns the project's error for an error response."""
     response = error.response
     kind, message = request_metrics.READ, _one_line(error.message)
     if isinstance(response, Response):
@@ -330,20 +330,20 @@ def _error_of(path: str, error: exceptions.GoogleAPICallError) -> Exception:
 
 def _refused(path: str, message: str) -> BuildError:
     if _is_anonymous():
-        # The next request looks for credentials again: a busy machine may have had none to give.
+        # The next request searches for credentials again: a busy machine may have failed to provide some.
         _make_access.cache_clear()
         return BuildError(f"{path}: access denied, and no Google credentials were found; {_LOG_IN}")
     return BuildError(f"{path}: the Google credentials are refused: {message}; {_LOG_IN}")
 
 
 def denied(path: str, kind: str, message: str) -> AccessDeniedError:
-    """The error for a refused permission: the one that the service names, or what the request needs."""
+    """Returns the error for a denied permission: the one that the service names, or the one that the request needs."""
     named = _PERMISSION.search(message)
     return AccessDeniedError(path, named[0] if named else _PERMISSIONS[kind])
 
 
 def message_of(status: int, text: str) -> str:
-    """What an answer says, in one line and without markup."""
+    """Returns the message of a response, in one line and without markup."""
     with contextlib.suppress(ValueError, KeyError, TypeError):
         return _one_line(json.loads(text)["error"]["message"])
     line = _one_line(text)
@@ -351,7 +351,7 @@ def message_of(status: int, text: str) -> str:
 
 
 def _silence(error: Exception) -> str:
-    """Why there was no answer, in one line."""
+    """Returns the reason for a missing response, in one line."""
     status = _status(error)
     if status:
         return _phrase(status)

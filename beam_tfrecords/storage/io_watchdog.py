@@ -1,4 +1,4 @@
-"""Ends a process whose disk does not answer: nothing else interrupts a read of a mount that hangs."""
+"""Ends a process whose disk does not answer: nothing else can interrupt a read from a mount that hangs."""
 
 from __future__ import annotations
 
@@ -8,19 +8,19 @@ import threading
 import time
 from collections.abc import Iterator
 
-# Of one call that reads a piece of a file; a disk that wakes up takes half a minute.
+# Limit for one read call; a disk that spins up takes half a minute.
 _MOST_SECONDS = 600.0
 _LOOK_SECONDS = 5.0
 
-# Thread -> the file that it reads, and since when.
+# Thread -> the file that it reads, and the start of the read.
 _reading: dict[int, tuple[str, float]] = {}
-# The process that is watched; a fork of it is not.
+# The watched process; a fork of it is not watched.
 _watched = [0]
 
 
 @contextlib.contextmanager
 def reading(path: str) -> Iterator[None]:
-    """A block that reads a piece of a file."""
+    """Watches a read of a piece of a file."""
     thread = threading.get_ident()
     _reading[thread] = path, time.monotonic()
     try:
@@ -30,12 +30,12 @@ def reading(path: str) -> Iterator[None]:
 
 
 def end_stalled_reads(*, seconds: float = _MOST_SECONDS) -> None:
-    """Ends this process with a message and exit code 1 if a read takes too long; the second call does nothing.
+    """Ends this process with a message and exit code 1 if a read takes too long; a second call does nothing.
 
-    For processes of ours alone: one that trains on a dataset is not ours to end.
+    Only for our own processes, not for a user's training process.
 
     Args:
-      seconds: of one call that reads.
+      seconds: limit for one read call.
     """
     if _watched[0] == os.getpid():
         return
@@ -44,7 +44,7 @@ def end_stalled_reads(*, seconds: float = _MOST_SECONDS) -> None:
 
     def watch() -> None:
         pause = min(_LOOK_SECONDS, seconds)
-        # Read -> seconds that it was watched: the time for which a process was suspended does not count.
+        # Read -> seconds that it was watched, which excludes time in which the process was suspended.
         watched: dict[tuple[str, float], float] = {}
         while True:
             time.sleep(pause)

@@ -1,4 +1,4 @@
-"""The right to write an output: one build has it at a time, whichever machine it runs on."""
+"""The lease of an output: lets one build write at a time, across machines."""
 
 from __future__ import annotations
 
@@ -17,26 +17,26 @@ from beam_tfrecords.errors import BuildError
 from beam_tfrecords.storage.locks import try_lock
 
 _log = logging.getLogger(__name__)
-# Seconds between two renewals, and after which a lease that was not renewed is anybody's.
+# Seconds between two renewals, and the age at which another process may take a lease.
 _RENEWAL = 20.0
 _STALE = 120.0
-# Of writing a lease that nobody holds.
+# Attempts to write a lease that nobody holds.
 _ATTEMPTS = 10
 
 
 class Lease:
-    """A lease that this process has taken; a thread renews it until it is given back or the process ends.
+    """A lease that this process holds; a thread renews it until it is released or the process ends.
 
-    As a context manager it is given back at the end of the block.
+    As a context manager, the lease is released at the end of the block.
     """
 
     def __init__(self, path: str, content: dict[str, Any], *, renewal: float, stale: float) -> None:
-        """As `take` makes it."""
+        """Use `take` to make a lease."""
         self._path, self._content = path, content
         self._renewal, self._stale = renewal, stale
         self._is_lost, self._is_locked = False, False
         self._renewed = _now()
-        # Of the file, if it was looked at and not written since.
+        # Version of the file, if it was checked and not written since.
         self._version: str | None = None
         self._lock = contextlib.ExitStack()
         self._renewing = threading.Lock()
@@ -47,14 +47,14 @@ class Lease:
     def take(cls, path: str, holder: str, *, renewal: float = _RENEWAL, stale: float = _STALE) -> Lease | str:
         """Takes a lease that is free, or whose holder is dead.
 
-        A process that this machine would know of is dead if it does not exist, or if its lock of a local lease is
-        free; any other if it has not renewed the lease for `stale` seconds by the clock of the store.
+        A process on this machine is dead if it does not exist, or if its lock of a local lease is free; any other
+        process is dead if it has not renewed the lease for `stale` seconds by the clock of the store.
 
         Args:
-          path: its file; a local lease also has `PATH.lock`.
-          holder: describes the holder to those who do not get the lease.
+          path: the lease file; a local lease also has `PATH.lock`.
+          holder: describes this process to those who do not get the lease.
           renewal: seconds between two renewals.
-          stale: seconds, several times `renewal`.
+          stale: seconds; a multiple of `renewal`.
 
         Returns:
           The lease, or the description of its holder.
@@ -74,29 +74,30 @@ class Lease:
                     return other
                 lease._lock = stack.pop_all()
                 lease._thread.start()
-            except BaseException:  # Ctrl-C, when the lease may be written
+            except BaseException:  # Ctrl-C, after the lease may have been written
                 lease.give_back()
                 raise
         return lease
 
     def check(self) -> None:
-        """Finds out whether the lease is this process's still, and renews it unless that was done a moment ago.
+        """Checks that this process still holds the lease, and renews it unless it was renewed recently.
 
         Raises:
-          BuildError: it is lost.
+          BuildError: the lease is lost.
         """
         self._renew(unless_within=self._renewal)
         if self._is_lost:
             raise BuildError(f"this build has lost its lease {self._path}: another build may write the output now")
 
     def give_back(self) -> None:
-        """Lets others take the lease; one that is lost stays its new holder's."""
+        """Releases the lease; a lost lease stays with its new holder."""
         self._end.set()
         if self._thread.ident is not None:
             self._thread.join()
-        # Who may not or cannot delete it lets it grow stale, in two minutes: why the build ended is what counts.
+        # If the file cannot be deleted, the lease becomes stale in two minutes; the error that ended the build matters
+        # more.
         with self._lock, contextlib.suppress(OSError, BuildError):
-            # If another process has taken it since it was looked at, it is another version.
+            # If another process has taken the lease since the check, the version differs.
             if self._version is None and (state := storage.read_state(self._path)) and self._is_mine(state[0]):
                 self._version = state[1]
             if self._version is not None:
@@ -111,9 +112,9 @@ class Lease:
         self.give_back()
 
     def _write(self, is_locked: bool | None) -> str | None:
-        """Writes the file if the lease can be had, or describes its holder."""
+        """Writes the file if the lease is available; otherwise returns a description of the holder."""
         for _ in range(_ATTEMPTS - 1):
-            # Where there are no locks, the holder may be cleaning the folder, with the temporary file of this one.
+            # Without locks, the holder may be cleaning the folder, and remove this process's temporary file.
             with contextlib.suppress(FileNotFoundError):
                 return self._write_once(is_locked)
         return self._write_once(is_locked)
@@ -123,13 +124,13 @@ class Lease:
             if is_locked is not False and storage.write_new(self._path, self._encoded()):
                 return None
             state = storage.read_state(self._path)
-            if state is None and is_locked is not False:  # given back meanwhile
+            if state is None and is_locked is not False:  # released in the meantime
                 continue
             if state is None:
                 return "a build that has just begun"
             data, version = state
             other = _decoded(data)
-            # The lock was free: whoever wrote this on this machine is dead.
+            # The lock was free, so a writer on this machine is dead.
             is_dead = (is_locked is True and other.get("machine") == self._content["machine"]) or _has_ended(other)
             if is_locked is not False and (is_dead or self._is_stale()):
                 if storage.replace(self._path, self._encoded(), version=version):
@@ -138,25 +139,25 @@ class Lease:
             return str(other.get("holder", "an unknown build"))
 
     def _is_stale(self) -> bool:
-        """Whether the lease is too old, by the times that the store gives to it and to a file made now."""
+        """Whether the lease is too old, by the times that the store gives the lease and a new file."""
         now = storage.now(self._path)
         try:
             return now - storage.stat(self._path).modified > self._stale
         except OSError:
             if storage.exists(self._path):
                 raise
-            return True  # given back meanwhile: replacing it fails
+            return True  # released in the meantime: replacing it fails
 
     def _renew_until_the_end(self) -> None:
         while not self._end.wait(self._renewal) and not self._is_lost:
-            # While the store does not answer the lease ages.
+            # The lease ages while the store does not answer.
             with contextlib.suppress(OSError, BuildError):
                 self._renew()
 
     def _renew(self, *, unless_within: float = 0.0) -> None:
-        """Renews the lease; if that was done within some seconds, one request says whether it is lost."""
+        """Renews the lease; if it was renewed in the last `unless_within` seconds, only checks it with one request."""
         with self._renewing:
-            # A replacement can fail without a new holder, such as when its temporary file vanishes; the id decides.
+            # A replacement can fail without a new holder, for example if its temporary file vanishes; the id decides.
             while not self._is_lost:
                 state, now = storage.read_state(self._path), _now()
                 self._version = None
@@ -180,15 +181,15 @@ class Lease:
 
 
 def _now() -> float:
-    """Seconds by a clock that goes on while the machine sleeps, where there is one."""
+    """Returns seconds by a clock that runs while the machine sleeps, where there is one."""
     return time.clock_gettime(time.CLOCK_BOOTTIME) if hasattr(time, "CLOCK_BOOTTIME") else time.time()
 
 
 def find_holder(path: str, *, now: float) -> str | None:
-    """Describes who holds a lease; None if nobody does, as far as can be told without taking it.
+    """Describes the holder of a lease; None if nobody holds it, as far as can be determined without taking it.
 
     Args:
-      path: its file.
+      path: the lease file.
       now: the time by the clock of the store.
     """
     try:
@@ -210,10 +211,9 @@ def _decoded(data: bytes) -> dict[str, Any]:
 
 
 def _describe_process() -> dict[str, Any]:
-    """Which process this is: `machine` is the same for all that see each other's locks, in containers too.
+    """Describes this process; `machine` is equal for all processes that see each other's locks, also in containers.
 
-    `processes` is the same for all that see each other by their numbers, until the machine starts again; None if that
-    cannot be told.
+    `processes` is equal for all that see each other's process ids, until the machine restarts; None if unknown.
     """
     try:
         machine = Path("/proc/sys/kernel/random/boot_id").read_text().strip()
@@ -224,7 +224,7 @@ def _describe_process() -> dict[str, Any]:
 
 
 def _has_ended(process: dict[str, Any]) -> bool:
-    """Whether a process that `_describe_process` describes is known to have ended."""
+    """Whether a process described by `_describe_process` is known to have ended."""
     processes, number = process.get("processes"), process.get("process")
     if processes is None or processes != _describe_process()["processes"] or not isinstance(number, int):
         return False
@@ -232,6 +232,6 @@ def _has_ended(process: dict[str, Any]) -> bool:
         os.kill(number, 0)
     except ProcessLookupError:
         return True
-    except PermissionError:  # somebody else's
+    except PermissionError:  # another user's process
         return False
     return False

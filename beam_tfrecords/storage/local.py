@@ -1,4 +1,4 @@
-"""Local files, by the operating system."""
+"""Local files, through the operating system."""
 
 from __future__ import annotations
 
@@ -24,30 +24,30 @@ from beam_tfrecords.storage.entries import ChangedError, Check, FileEntry, FileR
 from beam_tfrecords.storage.faults import is_service_fault, read_complete
 from beam_tfrecords.storage.locks import is_at, lock_file
 
-# Large enough for few system calls, small enough to stay in a core's cache.
+# Large enough for few system calls, small enough for a core's cache.
 _WRITE_BYTES = 1 << 18
 _READ_BYTES = 1 << 17
 _COPY_BYTES = 1 << 30
-# Files of one part of a listing.
+# Minimum number of files per partition of a listing.
 _LEAST_PART = 50_000
-# Parts of one listing.
+# Maximum number of partitions of one listing.
 _MOST_PARTS = 1000
-# Parts of one folder; each of them reads all names of the folder.
+# Maximum number of partitions of one folder; each of them reads all names of the folder.
 _MOST_SHARES = 16
 # Linux only.
 _copy_file_range = getattr(os, "copy_file_range", lambda *_: 0)
-# What file systems answer that cannot copy within the system, or not from another one.
+# Errors of file systems that cannot copy inside the kernel, or not from another file system.
 _NOT_COPIED = (errno.EXDEV, errno.EINVAL, errno.ENOSYS, errno.EOPNOTSUPP, errno.ENOTSUP, errno.EPERM, errno.ETXTBSY)
-# What file systems answer to a write, beside service faults, and what the same command waits for.
+# Errors of writes other than service faults, and the condition for running the same command again.
 _REMEDIES = {
     errno.EROFS: "it can be",
     errno.ENOSPC: "there is room",
     errno.EDQUOT: "there is room",
     errno.EFBIG: "files may be larger, see `ulimit -f`",
 }
-# What file systems answer that have no hard links.
+# Errors of file systems without hard links.
 _NO_LINKS = (errno.EPERM, errno.ENOTSUP, errno.ENOSYS, errno.EMLINK)
-# What file systems answer that cannot sync a folder, or a folder above the output that is not ours to open.
+# Errors of file systems that cannot sync a folder, and of folders above the output that we may not open.
 _NOT_SYNCED = (errno.EINVAL, errno.ENOTSUP, errno.EACCES)
 
 Result = TypeVar("Result")
@@ -78,12 +78,12 @@ def read_bytes(path: str, *, version: str, size: int = 0) -> bytes:
 
 def read_range(path: str, offset: int, length: int, *, version: str) -> bytes:
     """See `storage.read_range`."""
-    # Whether a disk may hold bytes that are missing.
+    # Whether a disk may hold the missing bytes.
     is_held = True
 
     def read() -> tuple[bytes, int]:
         nonlocal is_held
-        # An object for the file takes as long as a small file itself.
+        # A file object would take as long as reading a small file.
         file = open_regular(path)
         try:
             before = _check_version(path, file, version)
@@ -102,17 +102,16 @@ def read_range(path: str, offset: int, length: int, *, version: str) -> bytes:
     except BuildError as error:
         if is_held:
             raise
-        # Files of `/sys` say that they have 4096 bytes, whatever they have.
+        # Files in `/sys` claim 4096 bytes, whatever their real size.
         raise StorageError(f"{error}, and no disk holds the others") from error
 
 
 @contextlib.contextmanager
 def _reading(path: str, file: int) -> Iterator[None]:
-    """A block that reads a piece of an open file, given its descriptor; the read is watched.
+    """Watches a read from an open file, given its descriptor.
 
     Raises:
-      StorageError: a system makes the file up, as those of `/proc` and `/sys`, and does not give its content: no disk
-        is at fault.
+      StorageError: a virtual file, as in `/proc` and `/sys`, cannot be read; no disk is at fault.
     """
     try:
         with io_watchdog.reading(path):
@@ -125,8 +124,8 @@ def _reading(path: str, file: int) -> Iterator[None]:
 
 
 def _read_descriptor(file: int, expected: int, *, at_most: int) -> bytes:
-    """Up to `at_most` bytes of a file; to its end if it has more than expected."""
-    # One more than expected, so that a shorter answer is the end of the file.
+    """Reads up to `at_most` bytes of a file; reads to its end if it is longer than expected."""
+    # Request one byte more than expected: a shorter result then means the end of the file.
     data = os.read(file, min(expected + 1, at_most))
     if len(data) == expected:
         return data
@@ -138,16 +137,16 @@ def _read_descriptor(file: int, expected: int, *, at_most: int) -> bytes:
 
 
 def open_regular(path: str, flags: int = os.O_RDONLY) -> int:
-    """The descriptor of a file, if it is a regular one: a pipe or a device may never end, or never answer.
+    """Opens a file only if it is regular, and returns its descriptor: a pipe or a device may block or never end.
 
     Raises:
-      StorageError: it is not.
+      StorageError: the path is not a regular file.
     """
     try:
         # Without O_NONBLOCK, opening a pipe waits for its other end.
         file = os.open(path, flags | os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOCTTY)
     except OSError as error:
-        # Sockets, and devices without a driver, cannot be opened at all.
+        # Sockets, and devices without a driver, cannot be opened.
         if error.errno in (errno.ENXIO, errno.ENODEV) and not file_stat.is_file(path):
             raise StorageError(f"{path} is not a regular file") from error
         raise
@@ -161,7 +160,7 @@ def open_regular(path: str, flags: int = os.O_RDONLY) -> int:
 
 
 class _RawReader(io.FileIO):
-    """An open regular file, whose reads are watched."""
+    """An open regular file with watched reads."""
 
     def __init__(self, path: str) -> None:
         super().__init__(path, opener=open_regular)
@@ -176,14 +175,14 @@ class _RawReader(io.FileIO):
 
 
 def _if_given(found: Result | None) -> Result:
-    """What was read; Python gives None for the answer that reading would have to wait."""
+    """Returns the data that was read; Python returns None if the read would block."""
     if found is None:
         raise BlockingIOError(errno.EAGAIN, os.strerror(errno.EAGAIN))
     return found
 
 
 class _CheckedReader(io.BufferedReader):
-    """An open file that raises ChangedError when it is closed if it was written to meanwhile."""
+    """An open file; closing it raises ChangedError if the file was changed in the meantime."""
 
     def __init__(self, path: str, version: str) -> None:
         super().__init__(_RawReader(path), _READ_BYTES)
@@ -208,27 +207,27 @@ def _version_of(status: os.stat_result) -> str:
 
 
 def _check_version(path: str, file: int, version: str) -> os.stat_result:
-    """Status of an open file, given its descriptor.
+    """Checks the version of an open file, given its descriptor, and returns its status.
 
     Raises:
-      ChangedError: it is not this version.
+      ChangedError: the file has another version.
     """
     status = os.fstat(file)
     if version and _version_of(status) != version:
         expected, found = version.split(":"), _version_of(status).split(":")
-        # Some mounts change the inode at every look, and a hard link or `chmod` changes the time of the inode.
+        # Some mounts change the inode number at every stat, and a hard link or `chmod` changes the inode's time.
         if expected[:2] != found[:2] or (expected[2] != found[2] and expected[3] != found[3]):
             raise ChangedError(f"{path} has changed since it was listed")
     return status
 
 
 def open_write(path: str, *, staging: str | None) -> AbstractContextManager[IO[bytes]]:
-    """Writes to a temporary name, then renames; see `storage.open_write`."""
+    """Writes to a temporary name, then renames the file; see `storage.open_write`."""
     return _open_temporary(path, staging=staging, syncs=bool(staging), finish=os.replace)
 
 
 def open_new(path: str, *, staging: str | None, check: Check) -> AbstractContextManager[IO[bytes]]:
-    """Writes to a temporary name, then links; see `storage.open_new`."""
+    """Writes to a temporary name, then links the file; see `storage.open_new`."""
     return _open_temporary(path, staging=staging, syncs=True, finish=functools.partial(_create, check=check))
 
 
@@ -236,7 +235,7 @@ def open_new(path: str, *, staging: str | None, check: Check) -> AbstractContext
 def _open_temporary(
     path: str, *, staging: str | None, syncs: bool, finish: Callable[[str, str], None]
 ) -> Iterator[IO[bytes]]:
-    """A temporary file, which `finish(temporary, path)` gives its name when the block ends without an error."""
+    """Yields a temporary file; calls `finish(temporary, path)` if the block ends without an error."""
     folder, name = os.path.split(path)
     temporary = os.path.join(staging or folder, f"{name}.tmp-{os.getpid()}-{os.urandom(4).hex()}")
     try:
@@ -257,13 +256,13 @@ def _open_temporary(
 
 
 def _create(temporary: str, path: str, *, check: Check) -> None:
-    """Gives a complete file its name unless that is taken; takes the name away again if the check fails."""
+    """Gives a complete file its name unless the name is taken; removes the name again if the check fails."""
     with contextlib.ExitStack() as stack:
         try:
             os.link(temporary, path)
             made: IO[bytes] = stack.enter_context(open(temporary, "rb"))
         except FileExistsError:
-            # Over NFS the answer to the link that was made may get lost.
+            # Over NFS, the response to a successful link may be lost.
             if os.stat(temporary).st_nlink < 2:
                 raise
             made = stack.enter_context(open(temporary, "rb"))
@@ -274,7 +273,7 @@ def _create(temporary: str, path: str, *, check: Check) -> None:
         try:
             check()
         except BaseException:
-            # Whoever may write here now may have removed it, and made another one.
+            # Another build that has taken over may have removed the file and written its own.
             if is_at(made, path):
                 os.remove(path)
             raise
@@ -282,9 +281,9 @@ def _create(temporary: str, path: str, *, check: Check) -> None:
 
 
 def _copy_exclusively(source: str, path: str) -> IO[bytes]:
-    """Copies a file to a name that is not taken; returns the copy, open.
+    """Copies a file to an unused name; returns the open copy.
 
-    Not renamed over a file that holds the name: between the two, the file may have become that of another build.
+    A rename over a placeholder would not be safe: in between, another build may replace the placeholder.
     """
     file = open(path, "xb")  # noqa: SIM115
     try:
@@ -301,8 +300,8 @@ def _copy_exclusively(source: str, path: str) -> IO[bytes]:
 
 
 def _raise_fault(error: OSError, path: str, temporary: str) -> None:
-    """Raises BuildError if the disk is at fault that a file cannot be written."""
-    # A name is that of this file, or of a folder that cannot be made; else another file is at fault.
+    """Raises BuildError if the disk is the reason that a file cannot be written."""
+    # Otherwise the error is about another file.
     is_own = error.filename is None or temporary.startswith(error.filename)
     if is_own and (error.errno in _REMEDIES or is_service_fault(error)):
         remedy = _REMEDIES.get(error.errno or 0, "it can be")
@@ -322,7 +321,7 @@ def write_new(path: str, data: bytes) -> bool:
 
 
 def read_state(path: str) -> tuple[bytes, str] | None:
-    """See `storage.read_state`. The digest is the version: two writes may get the same times."""
+    """Reads a state; see `storage.read_state`. The version is a digest, because two writes may have the same times."""
     try:
         data = read_bytes(path, version="")
     except FileNotFoundError:
@@ -338,7 +337,7 @@ def replace(path: str, data: bytes, *, version: str) -> bool:
                 with _open_temporary(path, staging=None, syncs=True, finish=os.replace) as file:
                     file.write(data)
             except FileNotFoundError:
-                # Another process has cleaned the folder meanwhile.
+                # Another process has cleaned the folder in the meantime.
                 return False
     return is_version
 
@@ -353,7 +352,7 @@ def delete(path: str, *, version: str) -> bool:
 
 @contextlib.contextmanager
 def _locked(path: str, version: str) -> Iterator[bool]:
-    """Whether the file is this version; it stays so until the block ends."""
+    """Yields whether the file has this version, and keeps it so until the block ends."""
     while True:
         try:
             opened = open_regular(path, os.O_RDWR)
@@ -362,7 +361,7 @@ def _locked(path: str, version: str) -> Iterator[bool]:
             return
         with open(opened, "r+b") as file:
             lock_file(file, wait=True)
-            # Whoever held the lock may have replaced the file.
+            # The previous holder of the lock may have replaced the file.
             if is_at(file, path):
                 yield hashlib.sha256(file.read()).hexdigest() == version
                 return
@@ -386,14 +385,14 @@ def concatenate(
 
 
 def _append(source: IO[bytes], target: IO[bytes], size: int) -> None:
-    """Copies bytes of an open file, by the system if it can."""
+    """Copies bytes of an open file, inside the kernel if possible."""
     try:
         while size and (copied := _copy_file_range(source.fileno(), target.fileno(), min(size, _COPY_BYTES))):
             size -= copied
     except OSError as error:
         if error.errno not in _NOT_COPIED:
             raise
-    # What is left: all, if the system cannot copy. Some file systems say 0 before the end.
+    # Copy the rest: everything if the kernel cannot copy. Some file systems return 0 before the end.
     target.seek(0, os.SEEK_END)
     for chunk in read_chunks(source, limit=size):
         target.write(chunk)
@@ -425,7 +424,7 @@ def list_files(root: str, *, limit: int | None, special: bool, literal: bool) ->
 
 
 def cut_listing(root: str, *, literal: bool) -> list[Part]:
-    """See `storage.cut_listing`: some folders each, or a share of the names in a very large one."""
+    """Partitions a listing into several folders each, or shares of a very large one; see `storage.cut_listing`."""
     counts = list(_count_files(root, literal=literal))
     most = max(_LEAST_PART, sum(count for _, count in counts) // _MOST_PARTS)
     parts: list[Part] = []
@@ -444,9 +443,9 @@ def cut_listing(root: str, *, literal: bool) -> list[Part]:
 
 
 def _count_files(root: str, *, literal: bool) -> Iterator[tuple[str, int]]:
-    """The folders that `list_files` lists files of, and how many; a link to one of them ends in a slash.
+    """Yields the folders with files that `list_files` lists, and their counts; a link to such a folder ends in a slash.
 
-    Looks at names alone, which takes a fortieth of the time of a listing.
+    Reads only names, which takes a fortieth of the time of a listing.
     """
     glob = _glob_of(root, literal=literal)
     if glob is not None and not glob.crosses:
@@ -497,7 +496,7 @@ def delete_tree(root: str) -> None:
     """See `storage.delete_tree`."""
 
     def ignore_nothing(_function: object, _path: str, raised: tuple[type, BaseException, object]) -> None:
-        # What another process deletes meanwhile does not end the deletion of the rest.
+        # Another process may delete files at the same time.
         if not isinstance(raised[1], FileNotFoundError):
             raise raised[1]
 
@@ -514,7 +513,7 @@ def delete_if_empty(folder: str) -> None:
 
 
 def delete_checked(path: str, *, staging: str, check: Check) -> None:
-    """Deletes one file, see `storage.delete_checked`: it is moved aside, and back if the check fails."""
+    """Deletes a file; see `storage.delete_checked`. Moves the file aside first, and back if the check fails."""
     file_stat.make_folder(staging)
     aside = os.path.join(staging, f"{os.path.basename(path)}.old-{os.urandom(4).hex()}")
     try:
@@ -545,9 +544,9 @@ def _list_folder(folder: str) -> Iterator[FileEntry]:
 
 
 def _walk(folder: str) -> Iterator[tuple[str, Iterator[os.DirEntry[str]] | None]]:
-    """Every folder once, with its files; a link to a folder that was walked before has None instead.
+    """Yields every folder once, with its files; a link to a folder that was yielded before has None instead.
 
-    Links are followed last, in order. Callers use the files of one folder before they ask for the next.
+    Links are followed last, in order. Use the files of one folder before the next iteration.
     """
     pending, links = [folder], list[str]()
     listed = set[tuple[int, int]]()
@@ -573,7 +572,7 @@ def _walk(folder: str) -> Iterator[tuple[str, Iterator[os.DirEntry[str]] | None]
 
 
 def _entry_of(path: str, status: os.stat_result | None) -> FileEntry:
-    """A listed file; None is the status of a broken link."""
+    """Returns the entry of a listed file; the status of a dangling link is None."""
     if status is None or not file_stat.is_regular(status):
         return FileEntry(path, -1, 0)
     return FileEntry(path, status.st_size, status.st_mtime_ns, version=_version_of(status))
@@ -584,19 +583,19 @@ def _listed(entry: os.DirEntry[str]) -> FileEntry:
 
 
 def _glob_of(root: str, *, literal: bool) -> _Glob | None:
-    """The glob that a path is; None if it is that of a folder."""
+    """Returns the glob of a path; None if the path is a folder."""
     return None if literal or not paths.is_glob(root) or file_stat.is_folder(root) else _Glob(root)
 
 
 class _Glob:
-    """A glob of files. The module `glob` follows links in circles, and leaves out what it cannot look at.
+    """A glob of files. The module `glob` would follow link cycles, and skip entries that it cannot stat.
 
-    A link to nothing may stand for a folder of matches, on a disk that is not mounted: it is listed, as a folder lists
-    it, wherever a folder could be.
+    A dangling link may stand for a folder of matches on an unmounted disk: the glob lists it wherever a folder could
+    be, as a listing of a folder does.
 
     Attributes:
       base: the folder before the first wildcard.
-      crosses: whether it crosses folders (`**`).
+      crosses: whether the glob crosses folders (`**`).
     """
 
     def __init__(self, pattern: str) -> None:
@@ -609,7 +608,7 @@ class _Glob:
         self._before = [paths.compile_glob(name).fullmatch for name in before]
 
     def list(self) -> Iterator[FileEntry]:
-        """All matches."""
+        """Yields all matches."""
         if not self.crosses:
             for folder in self.folders():
                 yield from self.files(folder)
@@ -621,11 +620,11 @@ class _Glob:
                     yield FileEntry(f"{path}/", -1, 0)
 
     def matches(self, path: str) -> bool:
-        """Whether a glob that crosses folders matches a path below its base; hidden files only if it names some."""
+        """Whether a glob that crosses folders matches a path below its base; skips hidden files unless it names some."""
         return bool(self._matches(path)) and self._shows(path)
 
     def takes(self, entry: os.DirEntry[str]) -> bool:
-        """Whether a glob that crosses folders lists a file, or what may stand for a folder."""
+        """Whether a glob that crosses folders lists a file, or a dangling link in place of a folder."""
         if self.matches(entry.path):
             return True
         leads = all(matches(name) for matches, name in zip(self._before, entry.path.split("/"), strict=False))
@@ -635,7 +634,7 @@ class _Glob:
         return self._names_hidden or "/." not in path[len(self.base) :]
 
     def folders(self) -> Iterator[str]:
-        """The folders that may hold matches of a glob that crosses none, and broken links in their place."""
+        """Yields the folders that may hold matches of a glob that crosses none, and dangling links in their place."""
         root, *names = self._folders
         return self._find_folders(root or "/", names) if names else iter([root or "/"])
 
@@ -655,11 +654,11 @@ class _Glob:
                 yield path
 
     def files(self, folder: str, is_wanted: Callable[[str], bool] = lambda _: True) -> Iterator[FileEntry]:
-        """The matches in one of `folders`, or the broken link that is in its place.
+        """Yields the matches in one of `folders`, or the dangling link in its place.
 
         Args:
-          folder: one of them.
-          is_wanted: of a path or name; others are left out.
+          folder: one of `folders`.
+          is_wanted: filters by path or name.
         """
         if not file_stat.is_folder(folder):
             if is_wanted(folder):
@@ -677,7 +676,7 @@ class _Glob:
 
 
 def _fitting(pattern: str) -> Callable[[str], bool]:
-    """Whether a name matches a component of a glob; hidden names need a dot there."""
+    """Returns a matcher of names for a component of a glob; a leading dot must be matched explicitly."""
     matches = paths.compile_glob(pattern).fullmatch
     return lambda name: bool(matches(name)) and (name[0] != "." or pattern[0] == ".")
 

@@ -1,4 +1,4 @@
-"""Locks between processes of one machine."""
+"""Locks between processes on one machine."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def try_lock(path: str) -> Iterator[bool | None]:
         file_stat.make_folder(os.path.dirname(path))
         with open(path, "ab") as file:
             is_held = lock_file(file)
-            # The process that held the lock may have deleted the file since it was opened here.
+            # The previous holder may have deleted the file after it was opened here.
             if is_held is False or is_at(file, path):
                 yield is_held
                 return
@@ -45,7 +45,7 @@ def lock_file(file: IO[bytes], *, wait: bool = False) -> bool | None:
     """Locks an open file until it is closed.
 
     Returns:
-      False if another process has locked it, unless this waits for that; None if there are no locks.
+      False if another process holds the lock and `wait` is False; None if locks do not exist.
     """
     try:
         fcntl.flock(file, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))

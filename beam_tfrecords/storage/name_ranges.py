@@ -1,7 +1,7 @@
-"""Lists very many objects at once: each thread lists a range of names, and takes half of another's when it is done.
+"""Lists very many objects in parallel: each thread lists a range of names, and an idle thread takes half of another's.
 
-Stores list a thousand names a page, in the order of their UTF-8 bytes; a page takes 0.02 to 0.2 s. Page after page, a
-billion objects take two days.
+Stores list a thousand names per page, in the order of their UTF-8 bytes; a page takes 0.02 to 0.2 s. Sequential pages
+would take two days for a billion objects.
 """
 
 from __future__ import annotations
@@ -17,26 +17,26 @@ from typing import NamedTuple, TypeAlias
 from beam_tfrecords.storage import paths
 from beam_tfrecords.storage.entries import FileEntry, Part
 
-# The most that stores put on a page.
+# Maximum page size of the stores.
 _PAGE = 1000
-# Pages that are listed before ranges are; and ranges that are listed at once.
+# Pages listed sequentially before the ranges are split; and ranges listed concurrently.
 _FIRST_PAGES = 10
 _THREADS = 16
-# Ranges that one listing is cut into: about so many, and at most four times as many.
+# Approximate number of partitions of one listing, and at most four times as many.
 _PARTS = 256
-# Characters behind the common beginning of two names that decide where their middle is.
+# Characters after the common prefix of two names that determine their middle.
 _DIGITS = 8
-# Characters at the end of what the names of a page share that are taken for a number.
+# Characters at the end of a page's common prefix that are treated as a number.
 _COUNTING = 3
 
 
 class Page(NamedTuple):
-    """Objects with subsequent names.
+    """Objects with consecutive names.
 
     Attributes:
       entries: the objects.
       first: the first name.
-      last: the last name; "" if there are no more names in the range.
+      last: the last name; "" if the range has no more names.
     """
 
     entries: Sequence[FileEntry]
@@ -44,8 +44,8 @@ class Page(NamedTuple):
     last: str
 
 
-# Lists names behind the first one and up to the second one, itself included, as many as the store gives at a time. ""
-# and None are before and behind all names.
+# Lists names after the first argument and up to and including the second one, one page per call. "" and None are before
+# and after all names.
 ListPage: TypeAlias = Callable[[str, "str | None"], Page]
 
 
@@ -53,14 +53,15 @@ class Names:
     """The names of the objects below a folder, or of those that match a glob; see `storage.list_files`.
 
     Attributes:
-      root: of the bucket, with a slash at the end.
-      prefix: what all names begin with.
-      matches: whether a name is one of them; None if all with the prefix are.
+      root: URI of the bucket, with a slash at the end.
+      prefix: common prefix of all names.
+      matches: filters names; None if all names with the prefix match.
 
     Args:
-      name: of the folder or glob.
-      literal: `name` is a folder, never a glob.
-      list_page: a `ListPage`, with the arguments `prefix` of the names and `size` of a page.
+      root: URI of the bucket, with a slash at the end.
+      name: name of the folder or glob.
+      literal: treats `name` as a folder, never as a glob.
+      list_page: a `ListPage` with two more arguments, the `prefix` of the names and the page `size`.
     """
 
     def __init__(self, root: str, name: str, *, literal: bool, list_page: Callable[..., Page]) -> None:
@@ -71,16 +72,18 @@ class Names:
         self._list_page = list_page
 
     def list_page(self, after: str, before: str | None = None, *, prefix: str | None = None, size: int = 0) -> Page:
-        """A `ListPage`."""
+        """Lists a page, as a `ListPage`."""
         return self._list_page(after, before, prefix=prefix or self.prefix, size=size or _PAGE)
 
 
 def list_below(names: Names, *, limit: int | None = None, part: Part = ("", "")) -> Iterator[FileEntry]:
-    """The objects of these names.
+    """Yields the objects with these names.
 
     Args:
-      limit: lists at most this many.
-      part: one of `cut_below`: the names after the first, up to and with the second; "" is no bound.
+      names: the names.
+      limit: yields at most this many.
+      part: a partition from `cut_below`: the names after the first bound, up to and including the second; "" is no
+        bound.
     """
     size = _PAGE if names.matches or limit is None else max(1, min(limit, _PAGE))
     list_page = functools.partial(names.list_page, size=size)
@@ -93,9 +96,9 @@ def list_below(names: Names, *, limit: int | None = None, part: Part = ("", ""))
 
 
 def cut_below(names: Names) -> list[Part]:
-    """Ranges of names, each after one and up to the next, of about as many objects as far as a few requests tell.
+    """Partitions names into ranges of about equal object counts, as far as a few requests can tell.
 
-    Cuts where names begin that share a longer and longer beginning, as long as more than a page of them do.
+    Cuts at prefixes of increasing length, as long as more than a page of names share a prefix.
     """
     level, cuts = [names.prefix], {names.prefix}
     pool = ThreadPoolExecutor(_THREADS)
@@ -116,15 +119,15 @@ def cut_below(names: Names) -> list[Part]:
 
 
 def _lengthen(names: Names, beginning: str) -> list[str]:
-    """The longer beginnings that more than a page of names share, as soon as there are several."""
-    # Otherwise what branches early would be cut into all the parts.
+    """Extends a prefix until it branches; returns the longer prefixes that more than a page of names share."""
+    # Otherwise a prefix that branches early would use up all partitions.
     while len(found := _branches(names, beginning)) == 1:
         beginning = found[0]
     return found
 
 
 def _branches(names: Names, beginning: str) -> list[str]:
-    """The beginnings one character longer that more than a page of names share; of one beginning, if all share more."""
+    """Returns prefixes one character longer that more than a page of names share; skips common characters."""
     page = names.list_page(beginning, prefix=beginning)
     if not page.last:
         return []
@@ -142,12 +145,12 @@ def _branches(names: Names, beginning: str) -> list[str]:
 
 
 def _behind(beginning: str) -> str:
-    """The first name after all that begin so; "" where the letter after the last may be none."""
+    """Returns the first name after all names with a prefix; "" if the prefix's last letter has no safe successor."""
     return beginning[:-1] + chr(ord(beginning[-1]) + 1) if beginning and beginning[-1] < "\ud7ff" else ""
 
 
 def list_in_order(list_page: ListPage, after: str = "", before: str | None = None) -> Generator[Page, None, None]:
-    """All pages of a range, one after the other."""
+    """Yields all pages of a range, one after the other."""
     page = list_page(after, before)
     yield page
     while page.last:
@@ -156,10 +159,12 @@ def list_in_order(list_page: ListPage, after: str = "", before: str | None = Non
 
 
 def list_at_once(list_page: ListPage, after: str = "", before: str | None = None) -> Generator[Page, None, None]:
-    """All pages of a range; after the first ones, many at once and in no set order.
+    """Yields all pages of a range; lists many pages concurrently after the first ones, in no particular order.
 
     Args:
       list_page: lists a page; called in threads.
+      after: lists names after this one.
+      before: the last name of the range, or None for the end of all names.
     """
     page = Page((), "", "")
     for page in itertools.islice(list_in_order(list_page, after, before), _FIRST_PAGES):
@@ -168,7 +173,7 @@ def list_at_once(list_page: ListPage, after: str = "", before: str | None = None
         return
     letters = set().union(*(entry.path for entry in page.entries))
     with ThreadPoolExecutor(_THREADS) as pool:
-        # What is listed -> the end of its range.
+        # Running request -> the end of its range.
         pending: dict[Future[Page], str | None] = {}
 
         def list_range(after: str, before: str | None) -> None:
@@ -193,14 +198,14 @@ def list_at_once(list_page: ListPage, after: str = "", before: str | None = None
 
 
 def find_middle(first: str, last: str, before: str | None, letters: Collection[str]) -> str | None:
-    """A name that halves what is left of a range, as far as names tell; None if they tell nothing.
+    """Returns a name that about halves the rest of a range, or None if the known names give no hint.
 
-    Names often share a long beginning, such as a folder: all that share it come first. Below it, the half of the
-    letters.
+    Names often share a long prefix, such as a folder: then all names with that prefix come first. Within the prefix,
+    the alphabet of the names is halved.
 
     Args:
       first: the first name on the last page.
-      last: the last name on it.
+      last: the last name on the last page.
       before: the last name of the range, or None for the end of all names.
       letters: characters of names.
     """
@@ -212,8 +217,8 @@ def find_middle(first: str, last: str, before: str | None, letters: Collection[s
 
 
 def _halve(after: str, before: str | None, alphabet: Sequence[str]) -> str:
-    """The name in the middle between two, if names were numbers with the letters as digits."""
-    # Digits are 1 to len(alphabet); 0 is the end of a name.
+    """Returns the middle of two names, read as numbers with letters as digits."""
+    # Digits are 1 to len(alphabet); 0 marks the end of a name.
     base = len(alphabet) + 1
     same = _shared(after, before or "")
 
@@ -230,5 +235,5 @@ def _halve(after: str, before: str | None, alphabet: Sequence[str]) -> str:
 
 
 def _shared(one: str, other: str) -> int:
-    """How many characters both begin with."""
+    """Returns the length of the common prefix."""
     return sum(1 for _ in itertools.takewhile(lambda pair: pair[0] == pair[1], zip(one, other, strict=False)))

@@ -1,4 +1,4 @@
-"""A local file that stays open, for reads at random places."""
+"""A local file that stays open, for random access."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from beam_tfrecords.storage.local import open_regular
 
 
 class OpenFile:
-    """An open file of this machine, closed when it is forgotten.
+    """An open local file, closed when it is garbage-collected.
 
-    Reads have no position, so threads and forked processes may share it. It stays the same file when another takes its
-    path.
+    Reads have no position, so threads and forked processes may share it. It stays the same file if another file
+    replaces its path.
 
     Attributes:
-      size: in bytes, when it was opened.
+      size: size in bytes when the file was opened.
     """
 
     def __init__(self, path: str) -> None:
@@ -23,10 +23,10 @@ class OpenFile:
         self.size = os.fstat(self._number).st_size
 
     def read_range(self, offset: int, length: int) -> bytes:
-        """Up to `length` bytes from `offset`; fewer only at the end of the file."""
+        """Returns up to `length` bytes from `offset`; fewer only at the end of the file."""
         return os.pread(self._number, length, offset)
 
-    # As an argument, because a module's names are gone when the interpreter ends.
+    # An argument, because module globals are gone when the interpreter exits.
     def __del__(self, close: Callable[[int], None] = os.close) -> None:
         if hasattr(self, "_number"):
             close(self._number)

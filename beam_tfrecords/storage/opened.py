@@ -1,4 +1,4 @@
-"""Notes the files that are opened or asked for, so that what is made of them is known to be stale when one changes."""
+"""Tracks files that are opened or checked, so that a change of one invalidates the results derived from them."""
 
 from __future__ import annotations
 
@@ -6,17 +6,17 @@ import contextlib
 import contextvars
 from collections.abc import Callable, Iterator
 
-# More are not noted: what depends on so many is read again.
+# Tracking stops at this number of files; results that depend on more are always computed again.
 MOST_NOTED = 1000
 
 _noted: contextvars.ContextVar[DependencyTracker | None] = contextvars.ContextVar("noted", default=None)
 
 
 class DependencyTracker:
-    """The files that were opened or asked for.
+    """The files that were opened or checked.
 
     Args:
-      known: a file that is not noted, such as the container that is listed.
+      known: a file that is not tracked, such as the container that is being listed.
     """
 
     def __init__(self, known: str = "") -> None:
@@ -26,11 +26,11 @@ class DependencyTracker:
 
     @property
     def fingerprints(self) -> dict[str, str] | None:
-        """File -> its fingerprint before it was first opened, "" if it was not there; None if they are too many."""
+        """File -> its fingerprint before the first open, "" if it did not exist; None if there are too many files."""
         return None if self._are_too_many else self._files
 
     def add(self, path: str, find_fingerprint: Callable[[str], str]) -> None:
-        """Notes a file; what it was first is what counts."""
+        """Tracks a file with the fingerprint that it has now, unless it is tracked already."""
         if path == self._known or path in self._files or self._are_too_many:
             return
         self._are_too_many = len(self._files) == MOST_NOTED
@@ -40,7 +40,7 @@ class DependencyTracker:
 
 @contextlib.contextmanager
 def noting_files(noted: DependencyTracker) -> Iterator[None]:
-    """Notes what this thread opens in the block; of nested blocks, the inner one notes."""
+    """Tracks the files that this thread opens in the block; in nested blocks, only the inner tracker does."""
     token = _noted.set(noted)
     try:
         yield
@@ -49,7 +49,7 @@ def noting_files(noted: DependencyTracker) -> Iterator[None]:
 
 
 def note(path: str, find_fingerprint: Callable[[str], str]) -> None:
-    """Notes a file, if files are noted."""
+    """Adds a file to the active tracker, if there is one."""
     noted = _noted.get()
     if noted is not None:
         noted.add(path, find_fingerprint)

@@ -1,4 +1,4 @@
-"""How this process reaches stores: one value, which launchers set and functions take along to workers."""
+"""Storage options of this process: launchers set them, and functions carry them to workers."""
 
 from __future__ import annotations
 
@@ -9,24 +9,24 @@ import os
 from collections.abc import Callable, Iterator
 from typing import Any
 
-# The value of `requester_pays` that stands for the project, or the account, of the credentials.
+# Value of `requester_pays` for the credentials' own project or account.
 OWN_PROJECT = "true"
-# What a reader, who has no settings, says in the environment.
+# Environment variable for readers, which have no settings.
 _PAYER = "BEAM_TFRECORDS_REQUESTER_PAYS"
 
 
 @dataclasses.dataclass(frozen=True)
 class StorageOptions:
-    """How stores are reached.
+    """How to access stores.
 
     Attributes:
-      requester_pays: the project of Google Cloud that pays for requests to buckets whose owner does not, or
-        `OWN_PROJECT`; None for what the environment says.
+      requester_pays: the Google Cloud project that pays for requests to requester-pays buckets, or `OWN_PROJECT`; None
+        to use the environment variable.
       allow_private_addresses: whether images may come from addresses of this machine and of private networks. A table
-        is data: whoever wrote it must not be able to ask the services of the network that a build runs in.
-      beam_arguments: arguments of a command that Beam's file systems read, such as `--azure_connection_string`.
-      workers: processes that share what a bucket takes; 0 if nobody knows how many.
-      began: when they began, in seconds since the epoch.
+        is data: its author must not be able to reach services in the network of the build.
+      beam_arguments: command-line arguments for Beam's file systems, such as `--azure_connection_string`.
+      workers: number of processes that share a bucket's request rate; 0 if unknown.
+      began: start of these processes, in seconds since the epoch.
     """
 
     requester_pays: str | None = None
@@ -45,7 +45,7 @@ _current = StorageOptions()
 
 
 def current_options() -> StorageOptions:
-    """The options of this process."""
+    """Returns the options of this process."""
     return _current
 
 
@@ -67,13 +67,13 @@ def using(options: StorageOptions) -> Iterator[None]:
 
 
 def with_storage_options(function: Callable[..., Any]) -> Callable[..., Any]:
-    """The function with the options of now: it sets them first in whatever process Beam calls it.
+    """Binds the current options to a function, which sets them first in whatever process Beam calls it.
 
-    What reads or writes files in a worker is bound; a worker is told nothing else.
+    Bind every function that reads or writes files in a worker: workers get the options in no other way.
     """
     options = _current
 
-    # Beam takes only functions for functions, and reads the types of this one where it is wrapped.
+    # Beam accepts only real functions, and reads the types of the wrapped one.
     @functools.wraps(function)
     def call(*arguments: Any, **named: Any) -> Any:
         set_options(options)

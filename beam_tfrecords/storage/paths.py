@@ -1,4 +1,4 @@
-"""Paths and URIs as strings; no file system is asked."""
+"""Handles paths and URIs as strings, without access to a file system."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from beam_tfrecords.errors import RequestError
 
 _SCHEME = re.compile(r"^[A-Za-z][A-Za-z0-9+.-]+://")
 _WILDCARD = re.compile(r"[*?[]")
-# `**/` counts as one wildcard at the beginning of a component only: `a**/b` does not match `ab`.
+# `**/` is one wildcard only at the start of a component: `a**/b` does not match `ab`.
 _GLOB_TOKEN = re.compile(r"(?:\A|(?<=/))\*\*/|\*\*|[*?]|\[!?\]?[^]]*\]|.", re.DOTALL)
 _GLOB_PATTERNS = {"**/": "(?:.*/)?", "**": ".*", "*": "[^/]*", "?": "[^/]"}
 
@@ -28,9 +28,10 @@ def is_web(path: str) -> bool:
 
 
 def shown(path: str) -> str:
-    """A path as messages, files and keys have it: of a URL without user info, query and fragment.
+    """Returns a path as messages, files and keys show it: URLs lose user info, query and fragment.
 
-    A query may be a password, as of signed URLs, or all that tells two images apart: a keyed hash stands for it.
+    A query may contain a password, as in signed URLs, or be all that distinguishes two images: a keyed hash replaces
+    it.
     """
     if not is_web(path):
         return path
@@ -58,22 +59,22 @@ def join(base: str, *parts: str) -> str:
 
 
 def basename(path: str) -> str:
-    """Last component of a path."""
+    """Returns the last component of a path."""
     return path.rstrip("/").rsplit("/", 1)[-1]
 
 
 def dirname(path: str) -> str:
-    """All but the last component of a path."""
+    """Returns a path without its last component."""
     if has_scheme(path):
         return path.rstrip("/").rsplit("/", 1)[0]
     return os.path.dirname(path)
 
 
 def absolute(path: str) -> str:
-    """The path as workers with another working directory can use it.
+    """Returns an absolute path, for workers with another working directory.
 
     Raises:
-      RequestError: it is relative to a working folder that has been deleted.
+      RequestError: the path is relative to a working directory that has been deleted.
     """
     try:
         return path if has_scheme(path) else os.path.abspath(os.path.expanduser(path))
@@ -84,13 +85,13 @@ def absolute(path: str) -> str:
 
 
 def plain_uri(uri: str) -> str:
-    """A URI without empty components, `.` and `..`, for comparing places: those lead to the same or to none."""
+    """Returns a URI without empty components, `.` and `..`, to compare locations."""
     scheme, _, rest = uri.partition("://")
     return f"{scheme.lower()}://{posixpath.normpath(rest)}"
 
 
 def without_dots(path: str) -> str:
-    """A path or URI without `.` and `..`; those of a URI do not lead out of its bucket, as they do not above `/`."""
+    """Returns a path or URI without `.` and `..`, which never lead out of a bucket or above `/`."""
     scheme = _SCHEME.match(path)
     if not scheme:
         return posixpath.normpath(path)
@@ -99,23 +100,23 @@ def without_dots(path: str) -> str:
 
 
 def is_inside(path: str, root: str) -> bool:
-    """Whether an absolute path or a URI is a folder or something below it; links are not followed."""
+    """Whether an absolute path or a URI is a folder or something below it; does not follow links."""
     plain, within = without_dots(path), without_dots(root).rstrip("/")
     return plain.rstrip("/") == within or plain.startswith(f"{within}/")
 
 
 def folder_prefix(name: str) -> str:
-    """What the name of every object in a folder begins with."""
+    """Returns the common prefix of all object names in a folder."""
     return name.rstrip("/") + "/" if name else ""
 
 
 def literal_prefix(pattern: str) -> str:
-    """What every match of a glob begins with: all before its first wildcard."""
+    """Returns the common prefix of all matches of a glob, up to its first wildcard."""
     return _WILDCARD.split(pattern, maxsplit=1)[0]
 
 
 def compile_glob(pattern: str) -> re.Pattern[str]:
-    """The regular expression of a glob, for `fullmatch`.
+    """Returns the regular expression of a glob, for `fullmatch`.
 
     `*` and `?` match within a component, `**` crosses components, `**/` also matches none, `[a-z]` and `[!a-z]`
     are classes. A backslash is a character of a name, which wcmatch always takes for an escape.

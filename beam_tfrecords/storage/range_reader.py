@@ -1,4 +1,4 @@
-"""An object of a store as a file that can be sought in."""
+"""Opens an object of a store as a seekable file."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import io
 from collections.abc import Callable
 from typing import IO, Any
 
-# What is downloaded at once.
+# Bytes per download.
 _READ_BYTES = 8 << 20
 
 
@@ -41,10 +41,10 @@ class _RangeReader(io.RawIOBase):
 
 
 def open_ranges(size: int, read_range: Callable[[int, int], bytes]) -> IO[bytes]:
-    """A seekable, buffered file of ranged downloads.
+    """Returns a seekable, buffered file that downloads ranges.
 
     Args:
-      size: of the object, in bytes.
+      size: size of the object in bytes.
       read_range: downloads a number of bytes from an offset.
     """
     return io.BufferedReader(_RangeReader(size, read_range), _READ_BYTES)

@@ -1,7 +1,7 @@
-"""When a request that a store refused or lost is sent again: one policy for all stores, bounded by time.
+"""Retries failed requests to stores: one policy for all stores, bounded by time.
 
-A busy store slows the build down: pauses grow, with full jitter, and the requests of a process keep their distance.
-Those of many workers keep to what a bucket takes from the beginning; see `rate_limiter`.
+A busy store slows the build down: pauses grow, with full jitter, and the process spaces its requests. Many workers
+together stay under the bucket's request rate from the start; see `rate_limiter`.
 """
 
 from __future__ import annotations
@@ -18,50 +18,50 @@ from beam_tfrecords.storage import request_metrics
 from beam_tfrecords.storage.options import current_options
 from beam_tfrecords.storage.rate_limiter import FirstRates, RateLimiter, rate_of
 
-# HTTP statuses of requests that are sent again, and those of them that ask for fewer requests.
+# HTTP statuses that are retried, and those of them that mean too many requests.
 RETRIED = frozenset({408, 429, 500, 502, 503, 504})
 REFUSALS = frozenset({429, 503})
-# Seconds without any answer of the store after which requests are given up, unless the environment says another number.
+# Seconds without any response of the store after which requests fail, unless the environment overrides it.
 _MOST_SECONDS = 120.0
 _VARIABLE = "BEAM_TFRECORDS_RETRY_SECONDS"
-# A request that never succeeds is given up after so many times as long, although the store answers others.
+# A request that never succeeds fails after this many times as long, even if the store answers other requests.
 _WHILE_ANSWERED = 5
-# Retries of a request to a store that others have given up.
+# Retries of a request to a store that other requests have given up on.
 _LEAST_RETRIES = 2
-# Seconds of the first pause at most, and the share of the time above that a pause may take.
+# Maximum of the first pause in seconds, and of any pause as a share of the time limit.
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.4, 1 / 8
-# Seconds between two requests of a process after the first refusal, and at most; a second with refusals doubles them,
-# and an answer shrinks them.
+# Seconds between two requests of a process after the first refusal, and at most; each second with refusals doubles the
+# distance, and each response shrinks it.
 _FIRST_DISTANCE, _MOST_DISTANCE, _SHRINK = 0.002, 0.05, 0.95
 
-# Not that of the user's program, whose numbers a seed repeats.
+# A separate generator, so that a seed in the user's program keeps its meaning.
 JITTER = random.SystemRandom()
 
 Result = TypeVar("Result")
 
 
 class DamagedAnswerError(Exception):
-    """What was downloaded is not what the store has: its length or its checksum does not fit."""
+    """A download differs from the stored object in length or checksum."""
 
 
 class Store:
-    """What this process knows of the answers of a store, for all of its threads.
+    """What this process knows about a store from its responses, for all of its threads.
 
     Args:
-      first: what a bucket takes to begin with.
+      first: the request rates of a bucket without previous load.
     """
 
     def __init__(self, first: FirstRates) -> None:
         self._first = first
         self._reads, self._writes = RateLimiter(), RateLimiter()
-        # What the garbage collector closes may make requests too, in the thread that holds it.
+        # Reentrant: objects that the garbage collector closes may send requests in the thread that holds the lock.
         self._lock = threading.RLock()
         self._last_answer = self._last_failure = self._turn = self._slowed = 0.0
         self._silent_since: float | None = None
         self._distance = 0.0
 
     def wait(self, *, is_write: bool = False) -> None:
-        """Waits for the turn of a request: the share of this process in what a bucket takes, or less if it is busy."""
+        """Waits until a request may be sent, at this process's share of the bucket's rate, or slower if it is busy."""
         options = current_options()
         if not (self._distance or options.workers):
             return
@@ -80,7 +80,7 @@ class Store:
             time.sleep(seconds)
 
     def note_answer(self) -> None:
-        """The store has answered a request; an error that it will repeat is an answer."""
+        """Records a response of the store; a permanent error is a response too."""
         if self._silent_since is None and not self._distance:
             return
         with self._lock:
@@ -88,17 +88,17 @@ class Store:
             self._distance = self._distance * _SHRINK if self._distance > _FIRST_DISTANCE / 2 else 0.0
 
     def pause(self, began: float, number: int, *, is_busy: bool = False) -> float | None:
-        """Seconds until a request that failed is sent again; None if it is given up.
+        """Returns the seconds before a failed request is retried; None to give up.
 
         Args:
-          began: when the request was sent first, by the monotonic clock.
-          number: of its failed attempts before this one.
-          is_busy: whether the store wants fewer requests.
+          began: first attempt of the request, by the monotonic clock.
+          number: number of failed attempts before this one.
+          is_busy: whether the store asked for fewer requests.
         """
         most = float(os.environ.get(_VARIABLE, _MOST_SECONDS))
         now = time.monotonic()
         with self._lock:
-            # Failures that are long past say nothing of now.
+            # Failures long ago say nothing about the store's current state.
             if self._silent_since is None or now > self._last_failure + most:
                 self._silent_since = max(began, self._last_answer)
             self._last_failure = now
@@ -118,7 +118,12 @@ class Store:
         may_pass: Callable[[Exception], bool],
         is_busy: Callable[[Exception], bool] = lambda _: False,
     ) -> Result:
-        """The result of a request, sent again while it fails by an error that may pass.
+        """Sends a request, and retries it as long as the error is temporary; returns the result.
+
+        Args:
+          request: sends the request.
+          may_pass: whether an error is temporary.
+          is_busy: whether an error asks for fewer requests.
 
         Raises:
           Exception: the error of the last attempt.

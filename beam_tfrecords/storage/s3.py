@@ -1,7 +1,7 @@
-"""Amazon S3 and the stores that speak its protocol (`s3://`), by boto3.
+"""Amazon S3 and compatible stores (`s3://`), through boto3.
 
-Credentials, region and endpoint are those that boto3 finds: AWS_PROFILE, AWS_ENDPOINT_URL and the like are honoured.
-Requests are not signed if there are no credentials; public buckets accept that.
+boto3 finds credentials, region and endpoint: AWS_PROFILE, AWS_ENDPOINT_URL and so on work as usual. Without
+credentials, requests are not signed, which public buckets accept.
 """
 
 from __future__ import annotations
@@ -43,26 +43,26 @@ from beam_tfrecords.storage.s3_client import BUSY, client, code_of, errors, retr
 from beam_tfrecords.storage.threads import map_in_threads
 from beam_tfrecords.storage.upload_plan import MIN_BYTES, CopyRange, plan_upload
 
-# Attempts at a conditional write beside another conditional write.
+# Attempts at a conditional write that conflicts with another one.
 _ATTEMPTS = 10
-# Objects of up to 8 MiB are one request; larger ones go in parts of 16 MiB, two at a time. A store that refuses
-# a long request may close the connection before it is sent, which looks as if it did not answer.
+# Objects of up to 8 MiB take one request; larger ones are sent in parts of 16 MiB, two at a time. A store that refuses
+# a long request may close the connection before it is sent, which looks like a missing response.
 _SINGLE_BYTES = 8 << 20
 _UPLOAD = TransferConfig(
     multipart_threshold=_SINGLE_BYTES,
     multipart_chunksize=16 << 20,
     max_concurrency=2,
-    preferred_transfer_client="classic",  # the other one does not honour the client's settings
+    preferred_transfer_client="classic",  # the other one ignores the client's settings
 )
-# Parts that are written at once, of 5 MiB each in memory.
+# Parts that are written concurrently, of 5 MiB each in memory.
 _COPIERS = 4
-# Requests for sizes, or for pieces of a part, that are under way at once.
+# Concurrent requests for sizes, or for pieces of a part.
 _READERS = 8
-# The most that the service accepts in one request to delete, or puts on one page.
+# Maximum number of objects in one delete request or on one page.
 _BATCH = 1000
-# How files end that note an upload.
+# Suffix of files that record an upload.
 _UPLOAD_NOTE = ".upload.json"
-# Metadata that names the write that made an object.
+# Metadata key with the id of the write that created an object.
 _WRITE_ID = "beam-tfrecords-write"
 
 
@@ -87,7 +87,7 @@ def stat(path: str) -> FileEntry:
 
 
 def _head(path: str) -> Any:
-    """The answer to a HEAD request; None if there is no such object."""
+    """Returns the response to a HEAD request; None if the object does not exist."""
     target = _object(path)
     try:
         return client().head_object(**target)
@@ -95,7 +95,7 @@ def _head(path: str) -> Any:
         if status_of(error) == 404:
             return None
         if status_of(error) in (400, 401, 403):
-            # An answer to HEAD has no body, and so no reason; the answer to GET has one.
+            # A response to HEAD has no body, and so no reason; the response to GET has one.
             client().get_object(**target)["Body"].close()
         raise
 
@@ -103,7 +103,7 @@ def _head(path: str) -> Any:
 def open_read(path: str, *, version: str) -> IO[bytes]:
     """See `storage.open_read`."""
     entry = _stat_version(path, version)
-    # All ranges are of one version.
+    # All ranges belong to one version.
     return open_ranges(entry.size, functools.partial(read_range, path, version=entry.version))
 
 
@@ -124,13 +124,13 @@ def read_range(path: str, offset: int, length: int, *, version: str) -> bytes:
         except exceptions.ClientError as error:
             if status_of(error) != 416:
                 raise
-    # The object ends before the range begins.
+    # The object ends before the range starts.
     _stat_version(path, version)
     return b""
 
 
 def _download(path: str, version: str, *, size: int = 0, **options: str) -> tuple[bytes, str]:
-    """Content and version, as `read_bytes`."""
+    """Returns content and version, as `read_bytes`."""
     target = _object(path)
     if version:
         options["IfMatch"] = f'"{version}"'
@@ -154,7 +154,7 @@ def _download(path: str, version: str, *, size: int = 0, **options: str) -> tupl
 
 
 def _check_version(path: str, found: Any, version: str) -> None:
-    """The precondition saves the transfer; some stores ignore it."""
+    """Checks the version of a download. The precondition saves the transfer, but some stores ignore it."""
     if version and _version_of(found) not in (version, ""):
         raise ChangedError(f"{path} has changed since it was listed")
 
@@ -170,7 +170,7 @@ def _stat_version(path: str, version: str) -> FileEntry:
 def open_write(path: str, *, staging: str | None) -> Iterator[IO[bytes]]:
     """Writes to a temporary local file and uploads it; see `storage.open_write`.
 
-    So every request can be sent again, and a failed block leaves nothing to abort.
+    Every request can then be retried, and a failed block leaves nothing to abort.
     """
     target = _object(path)
     with tempfile.TemporaryFile() as file:
@@ -187,14 +187,14 @@ def open_write(path: str, *, staging: str | None) -> Iterator[IO[bytes]]:
 
 @contextlib.contextmanager
 def open_new(path: str, *, staging: str | None, check: Check) -> Iterator[IO[bytes]]:
-    """As `open_write`; see `storage.open_new`."""
+    """Creates an object like `open_write`; see `storage.open_new`."""
     with tempfile.TemporaryFile() as file:
         yield file
         if file.seek(0, io.SEEK_END) <= _SINGLE_BYTES:
             file.seek(0)
             _put_new(path, file.read(), check)
             return
-        # boto3 has no conditional upload in parts: the store copies from an object of another name.
+        # boto3 has no conditional multipart upload, so the store copies from an object with another name.
         unfinished = f"{paths.join(staging, paths.basename(path)) if staging else path}.tmp-{os.urandom(4).hex()}"
         try:
             with open_write(unfinished, staging=None) as target:
@@ -202,7 +202,7 @@ def open_new(path: str, *, staging: str | None, check: Check) -> Iterator[IO[byt
                 shutil.copyfileobj(file, target, 1 << 20)
             concatenate([FileRange(unfinished)], path, staging=staging, replaces=False, check=check)
         finally:
-            # It is in the build's folder: who removes that says what stays there.
+            # The file is in the build's folder, and its cleanup reports what remains there.
             with contextlib.suppress(AccessDeniedError):
                 delete_files([unfinished])
 
@@ -211,7 +211,7 @@ def _put_new(path: str, data: bytes, check: Check = no_check) -> None:
     """Writes an object in one request.
 
     Raises:
-      FileExistsError: there is one.
+      FileExistsError: the object exists.
     """
     named = {"Metadata": {_WRITE_ID: os.urandom(16).hex()}}
     _create(path, client().put_object, named, check, **_object(path), Body=data, **named, IfNoneMatch="*")
@@ -219,10 +219,10 @@ def _put_new(path: str, data: bytes, check: Check = no_check) -> None:
 
 @contextlib.contextmanager
 def _named_write(path: str) -> Iterator[dict[str, Any]]:
-    """Options that name a write in parts; no error of the block if it was done, and only the answer got lost.
+    """Yields options that identify a multipart write; hides the error if the write succeeded but its response was lost.
 
-    Unfinished uploads of the object are given up, for the store charges for what has arrived of them: those of builds
-    that were killed, and those that were begun with no answer.
+    Aborts unfinished uploads of the object, which the store charges for: those of killed builds, and those whose
+    response was lost.
     """
     mine = os.urandom(16).hex()
     try:
@@ -231,7 +231,7 @@ def _named_write(path: str) -> Iterator[dict[str, Any]]:
         if code_of(error) != "NoSuchUpload" or not _is_mine(path, mine):
             raise
     target = _object(path)
-    # Some stores and roles do not list them.
+    # Some stores and roles cannot list them.
     with contextlib.suppress(exceptions.ClientError):
         answer = client().list_multipart_uploads(Bucket=target["Bucket"], Prefix=target["Key"])
         for found in answer.get("Uploads", ()):
@@ -240,7 +240,7 @@ def _named_write(path: str) -> Iterator[dict[str, Any]]:
 
 
 def _is_mine(path: str, write_id: str) -> bool:
-    """Whether an object is there, and made by this write."""
+    """Whether an object exists and comes from this write."""
     found = _head(path)
     return found is not None and found["Metadata"].get(_WRITE_ID) == write_id
 
@@ -278,12 +278,12 @@ def _put_if(path: str, data: bytes, **condition: str) -> bool:
     with errors(path):
         if _request_if(client().put_object, **_object(path), Body=data, Metadata={_WRITE_ID: mine}, **condition):
             return True
-        # The answer to an attempt that succeeded may get lost; the next attempt then fails.
+        # The response to a successful attempt may be lost; its retry then fails.
         return _is_mine(path, mine)
 
 
 def _request_if(request: Callable[..., object], **options: Any) -> bool:
-    """Whether the condition of a request held."""
+    """Sends a conditional request; returns whether the condition held."""
     for attempt in range(_ATTEMPTS):
         try:
             request(**options)
@@ -293,7 +293,7 @@ def _request_if(request: Callable[..., object], **options: Any) -> bool:
                 raise
             if status_of(error) != 409:
                 return False
-            # Another conditional write of this object is under way.
+            # Another conditional write of this object is in progress.
             time.sleep(JITTER.random() * min(2**attempt, 64) / 20)
             conflict = error
     raise conflict
@@ -302,10 +302,10 @@ def _request_if(request: Callable[..., object], **options: Any) -> bool:
 def concatenate(
     sources: Sequence[FileRange], target: str, *, staging: str | None, replaces: bool, check: Check
 ) -> int | None:
-    """See `storage.concatenate`.
+    """Concatenates objects; see `storage.concatenate`.
 
-    Large sources never leave the store; small ones come here and go back, several in one part. The store computes the
-    CRC of the whole, unless boto3 is told that it cannot (AWS_REQUEST_CHECKSUM_CALCULATION=when_required).
+    The store copies large sources by itself; small ones are downloaded, and uploaded as joint parts. The store computes
+    the CRC of the whole object, unless boto3 is configured without it (AWS_REQUEST_CHECKSUM_CALCULATION=when_required).
     """
     condition = {} if replaces else {"IfNoneMatch": "*"}
     has_crc = client().meta.config.request_checksum_calculation != "when_required"
@@ -336,12 +336,12 @@ def concatenate(
                 finish = functools.partial(client().complete_multipart_upload, MultipartUpload={"Parts": written})
                 whole = _create(target, finish, named, no_check if replaces else check, **upload, **condition)
             except BaseException:
-                # Not before the last part is written: what comes after the abort would stay, and be paid for.
+                # Wait for running parts: a part that arrives after the abort would remain, and cost money.
                 pool.shutdown(cancel_futures=True)
                 with contextlib.suppress(exceptions.ClientError, exceptions.BotoCoreError):
                     client().abort_multipart_upload(**upload)
                 raise
-    # A store that does not know the type of checksum gives that of the checksums of the parts, with their number.
+    # A store that does not support full-object checksums returns a checksum of the parts' checksums, with their number.
     found = whole.get("ChecksumCRC32C", "-")
     return None if "-" in found else int.from_bytes(base64.b64decode(found), "big")
 
@@ -349,22 +349,22 @@ def concatenate(
 def _create(
     path: str, request: Callable[..., Any], named: Mapping[str, Any], check: Check, **options: Any
 ) -> Mapping[str, Any]:
-    """Makes an object, and returns the store's answer, empty if it got lost.
+    """Creates an object, and returns the store's response, which is empty if it was lost.
 
     Args:
       path: the object.
-      request: makes it.
-      named: options that name the write.
+      request: creates the object.
+      named: options that identify the write.
       check: as in `storage.open_new`.
-      options: of the request.
+      options: options of the request.
 
     Raises:
-      FileExistsError: the request says that there may be no object, and there is one.
+      FileExistsError: the request requires that the object does not exist, and it exists.
     """
     answers: list[Mapping[str, Any]] = []
     write_id = named["Metadata"][_WRITE_ID]
     with errors(path):
-        # The answer to an attempt that succeeded may get lost; the next attempt then fails.
+        # The response to a successful attempt may be lost; its retry then fails.
         made = _request_if(lambda **given: answers.append(request(**given)), **options)
         if not made and not _is_mine(path, write_id):
             raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), path)
@@ -388,7 +388,7 @@ def _write_part(
     *,
     has_crc: bool,
 ) -> dict[str, Any]:
-    """Writes a part of an upload; returns what finishing the upload has to say of it."""
+    """Writes a part of an upload; returns its entry for the request that completes the upload."""
     piece, *others = pieces
     if others or piece.length < MIN_BYTES:
         data = _read_pieces(entries, pieces)
@@ -410,7 +410,7 @@ def _write_part(
 
 
 def _part(number: int, answer: Mapping[str, Any]) -> dict[str, Any]:
-    # Some stores want the checksums again that they gave.
+    # Some stores require the checksums that they returned.
     return {"PartNumber": number, **{name: answer[name] for name in ("ETag", "ChecksumCRC32C") if name in answer}}
 
 
@@ -425,7 +425,7 @@ def _read_pieces(entries: Sequence[FileEntry], pieces: list[CopyRange]) -> bytes
 def abort_uploads(folder: str) -> None:
     """See `storage.abort_uploads`."""
     bucket, name = split(folder)
-    # Some stores have no such list, and some roles may not see it.
+    # Some stores do not have such a list, and some roles may not read it.
     with contextlib.suppress(StorageError), errors(folder):
         for page in (
             client().get_paginator("list_multipart_uploads").paginate(Bucket=bucket, Prefix=paths.folder_prefix(name))
@@ -439,20 +439,20 @@ def abort_uploads(folder: str) -> None:
 
 @contextlib.contextmanager
 def _noted(upload: Mapping[str, str], folder: str) -> Iterator[None]:
-    """Notes in a folder that this build has begun an upload, until it has ended."""
+    """Records in a folder that this build has started an upload, until the upload has ended."""
     note = paths.join(folder, f"{os.urandom(8).hex()}{_UPLOAD_NOTE}")
     with errors(note):
         client().put_object(**_object(note), Body=json.dumps(dict(upload)).encode())
     try:
         yield
     finally:
-        # It is in the build's folder: who removes that says what stays there.
+        # The file is in the build's folder, and its cleanup reports what remains there.
         with contextlib.suppress(AccessDeniedError):
             delete_files([note])
 
 
 def _abort_noted(note: str) -> None:
-    """Ends an upload that a killed process has noted, unless it has ended."""
+    """Aborts an upload that a killed process recorded, unless it has ended."""
     with contextlib.suppress(StorageError, ValueError), errors(note):
         client().abort_multipart_upload(**json.loads(read_bytes(note, version="")))
 
@@ -463,7 +463,7 @@ def list_files(root: str, *, limit: int | None, special: bool, literal: bool) ->
 
 
 def cut_listing(root: str, *, literal: bool) -> list[Part]:
-    """See `storage.cut_listing`: ranges of names."""
+    """Partitions by ranges of names; see `storage.cut_listing`."""
     return cut_below(_names(root, literal=literal))
 
 
@@ -478,13 +478,13 @@ def _names(root: str, *, literal: bool) -> Names:
 
 
 def _list_page(root: str, after: str, before: str | None, *, prefix: str, size: int) -> Page:
-    """See `name_ranges.Names`."""
+    """Lists a page; see `name_ranges.Names`."""
     bucket = split(root)[0]
     items: list[Any] = []
     with errors(root):
         for answer in _pages(bucket, prefix, size, **({"StartAfter": after} if after else {})):
             items = [item for item in answer.get("Contents", ()) if item["Key"] > after]
-            if items:  # a page may be empty although another one follows
+            if items:  # a page may be empty even if another one follows
                 break
     inside = [item for item in items if before is None or item["Key"] <= before]
     is_last = not answer["IsTruncated"] or len(inside) < len(items)
@@ -529,7 +529,7 @@ def _delete_batch(bucket: str, names: list[str]) -> None:
         nonlocal left
         objects = [{"Key": name} for name in left]
         answer = client().delete_objects(Bucket=bucket, Delete={"Objects": objects, "Quiet": True})
-        # Errors that do not pass come first.
+        # Permanent errors come first.
         failed = sorted(answer.get("Errors", ()), key=lambda one: one["Code"] in BUSY)
         if failed:
             left = [one["Key"] for one in failed]
@@ -543,12 +543,12 @@ def _delete_batch(bucket: str, names: list[str]) -> None:
 
 def _entry_of(path: str, size: int, found: Any) -> FileEntry:
     version = _version_of(found)
-    # A listing may have fractions of a second that the answer about one object has not.
+    # A listing may have fractions of a second that the response for one object lacks.
     return FileEntry(path, size, int(found["LastModified"].timestamp()) * 10**9, version, version)
 
 
 def _version_of(found: Any) -> str:
-    """The ETag; "" of a store that tells none."""
+    """Returns the ETag; "" if the store has none."""
     return str(found.get("ETag", "")).strip('"')
 
 

@@ -1,4 +1,4 @@
-"""The client of S3: credentials, who pays, what is counted, and what its errors mean."""
+"""The S3 client: credentials, requester pays, request counts, and the conversion of errors."""
 
 from __future__ import annotations
 
@@ -36,19 +36,19 @@ from beam_tfrecords.storage.options import current_options
 from beam_tfrecords.storage.rate_limiter import FirstRates
 from beam_tfrecords.storage.retries import REFUSALS, RETRIED, DamagedAnswerError, Result, Store
 
-# Connections that stay open: readers ask for several objects at once.
+# Connections that stay open: readers request several objects at once.
 _CONNECTIONS = 80
 _CONNECT_SECONDS = 10
-# Seconds that a program of the user may take that gives credentials.
+# Time limit for a user's program that provides credentials, in seconds.
 _PROCESS_SECONDS = 60.0
-# A download that broke off, or that is not what the object is.
+# A download that was interrupted, or that differs from the object.
 _BROKEN_OFF = (
     exceptions.HTTPClientError,
     exceptions.IncompleteReadError,
     exceptions.FlexibleChecksumError,
     DamagedAnswerError,
 )
-# Codes of the store for "try again" that come with other statuses than 5xx, too.
+# Error codes that mean "try again", and also come with other statuses than 5xx.
 BUSY = frozenset({"InternalError", "RequestTimeout", "ServiceUnavailable", "SlowDown", "Throttling"})
 _NO_CREDENTIALS = (
     exceptions.NoCredentialsError,
@@ -70,7 +70,7 @@ _REFUSED_CREDENTIALS = frozenset(
         "TokenRefreshRequired",
     }
 )
-# Operation -> the permission that it needs; those that are not here write parts of an object.
+# Operation -> the permission that it needs; all other operations write an object or its parts.
 _PERMISSIONS = {
     "GetObject": "s3:GetObject",
     "HeadObject": "s3:GetObject",
@@ -90,21 +90,21 @@ _KINDS = {
     "AbortMultipartUpload": request_metrics.DELETE,
 }
 _LOG_IN = "set AWS_PROFILE, or AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY"
-# What the garbage collector closes may make requests too, in the thread that holds it.
+# Reentrant: objects that the garbage collector closes may send requests in the thread that holds the lock.
 _client_lock = threading.RLock()
-# Below a prefix.
+# Per prefix.
 STORE = Store(FirstRates(reads=5500, writes=3500))
 PAYER_HEADER = "x-amz-request-payer"
 
 
 class Access(NamedTuple):
-    """How this process reaches the store.
+    """This process's access to the store.
 
     Attributes:
-      client: of the library.
-      credentials: that it signs requests with; None if it does not sign them.
-      sent: of each thread, the last request for an object, as `request`.
-      routes: bucket -> how its objects are read without the client; None if they are not.
+      client: client of the library.
+      credentials: credentials that sign requests; None for unsigned requests.
+      sent: last request of each thread for an object, as `request`.
+      routes: bucket -> how to read its objects without the client; None if that is impossible.
     """
 
     client: Any
@@ -114,12 +114,12 @@ class Access(NamedTuple):
 
 
 def client() -> Any:
-    """The client of this process, made at the first call; any thread may use it."""
+    """Returns the client of this process, made on the first call; any thread may use it."""
     return access().client
 
 
 def access() -> Access:
-    """The client of this process, and what it takes to do without."""
+    """Returns the client of this process, with the values needed to bypass it."""
     with _client_lock:
         return _make_client(os.getpid(), os.environ.get("AWS_ENDPOINT_URL_S3"), os.environ.get("AWS_ENDPOINT_URL"))
 
@@ -136,7 +136,7 @@ def _make_client(process: int, *endpoints: str | None) -> Access:
         signature_version=None if found else botocore.UNSIGNED,
         max_pool_connections=_CONNECTIONS,
         connect_timeout=_CONNECT_SECONDS,
-        # The library would give up after a number of attempts, and sooner if many requests fail.
+        # The library would give up after a fixed number of attempts, and sooner if many requests fail.
         retries={"mode": "standard", "total_max_attempts": 1},
     )
     try:
@@ -168,18 +168,18 @@ class _CredentialProcess(subprocess.Popen[bytes]):
 
 @functools.lru_cache(maxsize=1)
 def _make_loader() -> Any:
-    """What reads botocore's description of S3, most of the work of a client; a forked process has what it has read."""
+    """Makes the reader of botocore's S3 description, the slowest part of a client; forks share what it read."""
     return botocore.session.Session().get_component("data_loader")
 
 
 def _send_again(
     response: Any, caught_exception: Exception | None, attempts: int, request_dict: Any, event_name: str, **_: Any
 ) -> float | None:
-    """Seconds until a request is sent again that the store refused or lost."""
+    """Returns the seconds before a refused or lost request is retried; None for other responses."""
     status, code = (response[0].status_code, response[1].get("Error", {}).get("Code")) if response else (0, "")
     is_lost = isinstance(caught_exception, (exceptions.ConnectionError, *_BROKEN_OFF))
     if not (is_lost or status in RETRIED or code in BUSY):
-        # The content of an object is still to come.
+        # The content of an object arrives later.
         if not event_name.endswith(".GetObject") or status >= 300:
             STORE.note_answer()
         return None
@@ -188,7 +188,7 @@ def _send_again(
 
 
 def retried(request: Callable[[], Result]) -> Result:
-    """The result of a request, sent again for what its answer holds: the client looks at the status alone."""
+    """Sends a request, and retries it if the response's content is bad: the client checks only the status."""
     return STORE.send(request, may_pass=_may_pass)
 
 
@@ -203,8 +203,8 @@ def _begin_request(params: dict[str, Any], **_: Any) -> None:
 
 
 def _read_objects(response_dict: dict[str, Any], customized_response_dict: dict[str, Any], **_: Any) -> None:
-    """Reads the objects of a page; botocore takes five times as long: 0.1 s for each page."""
-    # If it is no such page, botocore says so.
+    """Parses the objects of a page; botocore takes five times as long: 0.1 s per page."""
+    # For any other response, botocore reports the error.
     with contextlib.suppress(ElementTree.ParseError, ValueError, KeyError, TypeError):
         root = ElementTree.fromstring(response_dict["body"])
         space = root.tag.removesuffix("ListBucketResult")
@@ -239,7 +239,7 @@ def _count_answer(response: Any, event_name: str, **_: Any) -> None:
 
 @contextlib.contextmanager
 def errors(path: str) -> Iterator[None]:
-    """Raises the client's errors as StorageError, or as BuildError if the store does not answer."""
+    """Converts the client's errors to StorageError, or to BuildError if the store does not answer."""
     began = time.monotonic()
 
     def silence(reason: str) -> BuildError:
@@ -261,7 +261,7 @@ def errors(path: str) -> Iterator[None]:
 
 
 def _error_of(path: str, error: exceptions.ClientError) -> Exception | None:
-    """The project's error for an answer that is one; None if it is that the store is busy."""
+    """Returns the project's error for an error response; None if the store is busy."""
     code, status = code_of(error), status_of(error)
     reason = one_line(error.response["Error"].get("Message", "")) or code
     if code == "NoSuchBucket":
@@ -276,7 +276,7 @@ def _error_of(path: str, error: exceptions.ClientError) -> Exception | None:
         return StorageError(f"{path} is archived; restore it first")
     if status == 403:
         if client().meta.config.signature_version is botocore.UNSIGNED:
-            # The next request looks for credentials again: a busy machine may have had none to give.
+            # The next request searches for credentials again: a busy machine may have failed to provide some.
             _make_client.cache_clear()
             return BuildError(f"{path}: access denied, and no AWS credentials were found; {_LOG_IN}")
         return AccessDeniedError(path, _PERMISSIONS.get(error.operation_name, "s3:PutObject"))
@@ -292,7 +292,7 @@ def _phrase(error: exceptions.ClientError) -> str:
 
 
 def _silence(error: Exception) -> str:
-    """Why there was no answer, in one line."""
+    """Returns the reason for a missing response, in one line."""
     if isinstance(error, exceptions.SSLError):
         return f"no secure connection to {client().meta.endpoint_url}: {one_line(error.kwargs.get('error'))}"
     if isinstance(error, exceptions.ConnectionError):
@@ -305,7 +305,7 @@ def _silence(error: Exception) -> str:
 
 
 def split(path: str) -> tuple[str, str]:
-    """Bucket and name of a path."""
+    """Returns the bucket and the object name of a path."""
     bucket, _, name = path.removeprefix("s3://").partition("/")
     if not (bucket and bucket[0].isalnum() and bucket[-1].isalnum()) or paths.is_glob(bucket):
         raise StorageError(f"{path}: {bucket!r} is not the name of a bucket")
@@ -313,15 +313,15 @@ def split(path: str) -> tuple[str, str]:
 
 
 def status_of(error: exceptions.ClientError) -> int:
-    """HTTP status of an answer."""
+    """Returns the HTTP status of a response."""
     return int(error.response["ResponseMetadata"]["HTTPStatusCode"])
 
 
 def code_of(error: exceptions.ClientError) -> str:
-    """Code of the store for what is wrong."""
+    """Returns the store's error code."""
     return str(error.response["Error"].get("Code", ""))
 
 
 def one_line(text: object) -> str:
-    """Text of the library or the store, for a message."""
+    """Converts text of the library or the store to one line, for a message."""
     return " ".join(str(text).split())

@@ -1,9 +1,9 @@
-"""Reads objects of S3 as boto3 reads them, without what it does anew for every request.
+"""Reads S3 objects like boto3, without the work that boto3 repeats for every request.
 
-A call of its client takes 2.4 ms of processor time, almost as much as converting a photo; this takes 0.3. The client
-reads the first object of a bucket, and what it sent for that one, with another name and another signature, reads the
-others: endpoints, connections and certificates are the client's. Every answer but the object is left to the client,
-which asks again and knows what errors mean.
+A call of its client takes 2.4 ms of processor time, almost as much as converting a photo; this takes 0.3 ms. The client
+reads the first object of a bucket. Its request, with another name and another signature, then reads the other objects
+through the client's endpoints, connections and certificates. For any other response, the client repeats the request,
+because it knows the meaning of errors.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from beam_tfrecords.storage.retries import REFUSALS, RETRIED
 from beam_tfrecords.storage.s3_client import PAYER_HEADER, STORE, Access, access
 
 _HEADERS = {"Range": "Range", "IfMatch": "If-Match"}
-# Headers of one request.
+# Headers that differ in every request.
 _OWN_HEADERS = frozenset(
     {
         "amz-sdk-invocation-id",
@@ -42,7 +42,7 @@ _OWN_HEADERS = frozenset(
         PAYER_HEADER,
     }
 )
-# Answers that the client follows to another endpoint, or that it may have other credentials for next time.
+# Responses after which the client follows another endpoint, or may use other credentials next time.
 _ELSEWHERE = frozenset({301, 302, 307, 308, 400, 401, 403})
 _CHECKSUMS: Mapping[str, Callable[[bytes], bytes]] = {
     "x-amz-checksum-crc32c": lambda data: crc32c.value(data).to_bytes(4, "big"),
@@ -57,9 +57,9 @@ class Route(NamedTuple):
 
     Attributes:
       pool: connections of the client.
-      root: URL that the name of an object follows.
-      headers: of every request.
-      region: that requests are signed for; None if they are not signed.
+      root: URL before the name of an object.
+      headers: common headers of all requests.
+      region: region that requests are signed for; None for unsigned requests.
     """
 
     pool: Any
@@ -69,7 +69,7 @@ class Route(NamedTuple):
 
 
 def learn(bucket: str, key: str) -> None:
-    """Remembers how the client has just read an object, if the objects of its bucket can be read likewise."""
+    """Remembers the client's last read of an object, if other objects of the bucket can be read the same way."""
     found = access()
     if (sent := getattr(found.sent, "request", None)) is not None and bucket not in found.routes:
         found.sent.request = None
@@ -97,14 +97,16 @@ def read(bucket: str, key: str, *, size: int = 0, **options: str) -> tuple[bytes
     """Reads an object, or a range of it.
 
     Args:
-      size: of the object, in bytes; 0 if it is not known.
-      options: `Range` and `IfMatch`, as of the client.
+      bucket: the bucket.
+      key: name of the object.
+      size: size of the object in bytes; 0 if unknown.
+      options: `Range` and `IfMatch`, as for the client.
 
     Returns:
-      The content of the answer, and its headers; None if the client is to be asked.
+      Content and headers of the response; None if the client must repeat the request.
 
     Raises:
-      ClientError: there is no such object.
+      ClientError: the object does not exist.
     """
     found = access()
     route = found.routes.get(bucket)
@@ -146,7 +148,7 @@ def read(bucket: str, key: str, *, size: int = 0, **options: str) -> tuple[bytes
 
 
 def _headers(found: Access, route: Route, url: str, options: Mapping[str, str]) -> dict[str, str]:
-    """The headers of a request, signed."""
+    """Returns the headers of a request, signed."""
     request = AWSRequest("GET", url, headers=dict(route.headers))
     for name, value in options.items():
         request.headers[_HEADERS[name]] = value
@@ -158,18 +160,18 @@ def _headers(found: Access, route: Route, url: str, options: Mapping[str, str]) 
 
 
 def _pause(began: float, *, status: int) -> None:
-    """Waits before the client asks again."""
+    """Waits before the client repeats the request."""
     time.sleep(STORE.pause(began, 0, is_busy=status in REFUSALS) or 0.0)
 
 
 def is_complete(data: bytes, content_range: str, size: int) -> bool:
-    """Whether an answer has the length that it says, "bytes 0-9/20", or that of the object if that is known."""
+    """Whether a response has the length in its header, "bytes 0-9/20", or that of the object if known."""
     first, _, last = content_range.partition("/")[0].removeprefix("bytes ").partition("-")
     return len(data) == (int(last) - int(first) + 1 if last else size or len(data))
 
 
 def _is_whole(status: int, data: bytes, headers: Mapping[str, str]) -> bool:
-    """Whether an object has its checksum, if the store tells one that is not made of those of its parts."""
+    """Whether an object matches its checksum, if the store returns one of the whole object."""
     for name, compute in _CHECKSUMS.items() if status == 200 else ():
         if (told := headers.get(name)) and "-" not in told:
             return base64.b64decode(told) == compute(data)

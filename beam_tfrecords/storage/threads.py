@@ -1,4 +1,4 @@
-"""Works in threads: for stores that answer one request slowly and many at once."""
+"""Runs functions in threads, for stores that are slow per request and serve many requests at once."""
 
 from __future__ import annotations
 
@@ -14,20 +14,20 @@ Result = TypeVar("Result")
 
 
 def call_at_once(*functions: Callable[[], Any]) -> list[Any]:
-    """The results of functions that run in a thread each, in their order; all have ended if one raises."""
+    """Returns the results of functions that run in one thread each, in order; waits for all even if one raises."""
     with ThreadPoolExecutor(len(functions)) as pool:
-        # What notes the files that are opened here does so there too.
+        # The threads inherit the context, so that a `DependencyTracker` also sees the files that they open.
         begun = [pool.submit(contextvars.copy_context().run, function) for function in functions]
         return [future.result() for future in begun]
 
 
 class SharedCall:
-    """Calls a function for several threads at once: each has the outcome of a call that began after it asked."""
+    """Calls a function once for several threads; each gets the result of a call that started after its request."""
 
     def __init__(self, function: Callable[[], None]) -> None:
         self._function = function
         self._asking, self._calling = threading.Lock(), threading.Lock()
-        # Of the next call, which whoever asks first makes once the call under way has ended.
+        # Outcome of the next call, which the first waiting thread makes after the current call has ended.
         self._next: Future[None] | None = None
 
     def __call__(self) -> None:
@@ -46,7 +46,7 @@ class SharedCall:
 
 
 def map_in_threads(function: Callable[[Item], Result], items: Iterable[Item], *, threads: int) -> Iterator[Result]:
-    """Yields the results for all items in their order, and calls the function for the next few meanwhile."""
+    """Yields the results for all items in order, while threads work on the next few."""
     waiting: deque[Future[Result]] = deque()
     with ThreadPoolExecutor(threads) as pool:
         try:

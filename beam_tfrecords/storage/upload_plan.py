@@ -1,22 +1,22 @@
-"""How sources are joined in S3: which of their bytes make which part of an upload."""
+"""Plans the parts of an S3 upload that concatenates several sources."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from typing import NamedTuple
 
-# The least that the service accepts in a part, the last one excepted, and the most that one request copies.
+# Minimum size of a part, except for the last, and maximum size of one copy request.
 MIN_BYTES = 5 << 20
 _MAX_BYTES = 1 << 30
 
 
 class CopyRange(NamedTuple):
-    """Bytes of a source.
+    """A range of bytes of a source.
 
     Attributes:
       source: index of the source.
-      offset: of the first byte.
-      length: in bytes.
+      offset: offset of the first byte.
+      length: length in bytes.
     """
 
     source: int
@@ -25,13 +25,13 @@ class CopyRange(NamedTuple):
 
 
 def plan_upload(sizes: Sequence[int]) -> list[list[CopyRange]]:
-    """Cuts joined sources into the parts of an upload, each of one or more pieces.
+    """Splits concatenated sources into the parts of an upload, each of one or more pieces.
 
-    Every part but the last has 5 MiB or more. One that is a single piece can be copied within the store; the others
-    have 5 MiB, for they go through memory. Where small sources come before a large one, its first bytes fill theirs.
+    Every part except the last has 5 MiB or more. The store can copy a part of one piece by itself; other parts go
+    through memory, so they have 5 MiB. If a large source follows small ones, its first bytes fill up their part.
 
     Args:
-      sizes: of the sources, in bytes.
+      sizes: sizes of the sources in bytes.
     """
     parts: list[list[CopyRange]] = []
     small: list[CopyRange] = []

@@ -1,6 +1,6 @@
-"""Images on the web: a GET of `http://` or `https://`, from hosts that anybody may run and that nobody has checked.
+"""Downloads images from the web with a GET of `http://` or `https://`; any stranger may run the hosts.
 
-A host that is gone is the sample's failure; no way to any host is a service fault.
+A missing host is the sample's failure; if no host can be reached at all, that is a service fault.
 """
 
 from __future__ import annotations
@@ -37,44 +37,44 @@ from beam_tfrecords.storage.options import current_options
 from beam_tfrecords.storage.paths import is_web, shown
 from beam_tfrecords.storage.urllib3_private import OpensOwnSocket
 
-# Connections of a process to one host, and to how many hosts they are kept.
+# Connections of a process per host, and number of hosts with open connections.
 _CONNECTIONS = 8
 _HOSTS = 64
-# Seconds for a connection, until the next bytes, and for all attempts at an image.
+# Seconds for a connection, between two pieces of data, and for all attempts at an image.
 _CONNECT_SECONDS = 10.0
 _READ_SECONDS = 30.0
 _MOST_SECONDS = 120.0
-# Seconds before each new attempt, unless the host asks for more; one that asks for too many is not waited for.
+# Seconds before each retry, unless the host asks for more; a longer request for delay ends the retries.
 _PAUSES = (1.0, 4.0)
 _MOST_PAUSE = 30.0
 _MOST_REDIRECTS = 5
 _TRIED_AGAIN = (408, 425, 429, 500, 502, 503, 504)
-# So often in a row a host refuses or says nothing, and then it is left alone for so many seconds.
+# Number of consecutive failures after which a host is skipped, and seconds for which it is skipped.
 _MOST_DEAD = 3
 _DEAD_SECONDS = 60.0
-# An answer of any host, so many seconds before an attempt, shows that there is a way to hosts.
+# A response of any host within this many seconds before an attempt shows that the network works.
 _ANSWER_SECONDS = 2.0
 _CHUNK_BYTES = 1 << 16
 _HEADERS = {"User-Agent": "beam-tfrecords", "Accept": "*/*", "Accept-Encoding": "identity"}
-# IPv6 networks whose addresses carry one of IPv4, and the bits behind it: mapped and compatible ones (RFC 4291), NAT64
-# (RFC 6052) and 6to4 (RFC 3056).
+# IPv6 networks whose addresses embed an IPv4 address, and the number of bits after it: mapped and compatible addresses
+# (RFC 4291), NAT64 (RFC 6052) and 6to4 (RFC 3056).
 _CARRIERS = tuple(
     (ipaddress.IPv6Network(network), shift)
     for network, shift in (("::ffff:0:0/96", 0), ("::/96", 0), ("64:ff9b::/96", 0), ("2002::/16", 80))
 )
-# NAT64 of one's own network (RFC 8215).
+# NAT64 of a local network (RFC 8215).
 _LOCAL_NAT64 = ipaddress.IPv6Network("64:ff9b:1::/48")
 _UNKNOWN_NAME = (socket.EAI_NONAME, getattr(socket, "EAI_NODATA", socket.EAI_NONAME))
-# Host of the image that this thread reads, and when it has to be there.
+# Host and deadline of the image that this thread reads.
 _READING: ContextVar[tuple[str, float]] = ContextVar("reading")
 _NO_WAY = (errno.ENETUNREACH, errno.ENETDOWN, errno.EHOSTUNREACH)
 
 
 def read(url: str, length: int) -> bytes:
-    """Reads up to `length` bytes of what a URL names.
+    """Reads up to `length` bytes from a URL.
 
     Raises:
-      StorageError: it cannot be had; a ServiceFaultError if no host can be reached at all.
+      StorageError: the download failed; a ServiceFaultError if no host can be reached at all.
     """
     host, deadline = _host(url), time.monotonic() + _MOST_SECONDS
     _READING.set((host, deadline))
@@ -106,14 +106,14 @@ def read(url: str, length: int) -> bytes:
 
 
 class _Failure(Exception):
-    """Why a request failed.
+    """A failed request.
 
     Attributes:
-      may_pass: whether another attempt may succeed.
-      wait: seconds that the host asks for before it.
+      may_pass: whether a retry may succeed.
+      wait: seconds that the host asks to wait before a retry.
       is_connected: whether the host has answered.
-      is_doubtful: whether there may be no way to any host.
-      is_silent: whether the host has said nothing for as long as it may.
+      is_doubtful: whether the network itself may be down.
+      is_silent: whether the request timed out.
     """
 
     def __init__(
@@ -132,38 +132,38 @@ class _Failure(Exception):
 
 
 class _LeftAloneError(Exception):
-    """The host has refused or said nothing several times."""
+    """The host is skipped after several consecutive failures."""
 
 
 class _Health:
-    """What this process knows of the hosts, for all of its threads."""
+    """What this process knows about hosts, for all of its threads."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._answered = -_MOST_SECONDS
-        # Host -> how often in a row there was no answer, and when the last time ended.
+        # Host -> number of consecutive failures, and the end of the last one.
         self._dead: dict[str, tuple[int, float]] = {}
 
     def note_answer(self) -> None:
-        """A host, or a server of names, has answered."""
+        """Records a response from a host or a name server."""
         self._answered = time.monotonic()
 
     def answered_since(self, when: float) -> bool:
-        """Whether one has since then."""
+        """Whether a host or a name server has answered since then."""
         return self._answered >= when
 
     def note_alive(self, host: str) -> None:
-        """A host has sent a file."""
+        """Records that a host has sent a file."""
         with self._lock:
             self._dead.pop(host, None)
 
     def note_dead(self, host: str) -> None:
-        """A host has refused, or said nothing."""
+        """Records that a host has refused a connection or timed out."""
         with self._lock:
             self._dead[host] = (self._dead.get(host, (0, 0.0))[0] + 1, time.monotonic())
 
     def check(self, host: str) -> None:
-        """Raises _LeftAloneError for a host that is left alone."""
+        """Raises _LeftAloneError for a host that is skipped."""
         count, last = self._dead.get(host, (0, 0.0))
         if count >= _MOST_DEAD and time.monotonic() < last + _DEAD_SECONDS:
             raise _LeftAloneError(f"{host} could not be reached {count} times in a row")
@@ -173,7 +173,7 @@ _HEALTH = _Health()
 
 
 class _PrivateAddressError(Exception):
-    """A name stands for an address that the request does not allow."""
+    """A host name resolves to an address that the request does not allow."""
 
 
 class _Checked(OpensOwnSocket):
@@ -181,7 +181,7 @@ class _Checked(OpensOwnSocket):
 
     def open_socket(self, name: str) -> socket.socket:
         deadline = time.monotonic() + _CONNECT_SECONDS
-        # While this thread waited for a connection to be free, others may have waited in vain.
+        # While this thread waited for a free connection, other threads may have failed.
         _HEALTH.check(_READING.get()[0])
         try:
             addresses = _find_addresses(name, self.port)  # type: ignore[attr-defined]
@@ -196,7 +196,7 @@ class _Checked(OpensOwnSocket):
         raise AssertionError
 
     def getresponse(self) -> Any:
-        # A header that comes byte by byte meets every limit of silence.
+        # A header that arrives byte by byte never exceeds the read timeout.
         connected = self.sock  # type: ignore[attr-defined]
         timer = threading.Timer(_time_left(), _shut, (connected,))
         timer.daemon = True
@@ -208,7 +208,7 @@ class _Checked(OpensOwnSocket):
 
 
 def _time_left() -> float:
-    """Seconds that the image of this thread may still take."""
+    """Returns the seconds left for the image of this thread."""
     return max(0.01, _READING.get()[1] - time.monotonic())
 
 
@@ -218,10 +218,10 @@ def _shut(connected: socket.socket) -> None:
 
 
 def _find_addresses(name: str, port: int) -> list[str]:
-    """The addresses of a name that may be connected to.
+    """Returns the addresses of a name that may be connected to.
 
     Raises:
-      _PrivateAddressError: all of them are private, and the request does not allow these.
+      _PrivateAddressError: all addresses are private, and the request does not allow them.
     """
     found = socket.getaddrinfo(name.strip("[]"), port, socket.AF_UNSPEC, socket.SOCK_STREAM)
     addresses = list(dict.fromkeys(str(place[0]) for *_, place in found))
@@ -234,7 +234,7 @@ def _find_addresses(name: str, port: int) -> list[str]:
 
 
 def _is_public(text: str) -> bool:
-    """Whether an address is of one host of the internet; an IPv6 one that carries an IPv4 one is judged by that."""
+    """Whether an address belongs to one host of the internet; an embedded IPv4 address decides for its IPv6 address."""
     address = ipaddress.ip_address(text.partition("%")[0])
     if isinstance(address, ipaddress.IPv6Address):
         carried = [number for network, shift in _CARRIERS if address in network for number in [int(address) >> shift]]
@@ -263,7 +263,7 @@ class _HttpsPool(urllib3.HTTPSConnectionPool):
 
 @functools.lru_cache(maxsize=1)
 def _pools(_process: int, _allows_private: bool) -> urllib3.PoolManager:
-    """The connections of a process; they cannot be shared with one that it forks, or with another request."""
+    """Returns the connections of a process; forked processes and other requests need their own."""
     pools = urllib3.PoolManager(num_pools=_HOSTS, maxsize=_CONNECTIONS, block=True)
     pools.pool_classes_by_scheme = {"http": _HttpPool, "https": _HttpsPool}
     return pools
@@ -288,14 +288,14 @@ def _get(url: str, length: int, *, deadline: float) -> bytes:
                 return _read_answer(response, length, deadline)
             url = _join(url, target)
         finally:
-            # Has no effect on what has been read to its end, whose connection is free already.
+            # No effect after a complete read, which has already released the connection.
             response.close()
             response.release_conn()
     raise _Failure(f"more than {_MOST_REDIRECTS} redirects")
 
 
 def _join(url: str, target: str) -> str:
-    """The URL that a redirect leads to."""
+    """Returns the URL that a redirect leads to."""
     with contextlib.suppress(ValueError):
         joined = urljoin(url, target)
         if is_web(joined):
@@ -330,7 +330,7 @@ def _request(url: str) -> urllib3.BaseHTTPResponse:
 
 
 def _describe(error: HTTPError, url: str) -> _Failure:
-    """What an error of a request says of the host."""
+    """Converts an error of a request, and records what it says about the host."""
     host = _host(url)
     cause: Any = error.__cause__
     number = getattr(cause, "errno", None)
@@ -340,7 +340,7 @@ def _describe(error: HTTPError, url: str) -> _Failure:
             return _Failure(f"there is no host {host}", is_connected=False)
         return _Failure(f"the name {host} cannot be looked up", may_pass=True, is_connected=False, is_doubtful=True)
     if not _is_address(parse_url(url).host or "") and isinstance(error, (ConnectTimeoutError, NewConnectionError)):
-        # The server of names has answered.
+        # The name server has answered.
         _HEALTH.note_answer()
     if isinstance(error, NewConnectionError):
         is_refused = number not in _NO_WAY
@@ -348,7 +348,7 @@ def _describe(error: HTTPError, url: str) -> _Failure:
             _HEALTH.note_answer()
         shown = os.strerror(number) if number else str(error)
         return _Failure(f"{host}: {shown}", may_pass=True, is_connected=False, is_doubtful=not is_refused)
-    # The others are kinds of it too.
+    # The remaining error types derive from it too.
     if isinstance(error, ConnectTimeoutError):
         detail = f"no connection to {host} within {_CONNECT_SECONDS:.0f} seconds"
         return _Failure(detail, may_pass=True, is_connected=False, is_doubtful=True, is_silent=True)
@@ -385,12 +385,12 @@ def _read_answer(response: urllib3.BaseHTTPResponse, length: int, deadline: floa
                 raise _Failure(f"not complete after {_MOST_SECONDS:.0f} seconds, with {size:,} bytes")
     except HTTPError as error:
         raise _Failure(f"the answer ends after {size:,} bytes: {error}", may_pass=True) from error
-    # Without another copy.
+    # Returns the data without another copy.
     return body.getvalue()
 
 
 def _wait_of(response: urllib3.BaseHTTPResponse) -> float:
-    """Seconds that a host asks for; 0 if it does not (RFC 9110, 10.2.3)."""
+    """Returns the seconds that a host asks to wait; 0 if it does not (RFC 9110, 10.2.3)."""
     try:
         return urllib3.Retry().get_retry_after(response) or 0.0
     except HTTPError:
