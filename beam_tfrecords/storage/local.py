@@ -620,7 +620,7 @@ class _Glob:
                     yield FileEntry(f"{path}/", -1, 0)
 
     def matches(self, path: str) -> bool:
-        """Whether a glob that crosses folders matches a path below its base; skips hidden files unless it names some."""
+        """Whether a glob that crosses folders matches a path below its base; hidden files need a dot in the glob."""
         return bool(self._matches(path)) and self._shows(path)
 
     def takes(self, entry: os.DirEntry[str]) -> bool:
