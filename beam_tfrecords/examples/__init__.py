@@ -1,5 +1,5 @@
-"""From fields of a sample to a serialized `tf.train.Example`, without TensorFlow."""
+"""Serializes the fields of a sample as a `tf.train.Example`, without TensorFlow."""
 
-# Whoever changes the bytes of an example, or the hash of a sample in its index row, adds one, as for
-# `transforms.images.REVISION`. Both are made of a sample by `transforms.blocks.convert_sample`.
+# Increase it with every change of an example's bytes, or of a sample's hash in its index row, like
+# `transforms.images.REVISION`. `transforms.blocks.convert_sample` makes both from a sample.
 REVISION = 1

@@ -1,4 +1,4 @@
-"""The forms in which fields hold classes."""
+"""The forms in which fields store classes."""
 
 from __future__ import annotations
 
@@ -7,16 +7,16 @@ from collections.abc import Sequence
 
 
 class ClassValue(enum.Enum):
-    """What a value says of a class."""
+    """How a value identifies a class."""
 
-    # Its index in the class names.
+    # Index in the class names.
     INDEX = enum.auto()
-    # Its index plus one: 0 is the background.
+    # Index plus one: 0 is the background.
     ID = enum.auto()
     NAME = enum.auto()
 
     def find(self, value: float | bytes, class_names: Sequence[str]) -> str | None:
-        """The class that a stored value says; None for a number that none has, which may be stored as a float."""
+        """Returns the class of a stored value; None for a number without a class, which may be stored as a float."""
         if isinstance(value, bytes):
             return value.decode(errors="replace")
         index = value - 1 if self is ClassValue.ID else value

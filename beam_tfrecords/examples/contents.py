@@ -1,4 +1,4 @@
-"""What a sample can have: sources provide some of it, and layouts need some."""
+"""The contents of samples: sources provide some of them, and layouts need some."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import enum
 
 
 class Content(enum.Enum):
-    """A kind of thing that a source provides and a layout needs; the value is its name in messages."""
+    """A kind of content that a source provides and a layout needs; the value is its name in messages."""
 
     IMAGE = "images"
     IMAGES = "several images"

@@ -1,4 +1,4 @@
-"""Layouts: the features of an example, the field of the sample that each holds, and its type."""
+"""Layouts: the features of an example, with the sample's field and the type of each."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from beam_tfrecords.examples.class_values import ClassValue
 from beam_tfrecords.examples.contents import Content
 
 COLUMN = "column."
-# One of several images of a sample, by its name.
+# One of several named images of a sample.
 NAMED_IMAGE = "images."
 TYPES = ("int64", "float", "bytes")
-# field -> its type. `image.encoded` is the stored image in any encoding; `image.pixels` is the same and requires
-# that the encoding is raw.
+# Field -> its type. `image.encoded` is the stored image in any encoding; `image.pixels` is the same and requires
+# raw encoding.
 FIELDS: Mapping[str, str] = {
     "image.encoded": "bytes",
     "image.pixels": "bytes",
@@ -28,18 +28,18 @@ FIELDS: Mapping[str, str] = {
     "image.width": "int64",
     "image.channels": "int64",
     "image.colorspace": "bytes",
-    # A PNG of one channel, of the size of the stored image: the number of a class or an object for each pixel.
+    # A PNG of one channel, of the size of the stored image: the index of a class or an object for each pixel.
     "mask.encoded": "bytes",
     "label.index": "int64",
     "label.name": "bytes",
     "labels.index": "int64",
     "labels.name": "bytes",
-    # Of every annotated object; boxes are shares of the stored image, from 0 to 1.
+    # One value per annotated object; boxes are relative to the stored image, from 0 to 1.
     "objects.xmin": "float",
     "objects.xmax": "float",
     "objects.ymin": "float",
     "objects.ymax": "float",
-    # ymin, xmin, ymax and xmax of the first object, then those of the second.
+    # ymin, xmin, ymax and xmax of the first object, then of the second, and so on.
     "objects.bbox": "float",
     "objects.index": "int64",
     "objects.id": "int64",
@@ -49,9 +49,9 @@ FIELDS: Mapping[str, str] = {
     "objects.difficult": "int64",
     "objects.truncated": "int64",
     "objects.pose": "bytes",
-    # A PNG for every object, as large as the stored image: 1 where the object is, else 0.
+    # A PNG per object, as large as the stored image: 1 inside the object, else 0.
     "objects.mask": "bytes",
-    # Of all keypoints of the first object, then of those of the second; shares of the stored image, and 0 to 2.
+    # All keypoints of the first object, then of the second, and so on; relative to the stored image, and 0 to 2.
     "objects.keypoint_x": "float",
     "objects.keypoint_y": "float",
     "objects.keypoint_visibility": "int64",
@@ -59,7 +59,7 @@ FIELDS: Mapping[str, str] = {
     "filename": "bytes",
     "source_id": "bytes",
 }
-# Fields that hold classes; what the user names, columns and images, never does.
+# Fields that contain classes; columns and images that the user names never do.
 _CLASS_FIELDS: Mapping[str, ClassValue] = {
     "label.index": ClassValue.INDEX,
     "label.name": ClassValue.NAME,
@@ -69,20 +69,20 @@ _CLASS_FIELDS: Mapping[str, ClassValue] = {
     "objects.id": ClassValue.ID,
     "objects.name": ClassValue.NAME,
 }
-# They hold the image itself.
+# Fields that contain the image itself.
 IMAGE_FIELDS = ("image.encoded", "image.pixels")
 MASK_FIELD = "mask.encoded"
-# Four values for every object.
+# Four values per object.
 BOXES = "objects.bbox"
-# For supervised learning; a mask comes before a class, and an index before a name.
+# Labels for supervised learning, in order of preference.
 _LABEL_FIELDS = (MASK_FIELD, "label.index", "labels.index", "label.name", "labels.name")
 OBJECT_MASKS = "objects.mask"
-# Several for every object.
+# Several values per object.
 KEYPOINTS = ("objects.keypoint_x", "objects.keypoint_y", "objects.keypoint_visibility")
-# Fields that hold any number of values, unless the layout says otherwise.
+# Fields with any number of values, unless the layout says otherwise.
 _OBJECTS = "objects."
 _SEVERAL = ("labels.", _OBJECTS)
-# The keys of the TensorFlow Object Detection API (`TfExampleDecoder`).
+# Feature names of the TensorFlow Object Detection API (`TfExampleDecoder`).
 _DETECTION = {
     "image/encoded": "image.encoded",
     "image/format": "image.format",
@@ -98,7 +98,7 @@ _DETECTION = {
     "image/object/difficult": "objects.difficult",
 }
 CAPTIONS = "captions"
-# Begin of a field -> what it is made from; where masks and objects are follows from the size of the image.
+# Prefix of a field -> the contents it is made from; positions of masks and objects depend on the image's size.
 _CONTENTS: Mapping[str, frozenset[Content]] = {
     "image.": frozenset({Content.IMAGE}),
     NAMED_IMAGE: frozenset({Content.IMAGE}),
@@ -151,7 +151,7 @@ NAMED: Mapping[str, Mapping[str, Any]] = {
         "label": "label.index",
     },
 }
-# What `tfds` means where images have annotated objects, as TFDS stores COCO and Pascal VOC.
+# Meaning of `tfds` for images with annotated objects, as TFDS stores COCO and Pascal VOC.
 TFDS_OBJECTS: Mapping[str, str] = {
     "image": "image.encoded",
     "filename": "filename",
@@ -159,7 +159,7 @@ TFDS_OBJECTS: Mapping[str, str] = {
     "objects/label": "objects.index",
 }
 
-# Every column of a table that declares their types.
+# Layout of all columns of a table that declares their types.
 ALL_COLUMNS = "columns"
 
 
@@ -169,9 +169,9 @@ class Feature:
 
     Attributes:
       name: the key in the example's feature map.
-      field: the field of the sample that it holds.
+      field: the field of the sample that it contains.
       type: "int64", "float" or "bytes"; "" for a table's column whose type the table declares.
-      several: whether it holds any number of values instead of exactly one.
+      several: whether it has any number of values instead of exactly one.
     """
 
     name: str
@@ -181,27 +181,27 @@ class Feature:
 
     @property
     def column(self) -> str | None:
-        """The table column that it holds, or None."""
+        """The table column that the feature contains, or None."""
         return self.field[len(COLUMN) :] if self.field.startswith(COLUMN) else None
 
     @property
     def image(self) -> str | None:
-        """The name of the image that it holds, among several of a sample, or None."""
+        """The name of the image that the feature contains, if samples have several; otherwise None."""
         return self.field[len(NAMED_IMAGE) :] if self.field.startswith(NAMED_IMAGE) else None
 
     @property
     def class_value(self) -> ClassValue | None:
-        """What its values say of classes; None if it holds none."""
+        """How the values identify classes; None if they do not."""
         return _CLASS_FIELDS.get(self.field)
 
     @property
     def is_of_objects(self) -> bool:
-        """Whether it holds values of annotated objects."""
+        """Whether the feature contains values of annotated objects."""
         return self.field.startswith(_OBJECTS)
 
     @property
     def holds_image(self) -> bool:
-        """Whether it holds stored images."""
+        """Whether the feature contains stored images."""
         return self.field in IMAGE_FIELDS or self.image is not None
 
 
@@ -213,27 +213,27 @@ class Layout:
 
     @functools.cached_property
     def stored_order(self) -> tuple[int, ...]:
-        """The places of the features here in the order in which an example has them."""
+        """The indices of the features, in the order in which an example stores them."""
         return tuple(sorted(range(len(self.features)), key=lambda place: wire.stored_order(self.features[place].name)))
 
     @property
     def fields(self) -> frozenset[str]:
-        """The fields that the layout asks for."""
+        """The fields that the layout uses."""
         return frozenset(feature.field for feature in self.features)
 
     @functools.cached_property
     def columns(self) -> frozenset[str]:
-        """The table columns that the layout asks for."""
+        """The table columns that the layout uses."""
         return frozenset(feature.column for feature in self.features if feature.column is not None)
 
     @functools.cached_property
     def image_names(self) -> Sequence[str]:
-        """The images that the layout asks for by their names, sorted."""
+        """The names of the images that the layout uses, sorted."""
         return sorted({feature.image for feature in self.features if feature.image is not None})
 
     @functools.cached_property
     def required(self) -> frozenset[Content]:
-        """What a sample must have."""
+        """The contents that a sample must have."""
         found = {Content.CAPTIONS if name == CAPTIONS else Content.COLUMNS for name in self.columns}
         if self == EVERY_COLUMN:
             found.add(Content.COLUMNS)
@@ -246,37 +246,37 @@ class Layout:
 
     @functools.cached_property
     def needs_image(self) -> bool:
-        """Whether a feature is made from an image; where objects and masks are follows from its size."""
+        """Whether a feature depends on an image; objects and masks do, because of its size."""
         return Content.IMAGE in self.required
 
     @functools.cached_property
     def needs_label(self) -> bool:
-        """Whether a feature is made from the label."""
+        """Whether a feature depends on the label."""
         return Content.LABEL in self.required
 
     @functools.cached_property
     def needs_objects(self) -> bool:
-        """Whether a feature is made from annotated objects."""
+        """Whether a feature depends on annotated objects."""
         return Content.OBJECTS in self.required
 
     @functools.cached_property
     def needs_mask(self) -> bool:
-        """Whether a feature is made from the mask of the image."""
+        """Whether a feature depends on the mask of the image."""
         return Content.MASK in self.required
 
     @functools.cached_property
     def needs_keypoints(self) -> bool:
-        """Whether a feature is made from the keypoints of annotated objects."""
+        """Whether a feature depends on the keypoints of annotated objects."""
         return Content.KEYPOINTS in self.required
 
     @functools.cached_property
     def needs_object_masks(self) -> bool:
-        """Whether a feature is made from the polygons of annotated objects."""
+        """Whether a feature depends on the polygons of annotated objects."""
         return Content.POLYGONS in self.required
 
     @functools.cached_property
     def nests(self) -> bool:
-        """Whether a `/` in a name is a level for TFDS: no name is also the first part of another."""
+        """Whether TFDS can read a `/` in a name as a level: no name is also the first part of another."""
         names = {feature.name for feature in self.features}
         return not any(
             "/".join(name.split("/")[:depth]) in names for name in names for depth in range(1, name.count("/") + 1)
@@ -284,14 +284,14 @@ class Layout:
 
     @property
     def supervised(self) -> tuple[str, str] | None:
-        """Names of the features that are image and mask or label; None if it lacks one."""
+        """Names of the image feature and of the mask or label feature; None if one of them is missing."""
         names = {feature.field: feature.name for feature in self.features}
         images = [names[field] for field in IMAGE_FIELDS if field in names]
         labels = [names[field] for field in _LABEL_FIELDS if field in names]
         return (images[0], labels[0]) if images and labels else None
 
     def to_json(self) -> dict[str, dict[str, Any]]:
-        """The layout as a spec file has it."""
+        """Returns the layout as in a spec file."""
         return {
             feature.name: {"field": feature.field, "type": feature.type}
             | ({"several": True} if feature.several else {})
@@ -300,17 +300,17 @@ class Layout:
 
 
 def no_pair(layout: Layout) -> str:
-    """Says that a layout has no pair for supervised learning."""
+    """Returns the error message for a layout without a pair for supervised learning."""
     has = ", ".join(feature.name for feature in layout.features)
     return f"as_supervised=True: expected an image and a label among the features; found {has}"
 
 
-# Stands for the layout that `table_layout` makes once the table is known.
+# Placeholder until the table is known and `table_layout` replaces it.
 EVERY_COLUMN = Layout(())
 
 
 def parse_layout(value: str | Mapping[str, Any]) -> Layout:
-    """Reads a layout: a name, or a mapping of feature to field or to `{field: …, type: …}`.
+    """Parses a layout: a name, or a mapping of feature to field or to `{field: …, type: …}`.
 
     Raises:
       RequestError: the name, a field or a type is unknown.
@@ -339,20 +339,20 @@ def parse_layout(value: str | Mapping[str, Any]) -> Layout:
 
 
 def table_layout(column_types: Mapping[str, str]) -> Layout:
-    """The layout of a table without images that declares the types of its columns: every column."""
+    """Returns the layout for a table without images that declares its column types: every column."""
     return Layout(
         tuple(Feature(name, COLUMN + name, column_types[name]) for name in sorted(column_types)),
     )
 
 
 def with_values(layout: Layout, column: str, kind: str, *, several: bool) -> Layout:
-    """The layout with the values of a column where it has classes.
+    """Returns the layout with the values of a column in place of classes.
 
     Args:
-      layout: the layout; features with names of classes are left out.
-      column: of the labels.
+      layout: the layout; features with names of classes are dropped.
+      column: the column with the labels.
       kind: type of the values.
-      several: whether a sample has any number of them.
+      several: whether a sample has any number of values.
     """
     names = ("label.name", "labels.name")
     values = [
@@ -366,14 +366,14 @@ def with_values(layout: Layout, column: str, kind: str, *, several: bool) -> Lay
 
 
 def with_images(layout: Layout, images: Mapping[str, bool]) -> Layout:
-    """The layout of samples with several images: where it has none of them by name, one feature for each.
+    """Returns the layout for samples with several images: adds one feature per image unless the layout names images.
 
     Args:
       layout: the layout.
       images: name of an image -> whether it is a list of images.
 
     Raises:
-      RequestError: the layout asks for an image that there is not, or does not say which feature has which image.
+      RequestError: the layout names a missing image, or does not say which feature contains which image.
     """
     missing = [name for name in layout.image_names if name not in images]
     if missing:

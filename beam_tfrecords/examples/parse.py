@@ -14,7 +14,7 @@ _KINDS = {"bytes_list": "bytes", "float_list": "float", "int64_list": "int64"}
 
 
 def parse_example(data: bytes) -> dict[str, tuple[str, list[Any]]]:
-    """Reads an example: feature name -> (type, values), sorted by name.
+    """Parses an example: feature name -> (type, values), sorted by name.
 
     Raises:
       ValueError: the data is not an example.

@@ -12,12 +12,12 @@ from beam_tfrecords.errors import FailureReason, SampleError, Stage
 from beam_tfrecords.examples import example_pb2, wire
 from beam_tfrecords.examples.layouts import Feature, Layout
 
-# Fewer always fit.
+# Integers of fewer digits always fit.
 _INT64_DIGITS = 19
 _INT64 = range(-(1 << 63), 1 << 63)
 _FLOAT32_MAX = 3.4028234663852886e38
 _INTEGER = re.compile(r"[+-]?[0-9]+")
-# As Python reads them; a number of too many digits becomes infinite too.
+# Python's spellings of infinity; `float` also turns numbers of too many digits into infinity.
 _INFINITIES = frozenset({"inf", "infinity"})
 _TOO_LARGE = "beyond the range of a 32-bit float"
 _BOOLEANS = {"true": 1, "false": 0}
@@ -27,8 +27,8 @@ def serialize_examples(layout: Layout, columns: Sequence[Sequence[Any]]) -> list
     """Serializes a batch of examples; equal values always give equal bytes.
 
     Args:
-      layout: with at least one feature.
-      columns: for each feature of the layout, its value in each example, or its list of values.
+      layout: a layout with at least one feature.
+      columns: for each feature of the layout, the value or list of values in each example.
 
     Raises:
       SampleError: a value is missing or does not have the type of its feature; the detail names the feature.
@@ -38,10 +38,12 @@ def serialize_examples(layout: Layout, columns: Sequence[Sequence[Any]]) -> list
 
 
 def read_fields(layout: Layout, data: bytes, *, prefix: tuple[str, ...]) -> dict[str, Any]:
-    """The values that a serialized example holds of the fields whose names begin with one of `prefix`.
+    """Returns the values of those fields of a serialized example that start with one of the prefixes.
 
     Args:
-      prefix: such as `image.` and `mask.`.
+      layout: layout of the example.
+      data: the serialized example.
+      prefix: prefixes, such as `image.` and `mask.`.
     """
     features = example_pb2.Example.FromString(data).features.feature
     return {
@@ -52,7 +54,7 @@ def read_fields(layout: Layout, data: bytes, *, prefix: tuple[str, ...]) -> dict
 
 
 def plain_value(feature: Feature, value: Any) -> Any:
-    """The value that an example will have in a feature with one value, texts as `str`; None for one that it rejects."""
+    """Returns the value as a feature with one value stores it, text as `str`; None if the feature rejects it."""
     value = value[0] if isinstance(value, list) and len(value) == 1 else value
     try:
         if feature.type == "bytes":
@@ -63,7 +65,7 @@ def plain_value(feature: Feature, value: Any) -> Any:
 
 
 def _serialize_list(feature: Feature, value: Any) -> bytes:
-    """The entry of a feature that may have any number of values."""
+    """Serializes a feature that may have any number of values."""
     items = value if isinstance(value, list) else [value]
     if len(items) != 1 and not feature.several:
         raise _wrong_type(feature, value, f"{len(items)} values where one is expected")
@@ -75,11 +77,11 @@ def _serialize_list(feature: Feature, value: Any) -> bytes:
 
 
 def _serialize_column(feature: Feature, values: Sequence[Any]) -> wire.Entries:
-    """The entry of a feature in each example."""
+    """Serializes a feature of all examples."""
     kinds = set(map(type, values))
     if kinds == {list} and not feature.several and set(map(len, values)) == {1}:
         only = [value for (value,) in values]
-        # A list within is of the wrong type, which is found below.
+        # A nested list has the wrong type, which is detected below.
         if list not in map(type, only):
             values, kinds = only, set(map(type, only))
     if feature.several or list in kinds:
@@ -98,7 +100,7 @@ def _serialize_column(feature: Feature, values: Sequence[Any]) -> wire.Entries:
 
 
 def _plain_numbers(feature: Feature, texts: Sequence[str]) -> Sequence[float] | None:
-    """The numbers that the texts of a CSV file are; None if one of them may be something else."""
+    """Parses a CSV file's column of numbers; returns None if a value may be something else."""
     if feature.type == "int64":
         digits = "".join(texts)
         is_plain = digits.isascii() and digits.isdigit() and "" not in texts and max(map(len, texts)) < _INT64_DIGITS
@@ -122,7 +124,7 @@ def _to_bytes(feature: Feature, value: Any) -> bytes:
 
 
 def _to_int64(feature: Feature, value: Any) -> int:
-    # A CSV file has text for every type; 1.0 is rejected as text and as a number alike.
+    # CSV files have text for every type; 1.0 is rejected both as text and as a number.
     if isinstance(value, str):
         text = value.strip()
         if not text:

@@ -1,4 +1,4 @@
-"""The name of every file of a dataset; no other module spells one out."""
+"""The names of all files of a dataset; no other module contains them."""
 
 from __future__ import annotations
 
@@ -17,16 +17,16 @@ CROISSANT = "croissant.json"
 DATASET_INFO = "dataset_info.json"
 FEATURES = "features.json"
 LATEST = "LATEST"
-# Holds LATEST at the version that it names.
+# Contains the version that LATEST must keep naming.
 PINNED = "PINNED"
 SUCCESS = "_SUCCESS"
-# In a version that is being removed; holds the names of its files.
+# Marks a version that is being removed; contains the names of its files.
 REMOVED = "_REMOVED"
 INDEX_FOLDER = "index"
 DALI_FOLDER = "dali"
-# Folders of versions.
+# Names of version folders.
 VERSION_NAME = re.compile(r"[0-9]{8}T[0-9]{6}Z")
-# All but shards, label files, and what is in folders.
+# All files except shards, label files, and those in folders.
 _FIXED = frozenset(
     {
         CARD, CHANGES, CROISSANT, DATASET_INFO, DUPLICATES, FAILURES, FEATURES, LABEL_MAP, MANIFEST, REMOVED, REPORT,
@@ -34,19 +34,19 @@ _FIXED = frozenset(
     }
 )  # fmt: skip
 _LABELS = ".labels.txt"
-# Folder -> how the names of its files end.
+# Folder -> suffix of its files.
 FOLDERS = {INDEX_FOLDER: ".parquet", DALI_FOLDER: ".idx"}
 
 
 def label_file(feature: str) -> str:
-    """The file with the class names of a feature, as TFDS names it."""
+    """Returns the file with the class names of a feature, as TFDS names it."""
     return f"{feature.replace('/', '-')}{_LABELS}"
 
 
 def is_dataset_file(name: str) -> bool:
-    """Whether a file, relative to the folder of a dataset, has a name that a dataset's files have.
+    """Whether a file, relative to the folder of a dataset, has a name of a dataset's files.
 
-    Those are the names that a build writes, and all that readers find with globs such as `*.tfrecord*`.
+    These are the names that a build writes, and all names that readers find with globs such as `*.tfrecord*`.
     """
     folder, _, file = name.rpartition("/")
     if folder:
@@ -55,9 +55,9 @@ def is_dataset_file(name: str) -> bool:
 
 
 def dali_index(index: str) -> str:
-    """The file with the index of a shard for DALI and the `tfrecord` package, from the name of our own index.
+    """Returns the name of a shard's index for DALI and the `tfrecord` package, from the name of our own index.
 
-    Not beside the shard: what reads `*.tfrecord-*` would take it for one.
+    The file is not beside the shard, because readers of `*.tfrecord-*` would take it for a shard.
     """
     return f"{DALI_FOLDER}/{index.removeprefix(f'{INDEX_FOLDER}/').removesuffix('.parquet')}.idx"
 
@@ -68,10 +68,11 @@ ShardKey: TypeAlias = "tuple[str, int, int]"
 
 @dataclasses.dataclass(frozen=True)
 class ShardNames:
-    """File names of shards and their indices, as TFDS has them.
+    """File names of shards and their indices, as in TFDS.
 
     Attributes:
-      prefix: what comes before the split.
+      folder: folder of the dataset.
+      prefix: the name before the split.
       staging: folder for unfinished files.
     """
 
@@ -80,16 +81,16 @@ class ShardNames:
     staging: str
 
     def shard(self, key: ShardKey) -> str:
-        """File name of a shard."""
+        """Returns the file name of a shard."""
         split, number, of = key
         stem = "-".join(word for word in (self.prefix, split) if word)
         return f"{stem}.tfrecord-{number:05d}-of-{of:05d}"
 
     def is_shard(self, name: str) -> bool:
-        """Whether a file without a split has the name of a shard, of whatever number."""
+        """Whether a file without a split has the name of a shard with any number."""
         return re.fullmatch(rf"{re.escape(self.prefix)}\.tfrecord-\d{{5,}}-of-\d{{5,}}", name) is not None
 
     def index(self, key: ShardKey) -> str:
-        """Name of a shard's index file, relative to the dataset's folder."""
+        """Returns the name of a shard's index file, relative to the dataset's folder."""
         split, number, of = key
         return f"{INDEX_FOLDER}/{self.prefix}-{split}-{number:05d}-of-{of:05d}.parquet"

@@ -12,7 +12,7 @@ import pyarrow.parquet as pq
 
 from beam_tfrecords.tfrecord import masked_crc32c
 
-# What is known of a sample before it is converted, and where its record is.
+# Facts about a sample before its conversion, and the location of its record.
 _PLACED = [
     pa.field("key", pa.string(), nullable=False),
     pa.field("uri", pa.string()),
@@ -22,30 +22,30 @@ _PLACED = [
     pa.field("length", pa.int64(), nullable=False),
 ]
 # Measured by the conversion: `ConvertedBatch.index_columns` under the same names. A reused record keeps its values; a
-# column that an earlier dataset did not have is null.
+# column that the previous dataset did not have is null.
 _CONVERSION_FIELDS = [
     pa.field("content_hash", pa.string(), nullable=False),
     pa.field("sample_hash", pa.string(), nullable=False),
     pa.field("height", pa.int32()),
     pa.field("width", pa.int32()),
     pa.field("replaced_format", pa.string()),
-    # Sizes of the image in the file, before it is turned by its EXIF orientation (1 to 8).
+    # Size of the image in the file, before its EXIF orientation (1 to 8) is applied.
     pa.field("source_height", pa.int32()),
     pa.field("source_width", pa.int32()),
     pa.field("orientation", pa.int8()),
-    # What a kept file still asks for.
+    # Orientation that a kept file still needs.
     pa.field("kept_orientation", pa.int8()),
-    # Of 255; of a source with more than 8 bits.
+    # Largest value on the scale to 255, of a source with more than 8 bits.
     pa.field("stored_maximum", pa.int16()),
-    # Of a source with channels that are beside color and transparency.
+    # Number of a source's channels other than color and transparency.
     pa.field("channels_left_out", pa.int16()),
     # Measured on the stored pixels, see `transforms.images.quality`; null for kept files.
     pa.field("brightness", pa.float32()),
     pa.field("contrast", pa.float32()),
     pa.field("sharpness", pa.float32()),
     pa.field("phash", pa.uint64()),
-    # Null without annotated objects. How many the record has, how many of them were clipped, and how many are left out
-    # because they are outside the stored image or have an invalid box.
+    # Null without annotated objects. Numbers of objects: in the record; of these, clipped; dropped outside the stored
+    # image; dropped for an invalid box.
     pa.field("objects", pa.int32()),
     pa.field("objects_clipped", pa.int32()),
     pa.field("objects_outside", pa.int32()),
@@ -54,10 +54,10 @@ _CONVERSION_FIELDS = [
 CONVERSION_COLUMNS = tuple(field.name for field in _CONVERSION_FIELDS)
 INDEX_SCHEMA = pa.schema([*_PLACED, *_CONVERSION_FIELDS])
 
-# Hexadecimal digits of a `sample_hash` before those of its record's masked CRC32C, which version 0.1.0 did not write.
+# Hexadecimal digits of a `sample_hash` before those of the record's masked CRC32C, which version 0.1.0 did not write.
 HASH_DIGITS = 32
 _SEAL_DIGITS = 8
-# Of a batch: some megabytes of rows.
+# Rows per batch: some megabytes.
 _BATCH_ROWS = 1 << 14
 
 
@@ -66,11 +66,11 @@ def read_columns(data: bytes | pa.Buffer, columns: Sequence[str] = (), *, group:
 
     Args:
       data: the file.
-      columns: those to read; none reads all. Those that an earlier version did not write are left out.
+      columns: the columns to read; empty reads all. Columns that an earlier version did not write are missing.
       group: the row group to read; None reads all.
 
     Raises:
-      pyarrow.ArrowInvalid: it is damaged, or not an index of ours.
+      pyarrow.ArrowInvalid: the file is damaged, or not an index of ours.
     """
     with _opened(data) as file:
         groups = range(file.num_row_groups) if group is None else [group]
@@ -78,13 +78,14 @@ def read_columns(data: bytes | pa.Buffer, columns: Sequence[str] = (), *, group:
 
 
 def read_batches(file: bytes | pa.Buffer | IO[bytes], columns: Sequence[str] = ()) -> Iterator[pa.RecordBatch]:
-    """Reads an index in this thread, some thousand rows at a time, as `read_columns` otherwise.
+    """Reads an index in this thread, some thousand rows at a time, otherwise like `read_columns`.
 
     Args:
-      file: the file, or what it holds.
+      file: the file, or its content.
+      columns: as in `read_columns`.
 
     Raises:
-      pyarrow.ArrowInvalid: as there.
+      pyarrow.ArrowInvalid: as in `read_columns`.
     """
     with _opened(file) as opened:
         for batch in opened.iter_batches(_BATCH_ROWS, columns=list(columns) or None, use_threads=False):
@@ -96,8 +97,8 @@ def read_batches(file: bytes | pa.Buffer | IO[bytes], columns: Sequence[str] = (
 
 @contextlib.contextmanager
 def _opened(file: bytes | pa.Buffer | IO[bytes]) -> Iterator[pq.ParquetFile]:
-    # `read_table` scans with threads of its own whatever it is told. A process that ends while they end is aborted, or
-    # never ends (arrow#34314, arrow#50482).
+    # `read_table` always scans with its own threads. A process that exits while they end is aborted or hangs
+    # (arrow#34314, arrow#50482).
     try:
         source = pa.BufferReader(file) if isinstance(file, bytes | pa.Buffer) else file
         with pq.ParquetFile(source, pre_buffer=False) as opened:
@@ -109,7 +110,7 @@ def _opened(file: bytes | pa.Buffer | IO[bytes]) -> Iterator[pq.ParquetFile]:
 
 
 def _check(table: pa.Table, columns: Sequence[str]) -> pa.Table:
-    """An index with the types of its columns, without nulls and negative numbers where records are."""
+    """Casts the columns of an index to their types, and checks that locations of records are not null or negative."""
     for field in _PLACED:
         if (not columns or field.name in columns) and field.name not in table.column_names:
             raise ValueError(f"it has no column {field.name}")
@@ -123,27 +124,27 @@ def _check(table: pa.Table, columns: Sequence[str]) -> pa.Table:
 
 
 def pack_hash_and_crc(sample_hash: str, crc: int) -> str:
-    """The hash of a sample with the CRC of its record, so that a record tells whether an index row is its own."""
+    """Appends the CRC of a record to the hash of its sample, so that a record can be matched with its index row."""
     return f"{sample_hash}{crc:08x}"
 
 
 def unpack_hash(sealed: str) -> str:
-    """The hash of the sample alone."""
+    """Returns the hash of the sample alone."""
     return sealed[:HASH_DIGITS]
 
 
 def fits_packed_hash(sealed: str, example: bytes) -> bool:
-    """Whether an example may be the one whose CRC was sealed."""
+    """Whether an example matches the packed CRC, if there is one."""
     return sealed in (pack_hash_and_crc(unpack_hash(sealed), masked_crc32c(example)), unpack_hash(sealed))
 
 
 def sealed_crcs(column: pa.Array) -> np.ndarray:
-    """The CRCs that were sealed: [N] int64; -1 without a seal, as in indices of version 0.1.0.
+    """Returns the packed CRCs: [N] int64; -1 without a CRC, as in indices of version 0.1.0.
 
     Raises:
-      ValueError: a seal is not of hexadecimal digits.
+      ValueError: a CRC does not consist of hexadecimal digits.
     """
-    # The texts lie one behind the other, most of them of one length.
+    # The strings are contiguous in memory, most of them of the same length.
     sealed = column.fill_null("") if column.null_count else column
     _, ends, texts = sealed.buffers()
     ends = np.frombuffer(ends or b"\0" * 4, np.int32)[sealed.offset :][: len(sealed) + 1].astype(np.int64)

@@ -1,4 +1,4 @@
-"""The files that hold the class names, as TensorFlow Datasets and the TF Object Detection API read them."""
+"""The files with class names, in the formats of TensorFlow Datasets and the TF Object Detection API."""
 
 from __future__ import annotations
 
@@ -17,15 +17,15 @@ _VALUE = re.compile(r"(\w+)\s*:\s*(\d+|\"(?:[^\"\\]|\\.)*\"|'(?:[^'\\]|\\.)*')")
 
 
 def label_files(layout: Layout, class_names: Sequence[str]) -> list[str]:
-    """Names of the files that hold the class names."""
+    """Returns the names of the files with class names."""
     features = (feature for feature in layout.features if feature.class_value is ClassValue.INDEX)
     return [label_file(feature.name) for feature in features] if class_names else []
 
 
 def label_map(layout: Layout, class_names: Sequence[str]) -> dict[str, bytes]:
-    """The file that the TF Object Detection API reads class names from: its name -> a StringIntLabelMap as text.
+    """Returns the class names for the TF Object Detection API: file name -> a StringIntLabelMap as text.
 
-    It is there only where the layout has numbers that begin with 1, as the API wants them.
+    The file exists only if the layout has class numbers from 1, as the API requires.
     """
     if "objects.id" not in layout.fields or not class_names:
         return {}
@@ -37,26 +37,26 @@ def label_map(layout: Layout, class_names: Sequence[str]) -> dict[str, bytes]:
 
 
 def read_label_map(data: bytes) -> list[str]:
-    """The class names of a StringIntLabelMap, the first of number 1; a number that it leaves out is named by TF's rule.
+    """Returns the class names of a StringIntLabelMap, from number 1; TensorFlow's rule names missing numbers.
 
-    There are none if a number is beyond what models have classes for.
+    Returns no names if a number exceeds any model's number of classes.
     """
     found: dict[int, str] = {}
     for item in _ITEM.findall(data.decode(errors="replace")):
         values = dict(_VALUE.findall(item))
         name = values.get("display_name") or values.get("name")
         if name and values.get("id", "").isdecimal():
-            # Escapes of the text format that matter in names are those of JSON.
+            # The escapes of the text format that matter in names are those of JSON.
             found[int(values["id"])] = json.loads(f'"{name[1:-1]}"') if name[0] == '"' else name[1:-1]
     largest = max(found, default=0)
     return [found.get(number, f"category_{number}") for number in range(1, largest + 1)] if largest < _MOST else []
 
 
 def fits_label_file(name: str) -> bool:
-    """Whether TFDS reads a class name back: it strips every line of the file and leaves out empty ones."""
+    """Whether TFDS reads a class name back unchanged: it strips every line of the file and skips empty ones."""
     return bool(name) and name == name.strip() and not {"\n", "\r"} & set(name)
 
 
 def read_label_file(data: bytes) -> list[str]:
-    """The class names as TFDS reads them (`class_label_feature._load_names_from_file`)."""
+    """Returns the class names as TFDS reads them (`class_label_feature._load_names_from_file`)."""
     return [name.strip() for name in io.StringIO(data.decode(errors="replace"), newline=None) if name.strip()]

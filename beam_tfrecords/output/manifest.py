@@ -1,4 +1,4 @@
-"""What a manifest and the lists beside it say, and what their fields have to be."""
+"""The content of a manifest and of the lists beside it, with checks of their fields."""
 
 from __future__ import annotations
 
@@ -14,17 +14,17 @@ class Shard:
     """A finished shard.
 
     Attributes:
-      split: its split.
-      number: its number, from 0.
+      split: split of the shard.
+      number: number of the shard, from 0.
       of: number of shards of the split.
-      file: name of its file.
+      file: file name.
       records: number of records.
       bytes: size of the file.
       crc32c: CRC-32C of the file, 8 hex digits; None in format 1.
-      index: name of its index file relative to the dataset, or None.
+      index: name of the index file relative to the dataset, or None.
       index_sha256: hex digest of the index file, or None.
-      index_bytes: size of the index file; None without one, and if an earlier version of beam-tfrecords wrote it.
-      first_key: key of its first record; None if it has no record or no index.
+      index_bytes: size of the index file; None without one, and in manifests of earlier versions of beam-tfrecords.
+      first_key: key of the first record; None without records or index.
       sha256: hex digest of the file; in format 1 only.
     """
 
@@ -42,21 +42,21 @@ class Shard:
     sha256: str | None = None
 
     def to_json(self) -> dict[str, Any]:
-        """As plain values, for the manifest."""
+        """Converts the shard to plain values, for the manifest."""
         values = dataclasses.asdict(self)
         del values["sha256"]
         return values
 
     @classmethod
     def from_json(cls, values: Mapping[str, Any]) -> Shard:
-        """The reverse of `to_json`, for every format; what later versions have added is left out."""
+        """Reverses `to_json`, for every format; ignores fields that later versions have added."""
         names = {field.name for field in dataclasses.fields(cls)}
         return cls(**{"crc32c": None, **{name: value for name, value in values.items() if name in names}})
 
 
-# Resize modes that give every image the height and width that were asked for.
+# Resize modes that give every image the requested height and width.
 _FIXED_MODES = ("exact", "pad", "crop")
-# Settings that readers go by -> what builds have written.
+# Settings that readers depend on -> values that builds have written.
 _KNOWN: Mapping[str, tuple[Any, ...]] = {
     "image_encoding": ("jpeg", "png", "webp", "raw", "keep"),
     "channels": (1, 3, 4, "keep"),
@@ -73,8 +73,8 @@ class StoredImages:
 
     Attributes:
       encoding: "jpeg", "png", "webp", "raw" or "keep".
-      channels: 1, 3 or 4; None if each image has those of its file.
-      size: (height, width) in pixels of every image; None if they differ.
+      channels: 1, 3 or 4; None if each image has the channels of its file.
+      size: (height, width) of every image in pixels; None if they differ.
       bit_depth: bits per channel, 8 or 16.
       mask_bit_depth: bits of a mask, 8 or 16.
     """
@@ -90,10 +90,10 @@ class StoredImages:
         """Reads the settings that a manifest records.
 
         Raises:
-          ValueError: one has a value that no build writes.
+          ValueError: a setting has a value that no build writes.
         """
         for name, known in _KNOWN.items():
-            # `True` is 1 and `1.0` is too.
+            # In Python, `True` and `1.0` equal 1.
             if name in spec and not any(type(value) is type(spec[name]) and value == spec[name] for value in known):
                 raise ValueError(f"spec.{name} is {ascii(spec[name])[:60]}; expected one of {known}")
         size = spec["image_size"]
@@ -104,7 +104,7 @@ class StoredImages:
             spec["image_encoding"],
             None if channels == "keep" else channels,
             (height, width) if is_fixed else None,
-            # Earlier versions of beam-tfrecords had 8 only.
+            # Earlier versions of beam-tfrecords supported only 8 bits.
             spec.get("bit_depth", 8),
             spec.get("mask_bit_depth", 8),
         )
@@ -123,7 +123,7 @@ _SPLIT = {
 
 
 def manifest_check(number: int) -> Check:
-    """What a manifest of a format has to be; the first format is 1."""
+    """Returns the check of a manifest of this format; the first format is 1."""
     return fields(
         {
             **dict.fromkeys(("listed", "records", "failures", "dropped_duplicates"), count),
@@ -172,6 +172,6 @@ CHANGES_CHECK = fields(
         ),
     },
 )
-# A line of the lists beside it.
+# Lines of the lists beside the manifest.
 FAILURE_CHECK = fields({"key": text, "reason": text, "detail": text}, {"uri": optional(text), "split": optional(text)})
 GROUP_CHECK = fields({"images": listed(fields({"key": text, "split": text}))}, {"kind": text})

@@ -1,4 +1,4 @@
-"""What became of a dataset whose files are not there any more."""
+"""Explains why files of an open dataset no longer exist."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from beam_tfrecords.output.files import LATEST, SUCCESS, VERSION_NAME
 
 
 def explain_missing(path: str, file: str) -> BuildError:
-    """Says why a file of a dataset that was opened is not there.
+    """Returns the error for a missing file of an open dataset.
 
     Args:
       path: the dataset's own folder.
-      file: relative to it.
+      file: the file, relative to the folder.
     """
     if storage.exists(storage.join(path, SUCCESS)):
         return BuildError(

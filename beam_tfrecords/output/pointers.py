@@ -1,4 +1,4 @@
-"""LATEST and PINNED of a folder of versions: which version is read, and at which one LATEST is held."""
+"""LATEST and PINNED of a folder of versions: the version to read, and the version that LATEST must keep naming."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from beam_tfrecords.reading.dataset import open_whole, read_latest, read_pointer
 
 
 def find_latest_damage(root: str) -> str | None:
-    """Says why readers of a folder of versions fail now; None if they do not, or no version is there.
+    """Says why readers of a folder of versions fail now; returns None if they do not, or if there is no version.
 
     Raises:
-      RequestError: a later version of beam-tfrecords has made the version that LATEST names.
+      RequestError: a later version of beam-tfrecords wrote the version that LATEST names.
     """
     name = read_pointer(root, LATEST)
     if name:
@@ -29,7 +29,7 @@ def find_latest_damage(root: str) -> str | None:
         )
     else:
         what = "is missing" if name is None else "is damaged"
-        # A first version may not be finished yet, and a file named LATEST be somebody's.
+        # A first version may be unfinished, and a file named LATEST may not be ours.
         states = {version.state for version in list_versions(root)}
         if states.isdisjoint({State.FINISHED} if name is None else {State.FINISHED, State.DAMAGED}):
             return None
@@ -38,18 +38,18 @@ def find_latest_damage(root: str) -> str | None:
 
 
 def point_to(root: str, name: str, *, staging: str) -> str:
-    """Makes a finished version the one to read, unless another one is pinned.
+    """Makes LATEST name a finished version, unless another one is pinned.
 
     Args:
       root: the folder of the versions.
-      name: of the version.
+      name: name of the version.
       staging: folder for temporary files.
 
     Returns:
       The version that LATEST names now.
 
     Raises:
-      BuildError: another build has published a newer version meanwhile, or PINNED or the version that it names is
+      BuildError: another build has published a newer version in the meantime, or PINNED or the pinned version is
         damaged.
     """
     while True:
@@ -59,14 +59,14 @@ def point_to(root: str, name: str, *, staging: str) -> str:
             raise BuildError(damage)
         if pinned is None or read_latest(root) != pinned:
             _write_latest(root, target, staging=staging, goes_back=pinned is not None)
-        # Who pins a version writes PINNED first, and does not ask for the lease of a build.
+        # `pin` writes PINNED first, without the lease of a build, so it may have changed.
         if read_pinned(root) == pinned:
             return target
 
 
 def _write_latest(root: str, name: str, *, staging: str, goes_back: bool) -> None:
     pointer, content = storage.join(root, LATEST), f"{name}\n".encode()
-    if not storage.has_scheme(root):  # nobody else has the lease: it is a lock
+    if not storage.has_scheme(root):  # the lease is a lock here, so no other build writes
         storage.write_bytes(pointer, content, staging=staging)
         storage.sync_folder(root)
         return
@@ -79,17 +79,17 @@ def _write_latest(root: str, name: str, *, staging: str, goes_back: bool) -> Non
 
 
 def _is_newer_version(root: str, latest: str) -> bool:
-    """Whether a build has published what LATEST names, and it can be read."""
+    """Whether LATEST names a version that a build has published and that can be read."""
     path = storage.join(root, latest)
     success = read_success(path)
     try:
         return success is not None and success.version in (None, latest) and open_whole(path)[0] is not None
-    except RequestError:  # a later version of beam-tfrecords has made it
+    except RequestError:  # a later version of beam-tfrecords wrote it
         return True
 
 
 def find_pin_damage(root: str, pinned: str) -> str | None:
-    """Says why LATEST cannot name the version that is pinned, and what to do; None if it can."""
+    """Says why LATEST cannot name the pinned version, and what to do; returns None if it can."""
     whole, damage = open_whole(storage.join(root, pinned))
     if whole:
         return None
@@ -104,12 +104,12 @@ def find_pin_damage(root: str, pinned: str) -> str | None:
 
 
 def _swap(path: str, content: bytes, state: tuple[bytes, str] | None) -> bool:
-    """Writes a file if it is what `storage.read_state` has read; False if it is not."""
+    """Writes a file if it still is as `storage.read_state` read it; returns whether it was."""
     return storage.replace(path, content, version=state[1]) if state else storage.write_new(path, content)
 
 
 def read_pinned(root: str) -> str | None:
-    """The version that LATEST is held at; None if it is not held.
+    """Returns the pinned version; None if none is pinned.
 
     Raises:
       BuildError: PINNED names no version.
@@ -124,7 +124,7 @@ def read_pinned(root: str) -> str | None:
 
 
 def check_pointers(root: str) -> None:
-    """Checks that LATEST and PINNED are or can be files, and that a version that is pinned can be read.
+    """Checks that LATEST and PINNED are not folders, and that a pinned version can be read.
 
     Raises:
       RequestError: one is a folder, or PINNED names no whole version.
@@ -146,22 +146,22 @@ def _refuse_folders(root: str) -> None:
 
 
 def pin(root: str, name: str, *, staging: str) -> None:
-    """Lets LATEST name a version, and holds it there: builds that run or come are published beside it.
+    """Makes LATEST name a version permanently: current and later builds publish their versions beside it.
 
     Args:
       root: the folder of the versions.
-      name: of the version.
+      name: name of the version.
       staging: folder for temporary files.
 
     Raises:
-      RequestError: it is not a version of the dataset, or not whole.
+      RequestError: the folder is not a version of the dataset, or the version is not whole.
     """
     _check_version(root, name)
     _refuse_folders(root)
     before = read_pointer(root, PINNED)
     _write_pinned(root, name, staging=staging)
     try:
-        # A build may have begun to remove it.
+        # A build may have started to remove it.
         _check_version(root, name)
     except RequestError:
         if before:
@@ -173,7 +173,7 @@ def pin(root: str, name: str, *, staging: str) -> None:
 
 
 def _check_version(root: str, name: str) -> None:
-    """Raises RequestError unless a folder is a version of the dataset, and whole."""
+    """Raises RequestError unless a folder is a whole version of the dataset."""
     states = {version.name: version.state for version in list_versions(root)}
     state = states.get(name, State.UNFINISHED)
     whole, damage = (None, None) if state is State.UNFINISHED else open_whole(storage.join(root, name))
@@ -210,12 +210,12 @@ def _delete_pinned(root: str) -> None:
 
 
 def unpin(root: str, *, staging: str) -> str | None:
-    """Ends what `pin` began: LATEST names the newest whole version again; returns what it names."""
+    """Reverses `pin`: LATEST names the newest whole version again; returns the version that LATEST names."""
     _refuse_folders(root)
     _delete_pinned(root)
     while read_pinned(root) is None and (newest := find_newest(root)) not in (None, read_latest(root)):
         assert newest
-        # A build may publish a newer one meanwhile, and LATEST never goes back.
+        # A build may publish a newer version in the meantime, and LATEST never goes back.
         with contextlib.suppress(BuildError):
             point_to(root, newest, staging=staging)
     return read_latest(root)

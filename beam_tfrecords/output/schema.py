@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 from types import MappingProxyType
 from typing import Any, NoReturn, TypeAlias
 
-# (value, where it stands); raises ValueError if the value is another kind of thing.
+# (value, location in the file); raises ValueError for an unexpected value.
 Check: TypeAlias = Callable[[Any, str], None]
 
 _MOST_COUNT = 1 << 62
@@ -20,10 +20,10 @@ _MOST_SHOWN = 60
 
 
 def read_json(data: bytes, check: Check) -> Any:
-    """The value of a JSON file.
+    """Parses and checks a JSON file.
 
     Raises:
-      ValueError: it is not JSON, or not what the check allows; the message says what was found, and where.
+      ValueError: the data is not JSON or fails the check; the message says what was found, and where.
     """
     try:
         value = json.loads(data, parse_constant=_refuse_constant)
@@ -38,31 +38,31 @@ def _refuse_constant(name: str) -> NoReturn:
 
 
 def count(value: Any, where: str) -> None:
-    """A number of things."""
+    """Checks for a count."""
     if type(value) is not int or not 0 <= value < _MOST_COUNT:
         _refuse(value, where, "a number of 0 or more")
 
 
 def whole(value: Any, where: str) -> None:
-    """A whole number, which may be negative."""
+    """Checks for an integer, which may be negative."""
     if type(value) is not int or not abs(value) < _MOST_COUNT:
         _refuse(value, where, "a whole number")
 
 
 def moment(value: Any, where: str) -> None:
-    """Seconds since the epoch."""
+    """Checks for seconds since the epoch."""
     if type(value) not in (int, float) or not 0 <= value < LAST_MOMENT:
         _refuse(value, where, "seconds since 1970")
 
 
 def flag(value: Any, where: str) -> None:
-    """True or false."""
+    """Checks for true or false."""
     if type(value) is not bool:
         _refuse(value, where, "true or false")
 
 
 def text(value: Any, where: str) -> None:
-    """A text that can be printed and written."""
+    """Checks for a string of valid Unicode, which can be printed and written."""
     if not isinstance(value, str):
         _refuse(value, where, "a text")
     try:
@@ -72,7 +72,7 @@ def text(value: Any, where: str) -> None:
 
 
 def plain(value: Any, where: str) -> None:
-    """Anything that JSON has, with valid texts."""
+    """Accepts any JSON value with valid strings."""
     if isinstance(value, list):
         listed(plain)(value, where)
     elif isinstance(value, dict):
@@ -82,7 +82,7 @@ def plain(value: Any, where: str) -> None:
 
 
 def optional(of: Check) -> Check:
-    """Null, or something else."""
+    """Returns a check that also accepts null."""
 
     def check(value: Any, where: str) -> None:
         if value is not None:
@@ -92,7 +92,7 @@ def optional(of: Check) -> Check:
 
 
 def listed(of: Check) -> Check:
-    """A list of things of one kind."""
+    """Returns a check of a list whose items pass another check."""
 
     def check(value: Any, where: str) -> None:
         if not isinstance(value, list):
@@ -104,7 +104,7 @@ def listed(of: Check) -> Check:
 
 
 def mapped(of: Check) -> Check:
-    """An object whose values are of one kind."""
+    """Returns a check of an object whose values pass another check."""
 
     def check(value: Any, where: str) -> None:
         if not isinstance(value, dict):
@@ -117,11 +117,11 @@ def mapped(of: Check) -> Check:
 
 
 def fields(needed: Mapping[str, Check], others: Mapping[str, Check] = MappingProxyType({})) -> Check:
-    """An object with values of these names; more are allowed, and checked for valid texts.
+    """Returns a check of an object with these names; other names are allowed if their strings are valid.
 
     Args:
-      needed: what has to be there.
-      others: what may be there.
+      needed: checks of required values.
+      others: checks of optional values.
     """
 
     def check(value: Any, where: str) -> None:

@@ -1,8 +1,8 @@
-"""Words for splits."""
+"""Names of splits."""
 
 from __future__ import annotations
 
-# In lower case -> those that TFDS uses; the last two are FER2013's.
+# Lower-case name -> the name that TFDS uses; the last two are from FER2013.
 SPLIT_NAMES = {
     **dict.fromkeys(("train", "training", "trn", "tr"), "train"),
     **dict.fromkeys(

@@ -1,4 +1,4 @@
-"""Versions of a dataset, `out/<UTC time>/` each: which folders are versions, and which of them are removed."""
+"""Versions of a dataset, in folders `out/<UTC time>/`: finds them, and decides which ones to remove."""
 
 from __future__ import annotations
 
@@ -37,16 +37,16 @@ from beam_tfrecords.reading.dataset import (
 from beam_tfrecords.storage.threads import map_in_threads
 
 _FORMAT = "%Y%m%dT%H%M%SZ"
-# Folders of a store that are looked at in parallel.
+# Folders of a store that are examined in parallel.
 _THREADS = 8
 
 
 class State(enum.Enum):
-    """The state of a folder that has the name of a version.
+    """The state of a folder with the name of a version.
 
-    FINISHED: it names itself in `_SUCCESS`. DAMAGED: it was finished, and a file is missing or not the one that was
-    published. UNFINISHED: it has no `_SUCCESS`; it may be somebody else's. FOREIGN: it does not name itself, as a copy
-    or a renamed version does not; it belongs to the user.
+    FINISHED: `_SUCCESS` contains the folder's own name. DAMAGED: it was finished, and a file is missing or differs from
+    the published one. UNFINISHED: it has no `_SUCCESS`, and may not be ours. FOREIGN: `_SUCCESS` does not contain the
+    folder's name, as in a copy or a renamed version; it belongs to the user.
     """
 
     FINISHED = enum.auto()
@@ -57,13 +57,13 @@ class State(enum.Enum):
 
 @dataclasses.dataclass(frozen=True)
 class Version:
-    """A folder that has the name of a version.
+    """A folder with the name of a version.
 
     Attributes:
-      name: of the folder, the time when its build began.
+      name: name of the folder, the start time of its build.
       state: see `State`.
-      published: seconds since the epoch; None if it has no readable `_SUCCESS`.
-      is_link: whether it is a link, such as to an archive disk.
+      published: seconds since the epoch; None without a readable `_SUCCESS`.
+      is_link: whether the folder is a link, such as to an archive disk.
     """
 
     name: str
@@ -73,15 +73,15 @@ class Version:
 
 
 def new_version(root: str, now: float, *, names: Iterable[str]) -> str:
-    """The name of a version that begins at `now` (seconds since the epoch), or a second after the newest one.
+    """Returns the name of a version that starts at `now`, or one second after the newest version.
 
     Args:
       root: the folder of the versions.
-      now: by the clock of this machine.
-      names: of the versions that are there and finished.
+      now: seconds since the epoch, by the clock of this machine.
+      names: names of the finished versions.
     """
     time, second = datetime.datetime.fromtimestamp(now, datetime.timezone.utc), datetime.timedelta(seconds=1)
-    # This machine's clock may be behind that of another one. A name may also be no time.
+    # This machine's clock may be behind that of another one. A name may also be an invalid time.
     with contextlib.suppress(ValueError, OverflowError):
         newest = datetime.datetime.strptime(f"{max(names)}+0000", f"{_FORMAT}%z")
         time = max(time, newest + second)
@@ -92,9 +92,9 @@ def new_version(root: str, now: float, *, names: Iterable[str]) -> str:
 
 
 def list_versions(root: str) -> list[Version]:
-    """The folders that have the name of a version, the oldest first; their manifests and other files are not checked.
+    """Returns the folders with the name of a version, the oldest first; checks only their `_SUCCESS`.
 
-    There is none if there is no folder `root`.
+    Returns an empty list if `root` does not exist.
     """
     names = sorted(filter(VERSION_NAME.fullmatch, storage.list_folders(root, missing_ok=True)))
     read = functools.partial(_read_folder, root)
@@ -116,11 +116,11 @@ def _read_folder(root: str, name: str) -> tuple[Version, Success | None]:
     is_link = _is_link(root, name)
     if success is not None:
         state = State.FINISHED if success.version == name else State.FOREIGN
-        with contextlib.suppress(OSError):  # removed meanwhile
+        with contextlib.suppress(OSError):  # removed in the meantime
             return Version(name, state, storage.stat(file).modified, is_link), success
     if _lost_success(path):
         return Version(name, State.DAMAGED, is_link=is_link), None
-    # Other programs write files of this name too.
+    # Other programs also write files of this name.
     is_foreign = success is None and storage.exists(file)
     return Version(name, State.FOREIGN if is_foreign else State.UNFINISHED, is_link=is_link), None
 
@@ -131,33 +131,33 @@ def _lost_success(path: str) -> bool:
 
 
 def _find_unnamed(root: str, unnamed: Collection[str], own: Collection[str]) -> set[str]:
-    """The versions that earlier versions of beam-tfrecords wrote, without their names in `_SUCCESS`.
+    """Returns the versions that earlier versions of beam-tfrecords wrote, without their names in `_SUCCESS`.
 
-    They are recognised once, by their manifests: the first version that names itself lists them in `changes.json`, and
-    from then on only what is listed there is a version. A copy or a renamed version is not.
+    Their manifests identify them once: the first version with its own name lists them in `changes.json`. From then on,
+    only listed folders count as versions; a copy or a renamed version does not.
 
     Args:
       root: the folder of the versions.
       unnamed: folders whose `_SUCCESS` has no name.
-      own: folders that name themselves.
+      own: folders whose `_SUCCESS` has their own name.
     """
     latest = {name for name in unnamed if name == read_latest(root)}
     if own:
         return latest.union(*(read_listed(root, name) for name in own)).intersection(unnamed)
     by_manifest: dict[str, list[str]] = {}
     for name in unnamed:
-        with contextlib.suppress(RequestError):  # a later version of beam-tfrecords has made it
+        with contextlib.suppress(RequestError):  # a later version of beam-tfrecords wrote it
             dataset, _ = open_published(storage.join(root, name))
             if dataset and CHANGES in dataset.manifest["files"]:
                 by_manifest.setdefault(dataset.manifest_sha256, []).append(name)
     known = latest.union(*(read_listed(root, name) for names in by_manifest.values() for name in names))
-    # Of a version and its copies, later versions know the version alone; else nobody knows which is which.
+    # Later versions list a version and not its copies; otherwise the original cannot be identified.
     chosen = (names if len(names) == 1 else known.intersection(names) for names in by_manifest.values())
     return latest.union(*(names for names in chosen if len(names) == 1))
 
 
 def read_listed(root: str, name: str) -> Sequence[str]:
-    """The versions that were there when a version was built; none if its `changes.json` is missing or damaged."""
+    """Returns the versions that existed when a version was built; empty if its `changes.json` is missing or damaged."""
     try:
         return (read_changes(storage.join(root, name)) or {}).get("versions", ())
     except BuildError:
@@ -165,7 +165,7 @@ def read_listed(root: str, name: str) -> Sequence[str]:
 
 
 def find_newest(root: str) -> str | None:
-    """The name of the newest version that is whole; None if there is none."""
+    """Returns the name of the newest whole version; None if there is none."""
     for version in reversed(list_versions(root)):
         if version.state is State.FINISHED and is_whole(root, version.name):
             return version.name
@@ -173,18 +173,18 @@ def find_newest(root: str) -> str | None:
 
 
 def is_whole(root: str, name: str) -> bool:
-    """Whether all files of a version are there as they were published, and this version of beam-tfrecords reads it."""
+    """Whether all files of a version exist as published, and this version of beam-tfrecords can read it."""
     with contextlib.suppress(RequestError):
         return open_whole(storage.join(root, name))[0] is not None
     return False
 
 
 def find_unfinished(root: str, registered: Collection[str]) -> list[str]:
-    """Versions that builds have left without `_SUCCESS`, and what is left of removed ones.
+    """Returns versions that builds have left without `_SUCCESS`, and remains of removed versions.
 
     Args:
       root: the folder of the versions.
-      registered: the versions that builds have begun; a folder like one that no build has begun is somebody's own.
+      registered: the versions that builds have started; any other folder is the user's.
     """
     return [
         version.name
@@ -195,15 +195,15 @@ def find_unfinished(root: str, registered: Collection[str]) -> list[str]:
 
 
 def is_being_removed(root: str, name: str) -> bool:
-    """Whether a removal of this version has begun; the copy of such a version is none."""
+    """Whether the removal of this version has started; false for a copy of such a version."""
     mark = storage.join(root, name, REMOVED)
     return storage.exists(mark) and _read_mark(mark).version in (None, name)
 
 
 def find_old(root: str, *, pinned: str | None, keep: int, grace: float, now: float) -> list[str]:
-    """Finished versions that are not needed any more, as `choose_removals` chooses them.
+    """Returns finished versions that are no longer needed, as `choose_removals` chooses them.
 
-    Those whose removal was interrupted before `_SUCCESS` was deleted come last.
+    Versions whose removal was interrupted before `_SUCCESS` was deleted come last.
     """
     versions = [
         dataclasses.replace(version, state=State.DAMAGED)
@@ -221,14 +221,14 @@ def find_old(root: str, *, pinned: str | None, keep: int, grace: float, now: flo
 def choose_removals(
     versions: Iterable[Version], *, latest: str | None, pinned: str | None, keep: int, grace: float, now: float
 ) -> list[str]:
-    """The versions that are removed, the oldest first. A pure function.
+    """Returns the versions to remove, the oldest first. A pure function.
 
-    Whatever the arguments:
-    - only finished versions are removed: others neither count nor go;
-    - the newest `keep` finished ones stay, so that at least min(keep, finished) are left;
-    - those that LATEST and PINNED name stay, and links: they count, and what they lead to is somewhere else;
-    - a version goes only if the finished one after it was published `grace` seconds ago or earlier: somebody may
-      still read it. So the newest stays, even with `keep` of 0.
+    For all arguments:
+    - only finished versions are removed; other folders neither count nor are removed;
+    - the newest `keep` finished versions stay, so at least min(keep, finished) are left;
+    - versions that LATEST and PINNED name stay, and so do links: they count, and their targets are elsewhere;
+    - a version is removed only if the next finished one was published at least `grace` seconds ago, because somebody
+      may still be reading it. So the newest stays, even with `keep` of 0.
 
     Args:
       versions: the folders, in any order.
@@ -250,23 +250,23 @@ def choose_removals(
 
 
 def remove(root: str, name: str, *, delete: Callable[[Sequence[str]], None] = storage.delete_files) -> bool:
-    """Removes one version, `_SUCCESS` first: what is left of it is no dataset any more.
+    """Removes one version, `_SUCCESS` first, so that the rest is no longer a dataset.
 
-    The files that its manifest names go, of an unfinished version those with names like ours; files of others and
-    what links lead to stay.
+    Deletes the files that the manifest names; in an unfinished version, those with names of dataset files. Keeps other
+    files, and the targets of links.
 
     Args:
       root: the folder of the versions.
-      name: of the version.
+      name: name of the version.
       delete: deletes files.
 
     Returns:
-      False if LATEST or PINNED names it by now, so that it stays.
+      False if LATEST or PINNED names the version by now, so that it stays.
     """
     path = storage.join(root, name)
     if _is_link(root, name):
         raise storage.StorageError(f"{path} is a link")
-    # It also says, to the next call, what this one has not come to.
+    # If this call is interrupted, the mark lists the files for the next call.
     mark = storage.join(path, REMOVED)
     names = _read_mark(mark).files
     if not names:
@@ -274,7 +274,7 @@ def remove(root: str, name: str, *, delete: Callable[[Sequence[str]], None] = st
         names = [*dataset.files, SUCCESS, REPORT] if dataset else _list_names(path)
     if names:
         storage.write_bytes(mark, json.dumps({"version": name, "files": names}).encode())
-    # Who pins a version writes PINNED first, and then looks for the mark: one of the two sees the other.
+    # `pin` writes PINNED first, and then checks for the mark, so one of the two processes notices the other.
     if storage.exists(storage.join(path, SUCCESS)) and name in (read_latest(root), read_pointer(root, PINNED)):
         delete([mark])
         return False
@@ -287,11 +287,11 @@ def remove(root: str, name: str, *, delete: Callable[[Sequence[str]], None] = st
 
 
 def delete_dataset_files(folder: str, names: Sequence[str], *, delete: Callable[[Sequence[str]], None]) -> None:
-    """Deletes files of a dataset, and its folders if they are empty then; nothing that a link leads to.
+    """Deletes files of a dataset, and then its empty folders; never follows links.
 
     Args:
-      folder: of the dataset.
-      names: of the files, relative to it.
+      folder: folder of the dataset.
+      names: names of the files, relative to the folder.
       delete: deletes files.
     """
     links = tuple(f"{below}/" for below in FOLDERS if _is_link(folder, below))
@@ -306,12 +306,12 @@ def _is_link(folder: str, name: str) -> bool:
 
 @dataclasses.dataclass(frozen=True)
 class _Mark:
-    """What a `_REMOVED` says.
+    """Content of a `_REMOVED` file.
 
     Attributes:
       version: name of the version that is being removed; None if an earlier version of beam-tfrecords wrote the mark,
-        or a power cut has emptied it.
-      files: names of its files; none if they are not known.
+        or a power loss emptied it.
+      files: names of its files; empty if unknown.
     """
 
     version: str | None = None
@@ -330,7 +330,7 @@ def _read_mark(path: str) -> _Mark:
 
 
 def _list_names(folder: str) -> list[str]:
-    """The files in a version that have names like ours."""
+    """Returns the files in a version that have names of dataset files."""
     if not storage.is_folder(folder):
         return []
     start = len(folder.rstrip("/")) + 1

@@ -74,18 +74,20 @@ def build(
 ) -> Dataset | str:
     """Builds a dataset, as `beam-tfrecords convert` does.
 
-        build(input="photos/", output="out/", image_size=256)
+        >>> dataset = build(input="photos/", output="built/", image_size=16, quiet=True)
+        >>> dataset.num_records
+        12
 
     Args:
       beam_arguments: arguments for Beam, such as `--runner=FlinkRunner`.
-      verbose: whether Beam logs too, at the level INFO.
+      verbose: shows Beam's log messages of level INFO and above.
       quiet: hides progress.
       report: writes `report.html`.
       dry_run: lists the input and builds nothing.
       settings: named as the flags, with values as in a spec file; see docs/settings.md.
 
     Returns:
-      The dataset; with `dry_run`, a description of what would be built.
+      The dataset; with `dry_run`, a description of the planned build.
 
     Raises:
       RequestError: the request is wrong; nothing has been started.
@@ -109,13 +111,13 @@ def build(
 
 
 def _as_plain(value: Any) -> Any:
-    """Converts a value to one that a spec file can have: tuples become lists, `pathlib.Path`s strings."""
+    """Converts a value to the types of a spec file: tuples become lists, `pathlib.Path`s strings."""
     if isinstance(value, os.PathLike):
         return os.fspath(value)
     return [_as_plain(one) for one in value] if isinstance(value, list | tuple) else value
 
 
-# For `help(build)`.
+# Adds the settings to `help(build)`.
 build.__doc__ = f"{build.__doc__}\n    Settings:\n" + "".join(
     f"      {group}: {', '.join(setting.name for setting in members)}.\n" for group, members in settings_by_group()
 )
@@ -138,7 +140,7 @@ def build_dataset(
       beam_arguments: arguments for Beam.
       quiet: hides progress.
       wait: waits for the end of the build; otherwise returns when the cluster has accepted the job.
-      keeps_job: lets the job run on when this process receives SIGTERM.
+      keeps_job: lets the job continue when this process receives SIGTERM.
       fails_job: fails a job that this process does not wait for if the job publishes nothing.
       report: writes `report.html`.
 

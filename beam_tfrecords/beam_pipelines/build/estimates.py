@@ -1,4 +1,4 @@
-"""Estimates of what a build writes, before it has converted anything."""
+"""Estimates the output size of a build before anything is converted."""
 
 from __future__ import annotations
 
@@ -6,17 +6,17 @@ from beam_tfrecords.examples.layouts import Layout
 from beam_tfrecords.transforms.images.image_spec import ImageEncoding, ImageSpec
 from beam_tfrecords.transforms.listing.listing import Listing
 
-# Bytes of a stored pixel, all channels: what photos take as JPEG at quality 95, as PNG and as WebP. An estimate
-# is enough: it decides how many blocks there are, not what they contain.
+# Bytes per stored pixel, for all channels: typical of photos as JPEG at quality 95, as PNG and as WebP. An estimate
+# is enough: it determines the number of blocks, not their content.
 _BYTES_PER_PIXEL = {ImageEncoding.JPEG: 0.5, ImageEncoding.PNG: 1.8, ImageEncoding.WEBP: 0.3, ImageEncoding.KEEP: 0.5}
-# Bytes of an encoded image beside its pixels: in tiny images, the tables of a JPEG dominate.
+# Bytes of an encoded image in addition to its pixels: in tiny images, the tables of a JPEG dominate.
 _HEADER_BYTES = {ImageEncoding.JPEG: 620, ImageEncoding.KEEP: 620}
 _UNKNOWN_FILE_BYTES = 100_000
 _ROW_BYTES = 200
 
 
 def estimate_output(image: ImageSpec, layout: Layout, *, samples: int, source_bytes: int) -> int:
-    """Estimates the bytes of the records of some samples."""
+    """Estimates the size of the records of these samples in bytes."""
     if not layout.needs_image:
         return samples * _ROW_BYTES
     if image.image_size is None:
@@ -29,5 +29,5 @@ def estimate_output(image: ImageSpec, layout: Layout, *, samples: int, source_by
 
 
 def estimate_index_row(listing: Listing) -> int:
-    """Estimates the mean bytes of an index row, which holds its key twice: also in the name of its file."""
+    """Estimates the mean size of an index row in bytes; a row contains its key twice, also in its file name."""
     return _ROW_BYTES + 2 * sum(listing.ref_bytes.values()) // max(1, listing.total)

@@ -16,7 +16,7 @@ from beam_tfrecords.transforms.workspace.build_folder import Workspace
 
 # Duplicates are dropped after the blocks are written, so a resumed build may change this and keep its blocks.
 _AFTER_BLOCKS = frozenset({"duplicates"})
-# Settings that decide no bytes, but which samples are listed.
+# Settings that do not affect the bytes, but determine which samples are listed.
 _OF_LISTING = frozenset({"input", "fingerprint"})
 
 
@@ -49,7 +49,7 @@ def describe_metadata(
 
 
 def identify_request(spec: BuildSpec, input_fingerprint: str) -> dict[str, Any]:
-    """Returns everything that decides the dataset; the manifest records it."""
+    """Returns everything that determines the dataset; the manifest records it."""
     return {
         "spec": spec.to_json(),
         "input_fingerprint": input_fingerprint,

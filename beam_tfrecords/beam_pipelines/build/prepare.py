@@ -34,11 +34,11 @@ def prepare_build(
       spec: the request, with its layout.
       source: the opened source.
       execution: where pipelines run.
-      output: the output, held.
-      previous: the datasets that the build looks back to.
+      output: the locked output.
+      previous: the previous datasets.
 
     Returns:
-      The build, and the right to publish it; None if it would make the newest version again.
+      The build and the right to publish it; None if it would repeat the newest version.
 
     Raises:
       RequestError: the request does not match the input, or a job of another build may write to the output.

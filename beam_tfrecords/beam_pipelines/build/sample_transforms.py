@@ -1,4 +1,4 @@
-"""ReadSamples and ConvertSamples: the two ends of a build, for use in any Beam pipeline."""
+"""ReadSamples and ConvertSamples: the input and the conversion of a build, for use in any Beam pipeline."""
 
 from __future__ import annotations
 
@@ -50,14 +50,21 @@ _METRICS = "beam_tfrecords"
 class ReadSamples(beam.PTransform):
     """Reads the samples of any input that `build` reads: root -> `Sample`.
 
-    The input is listed when the pipeline is made; images are read by the workers, when they are first asked for. What
-    the source rejects is not among the samples: it is in `failures` of the collection that this returns, a dictionary
-    each, as a line of `failures.jsonl`.
+        >>> import apache_beam as beam
+        >>> with beam.Pipeline() as root:
+        ...     keys = root | ReadSamples(input="photos/") | beam.Map(lambda sample: sample.key)
+        ...     _ = keys | beam.combiners.Count.Globally() | beam.Map(print)
+        12
+
+    The input is listed when the pipeline is constructed; workers read an image on first access. The returned collection
+    has an attribute `failures`: the samples that the source rejects, as dictionaries like the lines of
+    `failures.jsonl`.
 
     Args:
-      temp_folder: where the listing goes, and what has to be copied to be read; all workers have to reach it. By
-        default a folder of this machine, until this process ends.
-      settings: of the input and of images, as for `build`; `layout` says whether samples have masks or objects.
+      temp_folder: folder for the listing and for copies of files that need one; all workers must be able to access it.
+        The default is a local folder, which is deleted when this process ends.
+      settings: settings of the input and of images, as for `build`; `layout` says whether samples have masks or
+        objects.
 
     Raises:
       RequestError: the request is wrong, or has no samples.
@@ -85,12 +92,19 @@ class ReadSamples(beam.PTransform):
 class ConvertSamples(beam.PTransform):
     """Converts samples as `build` does: `Sample` -> serialized `tf.train.Example`s.
 
-    `failures` of the collection that this returns has the samples that are rejected, a dictionary each, as a line of
+        >>> import apache_beam as beam
+        >>> with beam.Pipeline() as root:
+        ...     samples = root | ReadSamples(input="photos/")
+        ...     examples = samples | ConvertSamples(class_names=["cat", "dog"], image_size=16)
+        ...     _ = examples | beam.combiners.Count.Globally() | beam.Map(print)
+        12
+
+    The returned collection has an attribute `failures`: the rejected samples, as dictionaries like the lines of
     `failures.jsonl`. The order is the runner's.
 
     Args:
-      settings: of images, `layout`, `class_names` and `invalid_boxes`, as for `build`. A layout with class indices
-        needs `class_names`.
+      settings: settings of images, `layout`, `class_names` and `invalid_boxes`, as for `build`. A layout with class
+        indices needs `class_names`.
 
     Raises:
       RequestError: a setting is wrong, or classes are not named.
@@ -136,7 +150,7 @@ def _own_folder() -> str:
 
 
 def _list(spec: BuildSpec, folder: str) -> OpenSample:
-    """Lists the samples of a request in a folder; returns what opens them."""
+    """Lists the samples of a request in a folder; returns the function that opens them."""
     spec, source = open_spec_source(find_functions(spec))
     if source.pipeline is not None:
         raise RequestError(f"`input={spec.source.input[0]}`: is a pipeline itself; expected that it is called")

@@ -1,1 +1,1 @@
-"""What is refused once the input is listed, before anything is converted."""
+"""Checks a request after its input is listed, before anything is converted."""

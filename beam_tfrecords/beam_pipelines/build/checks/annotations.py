@@ -1,4 +1,4 @@
-"""Refuses annotations that are lost: they match no image, or their boxes do not fit the images."""
+"""Refuses annotations that do not belong to the images: they match no image, or their boxes do not fit."""
 
 from __future__ import annotations
 
@@ -20,17 +20,17 @@ if TYPE_CHECKING:
     from beam_tfrecords.transforms.listing.listing import Listing
     from beam_tfrecords.transforms.listing.object_totals import ObjectTotals
 
-# As few boxes as this may lie anywhere.
+# Fewer boxes than this prove nothing about their format.
 _FEW = 8
-# Images that are opened for their sizes, where nothing else says them.
+# Maximum number of images to open for their sizes, if nothing else records the sizes.
 _MOST_MEASURED = 32
 
 
 def check_annotations(spec: BuildSpec, source: Source, listing: Listing) -> None:
-    """Checks that annotations belong to the images that were listed, whatever the source.
+    """Checks that annotations belong to the listed images, for any source.
 
     Raises:
-      RequestError: no image has an object, most annotations belong to no image, or most boxes do not fit theirs.
+      RequestError: no image has an object, most annotations belong to no image, or most boxes do not fit their images.
     """
     if spec.source.trust_annotations:
         return
@@ -50,14 +50,14 @@ def check_annotations(spec: BuildSpec, source: Source, listing: Listing) -> None
 
 
 def _find_lost(spec: BuildSpec, source: Source, listing: Listing) -> str | None:
-    """What is lost of annotations that are read; None if most belong to an image."""
+    """Describes annotations that belong to no image; returns None if most belong to one."""
     totals = listing.objects
     most = next((one for one in source.unmatched if 2 * one.count > one.total), None)
     if most is not None:
         return most.note
     if totals.samples and not totals.annotated:
         return f"none of {totals.samples:,} images has an object"
-    # The classes of the objects as labels.
+    # In this case, the classes of the objects become labels.
     by_labels = Content.OBJECTS in source.provides and spec.layout is not None and spec.layout.needs_label
     if by_labels and not totals.samples and not any(label is not None for label in listing.labels):
         return f"none of {listing.total:,} images has an object"
@@ -65,7 +65,7 @@ def _find_lost(spec: BuildSpec, source: Source, listing: Listing) -> str | None:
 
 
 def _measure(spec: BuildSpec, listing: Listing) -> ObjectTotals:
-    """Totals of a few images whose sizes only their files tell."""
+    """Returns the totals of a few images whose sizes only their files contain."""
     from beam_tfrecords.transforms.blocks.fetching import read_image
     from beam_tfrecords.transforms.images.decode import open_image, stored_size
     from beam_tfrecords.transforms.images.orient import orientation_of, swaps_sides
@@ -82,14 +82,14 @@ def _measure(spec: BuildSpec, listing: Listing) -> ObjectTotals:
             if isinstance(data, bytes):
                 _, image = open_image(data, spec.image)
                 height, width = stored_size(image)
-                # Boxes are drawn on the image as it is shown.
+                # Boxes refer to the image as it is displayed.
                 size = (height, width) if swaps_sides(orientation_of(image)) else (width, height)
                 totals.add([dataclasses.replace(ref.objects, size=size).pack()])
     return totals
 
 
 def _find_odd(totals: ObjectTotals) -> Iterator[str]:
-    """What most boxes have that no boxes in pixels, or in shares of the image, have."""
+    """Yields properties of most boxes that correct boxes, in pixels or in relative coordinates, do not have."""
     if totals.in_pixels and totals.small == totals.in_pixels:
         yield (
             f"all of {totals.in_pixels:,} boxes end within 1.5 pixels of the corner of their image, as shares of its "

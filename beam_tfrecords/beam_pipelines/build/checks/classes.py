@@ -1,4 +1,4 @@
-"""Which classes a build has, and whether the labels that were listed are among them."""
+"""Determines the classes of a build, and checks that the listed labels are among them."""
 
 from __future__ import annotations
 
@@ -30,13 +30,16 @@ _MOST_CLASSES = 10
 
 
 def resolve_classes(spec: BuildSpec, source: Source, listing: Listing, kept: Sequence[str]) -> ClassNames:
-    """The class names: those of the request, of the columns, of the source, or of the labels that were listed.
+    """Returns the class names: those of the request, of the columns, of the source, or of the listed labels.
 
     Args:
+      spec: the request.
+      source: the listed source; receives notes.
+      listing: its samples.
       kept: the classes of the dataset whose indices may be kept, in index order.
 
     Raises:
-      RequestError: they do not fit the labels, or there is only one.
+      RequestError: the class names do not fit the labels, or there is only one class.
     """
     if spec.layout is None or not (spec.layout.needs_label or spec.layout.needs_objects):
         return ClassNames(spec.class_names or ())
@@ -48,7 +51,7 @@ def resolve_classes(spec: BuildSpec, source: Source, listing: Listing, kept: Seq
         return _number_classes(spec, source, listing, ClassNames(label_columns), kept)
     source.notes += _describe_one_hot(spec, source, listing)
     if spec.class_names is not None and spec.map is not None:
-        # The labels are those that the function makes.
+        # The function returns the labels, so they are unknown here.
         return _check_names(ClassNames(spec.class_names, source.labels_may_be_indices))
     if spec.class_names is not None:
         return _check_given(spec, source, listing, ClassNames(spec.class_names, source.labels_may_be_indices))
@@ -70,11 +73,11 @@ def resolve_classes(spec: BuildSpec, source: Source, listing: Listing, kept: Seq
 
 
 def _refuse_single_class(spec: BuildSpec, source: Source, listing: Listing, found: ClassNames) -> None:
-    """Refuses labels that tell nothing apart: what was taken for the label is probably not one."""
+    """Refuses labels with only one value, because the column is probably not the label."""
     count = sum(count for label, count in listing.labels.items() if label is not None and label != "")
     is_said = spec.source.selection.classes or spec.source.table.label_separator or listing.total == spec.limit
     has_objects = spec.layout is not None and spec.layout.needs_objects
-    # Where more samples than allowed have no label, the build says which.
+    # If more samples than allowed have no label, the build reports them.
     if len(listing.labels.keys() - {None, ""}) != 1 or listing.total - count > spec.max_failures * listing.total:
         return
     if is_said or has_objects:
@@ -95,7 +98,7 @@ def _refuse_single_class(spec: BuildSpec, source: Source, listing: Listing, foun
 
 
 def _check_given(spec: BuildSpec, source: Source, listing: Listing, class_names: ClassNames) -> ClassNames:
-    """Checks that the labels are among the class names of the request, but for as many as may fail."""
+    """Checks that labels are among the class names of the request; tolerates as many as may fail."""
     unknown: dict[Scalar, int] = {
         label: count for label, count in listing.labels.items() if label is not None and class_names.find(label) is None
     }
@@ -117,7 +120,7 @@ def _check_given(spec: BuildSpec, source: Source, listing: Listing, class_names:
 def _number_classes(
     spec: BuildSpec, source: Source, listing: Listing, found: ClassNames, kept: Sequence[str]
 ) -> ClassNames:
-    """The classes that the request does not name, with their indices; adds notes."""
+    """Returns classes that the request does not name, with their indices; adds notes."""
     numbered = keep_indices(kept, found, spec.order_of_classes)
     source.notes += describe_order(found.names, numbered.names)
     source.notes += _describe_missing_classes(spec, listing, numbered)
@@ -125,7 +128,7 @@ def _number_classes(
 
 
 def _check_names(class_names: ClassNames) -> ClassNames:
-    """Refuses names that the label file of TFDS cannot hold."""
+    """Refuses names that TFDS cannot read from its label file."""
     unfit = [name for name in class_names.names if not fits_label_file(name)]
     if unfit:
         raise RequestError(
@@ -136,7 +139,7 @@ def _check_names(class_names: ClassNames) -> ClassNames:
 
 
 def _describe_one_hot(spec: BuildSpec, source: Source, listing: Listing) -> Iterator[str]:
-    """The note that a label of zeros and ones may be one of several columns that are a class each."""
+    """Yields a note if a label of zeros and ones may be one of several columns, each of which is a class."""
     column = source.label_column
     is_one_word = column is not None and not spec.source.table.label_separator
     if not is_one_word or not {str(label) for label in listing.labels} <= {"0", "1"}:
@@ -150,7 +153,7 @@ def _describe_one_hot(spec: BuildSpec, source: Source, listing: Listing) -> Iter
 
 
 def _describe_missing_classes(spec: BuildSpec, listing: Listing, class_names: ClassNames) -> Iterator[str]:
-    """Notes on the splits that lack classes which others have."""
+    """Yields notes on splits that lack classes of other splits."""
     if spec.limit is not None:
         return
     found = {

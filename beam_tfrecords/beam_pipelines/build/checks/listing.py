@@ -1,4 +1,4 @@
-"""Checks the request against the samples that were listed, before anything is converted."""
+"""Checks the request against the listed samples, before anything is converted."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from beam_tfrecords.transforms.listing.listing import Listing
 
 _MOST_CHOICES = 3
-# Sources that read folders of files which are not images -> what they read.
+# Source for folders of files other than images -> the content that it reads.
 _READ_BY_FILES = {
     "tfrecord": "the records of the TFRecord files",
     "idx": "the images of the IDX files",
@@ -40,6 +40,10 @@ def check_listing(
     """Checks the request against the listed samples, and resolves the class names.
 
     Args:
+      spec: the request.
+      source: the listed source; receives notes.
+      listing: its samples.
+      skipped: files that are not samples.
       kept: the classes of the dataset whose indices may be kept, in index order.
 
     Raises:
@@ -74,14 +78,14 @@ def check_listing(
 
 
 def _describe_empty_splits(spec: BuildSpec, listing: Listing) -> list[str]:
-    """A note on the splits that the request names and that got no sample."""
+    """Returns a note on splits that the request names and that got no samples."""
     asked = spec.splits.fractions or (spec.splits.folders or {}).values()
     empty = [split for split in asked if not listing.samples[split]]
     return [f"`splits` asks for {', '.join(empty)}, which got none of {listing.total:,} samples"] if empty else []
 
 
 def _other_inputs(spec: BuildSpec, skipped: Skipped) -> list[Suggestion]:
-    """The files of a folder without images that may be meant."""
+    """Suggests files of a folder without images that may be meant."""
     folder = spec.source.input[0]
     if len(spec.source.input) > 1 or not storage.is_folder(folder):
         return []
@@ -99,7 +103,7 @@ def _other_inputs(spec: BuildSpec, skipped: Skipped) -> list[Suggestion]:
             files = {"input": storage.join(folder, "**/*.parquet" if "/" in parquet[0] else "*.parquet")}
             return [Suggestion("its Parquet files", files)] if is_usable(request, files) else []
     tables = [key for key in keys if is_table(key) or key.endswith((".json", ".npz"))]
-    # A file of labels beside one of images has nothing to add.
+    # A file of labels beside a file of images needs no suggestion.
     unsupported = [key for key in keys if find_unsupported(key) and "labels" not in storage.basename(key)]
     by_name = [Suggestion(f"the file {key}", {"input": storage.join(folder, key)}) for key in tables + unsupported]
     return [*_archives(request, folder, keys), *by_name][:_MOST_CHOICES]
@@ -118,7 +122,7 @@ def _archives(request: Request, folder: str, keys: Sequence[str]) -> Iterator[Su
 
 
 def _describe_archives(skipped: Skipped) -> str:
-    """What to do about archives in an archive; "" if there are none."""
+    """Returns advice about archives in an archive; "" if there are none."""
     keys = [key for keys in skipped.examples.values() for key in keys]
     if not any(source_of_file(key) in ("tar", "zip") for key in keys):
         return ""
@@ -126,7 +130,7 @@ def _describe_archives(skipped: Skipped) -> str:
 
 
 def _describe_skipped(skipped: Skipped) -> str:
-    """The skipped files, for a message; "" if there are none."""
+    """Describes the skipped files, for a message; returns "" if there are none."""
     if not skipped.counts:
         return ""
     kinds = [

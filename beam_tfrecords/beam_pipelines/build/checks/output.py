@@ -1,4 +1,4 @@
-"""Checks what is at the output before anything starts."""
+"""Checks the content of the output before anything starts."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from beam_tfrecords.transforms.workspace.output_folder import check_versions_roo
 
 
 def check_output(spec: BuildSpec) -> list[str]:
-    """Refuses an output where a build would damage what is there.
+    """Refuses an output whose content a build would damage.
 
     Returns:
       The files that the build replaces, as `find_replaced_files` does.
 
     Raises:
-      RequestError: the output holds a finished dataset that may not be replaced, or files that are not ours.
+      RequestError: the output contains a finished dataset that may not be replaced, or files that are not ours.
     """
     versioned = spec.schedule.versioned
     try:

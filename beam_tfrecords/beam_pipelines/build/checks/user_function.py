@@ -22,9 +22,9 @@ if TYPE_CHECKING:
     from beam_tfrecords.transforms.listing.listing import Listing
 
 _SAMPLES = 20
-# Each takes as long as `image_timeout` says.
+# Each timeout takes as long as `image_timeout`.
 _MOST_TIMEOUTS = 5
-# Failures that the function causes, even if the sample also fails without it: labels and columns are its output.
+# Failures that the function causes even if the sample also fails without it: labels and columns are its output.
 _FUNCTION_REASONS = (
     FailureReason.MAP_ERROR,
     FailureReason.UNKNOWN_CLASS,
@@ -36,7 +36,7 @@ _WHAT = "the function of `map`"
 
 
 def check_map(build: ResolvedBuild, listing: Listing) -> None:
-    """Refuses a function with which each of a few samples fails, or that with `check_map` gives different results.
+    """Refuses a function that fails for all of a few samples, or, with `check_map`, returns varying results.
 
     Args:
       build: the build.
@@ -62,7 +62,7 @@ def check_map(build: ResolvedBuild, listing: Listing) -> None:
 
 
 def _refuse_differing(name: str, refs: Sequence[SampleRef], call: Callable[..., str], *, seconds: float) -> None:
-    # In another process and in another order, so that what the function counts differs too.
+    # The second calls run in another process and in another order, so that counters in the function differ.
     first = _call_each(refs, call, seconds=seconds)
     second = _call_each(refs[::-1], call, seconds=seconds)[::-1]
     wrong = next((ref.key for ref, one, other in zip(refs, first, second, strict=True) if one != other), None)
@@ -98,13 +98,13 @@ def _is_same(failure: SampleError, other: SampleError | None) -> bool:
 
 
 def _call_each(refs: Sequence[SampleRef], call: Callable[[SampleRef], str], *, seconds: float) -> list[str]:
-    """What a process of its own makes of each sample."""
+    """Returns the result for each sample, computed in a separate process."""
     with isolated(call, seconds, name=_name) as isolated_call:
         return [str(isolated_call(ref)) for ref in refs]
 
 
 def _map(ref: SampleRef, *, plan: BlockPlan) -> str:
-    """What the function makes of a sample, as a digest."""
+    """Returns the function's result for a sample, as a digest."""
     assert plan.map is not None
     made = _attempt(ref, plan.map.apply, plan)
     if made is None:
@@ -114,7 +114,7 @@ def _map(ref: SampleRef, *, plan: BlockPlan) -> str:
 
 
 def _convert(ref: SampleRef, is_mapped: bool = True, *, plan: BlockPlan) -> None:
-    """Converts a sample that the function has changed, or the sample as it is."""
+    """Converts a sample after the function has changed it, or without the function."""
 
     def attempt(ref: SampleRef, images: Mapping[str, bytes]) -> None:
         made = plan.map.apply(ref, images) if plan.map and is_mapped else (ref, images)
@@ -126,10 +126,10 @@ def _convert(ref: SampleRef, is_mapped: bool = True, *, plan: BlockPlan) -> None
 
 
 def _attempt(ref: SampleRef, convert: Convert[Made], plan: BlockPlan) -> Made:
-    """What is made of a sample.
+    """Reads the images of a sample, and returns the result of `convert`.
 
     Raises:
-      SampleError: why it is rejected.
+      SampleError: the sample is rejected.
       BuildError: a service fault.
     """
     images = read_images(ref, max_file_size=plan.max_file_size) if plan.reads_images else {}
