@@ -1,1 +1,1 @@
-"""The programs that can be run; the one place where the stages of `transforms` are joined."""
+"""The programs; the only place that joins the stages of `transforms`."""

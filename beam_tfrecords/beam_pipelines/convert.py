@@ -1,4 +1,4 @@
-"""`python -m beam_tfrecords.beam_pipelines.convert`, the name by which schedulers start `beam-tfrecords convert`."""
+"""Runs `beam-tfrecords convert` as `python -m beam_tfrecords.beam_pipelines.convert`, for schedulers."""
 
 from __future__ import annotations
 

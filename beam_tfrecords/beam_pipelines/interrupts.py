@@ -1,4 +1,4 @@
-"""Ctrl-C and SIGTERM, whatever becomes of the exceptions that they raise."""
+"""Handles Ctrl-C and SIGTERM even if other code swallows or replaces their exceptions."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from collections.abc import Iterator
 
 
 class Terminated(KeyboardInterrupt):
-    """SIGTERM, by which systemd, Airflow and Kubernetes end a process; handled as Ctrl-C is."""
+    """SIGTERM, with which systemd, Airflow and Kubernetes end a process; handled like Ctrl-C."""
 
 
 @contextlib.contextmanager
 def catch_termination() -> Iterator[None]:
-    """Raises `Terminated` in the block when SIGTERM arrives, unless somebody else handles it; once.
+    """Raises `Terminated` when SIGTERM arrives in the block, once, unless another handler is installed.
 
-    Another one must not end the cleaning up that follows, so it is ignored from then on.
+    Ignores further SIGTERMs, so that the cleanup can finish.
     """
     arrived = threading.Event()
 
@@ -39,12 +39,12 @@ def catch_termination() -> Iterator[None]:
 
 @contextlib.contextmanager
 def keep_interrupts() -> Iterator[None]:
-    """Raises KeyboardInterrupt, or `Terminated`, for any error that follows the signal in the block.
+    """Raises KeyboardInterrupt or `Terminated` in place of any error that follows the signal in the block.
 
-    Beam makes RuntimeErrors of them, and extension modules that are being imported ImportErrors.
+    Beam turns both into RuntimeErrors, and extension modules that are being imported turn them into ImportErrors.
     """
     arrived: list[type[KeyboardInterrupt]] = []
-    # Where SIGINT is ignored, as in a script's background job, it stays so.
+    # A background job of a script ignores SIGINT, and must continue to do so.
     earlier = {
         number: handler
         for number in (signal.SIGINT, signal.SIGTERM)
@@ -59,7 +59,7 @@ def keep_interrupts() -> Iterator[None]:
         signal.signal(number, interrupt)
     try:
         yield
-    except Exception as error:  # raised again, whatever it is
+    except Exception as error:  # any error is raised again
         if arrived:
             raise arrived[0] from error
         raise
@@ -69,5 +69,5 @@ def keep_interrupts() -> Iterator[None]:
 
 
 def _may_handle() -> bool:
-    """Only the main thread may set handlers."""
+    """Whether this is the main thread; only it may set handlers."""
     return threading.current_thread() is threading.main_thread()

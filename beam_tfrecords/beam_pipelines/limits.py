@@ -1,4 +1,4 @@
-"""Limits of the system on this process (`ulimit`), and errors that mean that one was reached."""
+"""Checks the system's limits on this process (`ulimit`), and explains errors caused by them."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from beam_tfrecords import storage
 from beam_tfrecords.errors import PYTHON_ENDS, RequestError
 from beam_tfrecords.transforms.processes.pool import usable_cores
 
-# Files that a build has open, at most, and each of its workers besides; with room to spare.
+# Maximum number of files that a build opens, and each of its workers in addition, with a reserve.
 _FILES, _FILES_PER_WORKER = 64, 16
-# Bytes of address space without which libraries end a process with messages of their own, if any. More is checked
-# where images are converted.
+# Minimum address space in bytes; with less, libraries abort the process, with or without a message of their own. The
+# image conversion checks for more.
 _ADDRESS_SPACE = 1 << 30
 _SHORTAGES = {
     errno.EMFILE: "allow more open files, see `ulimit -n`",
@@ -32,7 +32,7 @@ def check_limits() -> None:
     """Allows this process and its children to open as many files as a build needs; checks the other limits.
 
     Raises:
-      RequestError: the system does not allow that, or too little memory, or there is no temporary folder, or Python is
+      RequestError: the system does not allow enough files or memory, there is no temporary folder, or Python is
         exiting.
     """
     if not threading.main_thread().is_alive():
@@ -58,7 +58,7 @@ def check_limits() -> None:
 
 
 def describe_shortage(error: Exception) -> str | None:
-    """One line about an error that is the machine's: what there is too little of, and what to do; None of any other."""
+    """Explains an error that the machine causes: the missing resource and the remedy; returns None for other errors."""
     if isinstance(error, OSError):
         remedy = _SHORTAGES.get(error.errno or 0)
         if remedy is None and error.filename and storage.is_unanswered(error):

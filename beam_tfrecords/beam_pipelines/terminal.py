@@ -1,4 +1,4 @@
-"""Prints for people. What is printed may hold names, cells and headers that come from outside."""
+"""Prints for people. The text may contain names, cells and headers from outside."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from beam_tfrecords.escaping import escape
 
 
 def counted(number: int, what: str) -> str:
-    """A number with its noun, given in the singular: `1 block`, `2,000 blocks`."""
+    """Formats a number with its noun, given in the singular: `1 block`, `2,000 blocks`."""
     return f"{number:,} {what}" if number == 1 else f"{number:,} {what}s"
 
 
 class PrintError(Exception):
-    """What is printed cannot be written, such as to a full disk; the message says why."""
+    """The output cannot be written, for example to a full disk; the message says why."""
 
     def __init__(self, error: OSError) -> None:
         super().__init__(f"the output cannot be printed: {error.strerror or error}")
@@ -29,8 +29,8 @@ def show(*lines: str, file: TextIO | None = None) -> None:
     """Prints lines, escaped.
 
     Args:
-      lines: without line breaks; those in a name are escaped.
-      file: standard error for what happens on the way; a line that cannot be written there is lost. None for results,
+      lines: lines without line breaks; line breaks in names are escaped.
+      file: standard error for messages during the work, where lines that cannot be written are lost. None for results,
         on standard output.
 
     Raises:
@@ -47,23 +47,23 @@ def show(*lines: str, file: TextIO | None = None) -> None:
 
 
 class _Log(logging.Handler):
-    """Shows log records on standard error."""
+    """Prints log records on standard error."""
 
     def emit(self, record: logging.LogRecord) -> None:
         show(*f"{record.levelname} {record.name}: {self.format(record)}".splitlines(), file=sys.stderr)
 
 
 def log_to_terminal(level: int) -> None:
-    """Shows the log of this process from a level on, except records whose loggers have another one."""
+    """Prints log records of this process from a level on, except for loggers with their own level."""
     logging.root.addHandler(_Log())
     logging.root.setLevel(level)
 
 
 class _Forgiving(io.RawIOBase):
-    """A stream that takes everything: what cannot be written is lost.
+    """A stream that accepts everything, and drops data that cannot be written.
 
     Attributes:
-      error: the first that was met, or None.
+      error: the first write error, or None.
     """
 
     def __init__(self, number: int) -> None:
@@ -91,17 +91,17 @@ class _Forgiving(io.RawIOBase):
 
 
 def open_closed_streams() -> None:
-    """Opens the standard streams that the caller has closed, so that no other file gets their numbers."""
+    """Opens standard streams that the caller has closed, so that no other file gets their descriptors."""
     for number, name in enumerate(("stdin", "stdout", "stderr")):
         if getattr(sys, name) is None:
-            # The lowest number that is free: its own.
+            # Opens the lowest free descriptor, which is the stream's own.
             opened = os.open(os.devnull, os.O_RDWR)
             os.set_inheritable(opened, True)
             setattr(sys, name, os.fdopen(opened, "w" if number else "r", closefd=False, encoding="utf-8"))
 
 
 def ignore_write_errors(stream: TextIO) -> TextIO:
-    """A standard stream that raises no error of writing, and writes what an encoding lacks as escapes."""
+    """Returns a standard stream that raises no write errors, and escapes characters that its encoding lacks."""
     with contextlib.suppress(OSError):
         stream.flush()
     raw = _Forgiving(stream.fileno())
@@ -114,10 +114,10 @@ def ignore_write_errors(stream: TextIO) -> TextIO:
 
 
 def check_printed(stream: TextIO) -> None:
-    """Writes what a stream still holds; a reader that has gone away needs none of it.
+    """Flushes a stream; ignores a reader that has closed the pipe.
 
     Raises:
-      PrintError: not all that was printed could be written.
+      PrintError: some output could not be written.
     """
     try:
         stream.flush()
@@ -129,12 +129,12 @@ def check_printed(stream: TextIO) -> None:
 
 
 def format_rate(rate: float) -> str:
-    """Samples a second, such as `1,024/s`; below one with two digits, such as `0.05/s`."""
+    """Formats samples per second, such as `1,024/s`; below one with two digits, such as `0.05/s`."""
     return f"{rate:,.0f}/s" if rate >= 1 or not rate else f"{rate:.2g}/s"
 
 
 def format_seconds(seconds: float) -> str:
-    """A time span for people."""
+    """Formats a time span for people."""
     whole = round(seconds)
     if whole < 60:
         return f"{whole} s"

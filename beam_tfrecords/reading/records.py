@@ -501,7 +501,7 @@ def _merge(places: Iterable[_Place], *, gap: int) -> list[_Request]:
 
 @functools.lru_cache(maxsize=_OPEN_FILES)
 def _open(path: str, checksum: str | None) -> OpenFile:
-        # The checksum distinguishes the file from an earlier one at the same path.
+    # The checksum distinguishes the file from an earlier one at the same path.
     return OpenFile(path)
 
 

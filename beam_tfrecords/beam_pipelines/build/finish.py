@@ -36,16 +36,16 @@ def finish(
 
     Args:
       spec: the request.
-      outcome: of the build.
-      previous: the datasets before.
-      output: the output, held.
+      outcome: outcome of the build.
+      previous: the previous datasets.
+      output: the locked output.
       report: writes `report.html`.
 
     Returns:
       The outcome, completed; and why temporary files remain, or None.
 
     Raises:
-      BuildError: a version that was pinned is damaged, so that LATEST cannot name it.
+      BuildError: the pinned version is damaged, so LATEST cannot name it.
     """
     unchanged = outcome.path if isinstance(outcome, Published) and outcome.is_unchanged else None
     if isinstance(outcome, Published) and (overtaken := _find_overtaken(output)):
@@ -87,7 +87,7 @@ def note_left(output: str, problem: str | None) -> None:
 
 
 def _find_overtaken(output: LockedOutput) -> str | None:
-    """Returns why the output may belong to another build by now; None while this build holds the lease."""
+    """Returns why the output may already belong to another build; None while this build holds the lease."""
     try:
         output.lease.check()
     except (OSError, BuildError) as error:

@@ -1,4 +1,4 @@
-"""Runs the pipeline of a build, and finds out what became of it."""
+"""Runs the pipeline of a build, and determines its outcome."""
 
 from __future__ import annotations
 

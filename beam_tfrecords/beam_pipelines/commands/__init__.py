@@ -1,1 +1,1 @@
-"""The commands: words of a command line in, text and an exit code out. One module a command; no step of a build."""
+"""The commands: each turns a command line into text and an exit code. One module per command, no step of a build."""

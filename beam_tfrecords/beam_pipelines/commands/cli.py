@@ -47,7 +47,7 @@ usage: beam-tfrecords COMMAND [--flag=value ...]
 beam-tfrecords COMMAND --help tells more; beam-tfrecords --version shows the version. Completion of commands and flags
 for bash, zsh or tcsh: eval "$(beam-tfrecords completion bash)"
 """
-# Command -> (module, function). Imported one by one: help should not wait for what another command needs.
+# Command -> (module, function). Imported on demand, so that help does not wait for the imports of other commands.
 _COMMANDS = {
     "convert": ("beam_tfrecords.beam_pipelines.commands.convert", "convert"),
     "verify": ("beam_tfrecords.beam_pipelines.commands.verify", "verify"),
@@ -56,14 +56,14 @@ _COMMANDS = {
     "status": ("beam_tfrecords.beam_pipelines.commands.status", "status"),
     "completion": ("beam_tfrecords.beam_pipelines.commands.completion", "completion"),
 }
-# Commands that do more than print: what they print does not decide how they end.
+# Commands that do more than print, so that a failed print does not decide their exit code.
 _WORKING = frozenset({"convert", "verify", "report"})
 _VERBOSE = "--verbose"
-# Of libraries that warn of what is retried; the program says what is wrong in its own words.
+# Libraries that warn about requests that are retried; the program reports errors in its own words.
 _QUIET = ("botocore", "google", "urllib3")
 _HELP = frozenset({"-h", "--help"})
-# The work is done in a process per core; threads that NumPy and Arrow would start on import have nothing to do,
-# and a process with threads cannot be forked safely.
+# One process per core does the work. Threads that NumPy and Arrow would start on import would be idle, and a process
+# with threads cannot be forked safely.
 _NO_IDLE_THREADS = {"OPENBLAS_NUM_THREADS": "1", "JE_ARROW_MALLOC_CONF": "background_thread:false"}
 
 
@@ -83,7 +83,7 @@ def main(argv: Sequence[str]) -> int:
 
 
 def run_command(name: str, argv: Sequence[str]) -> int:
-    """Runs one command; an error becomes one line and an exit code."""
+    """Runs one command; turns an error into one line and an exit code."""
     from beam_tfrecords import storage
     from beam_tfrecords.quiet_beam import beam_logs_from
 
@@ -117,11 +117,11 @@ def run_command(name: str, argv: Sequence[str]) -> int:
 
 
 def run(*command: str) -> None:
-    """The console script: runs the command line, behind the given words.
+    """The console script: runs the command line, preceded by the given words.
 
-    The exit code is that of the work: output that cannot be written does not change it, unless the output is all that
-    the command makes. A reader that goes away early, as `head` does, ends such a command without a message. A character
-    that the terminal cannot show is written as an escape.
+    The exit code is that of the work. Output that cannot be written does not change it, unless the command only prints.
+    A reader that exits early, such as `head`, ends such a command without a message. Characters that the terminal
+    cannot show are printed as escapes.
     """
     from beam_tfrecords.storage import io_watchdog
 
@@ -143,25 +143,25 @@ def run(*command: str) -> None:
     except PrintError as error:
         code = _fail(str(error), code=FAILED if prints_results else code)
     sys.stderr.flush()
-    # Beam's job servers end here, and temporary folders go; one that is gone already would be a traceback.
+    # Beam's job servers and temporary folders end here; those that are gone already would print tracebacks.
     with contextlib.redirect_stderr(io.StringIO()):
         atexit._run_exitfuncs()
-    # A runner's threads may never end; and unloading Beam's thousand modules would take 0.2 s.
+    # A runner's threads may never end, and unloading Beam's thousand modules would take 0.2 s.
     os._exit(code)
 
 
 def _run(words: Sequence[str]) -> int:
     try:
         return main(words)
-    except SystemExit as error:  # the parser has shown its help
+    except SystemExit as error:  # the parser has printed its help
         return error.code if isinstance(error.code, int) else DONE
     except PrintError as error:
         return _fail(str(error), code=FAILED)
     except Exception as error:
-        # A broken pipe to a worker is an error like any other.
+        # A broken pipe to a worker is an ordinary error.
         if isinstance(error, BrokenPipeError) and _has_no_reader(sys.stdout):
             return BROKEN_PIPE
-        # Its lines may quote names from outside.
+        # The traceback may quote text from outside.
         show(*traceback.format_exc().splitlines(), file=sys.stderr)
         return FAILED
 
@@ -181,7 +181,7 @@ def _fail(message: str, *more: str, code: int) -> int:
 
 def _find_command(name: str) -> Callable[[Sequence[str]], int]:
     if name not in _COMMANDS:
-        # Its name in Python.
+        # The function's name in Python.
         near = ["convert"] if name == "build" else difflib.get_close_matches(name, _COMMANDS, n=1)
         hint = f"did you mean {near[0]!r}?" if near else f"known are {', '.join(_COMMANDS)}"
         raise RequestError(f"unknown command {name!r}; {hint}")

@@ -1,4 +1,4 @@
-"""`beam-tfrecords completion`: a script by which a shell completes commands and flags."""
+"""`beam-tfrecords completion`: prints a script for shell completion of commands and flags."""
 
 from __future__ import annotations
 

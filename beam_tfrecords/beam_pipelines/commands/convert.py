@@ -1,4 +1,4 @@
-"""`beam-tfrecords convert`: images and labels in, a dataset out."""
+"""`beam-tfrecords convert`: builds a dataset from images and labels."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def convert(argv: Sequence[str]) -> int:
 def _convert(arguments: Arguments, summary: RunSummary) -> int:
     start = time.monotonic()
     runner = find_runner(arguments.beam)
-    # First: a misspelt flag is the likelier mistake than the one that its absence looks like.
+    # First, because a misspelt flag is a likelier mistake than the error that its absence would cause.
     runner.arguments.check_known()
     spec = read_request(arguments.words)
     summary.output = spec.output

@@ -28,10 +28,10 @@ if TYPE_CHECKING:
 
 
 def find_problems(dataset: Dataset, execution: Execution, *, shows_progress: bool = False) -> list[Finding]:
-    """What is wrong with a dataset.
+    """Returns the problems of a dataset.
 
     Raises:
-      BuildError: it was removed meanwhile.
+      BuildError: the dataset was removed in the meantime.
     """
     try:
         found = list(_find_all(dataset, execution, shows_progress=shows_progress))
@@ -49,7 +49,7 @@ def _find_all(dataset: Dataset, execution: Execution, *, shows_progress: bool) -
 
     yield from verify_files(dataset)
     with execution.runner.shared_folder() as location:
-        # A name of this run alone: several runs may share a location.
+        # A name unique to this run, because several runs may share a location.
         folder = storage.join(location, f"verify-{uuid.uuid4().hex}")
         written = storage.join(folder, "findings")
         check = ShardCheck.of(dataset)
@@ -96,7 +96,7 @@ def _add_stages(root: beam.Pipeline, *, dataset: Dataset, check: ShardCheck, fol
 
 
 def _write_findings(of_file: tuple[str, Iterable[str]], folder: str) -> None:
-    """Writes the findings of one file. Beam's own sink needs room in /dev/shm."""
+    """Writes the findings of one file. Beam's own sink would need space in /dev/shm."""
     name, lines = of_file
     stem = hashlib.blake2b(name.encode(), digest_size=8).hexdigest()
     storage.write_bytes(storage.join(folder, f"{stem}.jsonl"), "".join(f"{line}\n" for line in lines).encode())

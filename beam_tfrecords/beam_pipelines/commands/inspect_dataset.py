@@ -1,4 +1,4 @@
-"""`beam-tfrecords inspect`: the schema and examples of a dataset, for people."""
+"""`beam-tfrecords inspect`: prints the schema and examples of a dataset."""
 
 from __future__ import annotations
 
@@ -31,14 +31,14 @@ from beam_tfrecords.storage.threads import map_in_threads
 from beam_tfrecords.tfrecord import RecordError, open_stream, read_records
 from beam_tfrecords.transforms.settings import whole_number
 
-# How a file is saved, by the end of its name.
+# Suffix of a file -> its format.
 _SAVED_AS = {".jpg": "JPEG", ".jpeg": "JPEG", ".png": "PNG"}
 _QUALITY = 92
 _THREADS = 16
 # Flags that need an index.
 _OF_DATASETS = ("split", "where", "image", "save")
 
-# Of records.
+# Numbers of records.
 Numbers: TypeAlias = "range | np.ndarray"
 
 
@@ -80,7 +80,7 @@ def inspect(argv: Sequence[str]) -> int:
 
 
 def _find_records(dataset: Dataset, split: str | None, where: str) -> dict[str, Numbers]:
-    """Split, or all if it is None -> numbers of its records whose index rows fulfil a condition."""
+    """Returns the numbers of records that satisfy a condition, by split; None searches all splits."""
     columns = dataset.unindexed_columns
     condition = make_condition(where, columns.schema)
     found: dict[str, Numbers] = {}
@@ -142,7 +142,7 @@ def _inspect_record(dataset: Dataset, split: str, number: int, *, save: str | No
 
 
 def make_parser() -> Parser:
-    """The parser of this command."""
+    """Returns the parser of this command."""
     parser = Parser(prog="beam-tfrecords inspect", description="Shows schema and examples.", allow_abbrev=False)
     parser.add_folder("dataset", "the --output of a build; or TFRecord files: one, a glob or a folder")
     parser.add_argument("--split", metavar="NAME", help="split of the examples (the first; with --where, all)")
@@ -152,18 +152,18 @@ def make_parser() -> Parser:
     parser.add_argument("--examples", metavar="N", type=count, default=3, help="show at most N examples (3)")
     chosen.add_argument("--image", metavar="N", type=count, help="show the N-th record of the split alone, from 0")
     parser.add_argument("--save", metavar="FILE", help="write its image, with boxes and masks drawn, as .jpg or .png")
-    # Its earlier name, which means samples to build from in `convert`.
+    # The flag's earlier name; in `convert`, it limits the input samples.
     parser.add_argument("--limit", dest="examples", type=count, default=argparse.SUPPRESS, help=argparse.SUPPRESS)
     return parser
 
 
 def read_examples(dataset: Dataset, split: str, numbers: Iterable[int]) -> Iterator[tuple[str | None, bytes]]:
-    """Examples of a split: name of the image file or None, serialized example.
+    """Yields examples of a split: name of the image file or None, serialized example.
 
     Args:
       dataset: the dataset.
       split: name of the split.
-      numbers: of the records, in order.
+      numbers: numbers of the records, in order.
 
     Raises:
       BuildError: a record is damaged.

@@ -1,4 +1,4 @@
-"""Opens what `inspect` and `verify` look at: a dataset of ours, or TFRecord files of others."""
+"""Opens the argument of `inspect` and `verify`: a dataset of ours, or other TFRecord files."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from beam_tfrecords.storage import FileEntry
 
 
 def open_dataset_or_files(path: str) -> Dataset | list[FileEntry]:
-    """The finished dataset of a path, or else the TFRecord files there.
+    """Opens the finished dataset at a path, or lists the TFRecord files there.
 
     Raises:
       RequestError: there is neither.

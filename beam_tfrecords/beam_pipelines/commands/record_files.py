@@ -1,4 +1,4 @@
-"""`inspect` and `verify` of TFRecord files that others have written: what they hold, and whether they are whole."""
+"""`inspect` and `verify` for TFRecord files of other programs: shows their features, and checks them."""
 
 from __future__ import annotations
 
@@ -26,16 +26,16 @@ from beam_tfrecords.transforms.sources.records.record_rows import scan_file
 from beam_tfrecords.transforms.sources.records.tfrecord import RECORD_FILE
 from beam_tfrecords.transforms.workspace.build_folder import Workspace
 
-# Records that show which features there are.
+# Number of records whose features are summarized.
 _DESCRIBED = 100
 _MOST_VALUES = 10
 
 
 def find_record_files(path: str) -> list[storage.FileEntry]:
-    """The TFRecord files of a path: one, those of a glob, or those directly in a folder.
+    """Lists the TFRecord files of a path: a single file, the matches of a glob, or the files directly in a folder.
 
     Returns:
-      The files; none if there are none, or if the folder is one of ours, whose build is not finished.
+      The files; none also for a folder of ours whose build is not finished.
     """
     path = storage.absolute(os.fspath(path)).rstrip("/")
     try:
@@ -54,10 +54,10 @@ def find_record_files(path: str) -> list[storage.FileEntry]:
 
 
 def inspect_files(files: Sequence[storage.FileEntry], *, examples: int) -> None:
-    """Shows the features of the first records, and a few of these.
+    """Shows the features of the first records, and a few of these records.
 
     Raises:
-      BuildError: one of them is damaged, or no `tf.train.Example`.
+      BuildError: a record is damaged, or not a `tf.train.Example`.
     """
     counts: defaultdict[tuple[str, str], list[int]] = defaultdict(list)
     shown: list[list[str]] = []
@@ -78,10 +78,11 @@ def inspect_files(files: Sequence[storage.FileEntry], *, examples: int) -> None:
 
 
 def verify_files(files: Sequence[storage.FileEntry], *, findings: int) -> int:
-    """Checks framing and CRCs, and that every record is a `tf.train.Example`; prints what is wrong.
+    """Checks framing and CRCs, and that every record is a `tf.train.Example`; prints the problems.
 
     Args:
-      findings: that are printed at most.
+      files: the files.
+      findings: maximum number of problems to print.
 
     Returns:
       The exit code of the command.
@@ -91,7 +92,7 @@ def verify_files(files: Sequence[storage.FileEntry], *, findings: int) -> int:
         before = 0
         for file in files:
             for problem, offset in _check(file):
-                # That of a compressed file may be beyond its size.
+                # In a compressed file, the offset may exceed the file's size.
                 progress.done = before + min(offset, file.size)
                 if problem is None:
                     good += 1
@@ -110,7 +111,7 @@ def verify_files(files: Sequence[storage.FileEntry], *, findings: int) -> int:
 
 
 def _check(file: storage.FileEntry) -> Iterator[tuple[str | None, int]]:
-    """What is wrong with each record, or None; and where it begins."""
+    """Yields the problem of each record, or None, and the record's offset."""
     try:
         for record, _ in scan_file(Container.of(file, key_prefix="")):
             yield _problem_of(record), record.offset

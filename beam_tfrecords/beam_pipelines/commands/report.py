@@ -34,7 +34,7 @@ def report(argv: Sequence[str]) -> int:
 
 
 def make_parser() -> Parser:
-    """The parser of this command."""
+    """Returns the parser of this command."""
     parser = Parser(
         prog="beam-tfrecords report",
         description="Writes report.html into a dataset: one page that shows what is in it.",

@@ -1,4 +1,4 @@
-"""`beam-tfrecords status`: what a build is doing and which versions there are, from storage and from its runner."""
+"""`beam-tfrecords status`: shows the state of a build and the versions, from storage and from the runner."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ from beam_tfrecords.transforms.workspace.build_folder import Workspace
 from beam_tfrecords.transforms.workspace.counts import StageCounts
 
 _FOLLOW_SECONDS = 2.0
-# How a build ended that was followed -> exit code.
+# Final state of a followed build -> exit code.
 _ENDED = {"dead": FAILED, "unpublished": UNPUBLISHED}
 
 
@@ -65,7 +65,7 @@ def status(argv: Sequence[str]) -> int:
 
 
 def make_parser() -> Parser:
-    """The parser of this command."""
+    """Returns the parser of this command."""
     parser = Parser(
         prog="beam-tfrecords status",
         description="Shows what a build is doing, and the versions of a dataset.",
@@ -83,7 +83,7 @@ def make_parser() -> Parser:
 
 
 def _hold(output: str, version: str | None) -> None:
-    """Pins a version, or ends that."""
+    """Pins a version, or unpins it."""
     staging = Workspace(output).path
     was_there = storage.is_folder(staging)
     try:
@@ -97,10 +97,10 @@ def _hold(output: str, version: str | None) -> None:
 
 
 def _follow(output: str) -> dict[str, Any]:
-    """Shows the progress of the build that runs, if one does, until none does; what is known then."""
+    """Shows the progress of running builds until none runs; returns the description of the output then."""
     while build := _find_going(output):
         folder, listed = build["folder"], build["listed"]
-        # A job that no launcher follows does not say how many samples it has.
+        # Without a launcher that follows it, a job does not report its number of samples.
         with Progress(folder, total=listed) if listed else contextlib.nullcontext():
             while build and build["folder"] == folder:
                 time.sleep(_FOLLOW_SECONDS)
@@ -109,7 +109,7 @@ def _follow(output: str) -> dict[str, Any]:
 
 
 def _find_going(output: str) -> dict[str, Any] | None:
-    """The build that runs, once its input is listed; None if none does."""
+    """Returns the running build once its input is listed; None if there is none."""
     while True:
         build = find_running(describe_builds(output, now=now_at(output)))
         if build or describe_status(output, now=now_at(output))["state"] != "listing":
@@ -152,7 +152,7 @@ def _lines(found: dict[str, Any]) -> Iterator[str]:
 def _build_lines(build: dict[str, Any]) -> Iterator[str]:
     if build["host"]:
         who = f"process {build['process']} on {build['host']}"
-        # A launcher that left on purpose has no heartbeat.
+        # A launcher that exited on purpose sends no heartbeats.
         is_there = not build["job"] or build["samples_per_second"] is not None
         last = f", last heartbeat {build['last_heartbeat']}" if is_there else ""
         yield f"{'build:' if is_there else 'submitted by'} {who}, since {build['since']}{last}"

@@ -1,4 +1,4 @@
-"""`beam-tfrecords verify`: every CRC, count, feature and image of a dataset."""
+"""`beam-tfrecords verify`: checks every CRC, count, feature and image of a dataset."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def verify(argv: Sequence[str]) -> int:
     """Runs the command.
 
     Returns:
-      0 if everything is right, 1 if anything is not.
+      0 if the dataset is undamaged, 1 otherwise.
     """
     arguments, beam_arguments = make_parser().read_words(argv)
     check_limits()
@@ -52,7 +52,7 @@ def verify(argv: Sequence[str]) -> int:
 
 
 def make_parser() -> Parser:
-    """The parser of this command."""
+    """Returns the parser of this command."""
     parser = Parser(
         prog="beam-tfrecords verify",
         description="Checks every CRC, count, feature and image; exit code 0 only if all are right.",
@@ -62,7 +62,7 @@ def make_parser() -> Parser:
     parser.add_folder("dataset", "the --output of a build; or TFRecord files: one, a glob or a folder")
     count = argument(whole_number(0))
     parser.add_argument("--findings", metavar="N", type=count, default=100, help="print at most N findings (100)")
-    # Its earlier name, which means samples to build from in `convert`.
+    # The flag's earlier name; in `convert`, it limits the input samples.
     parser.add_argument("--limit", dest="findings", type=count, default=argparse.SUPPRESS, help=argparse.SUPPRESS)
     parser.add_argument("--verbose", action="store_true", help="show the log of the program and of Beam")
     return parser
@@ -71,15 +71,18 @@ def make_parser() -> Parser:
 def verify_dataset(path: str | os.PathLike[str], *, beam_arguments: Sequence[str] = ()) -> list[str]:
     """Checks every CRC, count, feature and image of a dataset.
 
+        >>> verify_dataset("out/")
+        []
+
     Args:
-      path: the dataset's folder.
+      path: folder of the dataset.
       beam_arguments: arguments for Beam, such as `--runner=FlinkRunner`.
 
     Returns:
-      What is wrong, one line each; empty if the dataset is whole.
+      The problems found, one line each; empty if the dataset is undamaged.
 
     Raises:
-      RequestError: there is no dataset.
+      RequestError: the dataset does not exist.
     """
     options = storage.StorageOptions(beam_arguments=tuple(beam_arguments))
     with beam_logs_from(logging.CRITICAL), storage.using(options):

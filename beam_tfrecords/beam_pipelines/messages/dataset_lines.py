@@ -1,4 +1,4 @@
-"""A dataset and its examples as lines, for people."""
+"""Formats a dataset and its examples as lines, for people."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from beam_tfrecords.reading.decoding import decode_mask
 
 
 def describe_schema(dataset: Dataset) -> list[str]:
-    """Name, splits, classes and features of a dataset."""
+    """Describes name, splits, classes and features of a dataset."""
     manifest = dataset.manifest
     rows = [["split", "records", "shards", "size"]]
     for split, entry in manifest["splits"].items():
@@ -30,7 +30,7 @@ def describe_schema(dataset: Dataset) -> list[str]:
 
 
 def describe_example(data: bytes, dataset: Dataset) -> list[str]:
-    """One line a feature."""
+    """Describes an example, one line per feature."""
     parsed = parse_example(data)
     features = {feature.name: feature for feature in dataset.layout.features}
     width = max((len(escape(name)) for name in parsed), default=0)

@@ -1,4 +1,4 @@
-"""Notes: warnings about valid but unusual requests; a line each in the summary and in the manifest."""
+"""Notes: warnings about valid but unusual requests; one line each in the summary and in the manifest."""
 
 from __future__ import annotations
 
@@ -11,19 +11,19 @@ from beam_tfrecords.transforms.publishing.tfds_metadata import features_as_bytes
 from beam_tfrecords.transforms.request.build_spec import BuildSpec
 from beam_tfrecords.transforms.settings import settings_of, write_settings
 
-# Settings that need others to have an effect.
+# Settings that only act together with others.
 _RESIZING = ("resample", "upscale")
 _QUALITY = (ImageEncoding.JPEG, ImageEncoding.WEBP)
 
 
 def describe_request(spec: BuildSpec) -> list[str]:
-    """The notes that follow from the request alone; settings are quoted as `name=value`."""
+    """Returns the notes that follow from the request alone; they quote settings as `name=value`."""
     layout = spec.layout or Layout(())
     return [*_idle_settings(spec, layout), *_tfds_notes(spec, layout)]
 
 
 def _idle_settings(spec: BuildSpec, layout: Layout) -> Iterator[str]:
-    """Settings that differ from their defaults and change nothing."""
+    """Yields notes on settings that differ from their defaults and have no effect."""
     image = _changed(spec.image)
     if not layout.needs_image:
         if image:
@@ -54,7 +54,7 @@ def _tfds_notes(spec: BuildSpec, layout: Layout) -> Iterator[str]:
 
 
 def _changed(value: BuildSpec | ImageSpec) -> dict[str, object]:
-    """The settings of a dataclass that differ from its defaults, as plain values."""
+    """Returns the settings of a dataclass that differ from its defaults, as plain values."""
     written = write_settings(value)
     fields = {field.name: field for field in dataclasses.fields(value)}
     return {

@@ -1,4 +1,4 @@
-"""What `convert` says of a build's outcome, for people."""
+"""Lines of `convert` about a build's outcome, for people."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from beam_tfrecords.transforms.request.build_spec import BuildSpec, Duplicates
 
 
 def describe_versions(outcome: Published, spec: BuildSpec) -> Iterator[str]:
-    """The lines about the versions that were removed, and about the one that is pinned."""
+    """Yields lines about removed versions, and about the pinned one."""
     for name in outcome.removed:
         yield f"removed: version {name}"
     if outcome.pinned is not None:
@@ -50,7 +50,7 @@ def summarize_dataset(
 
 
 def explain_unpublished(outcome: Unpublished, spec: BuildSpec) -> Iterator[str]:
-    """The lines that say why nothing was published."""
+    """Yields lines that explain why nothing was published."""
     if outcome.violated:
         yield "Nothing was published: the new version differs too much from the one before it."
         yield from (f"  guard {line}" for line in outcome.violated)

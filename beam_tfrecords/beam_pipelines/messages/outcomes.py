@@ -1,4 +1,4 @@
-"""How a build ended: with a dataset, or with nothing published."""
+"""Outcomes of a build: a dataset, or nothing published."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ class Published:
       is_unchanged: whether it is the version before, because nothing has changed.
       request_metrics: what the workers have asked object stores for.
       report: path of `report.html`, or None if it was not written.
-      removed: names of the versions that were removed after it was published.
-      pinned: the version that LATEST stays at, or None.
+      removed: names of the versions that were removed after publishing.
+      pinned: the version that LATEST keeps naming, or None.
     """
 
     dataset: Dataset
@@ -30,7 +30,7 @@ class Published:
 
     @property
     def path(self) -> str:
-        """Its folder."""
+        """Folder of the dataset."""
         return self.dataset.path
 
 
@@ -39,14 +39,14 @@ class Unpublished:
     """A build that published nothing: too many samples failed, images occur twice, or guards are violated.
 
     Attributes:
-      listed: samples listed.
-      failed: samples rejected.
-      reasons: reason -> samples.
-      duplicates: what is counted of identical images -> count.
-      folder: where the lists of failures, duplicates and changes are.
-      causes: limits that stopped it, in words.
-      violated: what guards found, one line each.
-      guards: names of the guards that are violated.
+      listed: number of samples listed.
+      failed: number of samples rejected.
+      reasons: reason -> number of samples.
+      duplicates: metric of identical images -> count.
+      folder: folder with the lists of failures, duplicates and changes.
+      causes: violated limits, in words.
+      violated: results of violated guards, one line each.
+      guards: names of the violated guards.
     """
 
     listed: int

@@ -1,4 +1,4 @@
-"""The run summary, which `--json_summary` writes, and the metrics, for Prometheus' textfile collector."""
+"""The run summary that `--json_summary` writes, and metrics for Prometheus' textfile collector."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from beam_tfrecords.escaping import json_file
 from beam_tfrecords.storage.request_metrics import KINDS
 from beam_tfrecords.transforms.stats import find_metric
 
-# Facts that the run summary has.
+# Metrics of the manifest that the run summary includes.
 SUMMARIZED = (
     *("records", "failures", "filtered", "dropped_duplicates", "merged_rows", "replaced_members"),
     *("failure_reasons", "near_duplicates", "reuse"),
@@ -34,14 +34,14 @@ SUMMARIZED = (
 
 
 class _Metric(NamedTuple):
-    """Attributes: name, help, and what it counts by; "" if it is one number."""
+    """Attributes: name, help, and the label of its counts; "" if it is one number."""
 
     name: str
     help: str
     label: str = ""
 
 
-# Metric -> its metric.
+# Metric of the manifest -> metric for Prometheus.
 METRICS = {
     "records": _Metric("records", "Records of the dataset."),
     "bytes": _Metric("dataset_bytes", "Size of the shards."),
@@ -52,7 +52,7 @@ METRICS = {
 
 @dataclasses.dataclass
 class RunSummary:
-    """A run of `convert`, filled in as it goes on.
+    """A run of `convert`, filled in during the run.
 
     Attributes:
       status: published, unchanged, unpublished, submitted, dry_run, refused, failed or interrupted.
@@ -80,7 +80,7 @@ class RunSummary:
 
     @contextlib.contextmanager
     def written(self) -> Iterator[None]:
-        """Writes the run summary and the metrics at the end of the block, also if it raises."""
+        """Writes the run summary and the metrics at the end of the block, even if it raises."""
         begin = time.time()
         try:
             yield
@@ -167,5 +167,5 @@ class RunSummary:
 def _write(path: str, content: bytes) -> None:
     try:
         storage.write_bytes(storage.absolute(path), content)
-    except (OSError, BuildError, RequestError) as error:  # what the run did stands all the same
+    except (OSError, BuildError, RequestError) as error:  # does not affect the run's result
         show(f"note: {path} could not be written: {getattr(error, 'strerror', None) or error}", file=sys.stderr)

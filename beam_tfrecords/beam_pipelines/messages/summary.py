@@ -21,7 +21,7 @@ from beam_tfrecords.transforms.stats import Change
 Example: TypeAlias = "tuple[str, str]"
 # Metric -> header of its column in the tables of splits and versions.
 HEADERS = {"records": "records", "failures": "failures", "bytes": "size"}
-# Metric -> its line, with `{}` for the number or the counts by name, or `{name}` for one of these.
+# Metric -> its line, with `{}` for the number or the counts by name, or `{name}` for one of the counts.
 LINES = {
     "filtered": "filtered: {}",
     "replaced_members": "members of archives that a later one of the same name replaced: {}",
@@ -39,7 +39,7 @@ _MOST_LINES = 100_000
 
 
 def format_bytes(size: float) -> str:
-    """A size in decimal units, as the shard size is given."""
+    """Formats a size in decimal units, like the shard size."""
     for unit in ("B", "KB", "MB", "GB"):
         if size < 1000:
             return f"{size:.0f} {unit}" if unit == "B" else f"{size:.1f} {unit}"
@@ -48,7 +48,7 @@ def format_bytes(size: float) -> str:
 
 
 def format_cells(metrics: Mapping[str, Any]) -> list[str]:
-    """The cells of `HEADERS`, of a split or a version."""
+    """Formats the cells of `HEADERS`, for a split or a version."""
     return [format_bytes(metrics[name]) if name == "bytes" else f"{metrics[name]:,}" for name in HEADERS]
 
 
@@ -74,7 +74,7 @@ def summarize(
     changes: Mapping[str, Any] | None = None,
     request_metrics: Mapping[str, int] | None = None,
 ) -> list[str]:
-    """The lines of the summary.
+    """Returns the lines of the summary.
 
     Args:
       manifest: the dataset's manifest.
@@ -108,13 +108,13 @@ def summarize(
 
 
 def describe_changes(reuse: Mapping[str, int], changes: Mapping[str, Any] | None) -> list[str]:
-    """The lines about what was reused and what has changed; nothing if there was nothing before."""
+    """Returns lines about reused records and changes; none without a previous dataset."""
     lines = [f"note: {note}" for note in (changes or {}).get("notes", [])]
     if changes and changes["compared_with"]:
         counts = [
             f"{kind} {found['samples']:,}"
             for kind, found in changes.get("changes", {}).items()
-            # Without copies that the version before had dropped, nobody asks for them.
+            # A count of zero newly dropped copies is of no interest.
             if found["samples"] or kind != Change.DROPPED.value
         ]
         lines.append(f"since {changes['compared_with']}: {', '.join(counts) or 'not compared'}")
@@ -139,7 +139,7 @@ def describe_request_metrics(request_metrics: Mapping[str, int]) -> list[str]:
 
 
 def describe_classes(splits: Mapping[str, Mapping[str, int]]) -> list[str]:
-    """A line for each split with its first classes and their samples; nothing for one without classes."""
+    """Returns a line per split with its first classes and their counts; skips splits without classes."""
     lines = []
     for split, classes in splits.items():
         shown = [f"{name} {count:,}" for name, count in itertools.islice(classes.items(), _MOST_CLASSES)]
@@ -150,12 +150,12 @@ def describe_classes(splits: Mapping[str, Mapping[str, int]]) -> list[str]:
 
 
 def describe_skipped(skipped: Mapping[str, tuple[int, Sequence[str]]]) -> list[str]:
-    """A line per kind of skipped files: kind -> (files, the keys of some)."""
+    """Returns a line per kind of skipped files: kind -> (files, keys of some)."""
     return [f"skipped: {count:,} {kind} ({', '.join(keys)})" for kind, (count, keys) in skipped.items()]
 
 
 def find_examples(path: str, reasons: Mapping[str, int]) -> dict[str, Example]:
-    """The first failure of each reason in a list of failures; of a very long list, only the beginning is read."""
+    """Returns the first failure of each reason in a list of failures; reads at most 100,000 lines."""
     found: dict[str, Example] = {}
     if not reasons:
         return found
@@ -169,7 +169,7 @@ def find_examples(path: str, reasons: Mapping[str, int]) -> dict[str, Example]:
 
 
 def describe_reasons(reasons: Mapping[str, int], examples: Mapping[str, Example] | None = None) -> list[str]:
-    """The reasons of failures, the most frequent first, and an example of each; nothing if there are none."""
+    """Returns lines about failures: the reasons, the most frequent first, with an example of each; none without any."""
     lines = [f"failures: {_counts(reasons)}"] if reasons else []
     for reason in sorted(examples or {}, key=lambda reason: (-reasons[reason], reason)):
         key, detail = (examples or {})[reason]
@@ -184,10 +184,11 @@ def describe_reasons(reasons: Mapping[str, int], examples: Mapping[str, Example]
 
 
 def describe_duplicates(counts: Mapping[str, int], *, dropped: int = 0) -> list[str]:
-    """The lines about identical images, those in more than one split first; nothing if there are none.
+    """Returns lines about identical images, those in more than one split first; none without any.
 
     Args:
-      dropped: copies that are not in the dataset.
+      counts: metric of identical images -> count.
+      dropped: number of copies that are not in the dataset.
     """
     groups, across, conflicting = (
         counts[what] for what in ("groups", "groups_across_splits", "groups_with_conflicting_labels")
@@ -206,7 +207,7 @@ def describe_duplicates(counts: Mapping[str, int], *, dropped: int = 0) -> list[
 
 
 def describe_near_duplicates(counts: Mapping[str, int]) -> list[str]:
-    """The lines about images that look nearly the same; nothing if there are none, or none were searched for."""
+    """Returns lines about images that look nearly the same; none without any, or without a search."""
     words = {"groups": "groups", "groups_across_splits": "in more than one split"}
     words["groups_with_conflicting_labels"] = "with different labels"
     found = [f"{text}: {counts[what]:,}" for what, text in words.items() if counts.get(what)]

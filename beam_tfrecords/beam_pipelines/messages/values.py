@@ -1,4 +1,4 @@
-"""Values of features as people read them."""
+"""Formats values of features for people."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ _MOST_TEXT = 80
 
 
 def describe_value(value: Any) -> str:
-    """A value on one line: a text as it is if it is short, else how many bytes there are, and what image they are."""
+    """Formats a value on one line: short text as it is, other bytes as their number and the image they contain."""
     if not isinstance(value, bytes):
         return str(value)
     try:

@@ -1,1 +1,1 @@
-"""`report.html`: what is in a dataset, on one page."""
+"""`report.html`: an overview of a dataset on one page."""

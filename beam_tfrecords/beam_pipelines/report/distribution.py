@@ -1,4 +1,4 @@
-"""How many values of what size, in bounded memory."""
+"""Histograms of positive values in bounded memory."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-# Values between 2^-16 and 2^48 are told apart to 2%.
+# Values between 2^-16 and 2^48 are resolved to 2%.
 _LOWEST, _HIGHEST, _PER_OCTAVE = -16, 48, 32
 _BINS = (_HIGHEST - _LOWEST) * _PER_OCTAVE
 _MOST_COLUMNS = 32
@@ -15,7 +15,7 @@ _MOST_COLUMNS = 32
 
 @dataclasses.dataclass(frozen=True)
 class Column:
-    """A column of a histogram: of values from `low` to below `high`."""
+    """A column of a histogram, for values from `low` (inclusive) to `high` (exclusive)."""
 
     low: float
     high: float
@@ -23,7 +23,7 @@ class Column:
 
 
 class Distribution:
-    """Positive values, of which only the counts and sums of narrow logarithmic bins are kept."""
+    """Positive values, stored as counts and sums of narrow logarithmic bins."""
 
     def __init__(self) -> None:
         self.count = 0
@@ -32,7 +32,7 @@ class Distribution:
         self._sums = np.zeros(_BINS)
 
     def add(self, values: np.ndarray) -> None:
-        """Adds values; those that are not positive and finite, as of an unknown size, are left out."""
+        """Adds values; skips those that are not positive and finite, such as unknown sizes."""
         values = values[np.isfinite(values) & (values > 0)].astype(float)
         if not len(values):
             return
@@ -44,12 +44,12 @@ class Distribution:
 
     @property
     def median(self) -> float:
-        """Within 2%; exact if the values about it are all the same."""
+        """The median, within 2%; exact if the values around it are equal."""
         middle = int(np.searchsorted(np.cumsum(self._counts), (self.count + 1) // 2))
         return float(self._sums[middle] / self._counts[middle])
 
     def columns(self, among: Sequence[Distribution]) -> list[Column]:
-        """The columns of a histogram that has the range of several distributions, from their least to their largest."""
+        """Returns the columns of a histogram over the joint range of several distributions."""
         used = np.flatnonzero(sum(one._counts for one in among))
         first, last = int(used[0]), int(used[-1])
         width = -(-(last + 1 - first) // _MOST_COLUMNS)

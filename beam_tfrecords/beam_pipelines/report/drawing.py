@@ -1,4 +1,4 @@
-"""Pictures of stored images for people: pixels as Pillow has them, and the boxes and masks of objects drawn."""
+"""Draws stored images for people, with the boxes and masks of objects."""
 
 from __future__ import annotations
 
@@ -16,15 +16,15 @@ from beam_tfrecords.examples.layouts import MASK_FIELD, OBJECT_MASKS
 from beam_tfrecords.reading.dataset import Dataset
 from beam_tfrecords.reading.decoding import decode_mask
 
-# Bright ones, which stand out from photos: red, green, blue, yellow, violet, turquoise, orange, pink.
+# Bright colors that stand out from photos: red, green, blue, yellow, violet, turquoise, orange, pink.
 _COLORS = ("#ff453a", "#32d74b", "#3d8bff", "#ffd60a", "#bf5af2", "#40c8e0", "#ff9f0a", "#ff6eb4")
 _SIDES = ("xmin", "ymin", "xmax", "ymax")
-# Smaller pictures with boxes are enlarged to about this longer side, in pixels.
+# Smaller pictures with boxes are enlarged until their longer side has about this many pixels.
 _LEAST_SIDE = 640
 _MOST_TEXT = 40
-# Of 255; so much does a mask cover its object.
+# Opacity of a mask over its object, of 255.
 _COVERAGE = 110
-# Pillow's own has English letters only.
+# Pillow's own font has only English letters.
 _FONTS = ("DejaVuSans.ttf", "NotoSans-Regular.ttf", "LiberationSans-Regular.ttf", "Arial.ttf", "arial.ttf")
 
 
@@ -33,9 +33,9 @@ class Box:
     """The box of an object in a stored image.
 
     Attributes:
-      sides: xmin, ymin, xmax and ymax, as shares of the image's width and height.
-      name: of its class; "" if the record does not say.
-      color: as CSS and Pillow read it; that of its class.
+      sides: xmin, ymin, xmax and ymax, relative to the image's width and height.
+      name: name of its class; "" if the record has none.
+      color: color of its class, in the syntax of CSS and Pillow.
       mask: a PNG; b"" if the record has none.
     """
 
@@ -51,10 +51,11 @@ class Box:
 
 
 def find_boxes(dataset: Dataset, example: Mapping[str, Any]) -> list[Box]:
-    """The boxes of a record, the largest first, so that none is drawn over a smaller one.
+    """Returns the boxes of a record, the largest first, so that no box covers a smaller one.
 
     Args:
-      example: the record as `Dataset.records` gives it with `form="features"`.
+      dataset: the dataset.
+      example: the record, from `Dataset.records` with `form="features"`.
     """
     values = {feature.field: example[feature.name] for feature in dataset.layout.features}
     if "objects.bbox" in values:
@@ -74,7 +75,7 @@ def find_boxes(dataset: Dataset, example: Mapping[str, Any]) -> list[Box]:
 
 
 def _class_names(values: Mapping[str, Any], class_names: Sequence[str]) -> list[str]:
-    """The class of every object; empty if the layout does not have it."""
+    """Returns the class of every object; empty if the layout has none."""
     if "objects.name" in values:
         return [name.decode(errors="replace") for name in values["objects.name"]]
     kind, field = (ClassValue.INDEX, "objects.index") if "objects.index" in values else (ClassValue.ID, "objects.id")
@@ -82,13 +83,13 @@ def _class_names(values: Mapping[str, Any], class_names: Sequence[str]) -> list[
 
 
 def from_pixels(pixels: np.ndarray) -> Image.Image:
-    """[H, W, C] uint8 or uint16 pixels as an image of 8 bits per channel."""
+    """Converts [H, W, C] uint8 or uint16 pixels to an image with 8 bits per channel."""
     pixels = pixels if pixels.dtype == np.uint8 else (pixels >> 8).astype(np.uint8)
     return Image.fromarray(pixels[:, :, 0] if pixels.shape[2] == 1 else pixels)
 
 
 def put_side_by_side(images: Sequence[Image.Image]) -> Image.Image:
-    """Several images as one picture, from left to right."""
+    """Joins several images to one picture, from left to right."""
     if len(images) == 1:
         return images[0]
     whole = Image.new("RGB", (sum(image.width for image in images), max(image.height for image in images)), "white")
@@ -98,17 +99,19 @@ def put_side_by_side(images: Sequence[Image.Image]) -> Image.Image:
 
 
 def flatten(image: Image.Image) -> Image.Image:
-    """The image as a JPEG can have it; what is transparent becomes white."""
+    """Converts an image to a mode that JPEG supports; transparent areas become white."""
     if image.mode == "RGBA":
         image = Image.alpha_composite(Image.new("RGBA", image.size, "white"), image)
     return image if image.mode == "L" else image.convert("RGB")
 
 
 def draw_mask(image: Image.Image, dataset: Dataset, example: Mapping[str, Any]) -> Image.Image:
-    """The image, colored where its mask has other numbers than 0: a color for each number.
+    """Colors an image where its mask is not 0, with one color per index.
 
     Args:
-      example: the record as `Dataset.records` gives it with `form="features"`.
+      image: the image.
+      dataset: the dataset.
+      example: the record, from `Dataset.records` with `form="features"`.
     """
     for feature in dataset.layout.features:
         if feature.field == MASK_FIELD:
@@ -125,7 +128,7 @@ def draw_mask(image: Image.Image, dataset: Dataset, example: Mapping[str, Any]) 
 
 
 def draw_masks(image: Image.Image, boxes: Sequence[Box]) -> Image.Image:
-    """The image, colored where the masks of its objects are."""
+    """Colors an image inside the masks of its objects."""
     for box in boxes:
         if box.mask:
             image = image.convert("RGB")
@@ -136,7 +139,7 @@ def draw_masks(image: Image.Image, boxes: Sequence[Box]) -> Image.Image:
 
 
 def draw_boxes(image: Image.Image, boxes: Sequence[Box]) -> Image.Image:
-    """The image with masks, boxes and the names of their classes; a small one is enlarged, pixel by pixel."""
+    """Draws masks, boxes and class names on an image; enlarges a small image without interpolation."""
     if not boxes:
         return image
     image = draw_masks(image, boxes)
@@ -149,7 +152,7 @@ def draw_boxes(image: Image.Image, boxes: Sequence[Box]) -> Image.Image:
         left, top, right, bottom = (
             round(share * (size - 1)) for share, size in zip(box.sides, drawn.size * 2, strict=True)
         )
-        # A dark edge is seen on a bright picture, the colour on a dark one.
+        # The dark edge is visible on bright pictures, the color on dark ones.
         draw.rectangle([left - 1, top - 1, right + 1, bottom + 1], outline="black", width=line + 2)
         draw.rectangle([left, top, right, bottom], outline=box.color, width=line)
     for box in boxes:
@@ -167,7 +170,7 @@ def _find_font(size: int) -> Any:
 
 
 def _write_name(draw: ImageDraw.ImageDraw, box: Box, font: Any, line: int) -> None:
-    """Writes a name above its box; inside the box if that is at the top of the image."""
+    """Writes a name above its box, or inside if the box is at the top of the image."""
     name = escape(box.name)[:_MOST_TEXT]
     if not name:
         return

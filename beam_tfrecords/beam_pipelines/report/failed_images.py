@@ -1,4 +1,4 @@
-"""Thumbnails of images that were rejected: where their files can still be read, and decoded for a look at them."""
+"""Thumbnails of rejected images whose files can still be read and decoded."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from beam_tfrecords.transforms.images.image_spec import ImageSpec, ResizeMode
 from beam_tfrecords.transforms.processes.isolation import isolated
 from beam_tfrecords.transforms.refs.sample_refs import find_locator
 
-# Reasons that leave something to see. A file outside of the root is not read here either, and what ended or delayed a
-# decoder may do it again.
+# Reasons with images worth showing. The report does not read files outside the root, nor files that crashed or delayed
+# a decoder.
 _SEEN = frozenset(
     {
         FailureReason.TOO_LARGE_FILE,
@@ -35,11 +35,11 @@ _SEEN = frozenset(
         FailureReason.CONFLICTING_ROWS,
     }
 )
-# Bytes of a file that are read; a larger file is shown as a truncated file is.
+# Bytes read per file; a larger file is shown as if it were truncated.
 _MOST_BYTES = 32 << 20
-# For one image; and after so many for all of them no other is read.
+# Time limit in seconds for one image, and for all of them.
 _SECONDS = 5.0
-# Memory is the limit: a large JPEG is decoded at a fraction of its size.
+# Only memory is limited: a large JPEG is decoded at a fraction of its size.
 _THUMBNAIL = ImageSpec(
     image_size=(128, 128),
     resize_mode=ResizeMode.LONGER,
@@ -60,13 +60,13 @@ class Thumbnail(NamedTuple):
 
 
 def read_failed_images(failures: Iterable[Mapping[str, Any]]) -> dict[tuple[str, str], Thumbnail]:
-    """Reads the images of failures, in another process, which none of them can make hang or grow.
+    """Reads the images of failures in another process, so that none of them can block or exhaust this one.
 
     Args:
-      failures: lines of the list of failures, those first that are shown rather than others.
+      failures: lines of the list of failures, the most important first.
 
     Returns:
-      (key, uri) -> thumbnail, of those that can be shown.
+      (key, uri) -> thumbnail, for images that can be shown.
     """
     seen = [one for one in failures if one["reason"] in _SEEN and one["uri"] and not storage.is_web(one["uri"])]
     thumbnails: dict[tuple[str, str], Thumbnail] = {}
@@ -79,7 +79,7 @@ def read_failed_images(failures: Iterable[Mapping[str, Any]]) -> dict[tuple[str,
                 break
             try:
                 found = read(failure)
-            except (BuildError, RuntimeError):  # of the store, or of ours: a report does without the picture
+            except (BuildError, RuntimeError):  # of the store or of our code: the report omits the picture
                 continue
             if isinstance(found, Thumbnail):
                 thumbnails[failure["key"], failure["uri"]] = found

@@ -1,4 +1,4 @@
-"""One pass over the index of a dataset: the records to show, and how sizes are distributed."""
+"""One pass over the index of a dataset: finds the records to show, and the distribution of sizes."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from beam_tfrecords.storage.threads import map_in_threads
 from beam_tfrecords.transforms.images.orient import swaps_sides
 
 _COLUMNS = ("key", "label", "length", "height", "width", "source_height", "source_width", "orientation")
-# What stands out -> column, and whether by its largest values.
+# Extreme -> column, and whether its largest values count.
 EXTREMES = {
     "darkest": ("brightness", False),
     "brightest": ("brightness", True),
@@ -30,27 +30,27 @@ EXTREMES = {
 }
 _QUALITY = (*dict.fromkeys(column for column, _ in EXTREMES.values()), "phash")
 _MOST_EXTREME = 6
-# Fewer stand out if there are few records.
+# Small datasets show fewer: one extreme record per this many records.
 _EXTREME_OF = 8
 _THREADS = 8
 MOST_SHOWN = 200
 _MOST_OF_A_CLASS = 8
 _LEAST_OF_A_CLASS = 2
 _MOST_OF_A_SPLIT = 40
-# A compressed shard can only be read from its beginning.
+# Records that may be shown of a compressed shard, which can only be read from its start.
 _COMPRESSED_ROWS = 500
 
-# Split, and class if the records of the split have one each.
+# Split, and class if each record of the split has exactly one.
 Group: TypeAlias = "tuple[str, str | None]"
 
 
 @dataclasses.dataclass(frozen=True)
 class Chosen:
-    """A record that is shown.
+    """A record to show.
 
     Attributes:
-      number: in its split, from 0.
-      pixels: of the stored image; 0 if it has none.
+      number: number in its split, from 0.
+      pixels: number of pixels of the stored image; 0 if it has none.
     """
 
     split: str
@@ -66,7 +66,7 @@ class Chosen:
 
 
 class Extreme(NamedTuple):
-    """A record that stands out, the value of the column by which it does, and the hash of what is seen, if known."""
+    """An extreme record: the value of the column, the hash of the image if known, and the record."""
 
     value: float
     phash: int | None
@@ -75,13 +75,13 @@ class Extreme(NamedTuple):
 
 @dataclasses.dataclass(frozen=True)
 class IndexScan:
-    """What the index tells.
+    """Results of a scan of the index.
 
     Attributes:
       chosen: records to show, by group.
-      extremes: what stands out -> records, the most extreme first; none of a compressed dataset.
-      named: (split, key) -> record, of those that were asked for; none of a compressed dataset.
-      lengths: split -> bytes of its records.
+      extremes: extreme -> records, the most extreme first; empty for a compressed dataset.
+      named: (split, key) -> requested record; empty for a compressed dataset.
+      lengths: split -> sizes of its records in bytes.
       sides: ("source" or "stored", "shorter", "longer" or "aspect") -> pixels, or width / height.
     """
 
@@ -93,9 +93,9 @@ class IndexScan:
 
 
 def choose_groups(dataset: Dataset) -> dict[Group, int]:
-    """The groups that are shown, and records of each: all classes of all splits, or as many as there is room for.
+    """Returns the groups to show, and the number of records of each: all classes of all splits, as far as they fit.
 
-    If there are too many classes, those at equal distances in the list of classes are taken.
+    If there are too many classes, takes classes at equal distances in the list of classes.
     """
     splits, names = dataset.manifest["splits"], dataset.class_names
     has_classes = bool(names) and not any(field.startswith(("labels.", "objects.")) for field in dataset.layout.fields)
@@ -115,14 +115,14 @@ def choose_groups(dataset: Dataset) -> dict[Group, int]:
 def scan_index(
     dataset: Dataset, names: Collection[tuple[str, str]] = (), *, progress: ReadProgress | None = None
 ) -> IndexScan:
-    """Reads the index column by column, and in batches of rows.
+    """Reads the index by columns, in batches of rows.
 
-    The first records of a group are chosen: their order is a shuffle by a hash of the seed and the key.
+    Chooses the first records of each group, since the order is already a shuffle by a hash of the seed and the key.
 
     Args:
       dataset: the dataset.
-      names: split and key of other records that are shown.
-      progress: is told how many records have been read.
+      names: split and key of further records to show.
+      progress: receives the number of records read.
 
     Raises:
       BuildError: the store does not answer.
@@ -151,7 +151,7 @@ def scan_index(
 
 
 def _read(dataset: Dataset, shards: Sequence[Shard]) -> Iterator[Iterator[pa.RecordBatch]]:
-    """The batches of each shard's index; files in a store are fetched whole, several at once."""
+    """Yields the batches of each shard's index; downloads files of a store whole, several at once."""
     paths = [storage.join(dataset.path, shard.index or "") for shard in shards]
     fetch = functools.partial(map_in_threads, storage.read_bytes, threads=_THREADS)
     files = map(pa.BufferReader, fetch(paths)) if storage.has_scheme(dataset.path) else map(storage.open_read, paths)
@@ -182,7 +182,7 @@ def _choose(
 def _find_named(scan: IndexScan, split: str, keys: Sequence[str], rows: Mapping[str, pa.Array], start: int) -> None:
     if not keys:
         return
-    import pyarrow.compute as pc  # takes longer to import than most indices to read
+    import pyarrow.compute as pc  # its import takes longer than reading most indices
 
     for row in np.flatnonzero(pc.is_in(rows["key"], pa.array(keys)).to_numpy(zero_copy_only=False)).tolist():
         found = _record(split, rows["label"][row].as_py(), rows, row, start)
@@ -207,11 +207,11 @@ def _find_extremes(scan: IndexScan, split: str, rows: Mapping[str, pa.Array], st
             if len(found) == most:
                 break
             content = float(values[row]), rows["phash"][row].as_py() if "phash" in rows else None
-            # Of copies, one picture is enough.
+            # One picture is enough for several copies.
             if content[1] is None or content not in contents:
                 contents.add(content)
                 found.append(Extreme(*content, _record(split, rows["label"][row].as_py(), rows, row, start)))
-        # Stable too: of equal values the first are kept.
+        # The stable sort keeps the first of equal values.
         both = sorted([*scan.extremes[name], *found], key=lambda one: one.value, reverse=is_largest)
         scan.extremes[name] = both[:most]
 
@@ -223,7 +223,7 @@ def _add_sizes(scan: IndexScan, rows: Mapping[str, pa.Array]) -> None:
             continue
         height, width = (rows[name].fill_null(0).to_numpy(zero_copy_only=False).astype(float) for name in names)
         if kind == "source" and "orientation" in rows:
-            # 5 to 8 exchange height and width.
+            # Orientations 5 to 8 exchange height and width.
             turned = swaps_sides(rows["orientation"].fill_null(1).to_numpy(zero_copy_only=False))
             height, width = np.where(turned, width, height), np.where(turned, height, width)
         known = (height > 0) & (width > 0)

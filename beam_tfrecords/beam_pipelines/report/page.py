@@ -1,4 +1,4 @@
-"""Fills the template of `report.html` with what the files of a dataset say."""
+"""Renders `report.html` from the files of a dataset."""
 
 from __future__ import annotations
 
@@ -30,27 +30,29 @@ from beam_tfrecords.reading.reading_code import reading_code
 
 _MOST_CLASSES = 60
 _MOST_LINES = 100_000
-# Bytes; a group of a million copies is one line.
+# In bytes; a group of a million copies is one line.
 _MOST_LINE = 256 << 20
 _MOST_OF_A_REASON = 4
 _MOST_GROUPS = 20
 _MOST_PICTURED = 4
 _MOST_PLOTS = 6
 _MOST_TEXT = 300
-# In C, where the library has it: 1 ms instead of 8.
+# The C version, if available, takes 1 ms instead of 8.
 _DUMPER = getattr(yaml, "CSafeDumper", yaml.SafeDumper)
 
 
 @dataclasses.dataclass(frozen=True)
 class Plot:
-    """A histogram beside others of the same range.
+    """A histogram with the same range as its neighbours.
 
     Attributes:
-      only: the value, if there is but one.
-      numbers: smallest, median, largest.
+      title: the heading.
+      numbers: smallest, median and largest value.
+      only: the value, if all values are equal.
       columns: (range of values, count).
-      first: where the first column begins.
-      last: where the last column ends.
+      first: start of the first column.
+      last: end of the last column.
+      tallest: the largest count.
     """
 
     title: str
@@ -70,14 +72,14 @@ def write_report(
     progress: ReadProgress | None = None,
     check: storage.Check | None = None,
 ) -> str:
-    """Writes `report.html` into the folder of a dataset.
+    """Writes `report.html` to the folder of a dataset.
 
     Args:
       dataset: a finished dataset.
       failed_images: as in `render_report`.
       staging: as in `storage.open_write`.
-      progress: is told how many records of the index have been read.
-      check: as in `storage.open_new`, of a page that replaces none; None replaces one.
+      progress: receives the number of index records read.
+      check: as in `storage.open_new`, and keeps an existing page; None replaces the page.
 
     Returns:
       The path of the page.
@@ -100,13 +102,13 @@ def write_report(
 
 
 def render_report(dataset: Dataset, *, failed_images: bool = False, progress: ReadProgress | None = None) -> str:
-    """The page: the same for the same dataset, wherever it is, so it has no times and no paths of its own.
+    """Renders the page. It has no times or paths of its own, so that copies of a dataset have equal pages.
 
     Args:
       dataset: a finished dataset.
-      failed_images: whether to show the images of failures, unless they are gone. They are read from where the dataset
-        says they are; one that somebody else has made may name any file.
-      progress: is told how many records of the index have been read.
+      failed_images: shows the images of failures that still exist. They are read from the paths in the dataset; a
+        stranger's dataset may name any file.
+      progress: receives the number of index records read.
     """
     manifest = dataset.manifest
     duplicates = _duplicates(dataset)
@@ -140,7 +142,7 @@ def render_report(dataset: Dataset, *, failed_images: bool = False, progress: Re
     )
 
 
-# Compiling it takes a third of a small build.
+# Compiling it takes a third of the time of a small build.
 @functools.cache
 def _template() -> jinja2.Template:
     environment = jinja2.Environment(
@@ -149,7 +151,7 @@ def _template() -> jinja2.Template:
         undefined=jinja2.StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,
-        # What a terminal must not be shown turns the text of a page as well.
+        # Characters that are unsafe for a terminal can also reorder text on a page.
         finalize=lambda value: escape(value) if isinstance(value, str) and not isinstance(value, Markup) else value,
     )
     environment.filters |= {"short": _shorten, "number": _as_number, "listed": _as_list}
@@ -181,7 +183,7 @@ def _figures(dataset: Dataset) -> list[tuple[str, str]]:
 
 
 def _gallery(samples: Sequence[ShownRecord]) -> dict[str | None, dict[str, list[ShownRecord]]]:
-    """Class -> split -> samples; the class is None if records do not have one each."""
+    """Groups samples: class -> split -> samples; the class is None if records do not have exactly one."""
     gallery: dict[str | None, dict[str, list[ShownRecord]]] = defaultdict(lambda: defaultdict(list))
     for sample in sorted(samples, key=lambda one: (one.chosen.label or "", one.chosen.split, one.chosen.number)):
         gallery[sample.chosen.label][sample.chosen.split].append(sample)
@@ -189,7 +191,7 @@ def _gallery(samples: Sequence[ShownRecord]) -> dict[str | None, dict[str, list[
 
 
 def _extremes(reader: ShownRecordReader, scan: IndexScan) -> dict[str, list[tuple[str, ShownRecord]]]:
-    """What stands out -> the value by which it does, and the record."""
+    """Returns the extreme records: extreme -> (value, record)."""
     records = list(dict.fromkeys(one.record for found in scan.extremes.values() for one in found))
     samples = {sample.chosen: sample for sample in reader.read([records])}
     return {
@@ -200,13 +202,13 @@ def _extremes(reader: ShownRecordReader, scan: IndexScan) -> dict[str, list[tupl
 
 
 def _classes_left_out(dataset: Dataset) -> int:
-    """Classes of which no record is shown because there are too many; 0 if records are not shown by class."""
+    """Returns the number of classes without shown records; 0 if records are not shown by class."""
     shown = {label for _, label in choose_groups(dataset)}
     return 0 if None in shown else len(set(dataset.class_names) - shown)
 
 
 def _balance(manifest: Mapping[str, Any]) -> dict[str, Any] | None:
-    """Classes from the most frequent to the rarest, with their records per split; None without classes."""
+    """Returns classes from the most to the least frequent, with their records per split; None without classes."""
     totals: Counter[str] = Counter(dict.fromkeys(manifest["class_names"], 0))
     for entry in manifest["splits"].values():
         totals.update(entry["classes"])
@@ -260,7 +262,7 @@ def _plots(distributions: Mapping[str, Distribution], form: Callable[[float], st
 
 
 def _failures(dataset: Dataset, *, failed_images: bool) -> list[tuple[str, int, list[dict[str, Any]]]]:
-    """Reason, failures, and the first of them, with thumbnails; of a very long list, only the beginning is read."""
+    """Returns (reason, count, first failures with thumbnails); reads at most 100,000 lines of the list."""
     examples: dict[str, list[dict[str, Any]]] = defaultdict(list)
     for failure in _first_lines(dataset, FAILURES, FAILURE_CHECK) if dataset.manifest["failures"] else ():
         if len(examples[failure["reason"]]) < _MOST_OF_A_REASON:
@@ -274,7 +276,7 @@ def _failures(dataset: Dataset, *, failed_images: bool) -> list[tuple[str, int, 
 
 
 def _duplicates(dataset: Dataset) -> list[Mapping[str, Any]]:
-    """The first groups of copies, and of near-duplicates; of a very long list, only the beginning is read."""
+    """Returns the first groups of copies and of near-duplicates; reads at most 100,000 lines of the list."""
     kinds: dict[str, list[Mapping[str, Any]]] = {"exact": [], "near": []}
     if not any(dataset.manifest.get(name, {}).get("groups") for name in ("duplicates", "near_duplicates")):
         return []
@@ -286,7 +288,7 @@ def _duplicates(dataset: Dataset) -> list[Mapping[str, Any]]:
 
 
 def _pictured(group: Mapping[str, Any]) -> list[tuple[str, str]]:
-    """Split and key of the images of a group that are shown: of copies one."""
+    """Returns split and key of the images to show of a group; copies need only one."""
     most = _MOST_PICTURED if group.get("kind") == "near" else 1
     return [(image["split"], image["key"]) for image in group["images"][:most]]
 
@@ -294,7 +296,7 @@ def _pictured(group: Mapping[str, Any]) -> list[tuple[str, str]]:
 def _copies(
     reader: ShownRecordReader, scan: IndexScan, duplicates: Sequence[Mapping[str, Any]]
 ) -> list[tuple[Mapping[str, Any], list[ShownRecord]]]:
-    """The groups whose images are shown, with these."""
+    """Returns the groups with images that can be shown, and these images."""
     samples = {sample.chosen: sample for sample in reader.read([list(scan.named.values())])}
     found = []
     for group in duplicates:
@@ -325,7 +327,7 @@ def _changes(dataset: Dataset) -> dict[str, Any] | None:
 
 
 def _settings(dataset: Dataset) -> str:
-    """The settings as a spec file, without those that are not set; where the dataset goes is left to who copies it."""
+    """Returns the settings as a spec file, without unset ones and without `output`, which the reader has to choose."""
     spec = {name: value for name, value in dataset.manifest["spec"].items() if name != "output" and value is not None}
     return str(yaml.dump(spec, Dumper=_DUMPER, sort_keys=False, width=100, allow_unicode=True))
 

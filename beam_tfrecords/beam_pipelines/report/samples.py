@@ -1,4 +1,4 @@
-"""The records that a report shows: thumbnails of their images, and what else they say."""
+"""Reads the records that a report shows: thumbnails of their images, and their other values."""
 
 from __future__ import annotations
 
@@ -33,14 +33,14 @@ from beam_tfrecords.tfrecord import open_stream, read_records
 from beam_tfrecords.transforms.images.jpeg_header import parse_jpeg_header
 
 _SIDE, _SIDE_WITH_BOXES, _QUALITY = 128, 256, 70
-# Drawn on one picture.
+# Boxes drawn on one picture.
 _MOST_BOXES = 100
 _MOST_IMAGES = 4
-# Stored pixels that are decoded; of photos kept at 12 megapixels, some 30 are shown.
+# Limit of stored pixels to decode; it is enough for some 30 photos of 12 megapixels.
 _MOST_PIXELS = 400_000_000
-# Records in memory at once, or more if all of them have no more pixels than these.
+# Records in memory at once; more if they have no more pixels than this in total.
 _AT_ONCE, _PIXELS_AT_ONCE = 8, 20_000_000
-# A request to a store takes as long as so many more bytes.
+# A request to a store takes as long as reading this many more bytes.
 _GAP_BYTES = 2 << 20
 _MOST_TEXT = 120
 
@@ -50,12 +50,13 @@ class ShownRecord:
     """A record that is shown.
 
     Attributes:
+      chosen: the record.
       image: data URI of a thumbnail; "" if there is none.
-      width: of the thumbnail, in pixels.
-      height: likewise.
-      problem: why there is no thumbnail of an image.
-      texts: what the record says besides: (feature, text).
-      boxes: of its objects, the largest first; of very many, those.
+      width: width of the thumbnail in pixels.
+      height: height of the thumbnail in pixels.
+      problem: why an image has no thumbnail.
+      texts: further values of the record: (feature, text).
+      boxes: boxes of its objects, the largest first, up to a maximum.
     """
 
     chosen: Chosen
@@ -68,7 +69,7 @@ class ShownRecord:
 
 
 def thumbnail_side(dataset: Dataset) -> int:
-    """The longer side of a thumbnail, in pixels; objects and masks need more room than one class."""
+    """Returns the longer side of a thumbnail in pixels; objects and masks need larger ones."""
     return _SIDE_WITH_BOXES if dataset.layout.needs_objects or dataset.layout.needs_mask else _SIDE
 
 
@@ -77,12 +78,12 @@ class ShownRecordReader:
 
     def __init__(self, dataset: Dataset) -> None:
         self._dataset = dataset
-        # Split -> its records, which know where each is.
+        # Split -> its records, with their locations.
         self._records: dict[str, Records] = {}
         self._fetched: dict[Chosen, bytes] = {}
 
     def fetch(self, chosen: Iterable[Chosen]) -> None:
-        """Reads records of a store at once that will be asked for, if they are small in all."""
+        """Prefetches records of a store together, if they are small in total."""
         by_split = defaultdict(list)
         for one in dict.fromkeys(chosen):
             by_split[one.split].append(one)
@@ -92,7 +93,7 @@ class ShownRecordReader:
                 self._fetched.update(self._read_split(split, sorted(found, key=lambda one: one.number)))
 
     def read(self, groups: Sequence[Sequence[Chosen]]) -> list[ShownRecord]:
-        """Reads chosen records, the first of every group first, until there are enough.
+        """Reads chosen records up to a limit, starting with the first of every group.
 
         Raises:
           BuildError: a record cannot be read.
@@ -133,7 +134,7 @@ class ShownRecordReader:
 
 
 def _group(chosen: Sequence[Chosen]) -> Iterator[Sequence[Chosen]]:
-    """The records that may be in memory at once: a few large ones, or many small ones."""
+    """Yields groups of records that fit in memory: a few large ones, or many small ones."""
     start = pixels = 0
     for index, one in enumerate(chosen):
         if index - start >= _AT_ONCE and pixels + one.pixels > _PIXELS_AT_ONCE:
@@ -153,7 +154,7 @@ def _describe(dataset: Dataset, chosen: Chosen, data: bytes) -> ShownRecord:
     side = thumbnail_side(dataset)
     stored = [one for one in dataset.layout.features if one.holds_image]
     if dataset.layout.needs_objects or dataset.layout.needs_mask:
-        # They are drawn on the image that they belong to.
+        # Objects and masks are drawn on the image that they belong to.
         stored = [one for one in stored if one.field in IMAGE_FIELDS]
     try:
         is_file = dataset.images.encoding != "raw" and dataset.images.bit_depth == 8
@@ -173,7 +174,7 @@ def _describe(dataset: Dataset, chosen: Chosen, data: bytes) -> ShownRecord:
         image = draw_masks(draw_mask(image, dataset, example), sample.boxes)
         file = io.BytesIO()
         image.save(file, "JPEG", quality=_QUALITY)
-    except Exception as error:  # one image that Pillow cannot read does not end a report: it is shown as such
+    except Exception as error:  # an image that Pillow cannot read is shown as a problem, and does not end the report
         return dataclasses.replace(sample, problem=f"{type(error).__name__}: {error}"[:_MOST_TEXT])
     uri = f"data:image/jpeg;base64,{base64.b64encode(file.getvalue()).decode()}"
     return dataclasses.replace(sample, image=uri, width=image.width, height=image.height)
@@ -185,7 +186,7 @@ def _open(data: bytes, side: int) -> Image.Image:
     if header is not None and header.is_reducible:
         # Decodes a large JPEG at a fraction of its size.
         image.draft("L" if image.mode == "L" else "RGB", (2 * side, 2 * side))
-    # Pillow's `thumbnail` would reduce any other JPEG too.
+    # Loads the image now, because `thumbnail` would reduce any other JPEG too.
     image.load()
     if image.mode in ("L", "RGB", "RGBA"):
         return image
@@ -193,7 +194,7 @@ def _open(data: bytes, side: int) -> Image.Image:
 
 
 def _texts(dataset: Dataset, example: dict[str, Any]) -> Iterator[tuple[str, str]]:
-    """Labels, if there may be several, classes of objects, and the columns of the table."""
+    """Yields labels if there may be several, classes of objects, and columns of the table."""
     for feature in dataset.layout.features:
         value = example[feature.name]
         if feature.field in ("labels.index", "objects.index"):
@@ -202,7 +203,7 @@ def _texts(dataset: Dataset, example: dict[str, Any]) -> Iterator[tuple[str, str
         elif feature.column is not None or feature.field == "objects.name":
             values = value if feature.several else [value]
             shown = [one.decode(errors="replace") if isinstance(one, bytes) else f"{one:g}" for one in values[:8]]
-            # Captions are sentences; numbers and names of classes make a list.
+            # Captions are sentences, one per line; numbers and class names form a list.
             is_list = feature.type != "bytes" or feature.is_of_objects
             for text in [", ".join(shown)] if is_list else shown:
                 yield feature.name, text[:_MOST_TEXT]

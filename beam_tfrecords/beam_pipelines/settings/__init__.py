@@ -1,1 +1,1 @@
-"""The settings of a build as flags, spec files, help and tables; `transforms` defines them, each once."""
+"""The settings of a build as flags, spec files, help and tables; `transforms` defines each of them once."""

@@ -1,15 +1,15 @@
-"""The flags of Beam, and ours beside them; only the command line has them: they say where a build runs."""
+"""Beam's flags, and our additions; they select where a build runs, so only the command line has them."""
 
 from __future__ import annotations
 
 import argparse
 
-# What Beam has no flag for.
+# Flags that Beam lacks.
 OUR_FLAGS = {"max_slots": "task slots of a Flink cluster that a job takes at most; the others stay free"}
 
 
 def add_beam_flags(parser: argparse.ArgumentParser) -> argparse.ArgumentParser:
-    """Adds the flags of Beam and of its runners, and ours, to a parser; imports Beam."""
+    """Adds the flags of Beam and its runners, and ours, to a parser; imports Beam."""
     from apache_beam.options.pipeline_options import PipelineOptions
 
     for options in sorted(PipelineOptions.__subclasses__(), key=lambda kind: kind.__name__):
@@ -20,5 +20,5 @@ def add_beam_flags(parser: argparse.ArgumentParser) -> argparse.ArgumentParser:
 
 
 def flag_names(parser: argparse.ArgumentParser) -> list[str]:
-    """The names of a parser's flags, without dashes."""
+    """Returns the names of a parser's flags, without dashes."""
     return [flag.lstrip("-") for action in parser._actions for flag in action.option_strings]

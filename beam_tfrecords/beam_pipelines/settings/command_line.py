@@ -1,4 +1,4 @@
-"""The command line of `convert`, and the spec file that it names: a flag beats the spec, the spec the default."""
+"""Parses the command line of `convert` and its spec file: flags override the spec, and the spec the defaults."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ from beam_tfrecords.errors import RequestError
 
 Value = TypeVar("Value")
 
-# Files for machines; they are not settings either.
+# Files for programs; also not settings.
 _FILES = {
     "json_summary": "file for a summary in JSON, written on failure too",
     "metrics_file": "file for metrics, for Prometheus' textfile collector (*.prom)",
 }
-# Flags that are not settings: what they say is not part of a request.
+# Flags that are not settings, so a request does not contain them.
 _SWITCHES = {
     "dry_run": "list the input, show what would be built, and build nothing; exit code 3 if nothing would be published",
     "no_wait": "submit the job to a cluster and return; `status` shows how far it is",
@@ -37,7 +37,7 @@ _SWITCHES = {
     "verbose": "show the log of the program and of Beam",
 }
 
-# Names under which other tools have a flag -> ours.
+# Names of flags in other tools -> ours.
 _OTHER_NAMES = {
     "workers": "direct_num_workers",
     "num_workers": "direct_num_workers",
@@ -62,7 +62,7 @@ leaves the other free task slots to other jobs.
 
 
 class _HelpFormatter(argparse.RawDescriptionHelpFormatter):
-    """Uses the width of a wide terminal, because most flags then take one line."""
+    """Uses the width of a wide terminal, so that most flags take one line."""
 
     def __init__(self, prog: str) -> None:
         super().__init__(prog, max_help_position=26, width=max(100, shutil.get_terminal_size().columns - 2))
@@ -76,17 +76,17 @@ class Parser(argparse.ArgumentParser):
         raise RequestError(f"{message}; see {self.prog} --help")
 
     def print_help(self, file: Any = None) -> None:
-        """Prints the help; `argparse` would not say that it cannot be written."""
+        """Prints the help; unlike `argparse`, reports output that cannot be written."""
         show(*self.format_help().splitlines(), file=file)
 
     def add_folder(self, dest: str, help_text: str) -> None:
-        """Adds the flag of the one folder of a command; `--dataset` and `--output` both name it."""
+        """Adds the flag for the single folder of a command; `--dataset` and `--output` are synonyms."""
         self.add_argument("--dataset", "--output", dest=dest, metavar="FOLDER", required=True, help=help_text)
 
     def normalize(self, argv: Sequence[str]) -> tuple[list[str], list[str]]:
-        """The words before the first flag, and the others as this parser knows them.
+        """Returns the words before the first flag, and the other words in this parser's spelling.
 
-        `--image-size` is `--image_size`, and `--overwrite=true` is `--overwrite`.
+        For example, `--image-size` becomes `--image_size`, and `--overwrite=true` becomes `--overwrite`.
         """
         leading = list(itertools.takewhile(lambda word: not word.startswith("-"), argv))
         words = []
@@ -110,10 +110,10 @@ class Parser(argparse.ArgumentParser):
         """Parses the command line of a command with one folder, which may be its first word.
 
         Returns:
-          What was read, and the words that this parser does not know.
+          The parsed arguments, and the words that this parser does not know.
 
         Raises:
-          RequestError: a flag is given twice; argparse would take the last.
+          RequestError: a flag is given twice; argparse would use the last one.
         """
         leading, words = self.normalize(argv)
         if len(leading) > 1:
@@ -127,7 +127,7 @@ class Parser(argparse.ArgumentParser):
         return self.parse_known_args(words)
 
     def read_all(self, argv: Sequence[str]) -> argparse.Namespace:
-        """As `read_words`, for a command without arguments for Beam.
+        """Parses like `read_words`, for a command without arguments for Beam.
 
         Raises:
           RequestError: a flag is given twice, or unknown.
@@ -139,7 +139,7 @@ class Parser(argparse.ArgumentParser):
 
 
 def argument(read: Callable[[Any], Value]) -> Callable[[str], Value]:
-    """A reader of `transforms.settings` as the type of an argument, whose errors say what was expected."""
+    """Converts a reader of `transforms.settings` to an argument type whose errors say what was expected."""
 
     def read_argument(word: str) -> Value:
         try:
@@ -151,7 +151,7 @@ def argument(read: Callable[[Any], Value]) -> Callable[[str], Value]:
 
 
 class _StoreWord(argparse.Action):
-    """Keeps the word of a flag; the words of one that may be repeated become a list, and any other is refused."""
+    """Stores the raw value of a flag; makes a list for a repeatable flag, and refuses to repeat others."""
 
     def __call__(self, parser: argparse.ArgumentParser, given: Any, word: Any, option: str | None = None) -> None:
         word = word if self.nargs is None else self.const
@@ -166,7 +166,7 @@ class _StoreWord(argparse.Action):
 
 
 class _Loader(yaml.SafeLoader):
-    """Refuses a mapping with a key that occurs twice; YAML's own would keep the last."""
+    """Refuses a mapping with a repeated key; YAML's own loader would keep the last one."""
 
     def construct_mapping(self, node: Any, deep: bool = False) -> dict[Any, Any]:
         seen: set[Any] = set()
@@ -184,7 +184,8 @@ class Arguments:
     """A parsed command line.
 
     Attributes:
-      words: name of a setting -> its word, from flags and spec file; defaults are left out.
+      words: name of a setting -> its raw value, from flags and spec file; without defaults.
+      beam: arguments for Beam.
     """
 
     words: Mapping[str, Any]
@@ -199,10 +200,10 @@ class Arguments:
 
 
 def parse_arguments(argv: Sequence[str]) -> Arguments:
-    """Reads the command line of `convert`, and the spec file that it names.
+    """Parses the command line of `convert`, and the spec file that it names.
 
     Raises:
-      RequestError: the command line or the spec file cannot be read.
+      RequestError: the command line or the spec file cannot be parsed.
     """
     parsed, beam = _parser().parse_known_args(spell_out(argv))
     given = vars(parsed)
@@ -215,16 +216,16 @@ def parse_arguments(argv: Sequence[str]) -> Arguments:
 
 
 def spell_out(argv: Sequence[str]) -> list[str]:
-    """The command line of `convert` with a flag for every word."""
+    """Returns the command line of `convert` with positional arguments as flags."""
     leading, words = _parser().normalize(argv)
-    # As `cp` has them: the last of several is where the result goes.
+    # As in `cp`, the last of several folders is the target.
     inputs = leading[:-1] or leading
     folders = [*(f"--input={word}" for word in inputs), *(f"--output={word}" for word in leading[len(inputs) :])]
     return [*folders, *words]
 
 
 def find_summary_files(argv: Sequence[str]) -> dict[str, str | None]:
-    """The files for the run summary and the metrics that a command line names, even if the rest of it is wrong."""
+    """Returns the files for the run summary and the metrics on a command line, even if the rest of it is wrong."""
     parser = Parser(add_help=False, allow_abbrev=False)
     for name in _FILES:
         parser.add_argument(f"--{name}")
@@ -232,7 +233,7 @@ def find_summary_files(argv: Sequence[str]) -> dict[str, str | None]:
 
 
 def refuse_unknown(unknown: Sequence[str], known: Sequence[str]) -> NoReturn:
-    """Refuses arguments that nobody knows, and names the nearest flag.
+    """Refuses unknown arguments, and suggests the nearest flag.
 
     Args:
       unknown: the arguments.
@@ -254,7 +255,7 @@ def refuse_unknown(unknown: Sequence[str], known: Sequence[str]) -> NoReturn:
 
 
 def make_parser() -> Parser:
-    """The parser of `convert`; defaults are left out of what it reads."""
+    """Returns the parser of `convert`, which omits defaults from its result."""
     parser = Parser(
         prog="beam-tfrecords convert",
         description="Images and labels in; a shuffled, sharded, verified TFRecord dataset out.",
@@ -282,12 +283,12 @@ def make_parser() -> Parser:
             continue
         group.add_argument(f"--{setting.name}", nargs=0, const=True, help=shown)
         group.add_argument(f"--no_{setting.name}", dest=setting.name, nargs=0, const=False, help=argparse.SUPPRESS)
-    # As the other commands call it.
+    # The name of this folder in other commands.
     parser.add_argument("--dataset", dest="output", help=argparse.SUPPRESS)
     return parser
 
 
-# It is asked several times for one command, and takes as long to make as a small folder takes to list.
+# One command needs it several times, and it takes as long to make as listing a small folder.
 _parser = functools.cache(make_parser)
 
 
@@ -311,5 +312,5 @@ def _read_spec(path: str) -> dict[str, Any]:
             near = difflib.get_close_matches(str(name), SETTINGS, n=1)
             hint = f"did you mean {near[0]}?" if near else f"known are {', '.join(SETTINGS)}"
             raise RequestError(f"--spec={path}: unknown key {name!r}; {hint}")
-    # `key:` with nothing behind it asks for the default.
+    # `key:` without a value means the default.
     return {name: value for name, value in values.items() if value is not None}

@@ -1,4 +1,4 @@
-"""All settings of a build, and the request that a set of words makes."""
+"""All settings of a build, and the request made from raw values."""
 
 from __future__ import annotations
 
@@ -24,10 +24,10 @@ _QUOTED = re.compile(r"`([a-z_]+)((?:=[^`]*)?)`")
 
 
 def check_names(words: Iterable[str]) -> None:
-    """Checks that there are such settings.
+    """Checks that these settings exist.
 
     Raises:
-      RequestError: a name is no setting's.
+      RequestError: a setting does not exist.
     """
     unknown = next((name for name in words if name not in SETTINGS), None)
     if unknown is not None:
@@ -36,10 +36,10 @@ def check_names(words: Iterable[str]) -> None:
 
 
 def read_build_spec(words: Mapping[str, Any]) -> BuildSpec:
-    """The request that words make.
+    """Makes a request from raw values.
 
     Args:
-      words: name of a setting -> word of its flag, or its value in a spec file.
+      words: name of a setting -> value of its flag, or its value in a spec file.
     """
     check_names(words)
     values: dict[str, Any] = {}
@@ -51,15 +51,15 @@ def read_build_spec(words: Mapping[str, Any]) -> BuildSpec:
 
 
 def fill_spec(spec: Mapping[str, Any]) -> dict[str, Any]:
-    """The settings of a manifest as plain values.
+    """Returns the settings of a manifest as plain values.
 
-    One that it does not name has been added by a later version of beam-tfrecords, and has its default.
+    A missing setting was added by a later version of beam-tfrecords, and gets its default.
     """
     filled, values = dict(spec), dict[str, Any]()
     for name, setting in SETTINGS.items():
         try:
             values[name] = setting.value_of(spec, values)
-        except (RequestError, KeyError):  # a word of another version; it differs from ours, and stays as it is
+        except (RequestError, KeyError):  # a value of another version; it differs from ours, and stays unchanged
             continue
         if setting.in_spec:
             filled.setdefault(name, setting.write(values[name]))
@@ -67,12 +67,12 @@ def fill_spec(spec: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def show_flags(message: str) -> str:
-    """A message with the settings that it quotes as `name` or `name=value` shown as flags, quoted for a shell."""
+    """Converts settings that a message quotes as `name` or `name=value` to flags, quoted for a shell."""
     return _QUOTED.sub(lambda quoted: _show_flag(*quoted.groups()) if quoted[1] in _FLAGS else quoted[0], message)
 
 
 def _show_flag(name: str, value: str) -> str:
-    # What a terminal would show as an escape is nothing to paste.
+    # A word that the terminal shows with escapes cannot be pasted, so it needs no quotes.
     word = value[1:]
     return f"--{name}{value[:1]}{shlex.quote(word) if word and escape(word) == word else word}"
 
@@ -89,7 +89,7 @@ _FLAGS = {
 
 
 def flags_table() -> str:
-    """The settings as Markdown tables, one per group."""
+    """Returns the settings as Markdown tables, one per group."""
     lines: list[str] = []
     for group in dict.fromkeys(setting.group for setting in SETTINGS.values()):
         lines += [f"## {group}", "", "| flag | meaning | default |", "|---|---|---|"]

@@ -1,4 +1,4 @@
-"""What a request says by its input alone: a dataset of ours knows how it was made."""
+"""Inherits settings from the input: a dataset of ours records how it was made."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ _IMAGE_SETTINGS = frozenset(setting.name for setting in settings_of(ImageSpec))
 
 
 def read_request(words: Mapping[str, Any]) -> BuildSpec:
-    """Reads and checks a request, whose input may say what it does not.
+    """Parses and checks a request; inherits missing settings from its input.
 
     Args:
       words: as for `read_build_spec`.
 
     Raises:
-      RequestError: a word is wrong, or the inputs are datasets of ours that cannot be merged.
+      RequestError: a value is wrong, or the inputs are datasets of ours that cannot be merged.
       BuildError: such a dataset cannot be read.
     """
     check_names(words)
@@ -39,11 +39,12 @@ def read_request(words: Mapping[str, Any]) -> BuildSpec:
 
 
 def _inherit_settings(words: Mapping[str, Any], of_input: Mapping[str, Any]) -> dict[str, Any]:
-    """The words of a request, and for what they do not say those of its inputs, if they are datasets of ours.
+    """Returns the raw values of a request, and for missing settings those of its inputs if they are datasets of ours.
 
-    `image_encoding=keep` alone keeps images as they are stored, with all that the dataset says of them.
+    `image_encoding=keep` without other image settings keeps images as they are stored, with the dataset's settings.
 
     Args:
+      words: the raw values.
       of_input: the settings of the input.
 
     Raises:
@@ -64,7 +65,7 @@ def _inherit_settings(words: Mapping[str, Any], of_input: Mapping[str, Any]) -> 
             if not any(map(is_dataset, paths)):
                 return given
         except (OSError, ValueError, BuildError, RequestError, storage.SchemeError):
-            # Opening the input meets the same, and says what it is.
+            # Opening the input fails in the same way, with a message.
             return given
         try:
             return _inherit(given, paths, of_input)
@@ -75,7 +76,7 @@ def _inherit_settings(words: Mapping[str, Any], of_input: Mapping[str, Any]) -> 
 
 
 def _inherit(given: dict[str, Any], paths: Sequence[str], of_input: Mapping[str, Any]) -> dict[str, Any]:
-    # Most requests do without the readers of records.
+    # Most requests do not need the readers of records.
     from beam_tfrecords.transforms.sources.records.dataset_source import (
         common_image_spec,
         common_layout,

@@ -1,4 +1,4 @@
-"""Choices of a refused request as complete commands, to be pasted into a shell."""
+"""Formats the suggestions for a refused request as complete shell commands."""
 
 from __future__ import annotations
 
@@ -14,18 +14,18 @@ from beam_tfrecords.escaping import escape
 
 
 def explain(error: RequestError, command: str, argv: Sequence[str]) -> list[str]:
-    """The lines that say what is wrong with a request, and the commands that are right instead.
+    """Returns lines that explain an error of a request, and the suggested commands.
 
     Args:
-      error: the refusal.
-      command: what was run, such as `convert`.
+      error: the error.
+      command: the command that was run, such as `convert`.
       argv: its arguments.
     """
     commands = [
         (suggestion.meaning, [*suggestion.before, change_command(command, argv, suggestion.settings)])
         for suggestion in error.suggestions
     ]
-    # What the terminal would show as an escape could not be pasted.
+    # A command that the terminal shows with escapes cannot be pasted.
     commands = [(meaning, lines) for meaning, lines in commands if all(escape(line) == line for line in lines)]
     asks = "; choose one of:" if len(commands) > 1 else "; instead:" if commands else ""
     shown = [show_flags(error.message) + asks]
@@ -35,7 +35,7 @@ def explain(error: RequestError, command: str, argv: Sequence[str]) -> list[str]
 
 
 def change_command(command: str, argv: Sequence[str], settings: Mapping[str, Any]) -> str:
-    """A command line with some settings changed, quoted for a shell."""
+    """Returns a command line with changed settings, quoted for a shell."""
     words = ["beam-tfrecords", command, *_without(argv, settings)]
     for name, value in settings.items():
         values = value if isinstance(value, (list, tuple)) else [] if value is None else [value]
@@ -44,7 +44,7 @@ def change_command(command: str, argv: Sequence[str], settings: Mapping[str, Any
 
 
 def _without(argv: Sequence[str], settings: Mapping[str, Any]) -> Iterator[str]:
-    """The arguments but those that give some settings."""
+    """Yields the arguments except those that set these settings."""
     rest = iter(spell_out(argv))
     for word in rest:
         name, equals, _ = word.removeprefix("--").partition("=")
@@ -55,7 +55,7 @@ def _without(argv: Sequence[str], settings: Mapping[str, Any]) -> Iterator[str]:
 
 
 def _shorten(value: str) -> str:
-    """A path below the working directory as people write it."""
+    """Shortens a path below the working directory to a relative one."""
     return os.path.relpath(value) if value.startswith(os.getcwd() + os.sep) else value
 
 

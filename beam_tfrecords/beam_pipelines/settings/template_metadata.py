@@ -1,4 +1,4 @@
-"""The metadata of the Dataflow Flex Template, from the settings: parameters, groups, choices and what is checked.
+"""The metadata of the Dataflow Flex Template, generated from the settings: parameters, groups, choices and checks.
 
 python -m beam_tfrecords.beam_pipelines.settings.template_metadata > deploy/dataflow/metadata.json
 """
@@ -20,8 +20,8 @@ from beam_tfrecords.transforms.request.build_spec import BuildSpec
 from beam_tfrecords.transforms.settings import Setting, share, whole_number
 from beam_tfrecords.transforms.sources.registry import NAMES
 
-# The service checks parameters before it starts a machine. The patterns are POSIX's extended ones, and let pass
-# whatever `read` of the setting accepts.
+# The service checks parameters before it starts a machine. The patterns are POSIX extended regular expressions, and
+# match everything that `read` of the setting accepts.
 _PATTERNS: Mapping[Callable[[Any], Any], str] = {
     number_of_bytes: r"^ *[0-9]+([.][0-9]+)? *[A-Za-z]* *$",
     share: r"^ *[-+0-9._eE]+ *$",
@@ -30,7 +30,7 @@ _PATTERNS: Mapping[Callable[[Any], Any], str] = {
 }
 _WHOLE_NUMBER = r"^[-+]?[0-9]{1,18}$"
 _CHOICES: Mapping[str, tuple[str, ...]] = {"source": ("auto", *NAMES)}
-# Workers see only what all machines see.
+# Workers can only access locations that all machines can access.
 _PLACES: Mapping[str, str] = {
     "input": r"^(gs|s3)://.+$",
     "output": r"^(gs|s3)://[^/]+/.+$",
@@ -80,7 +80,7 @@ _OTHERS: tuple[dict[str, Any], ...] = (
 
 
 def template_metadata() -> dict[str, Any]:
-    """The metadata, as `gcloud dataflow flex-template build --metadata-file` takes it."""
+    """Returns the metadata for `gcloud dataflow flex-template build --metadata-file`."""
     hints = _type_hints(BuildSpec)
     return {
         "name": "beam-tfrecords",
@@ -95,7 +95,7 @@ def _parameter(setting: Setting, hint: Any) -> dict[str, Any]:
         "name": setting.name,
         "label": setting.name.replace("_", " ").capitalize(),
         "helpText": f"{setting.help[0].upper()}{setting.help[1:]}.{default}".replace("`", ""),
-        # A spec file may have it; the launcher refuses a request that lacks something.
+        # A spec file may contain it; the launcher refuses an incomplete request.
         "isOptional": True,
         "groupName": setting.group,
     }
@@ -116,14 +116,14 @@ def _parameter(setting: Setting, hint: Any) -> dict[str, Any]:
 
 
 def _pattern(read: Callable[[Any], Any]) -> str | None:
-    # `whole_number` makes a reader for each range.
+    # `whole_number` returns a new reader for each range.
     if getattr(read, "__qualname__", "").startswith(f"{whole_number.__qualname__}."):
         return _WHOLE_NUMBER
     return _PATTERNS.get(read)
 
 
 def _type_hints(kind: type) -> dict[str, Any]:
-    """Name of a field -> its type, for a dataclass and the dataclasses in its fields."""
+    """Returns the types of a dataclass's fields by name, including those of nested dataclasses."""
     hints = typing.get_type_hints(kind)
     for hint in list(hints.values()):
         if isinstance(hint, type) and dataclasses.is_dataclass(hint):

@@ -1,4 +1,4 @@
-"""The types of settings as Python takes them, from which `build_settings` is made.
+"""Generates `build_settings`, the types of settings in Python.
 
 `python -m beam_tfrecords.beam_pipelines.settings.typed_settings` prints that module.
 """
@@ -30,7 +30,7 @@ Words: TypeAlias = "str | os.PathLike[str] | Sequence[str | os.PathLike[str]]"
 class BuildSettings(TypedDict, total=False):
     """Settings under the names of the flags, with values as in a spec file."""
 '''
-# Settings that a spec file may write in other ways than by their own type.
+# Settings for which a spec file allows further types.
 _BY_NAME = {
     "input": "Words | Callable[..., Any]",
     "parts": "str | Sequence[str | int | float]",
@@ -45,7 +45,7 @@ _BY_TYPE: Mapping[object, str] = {bool: "bool", float: "float", str: "str"}
 
 
 def settings_module() -> str:
-    """The text of `build_settings`."""
+    """Returns the source code of `build_settings`."""
     lines = [_HEAD]
     hints = {name: hint for kind in KINDS for name, hint in setting_types(kind).items()}
     for group, members in settings_by_group():
@@ -55,7 +55,7 @@ def settings_module() -> str:
 
 
 def settings_by_group() -> Iterator[tuple[str, list[Setting]]]:
-    """The settings of each heading of the help."""
+    """Yields the settings of each group in the help."""
     for group in dict.fromkeys(setting.group for setting in SETTINGS.values()):
         yield group, [setting for setting in SETTINGS.values() if setting.group == group]
 
@@ -72,7 +72,7 @@ def _type(setting: Setting, hint: object) -> str:
     if isinstance(kind, type) and issubclass(kind, enum.Enum):
         return _literal([member.value for member in kind])
     if kind is int:
-        # Sizes and durations have units.
+        # Sizes and durations may have units.
         return "int" if setting.read.__qualname__.startswith("whole_number") else "int | str"
     return _BY_TYPE.get(kind, "Any")
 

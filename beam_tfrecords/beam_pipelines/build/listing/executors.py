@@ -31,17 +31,17 @@ class Executor(Protocol):
     """Lists the partitions of an input.
 
     Attributes:
-      here: folder of this machine for chunk files of what this process lists.
+      here: local folder for the chunk files of samples that this process lists.
     """
 
     here: str
 
     def most_listed_here(self, source: Source) -> float:
-        """Samples that this process lists itself; an input with more is listed in parts, if it has parts."""
+        """Returns the number of samples up to which this process lists an input itself, rather than in partitions."""
         ...
 
     def max_file_size(self, spec: BuildSpec) -> int:
-        """Bytes of the largest sample that is copied where it cannot be read at random; -1 copies none."""
+        """Returns the size limit in bytes of samples that need a copy for random access; -1 copies none."""
         ...
 
     def listing_line(self, spec: BuildSpec) -> AbstractContextManager[Any]:
@@ -49,7 +49,7 @@ class Executor(Protocol):
         ...
 
     def would_repeat(self, spec: BuildSpec, identity: str) -> bool:
-        """Whether a build of these containers would make the newest version again."""
+        """Whether a build of these containers would repeat the newest version."""
         ...
 
     def open_containers(self, spec: BuildSpec, identity: str) -> str:
@@ -57,11 +57,11 @@ class Executor(Protocol):
         ...
 
     def open_parts(self) -> str:
-        """Makes the folder for the listing of parts, which identify no input."""
+        """Makes the folder for the listing of partitions, which do not identify the input."""
         ...
 
     def index(self, partitions: Sequence[Container], source: Source, plan: IndexPlan) -> None:
-        """Lists partitions; each leaves its listing in a file of the plan's folder.
+        """Lists partitions; each writes its listing to a file in the plan's folder.
 
         Raises:
           RequestError, BuildError: as `list_input`.
@@ -70,11 +70,11 @@ class Executor(Protocol):
 
 
 class LocalExecutor:
-    """Lists an input in this process; nothing is written outside its folder.
+    """Lists an input in this process; writes nothing outside its folder.
 
     Args:
-      folder: for chunk files and copies.
-      copies: whether samples are copied that cannot be read at random, for somebody who reads them.
+      folder: folder for chunk files and copies.
+      copies: copies samples without random access, for callers that read them.
     """
 
     def __init__(self, folder: str, *, copies: bool) -> None:
@@ -113,14 +113,14 @@ class LocalExecutor:
 
 
 class WorkerExecutor:
-    """Has the workers of a build list an input, in a folder of its output that all of them reach.
+    """Lists an input with the workers of a build, in a folder of the output that all of them can access.
 
-    A context manager: its end deletes the chunk files on this machine, and the listing of a request that is refused.
+    A context manager: on exit, it deletes the local chunk files, and the listing of a refused request.
 
     Args:
       execution: where pipelines run.
-      output: the output, held.
-      previous: the datasets that the build looks back to.
+      output: the locked output.
+      previous: the previous datasets.
     """
 
     def __init__(self, execution: Execution, output: LockedOutput, previous: Previous) -> None:
@@ -161,7 +161,7 @@ class WorkerExecutor:
         self._execution.runner.check_listing_job()
         folder = listing_folder(spec, identity)
         if self._output.job is not None and folder not in Workspace(spec.output).list_listings():
-            # It is of another listing, so of another build.
+            # The job reads another listing, so it belongs to another build.
             refuse_other(self._output, folder)
         newest = self._previous.newest
         return (
@@ -171,19 +171,19 @@ class WorkerExecutor:
         )
 
     def open_containers(self, spec: BuildSpec, identity: str) -> str:
-        """See `Executor.open_containers`. The folder is named by the request and the identity: a build resumes it."""
+        """See `Executor.open_containers`. Request and identity determine the folder's name, so a build resumes it."""
         from beam_tfrecords.beam_pipelines.build.identity import listing_folder
 
         folder = listing_folder(spec, identity)
         open_listing(folder, self._output)
-        # A job of an earlier launcher may read it.
+        # A job of an earlier launcher may read the folder.
         if self._output.job is None:
             self._stack.push(functools.partial(_delete_if_refused, folder))
         return folder
 
     def open_parts(self) -> str:
-        """See `Executor.open_parts`. No other run takes the folder over."""
-        # A worker of a run that was killed may still write to another.
+        """See `Executor.open_parts`. No other run resumes the folder."""
+        # A new name, because a worker of a killed run may still write to its own folder.
         folder = Workspace(self._output.path).listing(uuid.uuid4().hex[:16]).path
         self._stack.callback(_delete, folder)
         return folder
@@ -206,10 +206,10 @@ class WorkerExecutor:
 
 
 def _run_pipeline(pipeline: ReadPipeline, plan: IndexPlan, container: Container, execution: Execution) -> None:
-    """Runs the pipeline of the user, which lists its samples.
+    """Runs the user's pipeline, which lists its samples.
 
     Raises:
-      RequestError: its function fails, or gives no collection.
+      RequestError: the user's function fails, or returns no collection.
       BuildError: the pipeline failed.
     """
     import apache_beam as beam
@@ -221,7 +221,7 @@ def _run_pipeline(pipeline: ReadPipeline, plan: IndexPlan, container: Container,
     def add_stages(root: beam.Pipeline) -> None:
         try:
             samples = pipeline.make(root)
-        except Exception as error:  # whatever the user's function raises
+        except Exception as error:  # any error of the user's function
             raise BuildError(f"{shown}: it fails: {pipeline.function.describe(error)}") from error
         if not isinstance(samples, beam.PCollection):
             raise BuildError(
@@ -240,11 +240,11 @@ def _delete_if_refused(folder: str, kind: type[BaseException] | None, *_: Any) -
 
 
 def _delete(folder: str) -> None:
-    # Where this process lacks the permission, the next build deletes it.
+    # If this process lacks the permission, the next build deletes it.
     with contextlib.suppress(OSError):
         storage.delete_tree(folder)
 
 
 def _are_same(read_with: Mapping[str, str] | None) -> bool:
-    """Whether files have the fingerprints that a manifest says; if it says nothing, nobody knows."""
+    """Whether files still have the fingerprints in a manifest; false if the manifest has none."""
     return read_with is not None and all(storage.find_fingerprint(file) == was for file, was in read_with.items())

@@ -1,4 +1,4 @@
-"""The samples that a build would reject, as far as the listing tells."""
+"""Predicts the samples that a build would reject, as far as the listing shows."""
 
 from __future__ import annotations
 
@@ -19,16 +19,17 @@ from beam_tfrecords.transforms.refs.sample_refs import SampleRef
 
 
 class ExpectedFailures:
-    """Counts the samples that a build would reject, as far as the listing tells; keeps the first of each reason.
+    """Counts the samples that a build would reject, as far as the listing shows; keeps the first of each reason.
 
     Attributes:
-      counts: reason -> samples.
-      classes: split -> index -> samples with this label that would not be rejected.
-      shared: samples whose key another sample has, and that are joined with it or replaced by it.
+      counts: reason -> number of samples.
+      classes: split -> index -> number of samples with this label that would not be rejected.
+      examples: reason -> (key, detail) of its first sample.
+      shared: number of samples that another sample with the same key joins or replaces.
 
     Args:
-      convert: rejects what has not the labels that the layout needs.
-      class_names: of the classes.
+      convert: rejects samples without the labels that the layout needs.
+      class_names: the classes.
       shares_keys: whether several samples may have one key: they are joined, or the last one counts.
     """
 
@@ -40,11 +41,11 @@ class ExpectedFailures:
         self._convert = convert
         self._class_names = class_names
         self._shares_keys = shares_keys
-        # Sixteen bytes a sample: hashes of keys and of contents are enough to count equal ones.
+        # Sixteen bytes per sample: hashes of keys and contents are enough to count equal ones.
         self._keys, self._contents = array("Q"), array("Q")
 
     def watch(self, batches: Iterable[RefColumns]) -> Iterator[RefColumns]:
-        """Passes references through."""
+        """Yields the references unchanged, and counts them."""
         for refs in batches:
             for sample, error in zip(refs, self._convert.find_failures(refs), strict=True):
                 self._look_at(sample, error)
@@ -63,7 +64,7 @@ class ExpectedFailures:
             self.classes.setdefault(sample.split or "", Counter()).update(one for one in found if one is not None)
 
     def _compare(self) -> None:
-        """Counts the samples that share their keys, as `reject_duplicates` rejects them."""
+        """Counts samples with equal keys, as `reject_duplicates` rejects them."""
         keys, contents = (np.frombuffer(hashes, np.uint64) for hashes in (self._keys, self._contents))
         order = np.lexsort((contents, keys))
         keys, contents = keys[order], contents[order]
@@ -71,7 +72,7 @@ class ExpectedFailures:
         if self._shares_keys:
             self.shared = len(keys) - len(counts)
             return
-        # Sorted, they are the same if the first and the last are.
+        # In sorted order, all contents are equal if the first equals the last.
         conflicts = contents[starts] != contents[starts + counts - 1]
         for failure, count in (
             (CONFLICTING_ROWS, counts[conflicts].sum()),

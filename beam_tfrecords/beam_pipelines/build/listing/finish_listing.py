@@ -1,4 +1,4 @@
-"""Finishes a listing: final labels and splits of all samples, and no more samples than the request asks for."""
+"""Finishes a listing: determines final labels and splits, and applies the request's limit."""
 
 from __future__ import annotations
 
@@ -25,12 +25,12 @@ Result = TypeVar("Result")
 
 
 def plan_listing(spec: BuildSpec, source: Source) -> ListPlan:
-    """How the samples of a request are listed."""
+    """Plans how to list the samples of a request."""
     needs_label = spec.layout is None or spec.layout.needs_label or spec.layout.needs_objects
     count_labels = needs_label or spec.source.label_pattern is not None or bool(spec.source.selection.classes)
     selection = spec.source.selection
     if source.is_inferred_later:
-        # Whose class nobody knows yet.
+        # Classes are still unknown.
         selection = dataclasses.replace(selection, classes=())
     return ListPlan(
         spec.splits,
@@ -42,21 +42,21 @@ def plan_listing(spec: BuildSpec, source: Source) -> ListPlan:
 
 
 def finish_listing(listing: Listing, spec: BuildSpec, source: Source, skipped: Skipped, folder: str) -> Listing:
-    """A listing of all samples with their final labels and splits, and with no more samples than `limit`.
+    """Returns a listing with final labels and splits, and with at most `limit` samples.
 
     Args:
-      listing: of all samples.
+      listing: listing of all samples.
       spec: the request.
       source: the opened source.
       skipped: files that are not samples.
-      folder: where new chunk files go.
+      folder: folder for new chunk files.
 
     Raises:
       RequestError: the folders of the input do not fit the request, or globs of the request match nothing.
       LimitError: a container was not read to its end, and the request does not allow that.
     """
     if skipped.damaged:
-        # First: without the samples that are lost, folders may seem to mean something else.
+        # First: without the lost samples, folders may seem to have another meaning.
         source.notes.append(_allow_damage(spec, skipped.damaged))
     examples = (key for keys in skipped.examples.values() for key in keys)
     spec.source.selection.check_globs(listing.unmatched or (), examples)
@@ -72,7 +72,7 @@ def finish_listing(listing: Listing, spec: BuildSpec, source: Source, skipped: S
 
 
 def _allow_damage(spec: BuildSpec, damaged: Sequence[Damage]) -> str:
-    """The note on containers that were not read to their end.
+    """Returns the note on containers that were not read to their end.
 
     Raises:
       LimitError: the request does not allow them.
@@ -101,7 +101,7 @@ def _infer_labels(
     folder: str,
     change: Callable[[SampleRef], SampleRef],
 ) -> Listing:
-    """The listing with the final label and split of every sample, and with those of the wanted classes only."""
+    """Returns the listing with the final label and split of every sample, restricted to the requested classes."""
     plan = dataclasses.replace(
         plan_listing(spec, source),
         splits=Splits(),  # Fractions have been cut.

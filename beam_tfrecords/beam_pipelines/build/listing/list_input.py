@@ -40,10 +40,10 @@ class ListedInput:
     """A listed input.
 
     Attributes:
-      fingerprint: of the input, for the manifest.
+      fingerprint: fingerprint of the input, for the manifest.
       listing: its samples, with their final labels and splits.
       skipped: files that are not samples.
-      folder: the folder below the output with the chunk files; None if they are on this machine only.
+      folder: folder below the output with the chunk files; None if they are local.
       read_with: as `Listing.read_with`, for the manifest; None if unknown.
     """
 
@@ -64,8 +64,7 @@ def list_input(spec: BuildSpec, source: Source, executor: Executor) -> ListedInp
 
     Returns:
       The listing; None if the executor finds that a build of these containers would repeat the newest version.
-      Containers are identified by their fingerprints and those of the files they are read with, so unchanged ones are
-      not read.
+      Fingerprints of containers, and of the files they are read with, identify them, so unchanged ones are not read.
 
     Raises:
       RequestError: the input cannot be read, or does not fit the request.
@@ -82,17 +81,17 @@ def list_input(spec: BuildSpec, source: Source, executor: Executor) -> ListedInp
     listing, skipped = _list_partitions(containers, spec, source, executor, folder)
     read_with = _find_read_with(listing, source)
     listing = finish_listing(listing, spec, source, skipped, BuildFolder(folder).listing)
-    # Where the files beside the containers are not known, only the listing tells whether something has changed.
+    # If the files beside the containers are unknown, only the listing shows whether something has changed.
     fingerprint = identity if read_with is not None else f"{identity}-{listing.fingerprint}"
     return ListedInput(fingerprint, listing, skipped, folder, read_with)
 
 
 def _list_samples(spec: BuildSpec, source: Source, executor: Executor) -> ListedInput:
-    """Lists a source without containers: in this process, or in parts if it is so large that workers are faster."""
+    """Lists a source without containers: in this process, or in partitions if workers are faster for its size."""
     listing: Listing | None = None
     folder: str | None = None
     most = executor.most_listed_here(source)
-    # What has started to list ends with the block.
+    # Everything that the listing has started ends with the block.
     with contextlib.suppress(_ManySamplesError), executor.listing_line(spec):
         listing = _list_here(spec, source, executor.here, most=most)
     if listing is None and (parts := _refuse_unreadable(source.parts, spec, source)):
@@ -107,7 +106,7 @@ def _list_samples(spec: BuildSpec, source: Source, executor: Executor) -> Listed
 
 
 class _ManySamplesError(Exception):
-    """There are more samples than are listed here."""
+    """There are more samples than this process lists itself."""
 
 
 def _list_here(spec: BuildSpec, source: Source, folder: str, *, most: float = math.inf) -> Listing:
@@ -116,7 +115,7 @@ def _list_here(spec: BuildSpec, source: Source, folder: str, *, most: float = ma
         samples = _up_to(most, source.samples())
         return write_listing(samples, folder, plan=plan_listing(spec, source), skipped=source.skipped)
 
-    # A listing leaves no garbage that refers to itself, and looking for it among all modules takes a fifth of its time.
+    # Listing creates no reference cycles, and searching all modules for them would take a fifth of its time.
     gc.freeze()
     try:
         return _refuse_unreadable(attempt, spec, source)
@@ -138,7 +137,7 @@ def _up_to(most: float, samples: Iterable[SampleRef | RefColumns]) -> Iterator[S
 def _list_partitions(
     partitions: Sequence[Container], spec: BuildSpec, source: Source, executor: Executor, folder: str
 ) -> tuple[Listing, Skipped]:
-    """Has the executor list partitions; each leaves its listing in a file of the folder."""
+    """Lists partitions with the executor; each writes its listing to a file in the folder."""
     plan = IndexPlan(
         folder,
         source.read_container,
@@ -170,16 +169,16 @@ def _unreadable_input(error: OSError, spec: BuildSpec, source: Source) -> Reques
 
 
 def identify_containers(containers: Sequence[Container], read_with: Mapping[str, str] | None) -> str:
-    """Changes with the containers, and with the files that were opened to find out how they are read."""
-    # Without the version: on some mounts, another run finds another inode, and resumes all the same.
+    """Returns a text that changes with the containers, and with the files that were opened to open them."""
+    # Without the version: on some mounts, another run sees another inode, but must still resume.
     packed = [dataclasses.replace(container, version="").pack() for container in containers]
-    # If there are too many files, nobody knows whether a file has changed.
+    # With too many files, changes cannot be detected.
     beside = uuid.uuid4().hex if read_with is None else repr(sorted(read_with.items()))
     return hashlib.blake2b(b"".join([*packed, beside.encode(errors="surrogateescape")]), digest_size=16).hexdigest()
 
 
 def _find_read_with(listing: Listing, source: Source) -> Mapping[str, str] | None:
-    """As `Listing.read_with`, without the files that are in the fingerprint; None if there are too many."""
+    """Returns `Listing.read_with` without the files that the fingerprint covers; None if there are too many."""
     if listing.read_with is None:
         return None
     known = source.read_with or {}

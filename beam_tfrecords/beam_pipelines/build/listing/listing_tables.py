@@ -1,4 +1,4 @@
-"""Tables of a listing, for people."""
+"""Formats a listing as tables, for people."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from beam_tfrecords.transforms.shards.plan import ShardPolicy
 
 
 def describe_splits(spec: BuildSpec, listing: Listing) -> list[str]:
-    """A row for each split: samples, and the size and number of its shards."""
+    """Returns a table with a row per split: samples, total size and number of shards."""
     policy = ShardPolicy(spec.shard_size, spec.num_shards)
     rows = [["split", "samples", "about", "shards"]]
     for split, samples in sorted(listing.samples.items()):
@@ -29,7 +29,7 @@ def describe_splits(spec: BuildSpec, listing: Listing) -> list[str]:
 
 
 def describe_refs(refs: Sequence[SampleRef]) -> list[str]:
-    """A row for each sample: key, split, label and file."""
+    """Returns a table with a row per sample: key, split, label and file."""
     rows = [["sample", "split", "label", "source"]]
     for ref in refs:
         labels = ref.label if isinstance(ref.label, list) else [ref.label]

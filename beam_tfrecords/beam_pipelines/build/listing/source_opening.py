@@ -1,4 +1,4 @@
-"""Opens the source of a build, with the layout that fits what it provides."""
+"""Opens the source of a build, with a layout that fits its contents."""
 
 from __future__ import annotations
 
@@ -25,9 +25,9 @@ from beam_tfrecords.transforms.sources.opening import open_input
 from beam_tfrecords.transforms.sources.source import Source
 from beam_tfrecords.transforms.sources.tables.table_settings import LabelType
 
-# Columns of the index that are measured on pixels.
+# Index columns that are measured on pixels.
 QUALITY = frozenset({"brightness", "contrast", "sharpness", "phash"})
-# What to do if a source does not provide what the layout needs, images apart.
+# Advice if a source does not provide a content of the layout, images apart.
 _REMEDIES = {
     Content.MASK: "give folders, a table or a folder of Pascal VOC, or choose another `layout`",
     Content.OBJECTS: "name the source that has them, such as `source=coco`, or choose another `layout`",
@@ -40,13 +40,13 @@ _REMEDIES = {
 
 
 def open_spec_source(spec: BuildSpec) -> tuple[BuildSpec, Source]:
-    """Opens the source, and resolves a layout that depends on what the source contains.
+    """Opens the source, and resolves a layout that depends on the source's contents.
 
     Raises:
-      RequestError: the source cannot be opened, or does not contain what the layout asks for.
+      RequestError: the source cannot be opened, or does not provide what the layout needs.
     """
     layout = spec.layout
-    # Of images with objects, `tfds` stores these.
+    # For images with objects, `tfds` means the features with objects.
     may_have_objects = layout in (None, parse_layout("tfds"))
     needs_label = layout is not None and layout.needs_label
     needs, table = spec.needs, spec.source.table
@@ -98,8 +98,8 @@ def open_spec_source(spec: BuildSpec) -> tuple[BuildSpec, Source]:
 
 
 def _check_condition(spec: BuildSpec, where: str) -> None:
-    """Refuses a condition that cannot be read, or that nothing can fulfil."""
-    # Most requests do without pyarrow here.
+    """Refuses a condition that cannot be parsed, or that no sample can satisfy."""
+    # Most requests do not need pyarrow here.
     from beam_tfrecords.transforms.blocks.filtering import Condition
 
     named = Condition(where, spec.layout or Layout(())).names
@@ -111,7 +111,7 @@ def _check_condition(spec: BuildSpec, where: str) -> None:
 
 
 def _check_contents(spec: BuildSpec, source: Source, layout: Layout) -> None:
-    """Refuses a layout that needs what the source does not provide; a function may make all but images."""
+    """Refuses a layout that needs contents that the source lacks; a user's function may provide all except images."""
     missing = [content for content in _REMEDIES if content in layout.required - source.provides]
     if missing and spec.map is None:
         is_column = missing[0] is Content.COLUMNS and layout.columns
@@ -125,7 +125,7 @@ def _check_contents(spec: BuildSpec, source: Source, layout: Layout) -> None:
 
 
 def _without_images(spec: BuildSpec, source: Source, *, needs_label: bool) -> RequestError:
-    """The refusal of a table without images, with what finds them."""
+    """Returns the error for a table without images, with suggestions that find them."""
     suggestions = [*source.column_suggestions(needs_label=needs_label)]
     alone = f"; a spec file may say a dataset of columns alone: {_column_layout(source)}"
     if source.column_types:

@@ -1,1 +1,1 @@
-"""Whose output it is: its lock, its location, its state, and the versions before."""
+"""The output of a build: its lock, its location, its state, and the previous versions."""

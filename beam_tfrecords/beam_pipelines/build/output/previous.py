@@ -1,4 +1,4 @@
-"""What a build takes from the one before it, and the folder that it writes to."""
+"""The previous datasets of a build, and the version that it writes."""
 
 from __future__ import annotations
 
@@ -38,15 +38,15 @@ if TYPE_CHECKING:
 
 @dataclasses.dataclass(frozen=True)
 class Previous:
-    """The datasets that a build looks back to.
+    """The previous datasets of a build.
 
     Attributes:
-      version: the version that guards and changes are compared with: the one before, or the pinned one; or None.
+      version: the version that guards and changes are compared with: the newest, or the pinned one; or None.
       reused: the dataset whose records are reused, or None.
-      notes: datasets that were passed over because they are damaged, one line each.
+      notes: damaged datasets that were skipped, one line each.
       warning: why readers fail until a version is published; None if they do not.
-      newest: the version before, or None: a build that would make it again makes none.
-      names: of the versions that are there and finished.
+      newest: the newest version, or None; a build that would repeat it publishes nothing.
+      names: names of the finished versions.
     """
 
     version: Dataset | None
@@ -61,7 +61,7 @@ NOTHING = Previous(None, None)
 
 
 def open_previous(spec: BuildSpec) -> Previous:
-    """Opens the version before, and the dataset to take records from.
+    """Opens the previous version, and the dataset whose records are reused.
 
     Raises:
       RequestError: `reuse` names no dataset.
@@ -87,31 +87,31 @@ def open_previous(spec: BuildSpec) -> Previous:
 
 
 def _open_versions(root: str) -> Previous:
-    """Opens the version that a new one is compared with, and the one before it."""
+    """Opens the version that a new one is compared with, and the newest one."""
     version, notes = open_newest(root)
     names = tuple(version.name for version in list_versions(root) if version.state is State.FINISHED)
     pinned, newest = read_pinned(root), version
     if pinned is not None:
         name = find_newest(root)
         newest = open_published(storage.join(root, name))[0] if name else None
-        # `check_output` has found it whole.
+        # `check_output` has verified that it is whole.
         version = open_published(storage.join(root, pinned))[0] or newest
     return Previous(version, None, notes, find_latest_damage(root), newest, names)
 
 
 def previous_classes(spec: BuildSpec, previous: Previous) -> Sequence[str]:
-    """The classes of the dataset that `class_order=stable` follows, in index order."""
+    """Returns the classes of the dataset that `class_order=stable` follows, in index order."""
     dataset = previous.version if spec.schedule.versioned else previous.reused
     return dataset.class_names if dataset else ()
 
 
 def would_repeat(previous: Previous, spec: BuildSpec, metadata: Mapping[str, Any]) -> bool:
-    """Whether a build would make the version before again, failures included.
+    """Whether a build would repeat the newest version, including its failures.
 
     Args:
-      previous: the datasets before.
+      previous: the previous datasets.
       spec: the request.
-      metadata: what the manifest would say, as far as it is known.
+      metadata: the known part of the manifest's metadata.
     """
     version = previous.newest
     return (
@@ -125,13 +125,13 @@ def would_repeat(previous: Previous, spec: BuildSpec, metadata: Mapping[str, Any
 
 
 def open_newest(root: str) -> tuple[Dataset | None, tuple[str, ...]]:
-    """Opens the version that `LATEST` names, or the newest that is whole.
+    """Opens the version that `LATEST` names, or the newest whole one.
 
     Args:
       root: the folder of the versions.
 
     Returns:
-      The version, None if there is none; and why others were passed over, one line each.
+      The version, or None; and why other versions were skipped, one line each.
     """
     latest = read_latest(root)
     whole, damage = open_published(storage.join(root, latest)) if latest else (None, None)
@@ -150,10 +150,10 @@ def open_newest(root: str) -> tuple[Dataset | None, tuple[str, ...]]:
 
 
 def point_to_whole(spec: BuildSpec, path: str) -> None:
-    """Lets `LATEST` name a version that was just published, or that the input would make again, if it does not.
+    """Makes `LATEST` name a version that was just published, or that the input would repeat, unless it already does.
 
     Raises:
-      BuildError: a version is pinned that is damaged.
+      BuildError: the pinned version is damaged.
     """
     name = storage.basename(path)
     if spec.schedule.versioned and read_latest(spec.output) != name:
@@ -161,14 +161,14 @@ def point_to_whole(spec: BuildSpec, path: str) -> None:
 
 
 def choose_version(spec: BuildSpec, folder: str, previous: Previous) -> str:
-    """The name of the version that a build writes: that of the attempt that it resumes, or a new one.
+    """Returns the name of the version that a build writes: that of the resumed attempt, or a new one.
 
-    It is registered: what is written to its folder is ours.
+    Registers the version, which marks everything in its folder as ours.
 
     Args:
       spec: the request.
-      folder: of the build, for temporary files.
-      previous: the datasets before.
+      folder: temporary folder of the build.
+      previous: the previous datasets.
     """
     name = read_version(folder)
     if name is None or storage.exists(storage.join(spec.output, name, SUCCESS)):
@@ -179,16 +179,16 @@ def choose_version(spec: BuildSpec, folder: str, previous: Previous) -> str:
 
 
 def read_version(folder: str) -> str | None:
-    """The version that a build writes, from its folder for temporary files; None if it writes none."""
+    """Reads the version that a build writes from its temporary folder; returns None if it writes none."""
     name = (read_if_there(BuildFolder(folder).version) or b"").decode(errors="replace")
-    # A power cut may have emptied the file, and a stranger's names anything.
+    # A power loss may have emptied the file, and a foreign file may contain anything.
     return name if VERSION_NAME.fullmatch(name) else None
 
 
 def plan_reuse(
     spec: BuildSpec, previous: Dataset | None, *, versions: Mapping[str, str], blocks: Mapping[str, int]
 ) -> tuple[ReusePlan | None, str]:
-    """How records of a previous dataset are reused, and why none can be; "" if some can.
+    """Plans the reuse of records of a previous dataset; returns the reason if there can be none, else "".
 
     Args:
       spec: the request, with its layout.
@@ -197,7 +197,7 @@ def plan_reuse(
       blocks: split -> number of blocks.
     """
     from beam_tfrecords.transforms.blocks.reuse import (
-        ReusePlan,  # NumPy and Arrow, which a refused request has no need of.
+        ReusePlan,  # Needs NumPy and Arrow, which a refused request does not.
     )
 
     if previous is None:
@@ -231,10 +231,10 @@ def _image_features(layout: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
 
 
 def record_settings(spec: Mapping[str, Any], versions: Mapping[str, str]) -> dict[str, Any]:
-    """What decides the bytes of one record: settings by name, libraries by theirs.
+    """Returns everything that determines the bytes of one record: settings and libraries by name.
 
     Args:
-      spec: the settings of a build, as its manifest has them.
+      spec: the settings of a build, as in its manifest.
       versions: library -> version.
     """
     names = [name for name, one in SETTINGS.items() if one.decides_records]
@@ -242,11 +242,11 @@ def record_settings(spec: Mapping[str, Any], versions: Mapping[str, str]) -> dic
 
 
 def clean_versions(spec: BuildSpec, *, unfinished: bool = True) -> tuple[str, ...]:
-    """Removes versions that are not needed any more; returns their names.
+    """Removes versions that are no longer needed; returns their names.
 
     Args:
       spec: the request.
-      unfinished: whether what dead builds have left of theirs goes too.
+      unfinished: also removes versions that dead builds have left.
     """
     workspace, schedule, removed = Workspace(spec.output), spec.schedule, []
     names = find_unfinished(spec.output, workspace.list_versions()) if unfinished else []
@@ -260,13 +260,13 @@ def clean_versions(spec: BuildSpec, *, unfinished: bool = True) -> tuple[str, ..
         )
     for name in names:
         try:
-            # Also an empty folder that a killed removal leaves is known as ours.
+            # Registering also marks an empty folder, left by a killed removal, as ours.
             register_version(spec.output, name)
             if remove(spec.output, name):
                 removed.append(name)
-            # What is left of its folder is somebody's.
+            # Files that remain in the folder are not ours.
             storage.delete_files([workspace.version(name)])
-        except (OSError, BuildError) as error:  # the new version is published all the same
+        except (OSError, BuildError) as error:  # does not affect the new version
             reason = getattr(error, "strerror", None) or error
             show(f"note: version {name} could not be removed: {reason}; the next build does it", file=sys.stderr)
     return tuple(removed)

@@ -1,4 +1,4 @@
-"""What storage tells of an output folder: its builds, versions and datasets, as plain values."""
+"""Describes an output folder from storage: its builds, versions and datasets, as plain values."""
 
 from __future__ import annotations
 
@@ -40,14 +40,14 @@ from beam_tfrecords.transforms.workspace.output_folder import is_open
 from beam_tfrecords.transforms.workspace.state_files import read_small
 
 _MOST_LINES = 100_000
-# Above it, nobody waits.
+# Longer estimates are not shown.
 _MOST_SECONDS = 10.0**9
 _FAILURE = fields({"reason": text})
 GOING = ("running", "submitted")
 
 
 def now_at(output: str) -> float:
-    """The time by the clock of the store; by that of this machine for who may only read."""
+    """Returns the time by the clock of the store, or by that of this machine without write permission."""
     try:
         return storage.now(Workspace(output).lease) if Workspace(output).list_builds() else time.time()
     except OSError:
@@ -55,7 +55,7 @@ def now_at(output: str) -> float:
 
 
 def describe_status(output: str, *, now: float) -> dict[str, Any]:
-    """What is known of an output folder, as plain values."""
+    """Describes an output folder as plain values."""
     builds = describe_builds(output, now=now)
     running = find_running(builds)
     last = running or next((build for build in builds if build["state"] == "unpublished"), None)
@@ -74,7 +74,7 @@ def describe_status(output: str, *, now: float) -> dict[str, Any]:
     except BuildError as error:
         notes[str(error)] = None
     is_dead = any(build["state"] == "dead" for build in builds)
-    # After the input is listed there is a build.
+    # Once the input is listed, there is a build.
     holder = None if last or any(build["state"] != "dead" for build in builds) else find_holder(output_lease, now=now)
     return {
         "output": output,
@@ -87,7 +87,7 @@ def describe_status(output: str, *, now: float) -> dict[str, Any]:
         "removed_versions": _find_removed(output, versions, there=[version.name for version in folders]),
         "dataset": _describe_dataset(open_dataset(output)) if storage.exists(storage.join(output, SUCCESS)) else None,
         "versions": versions,
-        # Folders that are only named like one: copies, renamed versions, a user's own.
+        # Folders that only have the name of a version: copies, renamed versions, a user's own.
         "not_versions": [version.name for version in folders if version.name not in ours],
         "notes": list(notes),
         "debris": {
@@ -103,12 +103,12 @@ def describe_status(output: str, *, now: float) -> dict[str, Any]:
 
 
 def describe_builds(output: str, *, now: float) -> list[dict[str, Any]]:
-    """What is known of the builds into an output, the newest first."""
+    """Describes the builds into an output, the newest first."""
     return [_describe_build(output, folder, run, now=now) for folder, run in read_runs(output)]
 
 
 def find_running(builds: Iterable[dict[str, Any]]) -> dict[str, Any] | None:
-    """The build that runs, or may do so; None if none does."""
+    """Returns the build that runs, or may run; None if there is none."""
     return next((build for build in builds if build["state"] in GOING), None)
 
 
@@ -120,7 +120,7 @@ def _describe_build(output: str, folder: str, run: Run | None, *, now: float) ->
     if result is None:
         totals, reasons = counts, _count_reasons(folder) if counts.failed else {}
     else:
-        # The counts of the workers may lack their last blocks.
+        # The workers' counts may lack their last blocks.
         stats = Stats.from_json(result["stats"])
         totals, reasons = BlockCounts.of(stats), stats.failure_reasons()
     values: dict[str, Any] = {
@@ -166,19 +166,19 @@ def _describe_build(output: str, folder: str, run: Run | None, *, now: float) ->
 
 
 def _is_published(output: str, folder: str) -> bool:
-    """Whether a build has published its dataset, and its temporary files are left."""
+    """Whether a build has published its dataset, and its temporary files remain."""
     version = read_version(folder)
     path = storage.join(output, version) if version else output
     return is_open(output) and storage.exists(storage.join(path, SUCCESS))
 
 
 def _count_reasons(folder: str) -> dict[str, int]:
-    """Reasons of the failures so far; of very many, those of the first files."""
+    """Counts the failures so far by reason; reads at most 100,000 lines."""
     reasons: Counter[str] = Counter()
     files = storage.list_files(BuildFolder(folder).failures, literal=True)
     lines = (line for entry in files for line in read_small(entry.path).splitlines())
     for line in itertools.islice(lines, _MOST_LINES):
-        # The last line of a large file is not whole.
+        # The last line of a large file may be incomplete.
         with contextlib.suppress(ValueError):
             reasons[read_json(line, _FAILURE)["reason"]] += 1
     return dict(reasons)
@@ -187,7 +187,7 @@ def _count_reasons(folder: str) -> dict[str, int]:
 def _describe_version(output: str, name: str) -> dict[str, Any]:
     try:
         dataset, damage = open_published(storage.join(output, name))
-    except RequestError:  # a later version of beam-tfrecords has made it
+    except RequestError:  # a later version of beam-tfrecords wrote it
         dataset, damage = None, None
     if dataset is not None:
         missing = dataset.find_missing()
@@ -202,7 +202,7 @@ def _is_ours(output: str, version: Version, registered: Sequence[str]) -> bool:
 
 
 def _find_removed(output: str, versions: Iterable[dict[str, Any]], *, there: Iterable[str]) -> list[str]:
-    """The versions that have been removed since the oldest of today's versions was built."""
+    """Returns the versions removed since the oldest existing version was built."""
     readable = (version["name"] for version in versions if version["records"] is not None)
     known = set[str]().union(*(read_listed(output, name) for name in readable))
     return sorted(known.difference(there))
@@ -216,6 +216,6 @@ def _describe_dataset(dataset: Dataset) -> dict[str, Any]:
 
 
 def _time(seconds: float) -> str:
-    # A file may say any year.
+    # A file may contain any year.
     time = datetime.datetime.fromtimestamp(min(max(seconds, 0), LAST_MOMENT), datetime.timezone.utc)
     return time.strftime("%Y-%m-%dT%H:%M:%SZ")
