@@ -183,7 +183,7 @@ def mix(parts: Sequence[tuple[Any, float]], *, seed: int = 0) -> Mixture | Mixed
 
         >>> mixture = mix([("out/", 0.7), ("more/", 0.3)])
         >>> len(mixture.records("train"))
-        40
+        18
 
     Every stretch of the mixture has the proportions of the weights. An epoch ends as soon as every part has been used
     completely; a part that is exhausted earlier restarts. The same parts, weights and seed give the same order. Classes

@@ -71,7 +71,8 @@ def make_parser() -> Parser:
 def verify_dataset(path: str | os.PathLike[str], *, beam_arguments: Sequence[str] = ()) -> list[str]:
     """Checks every CRC, count, feature and image of a dataset.
 
-        >>> verify_dataset("out/")
+        >>> from beam_tfrecords import verify
+        >>> verify("out/")
         []
 
     Args:
