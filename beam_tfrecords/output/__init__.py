@@ -1,1 +1,1 @@
-"""The files of a finished dataset: manifest, index, versions, label files, and their names; no reader of records."""
+"""The files of a finished dataset except its records: manifest, index, versions, label files, and their names."""

@@ -35,7 +35,7 @@ _CONVERSION_FIELDS = [
     pa.field("orientation", pa.int8()),
     # Orientation that a kept file still needs.
     pa.field("kept_orientation", pa.int8()),
-    # Largest value on the scale to 255, of a source with more than 8 bits.
+    # Largest stored value, up to 255; only for sources with more than 8 bits.
     pa.field("stored_maximum", pa.int16()),
     # Number of a source's channels other than color and transparency.
     pa.field("channels_left_out", pa.int16()),

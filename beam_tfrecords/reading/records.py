@@ -451,7 +451,7 @@ class Records(Sequence[Any]):
         """Returns the example in a framed record.
 
         Raises:
-          BuildError: the record differs from the index, since the shard was replaced; or it is damaged.
+          BuildError: the record differs from the index, because the shard was replaced; or it is damaged.
         """
         if self._verify:
             try:

@@ -194,7 +194,7 @@ def modules_for(paths: Iterable[str]) -> list[str]:
 
 
 def exists(path: str) -> bool:
-    """Whether a file or a local folder exists at `path`; this and the next two raise if that cannot be determined."""
+    """Whether a file or a local folder exists at `path`; raises if that is unknown, like `is_file` and `is_folder`."""
     note(path, find_fingerprint)
     return _system(path).exists(path)
 

@@ -87,7 +87,7 @@ class FileEntry:
       size: bytes; -1 for an entry that is not a regular file, such as a dangling link or a pipe. A path that
         ends in `/` is then a link to a folder that was listed under another path.
       modified_ns: nanoseconds since the epoch, with the precision of the file system.
-      generation: of an object, the number of its write or the ETag of its content; None if the store has neither.
+      generation: generation number or ETag of an object; None if the store has neither.
       version: identifies this state of the content for the read functions; "" if the store does not support versions.
     """
 

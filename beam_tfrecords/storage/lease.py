@@ -31,7 +31,7 @@ class Lease:
     """
 
     def __init__(self, path: str, content: dict[str, Any], *, renewal: float, stale: float) -> None:
-        """Use `take` to make a lease."""
+        """Stores the arguments; `take` makes leases."""
         self._path, self._content = path, content
         self._renewal, self._stale = renewal, stale
         self._is_lost, self._is_locked = False, False
@@ -139,7 +139,7 @@ class Lease:
             return str(other.get("holder", "an unknown build"))
 
     def _is_stale(self) -> bool:
-        """Whether the lease is too old, by the times that the store gives the lease and a new file."""
+        """Whether the lease is too old, by the store's times of the lease and of a new file."""
         now = storage.now(self._path)
         try:
             return now - storage.stat(self._path).modified > self._stale

@@ -18,7 +18,7 @@ from beam_tfrecords.storage import request_metrics
 from beam_tfrecords.storage.options import current_options
 from beam_tfrecords.storage.rate_limiter import FirstRates, RateLimiter, rate_of
 
-# HTTP statuses that are retried, and those of them that mean too many requests.
+# HTTP statuses to retry, and the subset that means too many requests.
 RETRIED = frozenset({408, 429, 500, 502, 503, 504})
 REFUSALS = frozenset({429, 503})
 # Seconds without any response of the store after which requests fail, unless the environment overrides it.

@@ -44,7 +44,7 @@ _HOSTS = 64
 _CONNECT_SECONDS = 10.0
 _READ_SECONDS = 30.0
 _MOST_SECONDS = 120.0
-# Seconds before each retry, unless the host asks for more; a longer request for delay ends the retries.
+# Seconds before each retry unless the host asks for more, and the longest delay to accept from a host.
 _PAUSES = (1.0, 4.0)
 _MOST_PAUSE = 30.0
 _MOST_REDIRECTS = 5

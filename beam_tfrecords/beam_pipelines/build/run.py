@@ -138,7 +138,7 @@ def _read_request_metrics(folder: str) -> Mapping[str, int]:
 
 
 def _find_published(publication: Publication) -> Dataset | None:
-    """Returns the published dataset if its manifest is of this build."""
+    """Returns the published dataset if its manifest comes from this build."""
     output = publication.output
     if publication.journal.replaces and not is_open(output):
         return None

@@ -1,1 +1,1 @@
-"""The commands: each turns a command line into text and an exit code. One module per command, no step of a build."""
+"""The commands, one per module: each turns a command line into text and an exit code; build steps are elsewhere."""

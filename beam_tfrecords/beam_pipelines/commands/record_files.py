@@ -35,7 +35,7 @@ def find_record_files(path: str) -> list[storage.FileEntry]:
     """Lists the TFRecord files of a path: a single file, the matches of a glob, or the files directly in a folder.
 
     Returns:
-      The files; none also for a folder of ours whose build is not finished.
+      The files; an empty list also for the output folder of an unfinished build.
     """
     path = storage.absolute(os.fspath(path)).rstrip("/")
     try:

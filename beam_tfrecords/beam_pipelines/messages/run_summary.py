@@ -34,7 +34,7 @@ SUMMARIZED = (
 
 
 class _Metric(NamedTuple):
-    """Attributes: name, help, and the label of its counts; "" if it is one number."""
+    """A metric for Prometheus: its name, its help, and the label of its counts, or "" for a single number."""
 
     name: str
     help: str

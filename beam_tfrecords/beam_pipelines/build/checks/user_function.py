@@ -36,7 +36,7 @@ _WHAT = "the function of `map`"
 
 
 def check_map(build: ResolvedBuild, listing: Listing) -> None:
-    """Refuses a function that fails for all of a few samples, or, with `check_map`, returns varying results.
+    """Refuses a function that fails for each of a few samples, or, with `check_map`, returns varying results.
 
     Args:
       build: the build.

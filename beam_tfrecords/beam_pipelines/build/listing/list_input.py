@@ -169,7 +169,7 @@ def _unreadable_input(error: OSError, spec: BuildSpec, source: Source) -> Reques
 
 
 def identify_containers(containers: Sequence[Container], read_with: Mapping[str, str] | None) -> str:
-    """Returns a text that changes with the containers, and with the files that were opened to open them."""
+    """Returns a fingerprint of the containers, and of the files that were opened to find out how to read them."""
     # Without the version: on some mounts, another run sees another inode, but must still resume.
     packed = [dataclasses.replace(container, version="").pack() for container in containers]
     # With too many files, changes cannot be detected.

@@ -66,7 +66,8 @@ def lock_output(spec: BuildSpec, runner: Runner) -> Iterator[LockedOutput]:
       runner: where the build will run.
 
     Raises:
-      RequestError: another build is writing to it, it cannot be written, or the request does not fit what it holds.
+      RequestError: another build is writing to the output, the output cannot be written, or its content does not fit
+        the request.
     """
     check_location(spec)
     workspace, was_there = Workspace(spec.output), storage.has_scheme(spec.output) or storage.exists(spec.output)
@@ -97,7 +98,7 @@ def lock_output(spec: BuildSpec, runner: Runner) -> Iterator[LockedOutput]:
                 output = LockedOutput(spec.output, taken, replaced_files, job, fence, is_new)
                 yield output
             except (OSError, RequestError, BuildError) as error:
-                # Another build may have removed a missing file. A store that does not answer is not asked again.
+                # Another build may have removed a missing file, so check the lease, unless the store does not answer.
                 if not (isinstance(error, BuildError) and storage.has_scheme(spec.output)):
                     taken.check()
                 raise
@@ -161,7 +162,7 @@ def open_folder(folder: str, output: LockedOutput, *, keeps: str | None = None) 
         fence = Fence.take_over(workspace.fence, output.lease) if output.job else output.fence
         fence.check()
         storage.abort_uploads(workspace.path)
-        # Without the permission to delete them, they stay; they do no harm.
+        # Files that this process may not delete stay, and do no harm.
         with contextlib.suppress(storage.AccessDeniedError):
             delete_temporary(output.path, keeps=(folder, keeps or folder, workspace.journal, workspace.replaced_files))
         is_registered = version and storage.exists(workspace.version(version))

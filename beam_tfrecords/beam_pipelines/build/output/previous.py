@@ -188,7 +188,7 @@ def read_version(folder: str) -> str | None:
 def plan_reuse(
     spec: BuildSpec, previous: Dataset | None, *, versions: Mapping[str, str], blocks: Mapping[str, int]
 ) -> tuple[ReusePlan | None, str]:
-    """Plans the reuse of records of a previous dataset; returns the reason if there can be none, else "".
+    """Plans how to reuse records of a previous dataset; also returns why none can be reused, or "" if some can.
 
     Args:
       spec: the request, with its layout.

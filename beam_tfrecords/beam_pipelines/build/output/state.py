@@ -47,7 +47,7 @@ GOING = ("running", "submitted")
 
 
 def now_at(output: str) -> float:
-    """Returns the time by the clock of the store, or by that of this machine without write permission."""
+    """Returns the time by the store's clock, or by this machine's clock without write permission."""
     try:
         return storage.now(Workspace(output).lease) if Workspace(output).list_builds() else time.time()
     except OSError:
