@@ -1,4 +1,4 @@
-"""What a JSON file may hold that others may have written: checked as a whole, before anything reads a part of it.
+"""Checks JSON files that others may have written, as a whole, before any part is used.
 
 msgspec would name neither the value nor the key of a mapping (`$.splits[...].bytes`), and save 19 lines.
 """

@@ -1,4 +1,4 @@
-"""Touches what botocore has no public name for; no other module does.
+"""Accesses private attributes of botocore; no other module does.
 
 `tests/integration/test_private_names.py` fails when a version changes it, and setup.py allows the tested versions only.
 """
@@ -15,7 +15,7 @@ from botocore.session import Session
 
 
 def start_credential_processes_by(session: Session, popen: type[subprocess.Popen[bytes]]) -> None:
-    """Starts each `credential_process` by another class, that of a role's source profile included."""
+    """Starts each `credential_process` with another class, also in a role's source profile."""
     found = session.get_component("credential_provider").providers
     for role in (one for one in found if isinstance(one, credentials.AssumeRoleProvider)):
         builder = role._profile_provider_builder
@@ -31,6 +31,6 @@ def _create(create: Callable[[str], Any], popen: type[subprocess.Popen[bytes]], 
 
 
 def connections_to(client: Any, url: str) -> Any:
-    """Returns the pool of connections by which a client reaches a URL; None if it goes through a proxy."""
+    """Returns the connection pool of a client for a URL; None if the client uses a proxy."""
     session = client._endpoint.http_session
     return None if session._proxy_config.proxy_url_for(url) else session._manager.connection_from_url(url)

@@ -357,10 +357,10 @@ def _delete_batch(files: list[str]) -> None:
 
 
 class _Deletions(Batch):
-    """Deletions that are sent as one request at the end of the block.
+    """A batch of deletions, sent as one request at the end of the block.
 
     Attributes:
-      responses: of each deletion, in their order, once it is sent.
+      responses: responses to the deletions, in order, after the request.
     """
 
     responses: Sequence[Response] = ()

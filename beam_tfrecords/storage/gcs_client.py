@@ -213,7 +213,7 @@ def _make_access(process: int, emulator: str | None) -> _Access:
     credentials, project = (AnonymousCredentials(), None) if emulator else _find_credentials()
     made = Client(project=None, credentials=credentials)
     session = session_of(made)
-    if not session.is_mtls:  # otherwise the adapter holds the client certificate
+    if not session.is_mtls:  # with mTLS, the adapter holds the client certificate
         for scheme in ("https://", "http://"):
             session.mount(scheme, HTTPAdapter(pool_maxsize=_CONNECTIONS))
     session.hooks["response"].append(_count)

@@ -118,8 +118,8 @@ def literal_prefix(pattern: str) -> str:
 def compile_glob(pattern: str) -> re.Pattern[str]:
     """Returns the regular expression of a glob, for `fullmatch`.
 
-    `*` and `?` match within a component, `**` crosses components, `**/` also matches none, `[a-z]` and `[!a-z]`
-    are classes. A backslash is a character of a name, which wcmatch always takes for an escape.
+    `*` and `?` match within a component, `**` crosses components, `**/` also matches nothing, `[a-z]` and `[!a-z]`
+    are character classes. A backslash is an ordinary character, unlike in wcmatch, where it is always an escape.
     """
     return re.compile("".join(map(_translate, _GLOB_TOKEN.findall(pattern))), re.DOTALL)
 

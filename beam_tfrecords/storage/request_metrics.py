@@ -1,6 +1,6 @@
 """Request metrics of this process: requests to object stores by kind, retries and bytes.
 
-The code that takes the counts reports them, so nothing is counted twice.
+The caller that takes the counts reports them, so nothing is counted twice.
 """
 
 from __future__ import annotations

@@ -223,7 +223,7 @@ def _read_objects(response_dict: dict[str, Any], customized_response_dict: dict[
 
 
 def _count_request(request: Any, event_name: str, **_: Any) -> None:
-    """Counts a request, for each time that it is sent."""
+    """Counts a request, once per attempt."""
     kind = _KINDS.get(event_name.rpartition(".")[2], request_metrics.WRITE)
     STORE.wait(is_write=kind in (request_metrics.WRITE, request_metrics.DELETE))
     request_metrics.count(kind)

@@ -1,4 +1,4 @@
-"""Touches what urllib3 has no public name for; no other module does.
+"""Accesses private attributes of urllib3; no other module does.
 
 `tests/test_private_names.py` fails when a version changes it, and setup.py allows the tested versions only.
 """
@@ -9,7 +9,7 @@ import socket
 
 
 class OpensOwnSocket:
-    """Mixin for urllib3's connections: a subclass says which addresses a connection is opened to.
+    """A mixin for urllib3's connections: a subclass chooses the address to connect to.
 
     Certificates are checked against the host of the URL, whatever the address.
     """
@@ -17,14 +17,14 @@ class OpensOwnSocket:
     _dns_host: str
 
     def open_socket(self, name: str) -> socket.socket:
-        """Connects to a host; a subclass calls `connect_to` with an address of it."""
+        """Connects to a host; a subclass calls `connect_to` with one of its addresses."""
         raise NotImplementedError
 
     def connect_to(self, address: str) -> socket.socket:
         """Connects to an address.
 
         Raises:
-          ConnectTimeoutError, NewConnectionError: it does not answer.
+          ConnectTimeoutError, NewConnectionError: the address does not answer.
         """
         name = self._dns_host
         self._dns_host = address

@@ -177,7 +177,7 @@ class _PrivateAddressError(Exception):
 
 
 class _Checked(OpensOwnSocket):
-    """Looks a name up once, and connects to an address that was checked: another look may give another address."""
+    """Resolves a name once, and connects to a checked address: a second lookup may return another address."""
 
     def open_socket(self, name: str) -> socket.socket:
         deadline = time.monotonic() + _CONNECT_SECONDS

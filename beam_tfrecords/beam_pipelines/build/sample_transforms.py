@@ -129,7 +129,7 @@ class ConvertSamples(beam.PTransform):
 
 
 def _with_failures(outputs: Any, main: str, kind: type) -> Any:
-    """The main output, with the failures as an attribute."""
+    """Returns the main output, with the failures as an attribute."""
     made = outputs[main]
     made.element_type = kind
     made.failures = outputs[FAILURES]

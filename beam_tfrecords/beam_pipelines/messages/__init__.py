@@ -1,1 +1,1 @@
-"""What people read of a run: summaries, notes, progress, lines of the terminal, exit codes. Decides nothing."""
+"""All text about a run for people: summaries, notes, progress, terminal lines, exit codes. Decides nothing."""

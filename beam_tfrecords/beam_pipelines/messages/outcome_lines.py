@@ -34,12 +34,12 @@ def describe_versions(outcome: Published, spec: BuildSpec) -> Iterator[str]:
 def summarize_dataset(
     dataset: Dataset, *, seconds: float, request_metrics: Callable[[], Mapping[str, int]]
 ) -> list[str]:
-    """The summary of a dataset.
+    """Returns the summary of a dataset.
 
     Args:
       dataset: the dataset.
       seconds: duration of the build.
-      request_metrics: gives what object stores were asked for, with what this function asks for.
+      request_metrics: returns the requests to object stores, including those of this function.
     """
     path, manifest = dataset.path, dataset.manifest
     examples = find_examples(storage.join(path, FAILURES), manifest["failure_reasons"])

@@ -13,9 +13,9 @@ class Published:
     """A finished dataset.
 
     Attributes:
-      dataset: it, opened.
-      is_unchanged: whether it is the version before, because nothing has changed.
-      request_metrics: what the workers have asked object stores for.
+      dataset: the opened dataset.
+      is_unchanged: whether it is the previous version, because nothing has changed.
+      request_metrics: requests of the workers to object stores.
       report: path of `report.html`, or None if it was not written.
       removed: names of the versions that were removed after publishing.
       pinned: the version that LATEST keeps naming, or None.

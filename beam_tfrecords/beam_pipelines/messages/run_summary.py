@@ -56,9 +56,9 @@ class RunSummary:
 
     Attributes:
       status: published, unchanged, unpublished, submitted, dry_run, refused, failed or interrupted.
-      message: what went wrong, one line.
-      dataset: the folder of the published or unchanged dataset, or None.
-      request_metrics: what object stores were asked for.
+      message: the error, one line.
+      dataset: folder of the published or unchanged dataset, or None.
+      request_metrics: requests to object stores.
     """
 
     json_summary: str | None = None
@@ -73,7 +73,7 @@ class RunSummary:
     request_metrics: Counter[str] = dataclasses.field(default_factory=Counter)
 
     def add_request_metrics(self, request_metrics: Mapping[str, int] | None = None) -> Mapping[str, int]:
-        """Counts what workers have asked object stores for, and what this process has; all that is counted."""
+        """Adds the requests of workers and of this process to object stores; returns the totals."""
         self.request_metrics.update(request_metrics or {})
         self.request_metrics.update(storage.take_request_metrics())
         return self.request_metrics

@@ -82,7 +82,7 @@ def summarize(
       seconds: duration of the build.
       examples: reason -> one of its failures, if there are any.
       changes: the content of `changes.json`, if there is one.
-      request_metrics: what object stores were asked for.
+      request_metrics: requests to object stores.
     """
     *counts, size = HEADERS.values()
     rows = [["split", *counts, "shards", size]]
@@ -127,7 +127,7 @@ def describe_changes(reuse: Mapping[str, int], changes: Mapping[str, Any] | None
 
 
 def describe_request_metrics(request_metrics: Mapping[str, int]) -> list[str]:
-    """The line about what object stores were asked for; nothing if they were asked for nothing."""
+    """Returns the line about requests to object stores; none without requests."""
     requests = {kind: request_metrics[kind] for kind in KINDS if request_metrics.get(kind)}
     if not requests:
         return []

@@ -84,7 +84,7 @@ def lock_output(spec: BuildSpec, runner: Runner) -> Iterator[LockedOutput]:
         with taken:
             is_new = workspace.is_all_there_is()
             job = None if is_new else find_writing(spec.output)
-            # A job runs on without its launcher, and may publish.
+            # A job continues without its launcher, and may publish.
             fence = Fence.find(workspace.fence) if job else Fence.take_over(workspace.fence, taken, is_new=is_new)
             _log.debug("holding %s: is_new=%s, job=%s", spec.output, is_new, job)
             output: LockedOutput | None = None

@@ -157,7 +157,7 @@ def _describe_build(output: str, folder: str, run: Run | None, *, now: float) ->
     elif _is_published(output, folder):
         values["state"] = "published"
     elif job is not None:
-        # Its launcher may have left on purpose.
+        # Its launcher may have exited on purpose.
         state = find_state(job, last_block)
         if state is not None and not state.is_running:
             return {**values, "exit_code": FAILED, "why": [state.why] if state.why else []}
