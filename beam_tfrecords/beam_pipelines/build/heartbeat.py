@@ -17,7 +17,7 @@ from beam_tfrecords.transforms.workspace.build_folder import BuildFolder, Worksp
 from beam_tfrecords.transforms.workspace.state_files import read_state, write_state
 
 _INTERVAL = 5.0
-# A process that has not written for so many seconds is taken for dead.
+# Seconds after its last write at which a process counts as dead.
 _TIMEOUT = 30.0
 
 
@@ -26,11 +26,11 @@ class Run:
     """One attempt at a build.
 
     Attributes:
-      began: seconds since the epoch, by the clock of its machine.
-      beat: when it last wrote, likewise.
-      written: when it last wrote by the clock of the store, which `now` is compared with.
-      done_before: samples that earlier attempts had converted.
-      ended: when it ended or left its job, by the clock of its machine; 0 before.
+      began: start of the attempt, in seconds since the epoch, by the clock of its machine.
+      beat: time of its last write, by the clock of its machine.
+      written: time of its last write, by the clock of the store.
+      done_before: number of samples that earlier attempts had converted.
+      ended: time when it ended or left its job, by the clock of its machine; 0 before.
     """
 
     host: str
@@ -44,7 +44,7 @@ class Run:
     ended: float = 0.0
 
     def is_alive(self, now: float) -> bool:
-        """Whether the process wrote lately by the clock of the store and, if it is one of this machine, is there."""
+        """Whether the process has written recently by the store's clock, and, if it is on this machine, exists."""
         if self.ended:
             return False
         if self.host == socket.gethostname() and not is_there(self.process):
@@ -70,20 +70,20 @@ class Heartbeat:
     def __exit__(self, kind: object, *error: object) -> None:
         self._stop.set()
         self._thread.join()
-        # A build that has succeeded soon removes its folder; until then this process is there.
+        # A successful build soon removes its folder; until then this process exists.
         if kind is not None:
             self.end()
 
     def end(self) -> None:
-        """Says that nobody writes the heartbeat any more, although the build is not finished."""
-        # The folder may be gone.
+        """Records that the heartbeat has stopped, although the build is not finished."""
+        # The folder may no longer exist.
         with contextlib.suppress(OSError, BuildError):
             if storage.exists(self._path):
                 self._write(ended=time.time())
 
     def _beat(self) -> None:
         while not self._stop.wait(_INTERVAL):
-            # The build itself says what is wrong with the storage.
+            # If the storage fails, the build itself reports the error.
             with contextlib.suppress(OSError, BuildError):
                 self._write()
 
@@ -92,7 +92,7 @@ class Heartbeat:
 
 
 def read_runs(output: str) -> Iterator[tuple[str, Run | None]]:
-    """The builds whose temporary files are in an output folder: folder -> last attempt, if it wrote a heartbeat."""
+    """Yields the builds with temporary files in an output: folder -> last attempt, if it wrote a heartbeat."""
     for folder in Workspace(output).list_builds():
         path = BuildFolder(folder).run
         run = read_state(Run, path)

@@ -1,4 +1,4 @@
-"""The progress line. That of a build comes from what the workers say they have done: the same for every runner."""
+"""Progress lines. The line of a build reads the counts that the workers write, so it is the same for every runner."""
 
 from __future__ import annotations
 
@@ -31,10 +31,10 @@ Line = TypeVar("Line", bound="ProgressLine")
 
 
 class ProgressLine(abc.ABC):
-    """A line about work that goes on, rewritten on a terminal.
+    """A line about ongoing work, which a terminal rewrites.
 
     Attributes:
-      is_logged: whether there is a line now and then without a terminal.
+      is_logged: whether to print the line from time to time if there is no terminal.
     """
 
     is_logged = False
@@ -80,7 +80,7 @@ class ProgressLine(abc.ABC):
             self._show_every(_LOG_SECONDS)
 
     def _show_every(self, seconds: float) -> None:
-        # On a terminal at once.
+        # The first line appears at once on a terminal.
         wait = 0.0 if self.rewrites else seconds
         while not self._stop.wait(wait):
             wait = seconds
@@ -107,14 +107,15 @@ class ProgressLine(abc.ABC):
 
     @abc.abstractmethod
     def _describe(self, seconds: float) -> str | None:
-        """The line after so many seconds; None if there is nothing to say."""
+        """Returns the line after this time in seconds; None if there is nothing to show."""
 
 
 class ListingLine(ProgressLine):
-    """Shows that an input is listed, and for how long.
+    """Shows that an input is being listed, and for how long.
 
     Args:
-      inputs: as the request names them.
+      inputs: the inputs, as the request names them.
+      stream: the terminal; standard error if None.
     """
 
     is_logged = True
@@ -129,12 +130,13 @@ class ListingLine(ProgressLine):
 
 
 class ListProgress(ProgressLine):
-    """Shows how much of an input workers have listed.
+    """Shows how much of an input the workers have listed.
 
     Args:
-      folder: of the listing, below the output.
+      folder: folder of the listing, below the output.
       total: number of containers, or of pieces of a large input.
-      what: which of these they are.
+      what: the name of these units.
+      stream: the terminal; standard error if None.
     """
 
     is_logged = True
@@ -153,13 +155,14 @@ class ListProgress(ProgressLine):
 
 
 class Progress(ProgressLine):
-    """Shows the progress of a build; without a terminal a line now and then.
+    """Shows the progress of a build; prints a line from time to time if there is no terminal.
 
     Args:
-      folder: of the build.
-      total: samples listed.
-      blocks: in how many blocks they are; shown before the first block is done.
-      done_before: samples in blocks that were finished before, which do not count for the rate; None counts them.
+      folder: folder of the build.
+      total: number of samples listed.
+      blocks: number of their blocks; shown before the first block is done.
+      done_before: samples in previously finished blocks, which the rate excludes; None counts them at the start.
+      stream: the terminal; standard error if None.
     """
 
     is_logged = True
@@ -187,7 +190,7 @@ class Progress(ProgressLine):
         return progress_line(self._counts, self._stages, total=self._total, rate=rate)
 
     def _update(self) -> bool:
-        """Counts again; whether there is something to show. A store that does not answer now may do so next time."""
+        """Reads the counts; returns whether there is something to show. Ignores a store that does not answer."""
         before = self._counts
         try:
             self._counts = read_block_counts(self._folder)
@@ -200,10 +203,10 @@ class Progress(ProgressLine):
 
 
 class ReadProgress(ProgressLine):
-    """Shows how much of a dataset has been read; nothing without a terminal.
+    """Shows how much of a dataset has been read; shows nothing without a terminal.
 
     Attributes:
-      done: records or bytes that have been read; set by who reads them, unless there is a folder.
+      done: number of records or bytes read; the reader sets it, unless there is a folder.
     """
 
     def __init__(
@@ -218,10 +221,10 @@ class ReadProgress(ProgressLine):
         """Makes a line that is not shown yet.
 
         Args:
-          total: records, or bytes.
-          then: what follows when all is read.
-          folder: where workers say how many records they have read.
-          form: how bytes are shown; None for records.
+          total: number of records or bytes.
+          then: the step after all is read.
+          folder: folder where workers write how many records they have read.
+          form: formats bytes; None for records.
           stream: the terminal; standard error if None.
         """
         super().__init__(stream)
@@ -248,12 +251,13 @@ class ReadProgress(ProgressLine):
 
 
 def progress_line(counts: BlockCounts, stages: StageCounts, *, total: int, rate: float) -> str:
-    """One line: samples, share, rate, failures, time left; then what the stage behind the blocks has done.
+    """Formats the progress: samples, share, rate, failures, time left; after the blocks, the work of the current stage.
 
     Args:
-      counts: what has been counted. A block that was converted twice counts twice.
-      stages: what has been counted since all blocks are done.
-      rate: samples a second.
+      counts: counts of the blocks. A block that was converted twice counts twice.
+      stages: counts of the stages after the blocks.
+      total: number of samples listed.
+      rate: samples per second.
     """
     done = min(counts.done, total)
     left = total - done
@@ -267,7 +271,7 @@ def progress_line(counts: BlockCounts, stages: StageCounts, *, total: int, rate:
 
 
 def describe_stage(stages: StageCounts) -> str:
-    """What is done once all blocks are, and how much of it."""
+    """Describes the current stage after the blocks, and its progress."""
     shards = sum(stages.shards.values())
     # A runner may have composed a shard twice.
     if shards and stages.composed >= shards:
@@ -277,6 +281,6 @@ def describe_stage(stages: StageCounts) -> str:
     if stages.evaluated:
         return "judged limits and guards, placing parts in shards"
     removed = [f"removed duplicates from {counted(stages.rewritten, 'part')}"] if stages.rewritten else []
-    # Near-duplicates are searched for when identical images are removed.
+    # Near-duplicates are searched after identical images are removed.
     searched = [f"searched {stages.searched:,} of {stages.ranges:,} ranges of hashes"] if stages.ranges else []
     return ", ".join([*removed, *searched]) or "searching for duplicates"
