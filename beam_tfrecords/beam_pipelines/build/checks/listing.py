@@ -91,7 +91,7 @@ def _other_inputs(spec: BuildSpec, skipped: Skipped) -> list[Suggestion]:
         return []
     keys = sorted(key for keys in skipped.examples.values() for key in keys)
     request = Request(spec.source, spec.needs)
-    # Of several archives of arrays, each is a dataset.
+    # Several archives of arrays are separate datasets.
     found = {source_of_file(key) for key in keys if not key.endswith(".npz")}
     of_files = [Suggestion(meaning, {"source": name}) for name, meaning in _READ_BY_FILES.items() if name in found]
     if of_files:
@@ -110,7 +110,7 @@ def _other_inputs(spec: BuildSpec, skipped: Skipped) -> list[Suggestion]:
 
 
 def _archives(request: Request, folder: str, keys: Sequence[str]) -> Iterator[Suggestion]:
-    """The archives of a folder: by a glob for each of their extensions, or by name if there is only one."""
+    """Suggests the archives of a folder: by one glob per extension, or by name if there is only one."""
     for source in ("tar", "zip"):
         archives = [key for key in keys if source_of_file(key) == source]
         below = "**/" if any("/" in key for key in archives) else ""

@@ -104,7 +104,7 @@ def _infer_labels(
     """Returns the listing with the final label and split of every sample, restricted to the requested classes."""
     plan = dataclasses.replace(
         plan_listing(spec, source),
-        splits=Splits(),  # Fractions have been cut.
+        splits=Splits(),  # The fractions are already applied.
         selection=Selection(classes=spec.source.selection.classes),
         summarizes_folders=False,
     )

@@ -139,7 +139,7 @@ def _without_images(spec: BuildSpec, source: Source, *, needs_label: bool) -> Re
 
 
 def _check_mask_settings(spec: BuildSpec, layout: Layout | None) -> None:
-    """Refuses settings of masks for a layout without masks."""
+    """Refuses mask settings for a layout without masks."""
     named = next(iter(spec.source.mask_settings), None)
     if named and not (layout is not None and layout.needs_mask):
         raise RequestError(f"`{named}`: the layout has no masks; say `layout=segmentation`, or leave `{named}` out")
