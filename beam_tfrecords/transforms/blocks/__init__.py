@@ -1,1 +1,1 @@
-"""Blocks: the references of a range of the order in, parts, failures and counts out."""
+"""Blocks: a block is a range of the order; its conversion turns references into parts, failures and counts."""

@@ -20,19 +20,19 @@ if TYPE_CHECKING:
 class BlockPlan:
     """The slice of a build that workers need to convert blocks.
 
-    The digest of all fields that are compared names the build, so the others decide no bytes.
+    The digest of the compared fields names the build. The other fields do not affect the bytes.
 
     Attributes:
-      convert: converts samples. Whatever it raises is a failure of its sample.
+      convert: converts samples. An exception in it counts as a failure of the sample.
       policies: split -> when its parts end.
       image_timeout: seconds that the conversion of one sample may take.
-      max_image_memory: bytes that it may take.
+      max_image_memory: bytes of memory that the conversion of one sample may take.
       hashes_files: whether the fingerprint of a file is the hash of its bytes.
-      libraries: library -> version of the launcher; those that decide records have to be the same here.
+      libraries: library -> its version on the launcher; a worker needs the same versions of those that decide records.
       group_rows: whether references with one key are one sample.
-      last_member_wins: whether a member of an archive replaces those before it with the same name.
-      map: applies the function of the user; None without one.
-      where: what samples have to fulfil; None for nothing.
+      last_member_wins: whether a member of an archive replaces earlier members with the same name.
+      map: applies the user's function; None without one.
+      where: condition that samples have to fulfil; None keeps all samples.
       most_index_bytes: as in `PartWriter`.
       folder: the build's folder for temporary files.
       launcher: host name of the launcher.
@@ -62,5 +62,5 @@ class BlockPlan:
 
     @property
     def reads_images(self) -> bool:
-        """Whether records hold images, so that those of the samples are read."""
+        """Whether records hold images, so that workers read the images of samples."""
         return self.convert.layout.needs_image

@@ -1,4 +1,4 @@
-"""The references of a block: in their final order, and one for each key."""
+"""Reads the references of a block in their final order, and resolves references with the same key."""
 
 from __future__ import annotations
 
@@ -17,7 +17,10 @@ from beam_tfrecords.transforms.stats import Key
 
 
 def read_block(joined: Iterable[bytes], *, seed: int) -> Iterator[RefColumns]:
-    """The references of a block in their final order; equal keys stay next to each other, in an order of their own."""
+    """Yields the references of a block in their final order.
+
+    References whose keys have the same hash are sorted by key and content, so equal keys are adjacent.
+    """
     by_names: dict[tuple[str, ...], list[RefColumns]] = {}
     for refs in load_oversized(itertools.chain.from_iterable(map(unpack_refs, joined))):
         by_names.setdefault(tuple(refs.columns), []).append(refs)
@@ -44,12 +47,14 @@ def read_block(joined: Iterable[bytes], *, seed: int) -> Iterator[RefColumns]:
 def join_rows(
     batches: Iterable[RefColumns], counts: Counter[Key], *, split: str, group_rows: bool, last_member_wins: bool
 ) -> Iterator[RefColumns]:
-    """The sorted references of a block; of those with one key, one is left or the others are rejected.
+    """Returns the sorted references of a block, with at most one valid reference per key.
+
+    References that share a key are merged, replaced by the last one, or rejected.
 
     Args:
-      counts: receives what became of the others.
+      counts: receives the numbers of merged and replaced references.
       group_rows: whether references with one key are one sample.
-      last_member_wins: whether a member of an archive replaces those before it with the same name.
+      last_member_wins: whether a member of an archive replaces earlier members with the same name.
     """
     if group_rows:
         return RefColumns.of(merge_rows(itertools.chain.from_iterable(batches), counts, split=split))

@@ -1,4 +1,4 @@
-"""Converts one block: its references in, its parts out. A finished block is taken from its checkpoint."""
+"""Converts the references of one block to parts, or reads the result of a finished block from its checkpoint."""
 
 from __future__ import annotations
 
@@ -30,8 +30,8 @@ def convert_block(
 
     Args:
       block: its key, and its references as `AssignOrder` joins them.
-      plan: of all blocks.
-      isolates_later: whether an attempt that did not end has the blocks after it converted in child processes too.
+      plan: the plan of all blocks.
+      isolates_later: whether later blocks are also converted in child processes after an attempt did not end.
 
     Raises:
       BuildError: this machine has other versions of the libraries that decide records, or too little memory.
@@ -43,11 +43,11 @@ def convert_block(
     folder = BuildFolder(plan.folder)
     checkpoint, started = folder.block(stem), folder.started_block(stem)
     if storage.has_scheme(checkpoint) and not isolates_later:
-        # The pool of this machine tells a second attempt, so that a store need not be asked.
+        # The pool of this machine knows about a second attempt, which saves a request to the store.
         is_first, may_be_finished = not is_second_attempt(), not plan.is_new
     else:
         is_first = _begin(started)
-        # To a store that would be one more request; on a disk, a power cut may leave the checkpoint alone.
+        # Reading a checkpoint costs a store one more request. On a disk, a power loss may leave only the checkpoint.
         may_be_finished = not (is_first and storage.has_scheme(checkpoint))
     finished = read_checkpoint(checkpoint) if may_be_finished else None
     if finished is not None and finished.is_final(plan.run_id) and _has_its_files(finished, joined, plan):
@@ -55,12 +55,12 @@ def convert_block(
     is_isolated = not is_first or (isolates_later and storage.exists(folder.unfinished))
     if isolates_later and not is_first:
         storage.write_bytes(folder.unfinished, b"")
-    # A decoder that cannot have the memory says anything, such as that the file is damaged.
+    # A decoder that runs out of memory may report any error, such as a damaged file.
     check_memory_left(plan.max_image_memory)
     counts: Counter[Key] = Counter()
     refs = _read_rows(joined, counts, plan, split=split)
     result = write_block(refs, counts, split=split, number=number, stem=stem, plan=plan, is_first=not is_isolated)
-    # The counts may be of a block more than there are checkpoints; the checkpoints decide.
+    # The counts may include a block that has no checkpoint yet; the checkpoints are authoritative.
     storage.run_concurrently(
         checkpoint,
         functools.partial(storage.write_bytes, checkpoint, json.dumps(result.to_json()).encode()),
@@ -77,13 +77,13 @@ def _read_rows(joined: Iterable[bytes], counts: Counter[Key], plan: BlockPlan, *
         group_rows=plan.group_rows,
         last_member_wins=plan.last_member_wins,
     )
-    if plan.where is None or plan.map is not None:  # a function of the user may change what the listing tells
+    if plan.where is None or plan.map is not None:  # the user's function may change the listed values
         return refs
     return plan.where.keep_listed(refs, counts, plan.convert, split=split)
 
 
 def _has_its_files(finished: BlockResult, joined: Iterable[bytes], plan: BlockPlan) -> bool:
-    """Whether the files of a finished block are what they were, where the listing does not tell."""
+    """Whether the input files of a finished block are unchanged. Checks only files without a listed fingerprint."""
     if not finished.files_seen:
         return True
     seen = look_again(
@@ -96,7 +96,7 @@ def _has_its_files(finished: BlockResult, joined: Iterable[bytes], plan: BlockPl
 
 
 def _begin(started: str) -> bool:
-    """Marks a block as started; whether this is the first attempt at it. A store is sent one request."""
+    """Marks a block as started, with one request to a store. Returns whether this is its first attempt."""
     if storage.has_scheme(started):
         return storage.write_new(started, b"")
     is_first = not storage.exists(started)

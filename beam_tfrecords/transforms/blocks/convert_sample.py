@@ -1,4 +1,4 @@
-"""From references and the bytes of their images to examples: where the pure steps of a sample meet."""
+"""Converts references and the bytes of their images to examples, by combining the pure steps for a sample."""
 
 from __future__ import annotations
 
@@ -28,20 +28,20 @@ from beam_tfrecords.transforms.objects.objects import InvalidBoxes, Objects
 from beam_tfrecords.transforms.refs.ref_columns import RefColumns
 from beam_tfrecords.transforms.refs.sample_refs import IMAGE, MASK, RecordRange, SampleRef, Scalar, Value, name_of_place
 
-# A new packer for each batch would take as long as packing; the interpreter's lock is held while it packs.
+# Creating a packer for each batch would take as long as packing. Sharing one is safe: packing holds the GIL.
 _packer = msgpack.Packer()
 
 
 class PreparedSample(NamedTuple):
-    """What an example and its index row need besides the reference.
+    """A sample whose images are converted: what its example and index row need besides the reference.
 
     Attributes:
-      fields: fields of the layout that come from its images -> their values.
+      fields: field of the layout that comes from its images -> value.
       index_columns: index column -> value; sizes in pixels, `content_hash` from `hash_images`. `quality` stands for the
         columns of image quality, which are measured later.
-      class_names: those of its objects; None if the classes are those of its labels.
+      class_names: class names of its objects; None if its classes come from its labels.
       size: bytes of its images.
-      example: reused as it is, with its `sample_hash`; None if it is to be made.
+      example: serialized example that is reused unchanged with its `sample_hash`; None if `finish` makes the example.
     """
 
     fields: Mapping[str, Any] = {}
@@ -57,10 +57,10 @@ class ConvertedBatch:
 
     Attributes:
       crcs: the masked CRC of each example.
-      class_names: for each sample the names of its classes, or of the classes of its objects.
-      labels: the class of each; None if it has none, several, or objects.
-      index_columns: index column -> its value for each, see `beam_tfrecords.output.index`. `sample_hash` changes with
-        everything that decides the example, and ends with a checksum of the example.
+      class_names: for each sample, the names of its classes, or of the classes of its objects.
+      labels: the class of each sample; None if the sample has no class, several classes, or objects.
+      index_columns: index column -> the value of each sample; see `beam_tfrecords.output.index`. `sample_hash` changes
+        with everything that decides the example, and ends with a checksum of the example.
     """
 
     examples: Sequence[bytes]
@@ -70,7 +70,7 @@ class ConvertedBatch:
     index_columns: Mapping[str, Sequence[Any]]
 
     def take(self, places: Sequence[int]) -> ConvertedBatch:
-        """The samples of these places."""
+        """Returns the samples at these positions."""
 
         def choose(values: Sequence[Any]) -> list[Any]:
             return list(map(values.__getitem__, places))
@@ -83,12 +83,12 @@ class ConvertedBatch:
 
 @dataclasses.dataclass(frozen=True)
 class ConvertSample:
-    """Converts samples: the images of each by `prepare`, then a batch of them by `finish`; pure.
+    """Converts samples: `prepare` converts the images of one sample, `finish` makes the examples of a batch. Pure.
 
     Attributes:
       settings: a hash of the settings and library versions that decide an example.
-      invalid_boxes: what a box without a size, or outside its image, does.
-      records: layout of the examples, where samples are records of a dataset of ours; else None.
+      invalid_boxes: what to do with a box that has no size or lies outside its image.
+      records: layout of the input's examples if samples are records of a beam-tfrecords dataset; else None.
       keeps_stored: whether the images of these records are reused as they are stored.
     """
 
@@ -104,10 +104,10 @@ class ConvertSample:
         """Converts the images of one sample.
 
         Args:
-          images: the bytes of its images by their names, as in the reference; empty for a row without one.
+          images: image name, as in the reference -> bytes; empty for a row without images.
 
         Raises:
-          SampleError: why it is rejected.
+          SampleError: the sample is rejected.
         """
         if self.records is None or not isinstance(ref.locator, RecordRange) or not images or has_pixels(images):
             return self._prepare(ref, images)
@@ -119,10 +119,10 @@ class ConvertSample:
 
     def _prepare(self, ref: SampleRef, images: Mapping[str, bytes], *, drawn_in_file: bool = False) -> PreparedSample:
         names = [name for name in images if name != MASK] if self.layout.needs_image else []
-        # Labels first: they cost nothing, and decoding an image that is rejected anyway does.
+        # Labels first: resolving them is cheap, and saves decoding the images of a sample that is rejected.
         self._resolve_labels(ref.label)
         object_labels = self._resolve_each(ref.objects.labels if ref.objects else ())
-        # The index describes the first one.
+        # The index describes the first image.
         converted = {}
         for name in self._choose(names):
             try:
@@ -150,7 +150,7 @@ class ConvertSample:
         )
 
     def _keep_stored(self, ref: SampleRef, record: StoredRecord) -> PreparedSample:
-        """The sample with the images that a dataset of ours has of it; nothing is decoded."""
+        """Returns the sample with its stored images, without decoding."""
         self._resolve_labels(ref.label)
         object_labels = self._resolve_each(ref.objects.labels if ref.objects else ())
         fields, index_columns, names = (
@@ -167,15 +167,15 @@ class ConvertSample:
         return PreparedSample(fields, index_columns, names, size=ref.size)
 
     def reuse(self, ref: SampleRef, example: bytes, index_columns: Mapping[str, Any], *, whole: bool) -> PreparedSample:
-        """The sample from what a previous dataset has of it; nothing is decoded.
+        """Returns the sample from its record in a previous dataset, without decoding.
 
         Args:
-          example: the earlier one.
-          index_columns: those of its index row.
-          whole: whether the example is reused as it is; else its image is, in an example made again.
+          example: the serialized example of that record.
+          index_columns: index column -> value in the index row of that record.
+          whole: whether to reuse the example unchanged; otherwise only its image goes into a new example.
 
         Raises:
-          SampleError: why it is rejected.
+          SampleError: the sample is rejected.
         """
         self._resolve_labels(ref.label)
         object_labels = self._resolve_each(ref.objects.labels if ref.objects else ())
@@ -193,10 +193,10 @@ class ConvertSample:
         """Makes the examples of a batch.
 
         Args:
-          prepared: what `prepare` or `reuse` has made of each, or `PreparedSample()` for a row without an image.
+          prepared: result of `prepare` or `reuse` for each sample; `PreparedSample()` for a row without an image.
 
         Raises:
-          SampleError: why one of them is rejected.
+          SampleError: one of the samples is rejected.
         """
         labels = self._resolve_batch(refs)
         hashes = self._hash(refs, labels)
@@ -217,25 +217,25 @@ class ConvertSample:
         return ConvertedBatch(examples, crcs, names, only, index_columns)
 
     def find_failures(self, refs: RefColumns) -> list[SampleError | None]:
-        """Why samples are rejected before their images are read; None for the others."""
+        """Returns for each sample why it is rejected before its images are read; None if it is not."""
         objects = [Objects.unpack_labels(found) if found else () for found in refs.each("objects")]
         return [self._find_failure(*found) for found in zip(refs.labels, objects, strict=True)]
 
     def names_of_labels(self, refs: RefColumns) -> list[tuple[str, ...]]:
-        """The classes of each sample, if the layout asks for labels.
+        """Returns the class names of each sample if the layout needs labels; otherwise empty tuples.
 
         Raises:
-          SampleError: one of them is rejected.
+          SampleError: one of the samples is rejected.
         """
         return [tuple(name for _, name in found) for found in self._resolve_batch(refs)]
 
     def sample_hashes(self, refs: RefColumns) -> list[str]:
-        """Changes with everything that decides an example: the sample, the settings, the libraries.
+        """Returns hashes that change with everything that decides an example: the sample, the settings, the libraries.
 
-        An index has it with a checksum, from `pack_hash_and_crc`.
+        The index stores each hash with a checksum, from `pack_hash_and_crc`.
 
         Raises:
-          SampleError: why one of them is rejected.
+          SampleError: one of the samples is rejected.
         """
         return self._hash(refs, self._resolve_batch(refs))
 
@@ -270,7 +270,7 @@ class ConvertSample:
         labels: Sequence[Sequence[tuple[int, str]]],
         prepared: Sequence[PreparedSample],
     ) -> Sequence[Any]:
-        """The values of a feature, one for each sample."""
+        """Returns the values of a feature, one for each sample."""
         if feature.column is not None:
             return refs.columns.get(feature.column) or [None] * len(refs)
         match feature.field:
@@ -291,12 +291,12 @@ class ConvertSample:
         return [one.fields.get(feature.field, missing) for one in prepared]
 
     def _choose(self, names: Sequence[str]) -> Sequence[str]:
-        """The images that are converted, of those of a sample."""
+        """Returns the names of the images of a sample that are converted."""
         stored = {one for name in self.layout.image_names for one in _names_of(name, names)}
         return [name for name in names if name == names[0] or name in stored]
 
     def _hash(self, refs: RefColumns, labels: Sequence[Sequence[tuple[int, str]]]) -> list[str]:
-        """What `sample_hashes` returns, from pieces that take less time to pack than each whole."""
+        """Returns the hashes of `sample_hashes`. Packs column by column, which is faster than row by row."""
         pack, array = _packer.pack, _packer.pack_array_header
         rare = self._rare(refs)
         start = [array(5 + len(found)) + pack(self.settings) for found in rare] if rare else None
@@ -315,7 +315,7 @@ class ConvertSample:
         return list(map(_digest, map(b"".join, zip(*pieces))))  # noqa: B905
 
     def _rare(self, refs: RefColumns) -> Sequence[Sequence[Any]]:
-        """What else decides the example of each sample; empty if nothing does."""
+        """Returns the rarer values that also decide the example of each sample; empty if there are none."""
         images = refs.each("images")
         needs_objects, needs_mask, image_names = (
             self.layout.needs_objects,
@@ -332,15 +332,15 @@ class ConvertSample:
             if needs_mask:
                 decisive += self.image.mask_bit_depth, self.image.mask_padding
             if image_names:
-                # The fingerprint is of the files alone, in the order of their names.
+                # The fingerprint covers only the files, in the order of their names.
                 decisive.append(list(places))
             if len(places) > 1:
-                # The index says only where the first is.
+                # The index has only the location of the first image.
                 decisive.append(list(map(name_of_place, places.values()))[1:])
         return found
 
     def _place(self, ref: SampleRef, labels: list[tuple[int, str]], geometry: Geometry) -> PlacedObjects:
-        """The objects of a sample in its stored image."""
+        """Returns the objects of a sample in its stored image."""
         return place_objects(
             ref.objects or Objects(),
             labels,
@@ -350,9 +350,9 @@ class ConvertSample:
         )
 
     def _find_geometry(self, index_columns: Mapping[str, Any]) -> Geometry:
-        """How a stored image was made, from its index row."""
+        """Returns the geometry of a stored image from its index row."""
         if self.keeps_stored:
-            # Its sizes in the file are those of what the dataset before was made of.
+            # `source_height` and `source_width` describe the input of the previous dataset.
             return Geometry.unchanged(index_columns["height"], index_columns["width"])
         geometry = plan_geometry(
             index_columns["source_height"],
@@ -363,14 +363,14 @@ class ConvertSample:
         return geometry.keeping(index_columns.get("kept_orientation"))
 
     def _resolve_each(self, labels: Sequence[Scalar]) -> list[tuple[int, str]]:
-        """Class index and name of every annotated object, if the layout asks for them."""
+        """Returns class index and name of every annotated object; empty if the layout does not need objects."""
         return list(map(self.class_names.resolve, labels)) if self.layout.needs_objects else []
 
     def _resolve_batch(self, refs: RefColumns) -> list[list[tuple[int, str]]]:
         return list(map(self._resolve_labels, refs.labels)) if self.layout.needs_label else [[]] * len(refs)
 
     def _resolve_labels(self, label: Value) -> list[tuple[int, str]]:
-        """Class index and name of every label of a sample, if the layout asks for them."""
+        """Returns class index and name of every label of a sample; empty if the layout does not need labels."""
         if not self.layout.needs_label:
             return []
         labels = list(map(self.class_names.resolve, label if isinstance(label, list) else (label,)))
@@ -382,7 +382,7 @@ class ConvertSample:
 
 
 def _with_objects(prepared: PreparedSample, placed: PlacedObjects | None) -> PreparedSample:
-    """The sample with its objects where they are in the stored image."""
+    """Returns the sample with the fields and index columns of its placed objects."""
     if placed is None:
         return prepared
     fields, index_columns = {**prepared.fields, **placed.fields}, {**prepared.index_columns, **placed.index_columns}
@@ -390,14 +390,14 @@ def _with_objects(prepared: PreparedSample, placed: PlacedObjects | None) -> Pre
 
 
 def _to_columns(rows: Sequence[Mapping[str, Any]]) -> dict[str, Sequence[Any]]:
-    """The columns that have a value in some row."""
+    """Returns the columns that have a value in at least one row."""
     names = dict.fromkeys(itertools.chain.from_iterable(rows))
     columns = {name: [row.get(name) for row in rows] for name in names}
     return {name: values for name, values in columns.items() if values.count(None) < len(values)}
 
 
 def _fill(values: Sequence[Any], others: list[Any]) -> list[Any]:
-    """The values, and others where they are None, or where there are none."""
+    """Replaces each None by the value of `others`; returns `others` if there are no values at all."""
     if len(values) == values.count(None):
         return others
     return [other if value is None else value for value, other in zip(values, others, strict=True)]
@@ -408,15 +408,15 @@ def _digest(packed: bytes) -> str:
 
 
 def hash_images(images: Mapping[str, bytes]) -> str:
-    """The hex BLAKE3 of the file of the image; of several, that of their hashes, in their order; "" without one.
+    """Returns the hex BLAKE3 of the image file; for several images, of their joined hashes; "" without an image.
 
     Args:
-      images: the bytes of the images by their names; a mask does not count.
+      images: image name -> bytes; the mask is ignored.
     """
     hashes = [hash_file(data) for name, data in images.items() if name != MASK]
     return content_hash("+".join(hashes).encode()) if len(hashes) > 1 else "".join(hashes)
 
 
 def _names_of(name: str, names: Sequence[str]) -> Sequence[str]:
-    """The image of a name, or those of the list of this name."""
+    """Returns the image with a name, or the images of the list with this name."""
     return [name] if name in names else [one for one in names if one.startswith(f"{name}[")]

@@ -1,4 +1,4 @@
-"""Reads the images of a block by batches: in turn from a disk, ahead from a store that answers slowly."""
+"""Reads the images of a block in batches: one after another from a disk, ahead of time from a slower store."""
 
 from __future__ import annotations
 
@@ -17,26 +17,26 @@ from beam_tfrecords.transforms.refs.sample_refs import File, Locator, PixelRange
 from beam_tfrecords.transforms.refs.zip_member import unpack_member
 from beam_tfrecords.transforms.service_faults import retry_faults
 
-# An object store takes 20 to 200 ms for an image, whatever its size. So many requests run at once at first, and a few
-# more whenever the next image is still under way.
+# An object store takes 20 to 200 ms per image, whatever its size. Requests start with _THREADS in parallel, and
+# _MORE_THREADS are added whenever the next image has not arrived yet.
 _THREADS, _MORE_THREADS, _MOST_THREADS = 16, 4, 64
-# Bytes that may be read and not yet converted; a worker's memory is bounded by them.
+# Most bytes that are read and not yet converted. Bounds the memory of a worker.
 _AHEAD_BYTES = 32 << 20
-# Bytes read at once of a remote file of unknown size (tables do not tell); a larger file is read when it is its turn.
+# Bytes read ahead of a remote file of unknown size, as listed by tables. A larger file is read when its turn comes.
 _HEAD_BYTES = 1 << 20
-# Samples of a batch, without and with images.
+# Samples in a batch, without and with images.
 _ROWS, _IMAGES = 256, 64
-# Bytes of images that end a batch. From a disk, reading many in a row keeps the code that reads in the processor's
-# caches; from a store, the next images are requested only as these are taken.
+# Bytes of images that end a batch. For a disk, reading many images in a row keeps the reading code in the processor's
+# caches; for a store, small batches let the next requests start sooner.
 _DISK_BYTES, _STORE_BYTES = 1 << 20, 1 << 14
 
-# The bytes of the images of a sample by their names, none for a row without one, or why there are none.
+# Image name -> bytes, empty for a row without images; or why the images could not be read.
 Fetched: TypeAlias = "dict[str, bytes] | SampleError"
 _NO_IMAGES: Fetched = {}
 
 
 class _Waiting(NamedTuple):
-    """A reference, its batch and its place there, what is read ahead of it, and the bytes that this counts for."""
+    """A reference, its batch and position in it, the images being read ahead, and their estimated size in bytes."""
 
     refs: RefColumns
     place: int
@@ -48,12 +48,12 @@ class _Waiting(NamedTuple):
 def fetch(
     batches: Iterable[RefColumns], *, needs_images: Callable[[RefColumns], Sequence[bool]], max_file_size: int
 ) -> Iterator[tuple[RefColumns, deque[Fetched]]]:
-    """Yields the references in their order, by batches whose images may be held at once, with the images of each.
+    """Yields the references in order, in batches small enough to hold their images in memory, with these images.
 
-    What is taken from a deque is not held here.
+    This function keeps no reference to images that the caller pops from the deque.
 
     Args:
-      needs_images: whether the images of each reference are read.
+      needs_images: returns for each reference whether to read its images.
     """
     of, start = RefColumns.of_rows([], [], {}), 0
     batch, size, most = deque[Fetched](), 0, 0
@@ -77,7 +77,7 @@ def fetch(
 def _read_in_order(
     batches: Iterable[RefColumns], needs_images: Callable[[RefColumns], Sequence[bool]], max_file_size: int
 ) -> Iterator[tuple[RefColumns, int, list[Fetched]]]:
-    """What is read of the references, in runs: (references, place of the first, what is read of each)."""
+    """Yields runs of fetched references: (references, position of the first, images of each)."""
     waiting: deque[_Waiting] = deque()
     ahead, most = 0, _THREADS
     with ThreadPoolExecutor(_MOST_THREADS, thread_name_prefix="fetch") as threads:
@@ -109,7 +109,7 @@ def _read_in_order(
 
 
 def with_fingerprints(refs: RefColumns) -> RefColumns:
-    """The samples with size and fingerprint of their files, where the source does not tell them and the disk does.
+    """Returns the samples with sizes and fingerprints of local files where the source does not give them.
 
     Raises:
       BuildError: a service fault.
@@ -122,11 +122,11 @@ def with_fingerprints(refs: RefColumns) -> RefColumns:
 def _look_up(ref: SampleRef) -> SampleRef:
     if ref.fingerprint or ref.failure is not None or len(ref.images) != 1 or not isinstance(ref.locator, File):
         return ref
-    if storage.has_scheme(ref.locator.uri):  # a request for every file would cost more than reading it
+    if storage.has_scheme(ref.locator.uri):  # a stat request for every file would cost more than reading the file
         return ref
     try:
         entry = retry_faults(ref.locator.uri, functools.partial(storage.stat, ref.locator.uri))
-    except OSError:  # reading it says so again
+    except OSError:  # reading the file will raise it again
         return ref
     locator = dataclasses.replace(ref.locator, version=entry.version)
     images = dict.fromkeys(ref.images, locator)
@@ -134,7 +134,7 @@ def _look_up(ref: SampleRef) -> SampleRef:
 
 
 def read_images(ref: SampleRef, *, max_file_size: int) -> Fetched:
-    """The bytes of all images of a sample, or why it is rejected.
+    """Reads all images of a sample; returns an error if the sample is rejected.
 
     Raises:
       BuildError: a service fault.
@@ -143,10 +143,10 @@ def read_images(ref: SampleRef, *, max_file_size: int) -> Fetched:
 
 
 def read_image(locator: Locator, *, size: int, max_file_size: int) -> bytes | SampleError:
-    """The bytes of one image, or why it is rejected.
+    """Reads the bytes of one image; returns an error if the sample is rejected.
 
     Args:
-      size: their number, or 0 if it is not known.
+      size: size of the image in bytes; 0 if unknown.
 
     Raises:
       BuildError: a service fault.
@@ -165,14 +165,14 @@ def read_image(locator: Locator, *, size: int, max_file_size: int) -> bytes | Sa
 
 
 def _read_listed(locator: Locator, *, size: int, max_file_size: int) -> bytes:
-    """The bytes of a locator, of the version and as many as were listed.
+    """Reads the bytes of a locator, and checks that version and size are as listed.
 
     Raises:
-      SampleError: they are too many, or the file has changed.
-      OSError: they cannot be read.
+      SampleError: the file is too large, or has changed.
+      OSError: the file cannot be read.
     """
     if storage.is_web(locator.uri):
-        # A host need not say how many they are.
+        # A web server need not send the size.
         data = storage.read_range(locator.uri, 0, max_file_size + 1)
         if len(data) > max_file_size:
             raise _too_large(len(data), max_file_size)
@@ -185,17 +185,17 @@ def _read_listed(locator: Locator, *, size: int, max_file_size: int) -> bytes:
     if isinstance(locator, File):
         listed = size
         if storage.has_scheme(locator.uri):
-            # A store without versions may have another object under the name by now.
+            # In a store without versions, another object may have taken the name since.
             data = storage.read_bytes(locator.uri, version=locator.version, size=size if locator.version else 0)
         else:
-            # Some files say no size, and never end.
+            # Special files report no size, and some never end.
             data = storage.read_range(locator.uri, 0, max_file_size + 1, version=locator.version)
             if not listed and len(data) > max_file_size:
                 raise _too_large(len(data), max_file_size)
     else:
         listed = locator.length
         data = storage.read_range(locator.uri, locator.offset, listed, version=locator.version)
-    # The store has answered in full, and the file was whole when it was listed.
+    # The response is complete and the file was complete when it was listed, so another size means that it has changed.
     if listed and len(data) != listed:
         detail = f"{locator.uri} has changed since it was listed: {len(data):,} bytes where there were {listed:,}"
         raise SampleError(Stage.READ, FailureReason.CHANGED, detail)
@@ -203,7 +203,7 @@ def _read_listed(locator: Locator, *, size: int, max_file_size: int) -> bytes:
 
 
 def _size(ref: SampleRef, name: str) -> int:
-    """Bytes of one of the images, or 0 if the listing does not say."""
+    """Returns the size of an image in bytes; 0 if the listing does not give it."""
     return ref.size if name == ref.first_image else 0
 
 
@@ -217,7 +217,7 @@ def _read(ref: SampleRef, images: Mapping[str, Locator], max_file_size: int) -> 
 
 
 def _read_ahead(ref: SampleRef, images: Mapping[str, Locator], max_file_size: int) -> Fetched | None:
-    """The images; None if one of an unknown size is large: `_finish` then reads them, when no other is held."""
+    """Reads images ahead; returns None if one is large and has no listed size, so that `_finish` reads them later."""
 
     def read(name: str, locator: Locator) -> bytes | SampleError | None:
         if isinstance(locator, File) and not _size(ref, name):
@@ -244,7 +244,7 @@ def _read_each(
 
 
 def _read_head(locator: File, max_file_size: int) -> bytes | SampleError | None:
-    """The whole file if it is small, else None."""
+    """Reads the whole file if it is small; otherwise returns None."""
     try:
         data = retry_faults(
             locator.uri, lambda: storage.read_range(locator.uri, 0, _HEAD_BYTES, version=locator.version)
@@ -269,7 +269,7 @@ def _failure(error: Exception) -> SampleError:
 
 
 def _failure_of(failure: Sequence[str]) -> SampleError:
-    """Why the source rejects a sample."""
+    """Returns the error for a sample that the source rejects."""
     reason, detail = failure
     return SampleError(Stage.LIST, FailureReason(reason), detail)
 

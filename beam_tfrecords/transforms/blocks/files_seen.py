@@ -1,4 +1,4 @@
-"""What the files of a block were when it was converted, where the listing does not tell."""
+"""Fingerprints the files of a block that the listing has no fingerprints for."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from beam_tfrecords.transforms.refs.ref_columns import RefColumns
 
 
 class FilesSeen:
-    """Gives references the fingerprints that the listing does not tell, and sums them up.
+    """Adds fingerprints that the listing lacks to references, and sums them up in a digest.
 
     Args:
       hashes_files: as in `BlockPlan`.
@@ -24,11 +24,11 @@ class FilesSeen:
 
     @property
     def digest(self) -> str:
-        """Changes with every file whose fingerprint the listing does not tell; "" if it tells all."""
+        """Digest that changes with every file without a listed fingerprint; "" if all fingerprints are listed."""
         return f"{self._sum:032x}" if self._sum else ""
 
     def look_up(self, refs: RefColumns) -> RefColumns:
-        """The references with size and time of their files, if the disk knows them and they count."""
+        """Returns the references with sizes and times of local files, unless files are fingerprinted by their bytes."""
         found = refs if self._hashes_files else with_fingerprints(refs)
         if found is not refs:
             for key, was, fingerprint in zip(
@@ -39,14 +39,14 @@ class FilesSeen:
         return found
 
     def asks_for_bytes(self, refs: RefColumns) -> list[bool]:
-        """Whether only the bytes of the files of each tell whether they have changed."""
+        """Returns for each reference whether only the bytes of its files show that they have changed."""
         return [self._hashes_files or not fingerprint for fingerprint in refs.each("fingerprint")]
 
     def hash_bytes(self, refs: RefColumns, fetched: Sequence[Fetched]) -> RefColumns:
-        """The references with the hashes of their files, where only these count.
+        """Returns the references with the hashes of their files as fingerprints, for those of `asks_for_bytes`.
 
         Args:
-          fetched: the bytes of each, if they were read.
+          fetched: the images of each reference, if they were read.
         """
         asking = self.asks_for_bytes(refs)
         if not (any(asking) and any(fetched)):
@@ -59,16 +59,16 @@ class FilesSeen:
         return refs.replace(fingerprint=fingerprints)
 
     def _add(self, key: str, fingerprint: str) -> None:
-        # Files are read in no set order.
+        # A sum, because the order in which files are read varies.
         packed = f"{key}\0{fingerprint}".encode(errors="surrogateescape")
         self._sum = (self._sum + int.from_bytes(hashlib.blake2b(packed, digest_size=16).digest(), "big")) % (1 << 128)
 
 
 def look_again(batches: Iterable[RefColumns], *, hashes_files: bool, needs_image: bool, max_file_size: int) -> str:
-    """`FilesSeen.digest` of the files as they are now.
+    """Returns `FilesSeen.digest` of the files in their present state.
 
     Args:
-      needs_image: whether the layout does.
+      needs_image: whether the layout needs images.
 
     Raises:
       BuildError: a service fault.

@@ -1,6 +1,6 @@
-"""Leaves out samples that do not fulfil the condition of the request, before their images are read if that can be told.
+"""Leaves out samples that do not fulfil the condition of the request, before their images are read where possible.
 
-The condition is that of the readers: over columns that the index will have, and columns of the layout.
+A condition has the same syntax as in the readers: it names columns of the index and columns of the layout.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from beam_tfrecords.transforms.images.quality import measure_quality
 from beam_tfrecords.transforms.refs.ref_columns import RefColumns
 from beam_tfrecords.transforms.stats import Key
 
-# Known when a record is written.
+# Columns whose values are known only when a record is written.
 _LATER = ("offset", "length")
 _LISTED = ("key", "uri", "label", "split")
 
@@ -34,8 +34,8 @@ class Condition:
     """A condition that samples have to fulfil. Picklable.
 
     Attributes:
-      text: of the request.
-      layout: of the examples.
+      text: the condition, as the request gives it.
+      layout: layout of the examples.
     """
 
     text: str
@@ -46,22 +46,22 @@ class Condition:
 
     @functools.cached_property
     def schema(self) -> pa.Schema:
-        """What it may name."""
+        """The columns that the condition may name."""
         return pa.schema([field for field in condition_schema(self.layout) if field.name not in _LATER])
 
     @functools.cached_property
     def names(self) -> frozenset[str]:
-        """Columns that it names, and no more than its text may name."""
+        """The columns that the condition names."""
         return frozenset(names_in(self._whole, self.schema))
 
     def keep_listed(
         self, batches: Iterable[RefColumns], counts: Counter[Key], convert: ConvertSample, *, split: str
     ) -> Iterator[RefColumns]:
-        """The references that may fulfil it as far as they tell; those that are rejected anyway stay.
+        """Yields references that may fulfil the condition, judged by listed values. Keeps references that are rejected.
 
         Args:
-          counts: receives ("filtered", split): the others.
-          convert: resolves their labels.
+          counts: receives ("filtered", split): number of samples that are left out.
+          convert: resolves the labels.
         """
         if self._listed is None:
             yield from batches
@@ -80,7 +80,7 @@ class Condition:
                 yield refs if passes.all() else refs.take(np.flatnonzero(passes).tolist())
 
     def passes(self, refs: RefColumns, made: ConvertedBatch, *, split: str) -> np.ndarray:
-        """[N] bool: which samples of a converted batch fulfil it."""
+        """Returns [N] bool: which samples of a converted batch fulfil the condition."""
         index_columns = dict(made.index_columns)
         if qualities := index_columns.pop("quality", None):
             measured = [place for place, quality in enumerate(qualities) if quality is not None]
@@ -98,12 +98,12 @@ class Condition:
 
     @functools.cached_property
     def _listed(self) -> pc.Expression | None:
-        """What of the condition references tell; None if that is nothing."""
+        """The part of the condition that listed values can decide; None if there is no such part."""
         known = [one for one in map(self._parse, split_condition(self.text)) if self._is_listed(one)]
         return functools.reduce(lambda one, other: one & other, known) if known else None
 
     def _is_listed(self, condition: pc.Expression) -> bool:
-        # Objects may lie outside of the stored image.
+        # A sample has only the classes of objects inside its stored image, which the listing does not know.
         listed = {*_LISTED, *([] if self.layout.needs_objects else [LABELS])}
         return all(name in listed or name.startswith(COLUMN) for name in names_in(condition, self.schema))
 
@@ -131,12 +131,12 @@ class Condition:
         return fulfils(condition, columns, len(refs), schema=self.schema)
 
     def _unfit(self, refs: RefColumns) -> set[int]:
-        """The places of references with a value, in a column that the condition names, that no example can have."""
+        """Returns positions of references with a value that does not fit its feature, in a column of the condition."""
         columns = (self._values(one, refs) for one in self.layout.features if one.column is not None)
         return {index for values in columns if values for index, value in enumerate(values) if value is None}
 
     def _values(self, feature: Feature, refs: RefColumns) -> list[Any] | None:
-        """What examples will have in a column of the layout, if the condition names it."""
+        """Returns the values that examples will have in a column; None if the condition does not name the column."""
         if COLUMN + (feature.column or "") not in self.names:
             return None
         return [plain_value(feature, value) for value in refs.columns[feature.column or ""]]

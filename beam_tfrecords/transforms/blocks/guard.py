@@ -1,4 +1,4 @@
-"""Guards the conversion of one sample: what it raises is its failure, and its time is limited."""
+"""Guards the conversion of one sample: turns exceptions into failures of the sample, and limits the time."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from beam_tfrecords.transforms.refs.sample_refs import SampleRef
 from beam_tfrecords.transforms.service_faults import describe_fault
 
 Made = TypeVar("Made")
-# (reference, bytes of its images by their names)
+# Takes a reference and its images: image name -> bytes.
 Convert: TypeAlias = "Callable[[SampleRef, Mapping[str, bytes]], Made]"
 
 
@@ -23,16 +23,16 @@ Convert: TypeAlias = "Callable[[SampleRef, Mapping[str, bytes]], Made]"
 def guarded(
     convert: Convert[Made], seconds: float, *, memory: int, is_first: bool, what: str = "the decoder"
 ) -> Iterator[Convert[Made | SampleError]]:
-    """The conversion, which returns why a sample is rejected.
+    """Yields a conversion that returns an error for a rejected sample.
 
-    A decoder that takes too long ends this process at the first attempt, and its child process at the next.
+    A decoder that exceeds the time limit ends this process in the first attempt, and its child process in later ones.
 
     Args:
       convert: converts one sample.
-      seconds: that one sample may take.
-      memory: bytes that it may take.
+      seconds: time limit for one sample.
+      memory: bytes of memory that one sample may take.
       is_first: whether this is the first attempt.
-      what: may not end, or may end its process, for people.
+      what: name in messages of the code that may hang or crash.
     """
     attempt = functools.partial(convert_sample, convert, memory=memory)
     if not is_first:
@@ -51,16 +51,16 @@ def guarded(
 def convert_sample(
     convert: Convert[Made], ref: SampleRef, images: Mapping[str, bytes], *, memory: int = 0
 ) -> Made | SampleError:
-    """Converts one sample; whatever `convert` raises is a failure of this sample, and of no other.
+    """Converts one sample; an exception in `convert` becomes a failure of this sample only.
 
     Args:
-      convert: converts it.
+      convert: converts the sample.
       ref: the sample.
-      images: the bytes of its images by their names; empty for a row without one.
-      memory: bytes that its conversion may take.
+      images: image name -> bytes; empty for a row without images.
+      memory: bytes of memory that the conversion may take.
 
     Raises:
-      BuildError: a service fault, such as no more file handles or memory; no sample caused it.
+      BuildError: a service fault that no sample caused, such as a lack of file handles or memory.
     """
     try:
         return convert(ref, images)
@@ -69,7 +69,7 @@ def convert_sample(
 
 
 def failure_of(error: Exception, ref: SampleRef, *, memory: int) -> SampleError:
-    """Why a sample is rejected whose conversion raises an error; arguments and errors as for `convert_sample`."""
+    """Returns the failure of a sample whose conversion raised an error; `memory` and errors as in `convert_sample`."""
     if isinstance(error, SampleError):
         return error
     if isinstance(error, MemoryError):

@@ -1,4 +1,4 @@
-"""CollectFiles: the small files that blocks leave beside their parts, few enough for one process to read."""
+"""Collects the small files that blocks write beside their parts, and joins them if one process could not read all."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from beam_tfrecords.transforms.parts import RANGE_BLOCKS
 from beam_tfrecords.transforms.workspace.build_folder import BuildFolder
 
 Kind: TypeAlias = Literal["failures", "changes"]
-# Of what the files of a range of blocks are: kind, split, range.
+# The files of a range of blocks: (kind, split, number of the range).
 ListKey: TypeAlias = tuple[str, str, int]
 
 
 def find_files(result: BlockResult) -> Iterator[tuple[ListKey, str]]:
-    """The files of a block, under its range."""
+    """Yields the files of a block, keyed by the range of the block."""
     for kind in get_args(Kind):
         file = getattr(result, kind)
         if file is not None:
@@ -24,13 +24,13 @@ def find_files(result: BlockResult) -> Iterator[tuple[ListKey, str]]:
 
 
 def take_file(found: tuple[ListKey, str]) -> tuple[str, str]:
-    """Kind and path of a file."""
+    """Returns kind and path of a file."""
     (kind, _, _), file = found
     return kind, file
 
 
 def join_files(found: tuple[ListKey, Iterable[str]], *, folder: str) -> tuple[str, str]:
-    """Concatenates the files of one range, and returns kind and path; every attempt writes the same bytes."""
+    """Concatenates the files of one range; returns kind and path. Every attempt writes the same bytes."""
     (kind, split, number), files = found
     joined = BuildFolder(folder).joined_list(kind, f"{split}-{number:06d}")
     with storage.open_write(joined) as target:

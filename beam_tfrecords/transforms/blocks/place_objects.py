@@ -1,4 +1,4 @@
-"""Objects of an image, from the source's pixels to the stored ones; pure."""
+"""Maps the objects of an image from the pixels of the source to those of the stored image. Pure."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from beam_tfrecords.transforms.objects.polygons import RunLengths, unpack_polygo
 
 # Pixels; smaller differences come from rounding.
 _NOISE = 1e-6
-# Attributes that a source may lack -> their values then.
+# Attribute that a source may lack -> its default.
 _ABSENT: dict[str, Any] = {"is_crowd": 0, "difficult": 0, "truncated": 0, "pose": ""}
 
 
@@ -27,14 +27,14 @@ class PlacedObjects:
 
     Attributes:
       boxes: [n, 4] float64 (xmin, ymin, xmax, ymax) as shares of the stored image's size, from 0 to 1.
-      labels: class index and name of each.
-      values: attribute -> its value for each; areas are in stored pixels.
-      clipped: boxes that reached beyond the source or the stored image.
-      outside: objects that are left out, because no part of them is in the stored image.
-      invalid: objects that are left out, because their boxes are invalid.
+      labels: class index and name of each object.
+      values: attribute -> value for each object; areas are in stored pixels.
+      clipped: number of boxes that reached beyond the source or the stored image.
+      outside: number of objects left out because no part of them is in the stored image.
+      invalid: number of objects left out because their boxes are invalid.
       keypoints: [n, points, 3] x and y as shares of the stored image's size, and visibility; zeros where a point is not
         labelled, or not in the stored image.
-      masks: a PNG for each, as large as the stored image; empty if they are not asked for.
+      masks: a PNG for each object, as large as the stored image; empty if the layout has no masks of objects.
     """
 
     boxes: np.ndarray
@@ -48,12 +48,12 @@ class PlacedObjects:
 
     @property
     def class_names(self) -> tuple[str, ...]:
-        """The class of each object."""
+        """Class name of each object."""
         return tuple(name for _, name in self.labels)
 
     @property
     def index_columns(self) -> dict[str, int]:
-        """What the index says of them."""
+        """Index column -> value."""
         return {
             "objects": len(self.labels),
             "objects_clipped": self.clipped,
@@ -63,7 +63,7 @@ class PlacedObjects:
 
     @property
     def fields(self) -> dict[str, list[Any]]:
-        """The fields of a layout that they fill."""
+        """Field of a layout -> values."""
         indices = [index for index, _ in self.labels]
         return {
             **{f"objects.{side}": self.boxes[:, n].tolist() for n, side in enumerate(("xmin", "ymin", "xmax", "ymax"))},
@@ -86,20 +86,20 @@ def place_objects(
     invalid_boxes: InvalidBoxes,
     with_masks: bool = False,
 ) -> PlacedObjects:
-    """Moves objects to where they are in the stored image, and clips them to it.
+    """Maps objects to the stored image, and clips them to it.
 
     Args:
-      objects: of the source.
-      labels: class index and name of each.
-      with_masks: whether their masks are drawn; an object without polygons has an empty mask.
+      objects: objects of the source.
+      labels: class index and name of each object.
+      with_masks: whether to draw masks; an object without polygons gets an empty mask.
 
     Raises:
-      SampleError: a box is invalid and may not be dropped, polygons are invalid, or they were drawn on an image of
-        another size.
+      SampleError: a box is invalid and may not be dropped, polygons are invalid, or the objects were drawn on an image
+        of another size.
     """
     (width, height), to_stored = find_drawn_on(objects, geometry)
     scale = (width, height) * 2 if objects.is_normalized else 1
-    # What is not finite is invalid.
+    # Boxes with values that are not finite are invalid.
     with np.errstate(invalid="ignore", over="ignore"):
         boxes = np.array(objects.boxes, np.float64).reshape(-1, 4) * scale
         inside = _clip(boxes, width, height)
@@ -107,7 +107,7 @@ def place_objects(
         if invalid_boxes is InvalidBoxes.REJECT and not is_valid.all():
             first = int(np.argmin(is_valid))
             raise _invalid(boxes[first], labels[first][1], width, height)
-        # What reaches beyond the source has no place in it, though a padded image has room there.
+        # Boxes are clipped to the source first, even if padding leaves room beyond it.
         stored = map_boxes(inside, to_stored)
         clipped = _clip(stored, geometry.final_width, geometry.final_height)
         is_inside = is_valid & (_sides(clipped) > _NOISE).all(axis=1)
@@ -117,7 +117,7 @@ def place_objects(
     areas = _sides(clipped).prod(axis=1)[kept]
     known = np.array([np.nan if area is None else area for area in objects.values.get("area", ())], np.float64)
     if known.size:
-        # What is known of the whole object, in proportion to the part of its box that is left.
+        # Scales the known area of the whole object by the share of its box that is kept.
         parts = known[kept] * areas / _sides(boxes).prod(axis=1)[kept]
         areas = np.where(np.isfinite(parts), parts, areas)
     values = {
@@ -139,7 +139,7 @@ def place_objects(
 def _place_keypoints(
     objects: Objects, kept: Sequence[int], scale: Any, to_stored: np.ndarray, geometry: Geometry
 ) -> np.ndarray:
-    """[n, points, 3] those of the objects that are kept."""
+    """Returns [n, points, 3] the keypoints of the kept objects."""
     if not objects.keypoints or not kept:
         return np.empty((len(kept), 0, 3))
     data = b"".join(objects.keypoints[n] for n in kept)
@@ -154,7 +154,7 @@ def _place_keypoints(
 
 
 def _draw(objects: Objects, number: int, name: str, scale: Any, to_stored: np.ndarray, geometry: Geometry) -> bytes:
-    """The mask of one object."""
+    """Draws the mask of one object; returns a PNG."""
     try:
         polygons = unpack_polygons(objects.polygons[number] if objects.polygons else b"")
     except ValueError as error:
@@ -166,13 +166,13 @@ def _draw(objects: Objects, number: int, name: str, scale: Any, to_stored: np.nd
 
 
 def find_drawn_on(objects: Objects, geometry: Geometry) -> tuple[tuple[int, int], np.ndarray]:
-    """(width, height) of the image that the boxes were drawn on, and the map from its pixels to the stored ones."""
+    """Returns (width, height) of the image that the boxes were drawn on, and the map from it to the stored image."""
     height, width = geometry.upright_size
     if objects.size is None or objects.size == (width, height):
         return (width, height), geometry.upright_to_stored()
     in_file = geometry.width, geometry.height
     if objects.size == in_file:
-        # Drawn by a program that does not turn images.
+        # The annotation program ignored the EXIF orientation.
         return in_file, geometry.to_stored()
     drawn_width, drawn_height = objects.size
     raise SampleError(
@@ -194,7 +194,7 @@ def _invalid(box: np.ndarray, name: str, width: int, height: int) -> SampleError
 
 
 def map_boxes(boxes: np.ndarray, to_stored: np.ndarray) -> np.ndarray:
-    """[n, 4] the smallest boxes around those that an affine map has moved."""
+    """Maps boxes by an affine map; returns [n, 4] their bounding boxes."""
     corners = boxes.reshape(-1, 2, 2) @ to_stored[:, :2].T + to_stored[:, 2]
     return np.concatenate([corners.min(axis=1), corners.max(axis=1)], axis=1)
 
@@ -204,5 +204,5 @@ def _clip(boxes: np.ndarray, width: float, height: float) -> np.ndarray:
 
 
 def _sides(boxes: np.ndarray) -> np.ndarray:
-    """[n, 2] width and height."""
+    """Returns [n, 2] widths and heights."""
     return boxes[:, 2:] - boxes[:, :2]

@@ -1,4 +1,4 @@
-"""Reads and converts the images of a block; the one place where image bytes are handled."""
+"""Reads and converts the images of a block. No other step handles image bytes."""
 
 from __future__ import annotations
 
@@ -21,20 +21,20 @@ from beam_tfrecords.transforms.refs.ref_columns import RefColumns, join_alike, l
 from beam_tfrecords.transforms.refs.sample_refs import MASK, SampleRef
 from beam_tfrecords.transforms.stats import Change, Key
 
-# What became of a sample before it is written.
+# A sample before it is written: prepared or rejected.
 Outcome: TypeAlias = "PreparedSample | SampleError"
-# Samples that are held at once, and bytes of their converted images and long values, if there are several. Writing
+# Limits of a batch that is held before writing: samples, and bytes of their converted images and long values. Writing
 # photos one by one took 5% of the time of a build.
 _MOST, _MOST_BYTES = 256, 1 << 20
 _ROW = PreparedSample()
 
 
 class PreparedBatch(NamedTuple):
-    """Samples that are to be written.
+    """Samples that are ready for writing.
 
     Attributes:
-      changes: as in `BlockReuse.count`, for each.
-      source_bytes: of the files of the images of each.
+      changes: change of each sample, as in `BlockReuse.count`.
+      source_bytes: bytes of the image files of each sample.
     """
 
     refs: RefColumns
@@ -53,19 +53,19 @@ def prepare_samples(
     is_first: bool,
     counts: Counter[Key],
 ) -> Iterator[PreparedBatch]:
-    """Yields the samples in their order, by batches whose images may be held at once.
+    """Yields the samples in order, in batches small enough to hold in memory.
 
     Args:
       batches: the references of a block.
-      counts: receives ("filtered", split): the samples that the function of the user leaves out.
-      reuse: what the previous dataset has of them.
-      seen: receives the fingerprints that the listing does not tell.
-      clock: receives the time that reading takes.
+      counts: receives ("filtered", split): number of samples that the user's function leaves out.
+      reuse: finds records of the previous dataset; None without one.
+      seen: receives the fingerprints that the listing lacks.
+      clock: receives the time that reading and converting take.
       is_first: as in `guarded`.
     """
 
     def needs_images(refs: RefColumns) -> list[bool]:
-        # Only the function says what becomes of a sample.
+        # The user's function always needs the images, since its result is unknown before it runs.
         if reuse is None or plan.map or not plan.reads_images:
             return [plan.reads_images] * len(refs)
         return list(map(reuse.needs_image, refs))
@@ -86,11 +86,11 @@ def prepare_samples(
 
 @dataclasses.dataclass
 class _Preparing:
-    """What samples go through before they are written.
+    """Prepares samples for writing, and holds them until a batch is complete.
 
     Attributes:
       prepare_images: converts the images of a sample.
-      apply: applies the function of the user; None without one.
+      apply: applies the user's function; None without one.
     """
 
     plan: BlockPlan
@@ -101,13 +101,13 @@ class _Preparing:
 
     def __post_init__(self) -> None:
         self._refs: list[RefColumns] = []
-        # References that the function has made, which may have other columns in each sample.
+        # References that the user's function returned; each may have other columns.
         self._mapped: list[SampleRef] = []
         self._found: list[tuple[Outcome, Change | None, int]] = []
         self._size = 0
 
     def prepare(self, refs: RefColumns, fetched: deque[Fetched]) -> Iterator[PreparedBatch]:
-        """Yields samples that are held, if they are enough."""
+        """Prepares samples, and yields the batches that are complete."""
         if not (self.reuse or self.apply or any(fetched)):
             yield from self.take()
             yield PreparedBatch(refs, [_ROW] * len(refs), [None] * len(refs), refs.each("size"))
@@ -126,7 +126,7 @@ class _Preparing:
                 self._found.append((outcome, change, source_bytes))
                 self._size += long_bytes(ref) + (outcome.size if isinstance(outcome, PreparedSample) else 0)
                 del outcome
-            # Otherwise two images would be held while the next one is read.
+            # Frees the images before the next ones are read.
             del images, read
             if self._size > _MOST_BYTES or len(self._found) == _MOST:
                 self._hold(refs.slice(start, index + 1))
@@ -136,7 +136,7 @@ class _Preparing:
             self._hold(refs.slice(start, len(refs)))
 
     def take(self) -> Iterator[PreparedBatch]:
-        """Yields the samples that are held, and holds them no longer."""
+        """Yields the held samples and releases them."""
         found, held = self._found, RefColumns.of(self._mapped) if self.apply else join_alike(self._refs)
         self._found, self._mapped, self._refs, self._size = [], [], [], 0
         for chosen in held:
@@ -148,7 +148,7 @@ class _Preparing:
             self._refs.append(refs)
 
     def _map(self, ref: SampleRef, images: Fetched) -> tuple[SampleRef, Fetched | None]:
-        """The sample that the function makes of a sample, and its images; no images if it leaves it out."""
+        """Applies the user's function; returns the new sample and its images, None if the sample is left out."""
         assert self.plan.map is not None
         assert self.apply is not None
         if isinstance(images, SampleError):
@@ -162,7 +162,7 @@ class _Preparing:
         return cast("tuple[SampleRef, Fetched]", made)
 
     def _take_or_prepare(self, ref: SampleRef, images: Fetched) -> tuple[Outcome, Change | None]:
-        """The sample as the previous dataset has it, or converted."""
+        """Returns the sample from the previous dataset or converted, and its change if it was reused."""
         if isinstance(images, SampleError):
             return images, None
         try:
@@ -172,8 +172,8 @@ class _Preparing:
         if taken is not None:
             return taken
         if not images and ref.locator and self.plan.reads_images:
-            # They were not read, because there seemed to be a record of them.
+            # The images were not read because a previous record seemed to have them.
             read = read_images(ref, max_file_size=self.plan.max_file_size)
             return (read if isinstance(read, SampleError) else self.prepare_images(ref, read)), None
-        # No decoder runs for a row, so that it needs no guard.
+        # A row needs no guard, because no decoder runs for it.
         return self.prepare_images(ref, images) if images else _ROW, None

@@ -1,4 +1,4 @@
-"""The result of a block, and the checkpoint that keeps it for a build that resumes."""
+"""The result of a block, and the checkpoint from which a resumed build reads this result."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ class BlockResult:
     """A finished block.
 
     Attributes:
-      failures: file with the samples that it rejected, a JSON object per line; None if there are none.
-      changes: file with what has changed since the previous dataset, a JSON object per line; None without one.
-      run_id: the run that converted it, if it has failures that may not be the sample's fault; else "".
-      files_seen: digest of the files whose fingerprints the listing does not tell; "" if it tells all.
-      msec: step -> milliseconds that the conversion spent in it; None if the block is taken from its checkpoint.
+      failures: file with the rejected samples, a JSON object per line; None if no sample was rejected.
+      changes: file with the changes since the previous dataset, a JSON object per line; None without such a dataset.
+      run_id: the run that converted the block, if it has failures that may not be the sample's fault; else "".
+      files_seen: digest of the files without a listed fingerprint; "" if all fingerprints are listed.
+      msec: step -> milliseconds that the conversion spent in it; None if the result comes from the checkpoint.
     """
 
     split: str
@@ -49,7 +49,7 @@ class BlockResult:
         return {file: size for file, size in sizes.items() if file is not None}
 
     def to_json(self) -> dict[str, Any]:
-        """As plain values, for the checkpoint of the block."""
+        """Returns plain values for the checkpoint of the block."""
         values = {**dataclasses.asdict(self), "stats": self.stats.to_json()}
         # All attempts of a run write the same checkpoint.
         del values["msec"]
@@ -62,7 +62,7 @@ class BlockResult:
 
     @classmethod
     def from_json(cls, values: Mapping[str, Any]) -> BlockResult:
-        """The reverse of `to_json`."""
+        """Makes a result from the output of `to_json`."""
         parts = tuple(
             Part(**{**part, "rows": base64.b64decode(part["rows"]) if "rows" in part else None})
             for part in values["parts"]
@@ -70,12 +70,12 @@ class BlockResult:
         return cls(**{**values, "parts": parts, "stats": Stats.from_json(values["stats"])})
 
     def is_final(self, run_id: str) -> bool:
-        """Whether a run has nothing to try again in this block."""
+        """Whether a run has no failures to retry in this block."""
         return self.run_id in ("", run_id)
 
 
 def read_checkpoint(checkpoint: str) -> BlockResult | None:
-    """The result of a finished block; None if there is no checkpoint, or it or a file that it names is not whole."""
+    """Returns the result of a finished block; None if the checkpoint or a file that it names is missing or damaged."""
     content = read_if_there(checkpoint, read=storage.read_bytes)
     if content is None:
         return None
@@ -85,14 +85,14 @@ def read_checkpoint(checkpoint: str) -> BlockResult | None:
         return None
     if not storage.have_sizes(result.files):
         return None
-    # An object of a store is whole, or not there.
+    # Stores write objects atomically.
     return result if storage.has_scheme(checkpoint) or _are_whole(result) else None
 
 
 def _are_whole(result: BlockResult) -> bool:
-    """Whether the files hold what was written: after a power cut some have their size, and zeros in them.
+    """Whether the files are intact. After a power loss a file can have the right size but contain zeros.
 
-    Reading them takes little beside converting the block again.
+    Reading the files takes little time compared with converting the block again.
     """
     crcs = {part.uri: part.crc32c for part in result.parts}
     crcs.update({part.index: part.index_crc32c for part in result.parts})

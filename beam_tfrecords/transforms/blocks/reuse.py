@@ -1,8 +1,8 @@
 """Reuses records of the previous dataset for the samples of a block, and counts the changes.
 
-Both datasets are in the order of the same hash, so the samples of a block lie in one range of the previous shards:
-its index rows are found by bisection, and its records are read in few large pieces. An index is checked against the
-manifest's hash of it, and a record against its row; what is damaged is converted again.
+Both datasets are sorted by the same hash, so the samples of a block lie in one range of the previous shards. Bisection
+finds their index rows, and their records are read in few large pieces. Each index is checked against its hash in the
+manifest, and each record against its index row; samples with damaged records are converted again.
 """
 
 from __future__ import annotations
@@ -35,21 +35,21 @@ from beam_tfrecords.transforms.refs.sample_refs import BlockKey, SampleRef
 from beam_tfrecords.transforms.service_faults import retry_faults
 from beam_tfrecords.transforms.stats import MOST_KEYS, Change, Key
 
-# Bytes read at once of a previous shard; a worker holds so many.
+# Bytes of a previous shard that are read at once and held in memory.
 _WINDOW_BYTES = 4 << 20
 _COLUMNS = INDEX_SCHEMA.names
 
 
 @dataclasses.dataclass(frozen=True)
 class ReusePlan:
-    """What a worker needs to know to take records over.
+    """What a worker needs to know to reuse records.
 
     Attributes:
       previous: names the previous dataset.
-      seed: of its order, and of the new one.
+      seed: seed of the order of both datasets.
       blocks: split -> number of blocks of the new dataset.
-      takes_images: whether converting the same files would make the stored images again.
-      hashes_files: whether the bytes of a file are its fingerprint, so that every file is read.
+      takes_images: whether converting the same files would give the same stored images.
+      hashes_files: whether the fingerprint of a file is the hash of its bytes, so that every file is read.
     """
 
     previous: DatasetRef
@@ -61,7 +61,7 @@ class ReusePlan:
 
 @dataclasses.dataclass(frozen=True)
 class PreviousRecord:
-    """A record of the previous dataset: its split, its shard, relative to the dataset, and its index row."""
+    """A record of the previous dataset: split, path of the shard relative to the dataset, and index row."""
 
     split: str
     file: str
@@ -70,7 +70,7 @@ class PreviousRecord:
 
 @dataclasses.dataclass(frozen=True)
 class UnreadIndex:
-    """An index that is damaged: its split, its name, and the range of the order whose samples it has."""
+    """A damaged index: split, name, and the range [low, high) of the order whose samples it lists."""
 
     split: str
     file: str
@@ -79,15 +79,15 @@ class UnreadIndex:
 
 
 class BlockReuse:
-    """The earlier dataset as one block sees it.
+    """Finds the records of the previous dataset for the samples of one block.
 
     Attributes:
-      counts: ("change", kind, split, class) -> samples, ("earlier", split, class) -> records of the earlier
-        dataset whose keys are still listed, and ("damaged", file) -> samples that are converted again because a file
-        of the previous dataset is.
+      counts: ("change", kind, split, class) -> samples, ("earlier", split, class) -> records of the previous
+        dataset whose keys are still listed, and ("damaged", file) -> samples that are converted again because this file
+        of the previous dataset is damaged.
 
     Raises:
-      BuildError: another dataset has taken the place of the earlier one.
+      BuildError: another dataset has replaced the previous one.
     """
 
     def __init__(self, plan: ReusePlan, convert: ConvertSample, key: BlockKey) -> None:
@@ -99,7 +99,7 @@ class BlockReuse:
         low, high = (-(-edge * SPACE // blocks) for edge in (number, number + 1))
         self._previous: dict[str, PreviousRecord] = {}
         self._unread: list[UnreadIndex] = []
-        # The block's own split last: a key that is in several splits is then found there.
+        # The block's own split comes last, so that it wins for a key that is in several splits.
         for split in sorted(_shards_by_split(plan.previous), key=lambda split: split == self._split):
             for found in _find_between(plan, split, low, high):
                 if isinstance(found, PreviousRecord):
@@ -113,33 +113,33 @@ class BlockReuse:
         self._window = ("", 0, b"")
 
     def needs_image(self, ref: SampleRef) -> bool:
-        """Whether the image has to be read."""
+        """Whether the image of a sample has to be read."""
         return self._plan.hashes_files or not ref.fingerprint or self._find(ref, {}) is None
 
     def take(self, ref: SampleRef, images: Mapping[str, bytes]) -> tuple[PreparedSample, Change] | None:
-        """The sample from its previous record, or None if it has to be converted.
+        """Returns the sample from its previous record and its change, or None if the sample has to be converted.
 
         Args:
-          images: the bytes of its images by their names, if they were read.
+          images: image name -> bytes; empty if the images were not read.
 
         Raises:
-          SampleError: why it is rejected.
+          SampleError: the sample is rejected.
         """
         change = self._find(ref, images)
         record = self._previous.get(ref.key)
         example = self._read(record) if change and record else None
         if change is None or record is None or example is None:
             return None
-        # An earlier version of the index may lack some.
+        # An index written by an earlier version may lack some columns.
         index_columns = {name: record.row.get(name) for name in CONVERSION_COLUMNS}
         return self._convert.reuse(ref, example, index_columns, whole=change is Change.COPIED), change
 
     def count(self, key: str, outcome: str | SampleError | None, change: Change | None) -> None:
-        """Counts what became of a sample.
+        """Counts the change of a sample.
 
         Args:
           outcome: its label, or why it is rejected.
-          change: what `take` said; None if it was converted.
+          change: result of `take`; None if the sample was converted.
         """
         record = self._previous.get(key)
         self._unlisted.pop(key, None)
@@ -151,7 +151,7 @@ class BlockReuse:
         else:
             change = change or (Change.CHANGED if record or unread else self._explain_missing(key))
             label = outcome or ""
-            if unread:  # most of its samples had a record, and the same label
+            if unread:  # an estimate: most samples of the index had a record with this label
                 self.counts["earlier", self._split, label] += 1
         self._add(change, key, label)
         if record is not None:
@@ -160,13 +160,13 @@ class BlockReuse:
                 self._add(Change.MOVED, key, label, before=record.split)
 
     def lines(self) -> str:
-        """Keys of changes, a JSON object per line, and those of previous records that are not listed any more."""
+        """Returns the keys of changed samples and of previous records no longer listed, a JSON object per line."""
         for key, record in self._unlisted.items():
             self._add(Change.REMOVED, key, record.row["label"] or "")
         return "".join(line for lines in self._lines.values() for line in lines)
 
     def _add(self, change: Change, key: str, label: str, **index_columns: str) -> None:
-        # What is not listed here may be in another split, so it is counted at the end.
+        # A key that is not listed here may be in another split, so removed keys are counted at the end.
         if change is not Change.REMOVED:
             self.counts["change", change.value, self._split, label] += 1
         lines = self._lines.setdefault(change, [])
@@ -175,27 +175,27 @@ class BlockReuse:
             lines.append(write_json(line) + "\n")
 
     def _find(self, ref: SampleRef, images: Mapping[str, bytes]) -> Change | None:
-        """What can be reused of a sample; None if nothing can."""
+        """Returns what can be reused of a sample; None if nothing can."""
         record = self._previous.get(ref.key)
         if record is None or ref.failure is not None:
             return None
         identity = (ref.key, ref.fingerprint)
         try:
             sample_hash = self._hashes.get(identity) or self._convert.sample_hashes(RefColumns.of_one(ref))[0]
-        except SampleError:  # conversion says so again
+        except SampleError:  # conversion will raise it again
             return None
         self._hashes[identity] = sample_hash
-        # A size and a time say nothing of a file elsewhere, and the hash of a file everything.
+        # Equal sizes and times mean nothing for different uris; an equal hash proves equal content.
         has_bytes = bool(images) and hash_images(images) == record.row["content_hash"]
         needs_file = self._convert.layout.needs_image and not self._plan.hashes_files
         is_same_file = ref.uri == record.row["uri"] or not needs_file
         if unpack_hash(record.row["sample_hash"]) == sample_hash and (is_same_file or has_bytes):
             return Change.COPIED
         if self._convert.layout.needs_objects and record.row.get("source_height") is None:
-            # Written before the index had what places objects.
+            # The index was written before it had the columns that are needed to place objects.
             return None
         if self._convert.layout.needs_mask or self._convert.layout.image_names:
-            # What changed may be its mask, or which image is which: the index says nothing of them.
+            # The mask or the names of images may have changed, and the index has no information about them.
             return None
         is_same = is_same_file and ref.fingerprint and ref.fingerprint == record.row["fingerprint"]
         if self._plan.takes_images and (is_same or has_bytes):
@@ -203,7 +203,7 @@ class BlockReuse:
         return None
 
     def _explain_missing(self, key: str) -> Change:
-        """Why the previous dataset has no record of a sample."""
+        """Returns whether a sample without a previous record is new or was dropped as a duplicate."""
         dropped = _find_dropped(self._plan.previous, self._plan.seed)
         if not len(dropped):
             return Change.ADDED
@@ -212,13 +212,13 @@ class BlockReuse:
         return Change.DROPPED if place < len(dropped) and dropped[place] == order else Change.ADDED
 
     def _read(self, record: PreviousRecord) -> bytes | None:
-        """The serialized example of a record; None if the shard no longer holds it."""
+        """Reads the serialized example of a record; returns None if the record is damaged or missing."""
         try:
             data = retry_faults(record.file, functools.partial(self._read_range, record))
             (stored,) = read_records(io.BytesIO(data))
         except (OSError, ValueError, RecordError):
             stored = None
-        # The CRCs of another sample's record are right too.
+        # The record of another sample would have correct CRCs too, so the index row is compared.
         if stored is None or not fits_packed_hash(record.row["sample_hash"], stored.data):
             self.counts["damaged", record.file] += 1
             return None
@@ -233,7 +233,7 @@ class BlockReuse:
         file, begin, data = self._window
         start = offset - begin
         if file != record.file or start < 0 or start + length > len(data):
-            # Records are asked for in their order, so those that follow are needed next.
+            # Records are read in order, so the bytes that follow are needed next.
             path = storage.join(self._plan.previous.path, record.file)
             data, start = storage.read_range(path, offset, max(length, _WINDOW_BYTES)), 0
             self._window = (record.file, offset, data)
@@ -250,7 +250,7 @@ def _shards_by_split(previous: DatasetRef) -> dict[str, list[Shard]]:
 
 
 def _is_published(path: str, sha256: str | None) -> bool:
-    """Whether a file is the one that was published, whose hex SHA-256 is given; None if none was."""
+    """Whether a file has the published hex SHA-256; False if `sha256` is None."""
     try:
         return sha256 is not None and retry_faults(path, functools.partial(storage.sha256, path)) == sha256
     except OSError:
@@ -259,10 +259,10 @@ def _is_published(path: str, sha256: str | None) -> bool:
 
 @functools.lru_cache(maxsize=2)
 def _find_dropped(previous: DatasetRef, seed: int) -> np.ndarray[Any, np.dtype[np.uint64]]:
-    """The places in the order of the copies that a dataset has dropped, sorted: eight bytes for each.
+    """Returns the sorted order hashes of the duplicates that a dataset has dropped, 8 bytes each.
 
-    Of an image with very many copies, its list names the first ones. A damaged list names none: the copies count as
-    added.
+    For an image with very many copies, the list of duplicates names only the first ones. If the list is damaged, the
+    result is empty and the copies count as added.
     """
     dataset, path = previous.open(), storage.join(previous.path, DUPLICATES)
     keys: list[str] = []
@@ -275,7 +275,7 @@ def _find_dropped(previous: DatasetRef, seed: int) -> np.ndarray[Any, np.dtype[n
 
 
 def _find_between(plan: ReusePlan, split: str, low: int, high: int) -> Iterator[PreviousRecord | UnreadIndex]:
-    """The records of a split whose order is in [low, high), and the indices there that are damaged."""
+    """Yields the records of a split whose order is in [low, high), and the damaged indices in that range."""
 
     def order(key: str | None) -> int:
         return order_hashes(seed=plan.seed, keys=[key or ""])[0]
@@ -301,7 +301,7 @@ def _find_between(plan: ReusePlan, split: str, low: int, high: int) -> Iterator[
 
 @functools.lru_cache(maxsize=2)
 def _read_index(path: str, sha256: str | None) -> pa.Table | None:
-    """The rows of an index; None if it is not the one that was published, whose hex SHA-256 is given."""
+    """Reads the rows of an index; returns None if it cannot be read or does not have the published hex SHA-256."""
     try:
         data = retry_faults(path, functools.partial(storage.read_bytes, path))
     except OSError:

@@ -1,4 +1,4 @@
-"""References with one key: all but one are rejected, or their rows are merged into one sample."""
+"""Resolves references with the same key: rejects all but one, keeps the last, or merges rows into one sample."""
 
 from __future__ import annotations
 
@@ -26,9 +26,9 @@ CONFLICTING_ROWS = (
 
 
 def content_of(ref: SampleRef) -> bytes:
-    """What a sample says, besides its key: samples with one key and different contents contradict each other.
+    """Returns the packed content of a sample without its key. Samples with one key but different content conflict.
 
-    Of an image within a container only the name: a copy of it is elsewhere.
+    An image within a container counts only by its name, because copies of it have other locations.
     """
     files = {name: one.uri if isinstance(one, File) else "" for name, one in ref.images.items()}
     objects = ref.objects.pack() if ref.objects is not None else None
@@ -37,9 +37,9 @@ def content_of(ref: SampleRef) -> bytes:
 
 
 def reject_duplicates(batches: Iterable[RefColumns]) -> Iterator[RefColumns]:
-    """The sorted references; of those with one key all except the first as failures, or all if they contradict.
+    """Yields the sorted references; turns all but the first with the same key into failures, or all if they conflict.
 
-    What the source has rejected stays a failure of its own.
+    References that the source has rejected keep their own failures.
     """
     several = list(batches)
     if not _has_repeated(several):
@@ -61,7 +61,7 @@ def reject_duplicates(batches: Iterable[RefColumns]) -> Iterator[RefColumns]:
 def _reject_group(
     places: Sequence[int], several: Sequence[RefColumns], starts: Sequence[int]
 ) -> dict[int, tuple[str, str]]:
-    """Place -> why it is rejected, of the references with one key."""
+    """Returns position -> failure for the rejected ones among references with one key."""
     if len(places) < 2:
         return {}
     contents: dict[int, bytes] = {}
@@ -76,12 +76,12 @@ def _reject_group(
 
 
 def keep_last(batches: Iterable[RefColumns], counts: Counter[Key], *, split: str) -> Iterator[RefColumns]:
-    """The sorted references to members of archives; of an archive's with one name the last one alone.
+    """Yields the sorted references to members of archives; keeps only the last member with a name in an archive.
 
     Args:
-      batches: of a block.
-      counts: receives ("replaced", split): those that are left out.
-      split: of the block.
+      batches: the references of a block.
+      counts: receives ("replaced", split): number of members that are left out.
+      split: split of the block.
     """
     several = list(batches)
     if not _has_repeated(several):
@@ -90,7 +90,7 @@ def keep_last(batches: Iterable[RefColumns], counts: Counter[Key], *, split: str
     kept: list[SampleRef] = []
     for _, group in itertools.groupby(itertools.chain.from_iterable(several), key=lambda ref: ref.key):
         members = list(group)
-        # An archive that cannot be read has no name of a member.
+        # The reference to an unreadable archive has no uri.
         last = {ref.uri: ref for ref in sorted(members, key=_find_offset) if ref.uri is not None}
         found = [ref for ref in members if ref.uri is None or last[ref.uri] is ref]
         counts["replaced", split] += len(members) - len(found)
@@ -99,26 +99,28 @@ def keep_last(batches: Iterable[RefColumns], counts: Counter[Key], *, split: str
 
 
 def _has_repeated(several: Sequence[RefColumns]) -> bool:
-    """Whether a key follows itself."""
+    """Whether two adjacent references have the same key."""
     keys = [key for refs in several for key in refs.keys]
     return any(map(operator.eq, keys, keys[1:]))
 
 
 def _find_offset(ref: SampleRef) -> int:
-    """Where a member is in its archive, as its fingerprint says; the image may be in a staging file."""
+    """Returns the offset of a member in its archive, from its fingerprint; the image may be in a staging file."""
     _, _, offset = ref.fingerprint.rpartition("@")
     return int(offset) if offset.isdecimal() else 0
 
 
 def merge_rows(refs: Iterable[SampleRef], counts: Counter[Key], *, split: str) -> Iterator[SampleRef]:
-    """The sorted references, with those of one key as one: labels and objects of all, and of a column what differs.
+    """Yields the sorted references, with the rows of each key merged into one sample.
 
-    What the source has rejected stays a failure of its own. Rows that cannot be one sample are rejected, all of them.
+    A merged sample has the labels and objects of all its rows; a column whose values differ becomes a list.
+    References that the source has rejected keep their own failures. If the rows of a key cannot be merged, all of them
+    are rejected.
 
     Args:
-      refs: of a block.
-      counts: receives ("merged", split): the references that became part of another.
-      split: of the block.
+      refs: the references of a block.
+      counts: receives ("merged", split): number of rows that became part of another.
+      split: split of the block.
     """
     for _, group in itertools.groupby(refs, key=lambda ref: ref.key):
         rows = list(itertools.islice(group, MOST_OBJECTS + 1))
@@ -144,15 +146,15 @@ def merge_rows(refs: Iterable[SampleRef], counts: Counter[Key], *, split: str) -
 
 
 def _merge(rows: Sequence[SampleRef]) -> SampleRef:
-    """One sample of several rows.
+    """Merges several rows into one sample.
 
     Raises:
-      ValueError: they cannot be one; the message says what differs.
+      ValueError: the rows cannot be merged; the message says what differs.
     """
     if len({tuple(_describe_images(row)) for row in rows}) > 1:
         raise ValueError("different images or masks")
     objects = [row.objects for row in rows if row.objects is not None]
-    # Values of the columns of one row stay together: the third `xmin` belongs to the third `ymax`.
+    # The values of a row stay at the same position in all columns: the third `xmin` belongs to the third `ymax`.
     distinct = list({content_of(row): row for row in rows}.values())
     columns: dict[str, Any] = {}
     for name in dict.fromkeys(name for row in rows for name in row.columns):
@@ -168,9 +170,9 @@ def _merge(rows: Sequence[SampleRef]) -> SampleRef:
 
 
 def _describe_images(ref: SampleRef) -> Iterator[tuple[str, str | int]]:
-    """What two rows with the same images agree in."""
+    """Yields values that are equal for two rows with the same images."""
     for name, locator in ref.images.items():
-        # Of images within a container each row has its own copy.
+        # Each row has its own copy of an image within a container, so only the lengths are compared.
         yield name, locator.uri if isinstance(locator, File) else locator.length
 
 
@@ -179,7 +181,7 @@ def _as_list(value: Any) -> Sequence[Any]:
 
 
 def _unique(values: Iterable[Any]) -> list[Any]:
-    """The values without repetitions, in their order."""
+    """Returns the values in order, without repetitions."""
     found: list[Any] = []
     for value in values:
         if value not in found:

@@ -1,4 +1,4 @@
-"""ConvertBlocks and CollectFiles: the references of blocks in, their results and small files out."""
+"""ConvertBlocks and CollectFiles: convert the references of blocks to results, and collect their small files."""
 
 from __future__ import annotations
 
@@ -24,14 +24,14 @@ NAMESPACE = "beam_tfrecords"
 class ConvertBlocks(beam.PTransform):
     """Converts and writes blocks: ((split, block), [references joined by `AssignOrder`]) -> BlockResult.
 
-    Reads the result of a finished block from its checkpoint if the checkpoint and its files are whole. Converts a block
-    that an earlier attempt did not finish in a child process, because a decoder may have crashed. All attempts at one
-    block write the same bytes.
+    Reads the result of a finished block from its checkpoint if the checkpoint and its files are intact. Converts a
+    block that an earlier attempt did not finish in a child process, because a decoder may have crashed. All attempts at
+    one block write the same bytes.
     """
 
     def __init__(self, plan: BlockPlan, *, processes: int) -> None:
         super().__init__()
-        # A cluster starts all tasks again that exchange data with one that has died, and some day gives up.
+        # When a task dies, a cluster restarts all tasks that exchange data with it, and gives up after a few restarts.
         self._convert = functools.partial(convert_block, plan=plan, isolates_later=not processes)
         self._processes = processes
 
@@ -46,8 +46,8 @@ class ConvertBlocks(beam.PTransform):
 class CollectFiles(beam.PTransform):
     """Collects the lists of failures and of changes: BlockResult -> (kind, file).
 
-    One process reads them all when the dataset is published. Of very many blocks, the files of each range are joined
-    first: a million requests, one after the other, take a day.
+    One process reads all lists when the dataset is published. For very many blocks, the files of each range are joined
+    first, because a million sequential requests take a day.
     """
 
     def __init__(self, *, folder: str, blocks: int) -> None:
@@ -56,7 +56,7 @@ class CollectFiles(beam.PTransform):
         self._joins = blocks > RANGE_BLOCKS
 
     def expand(self, results: beam.PCollection[BlockResult]) -> beam.PCollection[tuple[str, str]]:
-        # -> ((kind, split, range), file). Both kinds together: each output of a task costs network buffers on Flink.
+        # -> ((kind, split, range), file). Both kinds share one output, because each one costs network buffers on Flink.
         found = results | "FindFiles" >> beam.FlatMap(find_files).with_output_types(tuple[ListKey, str])
         if not self._joins:
             return found | "TakeFile" >> beam.Map(take_file)
@@ -68,7 +68,7 @@ class CollectFiles(beam.PTransform):
 
 
 def _report(result: BlockResult) -> BlockResult:
-    """Counted here because only the runner's own worker knows the pipeline's metrics."""
+    """Reports a block from the runner's own worker, because only this process can update the pipeline's metrics."""
     report_block(result.stats, bytes_out=sum(part.bytes for part in result.parts), msec=result.msec)
     return result
 

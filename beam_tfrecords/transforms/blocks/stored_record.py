@@ -1,4 +1,4 @@
-"""The images of a record of a dataset of ours: reused as they are stored, or decoded to be converted. Pure."""
+"""Records of a beam-tfrecords dataset as input: their images are reused as stored, or decoded and converted. Pure."""
 
 from __future__ import annotations
 
@@ -15,18 +15,18 @@ from beam_tfrecords.transforms.images.keep import keep_file
 from beam_tfrecords.transforms.images.raw_pixels import as_file
 from beam_tfrecords.transforms.refs.sample_refs import IMAGE, MASK, RecordRange
 
-# They come from what is stored of an image.
+# Prefixes of fields that are read from a stored example.
 _PREFIX = ("image.", NAMED_IMAGE, "mask.", "source_id")
 
 
 @dataclasses.dataclass(frozen=True)
 class StoredRecord:
-    """A record of a dataset of ours.
+    """A record of a beam-tfrecords dataset.
 
     Attributes:
       place: its byte range, with the columns of its index row.
-      layout: of its example.
-      fields: of its layout that come from images -> their values; and its `source_id`.
+      layout: layout of its example.
+      fields: field that comes from images, or `source_id` -> values.
     """
 
     place: RecordRange
@@ -35,12 +35,12 @@ class StoredRecord:
 
     @classmethod
     def read(cls, example: bytes, place: RecordRange, layout: Layout) -> StoredRecord:
-        """Reads an example."""
+        """Reads the fields of a serialized example."""
         return cls(place, layout, read_fields(layout, example, prefix=_PREFIX))
 
     @property
     def own_fields(self) -> Mapping[str, Any]:
-        """Those that do not come from an image."""
+        """The fields that do not come from images."""
         return {name: values for name, values in self.fields.items() if name == "source_id"}
 
     @property
@@ -50,7 +50,7 @@ class StoredRecord:
 
     @property
     def images(self) -> dict[str, bytes]:
-        """The files of its images by their names, as `SampleRef.images` has them."""
+        """Image name, as in `SampleRef.images` -> bytes of the file."""
         found: dict[str, bytes] = {}
         for feature in self.layout.features:
             values = self.fields.get(feature.field, ())
@@ -67,7 +67,9 @@ class StoredRecord:
         return found | ({MASK: self.fields[MASK_FIELD][0]} if MASK_FIELD in self.fields else {})
 
     def image_fields(self, layout: Layout, spec: ImageSpec) -> dict[str, Any]:
-        """The fields of a layout that come from images, without decoding one; what the example lacks is found out.
+        """Returns the fields of a layout that come from images, without decoding any.
+
+        Reads fields that the example lacks from the header of the image.
 
         Args:
           spec: how images are stored.
@@ -85,7 +87,7 @@ class StoredRecord:
         return fields
 
     def _describe(self, data: bytes, spec: ImageSpec) -> Mapping[str, Any]:
-        """What a stored image is."""
+        """Returns the fields that describe a stored image, such as its height and format."""
         if self.place.is_raw:
             height, width, channels = self._shape(data)
             sizes = {"image.height": height, "image.width": width, "image.channels": channels}

@@ -30,13 +30,13 @@ def write_block(
     plan: BlockPlan,
     is_first: bool,
 ) -> BlockResult:
-    """Converts the samples of a block, and writes what becomes of them.
+    """Converts the samples of a block, and writes its parts, failures and changes.
 
     Args:
-      batches: the references of the block, in their order.
-      counts: of its references, so far.
-      number: of the block in its split.
-      stem: beginning of the names of its files.
+      batches: the references of the block, in order.
+      counts: counts of its references so far; receives all others.
+      number: number of the block in its split.
+      stem: start of the names of its files.
       is_first: whether this is the first attempt at the block.
     """
     folder = BuildFolder(plan.folder)
@@ -69,7 +69,7 @@ def write_block(
                 for key, written, change in zip(batch.refs.keys, made, batch.changes, strict=True):
                     if not isinstance(written, Left):
                         reuse.count(key, written, change)
-            # Otherwise two images would be held while the next one is read.
+            # Frees the images before the next ones are read.
             del batch
             clock.lap("write")
         parts = tuple(writer.close())
@@ -93,7 +93,7 @@ def write_block(
 
 
 def _write_lines(path: str, lines: str | None) -> tuple[str | None, int]:
-    """Writes a file, if there is something to write; returns its path and its bytes."""
+    """Writes a file unless `lines` is None; returns its path and size in bytes."""
     if lines is None:
         return None, 0
     data = lines.encode()

@@ -1,4 +1,4 @@
-"""Writes the samples of a block by batches: examples, index rows, counts, failures."""
+"""Writes the samples of a block in batches: examples, index rows, counts and failures."""
 
 from __future__ import annotations
 
@@ -24,32 +24,32 @@ _log = logging.getLogger(__name__)
 
 
 class Left(enum.Enum):
-    """What is written of a sample that the request leaves out: nothing."""
+    """Marks a sample that the request leaves out, so that it is not written."""
 
     FILTERED = enum.auto()
 
 
-# What became of a sample: its label, why it is rejected, or that it is left out.
+# The outcome of a sample: its label, why it is rejected, or that it is left out.
 Written: TypeAlias = "str | SampleError | Left | None"
-# Also told to the log of the worker whose child died.
+# These failures are also logged by the worker whose child process ended.
 _PROCESS_ENDED = (FailureReason.DECODER_CRASH, FailureReason.DECODE_TIMEOUT)
 
 
 class SampleWriter:
-    """Writes samples in their order.
+    """Writes samples in order.
 
     Args:
-      convert: makes their examples.
-      memory: bytes that the conversion of a sample may take.
-      writer: receives their records.
-      counts: receives what they add to it.
-      split: of the block.
+      convert: makes the examples.
+      memory: bytes of memory that the conversion of a sample may take.
+      writer: receives the records.
+      counts: receives the counts of the samples.
+      split: split of the block.
       run_id: identifies this run.
-      where: what samples have to fulfil; None for nothing.
+      where: condition that samples have to fulfil; None keeps all samples.
 
     Attributes:
-      failures: of the samples that are rejected, a JSON object per line.
-      run_id: this run, if it rejected samples that the next run retries; else "".
+      failures: failures of the rejected samples, a JSON object per line.
+      run_id: this run if it rejected samples that the next run retries; else "".
     """
 
     def __init__(
@@ -73,10 +73,10 @@ class SampleWriter:
     def write(
         self, refs: RefColumns, outcomes: Sequence[PreparedSample | SampleError], source_bytes: Sequence[int]
     ) -> list[Written]:
-        """Writes a batch; returns what became of each sample.
+        """Writes a batch; returns the outcome of each sample.
 
         Args:
-          source_bytes: of the files of the images of each.
+          source_bytes: bytes of the image files of each sample.
         """
         prepared = [one for one in outcomes if isinstance(one, PreparedSample)]
         if len(prepared) == len(refs):
@@ -93,7 +93,7 @@ class SampleWriter:
     def _finish(
         self, refs: RefColumns, prepared: Sequence[PreparedSample], source_bytes: Sequence[int]
     ) -> list[Written]:
-        """Makes and writes examples; a batch that fails is halved, until the sample that is to blame is alone."""
+        """Makes and writes examples. Halves a batch that fails, until it contains only the sample that fails."""
         if not prepared:
             return []
         try:
@@ -135,13 +135,13 @@ class SampleWriter:
             _log.warning("%s: %s", escape(ref.uri or ref.key), error.detail)
         self._counts["failed", self._split, error.reason.value] += 1
         self.failures.append(write_json(describe_failure(ref, error)) + "\n")
-        # Every run lists the input again, so samples that the listing rejects are not retried here.
+        # Every run lists the input again, which retries samples that the listing rejected.
         if error.reason in TRIED_AGAIN and error.stage is not Stage.LIST:
             self.run_id = self._run_id
 
 
 def describe_failure(ref: SampleRef, error: SampleError) -> dict[str, Any]:
-    """A failure as a line of `failures.jsonl` has it."""
+    """Returns a failure as the values of a line of `failures.jsonl`."""
     line: dict[str, Any] = {
         "key": ref.key,
         "uri": ref.uri,

@@ -1,4 +1,4 @@
-"""Lists the samples of containers, each once: a checkpoint keeps the result for builds that resume."""
+"""Lists the samples of each container once. A checkpoint keeps the result for resumed builds."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class IndexPlan:
     """What a worker needs to know to index containers.
 
     Attributes:
-      read: lists a container; None if a pipeline of the user makes the samples.
+      read: lists a container; None if a user's pipeline makes the samples.
       run_id: as in `BlockPlan`.
       trusts_time: whether equal size and time mean an unchanged container; otherwise every run lists it again.
     """
@@ -64,22 +64,22 @@ def write_containers(containers: Iterable[Container], folder: str) -> None:
 
 
 def read_containers(folder: str) -> Iterator[Container]:
-    """The containers of a build.
+    """Yields the containers of a build.
 
     Raises:
-      BuildError: a worker on another machine does not have the output.
+      BuildError: a worker on another machine cannot read the output folder.
     """
     yield from map(Container.unpack, msgpack.unpackb(read_shared(BuildFolder(folder).containers)))
 
 
 class UnreadableError(Exception):
-    """A part of the input may not be read, or is gone; the arguments are errno, message and name of an `OSError`."""
+    """A partition of the input cannot be read or is missing; the arguments are those of an `OSError`."""
 
 
 def index_container(container: Container, *, plan: IndexPlan) -> str:
-    """Lists the samples of one container, unless that is done; returns the checkpoint file.
+    """Lists the samples of one container, unless it is finished; returns the checkpoint file.
 
-    That a part of the input cannot be read is in the checkpoint as well: the request is wrong, not the worker.
+    The checkpoint also records that a partition of the input cannot be read, because this is an error of the request.
 
     Raises:
       BuildError: as `read_unchanged`.
@@ -96,12 +96,12 @@ def index_container(container: Container, *, plan: IndexPlan) -> str:
 
 
 def read_unchanged(container: Container, read: Callable[[Container], Result]) -> Result:
-    """What is read of a container from its beginning to its end, all of it of one version.
+    """Reads a container and checks that the whole result comes from one version of it.
 
-    A container that changes meanwhile is read again as it is then, and after a service fault it is read again.
+    Retries if the container changes while it is read, and after a service fault.
 
     Raises:
-      BuildError: it changes at every attempt, or the fault persists.
+      BuildError: the container changes during every attempt, or the fault persists.
     """
     for pause in (*PAUSES, None):
         try:
@@ -120,9 +120,9 @@ def read_unchanged(container: Container, read: Callable[[Container], Result]) ->
             if pause is None:
                 raise BuildError(describe_fault(container.uri, error)) from error
         time.sleep(pause)
-        if not container.fingerprint:  # a part of a folder
+        if not container.fingerprint:  # a partition of a folder
             continue
-        # If the file is gone or cannot be looked at, reading it says so.
+        # If the file is missing or stat fails, reading it raises the error.
         with contextlib.suppress(OSError):
             found = Container.of(storage.stat(container.uri), key_prefix=container.key_prefix)
             container = dataclasses.replace(found, part=container.part)
@@ -130,22 +130,22 @@ def read_unchanged(container: Container, read: Callable[[Container], Result]) ->
 
 
 def _check_version(container: Container) -> None:
-    """Raises ChangedError if the name of a container stands for another file by now."""
+    """Raises ChangedError if the file of a container has been replaced."""
     if not container.version:
         return
     try:
         storage.open_read(container.uri, version=container.version).close()
     except OSError as error:
-        # If it is gone, that is what reading has said, or will say.
+        # If the file is missing, reading it raises the error.
         if isinstance(error, storage.ChangedError) or storage.is_service_fault(error):
             raise
 
 
 def _index(container: Container, plan: IndexPlan) -> tuple[object, ...]:
-    """The content of the checkpoint of a container."""
+    """Lists a container; returns the content of its checkpoint."""
     stem = _stem(container)
     skipped = Skipped()
-    # What has no fingerprint, such as what a function of the user reads, may have changed.
+    # A container without a fingerprint, such as one read by a user's function, may have changed.
     is_known = bool(container.fingerprint)
     run_id = "" if plan.trusts_time and is_known else plan.run_id
     names_others = False
@@ -156,7 +156,7 @@ def _index(container: Container, plan: IndexPlan) -> tuple[object, ...]:
             assert plan.read is not None
             for ref in until_damage(plan.read(container, staging, skipped), container, skipped):
                 names_others = names_others or not (container.part or _is_within(ref, container.uri, staging_folder))
-                # Those that are read by column are not rejected.
+                # References that are read as columns are never rejected.
                 failure = ref.failure if isinstance(ref, SampleRef) else None
                 if failure is not None and FailureReason(failure[0]) in TRIED_AGAIN:
                     run_id = plan.run_id
@@ -164,7 +164,7 @@ def _index(container: Container, plan: IndexPlan) -> tuple[object, ...]:
         except OSError as error:
             if container.part and not (storage.is_service_fault(error) or isinstance(error, storage.ChangedError)):
                 raise UnreadableError(error.errno, error.strerror or str(error), error.filename) from error
-            # Otherwise it would seem to be one of the file that is written. Those of a store say what they are about.
+            # Without a name, the error would seem to come from the chunk file. Errors of stores already have one.
             if error.errno is not None:
                 error.filename = error.filename or container.uri
             raise
@@ -192,7 +192,7 @@ def _checkpoint_values(
 
 
 class BundleListing:
-    """Lists samples that a pipeline of the user makes, as they come; the bytes that they have go to staging files.
+    """Lists the samples of one bundle of a user's pipeline; writes image bytes that they contain to staging files.
 
     Args:
       plan: as for containers.
@@ -202,7 +202,7 @@ class BundleListing:
     def __init__(self, plan: IndexPlan, read: Callable[[Any, StagingFiles], SampleRef]) -> None:
         self._plan = plan
         self._read = read
-        # Another attempt at a bundle may run at the same time.
+        # Random, because another attempt at the bundle may run at the same time.
         self._stem = uuid.uuid4().hex[:16]
         self._staging = StagingFiles(BuildFolder(plan.folder).staging, self._stem, most_bytes=plan.max_file_size)
         self._pending: list[SampleRef] = []
@@ -214,7 +214,7 @@ class BundleListing:
         """Lists one sample.
 
         Raises:
-          BuildError: it is none, or a service fault.
+          BuildError: the element is not a sample, or a service fault.
         """
         ref = self._read(sample, self._staging)
         self._pending.append(ref)
@@ -223,7 +223,7 @@ class BundleListing:
             self._write()
 
     def close(self) -> bytes:
-        """What `join_bundles` takes."""
+        """Finishes the bundle; returns packed bytes for `join_bundles`."""
         if self._pending:
             self._write()
         with self._staging:
@@ -240,7 +240,7 @@ class BundleListing:
 
 
 def join_bundles(bundles: Iterable[bytes], *, container: Container, plan: IndexPlan) -> str:
-    """Writes the checkpoint of a container that a pipeline has listed in bundles; returns its file."""
+    """Writes the checkpoint of a container that a pipeline has listed in bundles; returns the checkpoint file."""
     listing, skipped, staged = Listing(read_with=None), Skipped(), list[str]()
     for listings, counts, examples, files in map(msgpack.unpackb, bundles):
         for packed in listings:
@@ -254,19 +254,19 @@ def join_bundles(bundles: Iterable[bytes], *, container: Container, plan: IndexP
 
 
 def _is_within(found: SampleRef | RefColumns, container: str, staging_folder: str) -> bool:
-    """Whether all images are in the container, or in copies of its samples."""
+    """Whether all images are in the container or in staging files."""
     each = [found.plain_images()] if isinstance(found, SampleRef) else found.each("images")
-    # One that is too large for a copy has no file.
+    # An image that is too large for a staging file has an empty uri.
     return all(
         uri in (container, "") or uri.startswith(staging_folder) for images in each for _, uri, *_ in images.values()
     )
 
 
 def read_index_checkpoints(containers: Iterable[Container], folder: str) -> tuple[Listing, Skipped]:
-    """The samples of indexed containers, and the files that were skipped.
+    """Returns the merged listing of indexed containers, and the skipped files.
 
     Raises:
-      UnreadableError: a worker could not read one of them.
+      UnreadableError: a worker could not read one of the containers.
     """
     listing, skipped = Listing(), Skipped()
     for container in containers:
@@ -286,7 +286,7 @@ def read_index_checkpoints(containers: Iterable[Container], folder: str) -> tupl
 def _is_finished(checkpoint: str, container: Container, run_id: str) -> bool:
     """Whether a container has a valid checkpoint: the container and the files read with it are unchanged.
 
-    A power cut may have damaged the checkpoint, or a file that it names.
+    A power loss may have damaged the checkpoint, or a file that it names.
     """
     if not storage.exists(checkpoint):
         return False
@@ -304,9 +304,9 @@ def _is_finished(checkpoint: str, container: Container, run_id: str) -> bool:
 
 
 def _checksum(file: str) -> list[int]:
-    """Size and CRC of a file; an object of a store is whole, or not there, so its size suffices.
+    """Returns size and CRC of a file; only the size for an object in a store, since stores write objects atomically.
 
-    Reading it takes little beside decompressing the archive again.
+    Reading the file takes little time compared with decompressing the archive again.
     """
     return [storage.stat(file).size, 0 if storage.has_scheme(file) else storage.crc32c(file)]
 
@@ -316,7 +316,7 @@ def _checkpoint_of(container: Container, folder: str) -> str:
 
 
 def _stem(container: Container) -> str:
-    # The parts of a table may be those of two inputs.
+    # Partitions of the same table may belong to two inputs, which differ in their key prefixes.
     values = (container.uri, container.key_prefix, container.part)
     name = msgpack.packb(values, unicode_errors="surrogateescape") if container.part else container.uri.encode()
     return hashlib.blake2b(name, digest_size=8).hexdigest()

@@ -1,4 +1,4 @@
-"""The samples of a first try: those that come first in the order, from every split."""
+"""Limits a listing for a trial run to the first samples of every split, in the order of the dataset."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from beam_tfrecords.transforms.refs.ref_columns import RefColumns, join_alike, u
 
 
 def limit_listing(listing: Listing, *, limit: int, seed: int, folder: str) -> Listing:
-    """A listing of at most `limit` samples. It keeps the labels of all samples, so that class indices stay."""
+    """Returns a listing of at most `limit` samples. Keeps the labels of all samples, so that class indices stay."""
     if listing.total <= limit:
         return listing
     packed = choose_refs(read_light(listing), limit=limit, seed=seed, samples=listing.samples)
@@ -26,13 +26,13 @@ def limit_listing(listing: Listing, *, limit: int, seed: int, folder: str) -> Li
 
 
 def choose_refs(batches: Iterable[RefColumns], *, limit: int, seed: int, samples: Mapping[str, int]) -> list[bytes]:
-    """The first references of every split, in the dataset's order, each packed; all attempts choose the same.
+    """Returns the first references of every split in the dataset's order, each packed. The choice is deterministic.
 
     Args:
-      limit: number of references of all splits together.
+      limit: total number of references in all splits.
     """
     shares = share_limit(limit, samples)
-    # Per split, the smallest hashes so far, as a heap with the largest of them on top.
+    # Split -> the smallest hashes so far, as a heap with the largest of these on top.
     heaps: dict[str, list[tuple[int, bytes]]] = {split: [] for split in shares}
     for refs in batches:
         orders = order_hashes(seed=seed, keys=refs.keys)
@@ -46,9 +46,9 @@ def choose_refs(batches: Iterable[RefColumns], *, limit: int, seed: int, samples
 
 
 def share_limit(limit: int, samples: Mapping[str, int]) -> dict[str, int]:
-    """Split -> its share of `limit`, in proportion to its samples, and at least one where the limit allows."""
+    """Returns split -> its share of `limit`, in proportion to its samples, and at least one if the limit allows."""
     shares = dict.fromkeys(sorted(samples), 0)
-    # The part of its samples that a split has so far; the least comes next, and of equal ones the first by name.
+    # (fraction of its samples that a split has so far, split). The smallest comes next; names break ties.
     parts = [(0.0, split) for split in shares if samples[split]]
     for _ in range(min(limit, sum(samples.values()))):
         _, split = parts[0]

@@ -1,4 +1,4 @@
-"""The listing of a build: totals, and chunk files of references, which retries and resumed builds read again."""
+"""The listing of a build: totals, and chunk files of references that retries and resumed builds can read again."""
 
 from __future__ import annotations
 
@@ -32,31 +32,31 @@ from beam_tfrecords.transforms.splits import Splits, assign_splits
 from beam_tfrecords.transforms.workspace.build_folder import BuildFolder
 from beam_tfrecords.transforms.workspace.state_files import naming_damage
 
-# A chunk ends with the reference that gives it so many, or so many bytes.
+# A chunk ends when it reaches one of these numbers of references or bytes.
 CHUNK_REFS = 10_000
 CHUNK_BYTES = 16 << 20
 
 
 @dataclasses.dataclass
 class Listing:
-    """The listed samples, in totals and in chunk files.
+    """The listed samples: totals, and chunk files with the references.
 
     Attributes:
-      samples: split -> samples; "" holds those without a valid split.
-      source_bytes: split -> bytes of their image files, as far as the source tells.
-      ref_bytes: split -> bytes of the references as `RefColumns.identities` has them, without fingerprints and
+      samples: split -> number of samples; "" counts samples without a valid split.
+      source_bytes: split -> bytes of the image files, as far as the source gives their sizes.
+      ref_bytes: split -> packed bytes of the references (`RefColumns.identities`), without fingerprints and
         rejected samples.
-      labels: label -> samples, if they were counted; None counts those without a label.
-      split_labels: split -> labels of its samples, if they were counted.
-      digest: sum of the hashes of all references, modulo 2**128: it does not depend on their order.
+      labels: label -> number of samples, if labels were counted; None counts samples without a label.
+      split_labels: split -> labels of its samples, if labels were counted.
+      digest: sum of the hashes of all references, modulo 2**128, so that it does not depend on their order.
       chunks: files with the references.
       overflow_files: files beside chunks with their oversized rows.
-      folders: the folders that the samples are in, if the plan asks for them.
-      unmatched: globs of the selection that match no sample and no skipped file; None before there is one.
-      unknown: samples with an image of which the source tells neither size nor time: the fingerprint of the listing
-        does not change when they do.
-      read_with: file beside the containers that was opened or asked for while they were listed -> its fingerprint;
-        None if they are too many to tell, or if containers name files outside of them.
+      folders: summary of the folders of the samples, if `ListPlan.summarizes_folders`.
+      unmatched: globs of the selection that match no sample and no skipped file; None if nothing was listed.
+      unknown: samples with an image whose size and time the source does not give, so that the fingerprint of the
+        listing does not show changes in them.
+      read_with: file beside the containers that was opened or looked up during listing -> its fingerprint;
+        None if there are too many files to track, or if containers name files outside themselves.
       objects: totals of the annotated objects.
     """
 
@@ -76,17 +76,17 @@ class Listing:
 
     @property
     def files(self) -> list[str]:
-        """All that hold the references."""
+        """All files that contain references."""
         return [*self.chunks, *self.overflow_files]
 
     @property
     def total(self) -> int:
-        """All samples."""
+        """Number of all samples."""
         return sum(self.samples.values())
 
     @property
     def fingerprint(self) -> str:
-        """Changes when a sample is added, removed or changed, or its images are read from elsewhere."""
+        """Hex digest that changes when a sample is added, removed or changed, or the location of an image changes."""
         return f"{self.digest:032x}"
 
     def add(self, refs: RefColumns, *, count_labels: bool) -> list[int]:
@@ -117,7 +117,7 @@ class Listing:
         for split, size, fingerprint, failure in zip(
             splits, sizes, refs.each("fingerprint"), refs.each("failure"), strict=True
         ):
-            # What depends on where the input is may not decide how many blocks there are.
+            # Fingerprints depend on the location of the input, which must not influence the number of blocks.
             self.ref_bytes[split] += size - len(fingerprint) if failure is None else 0
         return sizes
 
@@ -141,7 +141,7 @@ class Listing:
             self.unmatched = other.unmatched if self.unmatched is None else self.unmatched & other.unmatched
 
     def pack(self) -> bytes:
-        """The listing as bytes, for the checkpoint of a container."""
+        """Packs the listing to bytes for the checkpoint of a container."""
         totals = (dict(self.samples), dict(self.source_bytes), list(self.labels.items()))
         split_labels = [(split, list(labels)) for split, labels in self.split_labels.items()]
         files = (self.chunks, self.unknown, self.folders.pack(), sorted(self.unmatched or ()), self.read_with)
@@ -153,10 +153,10 @@ class Listing:
 
     @classmethod
     def unpack(cls, packed: bytes) -> Listing:
-        """The reverse of `pack`."""
+        """Unpacks the output of `pack`."""
         samples, sizes, labels, fingerprint, *rest = msgpack.unpackb(packed)
         split_labels, chunks, unknown, folders, unmatched, read_with, objects, *of_late = rest
-        # Checkpoints of earlier releases have neither.
+        # Checkpoints of earlier releases lack both values.
         ref_bytes, overflow_files = of_late if len(of_late) == 2 else ({}, [])
         return cls(
             Counter(samples),
@@ -180,11 +180,11 @@ class ListPlan:
     """How samples are listed.
 
     Attributes:
-      splits: None where the samples have theirs.
-      seed: of the fractions of splits.
-      count_labels: False where no label is needed: a column may hold another one in every row.
-      selection: which samples are wanted.
-      summarizes_folders: whether the folders that they are in are summed up.
+      splits: how splits are assigned; None if the samples already have them.
+      seed: seed for splits by fractions.
+      count_labels: whether to count labels. False saves memory when none are needed, as every row may have another.
+      selection: which samples to list.
+      summarizes_folders: whether to collect a summary of the samples' folders.
     """
 
     splits: Splits | None
@@ -202,10 +202,10 @@ def write_listing(
     skipped: Skipped | None = None,
     stem: str = "",
 ) -> Listing:
-    """Writes references, with their splits, to chunk files, holding one chunk in memory.
+    """Assigns splits and writes references to chunk files. Holds only one chunk in memory.
 
     Args:
-      skipped: counts the samples that are not wanted.
+      skipped: counts samples that the selection leaves out.
     """
     listing = Listing()
     pending: list[RefColumns] = []
@@ -267,10 +267,10 @@ def _overflow_file_of(chunk: str) -> str:
 
 
 def read_chunk(chunk: str) -> list[RefColumns]:
-    """The references of one chunk file; the oversized ones are still in the file beside it.
+    """Reads the references of one chunk file, without loading the oversized rows from the file beside it.
 
     Raises:
-      BuildError: it is damaged or cannot be read; a worker on another machine may not have the output.
+      BuildError: the file is damaged or cannot be read; a worker on another machine may not reach the output folder.
     """
     joined = read_shared(chunk)
     with naming_damage(chunk):
@@ -278,12 +278,12 @@ def read_chunk(chunk: str) -> list[RefColumns]:
 
 
 def read_light(listing: Listing) -> Iterator[RefColumns]:
-    """The references of a listing as `read_chunk` has them; errors as there."""
+    """Yields the references of a listing, without loading oversized rows; raises the errors of `read_chunk`."""
     return itertools.chain.from_iterable(map(read_chunk, listing.chunks))
 
 
 def read_batches(listing: Listing) -> Iterator[RefColumns]:
-    """The references of a listing.
+    """Yields the references of a listing as columns.
 
     Raises:
       BuildError: as `read_chunk`.
@@ -292,7 +292,7 @@ def read_batches(listing: Listing) -> Iterator[RefColumns]:
 
 
 def read_refs(listing: Listing) -> Iterator[SampleRef]:
-    """The references of a listing, one by one; errors as for `read_chunk`."""
+    """Yields the references of a listing one by one; raises the errors of `read_chunk`."""
     return itertools.chain.from_iterable(read_batches(listing))
 
 
@@ -300,14 +300,14 @@ def write_chunk_names(listing: Listing, folder: str) -> None:
     """Writes the names of the chunk files, so that the pipeline need not hold them.
 
     Args:
-      listing: its chunk files are where all workers find them.
+      listing: the listing; all workers must be able to read its chunk files.
       folder: the build's folder for temporary files.
     """
     storage.write_bytes(BuildFolder(folder).chunks, msgpack.packb(listing.chunks))
 
 
 def read_chunk_names(folder: str) -> Iterator[str]:
-    """The chunk files of a build.
+    """Yields the names of the chunk files of a build.
 
     Raises:
       BuildError: as `read_chunk`.
@@ -316,10 +316,10 @@ def read_chunk_names(folder: str) -> Iterator[str]:
 
 
 def read_shared(path: str) -> bytes:
-    """A file that the launcher has written for all workers.
+    """Reads a file that the launcher has written for all workers.
 
     Raises:
-      BuildError: it cannot be read; a worker on another machine may not have the output.
+      BuildError: the file cannot be read; a worker on another machine may not reach the output folder.
     """
     try:
         return storage.read_bytes(path)

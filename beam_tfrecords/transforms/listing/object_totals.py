@@ -1,4 +1,4 @@
-"""What a listing knows of the annotated objects of its samples, in totals."""
+"""Totals of the annotated objects in a listing."""
 
 from __future__ import annotations
 
@@ -8,24 +8,23 @@ from typing import Any
 
 import numpy as np
 
-# Shares of an image's size, and pixels, by which boxes reach beyond it that are only rounded.
+# Tolerance for rounded boxes that reach beyond an image: share of its size, and pixels.
 _SLACK, _SLACK_PIXELS = 0.01, 1
 _SMALL = 1.5
 
 
 @dataclasses.dataclass
 class ObjectTotals:
-    """Totals of the samples that are not rejected.
+    """Totals of the objects of samples that are not rejected.
 
     Attributes:
-      samples: those that can have objects.
-      annotated: those that have some.
+      samples: samples that can have objects.
+      annotated: samples with at least one object.
       in_pixels: boxes in pixels.
-      small: of these, those that end within 1.5 pixels of the image's corner.
-      placed: boxes of images whose size the source says, or in shares of it.
-      beyond: of these, those that reach beyond the image.
-      as_corners: of these, those that are boxes inside the image too if their width and height are taken for their
-        right and lower sides.
+      small: boxes in pixels whose coordinates are all within 1.5, so that they may be shares instead.
+      placed: boxes in shares of the image's size, or in pixels of an image whose size the source gives.
+      beyond: placed boxes that reach beyond the image.
+      as_corners: placed boxes that stay valid and inside the image if their width and height are read as xmax and ymax.
     """
 
     samples: int = 0
@@ -37,7 +36,7 @@ class ObjectTotals:
     as_corners: int = 0
 
     def add(self, packed: Iterable[Sequence[Any] | None]) -> None:
-        """Counts the objects of samples, as `Objects.pack` has them; None for one that can have none."""
+        """Counts the packed objects (`Objects.pack`) of samples; None stands for a sample that cannot have objects."""
         found = [objects for objects in packed if objects is not None]
         self.samples += len(found)
         found = [objects for objects in found if objects[0]]

@@ -1,4 +1,4 @@
-"""Assigns every reference its block. Order and block depend on its key and the request alone."""
+"""Assigns every reference its block. Order and block depend only on the key and the request."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from beam_tfrecords.transforms.refs.ref_columns import RefColumns
 from beam_tfrecords.transforms.refs.sample_refs import BlockKey
 
 BLOCK_BYTES = 16 << 20
-# A small dataset still gets enough blocks for the cores, but few: a block takes five requests to a store, and this many
-# samples or bytes about a second. Its splits share them.
+# Small datasets get enough blocks to keep the cores busy, but not more, because a block costs five requests to a store.
+# A block of these samples or bytes takes about a second. The limits apply to all splits together.
 MOST_SMALL_BLOCKS = 64
 SMALL_SOURCE_BYTES = 32 << 20
 SMALL_BLOCKS = ((16, 3), (64, 8), (256, MOST_SMALL_BLOCKS))  # (samples of a block, most blocks)
 MAPPED_BLOCKS = ((16, MOST_SMALL_BLOCKS),)
-# Large images that become small ones: a lost worker repeats a block, so that it may not read for hours.
+# Bounds the input of a block when large images become small ones, since a block whose worker dies is repeated.
 SOURCE_BYTES = 1 << 30
 
 
@@ -33,15 +33,15 @@ def count_blocks(
     source_bytes: int,
     is_mapped: bool = False,
 ) -> int:
-    """The number of blocks of a split, from the listing alone, never from the number of workers.
+    """Returns the number of blocks of a split. Depends only on the listing, not on the number of workers.
 
     Args:
-      samples: of the split.
-      output_bytes: estimate of the bytes of their records.
-      ref_bytes: of their references; those of a block are a group.
-      of_samples: of all splits.
-      source_bytes: of the images of all splits, as far as they are known.
-      is_mapped: whether a function of the user is applied, which may take any time.
+      samples: number of samples in the split.
+      output_bytes: estimated bytes of the records of the split.
+      ref_bytes: bytes of the references of the split; the references of a block are one group of the shuffle.
+      of_samples: number of samples in all splits.
+      source_bytes: known bytes of the images of all splits.
+      is_mapped: whether a user's function is applied, whose run time is unknown.
     """
     by_samples = max(min(most, of_samples // each) for each, most in (MAPPED_BLOCKS if is_mapped else SMALL_BLOCKS))
     by_source = max(min(MOST_SMALL_BLOCKS, source_bytes // SMALL_SOURCE_BYTES), source_bytes // SOURCE_BYTES)
@@ -50,13 +50,13 @@ def count_blocks(
 
 
 def find_block(*, order: Any, blocks: int) -> Any:
-    """The block whose range of the hash space holds `order`: an integer, or a uint64 array."""
-    # order * blocks >> 64, without a number of more than 64 bits.
+    """Returns the number of the block whose hash range contains `order`, an integer or a uint64 array."""
+    # order * blocks >> 64, computed with 64-bit numbers.
     return ((order >> 32) * blocks + ((order & 0xFFFFFFFF) * blocks >> 32)) >> 32
 
 
 def assign_blocks(refs: RefColumns, *, seed: int, blocks: Mapping[str, int]) -> Iterator[tuple[BlockKey, list[int]]]:
-    """The blocks of references, and the places of those of each."""
+    """Yields each block of a batch with the positions of its references."""
     orders = np.asarray(order_hashes(seed=seed, keys=refs.keys))
     splits = [split or "" for split in refs.each("split")]
     for split in dict.fromkeys(splits):
@@ -69,7 +69,7 @@ def assign_blocks(refs: RefColumns, *, seed: int, blocks: Mapping[str, int]) -> 
 
 
 def order_chunk(chunk: str, *, seed: int, blocks: Mapping[str, int]) -> list[tuple[BlockKey, int, bytes]]:
-    """The references of a chunk file by their blocks: (block, how many they are, packed).
+    """Reads a chunk file and groups its references by block: (block, number of references, packed references).
 
     Raises:
       BuildError: as `read_chunk`.

@@ -1,4 +1,4 @@
-"""IndexContainers, ListSource and AssignOrder: the references of an input, listed once and in their order."""
+"""IndexContainers, ListSamples, ListSource and AssignOrder: list the references of an input and assign their blocks."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from beam_tfrecords.transforms.refs.ref_columns import join_packed
 from beam_tfrecords.transforms.refs.sample_refs import BlockKey, SampleRef
 from beam_tfrecords.transforms.sources.containers import Container, StagingFiles
 
-# A worker holds up to this many references, or bytes of them, so that those of one block travel together.
+# Most references, and bytes of them, that a worker holds to send the references of one block together.
 _MOST_REFS = 100_000
 _MOST_BYTES = 64 << 20
 
@@ -35,10 +35,10 @@ _MOST_BYTES = 64 << 20
 class IndexContainers(beam.PTransform):
     """Lists the samples of the containers of a build: -> checkpoint files.
 
-    Copies samples that cannot be read at random to staging files.
+    Copies samples without random access to staging files.
 
     Args:
-      plan: what the workers need to know.
+      plan: plan for the workers.
       processes: as in `MapInProcesses`.
     """
 
@@ -59,13 +59,13 @@ class IndexContainers(beam.PTransform):
 
 
 class ListSamples(beam.PTransform):
-    """Lists the samples that a pipeline of the user makes: `Sample` -> the checkpoint file.
+    """Lists the samples that a user's pipeline makes: `Sample` -> the checkpoint file.
 
-    Each bundle writes files of its own, and only their names go on; bytes of images never do.
+    Each bundle writes its own files and passes on only their names, never the bytes of images.
 
     Args:
-      plan: what the workers need to know.
-      container: stands for the pipeline.
+      plan: plan for the workers.
+      container: container that represents the pipeline.
       read: as in `ReadPipeline`.
     """
 
@@ -90,10 +90,11 @@ class ListSamples(beam.PTransform):
 class ListSource(beam.PTransform):
     """Emits the chunk files of the listing of a build, spread over the workers: -> chunk file.
 
-    The references of a chunk stay together, because a step costs the runner as much as all that is done with one.
+    The references of a chunk stay one element, because the runner's overhead per element is as large as the work on one
+    reference.
 
     Args:
-      folder: the build's folder for temporary files, in which `write_chunk_names` has written the names.
+      folder: the build's folder for temporary files; `write_chunk_names` has written the names to it.
     """
 
     def __init__(self, folder: str) -> None:
@@ -112,12 +113,12 @@ class ListSource(beam.PTransform):
 class AssignOrder(beam.PTransform):
     """Gives every reference of a listing its block: chunk file -> ((split, block), references joined by `join_packed`).
 
-    Joined and compressed, references take a third of the room in the shuffle, which the local runner holds in
-    memory.
+    Joining and compressing reduces the references to a third of their size in the shuffle, which the local runner
+    holds in memory.
 
     Args:
-      seed: of the order.
-      blocks: split -> number of its blocks.
+      seed: seed of the order.
+      blocks: split -> number of blocks.
       processes: as in `MapInProcesses`.
     """
 
@@ -151,7 +152,7 @@ def _join(grouped: tuple[str, Iterable[bytes]], join: Callable[[Iterable[bytes]]
 
 
 class _ListBundle(beam.DoFn):
-    """Lists the samples of a bundle: `Sample` -> ("", what `join_bundles` takes)."""
+    """Lists the samples of a bundle: `Sample` -> ("", packed bytes for `join_bundles`)."""
 
     def __init__(self, plan: IndexPlan, read: Callable[[Any, StagingFiles], SampleRef]) -> None:
         self._plan = plan

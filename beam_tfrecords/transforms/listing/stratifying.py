@@ -1,4 +1,4 @@
-"""Stratified splits: the fractions hold within each class, to the sample."""
+"""Stratified splits: every class is split by the exact fractions, up to rounding to whole samples."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from beam_tfrecords.transforms.refs.sample_refs import Value
 
 
 def stratify(listing: Listing, folder: str, *, fractions: Mapping[str, float], seed: int) -> Listing:
-    """Gives every listed sample its split by its rank among the samples of its class.
+    """Assigns every listed sample a split by its rank among the samples of its class.
 
-    The samples of a class are ordered by the hash that fractions are cut from, and the order is cut at the fractions of
-    their number. Without this, the hash itself is cut: a new sample then moves no other, but counts are only close.
+    The samples of a class are sorted by their split hash, and the sorted list is cut at the fractions. Unstratified
+    splits cut the hash range instead: there a new sample moves no other sample, but the counts are approximate.
 
     Args:
-      listing: the samples. Memory: 8 bytes for each.
-      folder: where the new chunk files go; they replace those of the listing.
+      listing: the samples. Needs 8 bytes of memory per sample.
+      folder: where the new chunk files go, which replace those of the listing.
     """
     hashes: defaultdict[object, array[int]] = defaultdict(lambda: array("Q"))
     for refs in read_batches(listing):
@@ -39,7 +39,7 @@ def stratify(listing: Listing, folder: str, *, fractions: Mapping[str, float], s
 
 
 def _cuts(hashes: Sequence[int], fractions: Mapping[str, float]) -> list[int]:
-    """The hashes at which each split but the first begins; past the largest where it has no sample."""
+    """Returns the hash at which each split but the first starts; 2**64 for a split without samples."""
     cuts, share = [], 0.0
     for fraction in list(fractions.values())[:-1]:
         share += fraction

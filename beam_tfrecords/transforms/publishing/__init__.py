@@ -1,1 +1,1 @@
-"""Publishing: counts and shards in, a dataset with its metadata out."""
+"""Publishing: turns counts and shards into a dataset with metadata."""

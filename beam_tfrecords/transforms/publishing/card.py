@@ -1,4 +1,4 @@
-"""`README.md` in a dataset: what it is and how it is read, for people who find its folder."""
+"""Writes the dataset card `README.md`, which describes a dataset and how to read it."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from beam_tfrecords.output.files import MANIFEST
 from beam_tfrecords.reading.dataset import Dataset
 from beam_tfrecords.reading.reading_code import reading_code
 
-# Classes that the card names.
+# Most classes that the card lists.
 _MOST_CLASSES = 100
-# What Markdown takes for markup, anywhere and at the beginning of a line.
+# Markdown's markup, anywhere and at the start of a line.
 _MARKUP = re.compile(r"([\\`*_{}\[\]<>()#|~&!$]|^[-+=]|(?<=^[0-9])[.)])")
 
 
 def write_card(dataset: Dataset) -> bytes:
-    """The file, from the manifest alone."""
+    """Returns the content of the card, from the manifest alone."""
     return "\n".join(_write(dataset)).encode() + b"\n"
 
 
@@ -71,5 +71,5 @@ def _table(head: Iterable[str], rows: Iterable[Iterable[str]]) -> Iterator[str]:
 
 
 def _text(text: str) -> str:
-    """A text of the input as Markdown shows it: never as markup."""
+    """Escapes a text of the input, so that Markdown shows it literally."""
     return _MARKUP.sub(r"\\\1", escape(text))

@@ -1,4 +1,4 @@
-"""`changes.json`: what is different from the version before, and what the guards say about it."""
+"""`changes.json`: the differences from the previous version, and the results of the guards."""
 
 from __future__ import annotations
 
@@ -16,27 +16,27 @@ from beam_tfrecords.transforms.request.schedule_spec import ScheduleSpec
 from beam_tfrecords.transforms.stats import MOST_KEYS, Change, Stats
 from beam_tfrecords.transforms.workspace.state_files import naming_damage
 
-# What a manifest says about its own build, and not about the dataset: the index has the fingerprints that matter.
+# Manifest keys that describe the build instead of the dataset; the relevant fingerprints are in the index.
 _OF_THE_BUILD = ("reuse", "input_fingerprint", "read_with")
-# Digests say more, and earlier versions of beam-tfrecords did not note them.
+# Sizes are not compared: digests are stricter, and manifests of earlier releases have no sizes.
 _SIZES = ("sizes", "index_bytes")
 
 
 @dataclasses.dataclass(frozen=True)
 class History:
-    """What a new version follows.
+    """The versions that precede a new version.
 
     Attributes:
       root: the folder of the versions.
-      version: name of the new one.
-      previous: the version to compare with: the one before, or the pinned one; None for the first version.
-      newest: names the version before; None if this is the first.
-      names: of the versions that are there.
-      compared: whether blocks look their samples up in the version before.
-      nothing_reused_because: why none of its records can be reused; "" if some can.
-      notes: datasets that were passed over because they are damaged, one line each.
+      version: name of the new version.
+      previous: the version to compare with, either the newest or the pinned one; None for the first version.
+      newest: names the newest existing version; None for the first version.
+      names: names of the existing versions.
+      compared: whether blocks look up their samples in the previous version.
+      nothing_reused_because: why no record of the previous version can be reused; "" if some can.
+      notes: versions that were ignored because they are damaged, one line each.
       schedule: limits of the guards.
-      settings: of the version before, as a manifest of this version of beam-tfrecords would have them.
+      settings: settings of the previous version, in the form of a manifest of this release.
       decisive: names of the settings that decide the bytes of the shards.
     """
 
@@ -54,11 +54,11 @@ class History:
 
 
 def evaluate_version(history: History, manifest: Mapping[str, Any], stats: Stats) -> list[GuardResult]:
-    """What the guards find in a new version, those that hold last.
+    """Evaluates the guards for a new version; returns all results, violated ones first.
 
     Args:
-      history: what the new version follows.
-      manifest: of the new version; it needs neither shards nor files.
+      history: the preceding versions.
+      manifest: manifest of the new version; needs neither shards nor files.
       stats: the counts of its build.
     """
     if history.previous is None:
@@ -72,13 +72,13 @@ def evaluate_version(history: History, manifest: Mapping[str, Any], stats: Stats
 def describe_version(
     history: History, guard_results: Iterable[GuardResult], stats: Stats, *, splits: Iterable[str], files: Iterable[str]
 ) -> dict[str, Any]:
-    """The content of `changes.json`.
+    """Returns the content of `changes.json`.
 
     Args:
-      history: what the new version follows.
-      guard_results: of `evaluate_version`.
-      stats: the counts of its build.
-      splits: its splits.
+      history: the preceding versions.
+      guard_results: results of `evaluate_version`.
+      stats: the counts of the build.
+      splits: splits of the new version.
       files: the lists of changes that blocks have written.
     """
     damaged = stats.by("damaged").items()
@@ -104,7 +104,7 @@ def describe_version(
 
 
 def repeats_newest(history: History, manifest: Mapping[str, Any], stats: Stats) -> bool:
-    """Whether a version holds the same as the one before it; one with damaged files is replaced by one without."""
+    """Whether a version equals the newest one. False if the newest has damaged files, so that it is replaced."""
     if history.newest is None or stats.by("damaged"):
         return False
     previous = history.newest.open()
@@ -112,13 +112,13 @@ def repeats_newest(history: History, manifest: Mapping[str, Any], stats: Stats) 
 
 
 def describe_changes(stats: Stats, *, previous: Dataset, files: Iterable[str], splits: Iterable[str]) -> dict[str, Any]:
-    """What became of the samples since a previous dataset.
+    """Describes how the samples changed since a previous dataset.
 
     Args:
       stats: the counts of the build.
       previous: the previous dataset.
       files: the lists of changes that blocks have written.
-      splits: those of the new dataset.
+      splits: splits of the new dataset.
 
     Returns:
       Per kind of change: counts by split and class, and the first keys.
@@ -138,7 +138,7 @@ def describe_changes(stats: Stats, *, previous: Dataset, files: Iterable[str], s
 
 
 def _content(manifest: Mapping[str, Any]) -> Any:
-    """What a manifest says about the dataset, as JSON has it."""
+    """Returns the part of a manifest that describes the dataset, as plain JSON values."""
     values = {name: value for name, value in manifest.items() if name not in (*_OF_THE_BUILD, *_SIZES)}
     values["shards"] = [{name: shard[name] for name in shard.keys() - _SIZES} for shard in manifest["shards"]]
     values["files"] = {name: digest for name, digest in manifest["files"].items() if name != CHANGES}
@@ -146,7 +146,7 @@ def _content(manifest: Mapping[str, Any]) -> Any:
 
 
 def _count_removed(stats: Stats, manifest: Mapping[str, Any]) -> dict[str, dict[str, int]]:
-    """Records of the previous dataset that no listed sample has the key of; their classes if they have one each."""
+    """Counts records of the previous dataset whose keys are no longer listed; by class if each record has one class."""
     removed = {}
     for split, entry in manifest["splits"].items():
         listed = Counter(stats.by("earlier", split))
@@ -159,14 +159,14 @@ def _count_removed(stats: Stats, manifest: Mapping[str, Any]) -> dict[str, dict[
 
 
 def _collect_keys(files: Iterable[str]) -> dict[str, list[dict[str, Any]]]:
-    """Kind of change -> the first of its samples, in the order of the dataset."""
+    """Returns kind of change -> its first samples, in the order of the dataset."""
     keys: dict[str, list[dict[str, Any]]] = {}
     for file in sorted(files):
         with naming_damage(file):
             for line in storage.read_bytes(file).splitlines():
                 change = json.loads(line)
                 keys.setdefault(change.pop("change"), []).append(change)
-    # A key that left a split for another one is not removed.
+    # A key that moved to another split is not removed.
     moved = {change["key"] for change in keys.get(Change.MOVED.value, [])}
     removed = [change for change in keys.get(Change.REMOVED.value, []) if change["key"] not in moved]
     return {kind: found[:MOST_KEYS] for kind, found in {**keys, Change.REMOVED.value: removed}.items()}

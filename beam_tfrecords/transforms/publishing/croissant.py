@@ -1,7 +1,7 @@
-"""`croissant.json`: the dataset as MLCommons' Croissant 1.1 describes it, for catalogues and search engines.
+"""Writes `croissant.json`, a description in MLCommons' Croissant 1.1 format for catalogues and search engines.
 
-Specification: docs.mlcommons.org/croissant. Its reader has no TFRecord, so the record set is that of the index, which
-says where each record is.
+Specification: docs.mlcommons.org/croissant. Its reader does not support TFRecord, so the record set describes the
+index, which has the location of each record.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from beam_tfrecords.reading.dataset import Dataset
 from beam_tfrecords.transforms.publishing.tfds_metadata import VERSION
 
 _CROISSANT = "http://mlcommons.org/croissant/"
-# That of the specification.
+# The context that the specification prescribes.
 _CONTEXT = {
     "@language": "en",
     "@vocab": "https://schema.org/",
@@ -54,7 +54,7 @@ _CONTEXT = {
     "name": {"@container": "@language"},
     "sc": "https://schema.org/",
 }
-# That are named in the file itself.
+# Most classes whose names are in the file itself.
 _MOST_CLASSES = 10_000
 _COLUMNS = {
     "key": "key of the sample",
@@ -72,11 +72,11 @@ _TYPES = {pa.string(): "sc:Text", pa.int64(): "cr:Int64", pa.int32(): "cr:Int32"
 
 
 def write_croissant(dataset: Dataset, files: Mapping[str, bytes]) -> bytes:
-    """The file, from the manifest and, where there are very many classes, with a reference to the file of their names.
+    """Returns the content of the file, from the manifest. Very many class names are referenced as a separate file.
 
     Args:
-      dataset: it has a manifest.
-      files: others that describe it, by their names.
+      dataset: dataset whose manifest is described.
+      files: name -> content of the metadata files.
     """
     name, spec = dataset.manifest["name"], dataset.manifest["spec"]
     own = [file for file in label_files(dataset.layout, dataset.class_names) if file in files]
@@ -87,7 +87,7 @@ def write_croissant(dataset: Dataset, files: Mapping[str, bytes]) -> bytes:
         "conformsTo": f"{_CROISSANT}1.1",
         "name": name,
         "description": spec["description"] or f"{dataset.manifest['records']:,} records as TFRecord files.",
-        # TFDS's version of the format, the same for every dataset: builds have no times.
+        # The constant version of the TFDS metadata, because builds are reproducible and contain no times.
         "version": VERSION,
         **{key: spec[setting] for key, setting in (("license", "license"), ("url", "homepage")) if spec[setting]},
         "distribution": [
@@ -123,7 +123,7 @@ def _splits(dataset: Dataset) -> dict[str, Any]:
 
 
 def _classes(dataset: Dataset, file: str | None) -> Iterator[dict[str, Any]]:
-    """The record set of the classes, if there are some: their names stand in it, or in a file."""
+    """Yields the record set of the classes, if there are any. Their names are inline, or in `file` if it is given."""
     numbered = ((name, index) for index, name in enumerate(dataset.class_names))
     if dataset.class_names:
         described = _table("classes", "sc:Enumeration", "index", () if file else numbered)
@@ -147,7 +147,7 @@ def _names_file(file: str, content: bytes) -> dict[str, Any]:
 
 
 def _table(name: str, kind: str, number: str, rows: Iterable[tuple[str, int]]) -> dict[str, Any]:
-    """A record set whose rows, each a name and a number, stand in the description."""
+    """Returns a record set with inline rows of a name and a number."""
     return {
         "@type": "cr:RecordSet",
         "@id": name,

@@ -1,7 +1,7 @@
-"""Indices of shards for NVIDIA DALI and the `tfrecord` package.
+"""Writes indices of shards for NVIDIA DALI and the `tfrecord` package.
 
-Format, of the `tfrecord2idx` that both bring: a line for each record with its offset and length, frame included, in
-bytes.
+The format is that of `tfrecord2idx`, which both include: for each record, a line with its offset and its length with
+framing, in bytes.
 """
 
 from __future__ import annotations
@@ -22,11 +22,14 @@ Written = TypeVar("Written")
 
 
 def write_dali_indices(dataset: Dataset, *, write: Callable[[str, bytes], Written]) -> dict[str, Written]:
-    """Writes the index of every shard; returns what `write` returns under their names.
+    """Writes the DALI index of every shard.
 
     Args:
-      dataset: its shards and their own indices are written.
+      dataset: dataset whose shards and own indices are already written.
       write: writes a file of the dataset.
+
+    Returns:
+      File name -> result of `write`.
     """
     write_index = functools.partial(_write_index, path=dataset.path, write=write)
     written = dict(map_in_threads(write_index, dataset.shards, threads=_THREADS))

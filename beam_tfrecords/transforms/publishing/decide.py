@@ -1,4 +1,4 @@
-"""OpenOutput: whether a dataset is published, and room for it in the output."""
+"""Decides whether a dataset is published, and prepares the output for it."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ from beam_tfrecords.transforms.workspace.output_folder import remove_replaced_fi
 
 @dataclasses.dataclass(frozen=True)
 class Decision:
-    """Whether a dataset is published.
+    """The decision whether a dataset is published.
 
     Attributes:
-      publishes: whether it is.
-      causes: limits that do not allow it, in words.
-      guard_results: what the guards have found.
-      violated: those of them that do not allow it.
+      publishes: whether the dataset is published.
+      causes: exceeded limits that prevent publishing, in words.
+      guard_results: results of all guards.
+      violated: results of guards that prevent publishing.
     """
 
     publishes: bool
@@ -38,7 +38,7 @@ def open_output(stats: Stats, *, publication: Publication) -> Decision:
     """Checks that no sample is lost, evaluates limits and guards, and removes the dataset that the new one replaces.
 
     Raises:
-      BuildError: the samples listed are not those written, failed, filtered and dropped.
+      BuildError: samples are lost, see `check_counts`; or another build has taken over.
     """
     add_evaluated(publication.folder)
     check_counts(stats, listed=publication.listed)
@@ -52,7 +52,7 @@ def open_output(stats: Stats, *, publication: Publication) -> Decision:
 
 
 def _open(publication: Publication, stats: Stats, decision: Decision) -> Decision:
-    """Makes room for what is written to the output, and lists it as ours."""
+    """Adds the new files to the journal of the output, and removes the files that they replace."""
     publication.fence.check()
     names = [*publication.name_shards(stats), *publication.name_metadata()] if decision.publishes else []
     if not keeps_dataset(publication, decision):
@@ -63,22 +63,22 @@ def _open(publication: Publication, stats: Stats, decision: Decision) -> Decisio
 
 
 def keeps_dataset(publication: Publication, decision: Decision) -> bool:
-    """Whether a finished dataset stays, so that the lists of what is not published are in the build's folder."""
+    """Whether an existing dataset stays, so that the lists of an unpublished build go to the build's folder."""
     if decision.publishes:
         return False
     return publication.history is not None or storage.exists(storage.join(publication.output, SUCCESS))
 
 
 def check_counts(stats: Stats, *, listed: Mapping[str, int]) -> None:
-    """Checks that nothing is lost: listed = written + failed + filtered + dropped + merged + replaced, per split.
+    """Checks that no sample is lost: listed = written + failed + filtered + dropped + merged + replaced, per split.
 
     Raises:
-      BuildError: something is lost.
+      BuildError: samples are lost.
     """
     for split, own in stats.by_split(listed).items():
         expected = listed[split]
         counts = {what: own.total(what, split) for what in ("written", "failed", "dropped", "merged")}
-        # Only some builds have any.
+        # The message names these counts only if they are not 0.
         rare = {what: own.total(what, split) for what in ("filtered", "replaced")}
         counts |= {what: count for what, count in rare.items() if count}
         if lost := expected - sum(counts.values()):

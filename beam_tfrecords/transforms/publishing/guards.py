@@ -1,4 +1,4 @@
-"""Guards: what has to hold between a version and the one before it, evaluated from their manifests alone."""
+"""Guards: conditions between a version and the previous one, evaluated from their manifests alone."""
 
 from __future__ import annotations
 
@@ -9,24 +9,24 @@ from typing import Any
 from beam_tfrecords.transforms.request.schedule_spec import Guard, GuardMode, ScheduleSpec
 
 Manifest = Mapping[str, Any]
-# These settings decide bytes, and change with the data of a nightly build.
+# Settings that decide bytes but usually change with the data of a nightly build, so the guards ignore them.
 _DATA_SETTINGS = frozenset({"input", "image_root", "limit", "class_names", "class_order"})
-# Classes that a guard result names.
+# Most classes that a guard result names.
 _MOST_CLASSES = 10
 
 
 @dataclasses.dataclass(frozen=True)
 class GuardResult:
-    """What a guard found.
+    """The result of a guard.
 
     Attributes:
       guard: the guard.
-      what: what was compared, such as a split.
-      old: in the version before.
-      new: in this one.
-      limit: what is allowed, for a person.
-      holds: whether it is.
-      accepted: whether the user allows it all the same.
+      what: the compared quantity, in words.
+      old: value in the previous version.
+      new: value in the new version.
+      limit: the allowed values, in words.
+      holds: whether the new value is allowed.
+      accepted: whether the user accepts a violation.
     """
 
     guard: Guard
@@ -38,12 +38,12 @@ class GuardResult:
     accepted: bool = False
 
     def to_json(self) -> dict[str, Any]:
-        """As plain values."""
+        """Returns plain values for JSON."""
         return {**dataclasses.asdict(self), "guard": self.guard.value}
 
     @classmethod
     def from_json(cls, values: Mapping[str, Any]) -> GuardResult:
-        """The reverse of `to_json`."""
+        """Makes a result from the output of `to_json`."""
         return cls(**{**values, "guard": Guard(values["guard"])})
 
     def __str__(self) -> str:
@@ -54,13 +54,13 @@ class GuardResult:
 def evaluate(
     old: Manifest, new: Manifest, *, moved: int, spec: ScheduleSpec, decisive: Iterable[str]
 ) -> list[GuardResult]:
-    """What the guards find, those that hold too.
+    """Evaluates all guards; returns all results, including those that hold.
 
     Args:
-      old: manifest of the version before.
-      new: manifest of this one.
-      moved: samples that are in another split than before.
-      spec: limits, and guards that may trip.
+      old: manifest of the previous version.
+      new: manifest of the new version.
+      moved: number of samples that changed their split.
+      spec: limits, and guards whose violation is accepted.
       decisive: names of the settings that decide the bytes of the shards.
     """
     if spec.guard is GuardMode.OFF:
@@ -78,7 +78,7 @@ def evaluate(
 
 
 def find_violated(guard_results: Iterable[GuardResult]) -> list[GuardResult]:
-    """Those that do not hold and are not accepted."""
+    """Returns the results that do not hold and are not accepted."""
     return [result for result in guard_results if not (result.holds or result.accepted)]
 
 
@@ -105,7 +105,7 @@ def _compare_classes(old: Manifest, new: Manifest) -> Iterator[GuardResult]:
 
 
 def _compare_shares(old: Manifest, new: Manifest, spec: ScheduleSpec) -> Iterator[GuardResult]:
-    # Among the classes of both: those that vanished or appeared are the business of another guard.
+    # Compares only classes of both versions; another guard reports classes that vanished or appeared.
     common = set(_classes(old)) & set(_classes(new))
     for split in sorted(set(old["splits"]) & set(new["splits"])):
         shares = [_shares(manifest["splits"][split]["classes"], common) for manifest in (old, new)]
@@ -129,7 +129,7 @@ def _compare_settings(old: Manifest, new: Manifest, decisive: Iterable[str]) -> 
 
 
 def _find_moved(before: Sequence[str], now: Sequence[str]) -> Iterator[str]:
-    """Every class that has another index than before, and every index that was another class's, which is gone."""
+    """Yields every class whose index changed, and every index of a vanished class that now has a new class."""
     indices, earlier = {name: index for index, name in enumerate(now)}, set(before)
     for index, name in enumerate(before):
         if name in indices:

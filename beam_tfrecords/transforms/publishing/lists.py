@@ -1,4 +1,4 @@
-"""The lists of failures and duplicates, and what a build leaves that publishes nothing."""
+"""Writes the lists of failures and duplicates, and the outcome of a build that publishes nothing."""
 
 from __future__ import annotations
 
@@ -42,10 +42,10 @@ def write_lists(
     duplicates: Iterable[str],
     check: storage.Check,
 ) -> dict[str, WrittenFile]:
-    """Writes the lists of failures and duplicates; returns each under its name.
+    """Writes the lists of failures and duplicates; returns name -> written file.
 
     Args:
-      publication: what publishing needs to know.
+      publication: settings for publishing.
       stats: the counts of the build.
       folder: where the lists go.
       failures: files with rejected samples.
@@ -75,7 +75,7 @@ def write_lists(
 def _compose_lines(
     files: Iterable[str], path: str, *, publication: Publication, check: storage.Check
 ) -> tuple[WrittenFile, int]:
-    """Concatenates lists; returns the result and the number of its lines."""
+    """Concatenates lists; returns the written file and its number of lines."""
     digest = hashlib.sha256()
     lines = size = 0
     is_temporary = storage.dirname(path) == publication.folder
@@ -107,7 +107,7 @@ def write_outcome(
     violated: Iterable[GuardResult] = (),
     is_unchanged: bool = False,
 ) -> None:
-    """Writes for the launcher why nothing is published, and removes what there is of the version."""
+    """Writes for the launcher why nothing is published, and removes the files of the unpublished version."""
     if publication.history:
         remove(publication.root, publication.history.version, delete=publication.delete)
     outcome = {
@@ -123,7 +123,7 @@ def write_outcome(
 
 
 def read_outcome(folder: str) -> dict[str, Any] | None:
-    """What `write_outcome` wrote to a build's folder; None if the file is missing, or is not what was written."""
+    """Reads the file of `write_outcome` in a build's folder; returns None if it is missing or damaged."""
     path = BuildFolder(folder).outcome
     with contextlib.suppress(ValueError):
         content = read_if_there(path)

@@ -1,4 +1,4 @@
-"""The manifest of a dataset."""
+"""Makes the manifest of a dataset."""
 
 from __future__ import annotations
 
@@ -22,18 +22,18 @@ def manifest_json(
     shards: Sequence[Shard] = (),
     files: Mapping[str, str] = MappingProxyType({}),
 ) -> dict[str, Any]:
-    """The manifest: the same for the same data and spec, whoever built it, so it has no times.
+    """Returns the manifest. The same data and spec always give the same manifest, so it contains no times.
 
-    Only `reuse`, and the digest of `changes.json`, depend on what was there before.
+    Only `reuse` and the digest of `changes.json` depend on previous datasets.
 
     Args:
-      name: of the dataset.
-      listed: split -> samples listed; "" holds those without a valid split.
+      name: name of the dataset.
+      listed: split -> number of listed samples; "" counts samples without a valid split.
       class_names: classes in index order.
-      metadata: what is known before the build: spec, versions, input fingerprint, skipped files.
+      metadata: values known before the build: spec, versions, input fingerprint, skipped files.
       stats: the counts of the build.
-      shards: all shards, by split and number; none before they are composed.
-      files: the other files -> hex SHA-256; likewise.
+      shards: all shards, by split and number; empty before they are composed.
+      files: name of every other file -> hex SHA-256; empty before they are written.
     """
     by_split, counted = stats.by_split(listed), Counter(shard.split for shard in shards)
     splits = {

@@ -1,4 +1,4 @@
-"""The files that describe a dataset to people and programs."""
+"""Writes the files that describe a dataset to people and programs."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ from beam_tfrecords.transforms.publishing.tfds_metadata import write_metadata
 def write_files(
     publication: Publication, described: Mapping[str, Any], shards: Sequence[Shard], *, check: storage.Check
 ) -> dict[str, WrittenFile]:
-    """Writes the files; returns each under its name.
+    """Writes the files that describe a dataset; returns name -> written file.
 
     Args:
-      publication: what publishing needs to know.
-      described: the manifest, without its files.
-      shards: of the dataset.
+      publication: settings for publishing.
+      described: the manifest without `files`.
+      shards: shards of the dataset.
       check: as in `storage.open_new`.
     """
     dataset = Dataset(publication.output, described, "", "")

@@ -1,4 +1,4 @@
-"""What publishing needs to know, and how it writes to the output."""
+"""The settings for publishing a dataset, and its access to the output."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class WrittenFile(NamedTuple):
 
     Attributes:
       sha256: hex digest.
-      bytes: size.
+      bytes: size in bytes.
     """
 
     sha256: str
@@ -34,7 +34,7 @@ class WrittenFile(NamedTuple):
 
 @dataclasses.dataclass(frozen=True)
 class Publication:
-    """What publishing needs to know besides the shards.
+    """Everything that publishing needs besides the shards and counts.
 
     Attributes:
       output: the dataset's folder.
@@ -43,14 +43,14 @@ class Publication:
       layout: features of an example.
       image: how images were converted.
       class_names: classes in index order.
-      listed: split -> samples listed; "" holds those without a valid split.
+      listed: split -> number of listed samples; "" counts samples without a valid split.
       max_failures: share of the samples that may fail.
-      duplicates: what happens to images with the same bytes.
-      metadata: what the manifest says besides the results: spec, versions, input fingerprint, skipped files.
-      count_shards: the number of shards of a split, from its bytes and `records`.
+      duplicates: what to do with images that have the same bytes.
+      metadata: other values for the manifest: spec, versions, input fingerprint, skipped files.
+      count_shards: returns the number of shards of a split from its bytes and `records`.
       fence: the right to publish.
-      journal: of the output.
-      history: what a version follows; None if there are no versions.
+      journal: journal of the output.
+      history: the preceding versions; None if the output has no versions.
     """
 
     output: str
@@ -74,12 +74,12 @@ class Publication:
         return self.history.root if self.history else self.output
 
     def add_to_journal(self, names: Iterable[str]) -> None:
-        """Lists files as ours before they are written; the folder of a version is ours as a whole."""
+        """Adds files to the journal before they are written. A version needs none, because its whole folder is ours."""
         if not self.history:
             add_to_journal(self.root, names, journal=self.journal.names)
 
     def name_shards(self, stats: Stats) -> Iterator[str]:
-        """The files of all shards."""
+        """Yields the names of all shards and of their indices."""
         names = ShardNames(self.output, self.name, staging=self.folder)
         sizes, records = stats.by("bytes"), stats.by("written")
         for split in filter(None, self.listed):
@@ -89,17 +89,17 @@ class Publication:
                 yield from (names.shard(key), names.index(key), dali_index(names.index(key)))
 
     def name_metadata(self) -> Iterator[str]:
-        """The files that describe the dataset, and its report."""
+        """Yields the names of the files that describe the dataset, and of its report."""
         yield from write_metadata(
             name=self.name, layout=self.layout, image=self.image, class_names=self.class_names, shards=()
         )
         yield from (CARD, CROISSANT, MANIFEST, SUCCESS, REPORT)
 
     def delete(self, paths: Sequence[str]) -> None:
-        """Deletes files of the output, but none of a build that has taken over.
+        """Deletes files of the output, after checking that no other build has taken over.
 
         Raises:
-          BuildError: another build has.
+          BuildError: another build has taken over.
         """
         storage.delete_checked(paths, staging=self.folder, check=self.fence.check)
 
@@ -107,9 +107,9 @@ class Publication:
         """Writes a file of the dataset.
 
         Args:
-          name: of the file.
-          content: of the file.
-          check: that of the fence, which several files share.
+          name: name of the file.
+          content: content of the file.
+          check: check of the fence that several files share; None checks the fence for this file.
 
         Raises:
           BuildError: another build has taken over, or has written the file.
@@ -119,7 +119,7 @@ class Publication:
         return WrittenFile(hashlib.sha256(content).hexdigest(), len(content))
 
     def find_causes(self, stats: Stats) -> Iterator[str]:
-        """What stops publishing, in words: no records, or more failures or duplicates than allowed."""
+        """Yields what prevents publishing, in words: no records, or more failures or duplicates than allowed."""
         listed = sum(self.listed.values())
         failed, filtered = stats.total("failed"), stats.total("filtered")
         share = f"{failed:,} of {listed:,} samples failed"
@@ -141,7 +141,7 @@ class Publication:
             yield f"{share}; no record was written"
 
     def describe(self, stats: Stats, **files: Any) -> dict[str, Any]:
-        """The manifest; `files` are its shards and files, once there are some."""
+        """Returns the manifest; `files` are `shards` and `files` of `manifest_json`, once they are written."""
         return manifest_json(
             name=self.name,
             listed=self.listed,

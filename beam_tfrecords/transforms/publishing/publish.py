@@ -1,4 +1,4 @@
-"""Publishes a dataset: counts and shards in, the files of the dataset out, `_SUCCESS` last."""
+"""Publishes a dataset: writes its files from counts and shards, `_SUCCESS` last."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ from beam_tfrecords.transforms.stats import Stats
 
 
 def check_shards(shards: Iterable[Shard], stats: Stats, *, splits: Iterable[str]) -> None:
-    """Checks that the shards of every split hold the records that were written, and no other split has any.
+    """Checks that the shards of every split contain all written records, and that no other split has shards.
 
     Raises:
-      BuildError: they do not.
+      BuildError: the numbers of records differ.
     """
     records = Counter(dict.fromkeys(splits, 0))
     for shard in shards:
@@ -48,19 +48,19 @@ def publish_dataset(
     duplicates: Iterable[str],
     changes: Iterable[str],
 ) -> None:
-    """Writes failures and duplicates and, if the dataset is to be published, metadata, manifest and `_SUCCESS`.
+    """Writes failures and duplicates and, if the decision allows, metadata, manifest and `_SUCCESS`.
 
-    The lists and `changes.json` of a version that is not published are in the build's folder.
+    The lists and `changes.json` of an unpublished version go to the build's folder.
 
     Raises:
-      BuildError: the shards do not hold the records that were written, or the lists not what was counted.
+      BuildError: the shards do not contain all written records, or the lists do not match the counts.
     """
     shards = sorted(shards, key=lambda shard: (shard.split, shard.number))
     history = publication.history
     publication.fence.check()
     folder = publication.folder if keeps_dataset(publication, decision) else publication.output
     check = storage.shared(publication.fence.check)
-    # What they are is known in this thread alone: a runner reads them as side inputs.
+    # Reads the iterables in this thread, because a runner may only read side inputs here.
     lists = functools.partial(
         write_lists, publication, stats, folder, failures=sorted(failures), duplicates=sorted(duplicates), check=check
     )
@@ -100,12 +100,12 @@ def publish_dataset(
 def _finish(publication: Publication, values: Mapping[str, Any]) -> None:
     """Writes the manifest, and `_SUCCESS` last."""
     manifest_sha256 = publication.write(MANIFEST, json_file(values)).sha256
-    # A power cut must not leave `_SUCCESS` without what it stands for.
+    # After a power loss, `_SUCCESS` must not exist without the other files.
     storage.sync_folder(storage.join(publication.output, INDEX_FOLDER))
-    # It names the manifest it belongs to, so that `verify` finds an edited one.
+    # `_SUCCESS` contains the digest of the manifest, so that `verify` detects an edited manifest.
     success = {"manifest_sha256": manifest_sha256}
     if publication.history:
-        # A version knows its own name: a copy, or a version that a user has renamed, is none.
+        # `_SUCCESS` also contains the version's name, because a copied or renamed version does not count as one.
         success["version"] = publication.history.version
     publication.write(SUCCESS, json_file(success))
     storage.sync_folder(publication.output)
@@ -115,10 +115,10 @@ def _finish(publication: Publication, values: Mapping[str, Any]) -> None:
 
 
 def check_sizes(publication: Publication, shards: Iterable[Shard]) -> None:
-    """Checks by one listing that all shards are there with their sizes.
+    """Checks with one listing that all shards exist and have the right sizes.
 
     Raises:
-      BuildError: they are not.
+      BuildError: a shard is missing or has another size.
     """
     pattern = storage.join(glob.escape(publication.output), f"{glob.escape(publication.name)}*.tfrecord-*")
     sizes = {storage.basename(entry.path): entry.size for entry in storage.list_files(pattern)}

@@ -1,6 +1,6 @@
-"""OpenOutput and PublishDataset: counts and shards in; a dataset with its metadata out, `_SUCCESS` last.
+"""OpenOutput and PublishDataset: publish a dataset with its metadata from counts and shards, `_SUCCESS` last.
 
-FailUnpublished lets a job fail that nobody waits for, if it has published nothing.
+FailUnpublished fails a job that nobody waits for, if the job has published nothing.
 """
 
 from __future__ import annotations
@@ -21,10 +21,10 @@ from beam_tfrecords.transforms.stats import Stats
 
 
 class OpenOutput(beam.PTransform):
-    """Decides whether a dataset is to be published, and if so makes room for it: Stats -> Decision.
+    """Decides whether a dataset is published, and prepares the output for it: Stats -> Decision.
 
     Args:
-      publication: what publishing needs to know.
+      publication: settings for publishing.
     """
 
     def __init__(self, publication: Publication) -> None:
@@ -36,13 +36,13 @@ class OpenOutput(beam.PTransform):
 
 
 class PublishDataset(beam.PTransform):
-    """Writes everything that is not a shard or an index: Shard -> nothing.
+    """Writes all files of a dataset except shards and indices: Shard -> nothing.
 
     Args:
-      publication: what publishing needs to know.
+      publication: settings for publishing.
       stats: the counts of the build, one value.
-      decision: of `OpenOutput`, one value.
-      lists: kind and path of files with rejected samples, and with what has changed since the version before.
+      decision: decision of `OpenOutput`, one value.
+      lists: (kind, path) of files with rejected samples, and of files with changes since the previous version.
       duplicates: files with groups of identical images.
     """
 
@@ -79,10 +79,10 @@ class PublishDataset(beam.PTransform):
 
 
 class FailUnpublished(beam.PTransform):
-    """Fails if a limit or guard did not allow to publish: anything, once publishing is done -> nothing.
+    """Fails if a limit or guard prevented publishing: any element, after publishing has finished -> nothing.
 
     Args:
-      decision: of `OpenOutput`, one value.
+      decision: decision of `OpenOutput`, one value.
     """
 
     def __init__(self, decision: beam.PCollection[Decision]) -> None:
@@ -90,7 +90,7 @@ class FailUnpublished(beam.PTransform):
         self._decision = beam.pvalue.AsSingleton(decision)
 
     def expand(self, published: beam.PCollection[Any]) -> beam.PCollection[None]:
-        # A runner tries again what fails: this, and not publishing.
+        # A runner retries a failed stage; the reshuffle keeps it from retrying publishing.
         return published | "AfterPublishing" >> beam.Reshuffle() | "Fail" >> beam.Map(_fail, decision=self._decision)
 
 

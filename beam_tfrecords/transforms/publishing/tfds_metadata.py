@@ -1,4 +1,4 @@
-"""The files that TensorFlow Datasets reads besides the shards.
+"""Makes the metadata files that TensorFlow Datasets reads besides the shards.
 
 Contract: tensorflow_datasets `read_only_builder.builder_from_directory`, which reads `dataset_info.json`
 (dataset_info.proto as JSON), `features.json` (feature.proto as JSON) and `<feature>.labels.txt`.
@@ -29,7 +29,7 @@ _SCALARS = {"int64": "int64", "float": "float32", "bytes": "string"}
 def write_metadata(
     *, name: str, layout: Layout, image: ImageSpec, class_names: tuple[str, ...], shards: Iterable[Shard]
 ) -> dict[str, bytes]:
-    """The metadata files of a dataset, as file name -> content."""
+    """Returns the metadata files of a dataset: file name -> content."""
     info = {
         "name": name,
         "version": VERSION,
@@ -48,7 +48,7 @@ def write_metadata(
 
 
 def features_json(layout: Layout, image: ImageSpec, class_names: tuple[str, ...]) -> dict[str, Any]:
-    """The layout as TFDS's FeaturesDict; a `/` in a feature's name is a level of nesting."""
+    """Returns the layout as TFDS's FeaturesDict; each `/` in a feature's name is a level of nesting."""
     root: dict[str, Any] = {}
     nested = layout.nests
     for feature in layout.features:
@@ -61,12 +61,12 @@ def features_json(layout: Layout, image: ImageSpec, class_names: tuple[str, ...]
 
 
 class _Leaf(dict[str, Any]):
-    """A feature, to tell it from a level of nesting."""
+    """A feature, as opposed to a level of nesting."""
 
 
 def _nest(level: Mapping[str, Any]) -> dict[str, Any]:
     features = {name: dict(value) if isinstance(value, _Leaf) else _nest(value) for name, value in level.items()}
-    # As TFDS has objects: a sequence of boxes with their labels, not boxes and labels as sequences of their own.
+    # TFDS stores objects as one sequence of boxes with labels, not as separate sequences of boxes and labels.
     sequences = [feature["sequence"]["feature"] for feature in features.values() if "sequence" in feature]
     if _BOX in sequences and len(sequences) == len(features):
         return _sequence(_dict_json(dict(zip(features, sequences, strict=True))))
@@ -128,7 +128,7 @@ def _image_json(image: ImageSpec) -> dict[str, Any]:
             }
     elif image.image_encoding in (ImageEncoding.JPEG, ImageEncoding.PNG) and image.channels:
         return _file_json(dimensions, image.bit_depth, image.image_encoding)
-    # TFDS has no image feature for the rest (WebP, shapes or formats that differ), so it gets the bytes.
+    # TFDS has no image feature for WebP or varying shapes and formats, so these images are plain bytes.
     return {
         "pythonClassName": f"{_PACKAGE}.scalar.Scalar",
         "tensor": {"shape": {}, "dtype": "string", "encoding": "none"},
@@ -136,7 +136,7 @@ def _image_json(image: ImageSpec) -> dict[str, Any]:
 
 
 def features_as_bytes(layout: Layout, image: ImageSpec) -> list[str]:
-    """Names of the image features that TFDS reads as bytes, because it has no feature that decodes them."""
+    """Returns names of image features that TFDS reads as bytes, because it has no feature that decodes them."""
     is_scalar = _image_json(image)["pythonClassName"].endswith(".Scalar")
     return [feature.name for feature in layout.features if feature.holds_image and is_scalar]
 

@@ -1,1 +1,1 @@
-"""References to samples, single and by column, and the locators that say where their bytes are."""
+"""References to samples, one by one or as columns, and locators of their bytes."""

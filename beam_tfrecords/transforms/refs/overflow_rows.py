@@ -66,12 +66,12 @@ class OverflowRows:
         return start, self._end - start
 
     def content(self) -> bytes:
-        """The content of the file; empty if no reference is oversized."""
+        """Returns the content of the file; empty if no reference is oversized."""
         return b"".join(self._packed)
 
 
 def name_overflow_file(refs: RefColumns, uri: str) -> RefColumns:
-    """Returns references that name the file of their oversized rows."""
+    """Returns the references with the name of the file that contains their oversized rows."""
     overflow = refs.shared["overflow"]
     return (
         refs
@@ -111,7 +111,7 @@ def _load(overflow: Sequence[Sequence[Any]]) -> Iterator[RefColumns]:
 
 
 def _read_all(places: Sequence[Place]) -> list[bytes]:
-    """Reads byte ranges; adjacent ones in one request."""
+    """Reads byte ranges; merges adjacent ranges into one request."""
     runs: list[list[Place]] = []
     for place in places:
         if runs and (runs[-1][-1][0], sum(runs[-1][-1][1:])) == place[:2]:

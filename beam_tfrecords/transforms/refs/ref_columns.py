@@ -1,4 +1,4 @@
-"""Batches of references, by column: as they are listed, shuffled and converted."""
+"""Batches of references as columns, which the steps list, shuffle and convert."""
 
 from __future__ import annotations
 
@@ -21,16 +21,16 @@ from beam_tfrecords.transforms.refs.sample_refs import (
     pack_places,
 )
 
-# References of a batch, at most; and while a source still reads others. Bytes of their long values.
+# Limits of a batch: references, references while a source is still reading, and bytes of long values.
 _MOST, _MOST_READ, _MOST_BYTES = 10_000, 256, 4 << 20
-# Of an object, without its polygons.
+# Estimated bytes of an object without its polygons.
 _OBJECT_BYTES = 64
 _LONG = (str, bytes, list)
-# Attributes of a reference that most of a table have in common.
+# Attributes of a reference that often have the same value in a whole table.
 _OF_REF = ("split", "images", "size", "fingerprint", "failure", "objects", "group")
-# All that are kept so; those that are seldom there are the last.
+# All attributes that are stored as one value if possible; the rare ones are last, so that `pack` can omit them.
 _SHARED = (*_OF_REF, "overflow")
-# Those of a row without an image.
+# Their values for a row without an image.
 _OF_ROW: Mapping[str, Any] = {**dict.fromkeys(_SHARED), "images": {}, "size": 0, "fingerprint": ""}
 
 
@@ -39,11 +39,11 @@ class RefColumns:
     """A batch of references whose `columns` have the same names, as columns of plain values.
 
     Attributes:
-      keys: of each reference, as in `SampleRef`; so are the others.
-      labels: of each.
-      columns: name -> value of each.
-      shared: name in `_SHARED` -> one value for all references, or a list with the value of each, as packed. "overflow"
-        is None, or gives the file locations of oversized rows, whose key and split alone are here; see `OverflowRows`.
+      keys: key of each reference, as in `SampleRef`.
+      labels: label of each reference, as in `SampleRef`.
+      columns: column name -> value of each reference.
+      shared: name in `_SHARED` -> one packed value for all references, or a list with one value for each. "overflow" is
+        None, or the file locations of oversized rows, of which this batch has only keys and splits; see `OverflowRows`.
     """
 
     keys: list[str]
@@ -55,19 +55,19 @@ class RefColumns:
     def of_rows(
         cls, keys: list[str], labels: list[Value], columns: Mapping[str, list[Value]], **shared: Any
     ) -> RefColumns:
-        """The references to rows without images.
+        """Makes references to rows without images.
 
         Args:
           keys, labels, columns: as in this class.
-          shared: what they have besides, as in this class.
+          shared: other shared values, as in this class.
         """
         return cls(keys, labels, columns, {**_OF_ROW, **shared})
 
     @classmethod
     def of(cls, refs: Iterable[SampleRef], *, most: int = _MOST) -> Iterator[RefColumns]:
-        """Batches of up to `most` references, in their order, and fewer of those with long values.
+        """Yields batches of up to `most` references in order; references with long values make smaller batches.
 
-        A new batch begins where the names of columns change.
+        A new batch starts where the names of columns change.
         """
         for names, group in itertools.groupby(refs, key=lambda ref: tuple(ref.columns)):
             while batch := _take_fitting(group, most):
@@ -89,12 +89,12 @@ class RefColumns:
 
     @classmethod
     def of_one(cls, ref: SampleRef) -> RefColumns:
-        """A batch of one reference."""
+        """Makes a batch of one reference."""
         return next(cls.of([ref]))
 
     @classmethod
     def join(cls, batches: Sequence[RefColumns]) -> RefColumns:
-        """The references of batches whose columns have the same names, one behind the other."""
+        """Concatenates batches whose columns have the same names."""
         if len(batches) == 1:
             return batches[0]
 
@@ -117,25 +117,25 @@ class RefColumns:
         return next(iter(self.take([place])))
 
     def each(self, name: str) -> list[Any]:
-        """An attribute that may be shared, of each reference."""
+        """Returns the value of a shared attribute for each reference."""
         found = self.shared[name]
         return found if isinstance(found, list) else [found] * len(self)
 
     def take(self, places: Iterable[int]) -> RefColumns:
-        """The references of these places."""
+        """Returns the references at these positions."""
         chosen = list(places)
         return self._choose(lambda values: list(map(values.__getitem__, chosen)))
 
     def slice(self, start: int, stop: int) -> RefColumns:
-        """The references from one place to before another."""
+        """Returns the references at the positions from `start` to before `stop`."""
         return self if (start, stop) == (0, len(self)) else self._choose(lambda values: values[start:stop])
 
     def replace(self, **shared: Any) -> RefColumns:
-        """The same references with other values of attributes that may be shared."""
+        """Returns the references with other values of shared attributes."""
         return dataclasses.replace(self, shared={**self.shared, **shared})
 
     def all_labels(self) -> Iterator[Sequence[Scalar]]:
-        """`SampleRef.labels` of each."""
+        """Yields `SampleRef.labels` of each reference."""
         for label, objects in zip(self.labels, self.each("objects"), strict=True):
             if objects is not None:
                 yield Objects.unpack_labels(objects)
@@ -143,25 +143,25 @@ class RefColumns:
                 yield label if isinstance(label, list) else (label,)
 
     def identities(self) -> Iterator[bytes]:
-        """`pack_identity` of each."""
+        """Yields `pack_identity` of each reference."""
         of_file = map(self.each, ("split", "size", "fingerprint"))
         others = map(self.each, ("failure", "images", "objects"))
         return map(pack_identity, self.keys, *of_file, self.labels, self._cells(), *others)
 
     def uris(self) -> list[str | None]:
-        """`SampleRef.uri` of each."""
+        """Returns `SampleRef.uri` of each reference."""
         return [next(map(name_of_place, images.values()), None) for images in self.each("images")]
 
     def files(self) -> Iterator[str]:
-        """The files that their images are read from."""
+        """Yields the files that contain the images."""
         return (file_of_place(place) for images in self.each("images") for place in images.values())
 
     def places(self) -> Iterator[bytes]:
-        """`pack_places` of each."""
+        """Yields `pack_places` of each reference."""
         return map(pack_places, self.each("images"))
 
     def _cells(self) -> Iterable[dict[str, Value]]:
-        """The columns of each."""
+        """Returns `SampleRef.columns` of each reference."""
         if not self.columns:
             return [{} for _ in self.keys]
         names = tuple(self.columns)
@@ -176,26 +176,26 @@ class RefColumns:
         )
 
     def pack(self) -> bytes:
-        """The references as bytes; those of other batches can follow."""
+        """Packs the references to bytes, which can be concatenated with other packed batches."""
         shared = [_share(values) if isinstance(values, list) else values for values in self.shared.values()]
-        # At 10^9 samples, most blocks get one of a chunk, so that every byte counts.
+        # At 10^9 samples, most blocks get one reference per chunk, so the overhead of a batch matters.
         while shared and shared[-1] is None:
             shared.pop()
         packed: bytes = msgpack.packb((self.keys, self.labels, self.columns, *shared))
         return packed
 
     def pack_rows(self) -> Iterator[bytes]:
-        """Each reference as bytes, without the names of its columns."""
+        """Packs each reference to bytes, without the names of its columns."""
         cells = zip(*self.columns.values(), strict=True) if self.columns else itertools.repeat(())
         rows = zip(self.keys, self.labels, cells, *map(self.each, _OF_REF), strict=False)
         return map(msgpack.packb, rows)
 
     @classmethod
     def of_packed_rows(cls, rows: Iterable[bytes], names: Sequence[str]) -> RefColumns:
-        """The reverse of `pack_rows`.
+        """Unpacks the output of `pack_rows`.
 
         Args:
-          names: of their columns.
+          names: names of the columns.
         """
         keys, labels, cells, *shared = map(list, zip(*map(msgpack.unpackb, rows), strict=True))
         columns = dict(zip(names, map(list, zip(*cells, strict=True)), strict=True))
@@ -203,13 +203,13 @@ class RefColumns:
 
 
 def one_by_one(samples: Iterable[SampleRef | RefColumns]) -> Iterator[SampleRef]:
-    """The references of a source."""
+    """Yields the references of a source one by one."""
     for found in samples:
         yield from found if isinstance(found, RefColumns) else (found,)
 
 
 def by_column(samples: Iterable[SampleRef | RefColumns]) -> Iterator[RefColumns]:
-    """The references of a source in their order, by column; `_MOST_READ` in a batch of those that are not so."""
+    """Yields the references of a source in order as columns; joins single references to batches of `_MOST_READ`."""
     for kind, alike in itertools.groupby(samples, key=type):
         if kind is RefColumns:
             yield from cast("Iterable[RefColumns]", alike)
@@ -224,22 +224,22 @@ def join_alike(batches: Iterable[RefColumns]) -> Iterator[RefColumns]:
 
 
 def pack_refs(refs: Iterable[SampleRef]) -> bytes:
-    """References as `join_packed` joins those of batches."""
+    """Packs references to the format of `join_packed`."""
     return join_packed(batch.pack() for batch in RefColumns.of(refs))
 
 
 def join_packed(packed: Iterable[bytes]) -> bytes:
-    """Joins what `RefColumns.pack` returns and compresses it: what is the same, such as folders, is stored once."""
+    """Joins and compresses packed batches of `RefColumns.pack`; repeated strings, such as folders, are stored once."""
     return zlib.compress(b"".join(packed), level=1)
 
 
 def unpack_refs(joined: bytes) -> Iterator[RefColumns]:
-    """The reverse of `join_packed`."""
+    """Unpacks the output of `join_packed`."""
     return unpack_batches(zlib.decompress(joined))
 
 
 def unpack_batches(data: bytes) -> Iterator[RefColumns]:
-    """The reverse of `RefColumns.pack`, of batches one behind the other."""
+    """Unpacks concatenated batches of `RefColumns.pack`."""
     unpacker = msgpack.Unpacker(max_buffer_size=max(1, len(data)))
     unpacker.feed(data)
     for keys, labels, columns, *shared in unpacker:
@@ -249,7 +249,7 @@ def unpack_batches(data: bytes) -> Iterator[RefColumns]:
 
 
 def long_bytes(ref: SampleRef) -> int:
-    """Bytes of the long values of a reference."""
+    """Returns the bytes of the long values of a reference."""
     size = sum([len(value) for value in (ref.label, *ref.columns.values()) if isinstance(value, _LONG)])
     if ref.objects is not None:
         size += len(ref.objects.labels) * _OBJECT_BYTES + sum(map(len, ref.objects.polygons))
@@ -257,7 +257,7 @@ def long_bytes(ref: SampleRef) -> int:
 
 
 def _take_fitting(refs: Iterator[SampleRef], most: int) -> list[SampleRef]:
-    """The next references that may be held at once."""
+    """Takes the next references that fit into one batch."""
     taken, size = [], 0
     for ref in refs:
         taken.append(ref)
@@ -268,13 +268,13 @@ def _take_fitting(refs: Iterator[SampleRef], most: int) -> list[SampleRef]:
 
 
 def _share(values: list[Any]) -> Any:
-    """The value that all have; a list of them all if they differ, or if it could be taken for one."""
+    """Returns the common value; all values if they differ, or if the common value is itself a list."""
     first = values[0]
     return first if not isinstance(first, list) and values.count(first) == len(values) else values
 
 
 def _join(several: Sequence[tuple[Any, int]]) -> Any:
-    """Joins shared attributes: (the value of all or a list of that of each, how many they are)."""
+    """Joins shared attributes, each given as (common value or list of values, number of references)."""
     first = several[0][0]
     if not isinstance(first, list) and all(found == first for found, _ in several):
         return first

@@ -1,4 +1,4 @@
-"""References to samples, small and cheap to shuffle, and the locators that say where their bytes are."""
+"""References to samples, which are small and cheap to shuffle, and locators of their bytes."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from beam_tfrecords.errors import SampleError
 from beam_tfrecords.storage.paths import shown
 from beam_tfrecords.transforms.objects.objects import Objects
 
-# What a cell of a table can hold; a list where one sample has several values.
+# Value of a table cell; a list if one sample has several values.
 Scalar: TypeAlias = "str | int | float | bool | bytes | None"
 Value: TypeAlias = "Scalar | list[Scalar]"
 
@@ -33,7 +33,7 @@ class File:
 
     @property
     def name(self) -> str:
-        """The name that people see."""
+        """Name for display."""
         return shown(self.uri)
 
 
@@ -42,7 +42,7 @@ class Range:
     """A byte range of a file: a tar member, a record of a TFRecord file.
 
     Attributes:
-      name: the name that people see, such as `photos.tar#cat/1.jpg`.
+      name: name for display, such as `photos.tar#cat/1.jpg`.
     """
 
     uri: str
@@ -54,9 +54,9 @@ class Range:
 
 @dataclasses.dataclass(frozen=True)
 class ZipMember(Range):
-    """A member of a zip archive: the byte range begins with its local header, which says where its content is.
+    """A member of a zip archive. Its byte range starts with the local header, and may extend past the content.
 
-    So an archive is listed from its directory alone. The range may end behind the content.
+    The reader finds the content by the local header, so listing an archive reads only its central directory.
 
     Attributes:
       stored: bytes of the content in the archive.
@@ -73,12 +73,12 @@ class ZipMember(Range):
 
 @dataclasses.dataclass(frozen=True)
 class PixelRange(Range):
-    """A byte range of an array, which holds the pixels of an image and nothing that describes them.
+    """A byte range of an array that holds the raw pixels of an image.
 
     Attributes:
       shape: lengths of the axes.
-      axes: what they are, slowest first: "HW", "WH", "HWC" or "CHW"; of 1, 3 or 4 channels.
-      dtype: of a number, as NumPy writes it: "|u1", "<u2" or ">u2".
+      axes: meaning of the axes, slowest first: "HW", "WH", "HWC" or "CHW"; with 1, 3 or 4 channels.
+      dtype: NumPy type of the values: "|u1", "<u2" or ">u2".
     """
 
     shape: tuple[int, ...] = ()
@@ -88,11 +88,11 @@ class PixelRange(Range):
 
 @dataclasses.dataclass(frozen=True)
 class RecordRange(Range):
-    """The example of a record of a dataset of ours, which holds all images of the sample; the name is its `uri` there.
+    """The example in a record of a beam-tfrecords dataset, with all images of the sample; `name` is the record's `uri`.
 
     Attributes:
       index_columns: index column -> value, without nulls.
-      is_raw: whether the images are pixels.
+      is_raw: whether the images are stored as raw pixels.
     """
 
     index_columns: Mapping[str, Any] = dataclasses.field(default_factory=dict)
@@ -100,17 +100,17 @@ class RecordRange(Range):
 
 
 Locator: TypeAlias = "File | Range | ZipMember | PixelRange | RecordRange"
-# References are packed by their places here.
+# Packed locators contain positions in this tuple, so the order must not change.
 _LOCATORS = (Range, ZipMember, File, PixelRange, RecordRange)
 
-# A new one for each reference would take as long as packing it; the interpreter's lock is held while it packs.
+# Creating a packer for each reference would take as long as packing. Sharing one is safe: packing holds the GIL.
 _pack: Callable[[Any], bytes] = msgpack.Packer().pack
-# The name of the only image of a sample, and that of its mask.
+# Name of the only image of a sample, and name of its mask.
 IMAGE, MASK = "image", "mask"
 
 
 def one_image(locator: Locator | None, mask: Locator | None = None) -> Mapping[str, Locator]:
-    """The images of a sample that has one, perhaps with a mask, or none."""
+    """Returns `SampleRef.images` of a sample with at most one image and one mask."""
     return {name: one for name, one in ((IMAGE, locator), (MASK, mask)) if one is not None}
 
 
@@ -136,16 +136,16 @@ def _unpack_locator(kind: int, *values: Any) -> Locator:
 
 
 def describe_locator(locator: Locator | None) -> dict[str, Any] | None:
-    """Where a part of a file is, besides its name, as plain values; None of a whole file, or of a temporary copy."""
+    """Returns a byte range as plain values without its name; None for a whole file or a staging file."""
     if locator is None or isinstance(locator, File) or not locator.name.startswith(locator.uri):
         return None
     values = dataclasses.asdict(locator)
-    # Another copy of the same input has another version.
+    # Copies of the same input differ in their versions.
     return {field: value for field, value in values.items() if field not in ("name", "version")}
 
 
 def find_locator(values: Mapping[str, Any], *, name: str) -> Range:
-    """The reverse of `describe_locator`, of any version."""
+    """Makes a locator of any version from the output of `describe_locator`."""
     if "shape" in values:
         return PixelRange(**{**values, "shape": tuple(values["shape"])}, name=name)
     return (ZipMember if "crc" in values else Range)(**values, name=name)
@@ -157,19 +157,19 @@ class SampleRef:
 
     Attributes:
       key: stable name of the sample: path relative to the input root, or the row's id. Order and split
-        depend on it alone.
-      images: name -> where the bytes of the image are: `IMAGE`, or those of several; and `MASK`, which belongs to the
-        first. The first is the one that the index describes. Those of a list are `frames[0]`, `frames[1]` and so on.
-        Empty for a row without an image.
-      size: bytes of the file of the first image, or 0 if the source does not say.
-      fingerprint: changes when the file of an image does (size and modification time, or an etag).
-      label: as the source has it: a class name, a class index, a list of either, or None.
-      split: as the source has it (the name of a folder, the value of a column), or None.
-      columns: the table's other cells that the layout asks for, by column name.
+        depend only on it.
+      images: image name -> locator of its bytes. A single image is named `IMAGE`, the images of a list `frames[0]`,
+        `frames[1]` and so on. `MASK` belongs to the first image, which the index describes. Empty for a row without an
+        image.
+      size: bytes of the file of the first image; 0 if the source does not give it.
+      fingerprint: changes with the file of an image: size and modification time, or an etag.
+      label: label in the source: a class name, a class index, a list of either, or None.
+      split: split in the source, such as the name of a folder or the value of a column; or None.
+      columns: column name -> value, for other table cells that the layout needs.
       failure: (reason, detail) if the source already rejects the sample, else None. The reason is a value
         of `errors.FailureReason`.
-      group: samples of one group get the same split where splits are fractions. Not packed: the listing has
-        assigned the splits.
+      group: samples of one group get the same split if splits are fractions. Not packed, because the listing
+        has already assigned the splits.
       objects: the annotated objects of the image; None if the source has no such annotations.
     """
 
@@ -186,37 +186,37 @@ class SampleRef:
 
     @property
     def first_image(self) -> str | None:
-        """The name of the first image; None for a row without an image."""
+        """Name of the first image; None for a row without an image."""
         return next(iter(self.images), None)
 
     @property
     def locator(self) -> Locator | None:
-        """Where the bytes of the first image are; None for a row without an image."""
+        """Locator of the first image; None for a row without an image."""
         return next(iter(self.images.values()), None)
 
     @property
     def uri(self) -> str | None:
-        """The name of the first image that people see; None for a row without an image."""
+        """Display name of the first image; None for a row without an image."""
         return self.locator.name if self.locator else None
 
     @property
     def labels(self) -> Sequence[Scalar]:
-        """Those of its objects, or else its own; None among them where it lacks one."""
+        """Labels of the objects, or of the sample if it has no object annotations. A missing label is None."""
         if self.objects is not None:
             return self.objects.labels
         return self.label if isinstance(self.label, list) else (self.label,)
 
     def attribute_error(self, error: SampleError, name: str) -> SampleError:
-        """Returns the failure of one of its images, with the name of the image if the sample has others."""
+        """Returns the failure of one image, with the name of the image if the sample has several."""
         return error if name == IMAGE and self.images.keys() <= {IMAGE, MASK} else error.about(name)
 
     def plain_images(self) -> dict[str, tuple[Any, ...]]:
-        """Where the images are, as values for msgpack."""
+        """Returns image name -> packed locator, as plain values for msgpack."""
         return {name: _pack_locator(locator) for name, locator in self.images.items()} if self.images else {}
 
     @classmethod
     def of_plain(cls, plain: Sequence[Any], group: str | None = None) -> SampleRef:
-        """The reference of all its values as they are unpacked."""
+        """Makes a reference from its unpacked values."""
         key, split, places, size, fingerprint, label, columns, failure, objects = plain
         return _make_ref(
             {
@@ -234,7 +234,7 @@ class SampleRef:
         )
 
     def pack(self) -> bytes:
-        """The reference as bytes that decide which of those with one key is the first."""
+        """Packs the reference to bytes. The order of these bytes decides which reference with the same key is first."""
         packed: bytes = msgpack.packb(
             (
                 self.key,
@@ -262,14 +262,14 @@ def pack_identity(
     images: Iterable[str],
     objects: Sequence[Any] | None,
 ) -> bytes:
-    """What makes a sample another one when it changes: everything except where its bytes are.
+    """Packs the identity of a sample: everything except the locations of its bytes.
 
     Args:
-      images: the names of its images.
-      objects: as they are packed.
+      images: names of its images.
+      objects: packed objects.
     """
     values = (key, split, size, fingerprint, label, columns, failure)
-    # A name that every image has says nothing, and earlier versions had none.
+    # The default name carries no information, and earlier versions had no names.
     names = [name for name in images if name != IMAGE] if images else []
     if objects is not None:
         return _pack((*values, names, objects))
@@ -277,34 +277,34 @@ def pack_identity(
 
 
 def plain_files(uris: Iterable[str], versions: Iterable[str]) -> list[dict[str, tuple[Any, ...]]]:
-    """`SampleRef.plain_images` of samples whose only image is a whole file."""
+    """Returns `SampleRef.plain_images` for samples whose only image is a whole file."""
     kind = _LOCATORS.index(File)
     return [{IMAGE: (kind, uri, version)} for uri, version in zip(uris, versions, strict=True)]
 
 
 def pack_places(images: Mapping[str, Sequence[Any]]) -> bytes:
-    """Where images are, as people see it: a size and a time say nothing of a file elsewhere.
+    """Packs the display names of images, since equal sizes and times say nothing about files with different names.
 
     Args:
-      images: as `SampleRef.plain_images`.
+      images: as in `SampleRef.plain_images`.
     """
     return _pack(list(map(name_of_place, images.values()))) if images else b""
 
 
 def name_of_place(place: Sequence[Any]) -> str:
-    """The name that people see of a locator as it is packed."""
+    """Returns the display name of a packed locator."""
     name: str = place[4] if len(place) > 3 else shown(place[1])
     return name
 
 
 def file_of_place(place: Sequence[Any]) -> str:
-    """The file that a locator as it is packed is read from."""
+    """Returns the file of a packed locator."""
     file: str = place[1]
     return file
 
 
 def _make_ref(values: dict[str, Any]) -> SampleRef:
-    """A reference of all its values; the constructor of a frozen dataclass takes three times as long."""
+    """Makes a reference without the constructor, which takes three times as long for a frozen dataclass."""
     ref = object.__new__(SampleRef)
     object.__setattr__(ref, "__dict__", values)
     return ref

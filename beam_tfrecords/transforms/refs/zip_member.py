@@ -1,4 +1,4 @@
-"""The content of a member of a zip archive, from its bytes in the archive. Pure functions."""
+"""Unpacks the content of a member of a zip archive from its bytes in the archive. Pure functions."""
 
 from __future__ import annotations
 
@@ -8,19 +8,19 @@ import zlib
 from beam_tfrecords.errors import FailureReason, SampleError, Stage
 from beam_tfrecords.transforms.refs.sample_refs import ZipMember
 
-# The local header, as far as it is used: signature, lengths of the name and of the extra field (APPNOTE 4.3.7).
+# The fields that are read from the local header: signature, lengths of name and extra field (APPNOTE 4.3.7).
 _HEADER = struct.Struct("<4s22x2H")
 HEADER_BYTES = _HEADER.size
 
 
 def unpack_member(data: bytes, member: ZipMember) -> bytes:
-    """The content of a member, checked against what the directory of the archive says.
+    """Returns the content of a member, and checks its size and CRC-32 against the central directory.
 
     Args:
       data: the byte range of the locator.
 
     Raises:
-      SampleError: it is damaged, or cut.
+      SampleError: the member is damaged or truncated.
     """
     stored = _stored(data, member)
     if len(stored) < member.stored:
@@ -42,7 +42,7 @@ def unpack_member(data: bytes, member: ZipMember) -> bytes:
 
 
 def unpack_start(data: bytes, member: ZipMember, size: int) -> bytes:
-    """The first bytes of a member's content, from the first bytes of its range; fewer if it is damaged."""
+    """Returns the first `size` bytes of a member's content, from the start of its range; fewer if it is damaged."""
     try:
         stored = _stored(data, member)
         if not member.is_deflated:
@@ -53,10 +53,10 @@ def unpack_start(data: bytes, member: ZipMember, size: int) -> bytes:
 
 
 def content_start(data: bytes) -> int:
-    """Where the content of a member begins, from the first bytes of its range.
+    """Returns the offset of a member's content in its range, from the first bytes of the range.
 
     Raises:
-      SampleError: there is no local header.
+      SampleError: the range does not start with a local header.
     """
     if len(data) < HEADER_BYTES:
         raise _corrupt("its local header is cut")
