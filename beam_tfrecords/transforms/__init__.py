@@ -1,1 +1,1 @@
-"""The stages of a build, in the order in which data meets them, and the pure functions they delegate to."""
+"""The stages of a build, and the pure functions they delegate to."""

@@ -1,4 +1,4 @@
-"""The digest of what is executed: it names work that may be resumed, so it changes with every field of a value."""
+"""Digests of the objects that do work. They name resumable work, so they change with every compared field."""
 
 from __future__ import annotations
 
@@ -12,20 +12,20 @@ import msgpack
 
 
 def digest(*values: Any) -> str:
-    """16 hex digits that change with any part of some values, and are the same in every process.
+    """Returns 16 hex digits that change with any part of the values, and are the same in every process.
 
     Args:
-      values: dataclasses, enumerations, collections and plain values, nested as they like; fields that are not compared
-        do not count.
+      values: dataclasses, enumerations, collections and plain values, nested in any way; fields with `compare=False`
+        are ignored.
 
     Raises:
-      TypeError: a part is of another type, so that nobody knows what it does.
+      TypeError: a part has another type, whose behaviour the digest cannot capture.
     """
     return hashlib.blake2b(msgpack.packb(_plain(values)), digest_size=8).hexdigest()
 
 
 def _plain(value: Any) -> Any:
-    """The value as lists of plain values; those of equal parts are equal, those of others differ."""
+    """Returns nested lists of plain values, which are equal exactly for equal values."""
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
         fields = [
             [field.name, _plain(getattr(value, field.name))] for field in dataclasses.fields(value) if field.compare
@@ -34,7 +34,7 @@ def _plain(value: Any) -> Any:
     if isinstance(value, enum.Enum):
         return [type(value).__name__, value.name]
     if isinstance(value, Mapping):
-        # In the order of a listing, splits may come one way or the other.
+        # Sorted, because the order of splits depends on the listing.
         return ["Mapping", sorted([_plain(key), _plain(one)] for key, one in value.items())]
     if isinstance(value, Set):
         return ["Set", sorted(map(_plain, value))]

@@ -1,12 +1,12 @@
-"""Class names, and the class index of a label as the source has it.
+"""Class names, and the class indices of a source's labels.
 
-One rule holds for the labels of all sources:
+The same rules hold for the labels of all sources:
 
-- Labels that are all whole numbers (1, 1.0, `1`, `1.0`) and dense are class indices. Dense: none is negative, and at
-  least half of the numbers from 0 to the largest occur, or the largest is below 100.
-- Labels that are all whole numbers, but not dense, are names, sorted as numbers. Above 10,000 they are refused.
-- Other labels are names, sorted as text. A number with leading zeros is a name, and so is what a folder is called.
-- Numbers among names are refused, and so are fractions, unless the request names the classes.
+- Labels that are all whole numbers (1, 1.0, `1`, `1.0`) and dense are class indices. Dense means that none is negative,
+  and that the largest is below 100, or at least half of the numbers from 0 to the largest occur.
+- Labels that are all whole numbers but not dense are names, sorted as numbers; an error if the largest exceeds 10,000.
+- Other labels are names, sorted as text. Numbers with leading zeros and names of folders are always names.
+- Numbers among names are an error, and so are fractions, unless the request names the classes.
 
 Between versions of a dataset, classes keep their indices; see `order_classes`.
 """
@@ -26,18 +26,18 @@ _WHOLE = re.compile(r"(-?(?:0|[1-9][0-9]{0,18}))(?:\.0+)?")
 _FRACTION = re.compile(r"[+-]?[0-9]*\.[0-9]+")
 _SMALL = 100
 _SPARSE = 10_000
-# Integer labels have a name for every index up to the largest; a larger one is not a class index.
+# Integer labels need a name for every index up to the largest, so larger numbers are not class indices.
 MAX_CLASSES = 1_000_000
 _SEPARATORS = "|;, "
-# So many different numbers with gaps between them are rarely classes.
+# At least this many different numbers with gaps between them are rarely classes.
 _MANY_NUMBERS = 24
 _REMEDY = "say `label_type=float` to store numbers, or name the classes with `class_names`"
-# Names that fit into a message.
+# Most names in a message.
 _MOST_NAMES = 20
 
 
 class ClassOrder(str, enum.Enum):
-    """The indices of classes that the request does not name: STABLE, as in the version before; SORTED, anew."""
+    """Indices of classes that the request does not name: STABLE keeps those of the previous version, SORTED sorts all."""
 
     STABLE = "stable"
     SORTED = "sorted"
@@ -48,9 +48,9 @@ class ClassNames:
     """The classes, in index order.
 
     Attributes:
-      numbers_are_indices: whether a label that is a whole number is a class index, as in a table. Where names are
-        numbers themselves, it is the class of that name. A folder named `1` is the class `1` in any case.
-      names_of: label of the source -> its class, where labels are something else than names and indices.
+      numbers_are_indices: whether a label that is a whole number is a class index, as in a table. If the names are
+        numbers themselves, the label is the class with that name. A folder named `1` is always the class `1`.
+      names_of: label of the source -> its class, for labels that are neither names nor indices.
     """
 
     names: tuple[str, ...]
@@ -64,7 +64,7 @@ class ClassNames:
         object.__setattr__(self, "_numbers", numbers)
 
     def find(self, label: Scalar) -> int | None:
-        """The index of a label given as a name or as an index; None if there is no such class."""
+        """Returns the index of a label given as a name or as an index; None if there is no such class."""
         if label is None or label == "":
             return None
         label = self.names_of.get(label, label)
@@ -78,10 +78,10 @@ class ClassNames:
         return number if number is not None and 0 <= number < len(self.names) else None
 
     def resolve(self, label: Scalar) -> tuple[int, str]:
-        """The class index and name of a label.
+        """Returns the class index and name of a label.
 
         Raises:
-          SampleError: there is no label or no such class.
+          SampleError: the label is missing, or there is no such class.
         """
         if label is None or label == "":
             raise SampleError(Stage.LABEL, FailureReason.LABEL_MISSING, "no label")
@@ -92,18 +92,18 @@ class ClassNames:
 
 
 def numbered_label(number: int, text: str) -> str:
-    """The label of a class of which a source has the number and the text."""
+    """Returns the label for a class that a source describes by a number and a text."""
     return f"{number}\t{text}"
 
 
 def name_numbered(labels: Iterable[Scalar]) -> ClassNames:
-    """The classes of `numbered_label`s, each with its number as its index; numbers without one are `category_3`."""
+    """Returns the classes of `numbered_label`s, with their numbers as indices; unused numbers become `category_3`."""
     found: dict[int, str] = {}
     names_of: dict[Scalar, str] = {}
     numbered = [label for label in labels if isinstance(label, str) and "\t" in label]
     for label in sorted(numbered, key=lambda label: (int(label.partition("\t")[0]), label)):
         number, _, text = label.partition("\t")
-        # Of two classes with one text, as ImageNet's cranes, the second has its number too.
+        # If two classes have the same text, such as ImageNet's cranes, the name of the second includes its number.
         name = text if text not in found.values() or found.get(int(number)) == text else f"{text} ({number})"
         names_of[label] = found.setdefault(int(number), name)
     names = (found.get(number, f"category_{number}") for number in range(max(found, default=-1) + 1))
@@ -111,14 +111,14 @@ def name_numbered(labels: Iterable[Scalar]) -> ClassNames:
 
 
 def infer_class_names(labels: Iterable[Scalar], *, numbers_are_indices: bool, first_class: int = 0) -> ClassNames:
-    """The class names where the request gives none; see the rule above.
+    """Infers class names if the request gives none; see the rules above.
 
     Args:
       numbers_are_indices: whether numbers can be class indices; False for names of folders.
-      first_class: what the class of index 0 is called where classes are numbers.
+      first_class: name of the class with index 0 if classes are numbers.
 
     Raises:
-      RequestError: the labels are numbers that are neither class indices nor names.
+      RequestError: the labels are numbers that are neither class indices nor names, or mix numbers and names.
     """
     found = {label for label in labels if label is not None and label != ""}
     names = {_text(label) for label in found}
@@ -150,12 +150,12 @@ def infer_class_names(labels: Iterable[Scalar], *, numbers_are_indices: bool, fi
 
 
 def order_classes(previous: Sequence[str], found: Sequence[str], order: ClassOrder) -> tuple[str, ...]:
-    """The classes of a version, in index order.
+    """Returns the classes of a version, in index order.
 
     Args:
-      previous: those of the version before, in index order; empty if there is none.
-      found: those of the input, in the order that they have without a version before.
-      order: STABLE keeps the index of every previous class, with samples or without; new ones follow as found.
+      previous: classes of the previous version, in index order; empty if there is none.
+      found: classes of the input, in the order that they would have without a previous version.
+      order: STABLE keeps the index of every previous class, even without samples; new classes follow in found order.
     """
     if order is ClassOrder.SORTED:
         return tuple(found)
@@ -164,10 +164,10 @@ def order_classes(previous: Sequence[str], found: Sequence[str], order: ClassOrd
 
 
 def keep_indices(previous: Sequence[str], found: ClassNames, order: ClassOrder) -> ClassNames:
-    """The classes of the input with the indices of the version before; see `order_classes`.
+    """Returns the classes of the input with the indices of the previous version; see `order_classes`.
 
-    Labels that are bare indices cannot be given others. So if the previous classes are not named by numbers, the
-    classes are those that were found.
+    Labels that are bare indices cannot change. So if the input has such labels and the previous classes are not named
+    by numbers, returns the found classes unchanged.
     """
     if found.numbers_are_indices and None in map(whole_number, previous):
         return found
@@ -175,7 +175,7 @@ def keep_indices(previous: Sequence[str], found: ClassNames, order: ClassOrder) 
 
 
 def describe_order(found: Sequence[str], ordered: Sequence[str]) -> Iterator[str]:
-    """The note on classes that have other indices than without a version before."""
+    """Yields a note if classes have other indices than they would have without a previous version."""
     if tuple(found) == tuple(ordered):
         return
     new = {_text(name): index for index, name in enumerate(found)}
@@ -187,10 +187,10 @@ def describe_order(found: Sequence[str], ordered: Sequence[str]) -> Iterator[str
 
 
 def describe_labels(labels: Iterable[Scalar], class_names: ClassNames, *, in_cells: bool) -> list[str]:
-    """Notes on labels and inferred classes that may be meant, but are odd.
+    """Returns notes on labels and inferred classes that are unusual but may be intended.
 
     Args:
-      in_cells: whether they are cells of a table that were not separated.
+      in_cells: whether labels are cells of a table that were not split by a separator.
     """
     notes: list[str] = []
     if class_names.names_of:
@@ -218,7 +218,7 @@ def describe_labels(labels: Iterable[Scalar], class_names: ClassNames, *, in_cel
 
 
 def describe_unique(counts: Mapping[Scalar, int]) -> list[str]:
-    """A note on texts of which nearly each sample has its own.
+    """Returns a note if nearly every sample has its own text as its label.
 
     Args:
       counts: label -> number of samples.
@@ -233,7 +233,7 @@ def describe_unique(counts: Mapping[Scalar, int]) -> list[str]:
 
 
 def find_separator(texts: Collection[str]) -> str | None:
-    """What separates several labels in the cells of a column; None if they look like one each."""
+    """Returns the separator of labels in the cells of a column; None if each cell seems to have one label."""
     texts = set(texts)
     for separator in _SEPARATORS:
         several = [text for text in texts if separator in text]
@@ -275,7 +275,7 @@ def _describe_numbers(numbers: set[int], class_names: ClassNames) -> Iterator[st
 
 
 def whole_number(label: Scalar) -> int | None:
-    """The whole number that a label is, as a number or as text; None for all else, and with leading zeros."""
+    """Returns a label, given as a number or text, as a whole number; None if it is not one or has leading zeros."""
     if isinstance(label, str):
         match = _WHOLE.fullmatch(label)
         return int(match[1]) if match else None
@@ -285,13 +285,13 @@ def whole_number(label: Scalar) -> int | None:
 
 
 def _text(label: Scalar) -> str:
-    # Booleans are the names `false` and `true`.
+    # Booleans become the names `false` and `true`.
     text = str(label).lower() if isinstance(label, bool) else str(label)
     return text if text.isascii() else unicodedata.normalize("NFC", text)
 
 
 def sort_names(names: Iterable[str]) -> tuple[str, ...]:
-    """The names sorted as text; as numbers if all are."""
+    """Sorts names as numbers if all are numbers, else as text."""
     names = set(names)
     if all(name.isascii() and name.isdecimal() for name in names):
         return tuple(sorted(names, key=lambda name: (int(name[:4000]), name)))

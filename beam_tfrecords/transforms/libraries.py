@@ -1,4 +1,4 @@
-"""What decides the output beside the request: versions of libraries, revisions of our code, and what machines make."""
+"""Versions that affect the output besides the request: of libraries, of our code, and of the machine's own code."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from beam_tfrecords import examples
 from beam_tfrecords.errors import BuildError
 from beam_tfrecords.transforms import images
 
-# Our version changes with much that decides no record, and code may change between two versions.
+# Revisions instead of our version, which also changes without effect on records, and may not change with our code.
 _REVISIONS = {"image-revision": str(images.REVISION), "example-revision": str(examples.REVISION)}
-# Library -> the module that is imported, and the name of its version. What a package's metadata say is not asked: two
-# packages may bring one module, as opencv-python and opencv-python-headless do.
+# Library -> its module, and the name of the version in it. Package metadata could be wrong, because two packages may
+# install the same module, such as opencv-python and opencv-python-headless.
 _RECORD_MODULES = {
     "Pillow": ("PIL", "__version__"),
     "simplejpeg": ("simplejpeg", "__version__"),
@@ -25,20 +25,20 @@ _RECORD_MODULES = {
     "numpy": ("numpy", "__version__"),
     "protobuf": ("google.protobuf", "__version__"),
 }
-# A module that does not say its version.
+# Packages whose modules do not contain their version.
 _RECORD_PACKAGES = ("cykooz-resizer",)
 _RECORD_LIBRARIES = (*_RECORD_MODULES, *_RECORD_PACKAGES)
-# Equal versions may make other bytes: zlib is the system's, and some code differs between processors.
+# Equal versions may still write different bytes: zlib comes from the system, and some code differs between processors.
 _PROBES = {step: f"{step}-probe" for step in images.PROBED_STEPS}
-# It decodes HEIC files; without it they are failures, which another machine must not convert.
+# Decodes HEIC files. Without it these files are failures, so all machines need the same version or none.
 _OPTIONAL_LIBRARY = "pillow-heif"
 _OTHER_LIBRARIES = ("beam-tfrecords", "apache-beam", "pyarrow", "blake3")
 
 
 @functools.cache
 def library_versions() -> Mapping[str, str]:
-    """Library -> version that is installed here; Python, our revisions and the digests of probes are included."""
-    # The codecs, which a look at a manifest does not need.
+    """Returns library -> installed version, with Python, our revisions and the digests of probes."""
+    # Imports the codecs, which programs that only read a manifest do not need.
     from beam_tfrecords.transforms.images.probe import probe_digests
 
     return {
@@ -59,10 +59,10 @@ def _optional_version() -> dict[str, str]:
 
 
 def record_versions(versions: Mapping[str, str]) -> dict[str, str | None]:
-    """Those that decide the bytes of a record.
+    """Returns the versions that decide the bytes of a record.
 
     Args:
-      versions: from `library_versions`, or from a manifest. Those of format 1 have no revisions; there was one only.
+      versions: from `library_versions`, or from a manifest. Manifests of format 1 lack revisions, which were all "1".
     """
     revisions = {name: versions.get(name, "1") for name in _REVISIONS}
     optional = {name: version for name, version in versions.items() if name == _OPTIONAL_LIBRARY}
@@ -70,14 +70,14 @@ def record_versions(versions: Mapping[str, str]) -> dict[str, str | None]:
 
 
 def check_libraries(expected: Mapping[str, str], *, launcher: str) -> None:
-    """Checks that records made here are those that the launcher would make.
+    """Checks that this machine makes the same records as the launcher.
 
     Args:
-      expected: from `library_versions` on the launcher.
+      expected: `library_versions` of the launcher.
       launcher: host name of the launcher.
 
     Raises:
-      BuildError: a library that decides the bytes of a record has another version here, or makes other bytes.
+      BuildError: a library that decides the bytes of a record has another version here, or writes other bytes.
     """
     here = record_versions(library_versions())
     for name in sorted({*expected.keys() & here.keys(), _OPTIONAL_LIBRARY}):

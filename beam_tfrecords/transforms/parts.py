@@ -1,4 +1,4 @@
-"""Parts: files of records written by one block, with one index for all of the block beside them."""
+"""Parts: the files of records that one block writes, with one index for all parts of the block."""
 
 from __future__ import annotations
 
@@ -24,24 +24,24 @@ from beam_tfrecords.transforms.stats import Stats
 from beam_tfrecords.transforms.workspace.state_files import naming_damage
 
 PART_BYTES = 16 << 20
-# A GZIP member cannot be cut, so a shard is off its share by at most one.
+# A GZIP member cannot be cut, so the size of a shard is off by at most one member.
 MEMBERS_PER_SHARD = 8
-# Totals are kept per range of this many blocks: a billion images are some three thousand ranges, which every
-# worker can hold, and each range finds its own shards from a prefix sum.
+# Totals are kept per range of this many blocks. A billion images have about three thousand ranges, which fit into the
+# memory of every worker, and each range finds its own shards from a prefix sum.
 RANGE_BLOCKS = 1024
-# Files that are uploaded at once, each held on the disk.
+# Parallel uploads; each file is on the local disk until it is uploaded.
 _UPLOADS = 4
-# A record of up to so many bytes is copied into its frame, which takes less than writing the three pieces of it.
+# Records of up to this many bytes are copied into one buffer with their framing, which is faster than three writes.
 _SMALL_BYTES = 4096
-# Rows whose images are measured at once; up to 16 KB each are held until then.
+# Rows whose images are measured together; each holds up to 16 KB until then.
 _MEASURED = 64
 _NO_COLUMNS: Mapping[str, Sequence[Any]] = {}
-# Where a part can be cut: the byte where a record begins, and the CRC-32C of the part up to there; -1 for a record that
-# does not begin a GZIP member. Shards have neither.
+# Columns of possible cuts: start offset of the record, and CRC-32C of the part up to there; both are -1 for a record
+# inside a GZIP member. The indices of shards have neither column.
 _PLACES = [INDEX_SCHEMA.field(name) for name in ("offset", "length")]
 _CUTS = [pa.field("cut", pa.int64(), nullable=False), pa.field("cut_crc32c", pa.int64(), nullable=False)]
 RangeKey: TypeAlias = "tuple[str, int]"
-# Hashes, one behind the other. `Part` has another meaning of `bytes`.
+# Concatenated hashes. An alias, because `bytes` is a field of `Part`.
 Packed: TypeAlias = bytes
 
 
@@ -50,13 +50,13 @@ class Part:
     """A finished part file.
 
     Attributes:
-      block: block that wrote it; parts of a split are ordered by (block, number).
-      stream_bytes: size of its uncompressed content.
-      index: of all parts of the block; `index_bytes` and `index_crc32c` are of that file.
-      index_group: the row group of this part in it.
-      rows: the content of that file, which is not written; None if it is.
-      hashes: the first 8 bytes of the content hash of every image, as `pack_hashes` has them; None if the part is
-        known from a checkpoint, and its index tells.
+      block: block that wrote the part; parts of a split are ordered by (block, number).
+      stream_bytes: bytes of its uncompressed content.
+      index: index file of all parts of the block; `index_bytes` and `index_crc32c` describe this file.
+      index_group: row group of this part in the index.
+      rows: content of the index if it is not written to a file; else None.
+      hashes: first 8 bytes of the content hash of every image, from `pack_hashes`; None if the part comes from a
+        checkpoint, so that the hashes have to be read from its index.
     """
 
     split: str
@@ -77,12 +77,12 @@ class Part:
 
 @dataclasses.dataclass(frozen=True)
 class PartPolicy:
-    """When a part ends, and where a compressed one can be cut; an uncompressed one can be cut at every record.
+    """Decides when a part ends, and where a compressed part can be cut. An uncompressed part can be cut at any record.
 
     Attributes:
-      bytes: a part ends once its file has this size.
-      member_bytes: a GZIP member ends once it has this size.
-      member_records: a GZIP member ends once it has this many records.
+      bytes: a part ends when its file reaches this size in bytes.
+      member_bytes: a GZIP member ends when it reaches this size in bytes.
+      member_records: a GZIP member ends when it reaches this number of records; None for no limit.
     """
 
     bytes: int = PART_BYTES
@@ -93,7 +93,7 @@ class PartPolicy:
     def plan(
         cls, *, compression: Compression, shard_size: int, num_shards: int | None, samples: int, output_bytes: int
     ) -> PartPolicy:
-        """The policy of a split, from the spec and the listing alone."""
+        """Returns the policy of a split, from the spec and the listing alone."""
         if compression == "none":
             return cls()
         if num_shards is None:
@@ -106,12 +106,12 @@ class PartPolicy:
 
 @dataclasses.dataclass(frozen=True)
 class Cuts:
-    """Where a part can be cut: arrays with one value for each cut, its beginning and its end included.
+    """The possible cuts of a part: arrays with one value per cut, including the start and the end of the part.
 
     Attributes:
-      rows: the number of the record behind the cut.
+      rows: number of the record after the cut.
       begins: bytes of the part before the cut.
-      crcs: their CRC-32C.
+      crcs: CRC-32C of these bytes.
     """
 
     rows: Any
@@ -120,15 +120,15 @@ class Cuts:
 
 
 class PartWriter(contextlib.AbstractContextManager["PartWriter"]):
-    """Appends records to parts, which appear under their names once they are complete.
+    """Writes records to parts. A part file appears under its name when it is complete.
 
-    As a context manager, it discards the unfinished part if an error is raised.
+    As a context manager, discards the unfinished part if an error is raised.
 
     Args:
-      stem: beginning of the names of its files, unique to the content of this writer.
-      measure: makes columns of the index from the `quality` of rows.
-      most_index_bytes: of an index that a part may hold itself where the folder is in a store: a request less to write
-        it, and one less to read it.
+      stem: start of the names of its files, unique to the content of this writer.
+      measure: makes index columns from the `quality` of rows.
+      most_index_bytes: an index of up to this size is kept in `Part.rows` if the folder is in a store, which saves one
+        request to write it and one to read it.
     """
 
     def __init__(
@@ -154,7 +154,7 @@ class PartWriter(contextlib.AbstractContextManager["PartWriter"]):
         self._parts: list[Part] = []
         self._index: pq.ParquetWriter | None = None
         self._opened = contextlib.ExitStack()
-        # A store takes its time; the next record need not wait for it.
+        # Uploads run in threads, so that the next record need not wait for the store.
         self._threads = ThreadPoolExecutor(_UPLOADS) if storage.has_scheme(folder) else None
         self._pending: deque[Future[None]] = deque()
         self._begin()
@@ -171,8 +171,8 @@ class PartWriter(contextlib.AbstractContextManager["PartWriter"]):
 
         Args:
           crcs: the masked CRC of each example.
-          columns: of their index rows and `quality`, without offset and length; rows are null in those that it lacks.
-            All batches of a writer have some, or none has.
+          columns: index columns except offset and length, and `quality`; missing columns become null. Either all
+            batches of a writer have columns, or none has.
         """
         frames = frame(examples, crcs)
         lengths = [len(example) + FRAME_BYTES for example in examples]
@@ -181,7 +181,7 @@ class PartWriter(contextlib.AbstractContextManager["PartWriter"]):
         while done < len(frames):
             if not self._records:
                 self._file = self._opened.enter_context(storage.open_write(self._uri))
-            # Up to the record that fills the part; compressed, each says only when it is written whether it does.
+            # Stops at the record that fills the part. The compressed size of a record is known only after writing it.
             room = self._policy.bytes - self._bytes
             stop = done + 1 if self._gzip else bisect.bisect_left(ends, ends[done] + room, done + 1)
             stop = min(stop, len(frames))
@@ -196,7 +196,7 @@ class PartWriter(contextlib.AbstractContextManager["PartWriter"]):
             done = stop
 
     def close(self) -> list[Part]:
-        """Ends the last part, writes the index and returns all parts."""
+        """Ends the last part, writes the index, and returns all parts."""
         if self._records:
             self._roll()
         if self._index is not None:
@@ -227,17 +227,17 @@ class PartWriter(contextlib.AbstractContextManager["PartWriter"]):
         self._bytes = 0
         self._crc32c = 0
         self._member_records = 0
-        # Rows behind the last value of a column are null in it, so that one which no row has costs nothing.
+        # Rows after the last value of a column are null, so a column without values costs nothing.
         self._columns: defaultdict[str, list[Any]] = defaultdict(list)
         self._cuts: list[int] = []
         self._cut_crcs: list[int] = []
-        # Number of a row -> what is measured of it.
+        # Number of a row -> its `quality`, which is not measured yet.
         self._unmeasured: dict[int, Any] = {}
         self._stream_bytes = 0
         self._records = 0
 
     def _add_rows(self, columns: Mapping[str, Sequence[Any]], rows: slice) -> None:
-        """Adds rows of columns to the index."""
+        """Adds rows to the index, from slices of columns."""
         for column, values in columns.items():
             if column != "quality":
                 self._extend(column, values[rows])
@@ -263,9 +263,9 @@ class PartWriter(contextlib.AbstractContextManager["PartWriter"]):
         self._unmeasured.clear()
 
     def _write_frames(self, frames: Sequence[tuple[bytes, bytes, bytes]]) -> None:
-        """Writes framed records and notes where they can be cut; large ones without a copy."""
+        """Writes framed records without copying large ones, and records the possible cuts."""
         if self._gzip and not self._member_records:
-            # 16 + MAX_WBITS: a GZIP member, whose header zlib writes without time or name.
+            # 16 + MAX_WBITS makes a GZIP member with a header without time and name.
             self._compressor = zlib.compressobj(wbits=16 + zlib.MAX_WBITS)
             self._member_begin = self._bytes
         for pieces in frames:
@@ -279,11 +279,11 @@ class PartWriter(contextlib.AbstractContextManager["PartWriter"]):
     def _write(self, piece: bytes) -> None:
         self._file.write(piece)
         self._bytes += len(piece)
-        # A second look at 110 KB takes 4 microseconds; combining the CRC of the frame's data would take 120.
+        # Computing the CRC of 110 KB again takes 4 microseconds; combining the known CRCs would take 120.
         self._crc32c = crc32c.extend(self._crc32c, piece)
 
     def _finish(self, action: Callable[..., None], *arguments: Any) -> None:
-        """Writes a file: at once to a disk, meanwhile to a store."""
+        """Writes a file: directly to a disk, in the background to a store."""
         if self._threads is None:
             return action(*arguments)
         self._pending.append(self._threads.submit(action, *arguments))
@@ -325,7 +325,7 @@ class PartWriter(contextlib.AbstractContextManager["PartWriter"]):
         self._begin()
 
     def _write_rows(self) -> None:
-        """Adds the row group of a part to the index; without columns of the records, only where they are."""
+        """Adds the row group of a part to the index; only offsets, lengths and cuts if the writer got no columns."""
         fields = [*(INDEX_SCHEMA if self._columns["key"] else _PLACES), *_CUTS]
         self._columns |= {"cut": self._cuts, "cut_crc32c": self._cut_crcs}
         columns: dict[str, Any] = {}
@@ -336,7 +336,7 @@ class PartWriter(contextlib.AbstractContextManager["PartWriter"]):
         table = pa.table(columns, schema=pa.schema(fields))
         if self._index is None:
             self._index_file = pa.BufferOutputStream()
-            # A temporary file: what makes that of a shard smaller takes two thirds of the time to write it.
+            # The file is temporary, and compression, dictionaries and statistics would triple the time to write it.
             self._index = pq.ParquetWriter(
                 self._index_file, table.schema, compression="none", use_dictionary=False, write_statistics=False
             )
@@ -344,25 +344,25 @@ class PartWriter(contextlib.AbstractContextManager["PartWriter"]):
 
 
 def count_bytes(part: Part) -> Stats:
-    """What a part adds to the counts of its build."""
+    """Returns the counts that a part adds to its build."""
     return Stats({("bytes", part.split): part.bytes})
 
 
 def without_hashes(part: Part) -> Part:
-    """A part as it is shuffled: only the search for duplicates needs the hashes."""
+    """Returns a part without hashes for shuffling, since only the search for duplicates needs them."""
     return dataclasses.replace(part, hashes=None)
 
 
 def pack_hashes(content_hashes: Iterable[str | None]) -> Packed:
-    """The first 8 bytes of every hash, from the column of an index; rows without an image have none."""
+    """Packs the first 8 bytes of every hash of an index column, without rows that have no image."""
     return bytes.fromhex("".join((one or "")[:16] for one in content_hashes))
 
 
 def read_index(part: Part, *columns: str) -> pa.Table:
-    """The index rows of a part: the columns that shards have, or the ones named.
+    """Reads the index rows of a part: the named columns, or all columns that the indices of shards have.
 
     Raises:
-      BuildError: the index is damaged, or does not have a row for every record.
+      BuildError: the index is damaged, or does not have one row per record.
     """
     with naming_damage(part.index):
         data = storage.read_bytes(part.index) if part.rows is None else part.rows
@@ -373,7 +373,7 @@ def read_index(part: Part, *columns: str) -> pa.Table:
 
 
 def read_cuts(part: Part) -> Cuts:
-    """Where a part can be cut.
+    """Reads the possible cuts of a part.
 
     Raises:
       BuildError: as `read_index`.

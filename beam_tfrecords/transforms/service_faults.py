@@ -1,4 +1,4 @@
-"""Service faults: what a machine, disk, network or store did is retried, then ends the build, and rejects no sample."""
+"""Service faults of machines, disks, networks and stores: retried, then they end the build; they reject no sample."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from typing import TypeVar
 from beam_tfrecords import storage
 from beam_tfrecords.errors import BuildError
 
-# Seconds before each new attempt.
+# Seconds before each retry.
 PAUSES = (0.5, 1.0, 2.0, 4.0)
 
 Result = TypeVar("Result")
 
 
 def retry_faults(name: str, action: Callable[[], Result]) -> Result:
-    """The result of an action that reads a file; a service fault is retried a few times.
+    """Returns the result of an action that reads a file; retries service faults a few times.
 
     Raises:
       BuildError: the fault persists.
@@ -35,6 +35,6 @@ def retry_faults(name: str, action: Callable[[], Result]) -> Result:
 
 
 def describe_fault(name: str, error: OSError) -> str:
-    """One line about a service fault: the file, the fault, and what to do."""
+    """Describes a service fault in one line: the file, the fault, and how to continue."""
     fault = error.strerror or str(error).removeprefix(f"{name}: ")
     return f"{error.filename or name} cannot be read: {fault}; the same command resumes once it can"

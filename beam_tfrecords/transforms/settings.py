@@ -1,4 +1,4 @@
-"""Settings: each is defined once, as a field of the dataclass that uses it.
+"""Settings. Each is defined once, as a field of the dataclass that uses it.
 
     image_size: tuple[int, int] | None = setting(None, read=read_image_size, group=IMAGES, help="...")
 
@@ -32,20 +32,20 @@ Value = TypeVar("Value")
 
 @dataclasses.dataclass(frozen=True)
 class Setting:
-    """What is known of a setting.
+    """The definition of a setting.
 
     Attributes:
       group: heading in the help.
-      default: value where the user says nothing, or a function of the settings before it.
-      shown_default: the default as the help shows it.
-      read: makes the value from the word of a flag or the value in a spec file. Raises ValueError with what
-        was expected, or RequestError with a whole message.
-      write: the reverse of `read`, as a plain value for JSON.
-      decides_bytes: whether the bytes of the shards depend on it.
-      decides_records: whether the record of one sample depends on it, or whether the sample has one, besides what
-        its reference says; records made with another value are not reused.
-      in_spec: whether the manifest records it.
-      may_repeat: whether its flag may be given several times; a spec file has a list then.
+      default: value if the user gives none, or a function of the settings before it.
+      shown_default: the default in the form that the help shows.
+      read: makes the value from the raw value of a flag or a spec file. Raises ValueError with the expected form,
+        or RequestError with a complete message.
+      write: makes a plain value for JSON; the reverse of `read`.
+      decides_bytes: whether the bytes of the shards depend on the setting.
+      decides_records: whether the setting decides, beyond the reference of a sample, if the sample has a record and
+        what the record contains; records made with another value are not reused.
+      in_spec: whether the manifest records the setting.
+      may_repeat: whether its flag may be given several times; a spec file then has a list.
     """
 
     name: str
@@ -92,11 +92,11 @@ def setting(
     in_spec: bool = True,
     may_repeat: bool = False,
 ) -> Any:
-    """A dataclass field that is a setting.
+    """Returns a dataclass field that defines a setting.
 
     Args:
-      default: of the field; see `Setting` for the rest.
-      write: the reverse; by default enumerations become their values and tuples lists.
+      default: default of the field; see `Setting` for all other arguments.
+      write: reverse of `read`; by default enumerations become their values, and tuples become lists.
     """
     write = write or _to_plain
     if shown_default is None:
@@ -171,7 +171,7 @@ def make_settings(kind: type[Value], values: Mapping[str, Any], **others: Any) -
 
 
 def read_settings(kind: type[Value], words: Mapping[str, Any]) -> Value:
-    """A dataclass whose fields are all settings, from words."""
+    """Makes a dataclass whose fields are all settings, from raw values."""
     values: dict[str, Any] = {}
     for entry in settings_of(kind):
         values[entry.name] = entry.value_of(words, values)
@@ -205,7 +205,7 @@ def change_settings(value: Value, **changes: Any) -> Value:
 
 
 def write_settings(*values: Any) -> dict[str, Any]:
-    """The settings of dataclasses as plain values, by name; `read_settings` is the reverse."""
+    """Returns the settings of dataclasses as name -> plain value; the reverse of `read_settings`."""
     written: dict[str, Any] = {}
     for value in values:
         found = setting_values(value)
@@ -234,7 +234,7 @@ def switch(word: Any) -> bool:
 
 
 def one_of(kind: type[enum.Enum]) -> Callable[[Any], Any]:
-    """Reads the value of an enumeration."""
+    """Returns a function that reads a value of an enumeration."""
 
     def read(word: Any) -> enum.Enum:
         try:
@@ -246,7 +246,7 @@ def one_of(kind: type[enum.Enum]) -> Callable[[Any], Any]:
 
 
 def whole_number(at_least: int, at_most: int | None = None) -> Callable[[Any], int]:
-    """Reads a whole number within bounds."""
+    """Returns a function that reads a whole number within bounds."""
     bounds = f"of {at_least} or more" if at_most is None else f"from {at_least} to {at_most}"
 
     def read(word: Any) -> int:
@@ -275,7 +275,7 @@ def check_unique(words: list[str]) -> None:
 
 
 def as_number(word: str) -> float | None:
-    """The finite number that a word is, or None."""
+    """Returns a word as a finite number, or None if it is not one."""
     try:
         number = float(word)
     except ValueError:

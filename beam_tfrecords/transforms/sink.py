@@ -1,4 +1,4 @@
-"""WriteTFRecordShards: any PCollection of serialized examples becomes shards of the size asked for."""
+"""WriteTFRecordShards: writes any PCollection of serialized examples to shards of a given size."""
 
 from __future__ import annotations
 
@@ -21,25 +21,25 @@ from beam_tfrecords.transforms.shards.plan import ShardPolicy, Size, add_sizes
 from beam_tfrecords.transforms.shards.split import split_members
 from beam_tfrecords.transforms.shards.stage import ComposeShards, PlanShards
 
-# Parts are ordered by a random number below this; `PlanShards` keeps totals per thousand of them.
+# Parts are ordered by a random number below this; `PlanShards` keeps totals per `RANGE_BLOCKS` of these numbers.
 _ORDERS = 1 << 20
 
 
 class WriteTFRecordShards(beam.PTransform):
     """Writes records to TFRecord shards: bytes -> Shard.
 
-    Each bundle is written to parts of its own, and the parts are joined; no record goes through a shuffle. The
-    order of the records is the runner's. An empty input writes no shard. Shards of an earlier run with the same path
-    are replaced, or deleted where the new run has none of their name.
+    Writes the records of each bundle to temporary files and concatenates these, so no record goes through a shuffle.
+    The runner decides the order of the records. An empty input writes no shard. Replaces shards of an earlier run with
+    the same path, and deletes its other shards.
 
     Args:
-      path: folder and beginning of the files' names: `out/cats` gives `out/cats.tfrecord-00000-of-00007`.
+      path: folder and start of the file names: `out/cats` gives `out/cats.tfrecord-00000-of-00007`.
       shard_size: approximate bytes of a shard.
-      num_shards: fixed number of shards of about the same size, or None for `shard_size` to decide.
+      num_shards: fixed number of shards of about the same size; None derives the number from `shard_size`.
       compression: "none" or "gzip".
 
     Raises:
-      ValueError: an argument is wrong.
+      ValueError: an argument is invalid.
     """
 
     def __init__(
@@ -69,7 +69,7 @@ class WriteTFRecordShards(beam.PTransform):
     def expand(self, records: beam.PCollection[bytes]) -> beam.PCollection[Shard]:
         member_bytes = max(1, min(PART_BYTES, self._policy.shard_size // MEMBERS_PER_SHARD))
         policy = PartPolicy(member_bytes=member_bytes)
-        # Named while the job runs, since a template runs many times; reshuffled, so that a retry keeps it.
+        # Chooses the name at run time, because a template runs many times. The reshuffle keeps the name for retries.
         folder = beam.pvalue.AsSingleton(
             records.pipeline
             | "Once" >> beam.Impulse()
@@ -101,7 +101,7 @@ class WriteTFRecordShards(beam.PTransform):
 
 
 class _WriteParts(beam.DoFn):
-    """Writes a bundle's records to parts of its own: bytes -> Part."""
+    """Writes the records of each bundle to separate parts: bytes -> Part."""
 
     def __init__(self, policy: PartPolicy, compression: Compression) -> None:
         self._policy = policy
@@ -149,7 +149,7 @@ def _size_of(part: Part) -> Size:
 
 
 def _remove_old_files(_: bytes, shards: Iterable[Shard], folder: str, *, names: ShardNames) -> None:
-    """Removes the parts, and the shards of an earlier run; waits for all shards because it reads them."""
+    """Removes the parts and the shards of an earlier run. Runs after all shards are written, because it reads them."""
     new = {shard.file for shard in shards}
     found = storage.list_files(glob.escape(storage.join(names.folder, f"{names.prefix}.tfrecord-")) + "*")
     storage.delete_files(

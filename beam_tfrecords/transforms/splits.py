@@ -1,4 +1,4 @@
-"""Splits: the rule that gives every sample its split, as a setting and as a function of the sample."""
+"""Splits: reads the rule for splits from the settings, and applies it to samples."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from beam_tfrecords.transforms.settings import as_number, check_unique
 _NAME = re.compile(r"[a-z][a-z0-9_]*")
 NAME_RULE = "lower-case letters, digits and underscores, beginning with a letter"
 DEFAULT_SPLIT = "train"
-# Those that a split column may use. Its other words are splits of their own: `dev` is not `val`.
+# Words in a split column that are synonyms of standard splits. All other words are separate splits: `dev` is not `val`.
 _SYNONYMS = frozenset(
     {"train", "training", "validation", "valid", "val", "test", "testing", "publictest", "privatetest"}
 )
@@ -27,12 +27,13 @@ _RATIO = re.compile(r"([0-9]+)\s*/\s*([0-9]+)")
 
 @dataclasses.dataclass(frozen=True)
 class Splits:
-    """The rule that gives every sample its split.
+    """The rule that assigns every sample a split.
+
+    Without `fractions` and `folders`, splits are the source's own words, and samples without a word are in `train`.
 
     Attributes:
-      fractions: split -> share of the samples, cut from a hash of the key; or None.
+      fractions: split -> share of the samples, assigned by a hash of the key; or None.
       folders: folder below the root, or word of a table's split column -> split; or None.
-        With neither, the source's own words are the splits, and a sample without one is in `train`.
     """
 
     fractions: Mapping[str, float] | None = None
@@ -45,12 +46,12 @@ class Splits:
 
 
 def split_of_folder(name: str) -> str | None:
-    """The split that a folder of this name usually holds, or None."""
+    """Returns the split that a folder with this name usually contains, or None."""
     return SPLIT_NAMES.get(name.lower())
 
 
 def is_name(word: str) -> bool:
-    """Whether a word can name a dataset or a split: TFDS accepts nothing else."""
+    """Whether TFDS accepts a word as the name of a dataset or a split."""
     return bool(_NAME.fullmatch(word))
 
 
@@ -78,7 +79,7 @@ def read_splits(word: Any) -> Splits:
         if not is_name(split) or split == "all":
             raise ValueError(f"{split!r} cannot name a split; expected {NAME_RULE} (and not `all`)")
     fractions = [_read_fraction(value) for value in values]
-    # Whole numbers that cannot be fractions are words of a column, such as the numbers of folds.
+    # Whole numbers that cannot be fractions are words of a column, such as numbers of folds.
     are_folds = all(map(str.isdecimal, values)) and set(values) != {"1"}
     if are_folds or all(fraction is None for fraction in fractions):
         check_unique(values)
@@ -100,13 +101,13 @@ def _read_fraction(word: str) -> float | None:
 
 
 def write_splits(splits: Splits) -> Any:
-    """The reverse of `read_splits`."""
+    """Writes a rule as a plain value; the reverse of `read_splits`."""
     by_folder = splits.folders and {split: folder for folder, split in splits.folders.items()}
     return dict(splits.fractions or by_folder or {}) or "auto"
 
 
 def assign_splits(refs: RefColumns, *, splits: Splits, seed: int) -> RefColumns:
-    """The references with their final splits; with failures where the source's word is not a valid split."""
+    """Returns the references with their final splits; references whose word is not a valid split become failures."""
     if splits.fractions:
         groups = [group or key for group, key in zip(refs.each("group"), refs.keys, strict=True)]
         cuts = [_cut(value, splits.fractions) for value in split_hashes(seed=seed, keys=groups)]
@@ -126,7 +127,7 @@ def assign_splits(refs: RefColumns, *, splits: Splits, seed: int) -> RefColumns:
 
 @functools.lru_cache(maxsize=64)
 def _name_split(word: str | None) -> str | None:
-    """The split that a word of the source means, or None if it is not a valid one."""
+    """Returns the split for a word of the source, or None if the word is not a valid split."""
     if not word:
         return DEFAULT_SPLIT
     named = SPLIT_NAMES[word.lower()] if word.lower() in _SYNONYMS else word

@@ -1,4 +1,4 @@
-"""Counts of a build, which any number of workers can add to."""
+"""Counts of a build, which can be added up over any number of workers."""
 
 from __future__ import annotations
 
@@ -13,33 +13,33 @@ from beam_tfrecords.output.schema import listed, plain, text, whole
 
 Key: TypeAlias = "tuple[str, ...]"
 
-# Counts of images with the same bytes: groups of them, their copies, and groups by what is wrong.
+# Counts of images with the same bytes: groups, images in them, and groups with problems.
 DUPLICATE_COUNTS = ("groups", "images", "groups_across_splits", "groups_with_conflicting_labels")
 
-# Index column -> what a record is counted as that has a value in it.
+# Index column -> key under which a record with a value in this column is counted.
 _COUNTED_AS: Mapping[str, Callable[[Any], Key]] = {
     "replaced_format": lambda value: ("stored_as_png", value),
     "kept_orientation": lambda _: ("kept_turned",),
     "stored_maximum": lambda value: ("stored_maximum", str(value)),
     "channels_left_out": lambda _: ("channels_left_out",),
 }
-# Index column of numbers of annotated objects -> the count that these are added to.
+# Index column with a number of annotated objects -> key of the count that it is added to.
 _ADDED_TO: Mapping[str, Key] = {
     "objects": ("objects", "written"),
     "objects_clipped": ("objects", "clipped"),
     "objects_outside": ("objects", "outside"),
     "objects_invalid": ("objects", "invalid"),
 }
-# Index columns that `count_records` counts, besides those of classes.
+# Index columns that `count_records` counts, besides classes.
 COUNTED = ("height", "width", *_COUNTED_AS, *_ADDED_TO)
 
-# Keys that are listed of each kind of change; all are counted.
+# Most keys that are listed for each kind of change; all changes are counted.
 MOST_KEYS = 1000
 
-# "failed", the split and the reason.
+# Parts of the key of a failure: "failed", split, reason.
 _FAILURE_PARTS = 3
 
-# Of 255: what 14 bits leave of 16.
+# Largest value, of 255, of an image with 14 bits that is stored as one with 16.
 _DIM = 64
 
 
@@ -68,31 +68,31 @@ class Stats:
     Attributes:
       counts: ("written", split), ("filtered", split), ("dropped", split), ("merged", split), ("replaced", split),
         ("class", split, class name) and ("failed", split, reason) -> samples;
-        ("stored_as_png", format) -> images that were to be kept;
-        ("kept_turned",) -> kept files with an EXIF orientation; ("stored_maximum", value) -> images that had more than
-        8 bits and are stored with 8; ("channels_left_out",) -> images of which channels are not stored;
-        ("objects", what) -> annotated objects, see `_ADDED_TO`; ("class", …) counts these, where there are some;
-        ("duplicates", what) -> groups or images; ("near", what) -> groups of near-duplicates, images without a hash and
-        ranges of hashes not compared in full; ("source_bytes",) -> bytes read; ("bytes", split) -> bytes of the
-        parts that become shards. Later stages correct counts with negative values.
+        ("stored_as_png", format) -> images that should be kept but are stored as PNG;
+        ("kept_turned",) -> kept files with an EXIF orientation; ("stored_maximum", value) -> images with more than
+        8 bits that are stored with 8; ("channels_left_out",) -> images with channels that are not stored;
+        ("objects", what) -> annotated objects, see `_ADDED_TO`, which ("class", …) counts instead of samples if there
+        are any; ("duplicates", what) -> groups or images; ("near", what) -> groups of near-duplicates, images without a
+        hash, and ranges of hashes not compared completely; ("source_bytes",) -> bytes read; ("bytes", split) -> bytes
+        of the parts that become shards. Later stages correct counts with negative values.
     """
 
     counts: Mapping[Key, int] = dataclasses.field(default_factory=dict)
 
     @classmethod
     def merge(cls, stats: Iterable[Stats]) -> Stats:
-        """The sum of several; associative and commutative."""
+        """Returns the sum of several counts; associative and commutative."""
         total: Counter[Key] = Counter()
         for other in stats:
             total.update(other.counts)
         return cls(dict(total))
 
     def total(self, *prefix: str) -> int:
-        """The sum of all counts whose key begins with `prefix`."""
+        """Returns the sum of all counts whose key starts with `prefix`."""
         return sum(count for key, count in self.counts.items() if key[: len(prefix)] == prefix)
 
     def by(self, *prefix: str) -> dict[str, int]:
-        """Counts below `prefix` by the key's next part, sorted by it."""
+        """Returns the counts below `prefix` by the next part of the key, sorted by this part."""
         totals: Counter[str] = Counter()
         for key, count in self.counts.items():
             if key[: len(prefix)] == prefix and len(key) > len(prefix):
@@ -100,7 +100,7 @@ class Stats:
         return {part: count for part, count in sorted(totals.items()) if count}
 
     def failure_reasons(self) -> dict[str, int]:
-        """Reason -> samples rejected, over all splits, sorted by reason."""
+        """Returns reason -> number of rejected samples in all splits, sorted by reason."""
         reasons: Counter[str] = Counter()
         for (kind, *rest), count in self.counts.items():
             if kind == "failed":
@@ -108,7 +108,7 @@ class Stats:
         return {reason: count for reason, count in sorted(reasons.items()) if count}
 
     def by_split(self, splits: Iterable[str]) -> dict[str, Stats]:
-        """Split -> the counts that are of it, found in one pass."""
+        """Returns split -> its counts, in one pass over all counts."""
         found: dict[str, dict[Key, int]] = {split: {} for split in splits}
         for key, count in self.counts.items():
             if len(key) > 1 and key[1] in found:
@@ -116,17 +116,21 @@ class Stats:
         return {split: Stats(counts) for split, counts in found.items()}
 
     def to_json(self) -> list[list[Any]]:
-        """As a list of [*key, count], sorted."""
+        """Returns a sorted list of [*key, count]."""
         return [[*key, count] for key, count in sorted(self.counts.items())]
 
     @classmethod
     def from_json(cls, rows: Iterable[list[Any]]) -> Stats:
-        """The reverse of `to_json`."""
+        """Makes counts from the output of `to_json`."""
         return cls({tuple(key): count for *key, count in rows})
 
 
 def stats_row(value: Any, where: str) -> None:
-    """A row of what `Stats.to_json` gives: the parts of a key, then a number, which may be negative."""
+    """Checks a row of `Stats.to_json`: the parts of a key, then a number, which may be negative.
+
+    Raises:
+      ValueError: the row is invalid.
+    """
     listed(plain)(value, where)
     least = _FAILURE_PARTS if value[:1] == ["failed"] else 1
     if len(value) <= least:
@@ -138,12 +142,12 @@ def stats_row(value: Any, where: str) -> None:
 
 @dataclasses.dataclass(frozen=True)
 class BuildMetric:
-    """What the counts of a build tell.
+    """A metric that is derived from the counts of a build.
 
     Attributes:
-      read: from the counts, and the split if it is asked of a split.
-      of_build: whether the manifest says it of the build.
-      of_splits: whether the manifest says it of every split.
+      read: returns the metric from the counts, and from the name of the split for a metric of a split.
+      of_build: whether the manifest has the metric for the build.
+      of_splits: whether the manifest has the metric for every split.
     """
 
     read: Callable[..., Any]
@@ -165,9 +169,9 @@ def _count_origins(stats: Stats) -> dict[str, int]:
 
 
 def _find_dim(stats: Stats) -> dict[str, int]:
-    """Images that lost most of their range, if they are most of those that could; {} otherwise.
+    """Counts nearly black images if most of the images reduced to 8 bits are nearly black; otherwise returns {}.
 
-    Sensors of 10 to 14 bits leave the upper ones empty, and their images become nearly black in 8 bits.
+    Sensors with 10 to 14 bits leave the upper bits of 16 empty, so their images become nearly black in 8 bits.
     """
     found = {int(value): count for value, count in stats.by("stored_maximum").items()}
     dim = {value: count for value, count in found.items() if value <= _DIM}
@@ -177,7 +181,7 @@ def _find_dim(stats: Stats) -> dict[str, int]:
 
 
 def _median(counts: Mapping[str, int]) -> int | None:
-    """The lower median of numbers: number -> how often."""
+    """Returns the lower median of numbers, given as number -> frequency; None if there are none."""
     total = 0
     for number in sorted(counts, key=int):
         total += counts[number]
@@ -186,7 +190,7 @@ def _median(counts: Mapping[str, int]) -> int | None:
     return None
 
 
-# Name in the manifest -> metric. `summary` and `run_summary` hold the words for it.
+# Name in the manifest -> metric. `summary` and `run_summary` contain the wording.
 BUILD_METRICS: Mapping[str, BuildMetric] = {
     "records": BuildMetric(_total("written"), of_splits=True),
     "failures": BuildMetric(_total("failed"), of_splits=True),
@@ -211,7 +215,7 @@ BUILD_METRICS: Mapping[str, BuildMetric] = {
 
 
 def find_metric(manifest: Mapping[str, Any], name: str) -> Any:
-    """What a manifest says of the build; None if it does not."""
+    """Returns a metric of the build from a manifest; None if the manifest lacks it."""
     if BUILD_METRICS[name].of_build or "splits" not in manifest:
         return manifest.get(name)
     return sum(split[name] for split in manifest["splits"].values())
@@ -225,12 +229,12 @@ def count_records(
     *,
     times: int = 1,
 ) -> None:
-    """Adds what the records of a batch add to the counts of their build, from their index rows.
+    """Adds the records of a batch to the counts of a build.
 
     Args:
-      class_names: those of each record.
-      columns: `COUNTED` index columns, as far as there are some.
-      times: -1 takes the same away, for records that are dropped.
+      class_names: class names of each record.
+      columns: those of the `COUNTED` index columns that have values.
+      times: -1 subtracts records that are dropped.
     """
     counts["written", split] += times * len(class_names)
     for name in itertools.chain.from_iterable(class_names):
@@ -248,6 +252,6 @@ def count_records(
 
 
 def _round_down(pixels: int) -> int:
-    """To the upper five bits, so that there are few different counts."""
+    """Keeps only the upper five bits, so that there are few different keys of counts."""
     low = max(0, pixels.bit_length() - 5)
     return pixels >> low << low

@@ -1,1 +1,1 @@
-"""Identical images, above all in different splits."""
+"""Finds identical and nearly identical images, above all in different splits."""

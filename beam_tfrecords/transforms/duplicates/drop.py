@@ -1,4 +1,4 @@
-"""DropDuplicates: parts without the copies that are dropped from them."""
+"""Rewrites parts without the dropped copies."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ def drop_rows(
     policies: Mapping[str, PartPolicy],
     compression: Compression,
 ) -> Part | None:
-    """Writes what is left of a part to another folder of the build, so that every attempt finds the part complete.
+    """Writes the remaining records of a part to another folder, so that a retry still finds the complete part.
 
     Args:
-      part_and_rows: the part, and the rows that it loses.
-      policies: split -> where its parts can be cut.
+      part_and_rows: the part, and the rows to drop.
+      policies: split -> policy of its parts, which decides where they can be cut.
 
     Returns:
-      The new part in place of the old one, or None if nothing is left.
+      The new part, which replaces the old one; None if no record remains.
     """
     part, dropped = part_and_rows
     columns = read_index(part).drop_columns(["offset", "length"]).to_pydict()

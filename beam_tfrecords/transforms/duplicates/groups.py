@@ -1,4 +1,4 @@
-"""Groups of identical images: their lines in `duplicates.jsonl`, and the copies to drop."""
+"""Groups of identical images: writes their lines in `duplicates.jsonl`, and finds the copies to drop."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from beam_tfrecords.transforms.duplicates.search import DuplicateSearch, Image, 
 from beam_tfrecords.transforms.stats import Key, Stats, count_records
 from beam_tfrecords.transforms.workspace.build_folder import BuildFolder
 
-# An image may occur a million times, such as a site's "not available"; its line names the first ones.
+# Most images in a line of the list; an image such as a site's "not available" may occur a million times.
 MOST_IMAGES = 1000
 
-# Rank of the split, block, part and row: the first of all copies is the one to keep.
+# (rank of the split, block, part, row). The copy with the smallest value is kept.
 Place: TypeAlias = "tuple[int, int, int, int]"
 
 
@@ -25,8 +25,9 @@ class DuplicatesFound:
     """The duplicates in one range of the hash space.
 
     Attributes:
-      files: files with a JSON object per group; all files of a build, sorted by name, are the list.
-      stats: counts of groups, and the changes that dropping makes to the counts of the build.
+      files: files with a JSON object per group; all files of a build, sorted by name, form the list.
+      dropped: rows to drop from each part.
+      stats: counts of groups, and corrections of the build's counts for dropped records.
     """
 
     files: tuple[str, ...]
@@ -36,21 +37,21 @@ class DuplicatesFound:
 
 @dataclasses.dataclass
 class Group:
-    """The copies of one image, or images near to each other.
+    """The copies of one image, or images that look nearly the same.
 
     Attributes:
-      labels: their labels, each sorted; no more than two are kept, because two are a conflict.
+      labels: different labels of the images, each sorted; at most two, because two already conflict.
     """
 
     copies: int = 0
     splits: Counter[str] = dataclasses.field(default_factory=Counter)
     labels: set[tuple[str, ...]] = dataclasses.field(default_factory=set)
     first: Place | None = None
-    # What stands for one image in the list -> the first of its copies.
+    # Key of an image in the list -> the first of its copies.
     _images: dict[Any, tuple[Place, str, Image]] = dataclasses.field(default_factory=dict)
 
     def add(self, split: str, place: Place, image: Image, *, listed_as: str | None = None) -> None:
-        """Adds a copy; of those that are `listed_as` the same, the first is listed."""
+        """Adds a copy. Only the first of the copies with the same `listed_as` is listed."""
         self.copies += 1
         self.splits[split] += 1
         if len(self.labels) < 2:
@@ -62,7 +63,7 @@ class Group:
             self.shorten()
 
     def merge(self, other: Group) -> None:
-        """Adds the copies of another group, whose images are listed as something."""
+        """Adds the copies of another group; both groups use `listed_as`."""
         self.copies += other.copies
         self.splits.update(other.splits)
         self.labels = set(sorted(self.labels | other.labels)[:2])
@@ -73,13 +74,13 @@ class Group:
             self.shorten()
 
     def pack(self) -> list[Any]:
-        """The group as plain values."""
+        """Returns the group as plain values for MessagePack."""
         self.shorten()
         return [self.copies, self.splits, list(self.labels), self.first, self._images]
 
     @classmethod
     def unpack(cls, values: Sequence[Any]) -> Group:
-        """The group that `pack` made values of, from MessagePack, which has lists alone."""
+        """Makes a group from the output of `pack`; MessagePack has turned tuples into lists."""
         copies, splits, labels, first, images = values
         return cls(
             copies,
@@ -91,14 +92,14 @@ class Group:
 
     @property
     def distinct(self) -> int:
-        """How many images differ, as far as they are listed."""
+        """Number of different images in the list."""
         return len(self._images)
 
     def to_json(self, **kept: str | bool | None) -> dict[str, Any]:
-        """The group as `duplicates.jsonl` has it, the copy to keep first.
+        """Returns the group as the values of a line of `duplicates.jsonl`, with the copy to keep first.
 
         Args:
-          kept: what else there is to say, such as the key of that copy.
+          kept: further values, such as the key of that copy.
         """
         self.shorten()
         return {
@@ -115,22 +116,22 @@ class Group:
 
     @property
     def first_key(self) -> str:
-        """The key of the copy to keep."""
+        """Key of the copy to keep."""
         return min(self._images.values())[2].key
 
     def shorten(self, most: int = MOST_IMAGES) -> None:
-        """Forgets all images but the first ones."""
-        # Places are unique, so nothing else is compared.
+        """Keeps only the first `most` images."""
+        # Places are unique, so sorting compares nothing else.
         first = sorted(self._images.items(), key=lambda one: one[1][0])
         self._images = dict(first[:most])
 
 
 def describe_groups(bucket: tuple[int, Iterable[tuple[PartId, bytes]]], *, search: DuplicateSearch) -> DuplicatesFound:
-    """Lists the groups of one range of the hash space, and the copies to drop."""
+    """Lists the groups in one range of the hash space, and finds the copies to drop."""
     candidates: defaultdict[str, Group] = defaultdict(Group)
     for part, place, image in _place_images(bucket, search):
         candidates[image.content_hash].add(part[0], place, image)
-    # Hashes with the same first 64 bits may still differ.
+    # Images with the same first 64 bits of the hash may still differ.
     groups = {content_hash: group for content_hash, group in sorted(candidates.items()) if group.copies > 1}
     counts: Counter[Key] = Counter()
     dropped: defaultdict[PartId, list[int]] = defaultdict(list)
@@ -139,7 +140,7 @@ def describe_groups(bucket: tuple[int, Iterable[tuple[PartId, bytes]]], *, searc
             if image.content_hash in groups and groups[image.content_hash].first != place:
                 dropped[part].append(image.row)
                 _count_dropped(counts, part[0], image)
-    # Groups across splits come first; both kinds are sorted by hash.
+    # Groups across splits come first in the list; both kinds are sorted by hash.
     lines: dict[str, list[str]] = {"across": [], "within": []}
     for content_hash, group in groups.items():
         line = {"content_hash": content_hash, **group.to_json(kept=group.first_key if search.drops else None)}
@@ -156,7 +157,7 @@ def describe_groups(bucket: tuple[int, Iterable[tuple[PartId, bytes]]], *, searc
 
 
 def write_lists(search: DuplicateSearch, lists: Mapping[str, Iterable[str]], number: int) -> tuple[str, ...]:
-    """Writes the lines of one range of the hash space, by kind; returns the files."""
+    """Writes the lines of one range of the hash space, one file per kind; returns the files."""
     files = {BuildFolder(search.folder).duplicates(kind, number): "".join(lines) for kind, lines in lists.items()}
     written = {file: content for file, content in files.items() if content}
     for file, content in written.items():
@@ -173,7 +174,7 @@ def _place_images(
 
 
 def place_image(ranks: Mapping[str, int], part: PartId, image: Image) -> Place:
-    """The place of an image among all: the first of the copies is the one to keep."""
+    """Returns the place of an image, which orders all copies; the first copy is kept."""
     split, block, number = part
     return ranks[split], block, number, image.row
 

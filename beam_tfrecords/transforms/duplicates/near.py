@@ -1,9 +1,9 @@
-"""The search for near-duplicates: images whose perceptual hashes differ in a few of their 64 bits.
+"""Searches near-duplicates: images whose perceptual hashes differ in a few of their 64 bits.
 
 Two hashes that differ in at most D bits agree in at least one of D + 1 bands of bits. So hashes are shuffled once per
-band, and compared with those that agree in it; many of these are told apart by bands of the other bits in turn. What
-is shuffled then are pairs of hashes, a few for each hash; `near_groups` makes groups of them, and `near_images` reads
-the images of these.
+band, and compared with the hashes that agree in this band. If too many agree, bands of the other bits divide them
+further. The results, a few pairs for each hash, are shuffled; `near_groups` makes groups of the pairs, and
+`near_images` reads the images of the groups.
 """
 
 from __future__ import annotations
@@ -18,18 +18,18 @@ from beam_tfrecords.transforms.duplicates.search import MOST_NEAR, DuplicateSear
 from beam_tfrecords.transforms.parts import Part, read_index
 from beam_tfrecords.transforms.stats import Stats
 
-# Band and range of its values.
+# (band, range of its values)
 Range: TypeAlias = "tuple[int, int]"
 
-# What one worker compares and shuffles at most; a range has more where most images look alike.
+# Most hashes, comparisons and pairs of one worker. A range exceeds them if most images look alike.
 MOST_HASHES = 1 << 22
 MOST_COMPARISONS = 2_000_000_000
 MOST_PAIRS = 1 << 22
-# What keeping a pair costs, in comparisons.
+# Cost of keeping a pair, in comparisons.
 _KEPT = 32
-# More hashes than these that agree in a band are told apart by the other bits.
+# If more hashes than this agree in a band, bands of the other bits divide them.
 _FEW_HASHES = 512
-# How often. Where hashes still agree then, most are near to each other, and it would only repeat them.
+# Depth of this division. Most hashes that still agree are near each other, so a further level would only repeat them.
 _LEVELS = 2
 _COMPACTED_AT = 1 << 20
 # Spreads neighbouring values over all ranges (2**64 divided by the golden ratio).
@@ -38,12 +38,12 @@ _ONES = np.unpackbits(np.arange(1 << 16, dtype=np.uint16).view(np.uint8).reshape
 
 
 def count_bits(values: np.ndarray) -> np.ndarray:
-    """The number of ones in each of [N] uint64."""
+    """Returns the number of one bits in each of [N] uint64."""
     return _ONES[values.view(np.uint16).reshape(-1, 4)].sum(axis=1, dtype=np.uint8)
 
 
 def read_phashes(part: Part, *, search: DuplicateSearch) -> tuple[list[tuple[Range, tuple[PartId, bytes]]], Stats]:
-    """A part's hashes by band and range of its values, each twice at most; and how many images have none."""
+    """Reads a part's hashes by band and range, each at most twice; also counts the images without a hash."""
     table = read_index(part, "phash", "content_hash")
     images = sum(bool(content_hash) for content_hash in table["content_hash"].to_pylist())
     found = table["phash"].drop_null().to_numpy().astype(np.uint64)
@@ -57,12 +57,12 @@ def read_phashes(part: Part, *, search: DuplicateSearch) -> tuple[list[tuple[Ran
 
 
 class NearHashes(NamedTuple):
-    """What one range of a band has.
+    """The near hashes in one range of a band.
 
     Attributes:
-      parts: the parts that have hashes with near ones, and these hashes: [N] uint64.
-      pairs: by the range of the first of a pair, [N, 2] uint64: a hash, and one near to it; see `keep_lowest`.
-      stats: counts the ranges that were not compared to the end.
+      parts: each part that has hashes with near ones, and these hashes: packed [N] uint64.
+      pairs: range of the first hash of the pairs, and packed [N, 2] uint64: a hash and a near one; see `keep_lowest`.
+      stats: counts ranges that were not compared completely.
     """
 
     parts: list[tuple[PartId, bytes]]
@@ -73,7 +73,8 @@ class NearHashes(NamedTuple):
 def find_near(bucket: tuple[Range, Iterable[tuple[PartId, bytes]]], *, search: DuplicateSearch) -> NearHashes:
     """Finds the near hashes that agree in a band.
 
-    A pair that agrees in an earlier band too is left to that one. A hash that occurs twice is a pair of its own.
+    Skips pairs that also agree in an earlier band, because that band finds them. A hash that occurs twice forms a pair
+    with itself.
     """
     (number, _), packed = bucket
     bands = _split_bits(range(64), search.near_distance + 1)
@@ -99,7 +100,7 @@ def find_near(bucket: tuple[Range, Iterable[tuple[PartId, bytes]]], *, search: D
 
 
 def keep_lowest(pairs: Sequence[np.ndarray]) -> np.ndarray:
-    """Pairs, each once and sorted: [N, 2] uint64; of a hash with more than `MOST_NEAR`, one more than these."""
+    """Sorts and deduplicates pairs, [N, 2] uint64; keeps at most the `MOST_NEAR` + 1 lowest pairs of each hash."""
     rows = np.concatenate(pairs)
     rows = rows[np.lexsort((rows[:, 1], rows[:, 0]))]
     rows = rows[np.append(True, (rows[1:] != rows[:-1]).any(axis=1))[: len(rows)]]
@@ -109,7 +110,7 @@ def keep_lowest(pairs: Sequence[np.ndarray]) -> np.ndarray:
 
 
 def find_range(hashes: np.ndarray, buckets: int) -> np.ndarray:
-    """The ranges of hashes, which are spread: those near to each other are in different ones."""
+    """Returns the ranges of hashes. Spreads near hashes over different ranges."""
     found: np.ndarray = find_bucket(hashes * _SPREAD, buckets)
     return found
 
@@ -135,14 +136,14 @@ def _find_parts(packed: Iterable[tuple[PartId, bytes]], near: np.ndarray) -> Ite
 
 
 def _collect_hashes(packed: Iterable[tuple[PartId, bytes]]) -> tuple[np.ndarray, np.ndarray, bool]:
-    """The hashes of a range, each once; those that occur twice; and whether these are all.
+    """Collects the hashes of a range; returns them without repetitions, the repeated ones, and whether these are all.
 
-    If there are too many, the highest are left out, so that it does not matter in which order they come.
+    If there are too many, leaves out the highest, so that the result does not depend on the order of the input.
     """
     hashes = repeated = np.empty(0, np.uint64)
     is_whole = True
     for pieces in _batch(np.frombuffer(piece, np.uint64) for _, piece in packed):
-        # Those that are known to occur twice count twice again.
+        # Hashes known to be repeated are in both arrays, so they keep a count above 1.
         hashes, counts = np.unique(np.concatenate([hashes, repeated, *pieces]), return_counts=True)
         is_whole &= hashes.size <= MOST_HASHES
         hashes, counts = hashes[:MOST_HASHES], counts[:MOST_HASHES]
@@ -165,13 +166,14 @@ def _batch(pieces: Iterable[np.ndarray]) -> Iterator[list[np.ndarray]]:
 def _compare(
     hashes: np.ndarray, bands: Sequence[Sequence[int]], number: int, distance: int, levels: int = _LEVELS
 ) -> Iterator[tuple[np.ndarray, np.ndarray, int]]:
-    """Pairs of different hashes up to a distance apart that agree in a band and in none before it; what was compared.
+    """Yields pairs of near hashes that agree in a band and in no earlier one: (hashes, others, number of comparisons).
 
     Args:
-      hashes: [N] uint64, each once.
-      bands: the bits in which they may differ.
-      number: of the band.
-      levels: how often they may be told apart by other bits.
+      hashes: [N] uint64 without repetitions.
+      bands: disjoint bands of all bits in which hashes may differ.
+      number: number of the band.
+      distance: most bits in which near hashes differ.
+      levels: how many more times bands of the other bits may divide hashes.
     """
     values = hashes & _mask(bands[number])
     order = np.argsort(values, kind="stable")
@@ -179,7 +181,7 @@ def _compare(
     starts = np.append(np.flatnonzero(np.append(True, values[1:] != values[:-1])), values.size)
     sizes = np.diff(starts)
     rest = [bit for band in bands if band is not bands[number] for bit in band]
-    # With fewer bits than bands, there is nothing to tell them apart by.
+    # Too few bits are left to form bands.
     few = sizes <= (_FEW_HASHES if levels and len(rest) > distance else hashes.size)
     found = [_compare_runs(hashes[np.repeat(few, sizes)], values[np.repeat(few, sizes)], distance)]
     inner = _split_bits(rest, distance + 1) if not few.all() else []
@@ -197,7 +199,7 @@ def _compare(
 def _compare_runs(
     hashes: np.ndarray, values: np.ndarray, distance: int
 ) -> Iterator[tuple[np.ndarray, np.ndarray, int]]:
-    """Compares each hash with those behind it that have the same value."""
+    """Compares each hash with the later ones that have the same value."""
     places = np.arange(hashes.size)
     for step in range(1, hashes.size):
         places = places[places + step < hashes.size]
@@ -219,5 +221,5 @@ def _mask(bits: Iterable[int]) -> np.uint64:
 
 
 def count_near(counts: Mapping[str, int]) -> Stats:
-    """Counts of the search for near-duplicates, as the counts of a build."""
+    """Returns counts of the search for near-duplicates as counts of a build."""
     return Stats({("near", what): int(count) for what, count in counts.items() if count})

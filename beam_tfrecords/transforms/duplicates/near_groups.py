@@ -1,9 +1,9 @@
-"""Groups of near hashes, before any image is read.
+"""Forms groups of near hashes, before any image is read.
 
-A hash and the higher ones near to it are a group, unless all of it is near to a lower hash, whose group has it. So
-every pair is in a group. Where most hashes are near to each other, as those of a fixed camera, that would be a group
-for almost each hash, with almost all images in it. Crowded hashes, which have more than `MOST_NEAR` near to them, make
-one group with all that they lead to by hashes that are crowded too, and with the hashes near to one of these.
+A hash and the higher hashes near it form a group, unless the group of a lower hash contains all of them. So every pair
+is in a group. If most hashes are near each other, as for a fixed camera, there would be a group for almost every hash,
+with almost all images in it. So crowded hashes, which have more than `MOST_NEAR` near ones, are connected: a connected
+set of crowded hashes and all hashes near one of them form a single group.
 """
 
 from __future__ import annotations
@@ -16,9 +16,9 @@ import numpy as np
 from beam_tfrecords.transforms.duplicates.near import MOST_PAIRS, count_bits, keep_lowest, split_rows
 from beam_tfrecords.transforms.duplicates.search import MOST_NEAR, DuplicateSearch
 
-# Lower hashes near to the first of a group that may have listed the group already.
+# Most lower hashes whose groups are checked for containing a group.
 _MOST_BELOW = 8
-# Pairs of a crowded hash that are looked at to find out to which others it leads.
+# Pairs of a crowded hash that are used to connect it with others.
 _LINKS = 8
 
 
@@ -27,8 +27,8 @@ class Crowds(NamedTuple):
 
     Attributes:
       hashes: [N] uint64, sorted.
-      firsts: [N] uint64, the lowest of those that each leads to.
-      is_whole: whether all pairs of them were looked at.
+      firsts: [N] uint64, the lowest crowded hash connected with each.
+      is_whole: whether all their pairs were used.
     """
 
     hashes: np.ndarray
@@ -36,7 +36,7 @@ class Crowds(NamedTuple):
     is_whole: bool
 
     def find(self, hashes: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Which of [M] hashes are crowded, and the first of their groups; any number where they are not."""
+        """Returns which of [M] hashes are crowded, and the first hash of their groups; arbitrary for other hashes."""
         if not self.hashes.size:
             return np.zeros(hashes.size, bool), hashes
         places = np.minimum(np.searchsorted(self.hashes, hashes), self.hashes.size - 1)
@@ -44,24 +44,24 @@ class Crowds(NamedTuple):
 
 
 def merge_pairs(bucket: tuple[int, Iterable[bytes]]) -> np.ndarray:
-    """The pairs of all bands whose first hash is in one range: [N, 2] uint64; see `keep_lowest`."""
+    """Merges the pairs of all bands whose first hash lies in one range: [N, 2] uint64; see `keep_lowest`."""
     return keep_lowest([unpack_rows(packed) for packed in bucket[1]])
 
 
 def unpack_rows(packed: bytes, columns: int = 2) -> np.ndarray:
-    """Rows as `split_rows` packs them: [N, columns] uint64."""
+    """Unpacks rows of `split_rows`: [N, columns] uint64."""
     return np.frombuffer(packed, np.uint64).reshape(-1, columns)
 
 
 def find_crowded(pairs: np.ndarray) -> bytes:
-    """The pairs of crowded hashes with the lowest of those near to them, packed."""
+    """Returns the pairs of crowded hashes with their lowest near hashes, packed."""
     _, starts, counts = np.unique(pairs[:, 0], return_index=True, return_counts=True)
     places = (starts[counts > MOST_NEAR][:, None] + np.arange(_LINKS)).reshape(-1)
     return pairs[places].tobytes()
 
 
 def join_crowds(packed: bytes) -> Crowds:
-    """Joins crowded hashes that lead to each other, from what `find_crowded` says of all."""
+    """Connects crowded hashes, from the joined results of `find_crowded`."""
     pairs = keep_lowest([unpack_rows(packed)])
     hashes = np.unique(pairs[:, 0])
     linked = pairs[:MOST_PAIRS]
@@ -72,7 +72,7 @@ def join_crowds(packed: bytes) -> Crowds:
         reached = lowest.copy()
         np.minimum.at(reached, ones, lowest[others])
         np.minimum.at(reached, others, lowest[ones])
-        # Each goes on from where it leads to, so that a long way takes few rounds.
+        # Pointer jumping: long chains need only a few rounds.
         reached = reached[reached]
         if (reached == lowest).all():
             return Crowds(hashes, hashes[lowest], len(pairs) <= MOST_PAIRS)
@@ -80,10 +80,10 @@ def join_crowds(packed: bytes) -> Crowds:
 
 
 def assign_groups(pairs: np.ndarray, crowds: Crowds, *, search: DuplicateSearch) -> Iterator[tuple[int, bytes]]:
-    """The groups of hashes, by the range of the hash.
+    """Assigns hashes to groups; yields packed rows by the range of the hash.
 
-    Returns:
-      [N, 3] uint64: a hash, the first hash of a group that has it, and whether that is a group of crowded hashes.
+    Yields:
+      Range, and packed [N, 3] uint64: a hash, the first hash of its group, and whether it is a group of crowded hashes.
     """
     if not len(pairs):
         return
@@ -91,7 +91,7 @@ def assign_groups(pairs: np.ndarray, crowds: Crowds, *, search: DuplicateSearch)
     own_is_crowded, own_firsts = crowds.find(owns)
     is_crowded, firsts = crowds.find(pairs[:, 1])
     rows = [np.stack([owns, own_firsts, own_is_crowded], axis=1)[own_is_crowded]]
-    # A pair with a crowded hash is in the group of that.
+    # A pair with a crowded hash belongs to the group of the crowded hash.
     outside = ~np.repeat(own_is_crowded, np.diff(np.append(starts, len(pairs))))
     joining = outside & is_crowded
     rows.append(np.stack([pairs[:, 0], firsts, is_crowded], axis=1)[joining])

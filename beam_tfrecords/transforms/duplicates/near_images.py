@@ -1,4 +1,4 @@
-"""The images of near hashes: read once by part, joined with the groups of their hash, and listed."""
+"""Reads the images with near hashes once per part, joins them with the groups of their hashes, and lists them."""
 
 from __future__ import annotations
 
@@ -16,20 +16,20 @@ from beam_tfrecords.transforms.duplicates.near_groups import unpack_rows
 from beam_tfrecords.transforms.duplicates.search import DuplicateSearch, Image, PartId, read_labels
 from beam_tfrecords.transforms.parts import read_index
 
-# Images that the line of a group of crowded hashes names: each range of hashes sends so many to one.
+# Most images in the line of a group of crowded hashes. Each range of hashes sends up to this many to one worker.
 MOST_CROWDED = 100
 
-# The hash of images or the first of a group, and whether that is a group of crowded hashes.
+# (hash of images or first hash of a group, whether this is a group of crowded hashes)
 GroupKey: TypeAlias = "tuple[int, bool]"
 
 
 def read_near_images(
     joined: tuple[PartId, Mapping[str, Iterable[Any]]], *, search: DuplicateSearch
 ) -> Iterator[tuple[int, bytes]]:
-    """The images of a part that have near hashes, as a packed group for each hash, by the range of the hash.
+    """Reads the images of a part that have near hashes; yields (range of the hash, packed groups, one for each hash).
 
     Args:
-      joined: the part's id; under `parts` the part, under `hashes` its hashes that have near ones.
+      joined: the part's id; `parts` has the part, `hashes` its hashes with near ones.
     """
     identity, values = joined
     near = np.unique(np.frombuffer(b"".join(values["hashes"]), np.uint64))
@@ -46,7 +46,7 @@ def read_near_images(
     groups: defaultdict[GroupKey, Group] = defaultdict(Group)
     ranks = search.ranks
     for image in images:
-        # Of identical images, which have a line of their own, the first stands for all.
+        # The first of identical images stands for all of them, because these have their own line.
         place = place_image(ranks, identity, image)
         groups[found[image.row]["phash"], False].add(part.split, place, image, listed_as=image.content_hash)
     yield from _pack(groups, search)
@@ -55,10 +55,10 @@ def read_near_images(
 def gather_images(
     joined: tuple[int, Mapping[str, Iterable[bytes]]], *, search: DuplicateSearch
 ) -> Iterator[tuple[int, bytes]]:
-    """The images of one range of hashes, packed by their groups, by the range of the group's first hash.
+    """Packs the images of one range of hashes by group; yields (range of the group's first hash, packed groups).
 
     Args:
-      joined: the range; under `images` what `read_near_images` says of it, under `groups` the groups of its hashes.
+      joined: the range; `images` has results of `read_near_images`, `groups` the groups of its hashes.
     """
     _, values = joined
     by_hash = _merge(values["images"])
@@ -70,7 +70,7 @@ def gather_images(
 
 
 def describe_near(bucket: tuple[int, Iterable[bytes]], *, search: DuplicateSearch) -> DuplicatesFound:
-    """Lists the groups whose first hash is in one range."""
+    """Lists the groups whose first hash lies in one range."""
     number, packed = bucket
     lines: dict[str, list[str]] = {"across": [], "within": []}
     counts: Counter[str] = Counter()
@@ -90,7 +90,7 @@ def describe_near(bucket: tuple[int, Iterable[bytes]], *, search: DuplicateSearc
 
 
 def _pack(groups: Mapping[GroupKey, Group], search: DuplicateSearch) -> Iterator[tuple[int, bytes]]:
-    """Packs groups by the range of their hash."""
+    """Packs groups by the range of their first hash."""
     numbers = find_range(np.array([phash for phash, _ in groups], np.uint64), search.near_buckets).tolist()
     by_range: defaultdict[int, list[Any]] = defaultdict(list)
     for number, (key, group) in zip(numbers, groups.items(), strict=True):

@@ -1,6 +1,6 @@
-"""The search for identical images: eight bytes per hash are shuffled, packed by part and range of the hash space.
+"""Searches identical images. Shuffles only 8 bytes per hash, packed by part and range of the hash space.
 
-Index rows are read again only for hashes that occur twice; then whole hashes are compared.
+Reads index rows again only for hashes that occur at least twice, and then compares whole hashes.
 """
 
 from __future__ import annotations
@@ -22,27 +22,27 @@ from beam_tfrecords.transforms.parts import Part, pack_hashes, read_index
 from beam_tfrecords.transforms.stats import COUNTED
 from beam_tfrecords.transforms.workspace.build_folder import BuildFolder
 
-# Near hashes of a hash that are shuffled, the lowest; a hash with more is crowded.
+# Most near hashes of a hash that are shuffled, the lowest ones; a hash with more is crowded.
 MOST_NEAR = 32
-# Their pairs, and that of the one more which shows that it is crowded.
+# Bytes of these pairs, and of one more pair that shows that the hash is crowded.
 _PAIRS_BYTES = (MOST_NEAR + 1) * 16
-# Each range may write a file, and one process reads them all. Where there are more, a range has a fixed number of
-# samples instead: a group may be larger then, but a build of this size has many tasks, and each sends a part of it.
+# Limits the ranges, because each may write a file and one process reads all files. Larger builds use a fixed number of
+# samples per range: groups may get larger then, but such a build has many tasks, and each sends only a part of a group.
 _MOST_RANGES = 512
 _RANGE_SAMPLES = 100_000
 
-# Split, block and number.
+# (split, block, number)
 PartId: TypeAlias = "tuple[str, int, int]"
 
 
 @dataclasses.dataclass(frozen=True)
 class DuplicateSearch:
-    """What the search needs to know.
+    """The settings of a search for duplicates.
 
     Attributes:
-      row_bytes: of an index row as it is shuffled, in the mean and not less.
-      drops: whether all copies of an image except one are dropped.
-      near_distance: bits in which the perceptual hashes of near-duplicates may differ; 0 searches for none.
+      row_bytes: upper estimate of the mean bytes of a shuffled index row.
+      drops: whether to drop all copies of an image except one.
+      near_distance: most bits in which the perceptual hashes of near-duplicates differ; 0 disables their search.
       class_names: classes in index order.
     """
 
@@ -57,12 +57,12 @@ class DuplicateSearch:
 
     @property
     def buckets(self) -> int:
-        """The number of ranges of the hash space, from the listing alone: the rows of one are a group."""
+        """Number of ranges of the hash space, from the listing alone; the rows of a range are one shuffled group."""
         return self._count_ranges(self.row_bytes)
 
     @property
     def near_buckets(self) -> int:
-        """The number of ranges of perceptual hashes, from the listing alone."""
+        """Number of ranges of perceptual hashes, from the listing alone."""
         return self._count_ranges(max(self.row_bytes, _PAIRS_BYTES))
 
     def _count_ranges(self, sample_bytes: int) -> int:
@@ -71,22 +71,22 @@ class DuplicateSearch:
 
     @property
     def most_rows(self) -> int:
-        """Twice the index rows of a range: one has more only if an image occurs very often."""
+        """Twice the expected index rows of a range. A range has more only if an image occurs very often."""
         return max(2 * GROUP_BYTES // self.row_bytes, 2 * sum(self.listed.values()) // self.buckets)
 
     @property
     def ranges(self) -> int:
-        """How many ranges of hashes are searched at most: those of the near-duplicates are of each band of bits."""
+        """Most ranges of hashes that are searched; near-duplicates have their ranges once per band of bits."""
         return self.buckets + (self.near_buckets * (self.near_distance + 1) if self.near_distance else 0)
 
     @property
     def reads_records(self) -> bool:
-        """Whether it reads the records, because the index has only one label per row."""
+        """Whether the search reads records, because the index has at most one label per row."""
         return _find_labels(self.layout) is not None
 
     @property
     def ranks(self) -> dict[str, int]:
-        """Split -> its rank for keeping a copy: smaller splits first, because they are for evaluation."""
+        """Split -> its rank for keeping a copy. Smaller splits come first, because they are used for evaluation."""
         ordered = sorted(self.listed, key=lambda split: (self.listed[split], split == "train", split))
         return {split: rank for rank, split in enumerate(ordered)}
 
@@ -95,8 +95,8 @@ class Image(NamedTuple):
     """The index row of an image.
 
     Attributes:
-      row: its number in its part.
-      counted: what the counts of the build have of it, which dropping takes away.
+      row: number of the row in its part.
+      counted: values that the build has counted, which dropping subtracts again.
     """
 
     row: int
@@ -108,27 +108,27 @@ class Image(NamedTuple):
 
     @classmethod
     def of_row(cls, number: int, row: Mapping[str, Any]) -> Image:
-        """The image of a row that has `IMAGE_COLUMNS`."""
+        """Makes an image from a row with `IMAGE_COLUMNS`."""
         counted = {name: row[name] for name in COUNTED if row[name] is not None}
         return cls(number, row["content_hash"], row["key"], row["uri"], row["label"], counted)
 
 
-# Of the index.
+# Index columns that are read for images.
 IMAGE_COLUMNS = ("content_hash", "key", "uri", "label", *COUNTED)
 
 
 def part_id(part: Part) -> PartId:
-    """Identifies a part within its build."""
+    """Returns the id of a part within its build."""
     return part.split, part.block, part.number
 
 
 def find_bucket(prefix: Any, buckets: int) -> Any:
-    """The range of the hash space for the first 64 bits of a hash: an integer, or a uint64 array."""
+    """Returns the range of the hash space for the first 64 bits of a hash, an integer or a uint64 array."""
     return (prefix >> 32) * buckets >> 32
 
 
 def read_hashes(part: Part, *, buckets: int) -> Iterator[tuple[int, tuple[PartId, bytes]]]:
-    """The first 64 bits of a part's content hashes, by range of the hash space."""
+    """Yields the first 64 bits of a part's content hashes, by range of the hash space."""
     packed = part.hashes
     if packed is None:
         packed = pack_hashes(read_index(part, "content_hash")["content_hash"].to_pylist())
@@ -141,7 +141,7 @@ def read_hashes(part: Part, *, buckets: int) -> Iterator[tuple[int, tuple[PartId
 def find_repeated(
     bucket: tuple[int, Iterable[tuple[PartId, bytes]]], *, most_rows: int
 ) -> Iterator[tuple[PartId, tuple[bytes, bool]]]:
-    """The hashes of one range that occur more than once, by part; and whether they have more than `most_rows`."""
+    """Yields the repeated hashes of one range by part, and whether they have more than `most_rows` rows in all."""
     parts, pieces = zip(*((part, np.frombuffer(packed, dtype=np.uint64)) for part, packed in bucket[1]), strict=True)
     _, places, counts = np.unique(np.concatenate(pieces), return_inverse=True, return_counts=True)
     are_many = int((counts[places] > 1).sum()) > most_rows
@@ -155,10 +155,10 @@ def find_repeated(
 def read_images(
     joined: tuple[PartId, Mapping[str, Iterable[Any]]], *, search: DuplicateSearch
 ) -> Iterator[tuple[int, tuple[PartId, bytes]]]:
-    """The images of a part whose hashes repeat, packed, by range of the hash space; many are in a file instead.
+    """Yields the images of a part with repeated hashes, packed by range of the hash space; puts many into a file.
 
     Args:
-      joined: the part's id; under `parts` the part, under `hashes` what `find_repeated` says of it.
+      joined: the part's id; `parts` has the part, `hashes` the results of `find_repeated` for it.
     """
     identity, values = joined
     wanted = {
@@ -190,7 +190,7 @@ def read_images(
 def unpack_images(
     bucket: int, pieces: Iterable[tuple[PartId, bytes]], *, search: DuplicateSearch
 ) -> Iterator[tuple[PartId, Image]]:
-    """The images of one range of the hash space that `read_images` packed."""
+    """Unpacks the images of one range of the hash space from `read_images`."""
     for part, packed in pieces:
         for values in msgpack.unpackb(packed or storage.read_bytes(_images_file(bucket, part, search))):
             yield part, Image(*values)
@@ -206,7 +206,7 @@ def _prefix(content_hash: str) -> int:
 
 
 def read_labels(images: list[Image], part: Part, *, search: DuplicateSearch) -> Iterator[Image]:
-    """The images with all their labels; the index has a label only where there is one."""
+    """Yields the images with all their labels, read from records; the index has a label only for a single one."""
     by_row = {image.row: image for image in images}
     with storage.open_read(part.uri) as file:
         for record in read_records(open_stream(file, search.compression)):
@@ -223,6 +223,6 @@ def _read_labels(example: bytes, *, search: DuplicateSearch) -> list[str]:
 
 
 def _find_labels(layout: Layout) -> tuple[str, ClassValue] | None:
-    """A feature with any number of classes, by its name, and what its values say."""
+    """Returns name and class value of a feature with any number of classes; None if the layout has no such feature."""
     several = (one for one in layout.features if not one.field.startswith("label."))
     return next(((one.name, one.class_value) for one in several if one.class_value), None)

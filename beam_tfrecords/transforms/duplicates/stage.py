@@ -1,6 +1,6 @@
-"""FindDuplicates and DropDuplicates: images with the same source bytes, and parts without the copies.
+"""FindDuplicates and DropDuplicates: find images with the same source bytes, and drop the copies from parts.
 
-FindNearDuplicates: images that look nearly the same.
+FindNearDuplicates: finds images that look nearly the same.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ class FindDuplicates(beam.PTransform):
             | "ReadHashes" >> beam.FlatMap(storage.with_storage_options(read_hashes), buckets=search.buckets)
             # -> (bucket, (part id, packed hashes))
             | "GroupHashes" >> beam.GroupByKey()
-            # -> (part id, (packed hashes, whether their images are many))
+            # -> (part id, (packed hashes, whether they have many images))
             | "FindRepeated" >> beam.FlatMap(storage.with_storage_options(_find_repeated), search=search)
         )
         keyed = parts | "WithoutHashes" >> beam.Map(without_hashes) | "KeyParts" >> beam.WithKeys(part_id)
@@ -68,7 +68,7 @@ class FindDuplicates(beam.PTransform):
 
 
 class FindNearDuplicates(beam.PTransform):
-    """Finds images whose perceptual hashes are near: Part -> DuplicatesFound, and Stats of what was searched."""
+    """Finds images whose perceptual hashes are near: Part -> DuplicatesFound, and Stats of the search."""
 
     def __init__(self, search: DuplicateSearch) -> None:
         super().__init__()
@@ -121,7 +121,7 @@ class FindNearDuplicates(beam.PTransform):
 
 
 class DropDuplicates(beam.PTransform):
-    """Writes parts that lose records to new files; other parts stay as they are: Part -> Part."""
+    """Rewrites parts that lose records to new files, and passes on the others unchanged: Part -> Part."""
 
     def __init__(
         self,
@@ -177,7 +177,7 @@ def _count_crowds(crowds: Crowds) -> Stats:
 
 
 def _pair(joined: tuple[PartId, Mapping[str, Iterable[Any]]]) -> Iterator[tuple[Part, frozenset[int]]]:
-    """The part, and the rows that it loses."""
+    """Yields the part with the rows to drop."""
     _, values = joined
     for part in values["parts"]:
         yield part, frozenset(row for rows in values["rows"] for row in rows)

@@ -1,7 +1,7 @@
-"""One image: bytes in, the bytes that are stored out. Pure: no Beam, no I/O, no clock."""
+"""Converts one image from the bytes of its file to the bytes that are stored. Pure: no Beam, no I/O, no clock."""
 
-# Whoever changes the bytes that an image is stored as adds one, and makes the golden digests again as their test says.
-# Blocks and records of another revision are not mixed with new ones.
+# Increase this number with every change to stored bytes, and regenerate the golden digests as their test explains.
+# Builds never mix blocks or records of different revisions.
 REVISION = 4
-# What `probe.py` compares between machines.
+# Steps whose results `probe.py` compares between machines.
 PROBED_STEPS = ("resize", "16-bit", "measures", "jpeg", "webp", "deflate")

@@ -1,4 +1,4 @@
-"""Images as arrays: [H, W] grey, or [H, W, C], of any depth."""
+"""Operations on images as arrays: [H, W] grey, or [H, W, C], of any depth."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def turn(pixels: np.ndarray, orientation: int) -> np.ndarray:
 
 @functools.lru_cache(256)
 def nearest_pixels(size: int, resized: int) -> np.ndarray:
-    """The rows or columns that Pillow's nearest filter takes; where two are as near, its rounding decides."""
+    """Returns the rows or columns that Pillow's nearest filter picks. Ties depend on Pillow's rounding."""
     numbers = Image.fromarray(np.arange(size, dtype=np.int32)[np.newaxis])
     return np.asarray(numbers.resize((resized, 1), Image.Resampling.NEAREST))[0]
 
@@ -34,7 +34,7 @@ def pick_nearest(pixels: np.ndarray, geometry: Geometry) -> np.ndarray:
 
 
 def fit(pixels: np.ndarray, geometry: Geometry, *, padding: int = 0) -> np.ndarray:
-    """Crops an upright image, or puts it on a canvas of one value, black for images."""
+    """Crops an upright image, or pads it with one value, black by default."""
     height, width = geometry.final_height, geometry.final_width
     over_height, over_width = height - pixels.shape[0], width - pixels.shape[1]
     top, left = geometry.offset

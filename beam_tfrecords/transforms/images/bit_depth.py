@@ -1,4 +1,4 @@
-"""Which images have more than 8 bits per channel."""
+"""Finds out which images have more than 8 bits per channel."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from beam_tfrecords.transforms.images.tiff import TiffImage, bits_of
 
 
 def is_16_bit(data: bytes, name: str, image: Image.Image) -> bool:
-    """Whether the values of a file have more than 8 bits, and no white but 65535.
+    """Whether the values of a file have more than 8 bits, so that white is 65535.
 
     Args:
       data: the file.
-      name: of its format.
-      image: the same, opened by Pillow.
+      name: name of its format.
+      image: the file, opened by Pillow.
     """
     if is_wide_grey(image):
         return True
@@ -24,5 +24,5 @@ def is_16_bit(data: bytes, name: str, image: Image.Image) -> bool:
 
 
 def is_wide_grey(image: Image.Image) -> bool:
-    """Whether Pillow has an image as one channel of more than 8 bits."""
+    """Whether Pillow represents an image as one channel of more than 8 bits."""
     return image.mode in ("I", "F") or image.mode.startswith("I;16")

@@ -1,4 +1,4 @@
-"""Which channels of an image are stored: none that a file has is replaced by a constant."""
+"""Plans which channels of an image are stored. A channel of the file is never replaced by a constant."""
 
 from __future__ import annotations
 
@@ -10,15 +10,17 @@ from beam_tfrecords.transforms.images.decode_errors import decode_error
 from beam_tfrecords.transforms.images.image_spec import ImageEncoding, ImageSpec
 from beam_tfrecords.transforms.images.tiff import spare_channels
 
-# They hold any fourth channel; WebP changes colors where it is 0.
+# Encodings for any fourth channel. WebP is none, because it changes colors where the fourth channel is 0.
 _HOLD_FOUR = (ImageEncoding.PNG, ImageEncoding.RAW)
 
 
 def plan_channels(image: Image.Image, spec: ImageSpec) -> tuple[int, int]:
-    """The channels that are stored of a decoded image, and how many of the others are no transparency.
+    """Returns the number of channels to store of a decoded image, and the number of other channels that are left out.
+
+    Transparency does not count as left out.
 
     Raises:
-      SampleError: reason `unsupported_mode`; a fourth channel would be made up for a file that has others.
+      SampleError: reason `unsupported_mode`; 4 channels would need a made-up transparency beside other extra channels.
     """
     has = stored_channels(image)
     if image.mode == FOUR_COLORS and spec.image_encoding not in _HOLD_FOUR:

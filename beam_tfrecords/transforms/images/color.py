@@ -1,4 +1,4 @@
-"""Pixels of any mode, depth and color space as 8-bit sRGB."""
+"""Converts pixels of any mode, depth and color space to 8-bit sRGB."""
 
 from __future__ import annotations
 
@@ -15,18 +15,22 @@ from beam_tfrecords.transforms.images.decode_errors import decode_error, decoder
 _GREY_MODES = ("1", "L", "I", "F", "I;16", "I;16B")
 _COLOR_MODES = ("P", "RGB", "CMYK", "YCbCr", "LAB", "HSV")
 _ALPHA_MODES = ("LA", "PA", "RGBA")
-# With a fourth channel that is no transparency, such as near infrared.
+# Mode with a fourth channel other than transparency, such as near infrared.
 FOUR_COLORS = "RGBX"
 # Modes in which one value, or palette entries, can mean transparency.
 _KEYED_MODES = (*_GREY_MODES, "P", "RGB")
 _MODES = {1: "L", 3: "RGB", 4: "RGBA"}
-# A profile that moves no color by more levels than this, out of 255, counts as sRGB.
+# A profile counts as sRGB if it changes no color by more than this many of 255 levels.
 _SRGB_TOLERANCE = 2
 _LARGEST_CACHED_PROFILE = 1 << 20
 
 
 def stored_channels(image: Image.Image) -> int:
-    """The channels of an image: 1, 3 or 4. Transparency of any kind is the fourth, or what a file has in its place."""
+    """Returns the number of channels of an image: 1, 3 or 4. The fourth is any transparency, or an extra channel.
+
+    Raises:
+      SampleError: reason `unsupported_mode`.
+    """
     if image.mode in (*_ALPHA_MODES, FOUR_COLORS) or (image.mode in _KEYED_MODES and "transparency" in image.info):
         return 4
     if image.mode in _GREY_MODES:
@@ -42,8 +46,8 @@ def to_srgb(image: Image.Image, *, use_profile: bool) -> Image.Image:
     Values of more than 8 bits are scaled, not clipped (see `_to_8_bits`).
 
     Args:
-      use_profile: apply the embedded profile, unless it is that of sRGB, broken, or for other pixels than these.
-        Without it the numbers stay as they are.
+      use_profile: apply the embedded profile, unless it is sRGB, broken, or for pixels of another mode. False keeps
+        the values unchanged.
 
     Raises:
       SampleError: reason `unsupported_mode`, or `corrupt` if a palette or transparency value is out of range.
@@ -54,7 +58,7 @@ def to_srgb(image: Image.Image, *, use_profile: bool) -> Image.Image:
     profile = image.info.pop("icc_profile", None)
     with decoder_errors():
         image = _plain(image, mode)
-    if use_profile and isinstance(profile, bytes):  # in a TIFF it can be of any type
+    if use_profile and isinstance(profile, bytes):  # in a TIFF, the tag can have any type
         image = apply_profile(image, profile)
     return image if image.mode == mode else image.convert(mode)
 
@@ -62,8 +66,8 @@ def to_srgb(image: Image.Image, *, use_profile: bool) -> Image.Image:
 def to_channels(image: Image.Image, channels: int) -> Image.Image:
     """Gives an L, RGB, RGBA or RGBX image 1, 3 or 4 channels.
 
-    Transparency is blended with white, which is what a page or a viewer shows behind an image. Any other fourth channel
-    is left out, or stays.
+    Blends transparency with white, the usual background in pages and viewers. Keeps any other fourth channel only if 4
+    channels are wanted.
     """
     if image.mode == "RGBA" and channels < 4:
         canvas = Image.new("RGB", image.size, "white")
@@ -75,7 +79,7 @@ def to_channels(image: Image.Image, channels: int) -> Image.Image:
 
 
 def largest_value(image: Image.Image) -> int:
-    """The largest value of an image of 8 bits, transparency aside, or the upper 8 bits of that of 16-bit grey."""
+    """Returns the largest value of an 8-bit image without transparency, or its upper 8 bits for 16-bit grey."""
     extrema: Any = image.getextrema()
     if len(image.getbands()) > 1:
         return int(max(high for _, high in extrema[:3]))
@@ -93,7 +97,7 @@ def apply_profile(image: Image.Image, profile: bytes) -> Image.Image:
         transform.apply_in_place(colors)
     else:
         colors = transform.apply(colors)
-    # Pillow adds sRGB's profile, with the current date in it.
+    # Pillow adds an sRGB profile that contains the current date.
     del colors.info["icc_profile"]
     if bands == "L":
         colors = colors.convert("L")
@@ -105,13 +109,13 @@ def apply_profile(image: Image.Image, profile: bytes) -> Image.Image:
 
 
 def to_srgb_transform(profile: bytes, mode: str) -> ImageCms.ImageCmsTransform | None:
-    """The transform from a profile to sRGB.
+    """Returns the transform from a profile to sRGB.
 
     Args:
-      mode: of the pixels: "L", "RGB" or "CMYK".
+      mode: mode of the pixels: "L", "RGB" or "CMYK".
 
     Returns:
-      None if there is nothing to do: the profile is sRGB, broken, or for another mode.
+      None if no transform is needed or possible: the profile is sRGB, broken, or for another mode.
     """
     find = _to_srgb_transform if len(profile) <= _LARGEST_CACHED_PROFILE else _to_srgb_transform.__wrapped__
     return find(profile, mode)
@@ -134,7 +138,7 @@ def _to_srgb_transform(profile: bytes, mode: str) -> ImageCms.ImageCmsTransform 
 
 
 def _plain(image: Image.Image, mode: str) -> Image.Image:
-    """The image as L, LA, RGB, RGBA or CMYK; `mode` is the one it will have in the end."""
+    """Converts an image to L, LA, RGB, RGBA or CMYK, where `mode` is the final mode of the caller."""
     if image.mode in ("LA", "CMYK"):
         return image
     if image.mode == "LAB":
@@ -148,10 +152,10 @@ def _plain(image: Image.Image, mode: str) -> Image.Image:
 
 
 def _to_8_bits(image: Image.Image) -> Image.Image:
-    """Grey of 16 bits, 32 bits or floats as mode L, or LA if one value means transparency.
+    """Converts grey of 16 bits, 32 bits or floats to mode L, or LA if one value means transparency.
 
     16 bits: 65535 becomes 255. Wider integers and floats have no fixed white. If no value is negative, white is the
-    smallest of 1 (floats only), 255 (not for PGM, whose white is 65535) and 65535 that no value exceeds; otherwise
+    smallest of 1 (floats only), 255 (except for PGM, whose white is 65535) and 65535 that no value exceeds; otherwise
     the darkest and brightest values become 0 and 255, as in viewers.
     """
     values = np.asarray(image)
@@ -168,7 +172,7 @@ def _to_8_bits(image: Image.Image) -> Image.Image:
 
 
 def stretch(values: np.ndarray, file_format: str | None, stored: type[np.unsignedinteger[Any]]) -> np.ndarray:
-    """[H, W] int32 or float32 -> [H, W] of a stored type, uint8 or uint16; see `_to_8_bits`. NaN becomes black."""
+    """Scales [H, W] int32 or float32 to a stored type, uint8 or uint16; see `_to_8_bits`. NaN becomes black."""
     brightest = np.iinfo(stored).max
     finite = values[np.isfinite(values)]
     low, high = (float(finite.min()), float(finite.max())) if finite.size else (0.0, 0.0)

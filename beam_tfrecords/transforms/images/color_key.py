@@ -1,4 +1,4 @@
-"""The color of a PNG that means transparency (PNG, 11.3.2.1), in the depth of the file."""
+"""Applies the color key of a PNG, the color that means transparency (PNG, 11.3.2.1), in the depth of the file."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from beam_tfrecords.transforms.images.formats import png_depth
 
 
 def has_wide_key(data: bytes, image: Image.Image) -> bool:
-    """Whether an opened PNG has a color of 3 x 16 bits for transparency; Pillow decodes the upper 8 of each."""
+    """Whether an opened PNG has a color key of 3 x 16 bits, of which Pillow decodes only the upper 8 bits each."""
     return image.mode == "RGB" and "transparency" in image.info and png_depth(data) > 8
 
 
 def correct_key(data: bytes, image: Image.Image) -> None:
-    """Gives a decoded PNG its key in the scale of its pixels: Pillow stretches 2 and 4 bits to 8, and not the key.
+    """Scales the color key of a decoded PNG. Pillow stretches pixels of 2 and 4 bits to 8, but not the key.
 
-    Bits of a key beyond those of the file do not count.
+    Ignores bits of the key beyond the depth of the file.
     """
     key, white = image.info.get("transparency"), (1 << png_depth(data)) - 1
     if isinstance(key, tuple):
@@ -31,7 +31,7 @@ def correct_key(data: bytes, image: Image.Image) -> None:
 
 
 def apply_wide_key(data: bytes, image: Image.Image) -> Image.Image:
-    """Makes an RGBA image of a decoded PNG of `has_wide_key`: transparent where all 48 bits are those of the key."""
+    """Makes a decoded PNG of `has_wide_key` an RGBA image, transparent where all 48 bits equal the key."""
     key = image.info["transparency"]
     is_key = ImageChops.darker(
         _find(image, [value >> 8 for value in key]), _find(_decode_lower_bits(data), [value & 0xFF for value in key])
@@ -42,7 +42,7 @@ def apply_wide_key(data: bytes, image: Image.Image) -> Image.Image:
 
 
 def _find(image: Image.Image, color: Sequence[int]) -> Image.Image:
-    """255 where an image has a color, else 0."""
+    """Returns an image that is 255 where the given image has a color, else 0."""
     planes = (
         band.point([255 * (value == level) for level in range(256)])
         for band, value in zip(image.split(), color, strict=True)
@@ -51,10 +51,10 @@ def _find(image: Image.Image, color: Sequence[int]) -> Image.Image:
 
 
 def _decode_lower_bits(data: bytes) -> Image.Image:
-    """The lower 8 bits of each channel of a PNG with 16, which are where the upper ones are in the other byte order."""
+    """Decodes the lower 8 bits of each channel of a 16-bit PNG, by reading it in the other byte order."""
     image = PngImagePlugin.PngImageFile(io.BytesIO(data))
     image.tile = [tile._replace(args="RGB;16L") for tile in image.tile]
-    # What is missing here was missing before, and has been accepted.
+    # Missing pixels have already been accepted by the first decoding.
     with contextlib.suppress(*DECODER_ERRORS):
         image.load()
     image.tile = []

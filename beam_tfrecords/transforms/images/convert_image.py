@@ -1,4 +1,4 @@
-"""From the bytes of an image file to the image that is stored."""
+"""Converts the bytes of an image file to the image that is stored."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def convert_image(data: bytes, spec: ImageSpec) -> ConvertedImage:
     """Decodes, turns, resizes and encodes one image; pure.
 
     Raises:
-      SampleError: the bytes are no image, or one that cannot be converted.
+      SampleError: the bytes are not an image, or the image cannot be converted.
       OSError: a service fault.
       MemoryError: memory ran out.
     """
@@ -68,7 +68,7 @@ def _keep(data: bytes, spec: ImageSpec) -> ConvertedImage:
 
 
 def _load(data: bytes, spec: ImageSpec) -> tuple[str, Image.Image]:
-    """The name of the format of a file, and its pixels."""
+    """Decodes a file; returns the name of its format and its pixels."""
     raise_pillow_limit(spec.max_pixels)
     png = parse_plain_png(data, spec)
     image = png.load(spec) if png else None

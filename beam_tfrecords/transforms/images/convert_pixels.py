@@ -1,4 +1,4 @@
-"""From the pixels of an image, as Pillow decodes them, to those that are stored."""
+"""Converts the pixels that Pillow decodes to the pixels that are stored."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ from beam_tfrecords.transforms.images.shrink import shrink_large, strip_factor
 def convert_pixels(
     image: Image.Image, spec: ImageSpec, *, channels: int, file_size: int
 ) -> tuple[Image.Image, Geometry]:
-    """A decoded image upright and in sRGB, with the size of the request; and how it got there.
+    """Turns a decoded image upright, converts it to sRGB and resizes it; returns the image and its geometry.
 
     Args:
-      channels: of the result, which is of mode L, RGB or RGBA.
-      file_size: bytes.
+      channels: number of channels of the result, whose mode is L, RGB or RGBA.
+      file_size: size of the file in bytes.
 
     Raises:
       SampleError: converting it takes more memory than allowed.
@@ -30,7 +30,7 @@ def convert_pixels(
     def convert(part: Image.Image) -> Image.Image:
         return to_channels(to_srgb(part, use_profile=spec.color_profile is Metadata.APPLY), channels)
 
-    # Pillow has already turned a TIFF by its own tag.
+    # Pillow has already applied the orientation tag of a TIFF.
     orientation = orientation_for(image, spec)
     geometry = plan_geometry(image.height, image.width, orientation=orientation, spec=spec)
     filtered = spec.resample not in (Resample.NEAREST, Resample.BOX)
@@ -49,5 +49,5 @@ def convert_pixels(
 
 
 def _as_alpha(image: Image.Image) -> Image.Image:
-    """Any fourth channel where files have transparency; by now, nothing is weighed by it any more."""
+    """Labels any fourth channel as transparency; no later step weights colors by it."""
     return Image.merge("RGBA", image.split()) if image.mode == FOUR_COLORS else image

@@ -1,4 +1,4 @@
-"""What is made of one image."""
+"""The result of converting one image."""
 
 from __future__ import annotations
 
@@ -16,16 +16,16 @@ class ConvertedImage:
     Attributes:
       data: encoded file, or raw [H, W, C] uint8 pixels in row-major order.
       format: "jpeg", "png", "webp", "raw", or the lower-case name of the format of a kept file.
-      channels: 1, 3 or 4; of a kept file, what the file has.
-      replaced_format: format of a source that was to be kept and is stored as PNG because tf.io.decode_image
-        cannot read it, or None.
-      kept_orientation: EXIF orientation of a kept file, 2 to 8, which its pixels still need; None if they need none.
-      stored_maximum: of a source with more than 8 bits per channel that is stored with 8, the largest value of 255 (of
-        a kept one, as readers give it); None of every other.
-      channels_left_out: channels of the source that are beside color and transparency that are not stored; None if
-        there are none.
-      quality: what is measured of the pixels; None of a kept file.
-      geometry: how the pixels of the file became those of the stored image; None until the conversion has ended.
+      channels: 1, 3 or 4; for a kept file, the channels of the file.
+      replaced_format: format of a source that should be kept but is stored as PNG because tf.io.decode_image
+        cannot read it; else None.
+      kept_orientation: EXIF orientation of a kept file, 2 to 8, that readers must still apply; None if there is none.
+      stored_maximum: largest value, 0 to 255, of an image stored with 8 bits whose source has more (for a kept file, as
+        readers decode it); None for all other images.
+      channels_left_out: number of source channels besides color and transparency that are not stored; None if there are
+        none.
+      quality: pixels for the quality measures; None for a kept file.
+      geometry: maps the pixels of the file to those of the stored image; None until the conversion has finished.
     """
 
     data: bytes
@@ -39,12 +39,12 @@ class ConvertedImage:
     stored_maximum: int | None = None
     channels_left_out: int | None = None
     geometry: Geometry | None = None
-    # The codecs differ in it as in the pixels.
+    # Not compared, because the codecs differ slightly in pixels and so in quality.
     quality: Quality | None = dataclasses.field(default=None, compare=False, repr=False)
 
     @property
     def fields(self) -> dict[str, Any]:
-        """The fields of a layout that it fills."""
+        """Field of a layout -> value."""
         return {
             "image.encoded": self.data,
             "image.pixels": self.data,
@@ -57,7 +57,7 @@ class ConvertedImage:
 
     @property
     def index_columns(self) -> dict[str, Any]:
-        """What the index says of it."""
+        """Index column -> value."""
         geometry = self.geometry
         rare = {
             "kept_orientation": self.kept_orientation,

@@ -39,7 +39,7 @@ from beam_tfrecords.transforms.images.tiff import TiffImage, check_tiff_checksum
 
 
 def _open_heic(file: io.BytesIO) -> ImageFile.ImageFile:
-    """Opens a HEIC file; libheif turns it as it is shown, and makes 8 bits of more."""
+    """Opens a HEIC file. libheif turns it upright, and converts more than 8 bits to 8."""
     try:
         from pillow_heif import HeifImageFile
     except ImportError as error:
@@ -48,8 +48,8 @@ def _open_heic(file: io.BytesIO) -> ImageFile.ImageFile:
     return HeifImageFile(file)
 
 
-# Pillow's classes are called directly, not through Image.open: no other decoder (Ghostscript, for example) ever sees
-# a file.
+# Calls Pillow's classes directly instead of Image.open, so that no other decoder, such as Ghostscript, ever reads a
+# file.
 _OPENERS: dict[str, Callable[[io.BytesIO], ImageFile.ImageFile]] = {
     "avif": AvifImagePlugin.AvifImageFile,
     "bmp": BmpImagePlugin.BmpImageFile,
@@ -64,7 +64,7 @@ _OPENERS: dict[str, Callable[[io.BytesIO], ImageFile.ImageFile]] = {
 }
 _TIFF_WIDTH, _TIFF_HEIGHT = 256, 257
 _LOSSLESS = 0xC3
-# libjpeg's messages about lost pixels. The others are about headers, and kinds that only Pillow reads.
+# libjpeg's messages about lost pixels. Its other messages concern headers, or files that only Pillow reads.
 _SCAN_DAMAGE = ("Premature end", "Inconsistent progression")
 
 
@@ -75,8 +75,8 @@ def open_image(data: bytes, spec: ImageSpec) -> tuple[str, ImageFile.ImageFile]:
       The lower-case name of the format, and an image whose pixels are not decoded yet.
 
     Raises:
-      SampleError: no image, a format or mode that cannot be decoded, more than `max_pixels`, or a WebP beyond
-        `max_image_memory`, because libwebp allocates when it opens a file.
+      SampleError: the file is not an image, its format or mode cannot be decoded, it has more than `max_pixels`, or it
+        is a WebP beyond `max_image_memory`, because libwebp allocates memory when it opens a file.
     """
     raise_pillow_limit(spec.max_pixels)
     name = formats.sniff(data)
@@ -99,7 +99,7 @@ def open_image(data: bytes, spec: ImageSpec) -> tuple[str, ImageFile.ImageFile]:
 
 
 def stored_size(image: ImageFile.ImageFile) -> tuple[int, int]:
-    """(height, width) of the image in the file; of a TIFF, Pillow gives the size after turning."""
+    """Returns (height, width) of the image in the file. For a TIFF, Pillow itself gives the size after turning."""
     if isinstance(image, TiffImage):
         return int(image.tag_v2[_TIFF_HEIGHT]), int(image.tag_v2[_TIFF_WIDTH])
     return image.height, image.width
@@ -109,7 +109,7 @@ def load_pixels(data: bytes, name: str, image: ImageFile.ImageFile, spec: ImageS
     """Decodes every pixel of a file's first image, in its own mode.
 
     Args:
-      spec: with `allow_truncated`, a file that ends too early is accepted; the missing pixels are grey or black.
+      spec: `allow_truncated` accepts a file that ends too early; its missing pixels are grey or black.
 
     Raises:
       SampleError: reason `truncated`, `corrupt`, or `too_much_memory` if decoding takes more than `max_image_memory`.
@@ -123,7 +123,7 @@ def load_pixels(data: bytes, name: str, image: ImageFile.ImageFile, spec: ImageS
         if not spec.allow_truncated or error.reason is not FailureReason.TRUNCATED:
             raise
         is_cut = True
-    if is_cut:  # outside of the handler, whose exception holds what was decoded
+    if is_cut:  # outside the handler, whose exception keeps the decoded pixels in memory
         image.close()
         image = _load_truncated(data, name)
     if image.mode == "P" and image.palette is None:
@@ -138,13 +138,13 @@ def load_pixels(data: bytes, name: str, image: ImageFile.ImageFile, spec: ImageS
 
 
 def check_whole_jpeg(data: bytes) -> bool:
-    """Checks that a JPEG is whole, which Pillow does not.
+    """Checks that a JPEG is complete, which Pillow does not check.
 
-    Every coefficient is decoded, but only an eighth of the rows and columns, which takes half the time of decoding. A
-    file that is not known to have coefficients is decoded whole.
+    Decodes every coefficient but only an eighth of the rows and columns, which takes half the time of full decoding.
+    Decodes a file in full unless it is known to have DCT coefficients.
 
     Returns:
-      Whether the check was possible; with an unusual subsampling, for example, it is not.
+      Whether the check was possible. It is not for an unusual subsampling, for example.
 
     Raises:
       SampleError: reason `truncated` or `corrupt`.
@@ -155,7 +155,7 @@ def check_whole_jpeg(data: bytes) -> bool:
     reduces = header is not None and header.is_reducible
     message = _first_jpeg_warning(data, reduces=reduces)
     if message and not message.startswith(_SCAN_DAMAGE):
-        # libjpeg reports one thing only; behind an oddity of the header, damage would go unnoticed.
+        # libjpeg reports only its first warning, so one about the header would hide damage.
         message = _first_jpeg_warning(bare_jpeg(data) or data, reduces=reduces)
     if message.startswith("Premature end"):
         raise decode_error(FailureReason.TRUNCATED, message)
@@ -165,7 +165,7 @@ def check_whole_jpeg(data: bytes) -> bool:
 
 
 def _first_jpeg_warning(data: bytes, *, reduces: bool) -> str:
-    """The first error or warning of libjpeg about a file that is decoded whole, or at an eighth of its size; or ""."""
+    """Decodes a file in full or at 1/8 of its size; returns libjpeg's first error or warning, or ""."""
     size = {"min_height": 1, "min_width": 1, "min_factor": 8} if reduces else {}
     try:
         simplejpeg.decode_jpeg(data, "GRAY", **size)
@@ -186,14 +186,14 @@ def _load_whole(data: bytes, name: str, image: ImageFile.ImageFile) -> None:
                 if isinstance(image, TiffImage):
                     check_tiff_checksums(data, image)
         except SampleError as error:
-            # No name for it: a frame that holds its own exception would keep the pixels.
+            # Raised without a variable, because a frame that references its own exception would keep the pixels.
             raise _explain(decode_error(error.reason, errors[0]) if errors else error, data, name) from error.__cause__
-    if errors:  # Pillow goes on after some, with pixels that are not the file's
+    if errors:  # Pillow ignores some errors, and returns wrong pixels
         raise _explain(decode_error(FailureReason.CORRUPT, errors[0]), data, name)
 
 
 def _explain(error: SampleError, data: bytes, name: str) -> SampleError:
-    """What a decoder says of a file, in the light of its structure.
+    """Returns a decoder's error, with a more precise reason if the structure of the file shows one.
 
     Raises:
       SampleError: reason `truncated`, or from `formats.check_end`.
@@ -201,21 +201,21 @@ def _explain(error: SampleError, data: bytes, name: str) -> SampleError:
     if error.reason is FailureReason.UNSUPPORTED_FORMAT:
         return error
     formats.check_cut(data, name)
-    if is_about_kind(error):  # and the file is whole
+    if is_about_kind(error):  # and the file is complete
         return decode_error(FailureReason.UNSUPPORTED_MODE, error.detail)
     return error
 
 
 def _load_truncated(data: bytes, name: str) -> ImageFile.ImageFile:
     """Decodes a truncated file without Pillow's process-wide switch LOAD_TRUNCATED_IMAGES."""
-    # At an end marker libjpeg fills in the rest; Pillow's switch does the same.
+    # At an end marker, libjpeg fills in the missing pixels, as with Pillow's switch.
     end = b"\xff\xd9" if name == "jpeg" else b""
     with decoder_errors():
         image = _OPENERS[name](io.BytesIO(data + end))
     try:
         image.load()
     except DECODER_ERRORS:
-        # The decoded rows are in memory. If tiles are left, Pillow's load was interrupted.
+        # The decoded rows are in memory. Remaining tiles mean that Pillow's load was interrupted.
         if image.tile:
             image.tile = []
             with decoder_errors():

@@ -1,4 +1,4 @@
-"""From what a decoder raises to the reason of a failure."""
+"""Maps the exceptions of decoders to reasons of failures."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from PIL import Image
 from beam_tfrecords.errors import FailureReason, SampleError, Stage
 from beam_tfrecords.storage import is_service_fault
 
-# Pillow documents OSError, SyntaxError and ValueError; its header parsers let the others through.
+# Pillow documents OSError, SyntaxError and ValueError; its header parsers also raise the others.
 DECODER_ERRORS = (
     OSError,
     SyntaxError,
@@ -28,7 +28,7 @@ DECODER_ERRORS = (
     struct.error,
     zlib.error,
 )
-# Words of their messages that mean a file that ends too early, and pixels of a kind they cannot read.
+# Words in messages of decoders about a file that ends too early.
 _TRUNCATED_WORDS = (
     "truncated",
     "unexpected end",
@@ -37,7 +37,7 @@ _TRUNCATED_WORDS = (
     "but only got",
     "requires a buffer of",
 )
-# Words about how pixels are stored, where the file may be damaged as well as of a kind they cannot read.
+# Words in messages about the storage of pixels, where the file may be damaged or of an unsupported kind.
 _KIND_WORDS = (
     "not configured",
     "not implemented",
@@ -57,17 +57,17 @@ _UNSUPPORTED_WORDS = ("unsupported", "not supported", "unknown pixel mode", "can
 
 
 def decode_error(reason: FailureReason, detail: str) -> SampleError:
-    """The error of a sample that is rejected while its image is decoded."""
+    """Returns the error for a sample whose image cannot be decoded."""
     return SampleError(Stage.DECODE, reason, detail)
 
 
 def is_about_kind(error: SampleError) -> bool:
-    """Whether a decoder's message is about the configuration or the mode of a file that may be whole."""
+    """Whether a decoder's message concerns the configuration or mode of a file, which may be complete."""
     return error.reason is FailureReason.CORRUPT and any(word in error.detail.lower() for word in _KIND_WORDS)
 
 
 def check_pixels(height: int, width: int, max_pixels: int) -> None:
-    """Checks a size against the limit.
+    """Checks the size of an image against the limit.
 
     Raises:
       SampleError: reason `too_many_pixels`.
@@ -78,10 +78,10 @@ def check_pixels(height: int, width: int, max_pixels: int) -> None:
 
 
 def raise_pillow_limit(max_pixels: int) -> None:
-    """Lets Pillow read what the request allows.
+    """Raises Pillow's limit to what the request allows.
 
-    Pillow checks the tiles of a TIFF, the frames of a GIF and what is cropped by a limit of the process, and refuses
-    what has more than twice as many pixels.
+    Pillow checks tiles of a TIFF, frames of a GIF and crops against a process-wide limit, and rejects images with more
+    than twice as many pixels.
     """
     if Image.MAX_IMAGE_PIXELS is not None:
         Image.MAX_IMAGE_PIXELS = max(Image.MAX_IMAGE_PIXELS, -(-max_pixels // 2))
@@ -89,7 +89,7 @@ def raise_pillow_limit(max_pixels: int) -> None:
 
 @contextlib.contextmanager
 def decoder_errors() -> Iterator[None]:
-    """Turns what a decoder raises in the block into a `SampleError`.
+    """Turns exceptions of a decoder in the block into a `SampleError`.
 
     Raises:
       SampleError: reason `truncated`, `corrupt`, `unsupported_mode` or `too_many_pixels`.

@@ -1,4 +1,4 @@
-"""From pixels to the bytes that are stored."""
+"""Encodes pixels to the bytes that are stored."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _LONGEST_COMMENT = 65_533
 
 
 def check_side(height: int, width: int, encoding: ImageEncoding) -> None:
-    """Checks a size against what the encoding can hold.
+    """Checks a size against the limits of an encoding.
 
     Raises:
       SampleError: reason `too_many_pixels`.
@@ -34,11 +34,11 @@ def check_side(height: int, width: int, encoding: ImageEncoding) -> None:
 def encode(image: Image.Image, encoding: ImageEncoding, *, jpeg_quality: int, **known: Any) -> ConvertedImage:
     """Encodes an L, RGB or RGBA image as JPEG, PNG, WebP or raw pixels.
 
-    The bytes are those of `image.save(file, "JPEG", quality=jpeg_quality)`: Pillow's defaults except for the quality.
-    JPEG has no transparency, which callers remove; WebP has no grey, which becomes RGB here.
+    Writes the same bytes as `image.save(file, "JPEG", quality=jpeg_quality)`: Pillow's defaults except for the quality.
+    JPEG has no transparency, so callers remove it; WebP has no grey, so this function converts grey to RGB.
 
     Args:
-      known: what else the caller knows of the converted image.
+      known: other attributes of the `ConvertedImage`.
 
     Raises:
       SampleError: reason `too_many_pixels` if the encoding cannot hold the size.

@@ -1,7 +1,7 @@
-"""The fast codec of plain JPEGs, which most datasets consist of.
+"""The fast codec for plain JPEGs, the most common files in datasets.
 
-TurboJPEG decodes to an array at 1/2, 1/4 or 1/8 of the size where twice the target remains, and reports a broken file
-on the way. `fast_resize` takes a sixth of Pillow's time. OpenCV's encoder writes the same bytes as Pillow from that
+TurboJPEG decodes to an array at 1/2, 1/4 or 1/8 of the size if at least twice the target size remains, and reports
+broken files. `fast_resize` takes a sixth of Pillow's time. OpenCV's encoder writes the same bytes as Pillow from the
 array; simplejpeg's encoder would use a less exact transform below quality 96.
 """
 
@@ -25,15 +25,15 @@ from beam_tfrecords.transforms.images.memory import check_memory, plain_jpeg_mem
 from beam_tfrecords.transforms.images.quality import Quality
 from beam_tfrecords.transforms.images.scratch import SCRATCH
 
-# A reduced image keeps at least this many times the target: 47 dB and more on the test photos; 1.5 has 41 dB.
+# A reduced image keeps at least this multiple of the target size: 47 dB or more on the test photos; 1.5 gives 41 dB.
 _SPARE = 2
 
 
 def convert_plain_jpeg(data: bytes, spec: ImageSpec) -> ConvertedImage | None:
-    """Does what `convert_image` does, for plain JPEGs.
+    """Converts a plain JPEG as `convert_image` does.
 
     Returns:
-      None if the file is anything else, truncated or broken; Pillow's decoder then finds the reason.
+      None if the file is not a plain JPEG, truncated or broken; Pillow's decoder then finds the reason.
 
     Raises:
       SampleError: reason `too_many_pixels` or `too_much_memory`.
@@ -73,7 +73,7 @@ def convert_plain_jpeg(data: bytes, spec: ImageSpec) -> ConvertedImage | None:
 
 
 def _reduction(header: JpegHeader, geometry: Geometry, resample: Resample) -> int:
-    """1, 2, 4 or 8: the fraction of the size at which a file is decoded."""
+    """Returns 1, 2, 4 or 8: the factor by which decoding reduces the size."""
     height, width = geometry.resized_unturned
     reduction = 1
     if resample not in (Resample.NEAREST, Resample.BOX):
@@ -85,9 +85,9 @@ def _reduction(header: JpegHeader, geometry: Geometry, resample: Resample) -> in
 def _decode(
     data: bytes, header: JpegHeader, geometry: Geometry, resample: Resample, *, reduction: int, colors: str
 ) -> np.ndarray | None:
-    """The resized image, not yet turned: [H, W] (for "GRAY") or [H, W, 3] uint8; None if the file is broken.
+    """Decodes and resizes, without turning: returns [H, W] (for "GRAY") or [H, W, 3] uint8; None if the file is broken.
 
-    With the nearest filter it is not resized: which pixel is the nearest depends on how the image is turned.
+    Does not resize with the nearest filter, because the nearest pixel depends on the orientation.
     """
     height, width = geometry.resized_unturned
     reduced_height, reduced_width = -(-header.height // reduction), -(-header.width // reduction)
@@ -105,11 +105,11 @@ def _decode(
 
 
 def _to_srgb(pixels: np.ndarray, profile: bytes, order: str, *, grey: bool) -> np.ndarray:
-    """Applies a color profile after the resize, where fewer pixels are left.
+    """Applies a color profile. Runs after the resize, when there are fewer pixels.
 
     Args:
       pixels: [H, W] uint8, or [H, W, 3] in the given order.
-      grey: return [H, W] in any case.
+      grey: always return [H, W].
     """
     height, width = pixels.shape[:2]
     mode, stored = ("L", "L") if pixels.ndim == 2 else ("RGB", order)
@@ -121,7 +121,7 @@ def _to_srgb(pixels: np.ndarray, profile: bytes, order: str, *, grey: bool) -> n
 
 
 def _encode_jpeg(pixels: np.ndarray, spec: ImageSpec, geometry: Geometry, quality: Quality) -> ConvertedImage:
-    """[H, W] grey or [H, W, 3] BGR uint8 -> the bytes that Pillow would write."""
+    """Encodes [H, W] grey or [H, W, 3] BGR uint8 to the bytes that Pillow would write."""
     height, width = pixels.shape[:2]
     check_side(height, width, ImageEncoding.JPEG)
     if pixels.ndim == 2 and spec.channels == 3:

@@ -1,7 +1,7 @@
-"""Pillow's antialiased resize in whole numbers, by the Rust crate fast_image_resize.
+"""Pillow's antialiased resize in integer arithmetic, by the Rust crate fast_image_resize.
 
-The crate rounds the weights of Pillow's filters to 16 bits (32 for images of 16 bits) and adds whole numbers, so that
-SSE4.1, AVX2, NEON and its plain code give the same pixels. It takes a sixth of Pillow's time.
+The crate rounds the weights of Pillow's filters to 16 bits (32 for 16-bit images) and sums integers, so SSE4.1, AVX2,
+NEON and its portable code give the same pixels. It takes a sixth of Pillow's time.
 """
 
 from __future__ import annotations
@@ -16,9 +16,9 @@ from PIL import Image
 from beam_tfrecords.transforms.images.image_spec import Resample
 from beam_tfrecords.transforms.images.resize import FILTERS
 
-# Pixels. A larger image is not copied for the crate, which would double its memory.
+# Pixels. Larger images are not copied for the crate, since a copy would double their memory.
 _LARGEST_COPY = 1 << 24
-# Pixels. A resizer keeps the memory of its largest image, so a larger image gets a resizer of its own.
+# Pixels. A resizer keeps the memory of its largest image, so each larger image gets a new resizer.
 _LARGEST_KEPT = 1 << 21
 _ALGORITHMS: Mapping[Resample, ResizeAlg] = {
     Resample.BICUBIC: ResizeAlg.convolution(FilterType.catmull_rom),
@@ -36,7 +36,7 @@ _PIXEL_TYPES: Mapping[tuple[type, int], PixelType] = {
 
 
 class _Resizers(threading.local):
-    """One resizer per thread: it is locked while it works."""
+    """One resizer per thread, because a resizer is locked while it works."""
 
     def __init__(self) -> None:
         self.kept = Resizer()
@@ -46,7 +46,7 @@ _RESIZERS = _Resizers()
 
 
 def fast_resize(image: Image.Image, height: int, width: int, resample: Resample) -> Image.Image:
-    """Resizes an L or RGB image to nearly the pixels of `image.resize((width, height), filter)`."""
+    """Resizes an L or RGB image; the pixels nearly equal those of `image.resize((width, height), filter)`."""
     if image.height * image.width > _LARGEST_COPY or not _is_filtered(resample):
         gap = 2.0 if _is_filtered(resample) else None
         return image.resize((width, height), FILTERS[resample], reducing_gap=gap)
@@ -58,12 +58,12 @@ def fast_resize(image: Image.Image, height: int, width: int, resample: Resample)
 def fast_resize_array(
     pixels: np.ndarray, height: int, width: int, *, scale: tuple[float, float], resample: Resample
 ) -> np.ndarray:
-    """Resizes nearly as Pillow does, without a shift where the source is a fraction of a pixel too large.
+    """Resizes nearly as Pillow does, without a shift if the source is a fraction of a pixel too large.
 
     Args:
       pixels: [H, W] or [H, W, 3] uint8.
-      scale: source pixels per result pixel, down and across. Usually H / height and W / width; less if the last row
-        or column reaches beyond the edge, as in a JPEG decoded at a fraction that does not divide its size.
+      scale: source pixels per result pixel, (vertical, horizontal). Usually H / height and W / width; less if the last
+        row or column reaches beyond the edge, as in a JPEG decoded at a fraction that does not divide its size.
 
     Returns:
       [height, width] or [height, width, 3] uint8, read-only.
@@ -76,11 +76,11 @@ def fast_resize_array(
 
 
 def resize_wide_array(pixels: np.ndarray, height: int, width: int, resample: Resample) -> np.ndarray:
-    """Resizes 16 bits per channel.
+    """Resizes an image of 16 bits per channel.
 
     Args:
-      pixels: [H, W], [H, W, 3] or [H, W, 4] uint16. No channel is taken for transparency.
-      resample: not NEAREST.
+      pixels: [H, W], [H, W, 3] or [H, W, 4] uint16. No channel is treated as transparency.
+      resample: any filter except NEAREST.
 
     Returns:
       [height, width], [height, width, 3] or [height, width, 4] uint16, read-only.
@@ -90,7 +90,7 @@ def resize_wide_array(pixels: np.ndarray, height: int, width: int, resample: Res
 
 
 def _is_filtered(resample: Resample) -> bool:
-    """Whether the crate is used; Pillow's own filters NEAREST and BOX are exact and as fast."""
+    """Whether to use the crate. Pillow's own filters NEAREST and BOX are exact and as fast."""
     return resample not in (Resample.NEAREST, Resample.BOX)
 
 
@@ -102,7 +102,7 @@ def _resize(
     resample: Resample,
     box: CropBox | None = None,
 ) -> bytes:
-    """Resizes an image of a shape to a height and width."""
+    """Resizes an image to `size`, its new height and width."""
     rows, columns, *channels = shape
     pixel_type = _PIXEL_TYPES[kind, channels[0] if channels else 1]
     resized = ImageData(size[1], size[0], pixel_type)

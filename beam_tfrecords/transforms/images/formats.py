@@ -1,4 +1,4 @@
-"""The format of a file, from its first bytes, and whether the file ends where its structure says."""
+"""Recognises the format of a file by its first bytes, and checks that the file is complete."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from beam_tfrecords.transforms.images.decode_errors import decode_error
 from beam_tfrecords.transforms.images.jpeg_header import JPEG_START
 from beam_tfrecords.transforms.images.named_bytes import end_of_boxes, end_of_tiff
 
-# What `sniff` looks at, at most.
+# Most bytes that `sniff` reads.
 SNIFFED_BYTES = 1024
 
 PNG_START = b"\x89PNG\r\n\x1a\n"
@@ -29,9 +29,9 @@ _SUPPORTED = (
     (b"\0\0\0\x0cjP  \r\n\x87\n", "jpeg2000"),
     (b"\xff\x4f\xff\x51", "jpeg2000"),
 )
-# Sizes of the second header of a BMP. Texts can begin with BM too.
+# Sizes of the second header of a BMP, which tell it from texts that start with BM.
 _BMP_HEADERS = (12, 40, 52, 56, 64, 108, 124)
-# The header that names a compression, and that of run lengths of 4 bits.
+# Size of the smallest header with a compression, and the compression by run lengths of 4 bits.
 _BMP_COMPRESSED, _BMP_RLE4 = 40, b"\2\0\0\0"
 # Image formats that no decoder here reads.
 _UNSUPPORTED = (
@@ -53,7 +53,7 @@ _UNSUPPORTED = (
     (b"IIRO", "camera raw (ORF)"),
     (b"IIU\0", "camera raw (RW2)"),
 )
-# What is often found under the name of an image.
+# Other contents that are common in files named like images.
 _OTHER = (
     (b"%PDF", "a PDF document"),
     (b"PK\x03\x04", "a ZIP archive"),
@@ -68,15 +68,15 @@ _HEIC_BRANDS = (b"heic", b"heix", b"heim", b"heis", b"hevc", b"hevx", b"mif1", b
 _LONGEST_PPM_HEADER = 1 << 16
 _USUAL_PPM_HEADER = 256
 
-# Markers of JPEG and JPEG 2000 codestreams: the end of both, and where the header and the data of JPEG 2000 begin.
+# Markers of codestreams: the end of JPEG and JPEG 2000, and the starts of the header and of the data of JPEG 2000.
 _END, _JPEG2000_START, _JPEG2000_DATA = b"\xff\xd9", b"\xff\x4f\xff\x51", b"\xff\x93"
 
 
 def sniff(data: bytes) -> str:
-    """The lower-case name of a file's format ("jpeg", "png", "gif", ...), from its first bytes.
+    """Returns the lower-case name of a file's format ("jpeg", "png", "gif", ...), from its first bytes.
 
     Raises:
-      SampleError: the file is empty, no image, or in a format that cannot be decoded; the detail names it.
+      SampleError: the file is empty, not an image, or in a format that cannot be decoded; the detail names the format.
     """
     if not data:
         raise decode_error(FailureReason.EMPTY, "the file has no bytes")
@@ -106,7 +106,7 @@ def sniff(data: bytes) -> str:
 
 
 def may_be_an_image(start: bytes) -> bool:
-    """Whether a file that begins with these bytes may be an image; an empty or zeroed one may have been."""
+    """Whether a file with this start may be an image, maybe a damaged one: True for empty and zeroed files."""
     if not start.strip(b"\0"):
         return True
     try:
@@ -117,7 +117,7 @@ def may_be_an_image(start: bytes) -> bool:
 
 
 def _sniff_brands(data: bytes) -> str:
-    """AVIF, HEIC, or an error that names what the container holds."""
+    """Returns "avif" or "heic", or raises an error that names the content of the container."""
     end = min(struct.unpack_from(">I", data)[0], len(data), 256)
     brands = {data[8:12]} | {data[i : i + 4] for i in range(16, end - 3, 4)}
     if brands.intersection(_AVIF_BRANDS):
@@ -138,7 +138,7 @@ def _not_an_image(kind: str) -> SampleError:
 
 
 def webp_size(data: bytes) -> tuple[int, int] | None:
-    """(height, width) from the header of a WebP file (RFC 9649), or None if it is not there.
+    """Returns (height, width) from the header of a WebP file (RFC 9649), or None if the header is damaged.
 
     libwebp allocates two canvases when it opens a file, so the limit has to be checked before.
     """
@@ -156,12 +156,12 @@ def webp_size(data: bytes) -> tuple[int, int] | None:
 
 
 def png_depth(data: bytes) -> int:
-    """Bits per channel of a PNG, from its header."""
+    """Returns the bits per channel of a PNG, from its header."""
     return data[24]
 
 
 def jpeg2000_depth(data: bytes) -> int:
-    """Bits per channel of a JPEG 2000: those of its first, if it is not cut before (ISO/IEC 15444-1, A.5.1)."""
+    """Returns the bits of the first channel of a JPEG 2000, unless it is truncated (ISO/IEC 15444-1, A.5.1)."""
     at = data.find(_JPEG2000_START) + 42
     return 1 + (int.from_bytes(data[at : at + 1], "big") & 0x7F)
 
@@ -177,13 +177,13 @@ def check_bmp_kind(data: bytes) -> None:
 
 
 def check_ppm_header(data: bytes) -> None:
-    """Checks that the numbers of a PPM's header come soon; Pillow reads comments before them byte by byte.
+    """Checks that the numbers of a PPM's header are near its start, since Pillow reads comments byte by byte.
 
     Raises:
       SampleError: reason `corrupt`.
     """
     needed = 3 if data[1:2] in b"14" else 4
-    # Looking for comments among pixels takes longer than decoding them.
+    # Tries a short header first: searching the pixels for comments takes longer than decoding them.
     for size in (_USUAL_PPM_HEADER, _LONGEST_PPM_HEADER):
         tokens = re.sub(rb"#[^\r\n]*", b"", data[:size]).split(maxsplit=needed)
         if len(tokens) >= needed or len(data) <= size:
@@ -195,8 +195,8 @@ def check_ppm_header(data: bytes) -> None:
 def check_end(data: bytes, name: str) -> None:
     """Checks that a file reaches the end of its own structure, and the checksums of a PNG.
 
-    Pillow accepts a PNG whose last bytes are missing and does not verify the checksums of its pixels. Formats that
-    do not say where they end are left to the decoder, and the scans of a JPEG to `decode.check_whole_jpeg`.
+    Pillow accepts a PNG whose last bytes are missing and does not verify the checksums of its pixels. For formats whose
+    structure shows no end, the decoder finds missing data; `decode.check_whole_jpeg` checks the scans of a JPEG.
 
     Raises:
       SampleError: reason `truncated` or `corrupt`.
@@ -212,7 +212,7 @@ def check_end(data: bytes, name: str) -> None:
 
 
 def check_cut(data: bytes, name: str) -> None:
-    """Looks for a missing end that explains why a file could not be decoded.
+    """Checks whether a missing end explains why a file could not be decoded.
 
     Raises:
       SampleError: reason `truncated`, or from `check_end`.

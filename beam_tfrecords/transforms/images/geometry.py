@@ -1,4 +1,4 @@
-"""Orientation and sizes of an image, planned once for both codecs and for what is drawn on the image."""
+"""Plans orientation and sizes of an image, once for both codecs and for masks and objects."""
 
 from __future__ import annotations
 
@@ -26,20 +26,20 @@ _UPRIGHT = {
 
 @dataclasses.dataclass(frozen=True)
 class Geometry:
-    """How the pixels of a file become those of the stored image: turned, resized, then cropped or padded.
+    """Maps the pixels of a file to those of the stored image: turned, resized, then cropped or padded.
 
     Attributes:
-      height: of the image in the file, in pixels, before it is turned.
-      width: of the same.
-      orientation: 1 to 8, as EXIF numbers them.
-      resized_height: of the whole upright image after the resize.
-      resized_width: of the same.
-      final_height: of the stored image: the middle of the resized one, or a black canvas with the resized one in
-        its middle. An odd pixel goes to the bottom and the right.
-      final_width: of the same.
-      is_nearest: whether a stored pixel is one of the source, as Pillow's filter of that name picks it.
-      kept_orientation: 1 to 8; of a kept file, how its pixels are still to be turned.
-      drawn_in_file: whether masks and objects belong to the image as it is in its file, and not as it is shown.
+      height: height of the image in the file in pixels, before turning.
+      width: width of the image in the file in pixels, before turning.
+      orientation: applied EXIF orientation, 1 to 8.
+      resized_height: height of the whole upright image after the resize.
+      resized_width: width of the whole upright image after the resize.
+      final_height: height of the stored image, which is the middle of the resized image, or a black canvas with the
+        resized image in its middle. An odd pixel goes to the bottom and the right.
+      final_width: width of the stored image.
+      is_nearest: whether stored pixels are picked from the source by Pillow's filter NEAREST.
+      kept_orientation: EXIF orientation of a kept file, 1 to 8, that readers must still apply.
+      drawn_in_file: whether masks and objects belong to the image in the file, not to the upright image.
     """
 
     height: int
@@ -55,16 +55,16 @@ class Geometry:
 
     @classmethod
     def unchanged(cls, height: int, width: int) -> Geometry:
-        """That of a file whose bytes are stored."""
+        """Returns the geometry of a file whose bytes are stored."""
         return cls(height, width, 1, height, width, height, width)
 
     def keeping(self, orientation: int | None) -> Geometry:
-        """That of a kept file with an EXIF orientation, None for none."""
+        """Returns the geometry of a kept file with an EXIF orientation; None stands for no orientation."""
         return dataclasses.replace(self, kept_orientation=orientation or 1)
 
     @property
     def upright_size(self) -> tuple[int, int]:
-        """(height, width) of the source as it is shown, or as masks and objects have it."""
+        """(height, width) of the upright source, or of the image in the file if `drawn_in_file`."""
         is_turned = not self.drawn_in_file and swaps_sides(max(self.orientation, self.kept_orientation))
         return (self.width, self.height) if is_turned else (self.height, self.width)
 
@@ -76,24 +76,24 @@ class Geometry:
 
     @property
     def resized_unturned(self) -> tuple[int, int]:
-        """(height, width) of the resized image if it is resized before it is turned."""
+        """(height, width) of the resized image before turning."""
         if swaps_sides(self.orientation):
             return self.resized_width, self.resized_height
         return self.resized_height, self.resized_width
 
     @property
     def offset(self) -> tuple[int, int]:
-        """(rows, columns) cropped above and left of the stored image; negative where the canvas adds them."""
-        # Rounded towards zero, so that the odd pixel is at the other end in both cases.
+        """(rows, columns) cropped at the top and left; negative if padding adds them."""
+        # Rounded towards zero, so that the odd pixel goes to the bottom and the right in both cases.
         return int((self.resized_height - self.final_height) / 2), int((self.resized_width - self.final_width) / 2)
 
     def to_stored(self) -> np.ndarray:
-        """The affine map from the file's pixel coordinates to those of the stored image.
+        """Returns the affine map from pixel coordinates in the file to those in the stored image.
 
         Coordinates are (x, y) from the top left corner of the image: the centre of the first pixel is (0.5, 0.5).
 
         Returns:
-          [2, 3] float64 M, such that M @ (x, y, 1) is a point in the stored image.
+          [2, 3] float64 M such that M @ (x, y, 1) is a point in the stored image.
         """
         down, across = self.resized_unturned
         scaled = np.array([[across / self.width, 0, 0], [0, down / self.height, 0], [0, 0, across], [0, 0, down]])
@@ -102,7 +102,7 @@ class Geometry:
         return stored
 
     def upright_to_stored(self) -> np.ndarray:
-        """As `to_stored`, from the pixel coordinates of the upright source, which annotations have."""
+        """Returns the map of `to_stored`, but from the pixel coordinates of the upright source, used by annotations."""
         if self.drawn_in_file:
             return self.to_stored()
         upright = np.array(_UPRIGHT[max(self.orientation, self.kept_orientation)])
@@ -114,9 +114,9 @@ class Geometry:
 def plan_geometry(height: int, width: int, *, orientation: int, spec: ImageSpec) -> Geometry:
     """Plans the sizes of one image.
 
-    The side that decides fits exactly; the other is rounded to the nearest pixel (halves up), at least 1. Without
-    `upscale` no side of the image grows: SHORTER, LONGER, PAD and CROP leave a smaller image at scale 1, EXACT
-    limits each side by itself, CROP cuts no more than there is, and PAD's canvas keeps its size.
+    The deciding side fits exactly; the other is rounded to the nearest pixel (halves up), at least 1. Without
+    `upscale` no side grows: SHORTER, LONGER, PAD and CROP leave a smaller image at scale 1, EXACT limits each side
+    separately, CROP keeps a side that is already shorter, and PAD's canvas keeps its size.
 
     Raises:
       SampleError: reason `too_many_pixels` if the resized image or the canvas would exceed `max_pixels`.
@@ -129,7 +129,7 @@ def plan_geometry(height: int, width: int, *, orientation: int, spec: ImageSpec)
 
 
 def _sizes(height: int, width: int, spec: ImageSpec) -> tuple[tuple[int, int], tuple[int, int]]:
-    """Resized and final (height, width) of an upright image."""
+    """Returns the resized and the final (height, width) of an upright image."""
     if spec.image_size is None:
         return (height, width), (height, width)
     resized = resized_size(height, width, spec.image_size, spec.resize_mode.value)

@@ -1,4 +1,4 @@
-"""The settings of image conversion, and what is made of one image."""
+"""The settings of image conversion."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from beam_tfrecords.transforms.settings import FAILURES, IMAGES, one_of, setting
 
 
 class ResizeMode(str, enum.Enum):
-    """How an image reaches the target size of H x W pixels (one number N means H = W = N).
+    """How to resize an image to the target size of H x W pixels (one number N means H = W = N).
 
-    * SHORTER: keeps the aspect ratio; the smallest scale at which the image covers H x W. With one number the
+    * SHORTER: keeps the aspect ratio; uses the smallest scale at which the image covers H x W. With one number, the
       shorter side becomes N.
-    * LONGER: keeps the aspect ratio; the largest scale at which the image fits into H x W.
-    * EXACT: H x W, whatever the aspect ratio.
-    * PAD: as LONGER, then centred on a black H x W canvas.
-    * CROP: as SHORTER, then the central H x W.
+    * LONGER: keeps the aspect ratio; uses the largest scale at which the image fits into H x W.
+    * EXACT: resizes to H x W, whatever the aspect ratio.
+    * PAD: resizes as LONGER, then centres the image on a black H x W canvas.
+    * CROP: resizes as SHORTER, then cuts out the central H x W.
     """
 
     SHORTER = "shorter"
@@ -42,7 +42,7 @@ class Resample(str, enum.Enum):
 
 
 class ImageEncoding(str, enum.Enum):
-    """What is stored: an encoded file, raw pixels, or the source's own bytes."""
+    """Encoding of stored images: an encoded file, raw pixels, or the source's own bytes."""
 
     JPEG = "jpeg"
     PNG = "png"
@@ -52,7 +52,7 @@ class ImageEncoding(str, enum.Enum):
 
 
 class Codec(str, enum.Enum):
-    """EXACT writes the bytes that a Pillow script writes; FAST stays within 38 dB PSNR of the pixels of most."""
+    """EXACT writes the same bytes as a Pillow script; FAST stays within 38 dB PSNR of these pixels for most images."""
 
     FAST = "fast"
     EXACT = "exact"
@@ -66,7 +66,7 @@ class Check(str, enum.Enum):
 
 
 class Metadata(str, enum.Enum):
-    """Whether something that a file says about its pixels is applied to them."""
+    """Whether metadata of a file, such as its orientation, is applied to its pixels."""
 
     APPLY = "apply"
     IGNORE = "ignore"
@@ -191,7 +191,7 @@ class ImageSpec:
         group=IMAGES,
         read=read_bit_depth,
     )
-    # The hash of a sample that has a mask has these two.
+    # `ConvertSample.sample_hashes` includes these two settings only for samples with masks.
     mask_bit_depth: int = setting(
         8,
         help="bits of a stored mask: 8, or 16 for numbers above 255",

@@ -1,4 +1,4 @@
-"""The header of a JPEG: size, components, color profile, orientation (ITU T.81, B.2)."""
+"""Parses the header of a JPEG: size, components, color profile, orientation (ITU T.81, B.2)."""
 
 from __future__ import annotations
 
@@ -16,26 +16,26 @@ _APP0, _APP1, _APP2, _APP15, _COM = 0xE0, 0xE1, 0xE2, 0xEF, 0xFE
 _EOI = b"\xff\xd9"
 _PLAIN_PROCESSES = (0xC0, 0xC1, 0xC2)
 _PROGRESSIVE = (0xC2, 0xCA)
-# Baseline, extended and progressive, and the arithmetic-coded ones of them.
+# Baseline, extended and progressive, with Huffman or arithmetic coding.
 _DCT_PROCESSES = (0xC0, 0xC1, 0xC2, 0xC9, 0xCA)
 _FRAMES = frozenset(range(0xC0, 0xD0)) - {0xC4, 0xC8, 0xCC}
-# Behind 0xFF, what begins no segment: a stuffed byte, padding, restart markers.
+# Bytes after 0xFF that start no segment: a stuffed byte, padding, restart markers.
 _ALONE = frozenset((0, 0xFF, *range(0xD0, 0xD8)))
 _EXIF = b"Exif\0\0"
 _ICC = b"ICC_PROFILE\0"
-# The first scan's marker; a header that has it in its first bytes may be that of other files too.
+# Marker of the first scan, and the most bytes before it of a header that is cached, since other files may share it.
 _SCAN, _LONGEST_REPEATED = b"\xff\xda", 1024
 
 
 @dataclasses.dataclass(frozen=True)
 class JpegHeader:
-    """The markers up to the first scan.
+    """The header of a JPEG: all segments up to the first scan.
 
     Attributes:
       components: 1 (grey), 3 (color) or 4 (CMYK).
-      process: the frame's marker: 0xC0 baseline, 0xC1 extended, 0xC2 progressive, others rare.
-      samples: of all components together; 1.5 per pixel with the usual 4:2:0 subsampling.
-      has_many_scans: whether the first scan is not the only one, as in a progressive file.
+      process: the frame's marker: 0xC0 baseline, 0xC1 extended, 0xC2 progressive; others are rare.
+      samples: number of samples of all components; 1.5 per pixel with the usual 4:2:0 subsampling.
+      has_many_scans: whether the file has several scans, as a progressive file has.
       scan: offset of the first scan's marker.
     """
 
@@ -53,14 +53,14 @@ class JpegHeader:
 
     @property
     def is_plain(self) -> bool:
-        """Whether it is of the usual kind: 8 bits, grey or three colors, Huffman-coded."""
+        """Whether the file is of the usual kind: 8 bits, grey or three colors, Huffman-coded."""
         return self.precision == 8 and self.components in (1, 3) and self.process in _PLAIN_PROCESSES
 
     @property
     def is_reducible(self) -> bool:
-        """Whether it may be decoded at a fraction of its size.
+        """Whether the file may be decoded at a fraction of its size.
 
-        libjpeg-turbo writes a lossless file at its whole size, also behind the end of the array of a reduced image.
+        libjpeg-turbo always decodes a lossless file at full size, and would write beyond the array of a reduced image.
         """
         return self.process in _DCT_PROCESSES
 
@@ -69,7 +69,7 @@ class JpegHeader:
         return data.rfind(_EOI, self.scan) >= 0
 
     def orientation(self) -> int:
-        """The orientation in EXIF or XMP, 1 to 8; 1 if there is none or it cannot be read."""
+        """Returns the orientation in EXIF or XMP, 1 to 8; 1 if there is none or it cannot be read."""
         if self.exif is None and self.xmp is None:
             return 1
         image = Image.Image()
@@ -81,13 +81,13 @@ class JpegHeader:
 
 
 def parse_jpeg_header(data: bytes) -> JpegHeader | None:
-    """The header of a JPEG that decoders agree about; None if anything else about it is odd.
+    """Parses the header of a JPEG; returns None if it is so unusual that decoders may disagree about it.
 
-    Like every decoder, skips bytes between the markers of the header that belong to none.
+    Skips bytes between the segments of the header, as all decoders do.
     """
     at = data.find(_SCAN, 0, _LONGEST_REPEATED)
     if at >= 0:
-        # Behind the lengths of the segments, so that no other scan is meant; a longer header is parsed as a whole.
+        # Caches the parsed header if this is the first scan's marker; otherwise parses the whole file.
         header = _parse_repeated(data[: at + 2 + int.from_bytes(data[at + 2 : at + 4], "big")])
         if header is not None:
             return header
@@ -128,14 +128,14 @@ def _parse(data: bytes) -> JpegHeader | None:
     )
 
 
-# Small images of one program and one size have the same header, whose parsing takes as long as decoding them.
+# Small images of one program and one size share a header, and parsing it takes as long as decoding them.
 _parse_repeated = functools.lru_cache(64)(_parse)
 
 
-# A few kinds are nearly all there are.
+# Nearly all files use one of a few subsamplings.
 @functools.lru_cache(256)
 def _sampling(components: bytes) -> tuple[int, int] | None:
-    """Samples of all components in a unit, and the pixels of that unit; None if a factor is 0."""
+    """Returns the number of samples of all components in a unit, and of its pixels; None if a factor is 0."""
     factors = [(pair >> 4, pair & 15) for pair in components[1::3]]
     if not all(across and down for across, down in factors):
         return None
@@ -144,7 +144,7 @@ def _sampling(components: bytes) -> tuple[int, int] | None:
 
 
 def bare_jpeg(data: bytes) -> bytes | None:
-    """The file without metadata and without bytes that belong to no marker of the header; None if it has no scan."""
+    """Returns the file without metadata and without stray bytes in the header; None if it has no scan."""
     kept = [data[:2]]
     for marker, at, end in _segments(data):
         if marker == _SOS:
@@ -155,7 +155,7 @@ def bare_jpeg(data: bytes) -> bytes | None:
 
 
 def _segments(data: bytes) -> Iterator[tuple[int, int, int]]:
-    """(marker, offset, end) of the segments up to the first scan's; stops where it cannot go on."""
+    """Yields (marker, offset, end) of the segments up to the first scan; stops at a damaged segment."""
     at = 2
     while 0 <= (at := data.find(0xFF, at)) < len(data) - 3:
         marker = data[at + 1]
@@ -172,7 +172,7 @@ def _segments(data: bytes) -> Iterator[tuple[int, int, int]]:
 
 
 def _join_profile(pieces: list[tuple[int, int, bytes]]) -> bytes | None:
-    """The profile from its numbered pieces (ICC.1:2010, B.4), or None if some are missing."""
+    """Joins a profile from its numbered pieces (ICC.1:2010, B.4); returns None if pieces are missing."""
     pieces.sort(key=lambda piece: piece[0])
     if [number for number, _, _ in pieces] != list(range(1, len(pieces) + 1)):
         return None

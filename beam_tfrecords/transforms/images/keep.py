@@ -1,4 +1,4 @@
-"""Images that are stored as their files have them."""
+"""Keeps images as the unchanged bytes of their files."""
 
 from __future__ import annotations
 
@@ -28,9 +28,9 @@ class NotKept:
     """An image whose bytes cannot be kept.
 
     Attributes:
-      spec: how it is converted instead.
-      format: of its file.
-      is_unreadable: whether TensorFlow does not read the file.
+      spec: settings for converting it instead.
+      format: format of its file.
+      is_unreadable: whether TensorFlow cannot read the file.
     """
 
     spec: ImageSpec
@@ -39,11 +39,11 @@ class NotKept:
 
 
 def keep_file(data: bytes, spec: ImageSpec) -> ConvertedImage | NotKept:
-    """Keeps the source's bytes if TensorFlow reads them and the request needs no change.
+    """Keeps the source's bytes if TensorFlow can read them and the request needs no change.
 
-    A changed image is encoded in its own format if that is JPEG or PNG (or WebP with `keep_any_format`), anything
-    else as PNG. Sizes are about the upright image, so with `image_size` an EXIF orientation is applied; without, it
-    stays in the file, and height and width are those of the file's pixels.
+    A changed image keeps its format if that is JPEG or PNG (or WebP with `keep_any_format`); all others become PNG.
+    `image_size` refers to the upright image, so with it an EXIF orientation is applied. Without `image_size` the
+    orientation stays in the file, and height and width describe the file's pixels.
 
     Raises:
       SampleError: as `convert_image`.
@@ -52,7 +52,7 @@ def keep_file(data: bytes, spec: ImageSpec) -> ConvertedImage | NotKept:
 
 
 def _keep_plain_jpeg(data: bytes, spec: ImageSpec) -> ConvertedImage | None:
-    """Keeps a plain JPEG that needs no change; without Pillow, which takes longer than everything else here."""
+    """Keeps a plain JPEG that needs no change, without Pillow, which would take most of the time."""
     header = parse_jpeg_header(data) if data.startswith(JPEG_START) and spec.image_size is None else None
     if header is None or not header.is_plain or spec.channels not in (None, header.components):
         return None
@@ -87,10 +87,10 @@ def _keep_or_change(data: bytes, spec: ImageSpec) -> ConvertedImage | NotKept:
     shown: Image.Image = image
     maximum = None
     if not changes and not unreadable and spec.check is Check.DECODE:
-        # Opened again: to read the orientation of a PNG, Pillow decodes its pixels, and damage goes unnoticed.
+        # Opens the file again: when Pillow reads the orientation of a PNG, it decodes the pixels and misses damage.
         loaded = load_pixels(data, *open_image(data, spec), spec)
         if name == "png":
-            # It may have the orientation behind the pixels; of a decoded TIFF, Pillow has removed it.
+            # A PNG may have its orientation after the pixels. From a decoded TIFF, Pillow has removed the orientation.
             shown = loaded
             maximum = largest_value(loaded) if is_16_bit(data, name, loaded) else None
         elif name == "gif":
@@ -103,13 +103,13 @@ def _keep_or_change(data: bytes, spec: ImageSpec) -> ConvertedImage | NotKept:
 
 
 def spec_of_changed(spec: ImageSpec, name: str) -> ImageSpec:
-    """How an image is encoded that was to be kept, and has other pixels than its file.
+    """Returns the settings for an image that should be kept, but whose pixels differ from its file.
 
     Args:
       name: format of its file.
     """
     encoding = _OWN_ENCODINGS.get(name, ImageEncoding.PNG)
-    if encoding is ImageEncoding.WEBP and not spec.keep_any_format:  # TensorFlow does not read it
+    if encoding is ImageEncoding.WEBP and not spec.keep_any_format:  # not every TensorFlow reads WebP
         encoding = ImageEncoding.PNG
     if IMPOSSIBLE_CHANNELS.get(encoding) == spec.channels:
         encoding = ImageEncoding.PNG

@@ -1,4 +1,4 @@
-"""What libtiff says of a file; by itself it prints that to standard error, without the name of a file."""
+"""Catches the error messages of libtiff, which otherwise prints them to standard error without the name of the file."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from PIL import Image
 
 _LONGEST = 200
-# libtiff is found among what Pillow is linked with; where it is inside Pillow, it is not found, and prints.
+# Finds libtiff among the libraries that Pillow is linked with. A libtiff inside Pillow is not found, and still prints.
 _linked = ctypes.CDLL(Image.core.__file__)
 _set_handler = getattr(_linked, "TIFFSetErrorHandler", None)
 _vsnprintf = ctypes.CDLL(None).vsnprintf
@@ -20,7 +20,7 @@ _heard = threading.local()
 
 @ctypes.CFUNCTYPE(None, ctypes.c_char_p, ctypes.c_char_p, ctypes.c_void_p)
 def _hear(_: bytes, template: bytes, values: int) -> None:
-    """TIFFErrorHandler: a template for printf, and a va_list, which is passed as an address."""
+    """Handles an error as a TIFFErrorHandler: takes a printf template, and a va_list passed as an address."""
     text = ctypes.create_string_buffer(_LONGEST)
     _vsnprintf(text, _LONGEST, template, values)
     if hasattr(_heard, "errors"):
@@ -33,7 +33,7 @@ if _set_handler is not None:
 
 @contextlib.contextmanager
 def libtiff_errors() -> Iterator[list[str]]:
-    """The errors that libtiff reports in the block, in their order."""
+    """Yields a list that receives the errors of libtiff in the block, in order."""
     _heard.errors = []
     try:
         yield _heard.errors

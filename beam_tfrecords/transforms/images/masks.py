@@ -1,4 +1,4 @@
-"""Masks: numbers of classes or objects for the pixels of an image, never averaged, and no colors."""
+"""Masks: the number of a class or an object for each pixel of an image. Resizing never averages these numbers."""
 
 from __future__ import annotations
 
@@ -17,33 +17,33 @@ from beam_tfrecords.transforms.images.image_spec import ImageSpec
 from beam_tfrecords.transforms.images.memory import check_memory, mask_memory
 from beam_tfrecords.transforms.images.tiff import spare_channels
 
-# EXIF orientation -> the one that turns back.
+# EXIF orientation -> its inverse; all others are their own inverse.
 _BACK = {6: 8, 8: 6}
 _LARGEST = 65535
 
 
 def place_mask(mask: np.ndarray, geometry: Geometry, *, padding: int = 0) -> np.ndarray:
-    """Turns, resizes, crops and pads a mask as its image: every stored pixel has the number of the nearest one.
+    """Turns, resizes, crops and pads a mask like its image. Each stored pixel gets the number of the nearest pixel.
 
-    With `resample=nearest` that is the pixel which the image has, too.
+    With `resample=nearest`, mask and image pick the same pixels.
 
     Args:
-      mask: [H, W] uint8 or uint16, of the size of the image as it is shown or as it is in its file. Where both have
-        this size, it belongs to the image as it is shown.
-      geometry: of the image.
-      padding: the number where the image is padded.
+      mask: [H, W] uint8 or uint16, of the size of the upright image or of the image in the file. If both have this
+        size, the mask belongs to the upright image.
+      geometry: geometry of the image.
+      padding: number for padded pixels.
 
     Returns:
       [final_height, final_width] of the same type.
 
     Raises:
-      SampleError: the mask has another size than its image.
+      SampleError: the sizes of mask and image differ.
     """
     if mask.shape == geometry.upright_size and not geometry.drawn_in_file:
-        # A kept file stays as it is.
+        # A kept file is stored unturned, so the mask is turned back.
         mask = turn(mask, _BACK.get(geometry.kept_orientation, geometry.kept_orientation))
     elif mask.shape == (geometry.height, geometry.width):
-        # Drawn by a program that does not turn images.
+        # The annotation program ignored the EXIF orientation.
         mask = turn(mask, geometry.orientation)
     else:
         height, width = geometry.upright_size
@@ -53,7 +53,7 @@ def place_mask(mask: np.ndarray, geometry: Geometry, *, padding: int = 0) -> np.
     if geometry.is_nearest:
         return fit(pick_nearest(mask, geometry), geometry, padding=padding)
     rows, columns = (
-        # Where the middle of a resized pixel is in the source; in whole numbers, so that no rounding moves it.
+        # The source pixel that contains the centre of a resized pixel, in integers to avoid rounding errors.
         (2 * np.arange(resized) + 1) * size // (2 * resized)
         for size, resized in zip(mask.shape, (geometry.resized_height, geometry.resized_width), strict=True)
     )
@@ -61,15 +61,15 @@ def place_mask(mask: np.ndarray, geometry: Geometry, *, padding: int = 0) -> np.
 
 
 def convert_mask(data: bytes | None, geometry: Geometry, spec: ImageSpec) -> bytes:
-    """The PNG that is stored of a mask.
+    """Converts a mask to the PNG that is stored.
 
     Args:
       data: the file of the mask; None if there is none.
-      geometry: of its image.
+      geometry: geometry of its image.
       spec: the request.
 
     Raises:
-      SampleError: reason `mask_missing`, `invalid_mask`, or why the file cannot be decoded.
+      SampleError: reason `mask_missing`, `invalid_mask`, or a reason why the file cannot be decoded.
     """
     if data is None:
         raise SampleError(Stage.LABEL, FailureReason.MASK_MISSING, "the image has no mask")
@@ -84,15 +84,15 @@ def convert_mask(data: bytes | None, geometry: Geometry, spec: ImageSpec) -> byt
 
 
 def read_mask(data: bytes, spec: ImageSpec) -> np.ndarray:
-    """The numbers in the file of a mask: the indices of a palette, not its colors; those of 1 to 16 bits as they are.
+    """Reads the numbers in the file of a mask: unchanged values of 1 to 16 bits, or indices of a palette.
 
-    What the file says about orientation and color is ignored.
+    Ignores metadata about orientation and color.
 
     Returns:
       [H, W] uint8 or uint16.
 
     Raises:
-      SampleError: it cannot be decoded, has colors, or a format that changes numbers.
+      SampleError: the file cannot be decoded, has colors, or its format changes numbers.
     """
     try:
         name, opened = open_image(data, spec)

@@ -1,7 +1,7 @@
-"""The memory that one image takes, estimated from its header before it is allocated.
+"""Estimates the memory that one image takes from its header, before any of it is allocated.
 
-All figures are bytes per pixel: the worst case of a format or mode, measured as peaks of Pillow 12 and the decoders
-that come with it. The tests hold them; estimates include the bytes of the file.
+All constants are bytes per pixel in the worst case of a format or mode, measured as peaks of Pillow 12 and its bundled
+decoders. Tests check them. Estimates include the bytes of the file.
 """
 
 from __future__ import annotations
@@ -18,28 +18,28 @@ from beam_tfrecords.transforms.images.jpeg_header import JpegHeader, parse_jpeg_
 from beam_tfrecords.transforms.images.sixteen_bit_color import has_wrong_white
 from beam_tfrecords.transforms.images.tiff import TiffImage, bits_of
 
-# What decoders hold besides the image; of the formats in the second line until it is closed. Pillow decodes
-# the formats in the third line in Python.
+# Memory of decoders besides the image; _OPENED is held until the image is closed. Pillow decodes _TEXT_CODECS in
+# Python.
 _DECODER = {"webp": 12.5, "avif": 10, "heic": 16, "jpeg": 8}
 _OPENED = {"WEBP": 12, "AVIF": 8}
 _IN_PYTHON, _TEXT_CODECS = 9, ("ppm", "ppm_plain", "bmp_rle")
 _JPEG_COEFFICIENT, _JPEG2000_SAMPLE = 2, 4.2
-# When OpenCV decodes what Pillow has decoded.
+# OpenCV decoding a file a second time.
 _JPEG2000_AGAIN = 4.5
-# Of a TIFF whose colors are divided by its transparency after decoding.
+# Dividing the colors of a decoded TIFF by its transparency.
 _WEIGHTED = 8
-# The lower bits of a PNG in which a color means transparency, and where that is.
+# The lower bits of a PNG with a color key, and the mask of the key.
 _WIDE_KEY = 10
-# What a conversion adds while it lasts: wide grey to 8 bits, a color profile, blending with white, a copy.
+# Temporary memory of conversions: wide grey to 8 bits, a color profile, blending with white, a copy.
 _WIDE_GREY = {"I": 14, "F": 14, "I;16": 9, "I;16B": 9}
 _PROFILE, _BLEND, _COPY = 9, 6, 4
-# Of 16 bits: Pillow's image, OpenCV's, and copies with the weights of transparency; of the resized image likewise.
+# 16-bit conversion: Pillow's image, OpenCV's, and copies weighted by transparency; then the same for the resized image.
 _DEEP, _DEEP_RESIZED = 44, 44
 _TIFF_ROWS, _TIFF_TILE_WIDTH, _TIFF_TILE_HEIGHT, _TIFF_SAMPLES = 278, 322, 323, 277
 
 
 def check_memory(needed: float, limit: int, *, height: int, width: int) -> None:
-    """Checks an estimate for an image of a size against the limit, in bytes.
+    """Checks an estimate for an image against the limit. Both are in bytes; height and width are for the message.
 
     Raises:
       SampleError: reason `too_much_memory`.
@@ -50,19 +50,19 @@ def check_memory(needed: float, limit: int, *, height: int, width: int) -> None:
 
 
 def webp_memory(data: bytes, height: int, width: int) -> float:
-    """Bytes at the peak of opening and decoding a WebP file; libwebp allocates its canvases when it is opened."""
+    """Returns peak bytes of opening and decoding a WebP file; libwebp already allocates canvases when opening."""
     return len(data) + (_DECODER["webp"] + 4) * height * width
 
 
 def jpeg_coefficients(header: JpegHeader) -> float:
-    """Bytes of the coefficients of a JPEG that is decoded when all of its scans have been read."""
+    """Returns bytes of the coefficients of a JPEG with several scans, which are all read before decoding; else 0."""
     return _JPEG_COEFFICIENT * header.samples if header.has_many_scans else 0
 
 
 def plain_jpeg_memory(
     header: JpegHeader, geometry: Geometry, spec: ImageSpec, *, reduction: int, channels: int, has_profile: bool
 ) -> float:
-    """Bytes at the peak of the fast codec, besides the file: arrays of `channels`, decoded at 1 / `reduction`."""
+    """Returns peak bytes of the fast codec without the file, for `channels` decoded at 1 / `reduction` of the size."""
     decoded = channels * header.height * header.width / reduction**2
     resized, stored = geometry.resized_height * geometry.resized_width, geometry.final_height * geometry.final_width
     needed = decoded
@@ -78,12 +78,12 @@ def plain_jpeg_memory(
 
 
 def decoding_memory(data: bytes, name: str, image: ImageFile.ImageFile) -> float:
-    """Bytes at the peak of decoding an opened file."""
+    """Returns peak bytes of decoding an opened file."""
     pixels = image.height * image.width
     beside = _DECODER.get(name, 0) * pixels
     if name == "jpeg" and (header := parse_jpeg_header(data)):
         beside = jpeg_coefficients(header)
-    elif name == "jpeg2000":  # of one tile, which may be the whole image
+    elif name == "jpeg2000":  # samples of one tile, which may be the whole image
         sample = _JPEG2000_SAMPLE + (2 if image.mode.startswith("I;16") else 1)
         if has_wrong_white(data, image):
             sample += _JPEG2000_AGAIN
@@ -98,14 +98,14 @@ def decoding_memory(data: bytes, name: str, image: ImageFile.ImageFile) -> float
 
 
 def converting_memory(image: Image.Image, spec: ImageSpec, geometry: Geometry, *, in_strips: bool) -> float:
-    """Bytes at the peak of what is done with a decoded image: convert, turn, resize, crop or pad, encode.
+    """Returns peak bytes of processing a decoded image: converting, turning, resizing, cropping or padding, encoding.
 
     Args:
-      in_strips: whether strips of it are converted one by one, as in `shrink_large`.
+      in_strips: whether the image is converted strip by strip, as in `shrink_large`.
     """
     pixels = image.height * image.width
     resized, stored = geometry.resized_height * geometry.resized_width, geometry.final_height * geometry.final_width
-    # A resize has two passes; the first changes the width only.
+    # A resize has two passes; the first changes only the width.
     added = 0 if resized == pixels else _COPY * (geometry.height * geometry.resized_unturned[1] + resized)
     added += (_COPY if stored != resized else 0) * stored + _encoder(spec) * stored
     if in_strips:
@@ -116,32 +116,32 @@ def converting_memory(image: Image.Image, spec: ImageSpec, geometry: Geometry, *
 
 
 def sixteen_bit_memory(geometry: Geometry) -> float:
-    """Bytes at the peak of what is done with an image in 16 bits."""
+    """Returns peak bytes of converting an image in 16 bits."""
     resized, stored = geometry.resized_height * geometry.resized_width, geometry.final_height * geometry.final_width
     return _DEEP * geometry.height * geometry.width + _DEEP_RESIZED * max(resized, stored)
 
 
 def mask_memory(image: Image.Image) -> float:
-    """Bytes at the peak of taking the numbers of a decoded mask: its channels, what they differ in, and an array."""
+    """Returns peak bytes of reading the numbers of a decoded mask: its channels, their differences, and an array."""
     pixels, channels = image.height * image.width, len(image.getbands())
     beside = channels + 4 if channels > 1 else 3 * pixels_memory(image.mode, 1)
     return pixels_memory(image.mode, pixels) + beside * pixels
 
 
 def pixels_memory(mode: str, pixels: int) -> int:
-    """Bytes that pixels of a mode take in Pillow."""
+    """Returns the bytes that pixels of a mode take in Pillow."""
     return pixels * (1 if mode in ("1", "L", "P") else 2 if mode.startswith("I;16") else 4)
 
 
 def _encoder(spec: ImageSpec) -> int:
-    """Bytes per pixel that an encoder takes for more than the encoded file; WebP has transparency without loss."""
+    """Returns bytes per pixel that an encoder needs besides the file. WebP needs more for lossless transparency."""
     if spec.image_encoding is ImageEncoding.RAW:
         return 8
     return 0 if spec.image_encoding is not ImageEncoding.WEBP else 8 if spec.channels == 3 else 27
 
 
 def _conversion(image: Image.Image, spec: ImageSpec) -> int:
-    """Bytes per pixel at the peak of the conversion to the channels of the request."""
+    """Returns peak bytes per pixel of the conversion to the channels of the request."""
     channels = stored_channels(image)
     wanted = min(spec.channels or channels, 3 if spec.image_encoding is ImageEncoding.JPEG else 4)
     needed = _WIDE_GREY.get(image.mode, 0)
@@ -159,7 +159,7 @@ def _conversion(image: Image.Image, spec: ImageSpec) -> int:
 
 
 def _tiff_strip(image: TiffImage) -> float:
-    """Bytes of one strip or tile of a TIFF, which libtiff decodes at once; Pillow reads uncompressed ones by itself."""
+    """Returns bytes of a strip or tile of a TIFF, which libtiff decodes at once; 0 for uncompressed data."""
     if not image.tile or image.tile[0][0] != "libtiff":
         return 0
     tags = image.tag_v2

@@ -1,4 +1,4 @@
-"""Where the bytes end that the structure of a file names; a file that is shorter was cut."""
+"""Finds the end of the bytes that the structure of a file refers to; a shorter file is truncated."""
 
 from __future__ import annotations
 
@@ -6,18 +6,18 @@ import struct
 
 import numpy as np
 
-# Tags of a TIFF: where strips begin, their bytes, and the same of tiles.
+# Tags of a TIFF: offsets and bytes of strips, offsets and bytes of tiles.
 _PIXELS = 273, 279, 324, 325
-# Bytes of each type, and the types of whole numbers.
+# Type -> its size in bytes; and the integer types.
 _SIZES = {1: 1, 2: 1, 3: 2, 4: 4, 5: 8, 6: 1, 7: 1, 8: 2, 9: 4, 10: 8, 11: 4, 12: 8, 13: 4, 16: 8, 17: 8, 18: 8}
 _NUMBERS = (3, 4, 16)
 
 
 def end_of_tiff(data: bytes) -> int:
-    """The offset behind the first directory, its values and its pixels (TIFF 6.0; BigTIFF has wider numbers).
+    """Returns the end offset of the first directory, its values and its pixels (TIFF 6.0; BigTIFF has wider numbers).
 
     Returns:
-      That behind the first of them that reaches beyond the end of the file, if any does.
+      A larger number than the size of the file if any of them reaches beyond its end.
     """
     order, is_big = ("<" if data.startswith(b"II") else ">"), 43 in data[2:4]
     number, counter, entry = ("Q", "Q", "HHQ8s") if is_big else ("I", "H", "HHI4s")
@@ -47,7 +47,7 @@ def end_of_tiff(data: bytes) -> int:
 
 
 def end_of_boxes(data: bytes) -> int:
-    """The offset behind the last box of an ISO base media file (ISO/IEC 14496-12, 4.2)."""
+    """Returns the end offset of the last box of an ISO base media file (ISO/IEC 14496-12, 4.2)."""
     at = 0
     while at < len(data):
         size = int.from_bytes(data[at : at + 4], "big")

@@ -1,4 +1,4 @@
-"""EXIF orientation: which way up an image is shown."""
+"""Reads and applies the EXIF orientation of an image."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ _TRANSPOSE = {
 
 
 def orientation_of(image: Image.Image, *, may_decode: bool = True) -> int:
-    """The orientation in EXIF or XMP, 1 to 8; 1 if there is none or it cannot be read.
+    """Returns the orientation in EXIF or XMP, 1 to 8; 1 if there is none or it cannot be read.
 
     Args:
-      image: opened, or decoded.
-      may_decode: whether the pixels of a PNG may be decoded to find what is behind them.
+      image: an opened or decoded image.
+      may_decode: whether to decode the pixels of a PNG if needed, to find metadata after them.
     """
-    if type(image) is Image.Image and not image.info:  # made of pixels alone
+    if type(image) is Image.Image and not image.info:  # an image without metadata
         return 1
     try:
         exif = image.getexif() if may_decode else Image.Image.getexif(image)
@@ -47,7 +47,7 @@ def swaps_sides(orientation: np.ndarray) -> np.ndarray: ...
 
 
 def swaps_sides(orientation: int | np.ndarray) -> bool | np.ndarray:
-    """Whether turning an image upright makes its height its width: by a quarter, or along a diagonal."""
+    """Whether turning an image upright swaps height and width: by a quarter turn, or by a flip along a diagonal."""
     return orientation >= 5
 
 
@@ -58,5 +58,5 @@ def orient(image: Image.Image, orientation: int) -> Image.Image:
 
 
 def orientation_for(image: Image.Image, spec: ImageSpec) -> int:
-    """The EXIF orientation that a request applies; 1 if it applies none."""
+    """Returns the EXIF orientation that a request applies; 1 if it ignores orientations."""
     return orientation_of(image) if spec.orientation is Metadata.APPLY else 1

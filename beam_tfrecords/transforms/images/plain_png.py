@@ -1,7 +1,7 @@
-"""Small PNGs of the plain kind: 8 bits of grey, RGB or RGBA in rows, and nothing in the file but them.
+"""Reads and writes small plain PNGs: 8-bit grey, RGB or RGBA, not interlaced, without any other chunks.
 
-Of a small image, Pillow's reader and writer of PNGs take as long in Python as zlib takes. Here its decoder and encoder
-are called alone; pixels and bytes are the same.
+For a small image, Pillow's PNG reader and writer spend as much time in Python as in zlib. This module calls only
+Pillow's decoder and encoder, with the same pixels and bytes as results.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from beam_tfrecords.transforms.images.formats import PNG_START
 from beam_tfrecords.transforms.images.image_spec import ImageSpec
 from beam_tfrecords.transforms.images.memory import check_memory, pixels_memory
 
-# Bytes of a file, and of its pixels. So small, the pixels fit into one chunk, as Pillow's encoder writes them.
+# Most bytes of a file, and of its pixels. This small, Pillow's encoder writes the pixels as one chunk.
 _MOST_BYTES = 60_000
 _FIRST = PNG_START + b"\0\0\0\rIHDR"
 _HEADER = struct.Struct(">IIBBBBB")
@@ -25,22 +25,22 @@ _CHUNK, _NUMBER = struct.Struct(">I4s"), struct.Struct(">I")
 _END = _NUMBER.pack(0), b"IEND", _NUMBER.pack(zlib.crc32(b"IEND"))
 _COLOR_TYPES = {"L": 0, "RGB": 2, "RGBA": 6}
 _MODES = {number: mode for mode, number in _COLOR_TYPES.items()}
-# What Pillow stores of an image beside its pixels.
+# Metadata that Pillow stores besides the pixels.
 _STORED_INFO = ("icc_profile", "transparency")
-# A row begins with the number of its filter, 0 to 4 (PNG, 9.2).
+# A row starts with the number of its filter, 0 to 4 (PNG, 9.2).
 _LAST_FILTER = 4
-# Not optimized; level, strategy and dictionary are zlib's own.
+# Not optimized; zlib's default level, strategy and dictionary.
 _OPTIONS = (False, -1, -1, b"")
 
 
 @dataclasses.dataclass(frozen=True)
 class PlainPng:
-    """A PNG whose checksums are right.
+    """A plain PNG with correct checksums.
 
     Attributes:
-      mode: of Pillow: "L", "RGB" or "RGBA".
-      deflated: the pixels, as the file has them.
-      file_size: bytes of the file.
+      mode: Pillow's mode: "L", "RGB" or "RGBA".
+      deflated: the compressed pixels of the file.
+      file_size: size of the file in bytes.
     """
 
     height: int
@@ -51,14 +51,14 @@ class PlainPng:
 
     @property
     def channels(self) -> int:
-        """1, 3 or 4."""
+        """Number of channels: 1, 3 or 4."""
         return len(self.mode)
 
     def load(self, spec: ImageSpec) -> Image.Image | None:
         """Decodes the pixels.
 
         Returns:
-          None if the pixels are not whole; Pillow's reader then finds the reason.
+          None if the pixels are incomplete; Pillow's reader then finds the reason.
 
         Raises:
           SampleError: reason `too_much_memory`.
@@ -70,7 +70,7 @@ class PlainPng:
             return None
 
     def is_whole(self, spec: ImageSpec) -> bool:
-        """Whether the pixels are whole; an image of them is not made. Otherwise Pillow's reader finds the reason.
+        """Whether the pixels are complete, without making an image. If not, Pillow's reader finds the reason.
 
         Raises:
           SampleError: as `load`.
@@ -90,10 +90,10 @@ class PlainPng:
 
 
 def parse_plain_png(data: bytes, spec: ImageSpec) -> PlainPng | None:
-    """The header and the deflated pixels of a file.
+    """Parses a file to its header and its compressed pixels.
 
     Returns:
-      None if the file is anything else, large or damaged.
+      None if the file is not a plain PNG, large or damaged.
 
     Raises:
       SampleError: reason `too_many_pixels`.
@@ -123,7 +123,7 @@ def parse_plain_png(data: bytes, spec: ImageSpec) -> PlainPng | None:
 
 
 def encode_plain_png(image: Image.Image) -> bytes | None:
-    """The file that Pillow would write of an L, RGB or RGBA image; None if it is large, or more than its pixels."""
+    """Returns the file that Pillow would write of an L, RGB or RGBA image; None if it is large or has metadata."""
     if not _fits(image.height, image.width, image.mode) or any(name in image.info for name in _STORED_INFO):
         return None
     header = _HEADER.pack(image.width, image.height, 8, _COLOR_TYPES[image.mode], 0, 0, 0)
@@ -132,10 +132,10 @@ def encode_plain_png(image: Image.Image) -> bytes | None:
 
 
 def _chunk(kind: bytes, content: bytes) -> tuple[bytes, ...]:
-    """Length, kind, content and checksum."""
+    """Returns a chunk as its length, kind, content and checksum."""
     return _NUMBER.pack(len(content)), kind, content, _NUMBER.pack(zlib.crc32(content, zlib.crc32(kind)))
 
 
 def _fits(height: int, width: int, mode: str) -> bool:
-    """Whether the size is one that a PNG can have, and the pixels are few."""
+    """Whether a PNG can have this size, and its pixels are few enough."""
     return 0 < height * (len(mode) * width + 1) <= _MOST_BYTES and width > 0

@@ -1,6 +1,7 @@
-"""Digests of what this machine makes of a small fixed image: they tell machines apart that would write other bytes.
+"""Digests of the results for a small fixed image on this machine, which differ between machines that write other bytes.
 
-The versions of libraries do not: zlib is the system's own, and code that a processor chooses may round in another way.
+The versions of libraries do not show this: zlib comes from the system, and code for another processor may round
+differently.
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ _SIZES = ((31, 50), (90, 101), (40, 120))
 
 @functools.cache
 def probe_digests() -> Mapping[str, str]:
-    """Name of a step -> digest of what it makes here, 8 hex digits."""
+    """Returns name of a step -> digest of its result on this machine, 8 hex digits."""
     image = _make_image()
     return {
         name: hashlib.blake2b(make(image), digest_size=4).hexdigest()
@@ -40,7 +41,7 @@ def probe_digests() -> Mapping[str, str]:
 
 
 def _make_image() -> np.ndarray:
-    """[H, W, 3] uint8: ramps, and noise from a multiplicative hash."""
+    """Makes the fixed image, [H, W, 3] uint8: ramps, and noise from a multiplicative hash."""
     number = np.arange(_HEIGHT * _WIDTH * 3, dtype=np.uint32).reshape(_HEIGHT, _WIDTH, 3)
     noise = (number * np.uint32(2_654_435_761)) >> 26
     return (noise + number[:, :1] // 97 + number[:1] // 2).astype(np.uint8)
@@ -64,7 +65,7 @@ def _resize_16_bit(image: np.ndarray) -> bytes:
 
 
 def _measure(image: np.ndarray) -> bytes:
-    # One above 64 x 64 pixels and one below, which are measured in other ways.
+    # One image above 64 x 64 pixels and one below, because the code measures them in different ways.
     both = [Quality.of(np.ascontiguousarray(pixels), "RGB") for pixels in (image, image[:40, :30])]
     return repr(measure_quality(both)).encode()
 

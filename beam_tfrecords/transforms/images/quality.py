@@ -1,10 +1,10 @@
-"""What tells bad pictures and near-duplicates apart, measured on the pixels that are stored, before they are encoded.
+"""Measures that find bad pictures and near-duplicates, computed on the stored pixels before encoding.
 
-Brightness, contrast and hash are of 64 x 64 grey values: of an H x W image, the pixels of row floor((i + 0.5) * H / 64)
-and column floor((j + 0.5) * W / 64), as 0.299 R + 0.587 G + 0.114 B in 8 bits. A conversion only picks them: measuring
-many images in a row takes a third of the time. Sharpness is of bands of neighbouring pixels, as a blur is seen in these
-alone. A small image is kept as it is, and picked and measured with others of its size. Steps are of whole numbers, so
-that an index is the same on every CPU.
+Brightness, contrast and hash use 64 x 64 grey values: for an H x W image, the pixels in row floor((i + 0.5) * H / 64)
+and column floor((j + 0.5) * W / 64), as 0.299 R + 0.587 G + 0.114 B in 8 bits. A conversion only picks these pixels,
+because measuring many images together takes a third of the time. Sharpness uses bands of adjacent pixels, since only
+these show a blur. A small image is kept whole, and measured together with others of its size. All steps use integers,
+so the index is the same on every CPU.
 """
 
 from __future__ import annotations
@@ -19,28 +19,28 @@ from PIL import Image
 
 _SIDE = 64
 _VALUES = _SIDE * _SIDE
-# Four bands rank blurred photos as the whole image does, and take an eighth of the time.
+# Four bands rank blurred photos like the whole image, in an eighth of the time.
 _BANDS, _BAND_ROWS = 4, 8
-# The perceptual hash is made of the 8 x 8 lowest frequencies of 32 x 32 values.
+# The perceptual hash uses the 8 x 8 lowest frequencies of 32 x 32 values.
 _SQUARE, _FREQUENCIES = 32, 8
-# The DCT-II in whole numbers: every product and sum fits into the 53 bits that float64 holds exactly.
+# The DCT-II in integers: every product and sum fits into the 53 bits that float64 represents exactly.
 _COSINES = np.round(1024 * np.cos(np.pi / _SQUARE * np.outer(np.arange(_FREQUENCIES), np.arange(_SQUARE) + 0.5)))
 _TO_GREY = {"RGB": cv2.COLOR_RGB2GRAY, "BGR": cv2.COLOR_BGR2GRAY, "RGBA": cv2.COLOR_RGBA2GRAY}
 
 
 def pick_grey(pixels: np.ndarray, order: str) -> bytes:
-    """The grey values of an image, row by row.
+    """Picks the 64 x 64 grey values of an image, row by row.
 
     Args:
-      pixels: [H, W], or [H, W, C] in the given order, uint8 or uint16. Transparency is left out.
-      order: of the channels: "RGB", "BGR" or "RGBA"; without a meaning for [H, W].
+      pixels: [H, W], or [H, W, C] in the given order, uint8 or uint16. Transparency is ignored.
+      order: order of the channels: "RGB", "BGR" or "RGBA"; ignored for [H, W].
     """
     values = cv2.resize(pixels, (_SIDE, _SIDE), interpolation=cv2.INTER_NEAREST_EXACT)
     return bytes(_to_grey(values, order).data)
 
 
 def _to_grey(pixels: np.ndarray, order: str) -> np.ndarray:
-    """[H, W] uint8."""
+    """Converts to grey; returns [H, W] uint8."""
     if pixels.dtype == np.uint16:
         pixels = (pixels >> 8).astype(np.uint8)
     return pixels if pixels.ndim == 2 else cv2.cvtColor(pixels, _TO_GREY[order])
@@ -48,13 +48,13 @@ def _to_grey(pixels: np.ndarray, order: str) -> np.ndarray:
 
 @dataclasses.dataclass(frozen=True)
 class Quality:
-    """What is taken from the pixels of an image when it is converted; `measure_quality` makes columns of it.
+    """The pixels of an image that are needed to measure its quality with `measure_quality`.
 
     Attributes:
-      pixels: of a small image, all, row by row; of any other, those of `pick_grey`.
+      pixels: all pixels of a small image, row by row; the values of `pick_grey` for any other.
       shape: (H, W) of these pixels, and C unless they are grey.
-      order: of their channels, as in `pick_grey`.
-      sharpness: from `measure_sharpness`; None of a small image.
+      order: order of their channels, as in `pick_grey`.
+      sharpness: result of `measure_sharpness`; None for a small image.
     """
 
     pixels: bytes
@@ -64,7 +64,7 @@ class Quality:
 
     @classmethod
     def of(cls, pixels: np.ndarray, order: str) -> Quality:
-        """That of an image as an array, as in `pick_grey`."""
+        """Takes the pixels from an image as an array; arguments as for `pick_grey`."""
         height, width = pixels.shape[:2]
         if height * width <= _VALUES:
             pixels = _to_grey(pixels, order) if pixels.dtype == np.uint16 else pixels
@@ -74,7 +74,7 @@ class Quality:
 
     @classmethod
     def of_image(cls, image: Image.Image) -> Quality:
-        """That of an L, RGB or RGBA image; of a large one, only the pixels that count are copied."""
+        """Takes the pixels from an L, RGB or RGBA image; copies only the needed pixels of a large one."""
         width, height, order = *image.size, image.mode
         if height * width <= _VALUES:
             shape = (height, width) if order == "L" else (height, width, len(order))
@@ -89,7 +89,7 @@ class Quality:
 
 
 def band_rows(height: int) -> list[tuple[int, int]]:
-    """First row and end of each band of an image."""
+    """Returns the first row and the end of each band of an image."""
     if height <= _BANDS * _BAND_ROWS:
         return [(0, height)]
     middles = (int((band + 0.5) * height / _BANDS) for band in range(_BANDS))
@@ -97,11 +97,11 @@ def band_rows(height: int) -> list[tuple[int, int]]:
 
 
 def measure_sharpness(bands: Iterable[np.ndarray], order: str) -> float:
-    """The variance of the Laplacian (kernel 0 1 0, 1 -4 1, 0 1 0; mirrored at the edges of a band).
+    """Returns the variance of the Laplacian (kernel 0 1 0, 1 -4 1, 0 1 0; mirrored at the edges of a band).
 
     Args:
-      bands: the rows of the image that `band_rows` names, as the pixels of `pick_grey`.
-      order: as there.
+      bands: the rows of `band_rows`, as arrays as for `pick_grey`.
+      order: order of the channels, as in `pick_grey`.
     """
     return _pooled_variance([_laplacian(band, order) for band in bands])
 
@@ -117,21 +117,21 @@ def _pooled_variance(parts: Sequence[np.ndarray]) -> float:
 
 
 def _sum_of_squares(values: np.ndarray) -> float:
-    """Exact, so in any order of additions: squares of whole numbers add up to less than the 2**53 of float64."""
+    """Returns the sum of squares. It is exact in any order of additions, since it stays below the 2**53 of float64."""
     flat = values.ravel().astype(np.float64)
     return float(flat @ flat)
 
 
 def measure_quality(images: Sequence[Quality]) -> dict[str, list[float]]:
-    """Measures images; index columns by name.
+    """Measures images; returns index column -> values.
 
-    * brightness: the mean, 0 to 255.
-    * contrast: the standard deviation.
-    * phash: of means of 2 x 2 values, the 8 x 8 lowest frequencies of the DCT-II, row by row, the highest bit first:
-      whether each is above the median, the lower of the two (hackerfactor.com, "Looks Like It").
+    * brightness: mean, 0 to 255.
+    * contrast: standard deviation.
+    * phash: 64 bits, the highest first, one for each of the 8 x 8 lowest frequencies of the DCT-II, row by row: whether
+      it is above the lower median. The DCT's input are means of 2 x 2 values (hackerfactor.com, "Looks Like It").
     * sharpness: see `measure_sharpness`.
 
-    All sums are of whole numbers that float64 holds exactly: measuring images together changes nothing, and takes a
+    All sums are of integers that float64 represents exactly, so measuring images together gives the same results, in a
     fifth of the time.
     """
     greys = np.empty((len(images), _SIDE, _SIDE), np.uint8)
@@ -141,7 +141,7 @@ def measure_quality(images: Sequence[Quality]) -> dict[str, list[float]]:
         alike[image.shape, image.order, image.sharpness is None].append(number)
     for (shape, order, is_small), numbers in alike.items():
         pixels = np.frombuffer(b"".join([images[number].pixels for number in numbers]), np.uint8)
-        # One above the other, so that all become grey at once.
+        # Stacks the images vertically to convert all to grey with one call.
         grey = _to_grey(pixels.reshape(-1, *shape[1:]), order)
         if is_small:
             sharpness[numbers] = _measure_together(grey.reshape(-1, *shape[:2]))
@@ -156,12 +156,12 @@ def measure_quality(images: Sequence[Quality]) -> dict[str, list[float]]:
 
 
 def _measure_together(greys: np.ndarray) -> np.ndarray:
-    """What `measure_sharpness` says of images of one size: [N, H, W] -> [N] float64."""
+    """Computes `measure_sharpness` of images of one size: [N, H, W] -> [N] float64."""
     number, _, width = greys.shape
     count = 0
     sums, squares = np.zeros(number), np.zeros(number)
     for begin, end in band_rows(greys.shape[1]):
-        # Each with the rows that mirror its edges, one above the other.
+        # Stacks the bands vertically, each between rows that mirror its edges.
         rows = [min(begin + 1, end - 1), *range(begin, end), max(end - 2, begin)]
         tall = _laplacian(greys.take(rows, axis=1).reshape(-1, width), "L")
         found = tall.reshape(number, -1)[:, width:-width]
@@ -173,8 +173,8 @@ def _measure_together(greys: np.ndarray) -> np.ndarray:
 
 
 def _perceptual_hashes(greys: np.ndarray) -> np.ndarray:
-    """[N * 64, 64] -> [N] uint64."""
-    # One above the other; their heights are even, so that no mean is of two images.
+    """Computes perceptual hashes of vertically stacked grey values: [N * 64, 64] -> [N] uint64."""
+    # The heights are even, so no mean mixes two images.
     means = cv2.resize(greys, (_SQUARE, greys.shape[0] // 2), interpolation=cv2.INTER_AREA)
     squares = means.reshape(-1, _SQUARE, _SQUARE).astype(np.float64)
     frequencies = (_COSINES @ squares @ _COSINES.T).reshape(-1, _FREQUENCIES * _FREQUENCIES)

@@ -1,4 +1,4 @@
-"""Pixels as they are in an array, as the plainest file that says what they are. Pure functions."""
+"""Makes image files from arrays of raw pixels. Pure functions."""
 
 from __future__ import annotations
 
@@ -10,21 +10,21 @@ import numpy as np
 
 from beam_tfrecords.errors import FailureReason, SampleError, Stage
 
-# By number of channels (Netpbm's pgm(5) and ppm(5)).
+# Number of channels -> number of the format (Netpbm's pgm(5) and ppm(5)).
 _NETPBM = {1: 5, 3: 6}
 
 
 def as_file(data: bytes, *, shape: Sequence[int], axes: str, dtype: str) -> bytes:
-    """The image file of an array: a header and the same pixels, which every decoder takes without loss.
+    """Makes a lossless image file of an array.
 
     Args:
       data: the pixels.
       shape: lengths of the axes.
-      axes: as `refs.PixelRange` has them.
-      dtype: as `refs.PixelRange` has it.
+      axes: as in `refs.PixelRange`.
+      dtype: as in `refs.PixelRange`.
 
     Returns:
-      A PGM or PPM file; with a channel of transparency, which they do not know, a PNG.
+      A PGM or PPM file; a PNG if there is a channel of transparency, which these formats lack.
 
     Raises:
       SampleError: bytes are missing.

@@ -1,4 +1,4 @@
-"""Pillow's own resize."""
+"""Resizes images with Pillow."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ FILTERS = {resample: Image.Resampling[resample.name] for resample in Resample}
 
 
 def resize(image: Image.Image, geometry: Geometry, resample: Resample) -> Image.Image:
-    """Resizes an upright L, RGB or RGBA image with Pillow's filter, unless it has the size, then crops or pads it."""
+    """Resizes an upright L, RGB or RGBA image with Pillow's filter if its size differs, then crops or pads it."""
     size = geometry.resized_width, geometry.resized_height
     if image.size != size:
         image = image.resize(size, FILTERS[resample])

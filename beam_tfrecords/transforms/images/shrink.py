@@ -1,4 +1,4 @@
-"""Images so large that a worker should not hold a second copy of them."""
+"""Shrinks images that are so large that a worker should not hold a second copy of them."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ from PIL import Image
 
 # Pixels of a large image, and of one strip.
 _LARGE, _STRIP = 1 << 24, 1 << 21
-# Box averaging leaves this much of the scale to the filter, as Pillow's `reducing_gap=2.0` does.
+# Box averaging leaves this factor of the scale to the filter, as Pillow's `reducing_gap=2.0` does.
 _GAP = 2
-# The white level of these depends on the whole image, so they cannot be converted in strips.
+# Modes that cannot be converted in strips, because their white level depends on the whole image.
 _WHOLE_MODES = ("I", "F")
 
 
 def strip_factor(image: Image.Image, size: tuple[int, int]) -> int:
-    """By how much an image is reduced strip by strip; 0 if it is not large or does not shrink much."""
+    """Returns the factor by which an image is reduced strip by strip; 0 if it is not large or does not shrink much."""
     factor = int(min(image.width / size[0], image.height / size[1]) / _GAP)
     if image.width * image.height < _LARGE or factor < 2 or image.mode in _WHOLE_MODES:
         return 0
@@ -33,7 +33,7 @@ def shrink_large(
     """Converts a large image strip by strip and shrinks it.
 
     Args:
-      resample: filter, not NEAREST or BOX.
+      resample: any filter except NEAREST and BOX.
     """
     width, height = image.size
     rows = max(1, _STRIP // width // factor) * factor

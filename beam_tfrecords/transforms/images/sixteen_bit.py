@@ -1,4 +1,4 @@
-"""Images of 16 bits per channel, converted as arrays: in Pillow, only grey has so many."""
+"""Converts images of 16 bits per channel as arrays, because Pillow supports 16 bits only for grey."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ from beam_tfrecords.transforms.images.quality import Quality
 from beam_tfrecords.transforms.images.sixteen_bit_color import decode_color, swap_red_and_blue
 
 _WHITE = 65535
-# From 8 bits: 255 becomes 65535.
+# Factor from 8 to 16 bits: 255 becomes 65535.
 _GAIN = 257
-# The depth is not in what Pillow tells of them; it scales them to the 255 of 8 bits.
+# Formats whose depth Pillow hides by scaling values to 8 bits.
 _MAY_BE_16_BIT = ("ppm", "jpeg2000")
-# Pillow's default.
+# The same level as Pillow's default.
 _PNG_OPTIONS = [cv2.IMWRITE_PNG_COMPRESSION, 6]
 _CHANNELS = {
     (1, 3): cv2.COLOR_GRAY2RGB,
@@ -39,10 +39,10 @@ _CHANNELS = {
 
 
 def convert_16_bit(data: bytes, spec: ImageSpec) -> ConvertedImage:
-    """Does what `convert_image` does, with 16 bits per channel; what has 8 is multiplied by 257.
+    """Converts an image as `convert_image` does, with 16 bits per channel; multiplies values of 8 bits by 257.
 
     Raises:
-      SampleError: as `convert_image`; reason `unsupported_mode` if 16 bits of the file cannot be had, or not in sRGB.
+      SampleError: as `convert_image`; reason `unsupported_mode` if 16 bits cannot be decoded, or not converted to sRGB.
     """
     name, opened = open_image(data, spec)
     image = load_pixels(data, name, opened, spec)
@@ -76,7 +76,7 @@ def convert_16_bit(data: bytes, spec: ImageSpec) -> ConvertedImage:
 
 
 def _to_16_bits(data: bytes, name: str, image: Image.Image, *, use_profile: bool) -> np.ndarray:
-    """[H, W], [H, W, 3] or [H, W, 4] uint16."""
+    """Returns the pixels as [H, W], [H, W, 3] or [H, W, 4] uint16."""
     is_grey, values = is_wide_grey(image), None
     if is_16_bit(data, name, image) or (name in _MAY_BE_16_BIT and image.mode in ("RGB", "RGBA")):
         values = np.asarray(image) if is_grey else decode_color(data, image)
@@ -97,7 +97,7 @@ def _to_16_bits(data: bytes, name: str, image: Image.Image, *, use_profile: bool
 
 
 def _to_channels(pixels: np.ndarray, channels: int | None) -> np.ndarray:
-    """Gives an image 1, 3 or 4 channels; None leaves those that it has. Transparency is blended with white."""
+    """Gives an image 1, 3 or 4 channels; None keeps all. Blends removed transparency with white."""
     has = pixels.shape[2] if pixels.ndim == 3 else 1
     if has == 4 and channels in (1, 3):
         alpha = pixels[..., 3:].astype(np.uint32)
@@ -107,7 +107,7 @@ def _to_channels(pixels: np.ndarray, channels: int | None) -> np.ndarray:
 
 
 def resize_16_bit(pixels: np.ndarray, geometry: Geometry, resample: Resample, *, has_alpha: bool) -> np.ndarray:
-    """Resizes an upright image; colors count as much as they are opaque.
+    """Resizes an upright image; weights colors by their opacity.
 
     Args:
       has_alpha: whether a fourth channel is transparency.
@@ -115,7 +115,7 @@ def resize_16_bit(pixels: np.ndarray, geometry: Geometry, resample: Resample, *,
     size = geometry.resized_height, geometry.resized_width
     if size == pixels.shape[:2]:
         return pixels
-    if geometry.is_nearest:  # at 16 bits, Pillow rounds in another way
+    if geometry.is_nearest:  # at 16 bits, Pillow rounds differently
         return pick_nearest(pixels, geometry)
     is_weighted = has_alpha and pixels.ndim == 3 and pixels.shape[2] == 4
     if is_weighted:

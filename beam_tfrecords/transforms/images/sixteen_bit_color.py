@@ -1,4 +1,4 @@
-"""Colors of more than 8 bits per channel, as OpenCV decodes them: in Pillow, only grey has so many."""
+"""Decodes colors of more than 8 bits per channel with OpenCV, because Pillow supports them only for grey."""
 
 from __future__ import annotations
 
@@ -14,27 +14,27 @@ _THREE_CHANNELS = cv2.IMREAD_COLOR | cv2.IMREAD_ANYDEPTH | cv2.IMREAD_IGNORE_ORI
 
 
 def decode_color(data: bytes, image: Image.Image, *, bits: int = 16) -> np.ndarray:
-    """[H, W, 3] or [H, W, 4] uint16, or uint8 of a file with 8 bits.
+    """Decodes a file to [H, W, 3] or [H, W, 4] uint16, or uint8 if it has 8 bits.
 
-    They are OpenCV's, if Pillow has decoded the same upper 8 bits: the two do not agree about every kind of file.
+    Checks that Pillow decodes the same upper 8 bits, because OpenCV and Pillow disagree about some kinds of files.
 
     Args:
       data: the file.
-      image: the same, decoded by Pillow.
-      bits: per channel, in the file; Pillow has kept the upper 8 of them.
+      image: the file, decoded by Pillow.
+      bits: bits per channel in the file, of which Pillow keeps the upper 8.
 
     Raises:
-      SampleError: reason `unsupported_mode` if they do not agree.
+      SampleError: reason `unsupported_mode` if OpenCV and Pillow disagree.
     """
     seen = np.asarray(image)
-    # A color that means transparency stays a color; `sixteen_bit` looks for it.
+    # A color key stays a color here; `sixteen_bit` applies it.
     flags = cv2.IMREAD_UNCHANGED if image.mode in ("RGBA", "RGBX") else _THREE_CHANNELS
     values = cv2.imdecode(np.frombuffer(data, np.uint8), flags)
     if values is not None and values.dtype == np.uint8:
         return values
     if values is not None and values.dtype == np.uint16 and values.shape == seen.shape:
         values = swap_red_and_blue(values)
-        # Pillow cuts off, or rounds; of JPEG 2000, it rounds the highest values to 256, which becomes 0.
+        # Pillow truncates or rounds; in JPEG 2000, it rounds the highest values to 256, which becomes 0.
         if ((values >> (bits - 8)).astype(np.uint8) - seen + np.uint8(1)).max() <= 2:
             return values
     raise decode_error(
@@ -43,25 +43,25 @@ def decode_color(data: bytes, image: Image.Image, *, bits: int = 16) -> np.ndarr
 
 
 def has_wrong_white(data: bytes, image: ImageFile.ImageFile) -> bool:
-    """Whether an opened file is one whose white Pillow turns to black: a JPEG 2000 in color, of more than 8 bits."""
+    """Whether Pillow turns the white of an opened file to black, as in a color JPEG 2000 of more than 8 bits."""
     return image.format == "JPEG2000" and len(image.getbands()) > 1 and jpeg2000_depth(data) > 8
 
 
 def restore_white(data: bytes, image: ImageFile.ImageFile) -> None:
-    """Gives a decoded JPEG 2000 the white that Pillow has rounded to 256, which became 0.
+    """Restores the white of a decoded JPEG 2000, which Pillow has rounded to 256 and so turned to 0.
 
     Raises:
-      SampleError: reason `unsupported_mode` if OpenCV does not read this kind.
+      SampleError: reason `unsupported_mode` if OpenCV cannot read this kind of file.
     """
     bits = jpeg2000_depth(data)
     values, pixels = decode_color(data, image, bits=bits), np.array(image)
-    # Half a step of 8 bits below white, and more: nine ones.
+    # Values from half an 8-bit step below white have nine leading ones.
     pixels[values >> (bits - 9) == 0b1_1111_1111] = 255
     image.paste(Image.fromarray(pixels, image.mode))
 
 
 def swap_red_and_blue(pixels: np.ndarray) -> np.ndarray:
-    """From OpenCV's order of channels, or to it; grey stays as it is."""
+    """Converts between RGB and OpenCV's order of channels; returns grey unchanged."""
     if pixels.ndim == 2:
         return pixels
     return cv2.cvtColor(pixels, cv2.COLOR_BGR2RGB if pixels.shape[2] == 3 else cv2.COLOR_BGRA2RGBA)

@@ -1,4 +1,4 @@
-"""Which image files `tf.io.decode_image` reads, told from their headers; tests compare with TensorFlow."""
+"""Predicts from headers which image files `tf.io.decode_image` can read. Tests compare with TensorFlow."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from beam_tfrecords.transforms.images.color import largest_value
 from beam_tfrecords.transforms.images.formats import sniff
 from beam_tfrecords.transforms.images.jpeg_header import parse_jpeg_header
 
-# TensorFlow reads WebP since 2.20, and 2.21 aborts the process on an animated one.
+# TensorFlow reads WebP since 2.20, but 2.21 aborts the process at an animated WebP.
 _UNREADABLE = {
     "avif": "an AVIF image",
     "heic": "a HEIC image",
@@ -20,24 +20,24 @@ _UNREADABLE = {
     "webp": "a WebP image",
 }
 _GIF_EXTENSION, _GIF_IMAGE = 0x21, 0x2C
-# GIF89a, appendix F; Pillow reads larger ones.
+# GIF89a, appendix F; Pillow also reads larger codes.
 _GIF_LARGEST_CODE_SIZE = 8
 
 
 def unreadable_by_tensorflow(data: bytes, image: Image.Image | None = None) -> str | None:
-    """Says why `tf.io.decode_image(data, expand_animations=False)` would not give the image of a valid file.
+    """Finds out why `tf.io.decode_image(data, expand_animations=False)` cannot read a valid file.
 
-    Kinds that TensorFlow decodes to other pixels or to another size than the file has count as unreadable.
+    Files that TensorFlow decodes to wrong pixels or a wrong size count as unreadable.
 
     Args:
-      data: the file. Whether its pixels are whole is not checked.
-      image: the same, decoded by Pillow; without it, colors that a GIF's table does not have go unnoticed.
+      data: the file. Its pixels are not checked.
+      image: the file, decoded by Pillow; without it, colors missing from a GIF's table go unnoticed.
 
     Returns:
-      What the file is, such as "a WebP image" or "a CMYK JPEG"; None if TensorFlow reads it.
+      Kind of the file, such as "a WebP image" or "a CMYK JPEG"; None if TensorFlow can read it.
 
     Raises:
-      SampleError: the file is no image, or in a format that cannot be decoded here either.
+      SampleError: the file is not an image, or its format cannot be decoded here either.
     """
     name = sniff(data)
     if name == "jpeg":
@@ -59,11 +59,11 @@ def _unreadable_jpeg(data: bytes) -> str | None:
 
 
 def _unreadable_gif(data: bytes, *, largest: int) -> str | None:
-    """TensorFlow takes the size from the frames, not from the screen, and stops at unknown blocks.
+    """Checks a GIF. TensorFlow takes the size from the frames instead of the screen, and stops at unknown blocks.
 
     Args:
       data: the file.
-      largest: number of a color among its pixels.
+      largest: largest color index among its pixels.
     """
     broken = "a GIF of irregular structure"
     try:
@@ -71,7 +71,7 @@ def _unreadable_gif(data: bytes, *, largest: int) -> str | None:
         has_colors, colors = flags & 0x80, 2 << (flags & 7)
         at = 13 + (3 << (flags & 7) + 1 if has_colors else 0)
         while data[at] == _GIF_EXTENSION:
-            if not data[at + 2]:  # TensorFlow would take the next byte for the size of a block
+            if not data[at + 2]:  # TensorFlow would read the next byte as the size of a block
                 return "a GIF with an empty extension"
             at = _skip_blocks(data, at + 2)
         if data[at] != _GIF_IMAGE:
@@ -91,14 +91,14 @@ def _unreadable_gif(data: bytes, *, largest: int) -> str | None:
 
 
 def _skip_blocks(data: bytes, at: int) -> int:
-    """The offset behind a sequence of data sub-blocks (GIF89a, section 15)."""
+    """Returns the end offset of a sequence of data sub-blocks (GIF89a, section 15)."""
     while data[at]:
         at += 1 + data[at]
     return at + 1
 
 
 def _unreadable_bmp(data: bytes) -> str | None:
-    """TensorFlow reads rows of bytes and nothing else: color tables are ignored, a fourth byte is alpha."""
+    """Checks a BMP. TensorFlow reads only rows of bytes: it ignores color tables, and takes a fourth byte as alpha."""
     if len(data) < 54 or data[14] < 40:
         return "a BMP with an OS/2 header"
     start, header, width, height, _, depth, compression = struct.unpack_from("<IIiiHHI", data, 10)

@@ -1,6 +1,6 @@
-"""What Pillow 12 reads wrongly of TIFF files without an error: it is put right, or rejected.
+"""Corrects or rejects TIFF files that Pillow 12 reads wrongly without an error.
 
-Channels are those that a file says to have (SamplesPerPixel and ExtraSamples), not those of Pillow's mode.
+The channels of a file are the ones it declares (SamplesPerPixel and ExtraSamples), not those of Pillow's mode.
 """
 
 from __future__ import annotations
@@ -25,25 +25,25 @@ _SIGNED, _FLOAT = 2, 3
 _APART, _SHORT = 2, 3
 # Photometric interpretation -> channels with a color: RGB, CMYK, YCbCr, CIELab; all others have one.
 _COLORS = {_RGB: 3, 5: 4, _YCBCR: 3, 8: 3}
-# What the first extra channel may be to mean transparency; Corel Draw writes 999.
+# Values of the first extra channel that mean transparency; Corel Draw writes 999.
 _PREMULTIPLIED, _ALPHA, _ALPHAS = 1, 2, (1, 2, 999)
 _MOST_CHANNELS = 6
 _BIG_ENDIAN_BIG_TIFF = b"MM\0+"
-# Where strips, or tiles, begin, and their bytes (TIFF 6.0, sections 3 and 15).
+# Tags with the offsets and bytes of strips, and of tiles (TIFF 6.0, sections 3 and 15).
 _PLACES = ((273, 279), (324, 325))
-# Inflated, they are 16 MB at most.
+# Compressed bytes that are inflated at once, to 16 MB at most.
 _AT_ONCE = 1 << 14
-# Kinds in the order of bytes of a big-endian file -> in that of this machine, which libtiff returns.
+# Pillow's raw mode of a big-endian file -> the raw mode in native byte order, which libtiff returns.
 _NATIVE = {"F;32BF": "F;32NF", "I;16BS": "I;16NS", "I;32BS": "I;32NS"}
 
 
 class TiffImage(TiffImagePlugin.TiffImageFile):
-    """A file that is decoded with the channels that it has, or not at all.
+    """A TIFF file that is decoded with the channels it declares, or rejected.
 
     Attributes:
-      spare: channels that are neither colors nor transparency. The only one beside red, green and blue is decoded as
-        the fourth, and the mode is RGBX; others are left out.
-      is_premultiplied: whether colors are still to be divided by the transparency.
+      spare: number of channels that are neither colors nor transparency. A single one beside red, green and blue is
+        decoded as the fourth channel of mode RGBX; all others are left out.
+      is_premultiplied: whether colors still have to be divided by the transparency.
     """
 
     spare = 0
@@ -56,7 +56,7 @@ class TiffImage(TiffImagePlugin.TiffImageFile):
         is_apart = tags.get(_PLANAR) == _APART
         is_compressed = tags.get(_COMPRESSION, _UNCOMPRESSED) != _UNCOMPRESSED
         colors = _COLORS.get(photometric or 0, 1)
-        # A fourth channel, or a second one of grey, about which nothing is said is transparency to everyone.
+        # All readers take an undeclared fourth channel, or a second one after grey, as transparency.
         has_alpha = extra[0] in _ALPHAS if extra else photometric in (_GREY, _RGB) and samples == colors + 1
         self.spare = max(0, samples - colors - has_alpha)
         is_stored = photometric == _RGB and self.spare == 1 and not has_alpha
@@ -65,7 +65,7 @@ class TiffImage(TiffImagePlugin.TiffImageFile):
         if is_apart and has_alpha and (colors == 1 or (is_compressed and not extra)):
             raise _unsupported("with channels apart, of which one is transparency or not said to be anything")
         if is_stored or (photometric == _GREY and has_alpha and samples == 2) or (has_alpha and is_apart):
-            # Pillow decodes the channel that it is told to be transparency.
+            # Pillow decodes the extra channel only if the tag declares it as transparency.
             tags[_EXTRA_SAMPLES] = (_ALPHA, *extra[1:])
             self.is_premultiplied = extra[:1] == (_PREMULTIPLIED,) and not (is_apart and is_compressed)
         if is_stored and is_apart and is_compressed:
@@ -73,7 +73,7 @@ class TiffImage(TiffImagePlugin.TiffImageFile):
         super()._setup()
 
     def _tell_libtiff(self) -> None:
-        """Calls the fourth channel transparency in the file too: Pillow divides colors by an unspecified one."""
+        """Declares the fourth channel as transparency in the file too. Pillow divides colors by an unspecified one."""
         assert isinstance(self.fp, io.BytesIO)
         data, order = self.fp.getvalue(), "<" if self.tag_v2.prefix == b"II" else ">"
         entry = struct.pack(f"{order}HH{'Q' if 43 in data[2:4] else 'I'}", _EXTRA_SAMPLES, _SHORT, 1)
@@ -82,7 +82,7 @@ class TiffImage(TiffImagePlugin.TiffImageFile):
 
 
 def open_tiff(file: IO[bytes]) -> TiffImage:
-    """Opens a file that will be decoded as it is meant.
+    """Opens a TIFF file, corrected so that Pillow decodes it properly.
 
     Raises:
       SampleError: reason `unsupported_format` or `unsupported_mode`.
@@ -96,12 +96,12 @@ def open_tiff(file: IO[bytes]) -> TiffImage:
 
 
 def spare_channels(image: Image.Image) -> int:
-    """The channels of an opened file that are neither colors nor transparency."""
+    """Returns the number of channels of an opened file that are neither colors nor transparency."""
     return image.spare if isinstance(image, TiffImage) else 0
 
 
 def _check_kind(tags: TiffImagePlugin.ImageFileDirectory_v2) -> None:
-    """Rejects camera raw files, whose first image is only a small preview, and what Pillow does not read rightly."""
+    """Rejects camera raw files, whose first image is only a small preview, and kinds that Pillow reads wrongly."""
     if _DNG_VERSION in tags or tags.get(_SUBFILE, 0) == 1:
         detail = "camera raw files (DNG, NEF, ...) cannot be decoded"
         raise decode_error(FailureReason.UNSUPPORTED_FORMAT, detail)
@@ -130,19 +130,19 @@ def _correct_tile(tile: ImageFile._Tile, image: TiffImage) -> ImageFile._Tile:
     if tile.codec_name == "libtiff":
         rawmode = _NATIVE.get(rawmode, rawmode)
     elif len(rawmode) == 1 and bits_of(image) == 16:
-        # One channel of several that are apart.
+        # One of several channels that are stored separately.
         rawmode += ";16L" if image.tag_v2.prefix == b"II" else ";16B"
     if image.mode in ("1", "L") and _PHOTOMETRIC not in image.tag_v2 and image.tag_v2.get(_COMPRESSION) not in _FAX:
-        # Pillow takes 0 for white where the file does not say it, libtiff and others for black.
+        # If the file does not declare it, Pillow takes 0 as white, but libtiff and other readers as black.
         rawmode = rawmode.replace("I", "").rstrip(";")
     return tile._replace(args=(rawmode, *rest))
 
 
 def check_tiff_checksums(data: bytes, image: TiffImage) -> None:
-    """Checks that no bit has changed since a file was compressed by Deflate; libtiff does not look at the checksums.
+    """Checks the checksums of Deflate-compressed data, which libtiff ignores.
 
     Raises:
-      zlib.error: one has.
+      zlib.error: the data is damaged.
     """
     if image.tag_v2.get(_COMPRESSION) not in _DEFLATE:
         return
@@ -156,7 +156,7 @@ def check_tiff_checksums(data: bytes, image: TiffImage) -> None:
 
 
 def correct_tiff(image: TiffImage) -> None:
-    """Corrects the pixels of a decoded file."""
+    """Corrects the pixels of a decoded TIFF file."""
     if image.is_premultiplied:
         weighted = Image.frombytes({"LA": "La", "RGBA": "RGBa"}[image.mode], image.size, image.tobytes())
         image.im = weighted.convert(image.mode).im
@@ -172,7 +172,7 @@ def correct_tiff(image: TiffImage) -> None:
 
 
 def bits_of(image: TiffImage) -> int:
-    """Bits per channel, of an opened file."""
+    """Returns the bits per channel of an opened file."""
     return _bits_of(image.tag_v2)
 
 

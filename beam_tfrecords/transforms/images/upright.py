@@ -1,4 +1,4 @@
-"""An image as it is shown: decoded and upright, before it is resized."""
+"""Decodes images upright, before any resize."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class Upright(NamedTuple):
 
     Attributes:
       pixels: [H, W, C] uint8, or uint16 with `bit_depth=16`; read-only.
-      geometry: from the file to these pixels.
+      geometry: maps the file to these pixels.
     """
 
     pixels: np.ndarray
@@ -27,7 +27,7 @@ class Upright(NamedTuple):
 
 
 def decode_upright(data: bytes, spec: ImageSpec) -> Upright:
-    """Decodes an image with the colors and channels of a request.
+    """Decodes an image upright, with the colors and channels of a request.
 
     Raises:
       SampleError: as `convert_image`.

@@ -1,1 +1,1 @@
-"""Functions of the user between decoding and storing."""
+"""Applies users' functions to samples between decoding and storing."""

@@ -1,4 +1,4 @@
-"""From a sample that a user has made to what is converted."""
+"""Converts a sample that a user has made to files, objects and plain values."""
 
 from __future__ import annotations
 
@@ -16,16 +16,16 @@ from beam_tfrecords.transforms.refs.sample_refs import MASK, Value
 
 
 def parts_of(sample: Sample) -> Mapping[str, Any]:
-    """Its images by their names, and its mask, each as it is: an `ImageFile`, or an array."""
+    """Returns the images and the mask of a sample by name, each unchanged: an `ImageFile` or an array."""
     of = sample.parts
     return {**of["images"], **({} if of["mask"] is None else {MASK: of["mask"]})}
 
 
 def files_of(sample: Sample) -> dict[str, bytes]:
-    """The files of its images and its mask.
+    """Returns the files of a sample's images and mask by name.
 
     Raises:
-      SampleError: one cannot be read.
+      SampleError: a file cannot be read.
       BuildError: a service fault.
     """
     return {
@@ -35,26 +35,26 @@ def files_of(sample: Sample) -> dict[str, bytes]:
 
 
 def objects_of(sample: Sample) -> Objects | None:
-    """Its annotated objects.
+    """Returns the annotated objects of a sample; None if it has none.
 
     Raises:
-      SampleError: they cannot be placed on the image.
+      SampleError: the objects cannot be placed on the image.
     """
     return None if sample.parts["objects"] is None else to_source(sample.objects, None)
 
 
 def values_of(sample: Sample, wanted: Collection[str] | None) -> tuple[Value, Mapping[str, Value]]:
-    """Its label, and its columns.
+    """Returns label and columns of a sample.
 
     Args:
-      wanted: columns; None for all.
+      wanted: names of the columns; None for all.
 
     Raises:
       SampleError: a value cannot be stored.
     """
     try:
         label = plain_value(sample.label)
-        # A layout of numbers or texts names the label as a column.
+        # A layout with a numeric or text label refers to the label as a column.
         values = {"label": label, **sample.columns}
         names = sample.columns if wanted is None else wanted
         return label, {name: plain_value(values.get(name)) for name in sorted(names)}

@@ -1,4 +1,4 @@
-"""Images and masks of a sample that are still files."""
+"""Images and masks of a sample that are given as files and decoded later."""
 
 from __future__ import annotations
 
@@ -18,21 +18,21 @@ from beam_tfrecords.transforms.mapping.later import Later, read_only
 from beam_tfrecords.transforms.refs.sample_refs import File
 
 _MOST_BYTES = 1 << 30
-# Its path or URL, its bytes, or what reads them.
+# Path or URL of a file, its bytes, or a function that reads the bytes.
 FileSource = str | bytes | Callable[[], bytes]
 
 
 def is_file(value: Any) -> bool:
-    """Whether a user gives an image as its file."""
+    """Whether a user gives an image as a file: a path, a URL or bytes."""
     return isinstance(value, str | bytes | os.PathLike)
 
 
 class ImageFile(Later):
-    """An image as its file, which is decoded when it is first asked for.
+    """An image given as a file, which is decoded at the first access.
 
     Args:
       file: see `FileSource`.
-      spec: how it is decoded.
+      spec: how the image is decoded.
     """
 
     def __init__(self, file: FileSource | os.PathLike[str], spec: ImageSpec | None = None) -> None:
@@ -44,10 +44,10 @@ class ImageFile(Later):
         return type(self), (self.file, self.spec)
 
     def read(self) -> bytes:
-        """The bytes of the file.
+        """Reads the bytes of the file.
 
         Raises:
-          SampleError: they cannot be read.
+          SampleError: the file cannot be read.
           BuildError: a service fault.
         """
         if isinstance(self.file, bytes):
@@ -64,18 +64,18 @@ class ImageFile(Later):
         """The decoded image.
 
         Raises:
-          SampleError: it cannot be read, or decoded.
+          SampleError: the file cannot be read or decoded.
         """
         return decode_upright(self.read(), self.spec)
 
 
 class MaskFile(ImageFile):
-    """A mask as its file.
+    """A mask given as a file.
 
     Args:
       file: see `FileSource`.
-      spec: how it is decoded.
-      image: the image that it belongs to, if that is a file too.
+      spec: how the mask is decoded.
+      image: image of the mask, if that is a file too; the mask is turned like it.
     """
 
     def __init__(

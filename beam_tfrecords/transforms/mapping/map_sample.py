@@ -1,4 +1,4 @@
-"""Applies a function of the user to a sample; what the function does not touch stays as the source has it."""
+"""Applies a user's function to a sample. Values that the function does not change stay as in the source."""
 
 from __future__ import annotations
 
@@ -27,17 +27,17 @@ from beam_tfrecords.transforms.mapping.user_function import UserFunction
 from beam_tfrecords.transforms.objects.objects import Objects
 from beam_tfrecords.transforms.refs.sample_refs import IMAGE, MASK, RecordRange, SampleRef
 
-# Begins the fingerprint of a sample whose image the function has touched: the content that is stored decides it.
+# Prefix of the fingerprint of a sample whose image the function has changed; the new pixels determine the rest.
 _TOUCHED = "map:"
 
 
 @dataclasses.dataclass(frozen=True)
 class MapSample:
-    """Applies a function of the user to samples.
+    """Applies a user's function to samples.
 
     Attributes:
       image: how images are decoded.
-      layout: its columns are what is taken of those of the function.
+      layout: layout of the examples; of the columns that the function returns, only its columns are used.
       records: as in `ConvertSample`.
     """
 
@@ -47,15 +47,15 @@ class MapSample:
     records: Layout | None = None
 
     def apply(self, ref: SampleRef, images: Mapping[str, bytes]) -> tuple[SampleRef, dict[str, bytes]] | None:
-        """The sample that the function makes of a sample; None if it leaves it out.
+        """Applies the function; returns reference and images of the new sample, or None if the sample is left out.
 
         Args:
           ref: the sample.
-          images: the bytes of its images by their names.
+          images: image name -> bytes.
 
         Raises:
-          SampleError: reason `map_error` if the function raises, or returns what is no sample; or why an image that it
-            asks for cannot be decoded.
+          SampleError: reason `map_error` if the function raises an error or returns an invalid sample; or the reason
+            why an image that it uses cannot be decoded.
         """
         files = images
         if self.records is not None and isinstance(ref.locator, RecordRange) and images:
@@ -108,7 +108,7 @@ class MapSample:
     def _close(
         self, ref: SampleRef, images: Mapping[str, bytes], sample: Sample, made: Any
     ) -> tuple[SampleRef, dict[str, bytes]]:
-        """The reference and the images of what the function has made."""
+        """Returns reference and images of the sample that the function has returned."""
         if not isinstance(made, Sample):
             raise TypeError(f"the function returned {type(made).__name__}; expected a Sample, or None to leave it out")
         if (made.key, made.split) != (sample.key, sample.split):
@@ -126,7 +126,7 @@ class MapSample:
         return changed, files
 
     def _attribute_error(self, error: Exception) -> SampleError:
-        """The failure of a sample at which the function raised an error, with the user's file and line."""
+        """Returns the failure for an error that the function raised, with the user's file and line."""
         return _reject(self.function.describe(error), "".join(traceback.format_exception(error)))
 
 
@@ -140,7 +140,7 @@ def _reject(detail: str, trace: str | None = None) -> SampleError:
 
 
 def _take_images(images: Mapping[str, bytes], sample: Sample, made: Sample) -> dict[str, bytes]:
-    """The files of the images and of the mask: those of the source where nobody has replaced them."""
+    """Returns the files of the images and the mask; unchanged ones are the files of the source."""
     before, after = sample.parts["images"], made.parts["images"]
     if before.keys() != after.keys():
         raise ValueError(f"the function returned the images {[*after]}; expected {[*before]}")
@@ -162,7 +162,7 @@ def _take_objects(objects: Objects | None, sample: Sample, made: Sample) -> Obje
 
 
 def _is_moved(sample: Sample, made: Sample) -> bool:
-    """Whether the first image is another one, to which mask and objects have to belong."""
+    """Whether the function has replaced the first image, so that mask and objects must fit the new one."""
     images = [next(iter(one.parts["images"].values()), None) for one in (sample, made)]
     if is_same(*images):
         return False

@@ -1,4 +1,4 @@
-"""From the reference of a sample to the sample as a pipeline of the user sees it."""
+"""Opens references as samples for users' pipelines."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from beam_tfrecords.transforms.refs.sample_refs import IMAGE, MASK, RecordRange,
 
 @dataclasses.dataclass(frozen=True)
 class OpenSample:
-    """Opens samples; an image is read when it is first asked for, and travels as its place until then.
+    """Opens samples. An image is read at the first access; until then, a sample contains only its location.
 
     Attributes:
       image: how images are decoded.
@@ -33,10 +33,10 @@ class OpenSample:
     records: Layout | None = None
 
     def open(self, ref: SampleRef) -> Sample:
-        """The sample of a reference.
+        """Returns the sample of a reference.
 
         Raises:
-          SampleError: why the source rejects it.
+          SampleError: the source rejects the sample.
           BuildError: a service fault.
         """
         if ref.failure is not None:

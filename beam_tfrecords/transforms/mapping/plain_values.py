@@ -1,4 +1,4 @@
-"""Values of a function of the user as a table has them."""
+"""Converts values that users' functions return to plain values of a table."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ import numpy as np
 
 
 def plain_value(value: Any) -> Any:
-    """A label or a value of a column as a table has it: NumPy's numbers become Python's, arrays lists.
+    """Converts a label or a column value to plain values: NumPy's numbers to Python's, arrays to lists.
 
     Raises:
-      TypeError: it is neither text, number nor bytes, nor a list of them.
+      TypeError: the value is neither text, number nor bytes, nor a list of these.
     """
     if isinstance(value, np.ndarray | np.generic):
         value = value.tolist()

@@ -1,4 +1,4 @@
-"""A sample as a function of the user sees it."""
+"""The sample that users' functions and pipelines receive."""
 
 from __future__ import annotations
 
@@ -21,45 +21,45 @@ from beam_tfrecords.transforms.mapping.later import Later, read_only, value_of
 from beam_tfrecords.transforms.mapping.sample_objects import SampleObjects
 from beam_tfrecords.transforms.refs.sample_refs import IMAGE, Value
 
-# What `replace` takes.
+# Attributes that `replace` accepts.
 _CHANGED = ("image", "images", "mask", "label", "columns", "objects")
 
 
-# The pixels of an image, or how to get them.
+# The pixels of an image, maybe computed later.
 Pixels: TypeAlias = "np.ndarray | Later"
-# The same as a user gives it.
+# An image as a user may give it.
 Image: TypeAlias = "Pixels | str | bytes | os.PathLike[str]"
 
 
 class Sample:
-    """One input item: an image with its labels, or a row without an image. It is read-only; `replace` makes another.
+    """One input item: an image with its labels, or a row without an image.
 
-    Arrays cannot be written to: copy an image before changing its pixels in place.
+    Samples are read-only; `replace` returns a new one. Arrays are read-only too: copy an image before changing its
+    pixels in place.
 
     Attributes:
-      key: its stable name, from which its order and its split follow.
-      images: name -> image, as `image`; of a sample with one image, its name is "image".
-      image: the first of them, [H, W, C] uint8, or uint16 with `bit_depth=16`; C is 1, 3 or 4. Decoded when it is first
-        asked for: upright, in sRGB, with the channels of the request, before it is resized. None for a row without an
-        image.
-      mask: [H, W] uint8 or uint16, upright as its image: the number of a class or an object for each pixel; None if
-        there is none.
-      label: as the source has it: a class name, a class index, a number, a list of these, or None.
-      split: its split, or None.
-      columns: column -> value: those of its row, or of the named groups of `label_pattern`.
-      objects: the annotated objects of the image; None if the source has none, or the layout does not ask for them.
+      key: stable name of the sample, which determines its order and its split.
+      images: name -> image, each as `image`; the name of a single image is "image".
+      image: first image, [H, W, C] uint8, or uint16 with `bit_depth=16`; C is 1, 3 or 4. Decoded at the first access:
+        upright, in sRGB, with the channels of the request, before any resize. None for a row without an image.
+      mask: [H, W] uint8 or uint16, upright like its image: the number of a class or an object for each pixel; None if
+        there is no mask.
+      label: label in the source: a class name, a class index, a number, a list of these, or None.
+      split: split of the sample, or None.
+      columns: column -> value, from the sample's row or from the named groups of `label_pattern`.
+      objects: annotated objects of the image; None if the source has none, or the layout does not need them.
 
     Args:
-      key: a text, or a number that becomes one.
+      key: a text, or a number, which becomes a text.
       label, split, columns, objects: as the attributes.
-      image: [H, W] or [H, W, C] uint8 or uint16, or a file: its path, its URL or its bytes; for several images, say
-        `images` instead.
+      image: [H, W] or [H, W, C] uint8 or uint16, or a file given as its path, its URL or its bytes; for several images,
+        use `images` instead.
       images: name -> image.
-      mask: [H, W] uint8 or uint16, of the size of the image, or a file.
+      mask: [H, W] uint8 or uint16 with the size of the image, or a file.
 
     Raises:
       ValueError: an image or a mask has another shape, or the key is empty.
-      TypeError: an image, a mask or the key is of another type.
+      TypeError: an image, a mask or the key has another type.
     """
 
     __slots__ = ("_images", "_mask", "_objects", "columns", "key", "label", "split")
@@ -116,7 +116,7 @@ class Sample:
 
     @property
     def image(self) -> Any:
-        """The first image; see the class."""
+        """First image; see the class."""
         return next((value_of(pixels) for pixels in self._images.values()), None)
 
     @property
@@ -126,27 +126,27 @@ class Sample:
 
     @property
     def mask(self) -> Any:
-        """The mask; see the class."""
+        """Mask; see the class."""
         return value_of(self._mask)
 
     @property
     def objects(self) -> Any:
-        """The annotated objects; see the class."""
+        """Annotated objects; see the class."""
         return value_of(self._objects)
 
     @property
     def parts(self) -> Mapping[str, Any]:
-        """Images by name, mask and objects, as they are: `Later` where nobody has replaced them."""
+        """Images by name, mask and objects, without computing values: each is a `Later` until it is replaced."""
         return {"images": self._images, "mask": self._mask, "objects": self._objects}
 
     def replace(self, **changes: Any) -> Sample:
-        """The sample with other values; what is drawn on an image is not moved with it.
+        """Returns the sample with other values. A new image does not move the mask and the objects.
 
         Args:
           changes: `image`, `images`, `mask`, `label`, `columns` or `objects`.
 
         Raises:
-          TypeError: another attribute: order and split follow from the key.
+          TypeError: another attribute was given; key and split cannot change.
         """
         wrong = next((name for name in changes if name not in _CHANGED), None)
         if wrong is not None:
@@ -164,16 +164,16 @@ class Sample:
         return Sample(self.key, split=self.split, **{**values, **changes})
 
     def crop(self, box: Sequence[float]) -> Sample:
-        """The sample with a part of its image; the mask and the objects, with their geometry, move with it.
+        """Returns the sample with its image cropped, and with the mask and the objects moved accordingly.
 
-        Objects outside of the part are left out, and boxes that reach beyond it are cut. Other images stay.
+        Objects outside the crop are left out, and boxes that reach beyond it are cut. Other images stay.
 
         Args:
-          box: xmin, ymin, xmax and ymax in pixels from the top left corner of the image, (0, 0); every pixel that it
-            touches is in the part.
+          box: xmin, ymin, xmax and ymax in pixels from the top left corner of the image, (0, 0); the crop contains
+            every pixel that the box touches.
 
         Raises:
-          ValueError: no pixel of the image is in the box.
+          ValueError: the box has no size, or contains no pixel of the image.
         """
         height, width = self.image.shape[:2]
         left, top, right, bottom = (float(side) for side in box)
@@ -190,17 +190,17 @@ class Sample:
         return self.replace(image=pixels, mask=mask, objects=objects)
 
     def resize(self, height: int, width: int, *, resample: str = "bicubic") -> Sample:
-        """The sample with its image in another size; the mask and the objects, with their geometry, move with it.
+        """Returns the sample with its image resized, and with the mask and the objects scaled accordingly.
 
-        Each number of the mask is that of the nearest pixel. Other images stay.
+        Each pixel of the new mask has the number of the nearest old pixel. Other images stay.
 
         Args:
-          height, width: in pixels.
+          height, width: new size in pixels.
           resample: as the setting.
 
         Raises:
-          ValueError: a side is below 1, the image would have more pixels than `max_pixels` allows by default, or there
-            is no such filter.
+          ValueError: a side is below 1, the image would have more pixels than `max_pixels` allows by default, or the
+            filter does not exist.
         """
         if height < 1 or width < 1 or height * width > ImageSpec.max_pixels:
             expected = f"a height and a width of 1 pixel or more, and at most {ImageSpec.max_pixels:,} pixels"

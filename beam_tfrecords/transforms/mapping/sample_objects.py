@@ -1,4 +1,4 @@
-"""The annotated objects of a sample, as a function of the user sees them."""
+"""The annotated objects of a sample that users' functions receive."""
 
 from __future__ import annotations
 
@@ -17,17 +17,17 @@ _NOISE = 1e-6
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class SampleObjects:
-    """The annotated objects of an image: the n-th value of each attribute is of the n-th object.
+    """The annotated objects of an image. The n-th value of each attribute is of the n-th object.
 
     Attributes:
       boxes: [n, 4] float64 (xmin, ymin, xmax, ymax) in pixels from the top left corner of the image, (0, 0).
-      labels: class name or number of each, as the source has it.
-      values: name of another attribute, such as `is_crowd` or `area` -> its value for each.
-      outlines: of each, polygons as [corners, 2] float32 x and y in pixels, or a mask [H, W] uint8 of zeros and ones,
-        as large as the image; empty unless the layout asks for masks of objects.
-      keypoints: [n, points, 3] float32 x and y in pixels, and visibility (0 to 2); no points unless the layout asks for
-        them.
-      image_id: what the annotations call the image; "" if they have no name of their own for it.
+      labels: class name or number of each object, as in the source.
+      values: name of another attribute, such as `is_crowd` or `area` -> value of each object.
+      outlines: polygons of each object as [corners, 2] float32 x and y in pixels, or a mask [H, W] uint8 of zeros and
+        ones, as large as the image; empty unless the layout needs masks of objects.
+      keypoints: [n, points, 3] float32 x and y in pixels, and visibility (0 to 2); no points unless the layout needs
+        keypoints.
+      image_id: name of the image in the annotations; "" if they have none.
     """
 
     boxes: np.ndarray
@@ -49,7 +49,7 @@ class SampleObjects:
         return len(self.labels)
 
     def take(self, places: Sequence[int]) -> SampleObjects:
-        """The objects of these places, such as `[0, 2]`."""
+        """Returns the objects at these positions, such as `[0, 2]`."""
         return SampleObjects(
             self.boxes[np.asarray(places, int)],
             [self.labels[place] for place in places],
@@ -60,14 +60,14 @@ class SampleObjects:
         )
 
     def move(self, geometry: Geometry, *, left: int = 0, top: int = 0) -> SampleObjects:
-        """The objects in a crop of their image, or in a resized one.
+        """Returns the objects moved to a crop of their image, or to a resized image.
 
-        What is outside of the new image is left out, and boxes that reach beyond it are cut; a keypoint outside is not
-        visible. A box that is invalid in the image stays so.
+        Objects outside the new image are left out, boxes that reach beyond it are cut, and keypoints outside become
+        invisible. Invalid boxes stay invalid.
 
         Args:
-          geometry: from the image, or the crop, to the new one.
-          left, top: where the crop begins, in pixels.
+          geometry: maps the image, or its crop, to the new image.
+          left, top: top left corner of the crop in pixels.
         """
         size = geometry.width, geometry.height
         scale = np.array([geometry.final_width / geometry.width, geometry.final_height / geometry.height])

@@ -1,4 +1,4 @@
-"""Objects of a source as a function of the user sees them, and back."""
+"""Converts objects of a source to objects for users' functions, and back."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ from beam_tfrecords.transforms.objects.polygons import RunLengths, pack_mask, pa
 
 
 def from_source(objects: Objects, image: Upright) -> SampleObjects:
-    """The objects in pixels of their upright image.
+    """Converts objects to pixels of their upright image.
 
     Raises:
-      SampleError: an outline is invalid, or they were drawn on an image of another size.
+      SampleError: a polygon is invalid, or the objects were drawn on an image of another size.
     """
     (width, height), to_upright = find_drawn_on(objects, image.geometry)
     scale = np.array((width, height) if objects.is_normalized else (1, 1), np.float64)
@@ -42,10 +42,10 @@ def from_source(objects: Objects, image: Upright) -> SampleObjects:
 
 
 def to_source(objects: SampleObjects, before: Objects | None) -> Objects:
-    """The reverse of `from_source`.
+    """Converts objects back; the reverse of `from_source`.
 
     Args:
-      before: of the source; their name of the image stays.
+      before: objects of the source, whose name of the image stays; None if there were none.
     """
     points = objects.keypoints if objects.keypoints.size else ()
     return Objects(

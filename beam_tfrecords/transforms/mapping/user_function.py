@@ -1,9 +1,9 @@
-"""A function of the user, carried by value: as the source of its module, or pickled if it has none.
+"""A user's function, sent to workers by value: as the source of its module, or pickled if it has no source.
 
-A pickle alone would not do. cloudpickle cannot send functions by value whose module has a lock, a `threading.local`, a
-database or an `lru_cache`; it sends a module's table of 30 MB with each function that looks into it, where the source
-makes the table in each worker; and its bytes for a set of words differ between processes, so that no build could be
-resumed. The source alone would not do for notebooks and scripts, which cannot be imported.
+A pickle alone is not enough. cloudpickle cannot send functions by value if their module has a lock, a
+`threading.local`, a database or an `lru_cache`. It sends a module's table of 30 MB with each function that uses it,
+while the source makes the table in each worker. And its bytes for a set of words differ between processes, so that no
+build could resume. The source alone is not enough for notebooks and scripts, which cannot be imported.
 """
 
 from __future__ import annotations
@@ -22,25 +22,26 @@ from typing import Any
 
 from beam_tfrecords.transforms.identity import digest
 
-# Digest -> the function as this process has loaded it.
+# Digest -> function that this process has loaded.
 _loaded: dict[str, Callable[[Any], Any]] = {}
 
 
 def name_of(function: Callable[..., Any]) -> str:
-    """The name of a function, or of the kind of another callable, as `module:function`."""
+    """Returns the name of a function, or of the type of another callable, as `module:function`."""
     named = function if hasattr(function, "__qualname__") else type(function)
     return f"{named.__module__}:{named.__qualname__}"
 
 
 @dataclasses.dataclass(frozen=True)
 class UserFunction:
-    """A function of the user, and what it is known by.
+    """A user's function and its identity.
 
     Attributes:
-      name: as `module:function`.
-      sources: module -> source of the module, and of those beside it that it imports; empty if it is pickled.
-      revision: what the user says of things that the source does not show, such as a file that it reads.
-      pickled: the function by value; b"" if its source is known.
+      name: name as `module:function`.
+      sources: module -> its source, for the module of the function and modules beside it that it imports; empty if the
+        function is pickled.
+      revision: the user's word for the state of everything that the source does not show, such as a file that it reads.
+      pickled: the pickled function; b"" if its source is known.
       paths: module -> its file, for tracebacks.
     """
 
@@ -52,18 +53,18 @@ class UserFunction:
 
     @functools.cached_property
     def identity(self) -> str:
-        """16 hex digits that change with the source, and with the revision."""
+        """16 hex digits that change with the source and with the revision."""
         return digest(self)
 
     def to_json(self) -> dict[str, Any]:
-        """What the manifest says of it."""
+        """Returns the entry for the manifest."""
         return {"function": self.name, "modules": sorted(self.sources), "identity": self.identity}
 
     def load(self) -> Callable[[Any], Any]:
-        """The function, in this process.
+        """Loads the function in this process.
 
         Raises:
-          Exception: whatever the module raises when it is imported.
+          Exception: any error that the module raises when it is imported.
         """
         identity = self.identity
         if identity not in _loaded:
@@ -71,7 +72,7 @@ class UserFunction:
         return _loaded[identity]
 
     def describe(self, error: BaseException) -> str:
-        """What it has raised, in one line, with the user's file and line."""
+        """Describes an error that the function raised in one line, with the user's file and line number."""
         frames = traceback.extract_tb(error.__traceback__)
         theirs = [frame for frame in frames if frame.filename in self.paths.values()] or frames
         where = f" ({theirs[-1].filename}:{theirs[-1].lineno})" if theirs else ""
@@ -80,7 +81,7 @@ class UserFunction:
     def _import(self) -> Callable[[Any], Any]:
         sys.meta_path[:] = [finder for finder in sys.meta_path if not isinstance(finder, _SourceFinder)]
         sys.meta_path.insert(0, _SourceFinder(self.sources, self.paths))
-        # What this process has imported by these names may be older, or somebody else's.
+        # Modules that are already imported under these names may be older, or other modules.
         for name in self.sources:
             sys.modules.pop(name, None)
         module, _, name = self.name.partition(":")
@@ -89,7 +90,7 @@ class UserFunction:
 
 
 class _SourceFinder(importlib.abc.MetaPathFinder):
-    """Finds modules by their sources, before those that are installed here."""
+    """Finds modules by their sources, with priority over installed modules."""
 
     def __init__(self, sources: Mapping[str, str], paths: Mapping[str, str]) -> None:
         self._sources, self._paths = sources, paths

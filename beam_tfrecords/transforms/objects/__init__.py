@@ -1,1 +1,1 @@
-"""Annotated objects of an image as a listing holds them: boxes, keypoints, and polygons or run lengths."""
+"""Annotated objects of an image in a listing: boxes, keypoints, and polygons or run lengths."""

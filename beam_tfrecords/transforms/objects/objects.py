@@ -1,4 +1,4 @@
-"""Annotated objects of an image, as a source lists them."""
+"""Annotated objects of an image in a listing."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ from typing import Any
 
 from beam_tfrecords.errors import FailureReason, SampleError, Stage
 
-# More in one image are damage, or an attack: the most that people have drawn in one are some 10,000.
+# Most objects of one image. More mean damage or an attack: people have annotated at most about 10,000 in one image.
 MOST_OBJECTS = 100_000
 
 
 def check_count(count: int) -> None:
-    """Rejects an image with more objects than one can have.
+    """Rejects an image with more than `MOST_OBJECTS` objects.
 
     Raises:
-      SampleError: it has.
+      SampleError: the image has more.
     """
     if count > MOST_OBJECTS:
         detail = f"more than {MOST_OBJECTS:,} objects in one image"
@@ -28,14 +28,14 @@ def check_count(count: int) -> None:
 
 
 class InvalidBoxes(str, enum.Enum):
-    """What a box without a size, or wholly outside its image, does: REJECT its sample, or DROP the box alone."""
+    """What to do with a box without a size, or wholly outside its image: REJECT its sample, or DROP only the box."""
 
     REJECT = "reject"
     DROP = "drop"
 
 
 class BoxFormat(str, enum.Enum):
-    """What four numbers are: two CORNERS, a corner and a SIZE, or the CENTER and a size; AUTO finds it."""
+    """Meaning of a box's four numbers: two CORNERS, a corner and a SIZE, or the CENTER and a size; AUTO detects it."""
 
     AUTO = "auto"
     CORNERS = "xyxy"
@@ -44,7 +44,7 @@ class BoxFormat(str, enum.Enum):
 
 
 class BoxUnit(str, enum.Enum):
-    """What sides count: PIXELS of the image as it is shown, or SHARES of its size; AUTO finds it."""
+    """Unit of a box: PIXELS of the upright image, or SHARES of its size; AUTO detects it."""
 
     AUTO = "auto"
     PIXELS = "pixels"
@@ -53,19 +53,21 @@ class BoxUnit(str, enum.Enum):
 
 @dataclasses.dataclass(frozen=True)
 class Objects:
-    """The annotated objects of an image, in the source's order: the n-th value of each attribute is of the n-th object.
+    """The annotated objects of an image, in the source's order. The n-th value of each attribute is of the n-th object.
 
     Attributes:
-      boxes: (xmin, ymin, xmax, ymax) of each, one after the other; in pixels of the upright image from its top left
-        corner, (0, 0), or as shares of its size. NaN where the source has none.
-      labels: class name or number of each.
-      values: name of another attribute, such as `is_crowd` -> its value for each; empty where the source has none.
+      boxes: (xmin, ymin, xmax, ymax) of all objects, concatenated; in pixels of the upright image from its top left
+        corner, (0, 0), or as shares of its size. NaN for an object without a box.
+      labels: class name or number of each object.
+      values: name of another attribute, such as `is_crowd` -> value of each object; without attributes that the source
+        lacks.
       image_id: the source's own name of the image; "" if it has none.
-      size: (width, height) of the image that the boxes were drawn on, in pixels; None if the source does not say.
+      size: (width, height) in pixels of the image that the boxes were drawn on; None if the source does not give it.
       is_normalized: whether boxes and polygons are shares of the image's size.
-      polygons: packed polygons or run lengths of each object, b"" if the source has none; empty if not requested.
-      keypoints: of each, x, y and visibility (0 to 2) of every point as little-endian float32, as many for all;
-        empty unless they are asked for.
+      polygons: packed polygons or run lengths of each object (`polygons`), b"" for an object without any; empty unless
+        the layout needs them.
+      keypoints: x, y and visibility (0 to 2) of every point of each object as little-endian float32, the same number of
+        points for all objects; empty unless the layout needs them.
     """
 
     boxes: Sequence[float] = ()
@@ -78,11 +80,11 @@ class Objects:
     keypoints: Sequence[bytes] = ()
 
     def pack(self) -> tuple[Any, ...]:
-        """As values for msgpack; a box takes 32 bytes."""
+        """Returns plain values for msgpack; a box takes 32 bytes."""
         boxes = array.array("d", self.boxes)
         if sys.byteorder == "big":
             boxes.byteswap()
-        # Each name once: most images have few classes.
+        # Stores each class name once, because most images have few classes.
         numbers = {label: number for number, label in enumerate(dict.fromkeys(self.labels))}
         labels = [numbers[label] for label in self.labels]
         values = {name: list(column) for name, column in sorted(self.values.items())}
@@ -93,10 +95,10 @@ class Objects:
 
     @classmethod
     def merge(cls, several: Sequence[Objects]) -> Objects:
-        """The objects of several annotations of one image, one behind the other.
+        """Concatenates the objects of several annotations of one image.
 
         Raises:
-          ValueError: they are not in the same terms; the message says in which not.
+          ValueError: the annotations are incompatible, such as in their units; the message says what differs.
         """
         several = [one for one in several if one != cls()] or [cls()]
         points = [one.keypoints or [b""] * len(one.labels) for one in several]
@@ -128,13 +130,13 @@ class Objects:
 
     @staticmethod
     def unpack_labels(packed: Sequence[Any]) -> tuple[str | int | None, ...]:
-        """`labels` of what `pack` returned."""
+        """Returns `labels` from the output of `pack`."""
         _, names, labels, *_ = packed
         return tuple(names[number] for number in labels)
 
     @classmethod
     def unpack(cls, packed: Sequence[Any]) -> Objects:
-        """The reverse of `pack`."""
+        """Makes objects from the output of `pack`."""
         data, _, _, values, image_id, size, is_normalized, *rest = packed
         boxes = array.array("d", data)
         if sys.byteorder == "big":

@@ -1,4 +1,4 @@
-"""Polygons and run lengths of annotated objects, packed into few bytes for the listing.
+"""Packs the polygons or run lengths of annotated objects to few bytes for a listing.
 
 Formats: https://cocodataset.org/#format-data, and `maskApi.c` of https://github.com/cocodataset/cocoapi.
 """
@@ -14,15 +14,15 @@ from typing import Any
 import msgpack
 import numpy as np
 
-# Corners of a polygon; with fewer it has no area.
+# A polygon with fewer corners has no area.
 _LEAST_CORNERS = 3
-# Characters of a run length with 5 bits each: more do not fit into 32 bits.
+# Most characters of a compressed run length, 5 bits each; more do not fit into 32 bits.
 _MOST_CHARACTERS = 7
 
 
 @dataclasses.dataclass(frozen=True)
 class RunLengths:
-    """A mask as lengths of runs of zeros and ones in turn, column by column, beginning with zeros.
+    """A mask as lengths of alternating runs of zeros and ones, column by column, starting with zeros.
 
     Attributes:
       size: (height, width) in pixels.
@@ -33,12 +33,12 @@ class RunLengths:
     counts: np.ndarray
 
     def mask(self) -> np.ndarray:
-        """[H, W] uint8 of zeros and ones."""
+        """Returns the mask as [H, W] uint8 of zeros and ones."""
         runs = np.arange(len(self.counts), dtype=np.uint32) & 1
         return np.repeat(runs.astype(np.uint8), self.counts).reshape(self.size[::-1]).T
 
     def bounds(self) -> list[float] | None:
-        """x, y, width and height of the pixels that are ones; None if there is none."""
+        """Returns x, y, width and height of the bounding box of the ones; None if there are none."""
         height = self.size[0]
         ends = np.cumsum(self.counts)[1::2]
         starts = ends - self.counts[1::2]
@@ -46,7 +46,7 @@ class RunLengths:
         if not len(starts) or height < 1:
             return None
         left, right = int(starts[0]) // height, (int(ends[-1]) - 1) // height
-        # A run that goes on in the next column has the last row and the first.
+        # A run that continues in the next column contains the last row and the first.
         whole = bool((starts // height < (ends - 1) // height).any())
         top = 0 if whole else int((starts % height).min())
         bottom = height - 1 if whole else int(((ends - 1) % height).max())
@@ -54,7 +54,7 @@ class RunLengths:
 
 
 def pack_polygons(polygons: Sequence[Sequence[float]]) -> bytes:
-    """Packs polygons, each as x and y of its corners in turn.
+    """Packs polygons, each given as alternating x and y of its corners.
 
     Raises:
       TypeError: a value is not a number.
@@ -64,9 +64,9 @@ def pack_polygons(polygons: Sequence[Sequence[float]]) -> bytes:
 
 
 def pack_segmentation(value: Any) -> bytes:
-    """Packs what COCO has as `segmentation`; b"" if there is none.
+    """Packs a `segmentation` of COCO; returns b"" for an empty one.
 
-    What cannot be read is packed as well, so that only its own sample is rejected, when it is converted.
+    Packs an error message for an invalid value, so that the conversion rejects only the sample of this value.
     """
     if value is None or value == []:
         return b""
@@ -75,21 +75,21 @@ def pack_segmentation(value: Any) -> bytes:
             return pack_polygons(value)
         counts, (height, width) = value["counts"], value["size"]
         if not isinstance(counts, str):
-            array.array("I", counts)  # checks that these are whole numbers
+            array.array("I", counts)  # checks that these are integers
         return msgpack.packb((int(height), int(width), counts))
     except (TypeError, ValueError, OverflowError, LookupError):
         return msgpack.packb(f"expected polygons, or `counts` and `size`, found {ascii(value)[:60]}")
 
 
 def pack_mask(mask: np.ndarray) -> bytes:
-    """Packs a mask: [H, W], zeros and others."""
+    """Packs a mask, [H, W], in which zero is outside the object."""
     pixels = np.concatenate([[0], (np.asarray(mask).T != 0).ravel(), [2]])
     ends = np.flatnonzero(np.diff(pixels))
     return msgpack.packb((*map(int, mask.shape), np.diff(ends, prepend=0).tolist()))
 
 
 def bounds_of(value: Any) -> list[float] | None:
-    """x, y, width and height of what COCO has as `segmentation`; None if there is none, or it cannot be read."""
+    """Returns x, y, width and height of the bounding box of a COCO `segmentation`; None if it is empty or invalid."""
     try:
         polygons = unpack_polygons(pack_segmentation(value))
     except ValueError:
@@ -101,10 +101,10 @@ def bounds_of(value: Any) -> list[float] | None:
 
 
 def unpack_polygons(packed: bytes) -> list[np.ndarray] | RunLengths:
-    """Polygons as [n, 2] float32 of x and y, or run lengths.
+    """Unpacks polygons, each as [n, 2] float32 of x and y, or run lengths.
 
     Raises:
-      ValueError: the bytes are not valid; the message says why.
+      ValueError: the value is invalid; the message says why.
     """
     value = msgpack.unpackb(packed) if packed else []
     if isinstance(value, str):
@@ -128,9 +128,9 @@ def _to_bytes(corners: array.array[float]) -> bytes:
 
 
 def _decode(text: str) -> np.ndarray:
-    """The run lengths in COCO's compressed form: each 5 bits a character, the lowest first.
+    """Decodes COCO's compressed run lengths: 5 bits per character, lowest bits first.
 
-    From the fourth on, they are differences from the last but one.
+    From the fourth on, each value is the difference from the run length two before it.
     """
     characters = np.frombuffer(text.encode(errors="replace"), np.uint8).astype(np.int64) - 48
     ends = np.flatnonzero(characters & 32 == 0)

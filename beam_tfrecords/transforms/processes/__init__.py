@@ -1,1 +1,1 @@
-"""Processes of this machine that do the work of local builds."""
+"""Worker processes on this machine for local builds."""

@@ -1,4 +1,4 @@
-"""The processes of this machine: whether one is there, and those that it has started, where the kernel lists them."""
+"""Checks whether processes run, and finds and kills descendants of processes, where the kernel lists them."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ def is_there(process: int) -> bool:
         os.kill(process, 0)
     except (ProcessLookupError, OverflowError):
         return False
-    except PermissionError:  # somebody else's
+    except PermissionError:  # a process of another user
         return True
     return True
 
 
 def find_children(process: int | str = "self") -> frozenset[int]:
-    """Numbers of the processes that a process has started; none where the kernel does not list them."""
+    """Returns the numbers of a process's children; empty if the kernel does not list them."""
     found: set[int] = set()
     with contextlib.suppress(OSError):
         for thread in os.listdir(f"/proc/{process}/task"):
@@ -31,7 +31,7 @@ def find_children(process: int | str = "self") -> frozenset[int]:
 
 
 def kill_with_descendants(process: int) -> None:
-    """Kills the leader of a process group with its group, and with what it has started in other groups."""
+    """Kills a process, its process group, and its descendants in other groups."""
     found, waiting = [process], [process]
     while waiting:
         children = find_children(waiting.pop())
@@ -42,16 +42,16 @@ def kill_with_descendants(process: int) -> None:
 
 
 def kill_group(leader: int) -> None:
-    """Kills what is left of a process group."""
+    """Kills the remaining processes of a group."""
     with contextlib.suppress(ProcessLookupError, PermissionError):
         os.killpg(leader, signal.SIGKILL)
 
 
 def kill_holders(pipes: Iterable[int]) -> None:
-    """Kills the processes whose output is one of these pipes.
+    """Kills the processes whose standard output or error is one of these pipes.
 
     Args:
-      pipes: descriptors of their ends in this process.
+      pipes: file descriptors of the pipes' ends in this process.
     """
     ours = {(status.st_dev, status.st_ino) for status in map(os.fstat, pipes)}
     _kill(process for process in _list_processes() if not ours.isdisjoint(_find_output(process)))
@@ -65,10 +65,10 @@ def _list_processes() -> list[int]:
 
 
 def _find_output(process: int) -> set[tuple[int, int]]:
-    """What the standard output and error of a process are, by device and inode."""
+    """Returns (device, inode) of a process's standard output and error."""
     found = set()
     for number in (1, 2):
-        with contextlib.suppress(OSError):  # it has ended, closed it, or is somebody else's
+        with contextlib.suppress(OSError):  # the process has ended, closed the file, or belongs to another user
             status = os.stat(f"/proc/{process}/fd/{number}")
             found.add((status.st_dev, status.st_ino))
     return found

@@ -1,7 +1,7 @@
-"""Imported last by the fork server: from then on nothing that the server or its workers print reaches the terminal.
+"""Detaches the fork server and its workers from the launcher's output. The server imports this module last.
 
-So whoever reads the output of the launcher reads to its end when the launcher ends, whatever becomes of the server.
-Workers hand what is printed to the launcher (see `output`).
+So a reader of the launcher's output reaches its end when the launcher ends, even if the server still runs. Workers send
+their output to the launcher (see `output`).
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The process that workers are forked from: Python's fork server, which has imported what they need."""
+"""The process that workers are forked from: Python's fork server with the workers' modules already imported."""
 
 from __future__ import annotations
 
@@ -21,20 +21,20 @@ from collections.abc import Iterator
 from typing import Any
 
 _log = logging.getLogger(__name__)
-# Not the one of multiprocessing: what the caller starts there prints to the caller's output and obeys SIGTERM.
+# Separate from multiprocessing's own server, whose processes must print to the caller's output and obey SIGTERM.
 _SERVER: Any = multiprocessing.forkserver.ForkServer()
-# Imported in this order. The last one takes the launcher's output from the server.
+# Modules that the server imports first and last. The last one detaches the server from the launcher's output.
 _FIRST, _LAST = "beam_tfrecords.transforms.processes.preload", "beam_tfrecords.transforms.processes.detach"
 _lock = threading.Lock()
-# Bytes: the address of a socket has 104 at most (macOS), and multiprocessing's sockets have names of this length.
+# Bytes. The address of a socket has at most 104 (macOS), including the names that multiprocessing appends.
 _LONGEST_FOLDER = 104 - len("/pymp-12345678/listener-12345678") - 1
-# Seconds after which a server that gives no answer is replaced: a suspended one, and one that is still importing.
+# Seconds without an answer after which a suspended server, and any other server, is replaced.
 _MOST_SUSPENDED, _MOST_SILENT = 30.0, 600.0
 _LOOK_SECONDS = 1.0
 
 
 class _Popen(multiprocessing.popen_forkserver.Popen):
-    # The code of the standard library, with our server where it names the one of its module.
+    # The standard library's code, with our server in place of its own.
     _launch = types.FunctionType(
         multiprocessing.popen_forkserver.Popen._launch.__code__,  # type: ignore[attr-defined]
         {
@@ -54,19 +54,19 @@ class _Process(multiprocessing.context.ForkServerProcess):
 
 
 def start_fork_server(*modules: str) -> None:
-    """Starts the server, and returns while it still imports what workers need.
+    """Starts the server. Returns without waiting for its imports.
 
     Args:
-      modules: that it imports besides, if they are there.
+      modules: further modules for the server to import if they exist.
     """
     with _lock:
         _SERVER.set_forkserver_preload([_FIRST, *modules, _LAST])
-        # Started first, because it resets the signal mask.
+        # The resource tracker starts first, because its start resets the signal mask.
         multiprocessing.resource_tracker.ensure_running()
-        # Ctrl-C reaches every process of a terminal, and systemd's SIGTERM every process of a service; the server and
-        # its workers end with this process instead.
+        # Ctrl-C reaches every process of a terminal, and systemd's SIGTERM every process of a service. The server and
+        # its workers block both, and end with this process instead.
         mask = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT, signal.SIGTERM})
-        # Without it, the server would look for modules in the user's working folder first.
+        # Without PYTHONSAFEPATH, the server would search the user's working folder for modules first.
         safe_path = os.environ.get("PYTHONSAFEPATH")
         os.environ["PYTHONSAFEPATH"] = "1"
         try:
@@ -80,10 +80,10 @@ def start_fork_server(*modules: str) -> None:
 
 
 def start_process(target: Any, arguments: tuple[Any, ...]) -> Any:
-    """A process that was forked from the server.
+    """Starts a process that is forked from the server, and returns it.
 
     Raises:
-      OSError, EOFError: it cannot be started.
+      OSError, EOFError: the process cannot be started.
     """
     for pause in (0.1, 0.5, None):
         start_fork_server()
@@ -91,7 +91,7 @@ def start_process(target: Any, arguments: tuple[Any, ...]) -> Any:
             with _lock, _as_a_plain_process(), _in_some_folder(), _replacing_silent():
                 process = _Process(target=target, args=arguments)
                 process.start()
-                # Who waits for all children of this process, as an interpreter that exits does, is not to wait for it.
+                # Code that waits for all children, such as the interpreter at its exit, must not wait for this process.
                 multiprocessing.process._children.discard(process)  # type: ignore[attr-defined]
                 return process
         except (EOFError, ConnectionError):  # the server has ended, or is about to
@@ -101,7 +101,7 @@ def start_process(target: Any, arguments: tuple[Any, ...]) -> Any:
 
 
 def find_exit_code(process: Any) -> int:
-    """How a process that was killed has ended; 255 if its server has ended before, and nobody knows."""
+    """Returns the exit code of a killed process; 255 if its server ended first, so that the code is unknown."""
     with _replacing_silent():
         process.join()
     return int(process.exitcode)
@@ -109,10 +109,11 @@ def find_exit_code(process: Any) -> int:
 
 @contextlib.contextmanager
 def _as_a_plain_process() -> Iterator[None]:
-    """Lets this process start another one, whatever kind of process it is.
+    """Lets any kind of process start a worker.
 
-    A new process would import the user's script again, which may have no `if __name__ == "__main__":`. And a process of
-    a `multiprocessing.Pool` is daemonic: it may start none, because it is ended without notice. Workers notice that.
+    A new process would normally import the user's script again, which may lack `if __name__ == "__main__":`. Processes
+    of a `multiprocessing.Pool` are daemonic: they must not start children, because they are killed without cleanup; but
+    our workers notice the end of their launcher.
     """
     main, kind = sys.modules["__main__"], multiprocessing.current_process()._config  # type: ignore[attr-defined]
     is_daemonic = kind.pop("daemon", None)
@@ -127,11 +128,11 @@ def _as_a_plain_process() -> Iterator[None]:
 
 @contextlib.contextmanager
 def _replacing_silent() -> Iterator[None]:
-    """Within it, a server that gives no answer is killed; whoever waits for its answer gets EOF instead."""
+    """Kills a server that does not answer during the block, so that code waiting for an answer gets EOF instead."""
     answered = threading.Event()
 
     def watch(server: int) -> None:
-        # Time for which this process was suspended too does not count.
+        # Counts waits instead of clock time, to exclude time while this process was suspended.
         waited = 0.0
         while not answered.wait(_LOOK_SECONDS):
             waited += _LOOK_SECONDS
@@ -149,18 +150,18 @@ def _replacing_silent() -> Iterator[None]:
 
 
 def _is_suspended(server: int) -> bool:
-    """Whether a child process has been stopped, as by SIGSTOP."""
+    """Whether a child process is stopped, for example by SIGSTOP."""
     if not hasattr(os, "waitid"):  # macOS
         return False
     try:
         return os.waitid(os.P_PID, server, os.WSTOPPED | os.WNOHANG | os.WNOWAIT) is not None
-    except ChildProcessError:  # it has ended
+    except ChildProcessError:  # the process has ended
         return False
 
 
 @contextlib.contextmanager
 def _in_some_folder() -> Iterator[None]:
-    """Changes to a folder that exists if the working folder was deleted; multiprocessing asks for its name."""
+    """Changes to an existing folder if the working folder was deleted, because multiprocessing needs its name."""
     try:
         os.getcwd()
     except FileNotFoundError:
@@ -171,7 +172,7 @@ def _in_some_folder() -> Iterator[None]:
     deleted, module = os.open(".", os.O_RDONLY), multiprocessing.process
     original = module.ORIGINAL_DIR  # type: ignore[attr-defined]
     os.chdir("/")
-    # None if it was deleted before; what is there in its place has no modules.
+    # The original folder is None if it was deleted earlier; the null device stands for a folder without modules.
     module.ORIGINAL_DIR = original or os.devnull  # type: ignore[attr-defined]
     try:
         yield
@@ -183,7 +184,7 @@ def _in_some_folder() -> Iterator[None]:
 
 @contextlib.contextmanager
 def _short_temporary_folder() -> Iterator[None]:
-    """Makes temporary files in /tmp if the path of the usual folder is too long for a socket in it."""
+    """Uses /tmp for temporary files if the path of the usual folder is too long for a socket."""
     earlier = tempfile.tempdir
     if len(os.fsencode(tempfile.gettempdir())) > _LONGEST_FOLDER:
         tempfile.tempdir = "/tmp"
@@ -194,14 +195,14 @@ def _short_temporary_folder() -> Iterator[None]:
 
 
 def _forget_server() -> None:
-    """A fork of this process has a server of its own: it cannot wait for that of another one."""
+    """Gives a fork of this process its own server, because it cannot wait for another process's child."""
     global _lock
     _lock = threading.Lock()
     if _SERVER._forkserver_alive_fd is not None:
-        # Otherwise the server would stay as long as the fork.
+        # Otherwise the old server would live as long as the fork.
         os.close(_SERVER._forkserver_alive_fd)
     _SERVER.__init__()
 
 
-# Looked up at each fork: a test has its forks share the server.
+# The lambda looks the function up at each fork, so that a test can replace it to share the server.
 os.register_at_fork(after_in_child=lambda: _forget_server())

@@ -1,8 +1,8 @@
 """Keeps a decoder that crashes or hangs from ending a build.
 
-Decoders are C code: no `except` undoes what they do to the process. So conversions run in the worker itself, under
-a time limit that kills the process. A block whose worker died is tried again with a child process for the
-conversions; the sample that kills the child is rejected by name.
+Decoders are C code, and no `except` can undo their damage to a process. So the first attempt converts in the worker
+itself, under a time limit that kills the process. If the worker dies, the next attempt at the block converts in a child
+process, and the build rejects the sample that kills the child.
 """
 
 from __future__ import annotations
@@ -19,16 +19,16 @@ from beam_tfrecords.transforms.processes.worker import OUT_OF_MEMORY, Worker, Wo
 
 Result = TypeVar("Result")
 
-# Of all threads of this process, by thread; they share its one timer.
+# Thread -> its deadline. All threads share the single timer of the process.
 _deadlines: dict[int, float] = {}
 _deadlines_lock = threading.Lock()
 
 
 class TimeLimit(contextlib.AbstractContextManager[None]):
-    """Kills this process if the block takes longer, whatever it does; may be entered again and again.
+    """Kills this process if the block takes longer than the limit. Reusable.
 
-    The kernel's timer also reaches a decoder that never returns to the interpreter. A process has one timer, so
-    it is set to the first deadline of all threads.
+    The kernel's timer also stops a decoder that never returns to the interpreter. A process has only one timer, so it
+    is set to the earliest deadline of all threads.
     """
 
     def __init__(self, seconds: float) -> None:
@@ -47,7 +47,7 @@ class TimeLimit(contextlib.AbstractContextManager[None]):
 
 def _set_timer() -> None:
     left = min(_deadlines.values()) - time.monotonic() if _deadlines else 0
-    # Zero would switch the timer off. SIGALRM keeps its default action, which ends the process.
+    # A value of 0 would disable the timer. SIGALRM keeps its default action, which ends the process.
     signal.setitimer(signal.ITIMER_REAL, max(left, 0.001) if _deadlines else 0)
 
 
@@ -59,24 +59,24 @@ def isolated(
     name: Callable[..., str] = str,
     what: str = "the decoder",
 ) -> Iterator[Callable[..., Result | SampleError]]:
-    """The function in a child process: a call that kills the child, or takes too long, returns a `SampleError`.
+    """Yields the function for calls in a child process.
 
-    No decoder ends with SIGKILL; if the child does twice, the call raises `BuildError`.
+    A call that kills the child or exceeds the time limit returns a `SampleError`. Crashing decoders do not end with SIGKILL. If the child does so twice, the call raises `BuildError`.
 
     Args:
       function: as for `Worker.call`.
-      seconds: for one call.
-      name: of what the function does with its arguments, for that error.
-      what: may not end, or may end its process, for people.
+      seconds: time limit of one call.
+      name: returns the name of the sample from the arguments of a call, for the message of that error.
+      what: name in messages of the code that may hang or crash.
     """
     worker = Worker()
 
     def call(*arguments: Any, is_first: bool = True) -> Result | SampleError:
         try:
-            # Time for starting and importing does not count.
+            # Starts and imports first, so that this time does not count.
             worker.call(_do_nothing, function)
             result: Result = worker.call(function, *arguments, timeout=seconds)
-        except SampleError as error:  # returned or raised by the function: a worker raises both
+        except SampleError as error:  # the function has returned or raised it; a worker raises both
             return error
         except WorkerTimeoutError:
             detail = f"{what} did not end within {seconds:g} seconds"
@@ -96,4 +96,4 @@ def isolated(
 
 
 def _do_nothing(_: Any) -> None:
-    """Called with a function, it leaves what that function needs imported."""
+    """Does nothing. Unpickling the argument, a function, imports the modules that it needs."""

@@ -1,4 +1,4 @@
-"""Whether this process may still allocate what an image may take, under `ulimit -v` for example."""
+"""Checks that this process may still allocate the memory for an image, for example under `ulimit -v`."""
 
 from __future__ import annotations
 
@@ -8,23 +8,24 @@ import sys
 
 from beam_tfrecords.errors import BuildError
 
-# Linux would refuse more than the machine has, although most images take little (mmap(2); Python 3.13 names it).
+# MAP_NORESERVE, which Python names only since 3.13. Without it, Linux refuses to map more memory than the machine has,
+# although most images need little (mmap(2)).
 _NORESERVE = 0x4000 if sys.platform == "linux" else 0
 
 
 def check_memory_left(needed: int) -> None:
-    """Allocates memory, without using it, and frees it.
+    """Checks that memory can be allocated, without using it.
 
     Args:
       needed: bytes.
 
     Raises:
-      BuildError: this process may not have that much.
+      BuildError: this process may not allocate that much memory.
     """
     if not needed:
         return
     try:
-        # A larger number means that there is no limit; address spaces end somewhere.
+        # Larger values mean no limit, but address spaces are limited.
         mmap.mmap(-1, min(needed, 1 << 40), flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | _NORESERVE).close()
     except OSError as error:
         limit, _ = resource.getrlimit(resource.RLIMIT_AS)

@@ -1,7 +1,7 @@
-"""What a worker prints and logs, on its way to the launcher.
+"""Sends the output and logs of a worker to the launcher.
 
-No worker has the standard streams of the launcher, so a process that it leaves behind keeps no terminal, pipe or log
-file open. Two pipes stand in for them.
+Workers use two pipes instead of the launcher's standard streams, so that a process that a worker leaves behind keeps no
+terminal, pipe or log file of the launcher open.
 """
 
 from __future__ import annotations
@@ -19,7 +19,8 @@ from typing import Any
 
 _STREAMS = ("stdout", "stderr")
 _CHUNK_BYTES = 1 << 16
-# More than a pipe holds, so that a process which prints without end does not keep the launcher here.
+# Most chunks that are read at once, which exceed a pipe's capacity; so a process that prints endlessly cannot block the
+# launcher.
 _MOST_CHUNKS = 64
 
 
@@ -28,7 +29,7 @@ class WorkerOutput:
 
     Attributes:
       theirs: the worker's ends, for `take_output`.
-      pipes: descriptors of those that some process may still print to.
+      pipes: file descriptors of the pipes that a process may still print to.
     """
 
     def __init__(self) -> None:
@@ -46,9 +47,9 @@ class WorkerOutput:
         return list(self._ours)
 
     def show(self) -> list[int]:
-        """Prints what was printed so far, and returns the pipes that nobody can print to any more.
+        """Prints the output so far, and returns the pipes that no process can print to any more.
 
-        What cannot be printed is lost: no function that prints is to blame.
+        Ignores write errors of the launcher's streams, because the functions that print are not at fault.
         """
         return [pipe for pipe in self.pipes if self._show(pipe)]
 
@@ -59,7 +60,7 @@ class WorkerOutput:
         self._ours.clear()
 
     def _show(self, pipe: int) -> bool:
-        """Prints what came through one pipe; closes it at its end."""
+        """Prints the content of one pipe; closes the pipe at its end. Returns whether it has ended."""
         for _ in range(_MOST_CHUNKS):
             try:
                 data = os.read(pipe, _CHUNK_BYTES)
@@ -93,10 +94,10 @@ class Reply(logging.handlers.QueueHandler):
             self._connection.send(message)
 
     def enqueue(self, record: logging.LogRecord) -> None:
-        """Called with each record."""
+        """Sends a log record; `logging` calls this method."""
         if os.getpid() == self._process:
             self.send(record)
-        else:  # a fork of the worker, which would write into the middle of a message
+        else:  # a fork of the worker, whose record could land in the middle of another message
             assert logging.lastResort is not None
             logging.lastResort.handle(record)
 
@@ -106,19 +107,19 @@ def take_output(theirs: tuple[Connection, ...]) -> None:
     for number, (name, pipe) in enumerate(zip(_STREAMS, theirs, strict=True), start=1):
         os.dup2(pipe.fileno(), number)
         pipe.close()
-        # The one that was opened for another file would seek in this one.
+        # A new stream, because the old one was opened for another kind of file and might seek in the pipe.
         setattr(sys, name, os.fdopen(number, "w", 1, encoding="utf-8", errors="backslashreplace", closefd=False))
 
 
 def flush_output() -> None:
-    """Writes what streams of Python still hold."""
+    """Flushes Python's standard streams."""
     for name in _STREAMS:
-        with contextlib.suppress(Exception):  # a function of the user may have closed or replaced one
+        with contextlib.suppress(Exception):  # the user's function may have closed or replaced a stream
             getattr(sys, name).flush()
 
 
 def log_levels() -> Mapping[str, int]:
-    """The levels that this process has set for its loggers: name -> level; "" is the root."""
+    """Returns the levels that this process has set for its loggers: name -> level; "" is the root logger."""
     loggers = {**logging.root.manager.loggerDict, "": logging.root}
     levels = {name: logger.level for name, logger in loggers.items() if isinstance(logger, logging.Logger)}
     disabled = logging.root.manager.disable

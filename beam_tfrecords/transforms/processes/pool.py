@@ -12,16 +12,16 @@ from typing import Any
 from beam_tfrecords.errors import BuildError
 from beam_tfrecords.transforms.processes.worker import OUT_OF_MEMORY, Worker, WorkerDiedError
 
-# Of processes beyond the cores. All at one rate would end their blocks together, and then all would wait for a store:
-# 4% of a build from bucket to bucket with 20 ms a request.
+# Niceness of processes beyond the cores. Processes with equal priority would finish their blocks at the same time and
+# wait for the store together, which cost 4% of a build from bucket to bucket at 20 ms per request.
 _NICE = 3
 
 
 class WorkerPool:
-    """Calls functions in worker processes; each takes the next call when it has finished one.
+    """Calls functions in worker processes; each process takes the next call when it has finished one.
 
     Args:
-      processes: number of workers; each starts with its first call. Those beyond the cores yield to the others.
+      processes: number of workers; each starts at its first call. Workers beyond the cores run with lower priority.
     """
 
     def __init__(self, processes: int) -> None:
@@ -37,7 +37,7 @@ class WorkerPool:
         return self._threads.submit(self._call, function, *arguments)
 
     def close(self) -> None:
-        """Kills the workers, whatever they do, and waits for nothing."""
+        """Kills the workers at once, without waiting."""
         self._threads.shutdown(wait=False, cancel_futures=True)
         for worker in self._workers:
             worker.close()
@@ -56,7 +56,7 @@ class WorkerPool:
 
 
 def usable_cores() -> int:
-    """Cores that this process may use; fewer than the machine has in a container."""
+    """Returns the number of cores that this process may use, which may be fewer than the machine has."""
     if hasattr(os, "sched_getaffinity"):
         return len(os.sched_getaffinity(0))
     return os.cpu_count() or 1

@@ -1,4 +1,4 @@
-"""What the fork server imports once, for all workers."""
+"""Imports the modules that all workers need, once in the fork server."""
 
 from __future__ import annotations
 

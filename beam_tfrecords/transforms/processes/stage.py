@@ -16,9 +16,9 @@ from beam_tfrecords import storage
 from beam_tfrecords.transforms.processes.pool import WorkerPool
 from beam_tfrecords.transforms.processes.process_setup import prepare_process
 
-# Elements that wait for a process: enough that none is idle, few enough that holding them costs nothing.
+# Elements that wait per process: enough to keep all processes busy, and few enough to hold in memory.
 _WAITING_PER_PROCESS = 2
-# Tells this process from those of other machines, which can have the same number.
+# Distinguishes this process from processes on other machines, which can have the same number.
 _THIS_PROCESS = uuid.uuid4().hex
 
 
@@ -26,14 +26,14 @@ class MapInProcesses(beam.PTransform):
     """Applies a function to every element: element -> function(element).
 
     Beam's local runner assigns all elements to its workers in advance, so one worker may be idle while another
-    has much left to do. Here each process takes the next element when it has finished one, and a process that
-    dies costs one element a second attempt.
+    has much left to do. Here each process takes the next element when it has finished one, and if a process dies, only
+    its element is retried.
 
     Args:
-      function: importable, or built of what is.
-      processes: number of processes; 0 applies the function where the runner has the element, as on a cluster. If
-        that is the process that built the pipeline (Prism, Beam's in-process workers), one is started for each of the
-        runner's threads: a decoder that crashes or hangs ends the process it runs in.
+      function: importable, or made of importable objects.
+      processes: number of processes; 0 applies the function in the runner's worker, as on a cluster. If the worker runs
+        in the process that built the pipeline (Prism, Beam's in-process workers), each of the runner's threads starts a
+        process, because a decoder that crashes or hangs ends its process.
     """
 
     def __init__(self, function: Callable[[Any], Any], *, processes: int) -> None:
@@ -48,7 +48,7 @@ class MapInProcesses(beam.PTransform):
 
 
 class _Call(beam.DoFn):
-    """Applies the function in the runner's own worker, or in a process beside it."""
+    """Applies the function in the runner's own worker, or in a process that the worker starts."""
 
     def __init__(self, function: Callable[[Any], Any]) -> None:
         self._function = function
@@ -70,7 +70,7 @@ class _Call(beam.DoFn):
 
 
 class _CallInProcesses(beam.DoFn):
-    """Passes elements to the processes and emits the results in the order of the elements."""
+    """Passes elements to the processes, and emits the results in the order of the elements."""
 
     def __init__(self, function: Callable[[Any], Any], processes: int) -> None:
         self._function = function

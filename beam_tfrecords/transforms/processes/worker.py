@@ -35,9 +35,9 @@ from beam_tfrecords.transforms.processes.process_setup import prepare_process
 
 _log = logging.getLogger(__name__)
 
-# Seconds that the output of a killed process may take to end before those are looked for that keep it open.
+# Seconds to wait for the end of a killed process's output before killing the processes that keep it open.
 _END_SECONDS = 0.5
-# What to do about a worker that was killed.
+# Advice for a worker that was killed.
 OUT_OF_MEMORY = (
     "the system kills a process when memory runs out; allow more, or say less with `max_image_memory` or "
     "--direct_num_workers; the same command resumes"
@@ -52,7 +52,7 @@ _attempt = _Attempt()
 
 
 def is_second_attempt() -> bool:
-    """Whether the process of a pool that was called before with the same died of it."""
+    """Whether a process of the pool has already died during the same call."""
     return _attempt.is_second
 
 
@@ -61,21 +61,21 @@ class WorkerDiedError(Exception):
 
     @property
     def is_killed(self) -> bool:
-        """Whether the system ended it, as it does when memory runs out, and not what it was running."""
+        """Whether the system killed the process, as it does when memory runs out, instead of the code in it."""
         return str(self) == signal.SIGKILL.name
 
     @property
     def may_be_killed(self) -> bool:
-        """Whether it was killed, or its server, which knew how it ended (multiprocessing says 255 then)."""
+        """Whether the process or its server was killed. Without its server, multiprocessing reports exit code 255."""
         return self.is_killed or str(self) == "exit code 255"
 
 
 class WorkerTimeoutError(Exception):
-    """The worker process did not answer in time and was killed."""
+    """The worker process was killed because it did not answer in time."""
 
 
 class _Running:
-    """A worker process that was started, seen from its launcher."""
+    """A running worker process, from the launcher's side."""
 
     def __init__(self, *, nice: int) -> None:
         self._launcher = os.getpid()
@@ -92,10 +92,10 @@ class _Running:
             for pipe in (theirs, *self._output.theirs):
                 pipe.close()
         self.number: int = self._process.pid
-        # Forks of the process keep its connection open when it has ended.
+        # The connection does not show the end of the process, because forks of the process keep it open.
         self._end = self._process.sentinel
         if hasattr(os, "pidfd_open"):
-            # The server may be suspended, so that it does not say that the process has ended.
+            # A suspended server would not report that the process has ended.
             with contextlib.suppress(OSError):
                 self._end = os.pidfd_open(self.number)
                 weakref.finalize(self, os.close, self._end)
@@ -104,20 +104,20 @@ class _Running:
             self._poll.register(file, select.POLLIN)
 
     def receive(self, timeout: float | None) -> Any:
-        """The next result of the process; prints and logs what comes before.
+        """Returns the next result of the process; prints and logs its earlier output.
 
         Args:
           timeout: seconds; None for no limit.
 
         Raises:
-          EOFError, ConnectionError: it has ended.
-          WorkerTimeoutError: it has not answered.
+          EOFError, ConnectionError: the process has ended.
+          WorkerTimeoutError: the process has not answered in time.
         """
         deadline = None if timeout is None else time.monotonic() + timeout
         while True:
             left = None if deadline is None else max(deadline - time.monotonic(), 0)
             ready = [file for file, _ in self._poll.poll(left and left * 1000)]
-            # Printed before the result was sent.
+            # Shows the output first, because the process printed it before sending the result.
             for pipe in self._output.show():
                 self._poll.unregister(pipe)
             if self.connection.fileno() in ready:
@@ -131,14 +131,14 @@ class _Running:
                 raise WorkerTimeoutError(f"no answer within {timeout:g} seconds")
 
     def kill(self) -> None:
-        """Kills the process with its descendants, from any thread, unless it has ended; not from a fork of this one."""
+        """Kills the process and its descendants if it still runs. Works from any thread, but does nothing in a fork."""
         if os.getpid() == self._launcher and not wait([self._end], 0):
             kill_with_descendants(self.number)
 
     def end(self) -> str:
-        """Kills what is left of the process, and returns how it ended."""
+        """Kills the process and its remaining descendants, and returns how the process ended."""
         self.kill()
-        # Those that have not noticed the end of the process.
+        # Kills descendants that outlive the process.
         kill_group(self.number)
         self.connection.close()
         deadline = time.monotonic() + _END_SECONDS
@@ -152,12 +152,12 @@ class _Running:
 
 
 class Worker:
-    """Calls functions in another process, which is started when first needed and again after it died.
+    """Calls functions in another process, which is started at the first call and again after it died.
 
-    What is killed is killed with its descendants. What the process prints and logs, this one prints and logs.
+    Killing the process also kills its descendants. This process prints and logs the output of the other one.
 
     Args:
-      nice: how far the process yields to others, as in nice(2).
+      nice: niceness of the process, as in nice(2).
     """
 
     def __init__(self, *, nice: int = 0) -> None:
@@ -173,16 +173,18 @@ class Worker:
         timeout: float | None = None,
         is_second: bool = False,
     ) -> Any:
-        """Calls a function and returns its result; what it asked object stores for is counted here.
+        """Calls a function and returns its result; adds its request metrics to those of this process.
 
         Args:
-          function: importable, or built of what is (a dataclass, a partial).
+          function: an importable function, or a dataclass or partial made of importable objects.
           timeout: seconds that the call may take; None for no limit.
-          is_second: whether a process has died of the same call, which `is_second_attempt` tells the function.
+          is_second: whether a process has already died during the same call; the function reads it by
+            `is_second_attempt`.
 
         Raises:
-          BuildError: raised by the function, or the process cannot be started.
-          RuntimeError: the function raised anything else; the message is its traceback.
+          SampleError: the function raised it.
+          BuildError: the function raised it, or the process cannot be started.
+          RuntimeError: the function raised any other error; the message is its traceback.
           WorkerDiedError: the process ended, or this worker is closed.
           WorkerTimeoutError: the call took longer than `timeout`.
         """
@@ -214,11 +216,11 @@ class Worker:
             try:
                 running = _Running(nice=self._nice)
             except (OSError, EOFError) as error:
-                # Its socket is among the temporary files.
+                # The server's socket is in the folder for temporary files.
                 where = f"{tempfile.gettempdir()} has to stay as it is while a build runs"
                 why = where if isinstance(error, FileNotFoundError) else str(error) or "the system ends it at once"
                 raise BuildError(f"no worker process can be started: {why}; the same command resumes") from error
-            # Otherwise one that nobody has closed would outlive this process for a moment.
+            # Otherwise a process of a worker that is never closed would briefly outlive this process.
             weakref.finalize(self, running.kill)
             self._running = running
         _log.debug("started worker process %d", running.number)
@@ -234,7 +236,7 @@ class Worker:
 
 
 def _end_with_launcher() -> None:
-    """Ends this process when the launcher has ended, also in the middle of a read that gives no answer."""
+    """Ends this process when the launcher has ended, even during a read that hangs."""
     launcher = multiprocessing.parent_process()
     assert launcher is not None
     launcher.join()
@@ -242,9 +244,10 @@ def _end_with_launcher() -> None:
 
 
 def _ignore_termination() -> None:
-    """Ignores the SIGTERM that systemd sends to every process of a service, but not for what this process starts.
+    """Makes this process, but not its descendants, ignore the SIGTERM that systemd sends to all processes of a service.
 
-    The server has blocked it, and what is blocked stays so in all descendants: a pool could not end its processes.
+    The server has blocked the signal. Descendants inherit a blocked signal, so a pool in the user's function could not
+    end its processes.
     """
     signals = (signal.SIGINT, signal.SIGTERM)
 
@@ -257,10 +260,10 @@ def _ignore_termination() -> None:
         unblock()
 
     for number in signals:
-        # Ignored by a function, so that what is started by exec has the default again.
+        # A handler instead of SIG_IGN, because exec resets handlers to the default.
         signal.signal(number, lambda *_: None)
         signal.siginterrupt(number, False)
-    # A signal that reaches a fork before it has the default waits.
+    # Blocks signals during a fork until the child has the default handlers.
     block = functools.partial(signal.pthread_sigmask, signal.SIG_BLOCK, signals)
     os.register_at_fork(before=block, after_in_parent=unblock, after_in_child=stop_ignoring)
     unblock()
@@ -274,27 +277,27 @@ def _serve(
     options: storage.StorageOptions,
     nice: int,
 ) -> None:
-    # So its descendants can be told, and no signal of the terminal reaches them.
+    # Its own process group lets the launcher find its descendants, and keeps signals of the terminal away.
     os.setpgid(0, 0)
     _ignore_termination()
     take_output(output)
     reply = Reply(connection)
     take_log(reply, levels)
     os.nice(nice)
-    # The fork server has the environment of the moment when it was started.
+    # The fork server still has the environment from its own start.
     os.environ.clear()
     os.environ.update(environment)
     storage.set_options(options)
     threading.Thread(target=_end_with_launcher, daemon=True, name="watch launcher").start()
     prepare_process()
-    # If memory runs out, the kernel ends a worker before those that wait for it, which live to say so (proc(5)).
+    # When memory runs out, the kernel kills a worker first, so that the launcher survives to report it (proc(5)).
     with contextlib.suppress(OSError):
         score = Path("/proc/self/oom_score_adj")
         score.write_text(str(min(int(score.read_text()) + 400, 1000)))
     while True:
         try:
             function, arguments, is_second = connection.recv()
-        except (EOFError, OSError):  # the parent closed the connection, or ended, also in the middle of a message
+        except (EOFError, OSError):  # the parent closed the connection or ended, maybe in the middle of a message
             return
         _attempt.is_second = is_second
         try:

@@ -35,12 +35,12 @@ from beam_tfrecords.transforms.sources.needs import Needs
 from beam_tfrecords.transforms.sources.source_spec import SourceSpec
 from beam_tfrecords.transforms.splits import NAME_RULE, Splits, is_name, read_splits, write_splits
 
-# What names a file rather than a class.
+# Matches names of files, which are unlikely names of classes.
 _FILE_NAME = re.compile(r"\.(?:txt|names|csv|tsv|lst|list|json|ya?ml)$", re.IGNORECASE)
 
 
 class Duplicates(str, enum.Enum):
-    """What happens to images with the same bytes: KEEP all, DROP all except one, or FAIL the build."""
+    """What to do with images that have the same bytes: KEEP all, DROP all except one, or FAIL the build."""
 
     KEEP = "keep"
     DROP = "drop"
@@ -55,7 +55,7 @@ def read_name(word: Any) -> str:
 
 
 def read_text(word: Any) -> str:
-    """Reads a text for people."""
+    """Reads a descriptive text; joins its lines with spaces."""
     text = " ".join(str(word).split())
     if not text or not text.isprintable():
         raise ValueError("expected a text")
@@ -63,7 +63,7 @@ def read_text(word: Any) -> str:
 
 
 def read_condition(word: Any) -> str:
-    """Reads a condition; what it may name follows from the layout."""
+    """Reads a condition. The columns that it may name depend on the layout, so they are checked later."""
     text = str(word).strip()
     if not text:
         raise ValueError('expected a condition, such as "height > 64"')
@@ -71,14 +71,14 @@ def read_condition(word: Any) -> str:
 
 
 def read_url(word: Any) -> str:
-    """Reads the address of a page."""
+    """Reads the URL of a page."""
     if re.fullmatch(r"https?://[^\s<>\"]+", str(word)):
         return str(word)
     raise ValueError("expected a URL, such as https://example.org/photos")
 
 
 def name_from_input(first_input: str) -> str:
-    """A dataset's name made from the name of its input."""
+    """Makes the name of a dataset from the name of its input."""
     stem = re.sub(r"\.[A-Za-z0-9]+$", "", first_input.rstrip("/").rsplit("/", 1)[-1])
     name = re.sub(r"[^a-z0-9]+", "_", stem.lower()).strip("_")
     return name if is_name(name) else f"dataset_{name}".rstrip("_")
@@ -116,7 +116,7 @@ def read_output(word: Any) -> str:
 
 
 def _in_index_order(mapping: Mapping[Any, Any]) -> list[Any]:
-    """The names of a mapping of names to indices, or of indices to names."""
+    """Returns the names in index order, from a mapping of names to indices or of indices to names."""
     by_index = {index: name for name, index in mapping.items()}
     if all(type(name) is int for name in mapping) and not all(type(index) is int for index in by_index):
         by_index = dict(mapping)
@@ -135,14 +135,14 @@ def read_compression(word: Any) -> Compression:
 
 
 def read_map(word: Any) -> Any:
-    """Reads `module:function`; from Python, a function."""
+    """Reads `module:function`, or a callable given from Python."""
     if callable(word) or re.fullmatch(r"[^\s:]+:[A-Za-z_]\w*", str(word)):
         return word
     raise ValueError("expected a module and a function in it, such as my_steps:clean")
 
 
 def write_map(function: Any) -> str | None:
-    """The name of a function, as `module:function`."""
+    """Returns the name of a function as `module:function`."""
     if isinstance(function, UserFunction):
         return function.name
     return name_of(function) if callable(function) else function
@@ -204,7 +204,7 @@ class BuildSpec:
         read=whole_number(1),
         decides_records=False,
     )
-    # As the request names it; then the `UserFunction` that is found.
+    # First the raw value of the request, later the `UserFunction` that is found for it.
     map: Any = setting(
         None,
         help="a function of yours that is given each sample, such as my_steps:clean in my_steps.py",
@@ -341,7 +341,7 @@ class BuildSpec:
         read=whole_number(0, 10),
         decides_bytes=False,
     )
-    # The hash of a sample that has boxes has it too.
+    # `ConvertSample.sample_hashes` includes this setting only for samples with boxes.
     invalid_boxes: InvalidBoxes = setting(
         InvalidBoxes.REJECT,
         help="a box without a size, or outside its image: reject the image, or drop the box and count it",
@@ -407,11 +407,11 @@ class BuildSpec:
 
     @property
     def order_of_classes(self) -> ClassOrder:
-        """`class_order`, or its default."""
+        """Value of `class_order`, or its default."""
         return self.class_order or (ClassOrder.STABLE if self.schedule.versioned else ClassOrder.SORTED)
 
     def to_json(self) -> dict[str, Any]:
-        """All settings as a spec file has them, defaults filled in."""
+        """Returns all settings as in a spec file, including defaults."""
         return write_settings(self.source, self, self.image)
 
 

@@ -1,4 +1,4 @@
-"""Settings of builds that are repeated: versions, reuse and guards."""
+"""Settings of repeated builds: versions, reuse and guards."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from beam_tfrecords.transforms.settings import SCHEDULED, as_number, one_of, set
 
 _UNITS = {"": 1, "s": 1, "m": 60, "h": 3600, "d": 86400}
 _setting = functools.partial(setting, group=SCHEDULED, decides_bytes=False, in_spec=False)
-# `reuse` of this word takes nothing over.
+# Value of `reuse` that reuses no records.
 NO_REUSE = "none"
-# `accept` of this word accepts what every guard finds.
+# Value of `accept` that accepts the violations of all guards.
 _ALL = "all"
 
 
 class GuardMode(str, enum.Enum):
-    """What guards do: STRICT refuses to publish, WARN says so, OFF compares nothing."""
+    """Effect of violated guards: STRICT publishes nothing, WARN adds a note; OFF disables all guards."""
 
     STRICT = "strict"
     WARN = "warn"
@@ -29,7 +29,7 @@ class GuardMode(str, enum.Enum):
 
 
 class Guard(str, enum.Enum):
-    """What is compared with the version before."""
+    """A comparison of a new version with the previous one."""
 
     COUNT = "count"
     FAILURES = "failures"
@@ -57,7 +57,7 @@ def read_ratio(word: Any) -> float:
 
 
 def read_guards(word: Any) -> tuple[Guard, ...]:
-    """Reads names of guards: a list, or separated by commas; or `all`."""
+    """Reads names of guards as a list or separated by commas, or `all`."""
     words = word if isinstance(word, (list, tuple)) else [word]
     names = [name.strip() for part in words for name in str(part).split(",")]
     if _ALL in names:
@@ -74,7 +74,7 @@ def _read_reuse(word: Any) -> str:
 
 @dataclasses.dataclass(frozen=True)
 class ScheduleSpec:
-    """How a build follows the one before it."""
+    """How a build relates to previous builds."""
 
     versioned: bool = _setting(
         False,

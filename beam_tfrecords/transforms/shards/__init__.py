@@ -1,1 +1,1 @@
-"""Shards: consecutive parts, concatenated under their final names."""
+"""Concatenates consecutive parts to shards under their final names."""

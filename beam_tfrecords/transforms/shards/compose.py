@@ -31,17 +31,17 @@ def compose_shards(
     with_index: bool,
     fence: Fence | None = None,
 ) -> list[Shard]:
-    """Writes a group of consecutive shards from their parts, and leaves the parts as they are.
+    """Writes a group of consecutive shards from their parts, without changing the parts.
 
     Args:
-      keyed: the key of the group, and the parts that it may have records of in any order.
+      keyed: the key of the group, and the parts that may contribute records, in any order.
       names: file names of the shards.
-      with_index: whether the index rows of the records are complete.
-      fence: of a build, which has removed the files that it replaces, and whose folder counts shards; without one,
-        files of these names are replaced.
+      with_index: whether the parts have complete index rows.
+      fence: fence of a build, which has already removed the files that it replaces, and whose folder counts shards;
+        None replaces files with these names.
 
     Raises:
-      BuildError: a part does not have its bytes, or a shard does not; or another build has taken over.
+      BuildError: a part or a shard has the wrong size or checksum; or another build has taken over.
     """
     group, found = keyed
     split, first, stop, of, _ = group
@@ -55,31 +55,31 @@ def compose_shards(
         _compose_shard((split, number, of), found, rows if with_index else None, names=names, fence=fence)
         for number, found in pieces.items()
     ]
-    # If these are all, publishing follows, and a store is spared a request.
+    # If the group has all shards, publishing follows at once, so a store need not get the counts.
     if fence and not (storage.has_scheme(names.staging) and len(shards) == of):
         add_shards(names.staging, split, of=of, composed=len(shards))
-    # Arrow would keep the memory of these shards, and with the next ones take more.
+    # Otherwise Arrow would keep this memory, and take more for the next shards.
     pa.default_memory_pool().release_unused()
     return shards
 
 
 class _PieceRows:
-    """The index rows of pieces that are asked for in their order; each index is read once.
+    """Reads the index rows of pieces in order, each index once.
 
     Args:
-      parts: of the pieces.
+      parts: the part of each piece, in order.
     """
 
     def __init__(self, parts: Sequence[Part]) -> None:
         used = list({part.uri: part for part in parts}.values())
-        # From a store, one after the other would take a request's time for every part.
+        # Reads from a store in parallel, because each part costs the latency of a request.
         remote = bool(used) and storage.has_scheme(used[0].uri)
         read = map_in_threads(read_index, used, threads=_READERS) if remote else map(read_index, used)
         self._tables = zip(used, read, strict=True)
         self._part: Part | None = None
 
     def of(self, pieces: Sequence[Piece]) -> Iterator[pa.Table]:
-        """The rows of each piece."""
+        """Yields the rows of each piece."""
         for piece in pieces:
             while self._part != piece.part:
                 self._part, self._table = next(self._tables)
@@ -116,7 +116,7 @@ def _compose_shard(
 
 
 def _compose_records(pieces: Sequence[Piece], path: str, *, staging: str, check: storage.Check | None) -> str:
-    """Concatenates the bytes of pieces; returns the CRC-32C of the result in hex digits, from those of the pieces."""
+    """Concatenates the bytes of pieces; returns the hex CRC-32C of the result, combined from those of the pieces."""
     crc = 0
     for piece in pieces:
         crc = crc32c.combine(crc, piece.crc32c, piece.bytes)
@@ -126,12 +126,12 @@ def _compose_records(pieces: Sequence[Piece], path: str, *, staging: str, check:
     else:
         try:
             found = storage.concatenate(sources, path, staging=staging, replaces=False, check=check)
-        except FileExistsError as error:  # by an earlier attempt at this shard, or by another build
+        except FileExistsError as error:  # written by an earlier attempt at this shard, or by another build
             check()
             found = storage.crc32c(path)
             if found != crc or storage.stat(path).size != size:
                 raise storage.written_by_another(path) from error
-    # None where the store does not know it. A checksum that fits says more than the size.
+    # `found` is None if the store has no checksum. A matching checksum makes checking the size unnecessary.
     stored = size if found == crc else storage.stat(path).size
     if stored != size:
         for part in (piece.part for piece in pieces):
@@ -155,9 +155,9 @@ def _compose_index(
     names: ShardNames,
     check: storage.Check | None,
 ) -> tuple[str | None, int | None, str | None]:
-    """Concatenates index rows, offsets moved; returns the hex SHA-256 of the result, its size and its first key.
+    """Concatenates index rows with adjusted offsets; returns hex SHA-256, size in bytes and first key of the index.
 
-    All are None if there are no rows.
+    All are None if there is no index.
     """
     if not (rows and index):
         return None, None, None
@@ -169,7 +169,7 @@ def _compose_index(
         for table in rows.of(pieces):
             first_key = first_key or table["key"][0].as_py()
             column = table.schema.get_field_index("offset")
-            # Importing Arrow's compute functions, or what pa.array needs of NumPy, takes longer than this does.
+            # Avoids pa.array and Arrow's compute functions, whose imports take longer than this code.
             offsets, lengths = table["offset"].to_numpy(), table["length"].to_numpy()
             moved = offsets - (offsets[0] - begin)
             begin = moved[-1] + lengths[-1]

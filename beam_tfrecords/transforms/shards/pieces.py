@@ -1,4 +1,4 @@
-"""Pieces of parts: the records that a part gives to one shard."""
+"""Pieces of parts: the records of a part that belong to one shard."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ class Piece:
 
     Attributes:
       row: number of the first record in the part.
-      begin: its first byte in the part.
-      crc32c: of its bytes, as they were written.
+      begin: offset of its first byte in the part.
+      crc32c: checksum of its bytes when they were written.
     """
 
     part: Part
@@ -31,17 +31,17 @@ class Piece:
 
     @property
     def source(self) -> str | storage.FileRange:
-        """Its bytes."""
+        """Location of the bytes: the whole part file, or a range of it."""
         uri = self.part.uri
         return uri if self.bytes == self.part.bytes else storage.FileRange(uri, self.begin, self.bytes)
 
 
 def cut_part(part: Part, *, start: int, group: GroupKey) -> Iterator[tuple[int, Piece]]:
-    """The pieces of a part with the numbers of the shards of a group that they go to.
+    """Yields the pieces of a part for a group of shards, each with the number of its shard.
 
     Args:
       start: bytes of the split before the part.
-      group: of shards.
+      group: key of the group of shards.
     """
     _, first, stop, shards, total = group
     lowest, highest = find_shards(part, start=start, total=total, shards=shards)
@@ -61,7 +61,7 @@ def cut_part(part: Part, *, start: int, group: GroupKey) -> Iterator[tuple[int, 
 
 
 def _cut(part: Part, cuts: Cuts, low: int, high: int) -> Piece:
-    """The piece between two cuts, of which the CRC follows from those of what is before each."""
+    """Returns the piece between two cuts; computes its CRC from the CRCs of the bytes before each cut."""
     row, stop = int(cuts.rows[low]), int(cuts.rows[high])
     begin, end = int(cuts.begins[low]), int(cuts.begins[high])
     crc = crc32c.combine(int(cuts.crcs[low]), int(cuts.crcs[high]), end - begin)

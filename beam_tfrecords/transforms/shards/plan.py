@@ -1,4 +1,4 @@
-"""Plans shards: which consecutive records each holds, so that all have about the requested size."""
+"""Plans which consecutive records go into each shard, so that all shards have about the requested size."""
 
 from __future__ import annotations
 
@@ -8,49 +8,54 @@ from typing import TypeAlias
 
 from beam_tfrecords.transforms.parts import RANGE_BLOCKS, Part, RangeKey
 
-# Consecutive shards of so many bytes in all, or so many shards, are composed together: a part is then read once for all
-# shards that it is cut into, and there are enough groups for many workers.
+# Most bytes and most shards of a group of consecutive shards, which one worker composes. A group reads a part only once
+# for all its shards, and there are still enough groups for many workers.
 _GROUP_BYTES = 16 << 20
 _GROUP_SHARDS = 64
 
 # (bytes, records)
 Size: TypeAlias = "tuple[int, int]"
-# Split, first shard, the one behind the last, number of shards and bytes of the split.
+# (split, first shard, end of the range of shards, number of shards of the split, bytes of the split)
 GroupKey: TypeAlias = "tuple[str, int, int, int, int]"
-# A part, and the bytes of its split before it.
+# (bytes of the split before the part, part)
 PlacedPart: TypeAlias = "tuple[int, Part]"
 
 
 @dataclasses.dataclass(frozen=True)
 class ShardPolicy:
-    """How many shards a split has."""
+    """Decides the number of shards of a split.
+
+    Attributes:
+      shard_size: approximate bytes of a shard.
+      num_shards: fixed number of shards; None derives the number from `shard_size`.
+    """
 
     shard_size: int
     num_shards: int | None = None
 
     def count(self, total: int, *, records: int) -> int:
-        """The number of shards of a split of `total` bytes: never more than records, unless it is fixed."""
+        """Returns the number of shards of a split of `total` bytes; at most one per record, unless it is fixed."""
         return self.num_shards or max(1, min(records, round(total / self.shard_size)))
 
 
 def find_shard(*, start: int, size: int, total: int, shards: int) -> int:
-    """The shard of a record that takes [start, start + size) of its split's `total` bytes.
+    """Returns the shard of a record that takes [start, start + size) of its split's `total` bytes.
 
-    Cuts are at i * total / shards, moved to the nearest end of a record, so that every shard is within
-    one record of total / shards.
+    Cuts are at i * total / shards, moved to the nearest end of a record, so every shard is within one record of
+    total / shards.
     """
     return min(shards - 1, (2 * start + size) * shards // (2 * total)) if total else 0
 
 
 def find_edge(number: int, *, total: int, shards: int) -> int:
-    """The least 2 * start + size of a record in a shard with this number or a higher one, as `find_shard` has it."""
+    """Returns the least 2 * start + size of a record that `find_shard` puts into shard `number` or a later one."""
     return -(-2 * total * number // shards)
 
 
 def place_parts(
     keyed: tuple[RangeKey, Iterable[Part]], totals: Mapping[RangeKey, Size], *, policy: ShardPolicy
 ) -> Iterator[tuple[GroupKey, PlacedPart | None]]:
-    """Assigns every part of one range of blocks to the groups of shards that may have records of it."""
+    """Yields every part of one range of blocks under the groups of shards that may have records of it."""
     (split, number), parts = keyed
     total, records = add_sizes(size for (other, _), size in totals.items() if other == split)
     start, _ = add_sizes(size for (other, earlier), size in totals.items() if other == split and earlier < number)
@@ -63,7 +68,7 @@ def place_parts(
 
 
 def find_shards(part: Part, *, start: int, total: int, shards: int) -> tuple[int, int]:
-    """The first and the last shard that may have records of a part."""
+    """Returns the first and the last shard that may have records of a part."""
     if part.records == 1:
         starts, size = [start], part.bytes
     else:
@@ -73,29 +78,29 @@ def find_shards(part: Part, *, start: int, total: int, shards: int) -> tuple[int
 
 
 def group_shards(split: str, first: int, last: int, *, total: int, shards: int) -> Iterator[GroupKey]:
-    """The groups that have the shards of a split from the first to the last, in their order."""
+    """Yields the groups that contain the shards `first` to `last` of a split, in order."""
     step = max(1, min(_GROUP_SHARDS, _GROUP_BYTES * shards // max(total, 1)))
     for begin in range(first - first % step, last + 1, step):
         yield split, begin, min(begin + step, shards), shards, total
 
 
 def part_order(part: Part) -> tuple[int, int, str]:
-    """Sorts the parts of a split into their order."""
+    """Returns the sort key for the order of parts in a split."""
     return part.block, part.number, part.uri
 
 
 def key_by_range(part: Part) -> tuple[RangeKey, Part]:
-    """A part under its range of blocks."""
+    """Returns a part keyed by its range of blocks."""
     return (part.split, part.block // RANGE_BLOCKS), part
 
 
 def size_of(key: RangeKey, part: Part) -> tuple[RangeKey, Size]:
-    """The size of a part under its range."""
+    """Returns the size of a part keyed by its range of blocks."""
     return key, (part.bytes, part.records)
 
 
 def add_sizes(sizes: Iterable[Size]) -> Size:
-    """The sum of sizes."""
+    """Returns the sum of sizes."""
     size_bytes = records = 0
     for size in sizes:
         size_bytes, records = size_bytes + size[0], records + size[1]
@@ -105,7 +110,7 @@ def add_sizes(sizes: Iterable[Size]) -> Size:
 def every_group(
     _: bytes, totals: Mapping[RangeKey, Size], *, policy: ShardPolicy
 ) -> Iterator[tuple[GroupKey, PlacedPart | None]]:
-    """Every group of shards, so that shards without records are written too."""
+    """Yields every group of shards, so that shards without records are written too."""
     for split in {split for split, _ in totals}:
         total, records = add_sizes(size for (other, _), size in totals.items() if other == split)
         shards = policy.count(total, records=records)

@@ -1,4 +1,4 @@
-"""Compresses parts again whose members are too large to be spread evenly over a fixed number of shards."""
+"""Recompresses parts whose GZIP members are too large to spread evenly over a fixed number of shards."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from beam_tfrecords.transforms.shards.plan import Size
 
 
 def split_members(part: Part, total: Size, *, shards: int) -> Part:
-    """The records of a GZIP part in members of at most an eighth of a shard; the part itself if it is no larger.
+    """Rewrites a GZIP part with members of at most an eighth of a shard; returns a part that is no larger unchanged.
 
     Args:
-      part: without columns of the records.
-      total: of all parts.
-      shards: number of shards that there will be.
+      part: a part whose index has no columns of the records.
+      total: total size of all parts.
+      shards: number of shards.
     """
     total_bytes, records = total
     wanted = shards * MEMBERS_PER_SHARD

@@ -1,4 +1,4 @@
-"""PlanShards and ComposeShards: consecutive records become shards of about the requested size."""
+"""PlanShards and ComposeShards: turn consecutive records into shards of about the requested size."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ class PlanShards(beam.PTransform):
 
 
 class ComposeShards(beam.PTransform):
-    """Concatenates pieces of parts to shards, and their index rows likewise: what `PlanShards` gives -> Shard.
+    """Concatenates pieces of parts to shards, and their index rows: elements of `PlanShards` -> Shard.
 
     Args:
       with_index: as in `compose_shards`.

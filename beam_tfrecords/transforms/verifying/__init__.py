@@ -1,1 +1,1 @@
-"""Verification: a finished dataset in, everything that is wrong with it out."""
+"""Verifies a finished dataset and reports all problems."""

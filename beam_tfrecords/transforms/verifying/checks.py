@@ -1,4 +1,4 @@
-"""Checks of a dataset: everything that is wrong with its files, named by shard, record and offset."""
+"""Checks the files of a dataset, and reports all problems by shard, record and offset."""
 
 from __future__ import annotations
 
@@ -37,12 +37,13 @@ from beam_tfrecords.transforms.settings import read_settings
 from beam_tfrecords.transforms.verifying.classes import ClassCheck, ClassCounts
 from beam_tfrecords.transforms.workspace.counts import add_records
 
-# What TensorFlow Datasets reads.
+# Index columns that the checks compare with records.
 _INDEX_COLUMNS = ["key", "offset", "length", "label", "height", "width", "objects"]
-# How often a worker says how many records it has checked; and a look at the clock takes longer than some records.
+# Seconds between updates of the count of checked records. The clock is read only every _COUNT_RECORDS records, because
+# reading it takes longer than checking a small record.
 _COUNT_SECONDS, _COUNT_RECORDS = 1.0, 16
 _UNREAD = "which tf.io.decode_image does not read"
-# Decodes a stored image and changes nothing; the limits of the build were for its sources.
+# Decodes a stored image without changes, and without the limits of the build, which applied to its sources.
 _AS_STORED = ImageSpec(
     image_encoding=ImageEncoding.KEEP,
     channels=None,
@@ -57,12 +58,12 @@ Element = TypeVar("Element")
 
 @dataclasses.dataclass(frozen=True)
 class Finding:
-    """One thing that is wrong.
+    """One problem.
 
     Attributes:
-      file: the file it is in, relative to the dataset.
-      record: number of the record in the file, from 0, or None.
-      is_note: whether the request asked for it (`keep_any_format`), so that nothing is wrong.
+      file: path of the file relative to the dataset.
+      record: number of the record in the file, from 0; None if the problem concerns no single record.
+      is_note: whether the request allows it (`keep_any_format`), so that it is not an error.
     """
 
     file: str
@@ -78,11 +79,11 @@ class Finding:
 
 
 class CheckedShard(NamedTuple):
-    """A shard that was checked.
+    """The result of checking a shard.
 
     Attributes:
-      findings: everything that is wrong with it.
-      classes: the classes of its records; None, which is unknown, if anything is wrong.
+      findings: all problems.
+      classes: class counts of its records; None, for unknown, if there is an error.
     """
 
     findings: list[Finding]
@@ -91,10 +92,10 @@ class CheckedShard(NamedTuple):
 
 @dataclasses.dataclass(frozen=True)
 class ShardCheck:
-    """Checks one shard; a value that can be sent to a worker.
+    """Checks one shard. Picklable.
 
     Attributes:
-      counts: folder where a worker says how many records it has checked; None if nobody looks.
+      counts: folder to which a worker writes the number of checked records; None writes nothing.
     """
 
     path: str
@@ -106,7 +107,7 @@ class ShardCheck:
 
     @classmethod
     def of(cls, dataset: Dataset) -> ShardCheck:
-        """The check of a dataset's shards.
+        """Makes the check for the shards of a dataset.
 
         Raises:
           BuildError: the manifest's settings cannot be read.
@@ -124,7 +125,7 @@ class ShardCheck:
         )
 
     def find_all(self, shard: Shard) -> CheckedShard:
-        """Everything that is wrong with a shard and its index, and the classes of its records."""
+        """Returns all problems of a shard and its index, and the class counts of its records."""
         classes = ClassCheck(self.layout, self.class_names)
         findings = list(self(shard, classes))
         is_right = all(finding.is_note for finding in findings)
@@ -132,7 +133,7 @@ class ShardCheck:
         return CheckedShard(findings, counts if is_right else None)
 
     def __call__(self, shard: Shard, classes: ClassCheck | None = None) -> Iterator[Finding]:
-        """Yields everything that is wrong with a shard and its index; `classes` counts those of its records."""
+        """Yields all problems of a shard and its index; `classes` counts the classes of its records."""
         rows, problem = self._read_index(shard)
         if problem:
             yield Finding(shard.index or "", problem)
@@ -176,7 +177,7 @@ class ShardCheck:
                 yield Finding(shard.file, f"is not the file that was published: its {name} is not the manifest's")
 
     def _count(self, records: Iterator[Element]) -> Iterator[Element]:
-        """The same records; now and then, a file says how many there were."""
+        """Yields the records, and regularly writes their number to a file."""
         if self.counts is None:
             yield from records
             return
@@ -220,7 +221,7 @@ class ShardCheck:
         for field in ("image.encoded", "image.pixels"):
             if field in by_field:
                 yield from self._check_image(by_field[field][0], by_field, row)
-        # The index says the size of the first image only.
+        # The index has only the size of the first image.
         size = self.image.image_size if self.image.has_fixed_size else None
         expected = dict(zip(("height", "width"), size, strict=True)) if size else None
         for feature in self.layout.features:
@@ -275,17 +276,17 @@ class ShardCheck:
 
 
 class _IndexBatches:
-    """The rows of an index, walked in batches from the first to the last.
+    """The rows of an index, read in batches from first to last.
 
     Attributes:
-      offsets: where each record begins.
+      offsets: start offset of each record in bytes.
 
     Raises:
       pyarrow.ArrowInvalid: the index is damaged.
     """
 
     def __init__(self, data: bytes) -> None:
-        # Without the columns that an earlier version did not write.
+        # Ignores columns that an earlier version did not write.
         batches = [batch["offset"].to_numpy() for batch in read_batches(data, _INDEX_COLUMNS)]
         self.offsets = np.concatenate([np.empty(0, np.int64), *batches]).data
         self._batches = read_batches(data, _INDEX_COLUMNS)
@@ -296,7 +297,7 @@ class _IndexBatches:
         return len(self.offsets)
 
     def __getitem__(self, number: int) -> dict[str, Any]:
-        """A row; none before it is asked for again."""
+        """Returns a row. Row numbers must not decrease from call to call."""
         while number >= self._begin + len(self._rows):
             self._begin += len(self._rows)
             self._rows = next(self._batches).to_pylist()
@@ -304,7 +305,7 @@ class _IndexBatches:
 
 
 def verify_files(dataset: Dataset) -> Iterator[Finding]:
-    """Checks what concerns the dataset as a whole: its files, and the counts that its files give."""
+    """Checks the dataset as a whole: which files it has, their content, and the counts in them."""
     if not dataset.is_whole:
         yield Finding(MANIFEST, "has been changed since it was published")
     own, class_names = set(dataset.files), dataset.manifest["class_names"]
@@ -333,7 +334,7 @@ def verify_files(dataset: Dataset) -> Iterator[Finding]:
 
 
 def _verify_metadata(dataset: Dataset, *, missing: Iterable[str]) -> Iterator[Finding]:
-    """Compares what TensorFlow Datasets reads with the manifest: lengths of shards, and the number of classes."""
+    """Compares the metadata for TensorFlow Datasets with the manifest: shard lengths, and number of classes."""
     classes = len(dataset.class_names)
     for file in sorted({DATASET_INFO, FEATURES}.intersection(dataset.manifest["files"]).difference(missing)):
         try:
@@ -353,7 +354,7 @@ def _verify_metadata(dataset: Dataset, *, missing: Iterable[str]) -> Iterator[Fi
 
 
 def _count_classes(described: Any) -> Iterator[int]:
-    """The number of classes of each ClassLabel of a `features.json`."""
+    """Yields the number of classes of each ClassLabel in a `features.json`."""
     for name, value in described.items() if isinstance(described, dict) else ():
         if name == "classLabel":
             yield int(value["numClasses"])
@@ -368,10 +369,10 @@ def _verify_counts(dataset: Dataset, *, missing: Iterable[str]) -> Iterator[Find
         yield Finding(MANIFEST, f"says {manifest['records']} records; its shards have {records}")
     for split, entry in manifest["splits"].items():
         records = sum(shard.records for shard in dataset.shards if shard.split == split)
-        # An edited manifest may lack it.
+        # An edited manifest may lack the number.
         if records != entry.get("records"):
             yield Finding(MANIFEST, f"says {entry.get('records')} records of split {split}; its shards have {records}")
-    # Those of earlier versions have none of them.
+    # Manifests of earlier versions lack these counts.
     others = sum(manifest.get(name, 0) for name in ("filtered", "merged_rows", "replaced_members"))
     if manifest["records"] + manifest["failures"] + manifest["dropped_duplicates"] + others != manifest["listed"]:
         yield Finding(
@@ -391,7 +392,7 @@ def _verify_counts(dataset: Dataset, *, missing: Iterable[str]) -> Iterator[Find
 
 
 class _CheckingReader(io.RawIOBase):
-    """A file that checksums and counts what is read from it."""
+    """A file that computes checksums and the number of the bytes read from it."""
 
     def __init__(self, file: IO[bytes], *, with_sha256: bool) -> None:
         super().__init__()
@@ -412,7 +413,7 @@ class _CheckingReader(io.RawIOBase):
         return len(data)
 
     def drain(self) -> None:
-        """Reads what is left, so that checksums and size are the whole file's."""
+        """Reads the rest of the file, so that checksums and size cover the whole file."""
         buffer = bytearray(1 << 20)
         while self.readinto(buffer):
             pass

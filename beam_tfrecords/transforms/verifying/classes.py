@@ -1,4 +1,4 @@
-"""The classes of a record: numbers, texts and boxes agree with each other, with the class names and with the index."""
+"""Checks that the classes of records agree with each other, with the class names and with the index."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any
 from beam_tfrecords.examples.layouts import BOXES, KEYPOINTS, Layout
 from beam_tfrecords.reading.dataset import Dataset
 
-# (split, class name) -> how many
+# (split, class name) -> count
 ClassCounts = Mapping["tuple[str, str]", int]
 
 
@@ -18,11 +18,11 @@ class ClassCheck:
     """Checks the classes of records, and counts them.
 
     Args:
-      layout: of the records.
-      class_names: in index order.
+      layout: layout of the records.
+      class_names: class names in index order.
 
     Attributes:
-      counts: class name -> how many, of the records so far, as a build counts them.
+      counts: class name -> count in the records so far, counted as in a build.
     """
 
     def __init__(self, layout: Layout, class_names: Sequence[str]) -> None:
@@ -36,18 +36,18 @@ class ClassCheck:
         self._objects = [one for one in layout.features if one.is_of_objects]
 
     def find_problems(self, values: Mapping[str, list[Any]], row: Mapping[str, Any] | None) -> Iterator[str]:
-        """What is wrong with the classes of a record.
+        """Yields the problems of a record's classes.
 
         Args:
-          values: feature -> its values, as the layout has them.
-          row: of the index; None if it cannot be read.
+          values: name of a feature of the layout -> its values.
+          row: index row of the record; None if the index cannot be read.
         """
         problems: list[str] = []
         labels = self._compare(self._of_label, values, problems)
         objects = self._compare(self._of_objects, values, problems)
         problems += self._compare_lengths(values, row)
         if row is not None and labels is not None and None not in labels:
-            # Only with one label: annotated objects have classes of their own.
+            # The index has the label only for records with a single one, and not for classes of annotated objects.
             label = labels[0] if len(labels) == 1 and not self._has_objects else None
             if row["label"] != label:
                 shown = label if label is not None else (labels or None)
@@ -58,10 +58,10 @@ class ClassCheck:
     def _compare(
         self, features: Sequence[Any], values: Mapping[str, list[Any]], problems: list[str]
     ) -> list[str | None] | None:
-        """The classes that features have; None where the layout has none."""
+        """Returns the classes of the first feature, and compares the others with it; None if there is no feature."""
         named = [(feature.name, self._name(feature, values[feature.name], problems)) for feature in features]
         for (one, found), (other, expected) in itertools.pairwise(named):
-            # An unknown class has a problem of its own.
+            # An unknown class (None) is already reported as another problem.
             if len(found) != len(expected) or any(a != b and None not in (a, b) for a, b in zip(found, expected)):  # noqa: B905
                 problems.append(f"feature {one!r} has the classes {found}; feature {other!r} {expected}")
         return named[0][1] if named else None
@@ -78,7 +78,7 @@ class ClassCheck:
         return names
 
     def _compare_lengths(self, values: Mapping[str, list[Any]], row: Mapping[str, Any] | None) -> Iterator[str]:
-        """Every feature of annotated objects has as many values as there are objects."""
+        """Checks that every feature of annotated objects has one value per object."""
         counts = {one.name: len(values[one.name]) / (4 if one.field == BOXES else 1) for one in self._objects}
         points = {one.name: counts.pop(one.name) for one in self._objects if one.field in KEYPOINTS}
         expected = row.get("objects") if row is not None else None
@@ -90,13 +90,13 @@ class ClassCheck:
             )
         elif len(set(counts.values())) > 1:
             yield "features are of different numbers of objects: " + _show(counts)
-        # The number of points of an object is not known.
+        # The number of points per object is unknown, so only the features are compared with each other.
         if len(set(points.values())) > 1:
             yield "features are of different numbers of keypoints: " + _show(points)
 
 
 def count_classes(dataset: Dataset) -> ClassCounts:
-    """The classes of all records, as the manifest counts them; none if records do not tell theirs."""
+    """Returns the class counts of the manifest; empty if records do not contain their classes."""
     has_objects = dataset.layout.needs_objects
     if not any(one.class_value and one.is_of_objects == has_objects for one in dataset.layout.features):
         return {}
@@ -105,7 +105,7 @@ def count_classes(dataset: Dataset) -> ClassCounts:
 
 
 def add_counts(several: Iterable[ClassCounts | None]) -> ClassCounts | None:
-    """The sum of counts; None, which is unknown, if one of them is."""
+    """Returns the sum of counts; None, for unknown, if one of them is None."""
     total: Counter[tuple[str, str]] = Counter()
     for counts in several:
         if counts is None:
@@ -115,7 +115,7 @@ def add_counts(several: Iterable[ClassCounts | None]) -> ClassCounts | None:
 
 
 def compare_counts(found: ClassCounts | None, expected: ClassCounts) -> Iterator[str]:
-    """Where the classes of all records are not those that the manifest counts; nothing if they are unknown."""
+    """Yields differences between the class counts of records and of the manifest; none if the former are unknown."""
     if found is None:
         return
     for split, name in sorted(found.keys() | expected.keys()):

@@ -1,4 +1,4 @@
-"""VerifyShards: shards in; everything that is wrong with them out, named by shard, record and offset."""
+"""VerifyShards: checks shards, and reports all problems by shard, record and offset."""
 
 from __future__ import annotations
 
@@ -15,8 +15,9 @@ class VerifyShards(beam.PTransform):
     """Checks shards: Shard -> Finding.
 
     Args:
-      check: checks one.
-      classes: of all records, as the manifest counts them.
+      check: checks one shard.
+      classes: class counts of the manifest.
+      processes: as in `MapInProcesses`.
     """
 
     def __init__(self, check: ShardCheck, *, classes: ClassCounts, processes: int) -> None:

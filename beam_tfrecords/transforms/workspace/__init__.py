@@ -1,1 +1,1 @@
-"""A build's folder for temporary files, and the output folder that it is in."""
+"""A build's folder for temporary files, and the output folder around it."""

@@ -1,18 +1,18 @@
-"""The paths below `out/.build/`; no other module spells one out.
+"""Defines all paths below `out/.build/`.
 
 ```
 .build/
-  claimed lease fence old_files.json       of the output: see `Workspace`
-  version-<UTC time>                       of each version that a build has begun
-  listing-<digest>/                        what is listed before the digest of the build is known
-    listing/ containers/ staging/          references, and copies of what cannot be read at random
-    containers.msgpack                     what `containers/` is to hold
-  <digest>/                                of one build: see `BuildFolder`
+  claimed lease fence old_files.json       files of the output, see `Workspace`
+  version-<UTC time>                       registration of each version that a build has started
+  listing-<digest>/                        a listing made before the digest of the build is known
+    listing/ containers/ staging/          references, checkpoints, and copies of samples without random access
+    containers.msgpack                     the containers to list
+  <digest>/                                folder of one build, see `BuildFolder`
     run.json job.json version started outcome.json
-    listing/ chunks                        references, and the names of the files with them
+    listing/ chunks                        references, and the names of their files
     blocks/ parts/ failures/ changes/      checkpoints and files of blocks
     workers/                               counts, a file per worker process
-    joined/ duplicates/ distinct/          lists and parts that are made of those of blocks
+    joined/ duplicates/ distinct/          lists and parts made from those of blocks
 ```
 """
 
@@ -30,7 +30,7 @@ _ROOT = ".build"
 _JOURNAL, _LEASE, _FENCE, _REPLACED_FILES = "claimed", "lease", "fence", "old_files.json"
 _VERSION, _LISTING = "version-", "listing-"
 _DIGEST = re.compile(rf"(?:{_LISTING})?[0-9a-f]{{16}}")
-# Unfinished files of ours, and what belongs to a lease.
+# Names of our own files, also unfinished ones, and of the files that belong to a lease.
 _FILE = re.compile(
     rf"(?:{_JOURNAL}|{_FENCE}|{re.escape(_REPLACED_FILES)}|{_LEASE}|{LATEST}|{PINNED}|{re.escape(REPORT)}|{_VERSION}{VERSION_NAME.pattern})"
     r"(?:\.lock|\.clock-[0-9a-f]+)?(?:\.tmp-[0-9]+-[0-9a-f]{8})?"
@@ -42,7 +42,7 @@ class Workspace:
 
     Attributes:
       path: the folder.
-      journal: marks the output as owned by a build, and lists the files that builds have written or started to write.
+      journal: marks the output as ours, and lists the files that builds have written or started to write.
       lease: the right to write to the output.
       fence: names the run that may publish.
       replaced_files: lists the files that a build replaces.
@@ -56,44 +56,44 @@ class Workspace:
         self.replaced_files = storage.join(self.path, _REPLACED_FILES)
 
     def build(self, digest: str) -> BuildFolder:
-        """The folder of one build."""
+        """Returns the folder of one build."""
         return BuildFolder(storage.join(self.path, digest))
 
     def listing(self, digest: str) -> BuildFolder:
-        """The folder of a listing; builds that read it come and go."""
+        """Returns the folder of a listing, which several builds may read."""
         return self.build(f"{_LISTING}{digest}")
 
     def is_all_there_is(self) -> bool:
-        """Whether a store has nothing of the output but the lease that was just taken; one request tells."""
+        """Whether the output in a store has no object except the lease that was just taken. Sends one request."""
         output = storage.dirname(self.path)
         if not storage.has_scheme(output):
             return False
         return [entry.path for entry in storage.list_files(output, limit=2, literal=True)] == [self.lease]
 
     def version(self, name: str) -> str:
-        """Registers a version: its folder is ours, whatever becomes of the build that has begun it."""
+        """Returns the file that registers a version. Its folder is ours, even if the build fails."""
         return storage.join(self.path, f"{_VERSION}{name}")
 
     def list_builds(self) -> list[str]:
-        """The folders that builds have left here, sorted."""
+        """Returns the sorted folders of builds."""
         return [folder for folder in self.list_folders() if not self._is_listing(folder)]
 
     def list_listings(self) -> list[str]:
-        """The folders that listings have left here, sorted."""
+        """Returns the sorted folders of listings."""
         return list(filter(self._is_listing, self.list_folders()))
 
     def list_folders(self) -> list[str]:
-        """Those of builds and listings, sorted; what others have put here is not among them."""
+        """Returns the sorted folders of builds and listings, without foreign folders."""
         names = storage.list_folders(self.path, missing_ok=True)
         return [storage.join(self.path, name) for name in names if _DIGEST.fullmatch(name)]
 
     def list_own_files(self) -> list[str]:
-        """The files of ours directly here."""
+        """Returns our files directly in this folder."""
         entries = storage.list_files(storage.join(glob.escape(self.path), "*"), special=True)
         return [entry.path for entry in entries if self.is_own_file(entry.path)]
 
     def is_own_file(self, path: str) -> bool:
-        """Whether a path is that of a file of ours directly here."""
+        """Whether a path is one of our files directly in this folder."""
         return storage.dirname(path) == self.path and _FILE.fullmatch(storage.basename(path)) is not None
 
     def is_in_build(self, path: str) -> bool:
@@ -102,12 +102,12 @@ class Workspace:
         return path[:start] == f"{self.path}/" and _DIGEST.fullmatch(path[start:].partition("/")[0]) is not None
 
     def list_versions(self) -> list[str]:
-        """The names of the versions that are registered."""
+        """Returns the names of the registered versions."""
         return self.find_versions(self.list_own_files())
 
     @staticmethod
     def find_versions(files: Iterable[str]) -> list[str]:
-        """The names of the versions that are registered by files from `list_own_files`."""
+        """Returns the sorted names of the versions that files of `list_own_files` register."""
         names = [storage.basename(path).removeprefix(_VERSION) for path in files]
         return sorted(filter(VERSION_NAME.fullmatch, names))
 
@@ -117,27 +117,27 @@ class Workspace:
 
 
 class BuildFolder:
-    """The folder for temporary files of one build, named by all that decides its blocks; or of a listing.
+    """The folder for temporary files of one build or listing, named by a digest of everything that decides its content.
 
     Attributes:
       path: the folder.
-      workspace: that of all builds into the output, which it is in.
-      run: the last run: its process and its heartbeat.
-      job: the job that was last submitted to a cluster.
-      version: the name of the version that the build writes.
-      started: makes the folder exist where folders do.
-      outcome: says why nothing is published.
-      listing: chunk files.
-      chunks: the names of the chunk files.
-      containers: the containers that are to be listed.
-      blocks: checkpoints of blocks.
-      unfinished: is there if an attempt at a block did not end.
-      staging: copies of samples that cannot be read at random.
-      parts: of blocks.
-      distinct: parts without dropped duplicates.
-      failures: of blocks.
-      workers: counts of worker processes.
-      stages: their counts of what follows the blocks.
+      workspace: the folder above, for all builds into the output.
+      run: file with the last run, its process and its heartbeat.
+      job: file with the job that was last submitted to a cluster.
+      version: file with the name of the version that the build writes.
+      started: empty file that creates the folder on disks.
+      outcome: file that says why nothing was published.
+      listing: folder of the chunk files.
+      chunks: file with the names of the chunk files.
+      containers: file with the containers to list.
+      blocks: folder of the checkpoints of blocks.
+      unfinished: file that exists if an attempt at a block did not end.
+      staging: folder of copies of samples without random access.
+      parts: folder of the parts of blocks.
+      distinct: folder of parts without dropped duplicates.
+      failures: folder of the failures of blocks.
+      workers: folder of counts of worker processes.
+      stages: folder of their counts of the stages before and after the blocks.
     """
 
     def __init__(self, path: str) -> None:
@@ -154,29 +154,29 @@ class BuildFolder:
         self.failures, self.workers, self.stages = file("failures"), file("workers"), file("stages")
 
     def container(self, stem: str) -> str:
-        """Checkpoint of a container whose samples are listed."""
+        """Returns the checkpoint of a listed container."""
         return self._file("containers", f"{stem}.msgpack")
 
     def block(self, stem: str) -> str:
-        """Checkpoint of a finished block."""
+        """Returns the checkpoint of a finished block."""
         return self._file("blocks", f"{stem}.json")
 
     def started_block(self, stem: str) -> str:
-        """Checkpoint of a block that an attempt has started."""
+        """Returns the file that marks a block as started."""
         return self._file("blocks", f"{stem}.started")
 
     def block_list(self, kind: str, stem: str) -> str:
-        """The failures or changes of a block, a JSON object per line."""
+        """Returns the file of failures or changes of a block, with a JSON object per line."""
         return self._file(kind, f"{stem}.jsonl")
 
     def joined_list(self, kind: str, stem: str) -> str:
-        """The failures or changes of a range of blocks."""
+        """Returns the file of failures or changes of a range of blocks."""
         return self._file("joined", f"{stem}.{kind}.jsonl")
 
     def duplicates(self, kind: str, number: int) -> str:
-        """Groups of identical images in one range of the hash space; all files sorted by name are the list."""
+        """Returns the file of groups in one range of hashes. All these files, sorted by name, form the list."""
         return self._file("duplicates", f"{kind}-{number:06d}.jsonl")
 
     def copies(self, stem: str, number: int) -> str:
-        """Images of a part that occur often, in one range of the hash space."""
+        """Returns the file of a part's images with very many copies, in one range of the hash space."""
         return self._file("duplicates", f"{stem}-{number:06d}.msgpack")

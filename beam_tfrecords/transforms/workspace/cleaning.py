@@ -1,4 +1,4 @@
-"""Removes the temporary files that builds have left in an output: those of ours, never what others have put there."""
+"""Removes the temporary files that builds have left in an output, but never foreign files."""
 
 from __future__ import annotations
 
@@ -11,18 +11,18 @@ from beam_tfrecords import storage
 from beam_tfrecords.output.files import SUCCESS
 from beam_tfrecords.transforms.workspace.build_folder import Workspace
 
-# Files that one worker deletes at a time.
+# Most files in one deletion of a worker.
 _BATCH = 1000
 
 
 def delete_temporary(output: str, *, keeps: Collection[str] = ()) -> None:
     """Deletes the temporary files of all builds into an output.
 
-    Lease and fence stay their holder's, and a version that is not finished stays registered.
+    Keeps the lease, the fence, and the registrations of unfinished versions.
 
     Args:
       output: the folder that was given to `convert`.
-      keeps: folders of builds and files that stay.
+      keeps: files, and folders of builds, to keep.
     """
     workspace = Workspace(output)
     if storage.has_scheme(output):
@@ -36,12 +36,12 @@ def delete_temporary(output: str, *, keeps: Collection[str] = ()) -> None:
 
 
 def list_batches(_: Any, *, folder: str, success: str, outcome: str) -> Iterator[Sequence[str]]:
-    """The files to delete; local folders as a whole.
+    """Yields batches of files to delete; local folders instead of the files in them.
 
     Args:
-      folder: that of the temporary files of all builds into an output.
-      success: without this file nothing is deleted.
-      outcome: with it nothing is deleted.
+      folder: the folder for temporary files of all builds into an output.
+      success: file that must exist; otherwise yields nothing.
+      outcome: file that must not exist; otherwise yields nothing.
     """
     if not storage.exists(success) or storage.exists(outcome):
         return
@@ -49,7 +49,7 @@ def list_batches(_: Any, *, folder: str, success: str, outcome: str) -> Iterator
     workspace = Workspace(output)
     folders = workspace.list_folders()
     if not storage.has_scheme(folder):
-        # The fence last: it is that of the job that deletes.
+        # The fence comes last, because it belongs to the deleting job.
         yield [*folders, *_list_files(output), workspace.fence]
         return
     listed = (entry.path for one in folders for entry in storage.list_files(one, literal=True))
@@ -59,7 +59,7 @@ def list_batches(_: Any, *, folder: str, success: str, outcome: str) -> Iterator
 
 
 def delete_batch(paths: Sequence[str]) -> None:
-    """Deletes files, or local folders with what is in them, and the folder that they are in if it is empty then."""
+    """Deletes files, or local folders with their content, and then the parent folder if it is empty."""
     if paths and storage.has_scheme(paths[0]):
         storage.delete_files(paths)
         return
@@ -72,7 +72,7 @@ def delete_batch(paths: Sequence[str]) -> None:
 
 
 def _list_temporary(output: str, keeps: Collection[str]) -> Iterator[str]:
-    """The temporary files of all builds in a store: one listing tells all, and together they are few deletions."""
+    """Yields the temporary files of all builds in a store, from a single listing, so that few requests delete them."""
     workspace, kept = Workspace(output), tuple(f"{one}/" for one in keeps)
     own: list[str] = []
     for entry in storage.list_files(workspace.path, literal=True):
@@ -85,12 +85,12 @@ def _list_temporary(output: str, keeps: Collection[str]) -> Iterator[str]:
 
 
 def _list_files(output: str) -> Iterator[str]:
-    """The files in the folder of all builds that no build needs any more."""
+    """Yields our files, directly in the folder of all builds, that no build needs any more."""
     return _leave_held(output, Workspace(output).list_own_files())
 
 
 def _leave_held(output: str, files: Sequence[str]) -> Iterator[str]:
-    """The files of ours that no build needs any more."""
+    """Yields those of our files that no build needs any more."""
     workspace = Workspace(output)
     unfinished = {
         workspace.version(name)
@@ -101,6 +101,6 @@ def _leave_held(output: str, files: Sequence[str]) -> Iterator[str]:
     # This process holds the lease, and its thread may be writing a renewal.
     renewal = f"{workspace.lease}.tmp-{os.getpid()}-"
     for path in files:
-        # The temporary files of killed builds go. A live build writes its own again.
+        # Deletes the temporary files of killed builds. A live build rewrites its own.
         if path not in held and not path.startswith(renewal):
             yield path

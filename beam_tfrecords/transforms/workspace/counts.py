@@ -1,7 +1,8 @@
-"""What every worker process has done in each stage, in a small file of its own.
+"""Counts of the work of every worker process in each stage, in one small file per process.
 
-The files let anybody follow a build, on every runner and from storage alone, at a cost that depends on the number of
-workers and not of blocks. They may miss the last block of a worker that died; the checkpoints of the blocks decide.
+These files make the progress of a build visible on every runner, from storage alone, at a cost that depends on the
+number of workers instead of blocks. They may miss the last block of a worker that died; the checkpoints of the blocks
+are authoritative.
 """
 
 from __future__ import annotations
@@ -31,9 +32,9 @@ class BlockCounts:
 
     Attributes:
       blocks: number of blocks.
-      written: samples written, filtered, or part of another sample.
-      failed: samples rejected.
-      request_metrics: what object stores were asked for, as `storage.take_traffic` has it.
+      written: number of samples written, filtered, or merged into or replaced by another sample.
+      failed: number of rejected samples.
+      request_metrics: requests to object stores, from `storage.take_request_metrics`.
     """
 
     blocks: int = 0
@@ -43,12 +44,12 @@ class BlockCounts:
 
     @property
     def done(self) -> int:
-        """Samples that nothing is left to do for."""
+        """Number of finished samples."""
         return self.written + self.failed
 
     @classmethod
     def of(cls, stats: Stats) -> BlockCounts:
-        """The counts of one block."""
+        """Returns the counts of one block."""
         written = sum(stats.total(what) for what in ("written", "filtered", "merged", "replaced"))
         return cls(1, written, stats.total("failed"))
 
@@ -65,15 +66,15 @@ class BlockCounts:
 
 @dataclasses.dataclass(frozen=True)
 class StageCounts:
-    """What the stages before and behind the blocks have done in this run.
+    """Counts of the stages before and after the blocks in this run.
 
     Attributes:
-      rewritten: parts that were written again without their duplicates.
-      composed: shards.
-      shards: split -> how many shards it is to have, of the splits that have some.
-      listed: containers, or pieces of a large input.
-      searched: ranges of hashes in which duplicates were searched for.
-      ranges: how many there are at most; 0 before the search.
+      rewritten: number of parts rewritten without their duplicates.
+      composed: number of composed shards.
+      shards: split -> planned number of shards, for splits that already have some.
+      listed: number of listed containers or partitions of a large input.
+      searched: number of ranges of hashes that were searched for duplicates.
+      ranges: most ranges to search; 0 before the search.
       evaluated: number of evaluations of limits and guards.
     """
 
@@ -87,7 +88,7 @@ class StageCounts:
 
     @property
     def follow_blocks(self) -> bool:
-        """Whether a stage behind the blocks has begun, so that all blocks are done."""
+        """Whether a stage after the blocks has started, so that all blocks are done."""
         return bool(self.searched or self.rewritten or self.evaluated or self.shards)
 
     @classmethod
@@ -105,24 +106,24 @@ class StageCounts:
 
 Counts = TypeVar("Counts", BlockCounts, StageCounts)
 _lock = threading.Lock()
-# Counts of this process: (process number, folder of counts) -> file, counts, and when they were written. A forked
-# process starts anew.
+# Counts of this process: (process number, folder of counts) -> file, counts, and time of the last write. A forked
+# process starts from zero.
 _own: dict[tuple[int, str], tuple[str, Any, float]] = {}
-# Files of counts in a store that are read at once.
+# Files of counts that are read from a store in parallel.
 _READERS = 8
-# Small steps are written no more often; the last ones of a process may be missing, which nothing depends on.
+# Least seconds between writes for small steps. The last steps of a process may be missing, but nothing depends on them.
 _PAUSE_SECONDS = 0.2
-# Likewise blocks in a store, where each would be a request, of processes whose launcher knows the outcome.
+# The same for blocks in a store, where each write is a request, in processes whose launcher knows the outcome.
 _STORE_PAUSE_SECONDS = 2.0
 
 
 def add_block(folder: str, stats: Stats, *, before: Stats | None = None) -> None:
-    """Adds a block that this process has converted to what its file in the build's folder says.
+    """Adds a block that this process has converted to its counts in the build's folder.
 
     Args:
-      before: those of an earlier run, which has converted the block and counted it; None if none has.
+      before: counts of the block in an earlier run, which are subtracted; None if no earlier run converted the block.
     """
-    # A process that another one has started tells that one.
+    # A child process reports its request metrics to its parent.
     is_told = multiprocessing.parent_process() is not None
     found = [BlockCounts.of(stats), BlockCounts(request_metrics={} if is_told else storage.take_request_metrics())]
     pause = _STORE_PAUSE_SECONDS if is_told and storage.has_scheme(folder) else 0.0
@@ -133,22 +134,22 @@ def add_block(folder: str, stats: Stats, *, before: Stats | None = None) -> None
 
 
 def add_records(folder: str, records: int) -> None:
-    """Adds records that this process has read to what its file in a folder says."""
+    """Adds records that this process has read to its counts in a folder."""
     _add(BuildFolder(folder).workers, [BlockCounts(written=records)])
 
 
 def add_rewritten(folder: str) -> None:
-    """Adds a part that this process has written again to what its file in the build's folder says."""
+    """Adds a part that this process has rewritten to its counts in the build's folder."""
     _add(BuildFolder(folder).stages, [StageCounts(rewritten=1)])
 
 
 def add_shards(folder: str, split: str, *, of: int, composed: int) -> None:
-    """Adds shards, of so many of their split, that this process has composed; once for a group of small ones."""
+    """Adds a group of shards that this process has composed to its counts; `of` is the split's number of shards."""
     _add(BuildFolder(folder).stages, [StageCounts(composed=composed, shards={split: of})])
 
 
 def add_evaluated(folder: str) -> None:
-    """Counts an evaluation of limits and guards by this process."""
+    """Adds an evaluation of limits and guards to the counts of this process."""
     _add(
         BuildFolder(folder).stages,
         [StageCounts(evaluated=1)],
@@ -157,12 +158,12 @@ def add_evaluated(folder: str) -> None:
 
 
 def add_listed(folder: str) -> None:
-    """Adds a container that this process has listed to what its file in the folder of the listing says."""
+    """Adds a container that this process has listed to its counts in the folder of the listing."""
     _add(BuildFolder(folder).stages, [StageCounts(listed=1)], pause=_PAUSE_SECONDS)
 
 
 def add_searched(folder: str, *, of: int) -> None:
-    """Adds a range of hashes, of so many, to what the file of this process in the build's folder says."""
+    """Adds a searched range of hashes to the counts of this process; `of` is the number of all ranges."""
     _add(BuildFolder(folder).stages, [StageCounts(searched=1, ranges=of)], pause=_PAUSE_SECONDS)
 
 
@@ -179,24 +180,24 @@ def _add(folder: str, found: Sequence[Counts], *, pause: float = 0.0) -> None:
 
 
 def read_block_counts(folder: str) -> BlockCounts:
-    """What all workers have converted, in this attempt and earlier ones."""
+    """Returns the sum of all workers' block counts, from this run and earlier ones."""
     return _sum(BlockCounts, BuildFolder(folder).workers)
 
 
 def read_stage_counts(folder: str) -> StageCounts:
-    """What all workers have done before and behind the blocks, since `clear_stage_counts`."""
+    """Returns the sum of all workers' stage counts since `clear_stage_counts`."""
     return _sum(StageCounts, BuildFolder(folder).stages)
 
 
 def clear_stage_counts(folder: str) -> None:
-    """Forgets those of an earlier run, which does these stages again."""
+    """Deletes the stage counts of an earlier run, because a new run repeats these stages."""
     stages = BuildFolder(folder).stages
     storage.delete_files([file.path for file in _list_counts(stages)])
     _own.pop((os.getpid(), stages), None)
 
 
 def read_last_block_time(folder: str) -> float | None:
-    """When a block was last converted, in seconds since the epoch; None if none was."""
+    """Returns the time of the last converted block in seconds since the epoch; None if there is none."""
     return max((file.modified for file in _list_counts(BuildFolder(folder).workers)), default=None)
 
 

@@ -1,4 +1,4 @@
-"""RemoveTemporary: removes the temporary files of a build that nobody waits for, once its dataset is published."""
+"""RemoveTemporary: removes the temporary files of a build that nobody waits for, after its dataset is published."""
 
 from __future__ import annotations
 
@@ -12,15 +12,16 @@ from beam_tfrecords.transforms.workspace.cleaning import delete_batch, list_batc
 
 
 class RemoveTemporary(beam.PTransform):
-    """Removes what is below a folder, on many workers: anything, once publishing is done -> nothing.
+    """Removes temporary files on many workers: any element, after publishing has finished -> nothing.
 
-    Nothing is removed before publishing is done for good, because its result is shuffled. A runner that loses
-    the result of a shuffle, as Flink may, starts at the beginning and converts the images again: a launcher that waits
-    removes the files itself.
+    The shuffle of the result ensures that publishing is final before any file is removed. A runner that loses the
+    result of a shuffle, as Flink may, would start from the beginning and convert the images again; so a waiting
+    launcher removes the files itself instead.
 
     Args:
-      success: the file that stands for the published dataset; without it nothing is removed.
-      outcome: the file that says that nothing was published; with it nothing is removed.
+      folder: the folder for temporary files of all builds into the output.
+      success: the `_SUCCESS` file of the published dataset; nothing is removed if it is missing.
+      outcome: the file that says that nothing was published; nothing is removed if it exists.
     """
 
     def __init__(self, folder: str, *, success: str, outcome: str) -> None:

@@ -1,4 +1,4 @@
-"""Small files in a build's folder that hold one dataclass of plain values each."""
+"""Reads and writes small files in a build's folder, each with one dataclass of plain values."""
 
 from __future__ import annotations
 
@@ -16,31 +16,31 @@ from beam_tfrecords.transforms.service_faults import describe_fault
 
 Value = TypeVar("Value")
 _MOST_BYTES = 16 << 20
-# Type of a field -> what a file may say of it. All fractions are times.
+# Type of a field -> check of its value in a file. All floats are times.
 _CHECKS: Mapping[Any, Check] = {str: text, int: whole, float: moment, Mapping[str, int]: mapped(whole)}
 
 
 def write_state(path: str, value: Any) -> None:
-    """Writes a dataclass whose fields are plain values."""
+    """Writes a dataclass with fields of plain values."""
     storage.write_bytes(path, json.dumps(dataclasses.asdict(value)).encode())
 
 
 def read_state(kind: type[Value], path: str) -> Value | None:
-    """The dataclass that `write_state` wrote; None if the file is missing, or is not what was written."""
+    """Reads a dataclass written by `write_state`; returns None if the file is missing or damaged."""
     content = read_if_there(path)
     return None if content is None else parse_state(kind, content)
 
 
 def read_small(path: str) -> bytes:
-    """A file of a build's folder, which may be a stranger's: of a large one the beginning."""
+    """Reads the first 16 MiB of a file in a build's folder, because the file may be foreign and large."""
     return storage.read_range(path, 0, _MOST_BYTES)
 
 
 def read_if_there(path: str, *, read: Callable[[str], bytes] = read_small) -> bytes | None:
-    """What a function reads of a file, or None if there is no such file. A store is asked once.
+    """Reads a file with `read`; returns None if it does not exist. Sends a store one request.
 
     Raises:
-      OSError: nobody knows.
+      OSError: the store did not answer, so the file may exist; or a local file cannot be read.
     """
     if not storage.has_scheme(path):
         return read(path) if storage.exists(path) else None
@@ -53,7 +53,7 @@ def read_if_there(path: str, *, read: Callable[[str], bytes] = read_small) -> by
 
 
 def parse_state(kind: type[Value], content: bytes) -> Value | None:
-    """The value that a file holds; None if a power cut emptied it, or a stranger has made another of it."""
+    """Parses the content of a state file; returns None if it is invalid, such as after a power loss."""
     hints = get_type_hints(kind)
     try:
         return kind(**read_json(content, fields({}, {name: _CHECKS[hint] for name, hint in hints.items()})))
@@ -63,12 +63,12 @@ def parse_state(kind: type[Value], content: bytes) -> Value | None:
 
 @contextlib.contextmanager
 def naming_damage(path: str) -> Iterator[None]:
-    """Ends the build if what the block reads of a temporary file is not what was written there."""
+    """Raises `BuildError` if the block finds the content of a temporary file damaged or cannot read the file."""
     try:
         yield
     except (ValueError, TypeError, LookupError, AttributeError, OSError, zlib.error) as error:
         if isinstance(error, OSError) and error.errno is not None:
             raise BuildError(describe_fault(path, error)) from error
-        # Decoders say in several lines, or not at all, what is wrong.
+        # Messages of decoders may have several lines, or be empty.
         detail = " ".join(str(error).split())[:200] or type(error).__name__
         raise BuildError(f"{path} is damaged ({detail}); delete it and run the same command again") from error
