@@ -32,12 +32,12 @@ _SEPARATORS = "|;, "
 # At least this many different numbers with gaps between them are rarely classes.
 _MANY_NUMBERS = 24
 _REMEDY = "say `label_type=float` to store numbers, or name the classes with `class_names`"
-# Most names in a message.
+# Maximum number of names in a message.
 _MOST_NAMES = 20
 
 
 class ClassOrder(str, enum.Enum):
-    """Indices of classes that the request does not name: STABLE keeps those of the previous version, SORTED sorts all."""
+    """Indices of classes that the request does not name: STABLE keeps the previous version's, SORTED sorts names."""
 
     STABLE = "stable"
     SORTED = "sorted"

@@ -33,7 +33,7 @@ _ADDED_TO: Mapping[str, Key] = {
 # Index columns that `count_records` counts, besides classes.
 COUNTED = ("height", "width", *_COUNTED_AS, *_ADDED_TO)
 
-# Most keys that are listed for each kind of change; all changes are counted.
+# Maximum number of keys that are listed for each kind of change; all changes are counted.
 MOST_KEYS = 1000
 
 # Parts of the key of a failure: "failed", split, reason.

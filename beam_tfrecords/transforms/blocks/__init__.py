@@ -1,1 +1,1 @@
-"""Blocks: a block is a range of the order; its conversion turns references into parts, failures and counts."""
+"""Converts blocks, which are ranges of the order, from references to parts, failures and counts."""

@@ -24,7 +24,7 @@ class BlockPlan:
 
     Attributes:
       convert: converts samples. An exception in it counts as a failure of the sample.
-      policies: split -> when its parts end.
+      policies: split -> policy of its parts.
       image_timeout: seconds that the conversion of one sample may take.
       max_image_memory: bytes of memory that the conversion of one sample may take.
       hashes_files: whether the fingerprint of a file is the hash of its bytes.

@@ -31,7 +31,7 @@ def convert_block(
     Args:
       block: its key, and its references as `AssignOrder` joins them.
       plan: the plan of all blocks.
-      isolates_later: whether later blocks are also converted in child processes after an attempt did not end.
+      isolates_later: whether to convert later blocks in child processes too after an attempt at a block did not end.
 
     Raises:
       BuildError: this machine has other versions of the libraries that decide records, or too little memory.

@@ -83,7 +83,9 @@ class ConvertedBatch:
 
 @dataclasses.dataclass(frozen=True)
 class ConvertSample:
-    """Converts samples: `prepare` converts the images of one sample, `finish` makes the examples of a batch. Pure.
+    """Converts samples: `prepare` converts the images of one sample, `finish` makes the examples of a batch.
+
+    All methods are pure.
 
     Attributes:
       settings: a hash of the settings and library versions that decide an example.

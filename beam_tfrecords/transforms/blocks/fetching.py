@@ -20,7 +20,7 @@ from beam_tfrecords.transforms.service_faults import retry_faults
 # An object store takes 20 to 200 ms per image, whatever its size. Requests start with _THREADS in parallel, and
 # _MORE_THREADS are added whenever the next image has not arrived yet.
 _THREADS, _MORE_THREADS, _MOST_THREADS = 16, 4, 64
-# Most bytes that are read and not yet converted. Bounds the memory of a worker.
+# Maximum bytes that are read and not yet converted, which bounds the memory of a worker.
 _AHEAD_BYTES = 32 << 20
 # Bytes read ahead of a remote file of unknown size, as listed by tables. A larger file is read when its turn comes.
 _HEAD_BYTES = 1 << 20

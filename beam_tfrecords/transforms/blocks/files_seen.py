@@ -43,7 +43,7 @@ class FilesSeen:
         return [self._hashes_files or not fingerprint for fingerprint in refs.each("fingerprint")]
 
     def hash_bytes(self, refs: RefColumns, fetched: Sequence[Fetched]) -> RefColumns:
-        """Returns the references with the hashes of their files as fingerprints, for those of `asks_for_bytes`.
+        """Returns the references with the hashes of their files as fingerprints, where `asks_for_bytes` is true.
 
         Args:
           fetched: the images of each reference, if they were read.

@@ -31,7 +31,7 @@ _LISTED = ("key", "uri", "label", "split")
 
 @dataclasses.dataclass(frozen=True)
 class Condition:
-    """A condition that samples have to fulfil. Picklable.
+    """A picklable condition that samples have to fulfil.
 
     Attributes:
       text: the condition, as the request gives it.
@@ -57,7 +57,7 @@ class Condition:
     def keep_listed(
         self, batches: Iterable[RefColumns], counts: Counter[Key], convert: ConvertSample, *, split: str
     ) -> Iterator[RefColumns]:
-        """Yields references that may fulfil the condition, judged by listed values. Keeps references that are rejected.
+        """Yields references whose listed values may fulfil the condition, and references that are rejected.
 
         Args:
           counts: receives ("filtered", split): number of samples that are left out.

@@ -1,4 +1,4 @@
-"""Maps the objects of an image from the pixels of the source to those of the stored image. Pure."""
+"""Maps the objects of an image from the pixels of the source to those of the stored image. All functions are pure."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from beam_tfrecords.transforms.images.object_masks import draw_polygons, encode_
 from beam_tfrecords.transforms.objects.objects import InvalidBoxes, Objects
 from beam_tfrecords.transforms.objects.polygons import RunLengths, unpack_polygons
 
-# Pixels; smaller differences come from rounding.
+# Pixels. Smaller differences come from rounding.
 _NOISE = 1e-6
 # Attribute that a source may lack -> its default.
 _ABSENT: dict[str, Any] = {"is_crowd": 0, "difficult": 0, "truncated": 0, "pose": ""}

@@ -148,7 +148,7 @@ class _Preparing:
             self._refs.append(refs)
 
     def _map(self, ref: SampleRef, images: Fetched) -> tuple[SampleRef, Fetched | None]:
-        """Applies the user's function; returns the new sample and its images, None if the sample is left out."""
+        """Applies the user's function; returns the new sample and its images, which are None if it is left out."""
         assert self.plan.map is not None
         assert self.apply is not None
         if isinstance(images, SampleError):

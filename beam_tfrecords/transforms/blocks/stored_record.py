@@ -1,4 +1,4 @@
-"""Records of a beam-tfrecords dataset as input: their images are reused as stored, or decoded and converted. Pure."""
+"""Reads records of a beam-tfrecords dataset as input, to reuse their images or convert them. All functions are pure."""
 
 from __future__ import annotations
 

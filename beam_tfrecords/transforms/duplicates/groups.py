@@ -13,7 +13,7 @@ from beam_tfrecords.transforms.duplicates.search import DuplicateSearch, Image, 
 from beam_tfrecords.transforms.stats import Key, Stats, count_records
 from beam_tfrecords.transforms.workspace.build_folder import BuildFolder
 
-# Most images in a line of the list; an image such as a site's "not available" may occur a million times.
+# Maximum number of images in a line of the list. An image such as a site's "not available" may occur a million times.
 MOST_IMAGES = 1000
 
 # (rank of the split, block, part, row). The copy with the smallest value is kept.

@@ -1,4 +1,4 @@
-"""Searches near-duplicates: images whose perceptual hashes differ in a few of their 64 bits.
+"""Searches for near-duplicates: images whose perceptual hashes differ in a few of their 64 bits.
 
 Two hashes that differ in at most D bits agree in at least one of D + 1 bands of bits. So hashes are shuffled once per
 band, and compared with the hashes that agree in this band. If too many agree, bands of the other bits divide them
@@ -21,7 +21,7 @@ from beam_tfrecords.transforms.stats import Stats
 # (band, range of its values)
 Range: TypeAlias = "tuple[int, int]"
 
-# Most hashes, comparisons and pairs of one worker. A range exceeds them if most images look alike.
+# Limits of the work of one worker: hashes, comparisons and pairs. A range exceeds them if most images look alike.
 MOST_HASHES = 1 << 22
 MOST_COMPARISONS = 2_000_000_000
 MOST_PAIRS = 1 << 22
@@ -172,7 +172,7 @@ def _compare(
       hashes: [N] uint64 without repetitions.
       bands: disjoint bands of all bits in which hashes may differ.
       number: number of the band.
-      distance: most bits in which near hashes differ.
+      distance: maximum number of bits in which near hashes differ.
       levels: how many more times bands of the other bits may divide hashes.
     """
     values = hashes & _mask(bands[number])

@@ -16,7 +16,7 @@ import numpy as np
 from beam_tfrecords.transforms.duplicates.near import MOST_PAIRS, count_bits, keep_lowest, split_rows
 from beam_tfrecords.transforms.duplicates.search import MOST_NEAR, DuplicateSearch
 
-# Most lower hashes whose groups are checked for containing a group.
+# Maximum number of lower hashes whose groups are checked for containing a group.
 _MOST_BELOW = 8
 # Pairs of a crowded hash that are used to connect it with others.
 _LINKS = 8

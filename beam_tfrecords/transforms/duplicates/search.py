@@ -1,4 +1,4 @@
-"""Searches identical images. Shuffles only 8 bytes per hash, packed by part and range of the hash space.
+"""Searches for identical images. Shuffles only 8 bytes per hash, packed by part and range of the hash space.
 
 Reads index rows again only for hashes that occur at least twice, and then compares whole hashes.
 """
@@ -22,7 +22,7 @@ from beam_tfrecords.transforms.parts import Part, pack_hashes, read_index
 from beam_tfrecords.transforms.stats import COUNTED
 from beam_tfrecords.transforms.workspace.build_folder import BuildFolder
 
-# Most near hashes of a hash that are shuffled, the lowest ones; a hash with more is crowded.
+# Maximum number of near hashes that are shuffled for a hash, the lowest ones; a hash with more is crowded.
 MOST_NEAR = 32
 # Bytes of these pairs, and of one more pair that shows that the hash is crowded.
 _PAIRS_BYTES = (MOST_NEAR + 1) * 16
@@ -42,7 +42,8 @@ class DuplicateSearch:
     Attributes:
       row_bytes: upper estimate of the mean bytes of a shuffled index row.
       drops: whether to drop all copies of an image except one.
-      near_distance: most bits in which the perceptual hashes of near-duplicates differ; 0 disables their search.
+      near_distance: maximum number of bits in which the perceptual hashes of near-duplicates differ; 0 disables their
+        search.
       class_names: classes in index order.
     """
 
@@ -76,7 +77,7 @@ class DuplicateSearch:
 
     @property
     def ranges(self) -> int:
-        """Most ranges of hashes that are searched; near-duplicates have their ranges once per band of bits."""
+        """Maximum number of ranges of hashes to search; near-duplicates have their ranges once per band of bits."""
         return self.buckets + (self.near_buckets * (self.near_distance + 1) if self.near_distance else 0)
 
     @property
@@ -155,7 +156,9 @@ def find_repeated(
 def read_images(
     joined: tuple[PartId, Mapping[str, Iterable[Any]]], *, search: DuplicateSearch
 ) -> Iterator[tuple[int, tuple[PartId, bytes]]]:
-    """Yields the images of a part with repeated hashes, packed by range of the hash space; puts many into a file.
+    """Yields the images of a part with repeated hashes, packed by range of the hash space.
+
+    Writes the images to a file instead if their range has too many.
 
     Args:
       joined: the part's id; `parts` has the part, `hashes` the results of `find_repeated` for it.

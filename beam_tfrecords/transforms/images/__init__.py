@@ -1,4 +1,4 @@
-"""Converts one image from the bytes of its file to the bytes that are stored. Pure: no Beam, no I/O, no clock."""
+"""Converts one image from the bytes of its file to the stored bytes. All functions are pure: no Beam, I/O or clock."""
 
 # Increase this number with every change to stored bytes, and regenerate the golden digests as their test explains.
 # Builds never mix blocks or records of different revisions.

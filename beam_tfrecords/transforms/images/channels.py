@@ -10,7 +10,7 @@ from beam_tfrecords.transforms.images.decode_errors import decode_error
 from beam_tfrecords.transforms.images.image_spec import ImageEncoding, ImageSpec
 from beam_tfrecords.transforms.images.tiff import spare_channels
 
-# Encodings for any fourth channel. WebP is none, because it changes colors where the fourth channel is 0.
+# Encodings that can store any fourth channel. WebP cannot, because it changes colors where this channel is 0.
 _HOLD_FOUR = (ImageEncoding.PNG, ImageEncoding.RAW)
 
 

@@ -29,7 +29,7 @@ from beam_tfrecords.transforms.images.sixteen_bit import convert_16_bit
 
 
 def convert_image(data: bytes, spec: ImageSpec) -> ConvertedImage:
-    """Decodes, turns, resizes and encodes one image; pure.
+    """Decodes, turns, resizes and encodes one image. This function is pure.
 
     Raises:
       SampleError: the bytes are not an image, or the image cannot be converted.

@@ -11,7 +11,7 @@ from beam_tfrecords.transforms.images.decode_errors import decode_error
 from beam_tfrecords.transforms.images.jpeg_header import JPEG_START
 from beam_tfrecords.transforms.images.named_bytes import end_of_boxes, end_of_tiff
 
-# Most bytes that `sniff` reads.
+# Maximum number of bytes that `sniff` reads.
 SNIFFED_BYTES = 1024
 
 PNG_START = b"\x89PNG\r\n\x1a\n"

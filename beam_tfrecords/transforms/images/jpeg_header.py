@@ -23,7 +23,7 @@ _FRAMES = frozenset(range(0xC0, 0xD0)) - {0xC4, 0xC8, 0xCC}
 _ALONE = frozenset((0, 0xFF, *range(0xD0, 0xD8)))
 _EXIF = b"Exif\0\0"
 _ICC = b"ICC_PROFILE\0"
-# Marker of the first scan, and the most bytes before it of a header that is cached, since other files may share it.
+# Marker of the first scan; and maximum bytes of a header that is cached because other files may share it.
 _SCAN, _LONGEST_REPEATED = b"\xff\xda", 1024
 
 

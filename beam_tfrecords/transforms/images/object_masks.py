@@ -55,7 +55,7 @@ def encode_mask(mask: np.ndarray) -> bytes:
 
 
 def _fill(mask: np.ndarray, corners: np.ndarray) -> None:
-    """Sets the pixels whose centre is inside a polygon, so that an odd number of its edges lies left of it.
+    """Sets the pixels whose centre is inside a polygon: an odd number of the polygon's edges lies left of it.
 
     OpenCV would also set the pixels that an edge touches, so that masks would grow by half a pixel.
     """

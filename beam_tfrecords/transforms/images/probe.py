@@ -1,4 +1,4 @@
-"""Digests of the results for a small fixed image on this machine, which differ between machines that write other bytes.
+"""Computes digests of results for a small fixed image, which differ between machines that would write other bytes.
 
 The versions of libraries do not show this: zlib comes from the system, and code for another processor may round
 differently.

@@ -128,7 +128,7 @@ def measure_quality(images: Sequence[Quality]) -> dict[str, list[float]]:
     * brightness: mean, 0 to 255.
     * contrast: standard deviation.
     * phash: 64 bits, the highest first, one for each of the 8 x 8 lowest frequencies of the DCT-II, row by row: whether
-      it is above the lower median. The DCT's input are means of 2 x 2 values (hackerfactor.com, "Looks Like It").
+      it is above the lower median. The input of the DCT is means of 2 x 2 values (hackerfactor.com, "Looks Like It").
     * sharpness: see `measure_sharpness`.
 
     All sums are of integers that float64 represents exactly, so measuring images together gives the same results, in a

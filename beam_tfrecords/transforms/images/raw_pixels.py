@@ -1,4 +1,4 @@
-"""Makes image files from arrays of raw pixels. Pure functions."""
+"""Makes image files from arrays of raw pixels. All functions are pure."""
 
 from __future__ import annotations
 

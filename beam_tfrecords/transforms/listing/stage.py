@@ -27,7 +27,7 @@ from beam_tfrecords.transforms.refs.ref_columns import join_packed
 from beam_tfrecords.transforms.refs.sample_refs import BlockKey, SampleRef
 from beam_tfrecords.transforms.sources.containers import Container, StagingFiles
 
-# Most references, and bytes of them, that a worker holds to send the references of one block together.
+# Maximum number of references, and of their bytes, that a worker holds to send those of one block together.
 _MOST_REFS = 100_000
 _MOST_BYTES = 64 << 20
 

@@ -80,7 +80,7 @@ class MapSample:
         return changed, made_files if has_pixels(made_files) else dict(images)
 
     def keep_columns(self, ref: SampleRef) -> SampleRef:
-        """A sample that is rejected, with the columns that those of the function have."""
+        """Returns a rejected sample with the columns that samples from the function have, all None."""
         return dataclasses.replace(ref, columns=dict.fromkeys(sorted(self.layout.columns)))
 
     def _open(self, ref: SampleRef, images: Mapping[str, bytes]) -> Sample:

@@ -12,7 +12,7 @@ from typing import Any
 
 from beam_tfrecords.errors import FailureReason, SampleError, Stage
 
-# Most objects of one image. More mean damage or an attack: people have annotated at most about 10,000 in one image.
+# Maximum number of objects in an image. More mean damage or an attack: people annotate at most about 10,000 per image.
 MOST_OBJECTS = 100_000
 
 

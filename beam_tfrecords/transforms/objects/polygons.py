@@ -16,7 +16,7 @@ import numpy as np
 
 # A polygon with fewer corners has no area.
 _LEAST_CORNERS = 3
-# Most characters of a compressed run length, 5 bits each; more do not fit into 32 bits.
+# Maximum number of characters of a compressed run length, 5 bits each; more do not fit into 32 bits.
 _MOST_CHARACTERS = 7
 
 

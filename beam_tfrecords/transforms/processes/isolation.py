@@ -25,7 +25,7 @@ _deadlines_lock = threading.Lock()
 
 
 class TimeLimit(contextlib.AbstractContextManager[None]):
-    """Kills this process if the block takes longer than the limit. Reusable.
+    """Kills this process if the block takes longer than the limit. An instance may be entered repeatedly.
 
     The kernel's timer also stops a decoder that never returns to the interpreter. A process has only one timer, so it
     is set to the earliest deadline of all threads.
@@ -61,7 +61,8 @@ def isolated(
 ) -> Iterator[Callable[..., Result | SampleError]]:
     """Yields the function for calls in a child process.
 
-    A call that kills the child or exceeds the time limit returns a `SampleError`. Crashing decoders do not end with SIGKILL. If the child does so twice, the call raises `BuildError`.
+    A call that kills the child or exceeds the time limit returns a `SampleError`. Crashing decoders do not end with
+    SIGKILL, so the call raises `BuildError` if the child ends with SIGKILL twice.
 
     Args:
       function: as for `Worker.call`.

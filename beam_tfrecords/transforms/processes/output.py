@@ -19,8 +19,8 @@ from typing import Any
 
 _STREAMS = ("stdout", "stderr")
 _CHUNK_BYTES = 1 << 16
-# Most chunks that are read at once, which exceed a pipe's capacity; so a process that prints endlessly cannot block the
-# launcher.
+# Maximum number of chunks that are read in one call, which exceed the capacity of a pipe. So a process that prints
+# endlessly cannot block the launcher.
 _MOST_CHUNKS = 64
 
 

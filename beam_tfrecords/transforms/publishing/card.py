@@ -10,7 +10,7 @@ from beam_tfrecords.output.files import MANIFEST
 from beam_tfrecords.reading.dataset import Dataset
 from beam_tfrecords.reading.reading_code import reading_code
 
-# Most classes that the card lists.
+# Maximum number of classes that the card lists.
 _MOST_CLASSES = 100
 # Markdown's markup, anywhere and at the start of a line.
 _MARKUP = re.compile(r"([\\`*_{}\[\]<>()#|~&!$]|^[-+=]|(?<=^[0-9])[.)])")

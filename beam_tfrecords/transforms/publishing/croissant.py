@@ -54,7 +54,7 @@ _CONTEXT = {
     "name": {"@container": "@language"},
     "sc": "https://schema.org/",
 }
-# Most classes whose names are in the file itself.
+# Maximum number of classes whose names are in the file itself.
 _MOST_CLASSES = 10_000
 _COLUMNS = {
     "key": "key of the sample",

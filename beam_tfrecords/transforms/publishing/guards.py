@@ -11,7 +11,7 @@ from beam_tfrecords.transforms.request.schedule_spec import Guard, GuardMode, Sc
 Manifest = Mapping[str, Any]
 # Settings that decide bytes but usually change with the data of a nightly build, so the guards ignore them.
 _DATA_SETTINGS = frozenset({"input", "image_root", "limit", "class_names", "class_order"})
-# Most classes that a guard result names.
+# Maximum number of classes that a guard result names.
 _MOST_CLASSES = 10
 
 

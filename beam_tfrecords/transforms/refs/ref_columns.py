@@ -218,7 +218,7 @@ def by_column(samples: Iterable[SampleRef | RefColumns]) -> Iterator[RefColumns]
 
 
 def join_alike(batches: Iterable[RefColumns]) -> Iterator[RefColumns]:
-    """The references of batches in their order, in as few batches as their names allow."""
+    """Yields the references of batches in order, joining adjacent batches whose columns have the same names."""
     for _, alike in itertools.groupby(batches, key=lambda refs: (tuple(refs.columns), refs.shared["overflow"] is None)):
         yield RefColumns.join(list(alike))
 

@@ -1,4 +1,4 @@
-"""Unpacks the content of a member of a zip archive from its bytes in the archive. Pure functions."""
+"""Unpacks the content of a member of a zip archive from its bytes in the archive. All functions are pure."""
 
 from __future__ import annotations
 

@@ -8,8 +8,8 @@ from typing import TypeAlias
 
 from beam_tfrecords.transforms.parts import RANGE_BLOCKS, Part, RangeKey
 
-# Most bytes and most shards of a group of consecutive shards, which one worker composes. A group reads a part only once
-# for all its shards, and there are still enough groups for many workers.
+# Maximum bytes and shards of a group of consecutive shards, which one worker composes. The worker reads each part only
+# once for all shards of its group, and there are still enough groups for many workers.
 _GROUP_BYTES = 16 << 20
 _GROUP_SHARDS = 64
 

@@ -92,7 +92,7 @@ class CheckedShard(NamedTuple):
 
 @dataclasses.dataclass(frozen=True)
 class ShardCheck:
-    """Checks one shard. Picklable.
+    """Checks one shard. Instances are picklable, so that they can be sent to workers.
 
     Attributes:
       counts: folder to which a worker writes the number of checked records; None writes nothing.

@@ -47,7 +47,7 @@ class ClassCheck:
         objects = self._compare(self._of_objects, values, problems)
         problems += self._compare_lengths(values, row)
         if row is not None and labels is not None and None not in labels:
-            # The index has the label only for records with a single one, and not for classes of annotated objects.
+            # The index has the label only for records with a single label, and not for classes of annotated objects.
             label = labels[0] if len(labels) == 1 and not self._has_objects else None
             if row["label"] != label:
                 shown = label if label is not None else (labels or None)

@@ -11,7 +11,7 @@ from beam_tfrecords import storage
 from beam_tfrecords.output.files import SUCCESS
 from beam_tfrecords.transforms.workspace.build_folder import Workspace
 
-# Most files in one deletion of a worker.
+# Maximum number of files in one deletion of a worker.
 _BATCH = 1000
 
 

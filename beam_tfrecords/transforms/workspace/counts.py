@@ -55,7 +55,7 @@ class BlockCounts:
 
     @classmethod
     def sum(cls, counts: Iterable[BlockCounts]) -> BlockCounts:
-        """The sum of several."""
+        """Returns the sum of several counts."""
         blocks = written = failed = 0
         request_metrics: Counter[str] = Counter()
         for one in counts:
@@ -93,7 +93,7 @@ class StageCounts:
 
     @classmethod
     def sum(cls, counts: Iterable[StageCounts]) -> StageCounts:
-        """The sum of several."""
+        """Returns the sum of several counts."""
         rewritten = composed = listed = searched = ranges = evaluated = 0
         shards: dict[str, int] = {}
         for one in counts:
@@ -111,7 +111,7 @@ _lock = threading.Lock()
 _own: dict[tuple[int, str], tuple[str, Any, float]] = {}
 # Files of counts that are read from a store in parallel.
 _READERS = 8
-# Least seconds between writes for small steps. The last steps of a process may be missing, but nothing depends on them.
+# Minimum seconds between writes for small steps. The last steps of a process may be missing; nothing depends on them.
 _PAUSE_SECONDS = 0.2
 # The same for blocks in a store, where each write is a request, in processes whose launcher knows the outcome.
 _STORE_PAUSE_SECONDS = 2.0

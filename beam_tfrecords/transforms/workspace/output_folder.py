@@ -1,4 +1,4 @@
-"""What is in an output folder before a build: files that the new dataset replaces, and files that are not ours."""
+"""Finds out which files in an output folder a build replaces and which are foreign, and keeps the output's journal."""
 
 from __future__ import annotations
 
@@ -20,17 +20,17 @@ from beam_tfrecords.transforms.workspace.state_files import naming_damage, read_
 
 _MOST_SHOWN = 3
 _MOST_LINES = 1000
-# Where a disk is mounted.
+# Folders that the system creates where a disk is mounted.
 _OF_THE_SYSTEM = ("lost+found",)
 
 
 def find_replaced_files(output: str) -> list[str]:
-    """Returns the dataset files in an output folder, which a build replaces, as relative paths.
+    """Returns the relative paths of the dataset files in an output folder, which a build replaces.
 
     The files of a finished dataset and the files in the journal are ours.
 
     Raises:
-      RequestError: a file with the name of a dataset file is not ours; or the folder has other files and none of ours.
+      RequestError: a foreign file has the name of a dataset file; or the folder has only foreign files.
     """
     workspace = Workspace(output)
     journal, replaced_files, names, *below = storage.run_concurrently(
@@ -45,7 +45,7 @@ def find_replaced_files(output: str) -> list[str]:
         found.update(f"{folder}/{name}" for name in listed if name.endswith(end))
     listed_names = _parse_names(journal)
     if listed_names is None and journal is not None:
-        # A power loss emptied the journal. The lists that a refused build leaves are recognised by their content.
+        # A power loss emptied the journal. Recognises the lists that an unpublished build leaves by their content.
         listed_names = {name for name in found if _is_list_of_ours(output, name)}
     ours = {*(listed_names or ()), *(_parse_names(replaced_files) or ())}
     if SUCCESS in found:
@@ -61,14 +61,14 @@ def find_replaced_files(output: str) -> list[str]:
 
 
 def check_versions_root(output: str, versions: Iterable[Version]) -> None:
-    """Checks that what LATEST is in a folder of versions is ours; other files do no harm beside versions.
+    """Checks that LATEST in a folder of versions is ours; other foreign files beside versions are harmless.
 
     Args:
       output: the folder.
-      versions: that are there.
+      versions: versions in the folder.
 
     Raises:
-      RequestError: it is somebody else's.
+      RequestError: LATEST is foreign.
     """
     if any(version.state in (State.FINISHED, State.DAMAGED) for version in versions):
         return
@@ -80,7 +80,7 @@ def check_versions_root(output: str, versions: Iterable[Version]) -> None:
 
 
 def _refuse_foreign(output: str, names: Iterable[str]) -> None:
-    """Refuses a folder of somebody's: a dataset is a dozen files among his own."""
+    """Raises `RequestError` if a folder contains foreign files, among which the files of a dataset would be lost."""
     if not storage.has_scheme(output) and storage.is_folder(output):
         names = [*names, *(f"{name}/" for name in storage.list_folders(output))]
     foreign = {name for name in names if not name.startswith((".", *_OF_THE_SYSTEM))}
@@ -98,12 +98,12 @@ def _show(names: Iterable[str]) -> str:
 
 
 def add_to_journal(output: str, names: Iterable[str], *, journal: Collection[str] | None = None) -> list[str]:
-    """Adds files of an output to its journal, which lists the files that are ours; called before they are written.
+    """Adds files to the journal of an output, which lists our files. Builds call this before writing the files.
 
     Args:
       output: the folder.
-      names: of the files.
-      journal: names in the journal so far; None reads it.
+      names: names of the files.
+      journal: names in the journal so far; None reads the journal.
 
     Returns:
       All names in the journal.
@@ -118,7 +118,7 @@ def add_to_journal(output: str, names: Iterable[str], *, journal: Collection[str
 
 
 def register_version(output: str, name: str) -> None:
-    """Lists the folder of a version as ours; called before anything is written to it."""
+    """Registers the folder of a version as ours. Builds call this before writing to the folder."""
     workspace = Workspace(output)
     storage.write_bytes(workspace.version(name), b"", staging=workspace.path)
     storage.sync_folder(workspace.path)
@@ -129,7 +129,7 @@ class Journal:
     """The journal of an output when a build starts to write to it.
 
     Attributes:
-      names: the files that are ours; None if unknown.
+      names: names of our files; None if unknown.
       replaces: whether the build may have to replace files.
     """
 
@@ -142,14 +142,14 @@ def start_journal(output: str, replaced_files: Sequence[str], *, is_new: bool = 
 
     Args:
       output: the folder.
-      replaced_files: from `find_replaced_files`.
-      is_new: whether there was nothing in a store.
+      replaced_files: result of `find_replaced_files`.
+      is_new: whether the output is in a store and was empty.
     """
     workspace = Workspace(output)
     if is_new:
         storage.write_bytes(workspace.journal, b"[]")
         return Journal([], replaces=False)
-    # Deleting it later takes a permission that a build into a new folder can do without.
+    # Does not write an empty list, because deleting it later would need a permission that a new output does not need.
     replaces = bool(replaced_files) or storage.exists(workspace.replaced_files)
     if replaces:
         storage.write_bytes(workspace.replaced_files, json.dumps(replaced_files).encode())
@@ -165,7 +165,7 @@ def remove_replaced_files(output: str, *, delete: Callable[[Sequence[str]], None
 
     Args:
       output: the folder.
-      delete: deletes files, but none of a build that has taken over.
+      delete: deletes files, after checking that no other build has taken over.
     """
     note = Workspace(output).replaced_files
     if not storage.exists(note):
@@ -179,12 +179,12 @@ def remove_replaced_files(output: str, *, delete: Callable[[Sequence[str]], None
 
 
 def is_open(output: str) -> bool:
-    """Whether the replaced files have been removed, so that a `_SUCCESS` belongs to the new dataset."""
+    """Whether the replaced files have been removed, so that any `_SUCCESS` belongs to the new dataset."""
     return not storage.exists(Workspace(output).replaced_files)
 
 
 def _list_names(folder: str) -> list[str]:
-    """The names of what is directly in a folder and is no folder."""
+    """Returns the names of all files directly in a folder, including special files."""
     entries = storage.list_files(storage.join(glob.escape(folder), "*"), special=True)
     return [storage.basename(entry.path) for entry in entries]
 
@@ -194,7 +194,7 @@ def _read(path: str) -> bytes | None:
 
 
 def _parse_names(content: bytes | None) -> set[str] | None:
-    """The names that a file lists; None if it is missing, or was emptied by a power cut."""
+    """Parses a list of names; returns None if its file is missing, or damaged by a power loss."""
     try:
         return set(map(str, json.loads(content))) if content is not None else None
     except (ValueError, TypeError):
@@ -202,7 +202,7 @@ def _parse_names(content: bytes | None) -> set[str] | None:
 
 
 def _is_list_of_ours(output: str, name: str) -> bool:
-    """Whether a file is a list of failures or of duplicates as builds write them."""
+    """Whether a file is a list of failures or of duplicates that a build has written."""
     field = {FAILURES: "reason", DUPLICATES: "across_splits"}.get(name)
     if field is None:
         return False
@@ -214,7 +214,7 @@ def _is_list_of_ours(output: str, name: str) -> bool:
 
 
 def _files_of_dataset(output: str) -> set[str]:
-    """The files of the finished dataset; none if the folder has a `_SUCCESS` that is not ours."""
+    """Returns the files of the finished dataset; empty if the `_SUCCESS` in the folder is foreign."""
     try:
         return {*open_dataset(output).files, SUCCESS, REPORT}
     except BuildError:
