@@ -13,7 +13,7 @@ from beam_tfrecords.transforms.refs.ref_columns import RefColumns, join_alike, u
 
 
 def limit_listing(listing: Listing, *, limit: int, seed: int, folder: str) -> Listing:
-    """Returns a listing of at most `limit` samples. Keeps the labels of all samples, so that class indices are stable."""
+    """Returns a listing of at most `limit` samples, with the labels of all samples, so that class indices stay."""
     if listing.total <= limit:
         return listing
     packed = choose_refs(read_light(listing), limit=limit, seed=seed, samples=listing.samples)
