@@ -1,4 +1,4 @@
-"""Versions that affect the output besides the request: of libraries, of our code, and of the machine's own code."""
+"""Versions of libraries and of our code, and probes of the machine, which affect the output besides the request."""
 
 from __future__ import annotations
 

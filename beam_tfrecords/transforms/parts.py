@@ -263,7 +263,7 @@ class PartWriter(contextlib.AbstractContextManager["PartWriter"]):
         self._unmeasured.clear()
 
     def _write_frames(self, frames: Sequence[tuple[bytes, bytes, bytes]]) -> None:
-        """Writes framed records without copying large ones, and records the possible cuts."""
+        """Writes framed records without copying large ones, and notes the possible cuts."""
         if self._gzip and not self._member_records:
             # 16 + MAX_WBITS makes a GZIP member with a header without time and name.
             self._compressor = zlib.compressobj(wbits=16 + zlib.MAX_WBITS)

@@ -40,6 +40,15 @@ class WriteTFRecordShards(beam.PTransform):
 
     Raises:
       ValueError: an argument is invalid.
+
+    Example:
+      >>> import apache_beam as beam
+      >>> from beam_tfrecords import WriteTFRecordShards
+      >>> with beam.Pipeline() as pipeline:
+      ...     _ = pipeline | beam.Create([b"one", b"two"]) | WriteTFRecordShards("out/words", num_shards=1)
+      >>> import os
+      >>> os.listdir("out")
+      ['words.tfrecord-00000-of-00001']
     """
 
     def __init__(

@@ -33,7 +33,7 @@ _packer = msgpack.Packer()
 
 
 class PreparedSample(NamedTuple):
-    """A sample whose images are converted: what its example and index row need besides the reference.
+    """A sample with converted images: all values for its example and index row that are not in the reference.
 
     Attributes:
       fields: field of the layout that comes from its images -> value.

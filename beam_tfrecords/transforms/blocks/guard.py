@@ -32,7 +32,7 @@ def guarded(
       seconds: time limit for one sample.
       memory: bytes of memory that one sample may take.
       is_first: whether this is the first attempt.
-      what: name in messages of the code that may hang or crash.
+      what: name, for messages, of the code that may hang or crash.
     """
     attempt = functools.partial(convert_sample, convert, memory=memory)
     if not is_first:

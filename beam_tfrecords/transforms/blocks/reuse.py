@@ -42,7 +42,7 @@ _COLUMNS = INDEX_SCHEMA.names
 
 @dataclasses.dataclass(frozen=True)
 class ReusePlan:
-    """What a worker needs to know to reuse records.
+    """The plan for workers that reuse records.
 
     Attributes:
       previous: names the previous dataset.

@@ -209,7 +209,7 @@ def _prefix(content_hash: str) -> int:
 
 
 def read_labels(images: list[Image], part: Part, *, search: DuplicateSearch) -> Iterator[Image]:
-    """Yields the images with all their labels, read from records; the index has a label only for a single one."""
+    """Yields the images with all their labels, read from records; the index has only labels of single-label images."""
     by_row = {image.row: image for image in images}
     with storage.open_read(part.uri) as file:
         for record in read_records(open_stream(file, search.compression)):

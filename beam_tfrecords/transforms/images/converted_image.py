@@ -11,7 +11,7 @@ from beam_tfrecords.transforms.images.quality import Quality
 
 @dataclasses.dataclass(frozen=True)
 class ConvertedImage:
-    """An image as an example stores it.
+    """An image in the form that an example stores.
 
     Attributes:
       data: encoded file, or raw [H, W, C] uint8 pixels in row-major order.

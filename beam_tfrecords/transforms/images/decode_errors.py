@@ -78,7 +78,7 @@ def check_pixels(height: int, width: int, max_pixels: int) -> None:
 
 
 def raise_pillow_limit(max_pixels: int) -> None:
-    """Raises Pillow's limit to what the request allows.
+    """Raises Pillow's limit to the limit of the request.
 
     Pillow checks tiles of a TIFF, frames of a GIF and crops against a process-wide limit, and rejects images with more
     than twice as many pixels.

@@ -14,7 +14,7 @@ from beam_tfrecords.transforms.settings import FAILURES, IMAGES, one_of, setting
 
 
 class ResizeMode(str, enum.Enum):
-    """How to resize an image to the target size of H x W pixels (one number N means H = W = N).
+    """Method of resizing an image to the target size of H x W pixels (one number N means H = W = N).
 
     * SHORTER: keeps the aspect ratio; uses the smallest scale at which the image covers H x W. With one number, the
       shorter side becomes N.
@@ -59,7 +59,7 @@ class Codec(str, enum.Enum):
 
 
 class Check(str, enum.Enum):
-    """How much of a kept file is read: every pixel, or the header only."""
+    """Check of a kept file: DECODE reads every pixel, HEADER only the header."""
 
     DECODE = "decode"
     HEADER = "header"
@@ -116,7 +116,7 @@ def _default_channels(earlier: Mapping[str, Any]) -> int | None:
 
 @dataclasses.dataclass(frozen=True)
 class ImageSpec:
-    """How images are read, resized and encoded; each field is a setting."""
+    """The settings for reading, resizing and encoding images."""
 
     image_size: tuple[int, int] | None = setting(
         None,

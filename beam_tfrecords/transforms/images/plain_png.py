@@ -17,7 +17,7 @@ from beam_tfrecords.transforms.images.formats import PNG_START
 from beam_tfrecords.transforms.images.image_spec import ImageSpec
 from beam_tfrecords.transforms.images.memory import check_memory, pixels_memory
 
-# Maximum bytes of a file, and of its pixels. Pillow's encoder writes so few pixels as one chunk.
+# Maximum bytes of a file, and of its pixels. Up to this size, Pillow's encoder writes the pixels as one chunk.
 _MOST_BYTES = 60_000
 _FIRST = PNG_START + b"\0\0\0\rIHDR"
 _HEADER = struct.Struct(">IIBBBBB")

@@ -37,7 +37,7 @@ Result = TypeVar("Result")
 
 @dataclasses.dataclass(frozen=True)
 class IndexPlan:
-    """What a worker needs to know to index containers.
+    """The plan for workers that index containers.
 
     Attributes:
       read: lists a container; None if a user's pipeline makes the samples.

@@ -177,7 +177,7 @@ class Listing:
 
 @dataclasses.dataclass(frozen=True)
 class ListPlan:
-    """How samples are listed.
+    """The settings for listing samples.
 
     Attributes:
       splits: how splits are assigned; None if the samples already have them.

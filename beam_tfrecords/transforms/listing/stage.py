@@ -90,7 +90,7 @@ class ListSamples(beam.PTransform):
 class ListSource(beam.PTransform):
     """Emits the chunk files of the listing of a build, spread over the workers: -> chunk file.
 
-    The references of a chunk stay one element, because the runner's overhead per element is as large as the work on one
+    A chunk of references is one element, because the runner's overhead per element is as large as the work on one
     reference.
 
     Args:

@@ -60,6 +60,15 @@ class Sample:
     Raises:
       ValueError: an image or a mask has another shape, or the key is empty.
       TypeError: an image, a mask or the key has another type.
+
+    Example:
+      >>> import numpy as np
+      >>> from beam_tfrecords import Sample
+      >>> sample = Sample("cat/1.jpg", image=np.zeros((4, 6, 3), np.uint8), label="cat")
+      >>> sample.crop((0, 0, 3, 2)).image.shape
+      (2, 3, 3)
+      >>> sample.replace(label="dog")
+      Sample('cat/1.jpg', label='dog', split=None, columns={})
     """
 
     __slots__ = ("_images", "_mask", "_objects", "columns", "key", "label", "split")

@@ -68,7 +68,7 @@ def isolated(
       function: as for `Worker.call`.
       seconds: time limit of one call.
       name: returns the name of the sample from the arguments of a call, for the message of that error.
-      what: name in messages of the code that may hang or crash.
+      what: name, for messages, of the code that may hang or crash.
     """
     worker = Worker()
 

@@ -74,7 +74,7 @@ def _read_reuse(word: Any) -> str:
 
 @dataclasses.dataclass(frozen=True)
 class ScheduleSpec:
-    """How a build relates to previous builds."""
+    """The settings of a build that concern previous builds."""
 
     versioned: bool = _setting(
         False,
