@@ -16,7 +16,7 @@ from beam_tfrecords.transforms.duplicates.near_groups import unpack_rows
 from beam_tfrecords.transforms.duplicates.search import DuplicateSearch, Image, PartId, read_labels
 from beam_tfrecords.transforms.parts import read_index
 
-# Maximum number of images in the line of a group of crowded hashes, and sent by each range of hashes to one worker.
+# Maximum number of images in the line of a group of crowded hashes. Each range of hashes sends at most this number.
 MOST_CROWDED = 100
 
 # (hash of images or first hash of a group, whether this is a group of crowded hashes)
