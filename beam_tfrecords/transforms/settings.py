@@ -118,7 +118,7 @@ def setting(
     return dataclasses.field(default=default, metadata={_KEY: made})
 
 
-# For settings of the input: they decide which samples exist and what their references contain.
+# Defines settings of the input, which decide which samples exist and what their references contain.
 input_setting = functools.partial(setting, group=INPUT, decides_records=False)
 
 

@@ -149,7 +149,7 @@ def write_map(function: Any) -> str | None:
 
 
 def _name_images(layout: Layout) -> Mapping[str, str]:
-    """Name of an image -> its column; "" for that of a usual name."""
+    """Returns image name -> its column; "" stands for a column with a usual name."""
     usual = {IMAGE: ""} if layout.image_names and not layout.fields.isdisjoint(IMAGE_FIELDS) else {}
     return {**usual, **{name: name for name in layout.image_names}}
 
@@ -350,9 +350,9 @@ class BuildSpec:
         decides_records=False,
     )
 
-    # The input, if it is a function of the user.
+    # The input if it is a user's function, else None.
     input_function: UserFunction | None = None
-    # Those of the request as given: the layout may be resolved later, from the contents of the source.
+    # Needs of the original request, because the layout may be resolved later from the contents of the source.
     needs: Needs = dataclasses.field(default_factory=Needs)
 
     def __post_init__(self) -> None:
@@ -416,7 +416,7 @@ class BuildSpec:
 
 
 def needs_of(spec: BuildSpec) -> Needs:
-    """Returns the contents that a request asks of its source."""
+    """Returns the contents that a request needs from its source."""
     layout, has_map = spec.layout, spec.map is not None
     needs = Needs(
         mask=bool(spec.source.mask_settings),
