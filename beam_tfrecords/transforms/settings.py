@@ -65,9 +65,9 @@ class Setting:
         """Whether its flag takes no value."""
         return self.read is switch
 
-    def value_of(self, words: Mapping[str, Any], resolved: Mapping[str, Any]) -> Any:
+    def value_of(self, raw_values: Mapping[str, Any], resolved: Mapping[str, Any]) -> Any:
         """Returns the value that the user gave, or the default, which may depend on the settings resolved so far."""
-        word = words.get(self.name)
+        word = raw_values.get(self.name)
         if word is None:
             if self.default is dataclasses.MISSING:
                 raise RequestError(f"`{self.name}` is missing; expected {self.help}")
@@ -170,11 +170,11 @@ def make_settings(kind: type[Value], values: Mapping[str, Any], **others: Any) -
     return kind(**given)
 
 
-def read_settings(kind: type[Value], words: Mapping[str, Any]) -> Value:
+def read_settings(kind: type[Value], raw_values: Mapping[str, Any]) -> Value:
     """Makes a dataclass whose fields are all settings, from raw values."""
     values: dict[str, Any] = {}
     for entry in settings_of(kind):
-        values[entry.name] = entry.value_of(words, values)
+        values[entry.name] = entry.value_of(raw_values, values)
     return make_settings(kind, values)
 
 
@@ -267,9 +267,9 @@ def share(word: Any) -> float:
     return number
 
 
-def check_unique(words: list[str]) -> None:
+def check_unique(names: list[str]) -> None:
     """Raises ValueError if a word occurs twice."""
-    twice = sorted({word for word in words if words.count(word) > 1})
+    twice = sorted({name for name in names if names.count(name) > 1})
     if twice:
         raise ValueError(f"{', '.join(twice)} given more than once")
 

@@ -44,7 +44,7 @@ def write_layout(layout: Layout, folder: Path) -> Path:
 
 def read(argv: list[str], folder: Path) -> tuple[Records, list[str]]:
     """The records that a command line lists, as a build does before it starts, and the notes."""
-    spec, source = open_spec_source(read_request(parse_arguments(argv).words))
+    spec, source = open_spec_source(read_request(parse_arguments(argv).raw_values))
     folder.mkdir(exist_ok=True)
     listed = list_input(spec, source, LocalExecutor(str(folder), copies=False))
     assert listed is not None

@@ -15,7 +15,7 @@ from tests.identity_inputs import INPUTS, flags_of
 
 
 def open_layout(source, root, layout):
-    words = parse_arguments([*flags_of(source, root), f"--layout={layout}", f"--output={root}/out"]).words
+    words = parse_arguments([*flags_of(source, root), f"--layout={layout}", f"--output={root}/out"]).raw_values
     return open_spec_source(read_build_spec(words))
 
 

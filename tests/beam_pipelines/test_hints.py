@@ -302,7 +302,7 @@ def built(tmp_path_factory, build, photos):
 def say(argv: list[str], folder: Path) -> list[str]:
     """The lines of a refusal, or the notes of what is listed in one line."""
     try:
-        spec = read_build_spec(parse_arguments(argv).words)
+        spec = read_build_spec(parse_arguments(argv).raw_values)
         check_output(spec)
         open_previous(spec)
         return ["; ".join(map(show_flags, read(argv, folder)[1]))]
@@ -332,7 +332,7 @@ def test_what_a_message_offers_gives_what_is_meant(hint, write, built, tmp_path)
     assert found, line
     commands = commands_of(more) or list(apply(argv, found + offered))
     for command in commands:
-        check_output(read_build_spec(parse_arguments(command).words))
+        check_output(read_build_spec(parse_arguments(command).raw_values))
     assert [read(command, tmp_path / str(number))[0] for number, command in enumerate(commands)] == list(hint.gives)
 
 

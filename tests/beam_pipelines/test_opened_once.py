@@ -29,7 +29,7 @@ def test_an_input_is_opened_once(source, layout, tmp_path, monkeypatch):
 
     monkeypatch.setattr(module, "open_input", count)
     INPUTS[source][0](tmp_path, 0)
-    words = parse_arguments([*flags_of(source, tmp_path), *layout, f"--output={tmp_path}/out"]).words
+    words = parse_arguments([*flags_of(source, tmp_path), *layout, f"--output={tmp_path}/out"]).raw_values
     spec, opened = open_spec_source(find_functions(read_build_spec(words)))
     assert (opened.name, spec.layout is not None) == (source, True)
     assert calls == {source: 1}

@@ -103,7 +103,7 @@ def test_the_service_refuses_a_wrong_value(name, word):
 def test_switches_are_read_as_the_service_passes_them(name, launch):
     assert PARAMETERS[name]["paramType"] == "BOOLEAN"
     for word in ("true", "false"):
-        given_words = parse_arguments(launch.read_switches([f"--{name}={word}"])).words
+        given_words = parse_arguments(launch.read_switches([f"--{name}={word}"])).raw_values
         assert given_words.get(name, SETTINGS[name].default) is (word == "true")
     assert PARAMETERS[name]["defaultValue"] == str(SETTINGS[name].default).lower()
 
@@ -123,7 +123,7 @@ def test_what_the_service_passes_is_a_request(launch):
         "--number_of_worker_harness_threads=1",
     ]
     arguments = parse_arguments(launch.read_switches(passed))
-    spec = read_build_spec(arguments.words)
+    spec = read_build_spec(arguments.raw_values)
     assert (spec.output, spec.overwrite, spec.image.upscale) == ("gs://bucket/out", True, False)
     assert spec.image.allow_truncated is False
     assert set(arguments.beam) == {word for word in passed if word in passed[7:]}

@@ -154,7 +154,7 @@ def test_the_arguments_are_a_request_that_beam_knows(path, tmp_path):
         assert f"--spec={mounted}" in arguments
         arguments = [word.replace(mounted, str(written)) for word in arguments]
     parsed = parse_arguments(arguments)
-    assert read_build_spec(parsed.words).output.startswith("gs://")
+    assert read_build_spec(parsed.raw_values).output.startswith("gs://")
     known = flag_names(add_beam_flags(Parser(add_help=False, allow_abbrev=False)))
     assert {word.removeprefix("--").split("=")[0] for word in parsed.beam} <= set(known)
 

@@ -90,9 +90,9 @@ def test_the_command_is_a_versioned_build(command, tmp_path):
         word.replace("/etc/beam-tfrecords/nightly.yaml", str(spec)) for word in words[words.index("convert") + 1 :]
     ]
     parsed = parse_arguments(flags)
-    assert set(parsed.words) <= set(SETTINGS)
-    assert parsed.words["versioned"] is True
-    assert parsed.words["keep_versions"] == "7"
+    assert set(parsed.raw_values) <= set(SETTINGS)
+    assert parsed.raw_values["versioned"] is True
+    assert parsed.raw_values["keep_versions"] == "7"
     assert not parsed.beam
 
 

@@ -117,7 +117,7 @@ def run_command(name: str, argv: Sequence[str]) -> int:
 
 
 def run(*command: str) -> None:
-    """The console script: runs the command line, preceded by the given words.
+    """The console script: runs the command line, preceded by the given arguments.
 
     The exit code is that of the work. Output that cannot be written does not change it, unless the command only prints.
     A reader that exits early, such as `head`, ends such a command without a message. Characters that the terminal
@@ -126,18 +126,18 @@ def run(*command: str) -> None:
     from beam_tfrecords.storage import io_watchdog
 
     io_watchdog.end_stalled_reads()
-    words = [*command, *sys.argv[1:]]
-    prints_results = not words or words[0] not in _WORKING or not _HELP.isdisjoint(words)
+    argv = [*command, *sys.argv[1:]]
+    prints_results = not argv or argv[0] not in _WORKING or not _HELP.isdisjoint(argv)
     open_closed_streams()
     sys.stderr = ignore_write_errors(sys.stderr)
     if prints_results:
         sys.stdout.reconfigure(errors="backslashreplace")  # type: ignore[union-attr]
     else:
         sys.stdout = ignore_write_errors(sys.stdout)
-    log_to_terminal(logging.INFO if _VERBOSE in words else logging.WARNING)
-    for name in () if _VERBOSE in words else _QUIET:
+    log_to_terminal(logging.INFO if _VERBOSE in argv else logging.WARNING)
+    for name in () if _VERBOSE in argv else _QUIET:
         logging.getLogger(name).setLevel(logging.CRITICAL)
-    code = _run(words)
+    code = _run(argv)
     try:
         check_printed(sys.stdout)
     except PrintError as error:
@@ -150,9 +150,9 @@ def run(*command: str) -> None:
     os._exit(code)
 
 
-def _run(words: Sequence[str]) -> int:
+def _run(argv: Sequence[str]) -> int:
     try:
-        return main(words)
+        return main(argv)
     except SystemExit as error:  # the parser has printed its help
         return error.code if isinstance(error.code, int) else DONE
     except PrintError as error:

@@ -40,7 +40,7 @@ def _convert(arguments: Arguments, summary: RunSummary) -> int:
     runner = find_runner(arguments.beam)
     # First, because a misspelt flag is a likelier mistake than the error that its absence would cause.
     runner.arguments.check_known()
-    spec = read_request(arguments.words)
+    spec = read_request(arguments.raw_values)
     summary.output = spec.output
     if arguments.dry_run:
         from beam_tfrecords.beam_pipelines.build.dry_run import describe_build

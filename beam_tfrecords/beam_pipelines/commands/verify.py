@@ -28,7 +28,7 @@ def verify(argv: Sequence[str]) -> int:
     Returns:
       0 if the dataset is undamaged, 1 otherwise.
     """
-    arguments, beam_arguments = make_parser().read_words(argv)
+    arguments, beam_arguments = make_parser().read_arguments(argv)
     check_limits()
     dataset = open_dataset_or_files(arguments.dataset)
     if isinstance(dataset, list):

@@ -84,55 +84,55 @@ class Parser(argparse.ArgumentParser):
         self.add_argument("--dataset", "--output", dest=dest, metavar="FOLDER", required=True, help=help_text)
 
     def normalize(self, argv: Sequence[str]) -> tuple[list[str], list[str]]:
-        """Returns the words before the first flag, and the other words in this parser's spelling.
+        """Returns the arguments before the first flag, and the others in this parser's spelling.
 
         For example, `--image-size` becomes `--image_size`, and `--overwrite=true` becomes `--overwrite`.
         """
         leading = list(itertools.takewhile(lambda word: not word.startswith("-"), argv))
-        words = []
+        flags = []
         for word in argv[len(leading) :]:
             flag, sign, value = word.partition("=")
             name = flag.replace("-", "_").replace("__", "--", 1)
             action = self._option_string_actions.get(name)
             if action is None:
-                words.append(word)
+                flags.append(word)
             elif not (sign and action.nargs == 0):
-                words.append(name + sign + value)
+                flags.append(name + sign + value)
             elif value.lower() not in ("true", "false"):
                 self.error(f"{name}={value}: expected true or false, or {name} alone")
             elif value.lower() == "true":
-                words.append(name)
+                flags.append(name)
             elif (opposite := f"--no_{name[2:]}") in self._option_string_actions:
-                words.append(opposite)
-        return leading, words
+                flags.append(opposite)
+        return leading, flags
 
-    def read_words(self, argv: Sequence[str]) -> tuple[argparse.Namespace, list[str]]:
+    def read_arguments(self, argv: Sequence[str]) -> tuple[argparse.Namespace, list[str]]:
         """Parses the command line of a command with one folder, which may be its first word.
 
         Returns:
-          The parsed arguments, and the words that this parser does not know.
+          The parsed arguments, and the arguments that this parser does not know.
 
         Raises:
           RequestError: a flag is given twice; argparse would use the last one.
         """
-        leading, words = self.normalize(argv)
+        leading, flags = self.normalize(argv)
         if len(leading) > 1:
             self.error(f"unexpected argument {leading[1]!r}; expected one folder")
-        words = [*(f"--dataset={word}" for word in leading), *words]
-        names = [word.partition("=")[0] for word in words]
+        flags = [*(f"--dataset={word}" for word in leading), *flags]
+        names = [word.partition("=")[0] for word in flags]
         actions = [self._option_string_actions.get(name) for name in names]
         for name, action in zip(names, actions, strict=True):
             if action is not None and actions.count(action) > 1:
                 self.error(f"{name} is given more than once; give it once")
-        return self.parse_known_args(words)
+        return self.parse_known_args(flags)
 
     def read_all(self, argv: Sequence[str]) -> argparse.Namespace:
-        """Parses like `read_words`, for a command without arguments for Beam.
+        """Parses like `read_arguments`, for a command without arguments for Beam.
 
         Raises:
           RequestError: a flag is given twice, or unknown.
         """
-        arguments, unknown = self.read_words(argv)
+        arguments, unknown = self.read_arguments(argv)
         if unknown:
             refuse_unknown(unknown, flag_names(self))
         return arguments
@@ -161,8 +161,8 @@ class _StoreWord(argparse.Action):
         elif self.dest in SETTINGS and SETTINGS[self.dest].may_repeat:
             setattr(given, self.dest, [*(earlier if isinstance(earlier, list) else [earlier]), word])
         else:
-            words = "" if self.nargs is not None else f" ({earlier} and {word})"
-            parser.error(f"{option} contradicts or repeats an earlier flag{words}; give it once")
+            values = "" if self.nargs is not None else f" ({earlier} and {word})"
+            parser.error(f"{option} contradicts or repeats an earlier flag{values}; give it once")
 
 
 class _Loader(yaml.SafeLoader):
@@ -184,11 +184,11 @@ class Arguments:
     """A parsed command line.
 
     Attributes:
-      words: name of a setting -> its raw value, from flags and spec file; without defaults.
+      raw_values: name of a setting -> its raw value, from flags and spec file; without defaults.
       beam: arguments for Beam.
     """
 
-    words: Mapping[str, Any]
+    raw_values: Mapping[str, Any]
     beam: list[str]
     verbose: bool
     quiet: bool
@@ -217,11 +217,11 @@ def parse_arguments(argv: Sequence[str]) -> Arguments:
 
 def spell_out(argv: Sequence[str]) -> list[str]:
     """Returns the command line of `convert` with positional arguments as flags."""
-    leading, words = _parser().normalize(argv)
+    leading, flags = _parser().normalize(argv)
     # As in `cp`, the last of several folders is the target.
     inputs = leading[:-1] or leading
     folders = [*(f"--input={word}" for word in inputs), *(f"--output={word}" for word in leading[len(inputs) :])]
-    return [*folders, *words]
+    return [*folders, *flags]
 
 
 def find_summary_files(argv: Sequence[str]) -> dict[str, str | None]:

@@ -23,28 +23,28 @@ SETTINGS: Mapping[str, Setting] = {setting.name: setting for kind in KINDS for s
 _QUOTED = re.compile(r"`([a-z_]+)((?:=[^`]*)?)`")
 
 
-def check_names(words: Iterable[str]) -> None:
+def check_names(raw_values: Iterable[str]) -> None:
     """Checks that these settings exist.
 
     Raises:
       RequestError: a setting does not exist.
     """
-    unknown = next((name for name in words if name not in SETTINGS), None)
+    unknown = next((name for name in raw_values if name not in SETTINGS), None)
     if unknown is not None:
         near = difflib.get_close_matches(unknown, SETTINGS, n=1)
         raise RequestError(f"`{unknown}` is no setting" + (f"; did you mean `{near[0]}`?" if near else ""))
 
 
-def read_build_spec(words: Mapping[str, Any]) -> BuildSpec:
+def read_build_spec(raw_values: Mapping[str, Any]) -> BuildSpec:
     """Makes a request from raw values.
 
     Args:
-      words: name of a setting -> value of its flag, or its value in a spec file.
+      raw_values: name of a setting -> value of its flag, or its value in a spec file.
     """
-    check_names(words)
+    check_names(raw_values)
     values: dict[str, Any] = {}
     for setting in SETTINGS.values():
-        values[setting.name] = setting.value_of(words, values)
+        values[setting.name] = setting.value_of(raw_values, values)
     source, image, schedule = (make_settings(kind, values) for kind in (SourceSpec, ImageSpec, ScheduleSpec))
     spec = make_settings(BuildSpec, values, source=source, image=image, schedule=schedule)
     return dataclasses.replace(spec, needs=needs_of(spec))

@@ -21,37 +21,37 @@ _KEEP = ImageEncoding.KEEP.value
 _IMAGE_SETTINGS = frozenset(setting.name for setting in settings_of(ImageSpec))
 
 
-def read_request(words: Mapping[str, Any]) -> BuildSpec:
+def read_request(raw_values: Mapping[str, Any]) -> BuildSpec:
     """Parses and checks a request; inherits missing settings from its input.
 
     Args:
-      words: as for `read_build_spec`.
+      raw_values: as for `read_build_spec`.
 
     Raises:
       RequestError: a value is wrong, or the inputs are datasets of ours that cannot be merged.
       BuildError: such a dataset cannot be read.
     """
-    check_names(words)
+    check_names(raw_values)
     of_input: dict[str, Any] = {}
     for setting in settings_of(SourceSpec):
-        of_input[setting.name] = setting.value_of(words, of_input)
-    return read_build_spec(_inherit_settings(words, of_input))
+        of_input[setting.name] = setting.value_of(raw_values, of_input)
+    return read_build_spec(_inherit_settings(raw_values, of_input))
 
 
-def _inherit_settings(words: Mapping[str, Any], of_input: Mapping[str, Any]) -> dict[str, Any]:
+def _inherit_settings(raw_values: Mapping[str, Any], of_input: Mapping[str, Any]) -> dict[str, Any]:
     """Returns the raw values of a request, and for missing settings those of its inputs if they are datasets of ours.
 
     `image_encoding=keep` without other image settings keeps images as they are stored, with the dataset's settings.
 
     Args:
-      words: the raw values.
+      raw_values: the raw values.
       of_input: the settings of the input.
 
     Raises:
       RequestError: the inputs cannot be read, or have different layouts.
       BuildError: a service fault, or a damaged dataset.
     """
-    given = {name: word for name, word in words.items() if word is not None}
+    given = {name: word for name, word in raw_values.items() if word is not None}
     if (
         given.get("source", "auto") not in ("auto", "tfrecord")
         or "label_pattern" in given

@@ -36,11 +36,11 @@ def explain(error: RequestError, command: str, argv: Sequence[str]) -> list[str]
 
 def change_command(command: str, argv: Sequence[str], settings: Mapping[str, Any]) -> str:
     """Returns a command line with changed settings, quoted for a shell."""
-    words = ["beam-tfrecords", command, *_without(argv, settings)]
+    arguments = ["beam-tfrecords", command, *_without(argv, settings)]
     for name, value in settings.items():
         values = value if isinstance(value, (list, tuple)) else [] if value is None else [value]
-        words += [f"--{name}" if one is True else f"--{name}={_shorten(str(one))}" for one in values]
-    return " ".join(map(_quote, words))
+        arguments += [f"--{name}" if one is True else f"--{name}={_shorten(str(one))}" for one in values]
+    return " ".join(map(_quote, arguments))
 
 
 def _without(argv: Sequence[str], settings: Mapping[str, Any]) -> Iterator[str]:

@@ -63,10 +63,10 @@ def settings_by_group() -> Iterator[tuple[str, list[Setting]]]:
 def _type(setting: Setting, hint: object) -> str:
     if setting.name in _BY_NAME:
         return _BY_NAME[setting.name]
-    words = [word for word in typing.get_args(hint) if word is not types.NoneType]
+    choices = [word for word in typing.get_args(hint) if word is not types.NoneType]
     if typing.get_origin(hint) is typing.Literal:
-        return _literal(words)
-    kind = words[0] if typing.get_origin(hint) in (typing.Union, types.UnionType) else hint
+        return _literal(choices)
+    kind = choices[0] if typing.get_origin(hint) in (typing.Union, types.UnionType) else hint
     if typing.get_origin(kind) is tuple:
         return "Words"
     if isinstance(kind, type) and issubclass(kind, enum.Enum):
@@ -77,8 +77,8 @@ def _type(setting: Setting, hint: object) -> str:
     return _BY_TYPE.get(kind, "Any")
 
 
-def _literal(words: list[object]) -> str:
-    return f"Literal[{', '.join(map(repr, words))}]"
+def _literal(choices: list[object]) -> str:
+    return f"Literal[{', '.join(map(repr, choices))}]"
 
 
 if __name__ == "__main__":
