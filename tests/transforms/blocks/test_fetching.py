@@ -389,13 +389,14 @@ def test_remote_files_are_read_several_at_once_past_a_rejected_sample(slow_store
     assert any(running)
 
 
-@pytest.mark.parametrize(("latency", "conversion", "most"), [(0.001, 0.01, 40), (0.1, 0.0, 64)])
-def test_more_files_are_read_at_once_while_the_store_is_slower_than_who_converts(slow_store, latency, conversion, most):
+@pytest.mark.parametrize(("latency", "conversion"), [(0.001, 0.01), (0.1, 0.0)], ids=["slow conversion", "slow store"])
+def test_more_files_are_read_at_once_while_the_store_is_slower_than_the_conversion(slow_store, latency, conversion):
     sizes = {f"slow://photos/{number}": 1000 for number in range(320)}
     store = slow_store(sizes, seconds=latency)
     for _ in fetch_each(remote_refs(sizes, known=True)):
         time.sleep(conversion)
-    assert store.most_running == most if most == fetching._MOST_THREADS else store.most_running < most
+    # A busy machine may start fewer than all threads.
+    assert (store.most_running > 40) is (latency > conversion)
 
 
 @pytest.mark.sampled(1)
