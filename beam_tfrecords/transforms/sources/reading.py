@@ -62,30 +62,30 @@ def reject(error: Exception, describe: Callable[[Exception], SampleError]) -> No
 
 
 def is_damage(error: Exception) -> bool:
-    """Whether an error is about the content of a file, and not about reaching it."""
+    """Whether the content of a file caused an error, and not the access to it."""
     if isinstance(error, OSError):
-        # Decompressors and Arrow raise one without a number.
+        # Decompressors and Arrow raise OSError without an errno.
         return error.errno is None and not isinstance(error, storage.StorageError | TimeoutError | ConnectionError)
     return not isinstance(error, SampleError | RequestError | BuildError | MemoryError)
 
 
 def damaged(error: Exception) -> SampleError:
-    """The error of a file with damage, in one line."""
+    """Returns the error of a damaged file, as one line."""
     return SampleError(Stage.LIST, FailureReason.CORRUPT, " ".join(str(error).split())[:500])
 
 
 @contextlib.contextmanager
 def unchanged(path: str, version: str) -> Iterator[None]:
-    """Ends the build if a file is not the version that was listed when the block ends, however it does.
+    """Checks at the end of the block, even after an exception, that a file is still the listed version.
 
     Raises:
-      BuildError: it is replaced meanwhile.
+      BuildError: the file was replaced in the meantime.
     """
     try:
         try:
             yield
         finally:
-            # Also if it could not be read: then this is why.
+            # After a read error too: the replacement explains the error.
             if version:
                 storage.open_read(path, version=version).close()
     except storage.ChangedError as error:

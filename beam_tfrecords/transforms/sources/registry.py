@@ -1,7 +1,7 @@
-"""The sources. A new one is a module with a function `open_input`, and one line here.
+"""The registry of sources. A new source needs a module with a function `open_input`, and a line here.
 
-Parameters of `open_input` name the parts of the request that it reads: `inputs`, `needs` and fields of `SourceSpec`, or
-`spec` for all its settings. It returns a `MakeSource`.
+The parameters of `open_input` name the parts of the request that it reads: `inputs`, `needs` and fields of
+`SourceSpec`, or `spec` for all settings. The function returns a `MakeSource`.
 """
 
 from __future__ import annotations
@@ -14,16 +14,16 @@ from beam_tfrecords.errors import RequestError
 
 @dataclasses.dataclass(frozen=True)
 class Entry:
-    """A source that this version can read.
+    """A registered source.
 
     Attributes:
       name: value of the setting `source`.
-      module: module of this package, imported when an input of this source is opened.
-      extensions: of the files that it reads, in lower case; none for a source that reads folders.
-      among: name of the source that has these extensions; the module's function `recognises` tells which files are of
-        this source. "" for a source with extensions of its own.
-      reads_folders: whether it reads folders of these files too.
-      takes: settings that it takes, of those that some source does not.
+      module: module in this package, imported when an input of this source is opened.
+      extensions: extensions of its files, in lower case; empty for a source that reads only folders.
+      among: name of the source that shares these extensions; the module's function `recognises` detects the files of
+        this source. "" for a source with its own extensions.
+      reads_folders: whether the source also reads folders of such files.
+      takes: accepted settings, among the settings that not all sources accept.
     """
 
     name: str
@@ -35,11 +35,11 @@ class Entry:
 
     @property
     def has_columns(self) -> bool:
-        """Whether its samples have columns of any name."""
+        """Whether its samples can have columns of any name."""
         return "label_column" in self.takes
 
 
-# Settings of folders and of rows, those that name files, and those of texts.
+# Groups of settings: for folders, masks, rows, boxes, tables and text files.
 _FOLDERS = ("label_pattern", "classes")
 MASK_FILES = ("mask_root", "mask_suffix", "image_suffix")
 _ROWS = (
@@ -104,10 +104,10 @@ FILE_EXTENSIONS = tuple(extension for entry in SOURCES if not entry.among for ex
 
 
 def find_source(name: str, shown: str) -> Entry:
-    """The source of this name.
+    """Returns the source with this name.
 
     Args:
-      shown: the setting that asks for it, as messages quote it.
+      name: value of the setting `source`.
 
     Raises:
       RequestError: there is no such source.
@@ -119,17 +119,17 @@ def find_source(name: str, shown: str) -> Entry:
 
 
 def source_of_file(path: str) -> str | None:
-    """Name of the source that a file belongs to by its extension; None if there is none."""
+    """Returns the name of the source that reads a file's extension; None if there is none."""
     return _find_ending(path)[0]
 
 
 def ending_of_file(path: str) -> str:
-    """The extension by which a file belongs to its source, such as `.tar.gz`; "" if it belongs to none."""
+    """Returns the extension that identifies a file's source, such as `.tar.gz`; "" if no source matches."""
     return _find_ending(path)[1]
 
 
 def _find_ending(path: str) -> tuple[str | None, str]:
-    # Shards have their numbers behind the extension.
+    # Shard names end with a number after the extension.
     name = re.sub(r"-\d{5,}-of-\d{5,}$", "", path)
     endings = ((entry.name, ending) for entry in SOURCES if not entry.among for ending in entry.extensions)
     found = next(((source, ending) for source, ending in endings if name.lower().endswith(ending)), None)

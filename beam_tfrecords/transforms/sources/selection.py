@@ -1,4 +1,4 @@
-"""Which samples of an input are wanted: by path (`include`, `exclude`) and by class (`classes`)."""
+"""Selects samples of an input by path (`include`, `exclude`) and by class (`classes`)."""
 
 from __future__ import annotations
 
@@ -36,12 +36,12 @@ def read_names(word: Any) -> tuple[str, ...]:
 
 @dataclasses.dataclass(frozen=True)
 class Selection:
-    """Which samples are wanted; the others are skipped and counted.
+    """The samples to convert. The listing skips and counts all others.
 
     Attributes:
-      include: globs of the keys that are wanted; empty for all.
-      exclude: globs of the keys that are not wanted.
-      classes: labels that are wanted; empty for all. A sample without a label is kept, and fails later.
+      include: globs of keys to convert; empty for all.
+      exclude: globs of keys to skip.
+      classes: labels to convert; empty for all. A sample without a label is kept, and fails later.
     """
 
     include: tuple[str, ...] = input_setting(
@@ -74,7 +74,7 @@ class Selection:
         return (*self.include, *self.exclude)
 
     def skips_path(self, key: str) -> str | None:
-        """The setting by which a key, or a folder of that name, is skipped; None if it is not."""
+        """Returns the name of the setting that skips this key or folder; None if no setting does."""
         if self.exclude and _compile(self.exclude).fullmatch(key):
             return "exclude"
         if self.include and not _compile(self.include).fullmatch(key):
@@ -82,7 +82,7 @@ class Selection:
         return None
 
     def skips(self, ref: SampleRef) -> str | None:
-        """Why a sample is skipped; None if it is wanted."""
+        """Returns why a sample is skipped; None if it is selected."""
         setting = self.skips_path(ref.key)
         if setting is not None:
             return {"exclude": "excluded", "include": "not included"}[setting]
@@ -93,14 +93,14 @@ class Selection:
         return None if all(wanted.find(label) is not None for label in labels) else OTHER_CLASS
 
     def check_globs(self, unmatched: Iterable[str], skipped: Iterable[str]) -> None:
-        """Refuses globs that match nothing.
+        """Checks that every glob matches something.
 
         Args:
-          unmatched: globs that match no sample, and no file that was skipped while samples were listed.
-          skipped: keys of some files that were skipped before.
+          unmatched: globs that matched neither a sample nor a file that the listing skipped.
+          skipped: keys of some files that were skipped earlier.
 
         Raises:
-          RequestError: names the globs.
+          RequestError: a glob matches nothing.
         """
         skipped = list(skipped)
         for setting in ("include", "exclude"):
@@ -116,7 +116,7 @@ class Selection:
                 )
 
     def check(self, labels: Mapping[Scalar, int]) -> None:
-        """Refuses classes that no sample has."""
+        """Checks that every class has a sample; raises `RequestError` otherwise."""
         found = {_classes(self.classes).find(label) for label in labels}
         missing = [name for index, name in enumerate(self.classes) if index not in found]
         if missing:
@@ -127,7 +127,7 @@ EVERYTHING = Selection()
 
 
 def matches(glob: str, key: str) -> bool:
-    """Whether a glob matches a key, or a folder in it."""
+    """Whether a glob matches a key, or a folder in the key."""
     return bool(_compile((glob,)).fullmatch(key))
 
 
@@ -138,6 +138,6 @@ def _classes(names: tuple[str, ...]) -> ClassNames:
 
 @functools.lru_cache(maxsize=64)
 def _compile(globs: Sequence[str]) -> re.Pattern[str]:
-    """What matches one of some globs, or lies in a folder that does; one without `/` matches at any depth."""
+    """Compiles globs. A match may also lie in a matching folder; a glob without `/` matches at any depth."""
     patterns = (("" if "/" in glob else "(?:.*/)?") + compile_glob(glob).pattern for glob in globs)
     return re.compile(f"(?:{'|'.join(patterns)})(?:/.*)?", re.DOTALL)

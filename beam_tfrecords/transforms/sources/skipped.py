@@ -16,12 +16,12 @@ _MOST_EXAMPLES = 3
 
 @dataclasses.dataclass(frozen=True)
 class Damage:
-    """A container that could not be read to its end: nobody knows how many samples it has lost.
+    """A container that could not be read to its end, with an unknown number of lost samples.
 
     Attributes:
       uri: the file.
-      samples: listed before the damage.
-      detail: where it is, and what was found.
+      samples: number of samples listed before the damage.
+      detail: position and description of the damage.
     """
 
     uri: str
@@ -31,17 +31,17 @@ class Damage:
 
 @dataclasses.dataclass
 class Skipped:
-    """What is not listed. Files that are not samples are counted by kind, with a few keys of each kind.
+    """Counts skipped files by kind, with a few keys of each kind, and collects damaged containers.
 
-    It is the same however the input is listed.
+    The result does not depend on how the listing is divided among workers.
 
     Attributes:
       counts: kind ("hidden", or an extension in lower case such as ".txt") -> number of files. After a
-        hundred kinds all others are "other", which bounds the memory.
-      examples: kind -> the first few keys, sorted.
-      folders: the folders that the files are in; not merged.
-      damaged: the containers that could not be read to their end.
-      unmatched: the globs of the request that match no file so far; not merged.
+        hundred kinds, all others count as "other", which bounds memory.
+      examples: kind -> the first three keys in sorted order.
+      folders: folders of the files; not merged.
+      damaged: containers that could not be read to their end.
+      unmatched: globs of the request that have matched no file so far; not merged.
     """
 
     counts: Counter[str] = dataclasses.field(default_factory=Counter)
@@ -51,18 +51,18 @@ class Skipped:
     unmatched: set[str] = dataclasses.field(default_factory=set)
 
     def see(self, key: str) -> None:
-        """Looks which globs match a file, or a sample."""
+        """Removes the globs that match a file or sample from `unmatched`."""
         if self.unmatched:
             self.unmatched -= {glob for glob in self.unmatched if matches(glob, key)}
 
     def add(self, kind: str, key: str) -> None:
-        """Counts one file."""
+        """Counts a skipped file."""
         self.see(key)
         self._count(kind, 1, [key])
         self.folders.add_other(key)
 
     def merge(self, other: Skipped) -> None:
-        """Adds the counts of another listing, such as that of one container."""
+        """Adds the counts of another listing, such as the listing of one container."""
         for kind, count in other.counts.items():
             self._count(kind, count, other.examples[kind])
         self.damaged += other.damaged

@@ -25,12 +25,12 @@ from beam_tfrecords.transforms.sources.tables.table import Table
 
 @dataclasses.dataclass(frozen=True)
 class Unmatched:
-    """Annotations that belong to no image.
+    """Annotations that match no image.
 
     Attributes:
-      note: says so.
-      count: of them.
-      total: of all annotations of the kind.
+      note: message about the annotations.
+      count: number of annotations without an image.
+      total: number of all annotations of this kind.
     """
 
     note: str
@@ -40,12 +40,12 @@ class Unmatched:
 
 @dataclasses.dataclass(frozen=True)
 class ReadPipeline:
-    """What lists samples that are made in a pipeline of Beam.
+    """Lists samples that a Beam pipeline makes.
 
     Attributes:
-      make: adds what makes them to a pipeline: root -> collection of `Sample`.
-      read: the reference of one, with its bytes in a staging file.
-      function: of the user.
+      make: adds the user's transforms to a pipeline: root -> PCollection of `Sample`.
+      read: writes a sample's bytes to a staging file, and returns its reference.
+      function: the user's function.
     """
 
     make: Callable[[Any], Any]
@@ -57,31 +57,31 @@ class Source:
     """Lists samples, or containers whose samples the pipeline lists in parallel.
 
     Attributes:
-      name: value of the setting `source` that selects it.
-      columns: columns of a table; empty for a source that has none.
-      label_column: column of a table that has the labels, or None.
-      table: the columns, with first rows that show what they hold; None for a source without columns.
-      has_several_labels: whether a sample may be of several classes or of none, as its labels say.
+      name: value of the setting `source` that selects this source.
+      columns: columns of a table; empty for a source without columns.
+      label_column: column with the labels, or None.
+      table: columns and first rows of the table; None for a source without columns.
+      has_several_labels: whether a sample may have several labels or none.
       labels_are_numbered: whether labels are `numbered_label`s.
-      groups_rows: whether the samples with one key are one, as rows of a box each are.
+      groups_rows: whether rows with the same key form one sample, as with one row per box.
       column_types: column -> "int64", "float" or "bytes"; None if the source has no types.
-      images: name of each image of a sample -> whether it is a list of images; empty for rows without one.
-      provides: what samples have, for this request.
-      unit: what a message calls one sample: "image" or "row".
-      last_member_wins: whether a member of an archive replaces those before it with the same name, as when extracted.
-      is_inferred_later: whether folders give labels or splits, so that `infer` has the last word on them.
-      class_names: the classes in the order of their indices, if the source names them; its labels are then names.
-      first_class: number of the class of index 0, if the source has numbers for classes and no names.
-      labels_may_be_indices: whether a label that is a number is a class index. The name of a folder never is.
+      images: name of each image of a sample -> whether it is a list of images; empty for rows without images.
+      provides: contents of the samples, for this request.
+      unit: word for one sample in messages: "image" or "row".
+      last_member_wins: whether the last of several archive members with the same name counts, as in extraction.
+      is_inferred_later: whether folders give labels or splits, so that `infer` determines them.
+      class_names: class names in index order, if the source defines them; labels are then names.
+      first_class: number of the class with index 0, if the source has class numbers and no names.
+      labels_may_be_indices: whether a numeric label is a class index; never true for folder names.
       skipped: files that are not samples; complete when `samples` has ended. Containers are not included.
-      unmatched: annotations, label files or masks that belong to no image; complete when `samples` has ended.
+      unmatched: annotations, label files or masks without an image; complete when `samples` has ended.
       notes: warnings about a valid but unusual input, one line each; complete when `samples` has ended.
-      most_listed_here: `parts` is asked when `samples` has yielded so many and there are more; if it is 0, at once.
-      read_with: file that was opened or asked for when the source was opened -> its fingerprint then; None if they are
-        too many to tell.
-      read_container: lists the samples of one container, or of one of `parts`; None for a source that has neither.
-      pipeline: what makes and lists the samples of the only container instead; None for other sources.
-      records: how they are stored, if samples are records of a dataset of ours; else None.
+      most_listed_here: the caller calls `parts` once `samples` has yielded more samples than this; 0 for at once.
+      read_with: file that was opened or looked up while opening the source -> its fingerprint then; None if there are
+        too many files to track.
+      read_container: lists the samples of a container or of one of `parts`; None for a source without both.
+      pipeline: makes and lists the samples of the only container instead; None for other sources.
+      records: storage format of the records, if the samples are records of an existing dataset; else None.
     """
 
     name: str
@@ -112,58 +112,56 @@ class Source:
         self.unmatched: list[Unmatched] = []
 
     def column_suggestions(self, *, needs_label: bool) -> Sequence[Suggestion]:
-        """The settings that find images and labels of a table whose columns have no usual names, as its rows look."""
+        """Suggests settings for the image and label columns of a table with unusual column names, based on its rows."""
         return ()
 
     def one_hot_columns(self) -> Sequence[str]:
-        """The columns that look like a class each: zeros and ones in all of the first rows."""
+        """Returns the columns that look like one-hot classes: only zeros and ones in the first rows."""
         return one_hot_columns(self.table) if self.table else ()
 
     def other_labels(self) -> tuple[str, Sequence[Suggestion]]:
-        """What else may say the labels, once all samples are listed: words for a message, and requests that read it."""
+        """Returns a message about other possible sources of labels, and suggestions; called after the listing."""
         return "", ()
 
     def samples(self) -> Iterator[SampleRef | RefColumns]:
-        """The samples that are not in containers, in bounded memory; may be iterated once."""
+        """Yields the samples outside containers, in bounded memory; may be iterated once."""
         return iter(())
 
     def parts(self) -> Sequence[Container]:
-        """What `samples` reads one after the other, if it is so much that workers should list it at once; else empty.
+        """Splits the input of `samples` into parts for workers; empty if it is too small or cannot be split.
 
-        Empty as well if it cannot be cut.
-
-        Unlike containers, they do not identify the input: what they list does.
+        Unlike containers, the parts do not identify the input: the samples do.
         """
         return ()
 
     def infer(self, folders: FolderSummary) -> Callable[[SampleRef], SampleRef] | None:
-        """Decides what the folders mean, once all samples are listed; adds notes on what was recognised.
+        """Interprets the folders after all samples are listed, and adds notes on the result.
 
         Args:
-          folders: of all samples.
+          folders: folders of all samples.
 
         Returns:
-          What gives every reference its final label and split; None if those that it has are right.
+          A function that sets the final label and split of a reference; None if all are right already.
 
         Raises:
-          RequestError: the folders may mean several things, or do not fit the request.
+          RequestError: the folders are ambiguous, or do not fit the request.
         """
         return None
 
     def check_containers(self) -> None:
-        """Refuses containers that cannot be what the request says; called before they are read, if they are.
+        """Checks that the containers fit the request. Called before the first container is read.
 
         Raises:
-          RequestError: one is of another kind.
+          RequestError: a container has a different kind.
         """
 
     def containers(self) -> Sequence[Container] | None:
-        """The containers; None for a source without containers."""
+        """Returns the containers; None for a source without containers."""
         return None
 
 
-# What an opened input makes for each request of it: the layout and the contents that are asked for may be others, the
-# input and how it is read are not. It may look at first rows, but opens and lists nothing again.
+# Makes the source of an opened input for some needs. The layout and the requested contents may vary; the input and how
+# it is read are fixed. The function may read first rows, but does not open or list the input again.
 MakeSource: TypeAlias = Callable[[Needs], Source]
 
 

@@ -30,7 +30,7 @@ _MASK_SETTINGS = ("mask_root", "mask_column", "mask_suffix", "image_suffix")
 
 
 class Fingerprint(str, enum.Enum):
-    """What tells that a file has changed: STAT its size and modification time, CONTENT a hash of its bytes."""
+    """How to detect changed files: STAT by size and modification time, CONTENT by a hash of the bytes."""
 
     STAT = "stat"
     CONTENT = "content"
@@ -57,27 +57,27 @@ def _read_payer(word: Any) -> str | None:
 
 @dataclasses.dataclass(frozen=True)
 class SourceSpec:
-    """Settings of the input: where the samples are, and how to read their labels and splits.
+    """Settings of the input: the location of the samples, and how to read labels and splits.
 
-    A source takes only the parts that it reads.
+    Each source receives only the parts that it reads.
 
     Attributes:
       order: the settings in the order of the help and of the manifest.
-      input: folders, tables, archives or globs of them, as absolute paths. With several, the last component
-        of each path is the prefix of its keys, which keeps them unique.
+      input: absolute paths of folders, tables, archives or globs. With several inputs, the last component of each path
+        is the prefix of its keys, which keeps keys unique.
       source: name of the source, or auto.
-      parts: arguments of a function that is the input: it is called once for each.
-      label_pattern: regular expression that finds the label in a key; None if folders or columns have the labels.
+      parts: arguments of the input function, which is called once for each.
+      label_pattern: regular expression that finds the label in a key; None if folders or columns give the labels.
       table: how to read rows.
       text: how to read text files.
-      paths: where to look for images and masks.
-      selection: the wanted samples.
-      allow_private_addresses: a table may name URLs of this machine and of private networks.
-      trust_annotations: accept annotations that match no image, or whose boxes do not fit their images.
-      join: table whose columns join the records of a dataset of ours; None for none.
-      join_key: column of this table with the keys of the records.
-      fingerprint: evidence that a file has changed.
-      requester_pays: who pays for requests to buckets whose owner does not, as in `storage.StorageOptions`.
+      paths: folders of images and masks.
+      selection: the samples to convert.
+      allow_private_addresses: whether a table may contain URLs of this machine and of private networks.
+      trust_annotations: whether to accept annotations that match no image, or whose boxes do not fit their images.
+      join: table whose columns are joined to the records of an existing dataset, or None.
+      join_key: column of the join table with the keys of the records.
+      fingerprint: how to detect changed files.
+      requester_pays: payer for requests to requester-pays buckets, as in `storage.StorageOptions`.
     """
 
     order: ClassVar = (
@@ -152,7 +152,7 @@ class SourceSpec:
             raise RequestError(f"`input` is missing; expected {_INPUT_HELP}")
 
     def storage_options(self) -> storage.StorageOptions:
-        """How stores are reached: as the command said, and this request says."""
+        """Returns the current storage options with the settings of this request."""
         return dataclasses.replace(
             storage.current_options(),
             requester_pays=self.requester_pays,
@@ -161,6 +161,6 @@ class SourceSpec:
 
     @property
     def mask_settings(self) -> list[str]:
-        """The names of the given settings that say where masks are."""
+        """Names of the mask settings that the request sets."""
         values = setting_values(self)
         return [name for name in _MASK_SETTINGS if values[name]]

@@ -1,4 +1,4 @@
-"""How the records of a dataset of ours are stored that is converted again."""
+"""Storage format of the records of an existing dataset that is converted again."""
 
 from __future__ import annotations
 
@@ -11,17 +11,17 @@ from beam_tfrecords.transforms.settings import IMAGES, settings_of
 
 @dataclasses.dataclass(frozen=True)
 class StoredRecords:
-    """How the records of the inputs are stored.
+    """Storage format of the records of the inputs.
 
     Attributes:
-      layout: of their examples.
-      image: how their images were made; None if the inputs differ in it.
+      layout: layout of their examples.
+      image: image settings of the records; None if the inputs differ in them.
     """
 
     layout: Layout
     image: ImageSpec | None
 
     def fits(self, image: ImageSpec) -> bool:
-        """Whether stored images are what a request makes of them."""
+        """Whether the stored images already match the image settings of a request."""
         names = [one.name for one in settings_of(ImageSpec) if one.group == IMAGES]
         return self.image is not None and all(getattr(self.image, name) == getattr(image, name) for name in names)

@@ -1,4 +1,4 @@
-"""Refuses settings that mean nothing for the source of a request."""
+"""Rejects settings that the source of a request does not use."""
 
 from __future__ import annotations
 
@@ -10,16 +10,16 @@ from beam_tfrecords.transforms.sources.inputs import quote_input
 from beam_tfrecords.transforms.sources.registry import MASK_FILES, SOURCES, Entry, find_source
 from beam_tfrecords.transforms.sources.source_spec import SourceSpec
 
-# That some sources take and others do not.
+# Settings that only some sources accept.
 _SETTINGS = tuple(dict.fromkeys(itertools.chain.from_iterable(entry.takes for entry in SOURCES)))
 _DEFAULTS = {one.name: one.default for one in settings_of(SourceSpec)}
 
 
 def refuse_settings(entry: Entry, spec: SourceSpec) -> None:
-    """Refuses a setting that the source of a request does not take.
+    """Checks that the source of a request accepts all given settings.
 
     Raises:
-      RequestError: names it.
+      RequestError: names a setting that the source does not accept.
     """
     where = f"{quote_input(spec.input[0])} is read as {entry.name}, which"
     values = setting_values(spec)
@@ -31,7 +31,7 @@ def refuse_settings(entry: Entry, spec: SourceSpec) -> None:
 
 
 def _explain(name: str, entry: Entry) -> str:
-    """Why a source does not take a setting, and what to do."""
+    """Explains why a source does not accept a setting, and what to do."""
     if name == "label_pattern" and entry.among and name in find_source(entry.among, "").takes:
         return f"has labels of its own; leave it out, or say `source={entry.among}` to read a folder of images"
     if name == "label_pattern" and entry.has_columns:

@@ -1,4 +1,4 @@
-"""Files that no source reads: what they are, and where docs/unsupported.md says how to convert them."""
+"""Recognizes files of unsupported formats, and points to docs/unsupported.md for their conversion."""
 
 from __future__ import annotations
 
@@ -12,20 +12,20 @@ from beam_tfrecords.transforms.sources.detect.unnamed_columns import name_column
 from beam_tfrecords.transforms.sources.inputs import quote_input
 from beam_tfrecords.transforms.sources.names import is_image_name
 
-# Enough to know a format by.
+# Enough bytes to recognize a format.
 START_BYTES = 1 << 18
 _ROWS = 1000
 
 
 @dataclasses.dataclass(frozen=True)
 class UnsupportedFormat:
-    """A kind of file that no source reads.
+    """A file format that no source reads.
 
     Attributes:
-      what: it is, for a message.
-      heading: of its section in docs/unsupported.md, as in a link.
-      names: of its files, in lower case; None if they do not tell.
-      starts: first bytes that it has whatever its name; None if they do not tell.
+      what: description for messages.
+      heading: anchor of its section in docs/unsupported.md.
+      names: pattern for file names, in lower case; None if names do not identify the format.
+      starts: pattern for the first bytes; None if these do not identify the format.
     """
 
     what: str
@@ -52,9 +52,9 @@ FORMATS = (
     UnsupportedFormat("a 7z archive", "7z-and-rar-archives", r"\.7z$", rb"7z\xbc\xaf"),
     UnsupportedFormat("a RAR archive", "7z-and-rar-archives", r"\.rar$", rb"Rar!"),
 )
-# A number in each line.
+# One number per line.
 NUMBER_LIST = re.compile(rb"\s*\d+[ \t]*\r?\n[ \t]*\d+[ \t]*(?:\r?\n[ \t]*\d+[ \t]*)*\s*$")
-# What annotation tools write beside images.
+# Files that annotation tools write next to images.
 TOOLS = (
     UnsupportedFormat("annotations of LabelMe", "labelme", starts=rb'\s*\{.*"shapes"\s*:\s*\['),
     UnsupportedFormat("annotations of CVAT", "cvat", starts=rb"\s*(?:<\?xml.*?\?>\s*)?<annotations>"),
@@ -65,7 +65,7 @@ TOOLS = (
     ),
     UnsupportedFormat("annotations of CreateML", "createml", starts=rb'\s*\[\s*\{.*"coordinates"\s*:\s*\{'),
 )
-# The path of an image, the number of its boxes, and the first of them.
+# The path of an image, the number of its boxes, and its first box.
 BOX_LIST = re.compile(
     rb"(?:\xef\xbb\xbf)?[^\r\n]+\.(?:jpe?g|png|bmp)[ \t]*\r?\n[ \t]*\d+[ \t]*\r?\n"
     rb"(?P<box>[ \t]*(?:-?\d[\d.]*[ \t]+){3,}-?\d[\d.]*)[ \t]*(?:\r?\n|$)",
@@ -76,11 +76,11 @@ JSON_OBJECT = UnsupportedFormat("a JSON object of names and labels", "json-objec
 
 
 def find_unsupported(path: str, start: bytes | None = None) -> UnsupportedFormat | None:
-    """The unsupported format of a file; None if it has none.
+    """Returns the unsupported format of a file; None if it is not recognized.
 
     Args:
-      path: of the file, or a glob; only its name is looked at.
-      start: its first bytes; None if only the name shall tell.
+      path: path of the file, or a glob; used only if `start` is None.
+      start: first bytes of the file; None to decide by the name.
     """
     if start is not None:
         return next((one for one in FORMATS if one.starts and re.match(one.starts, start, re.DOTALL)), None)
@@ -89,12 +89,12 @@ def find_unsupported(path: str, start: bytes | None = None) -> UnsupportedFormat
 
 
 def find_tool(start: bytes) -> UnsupportedFormat | None:
-    """The annotation tool that has written a file, by its first bytes; None if it is none of those known."""
+    """Returns the annotation format of a file, based on its first bytes; None if it is unknown."""
     return next((one for one in TOOLS if one.starts and re.match(one.starts, start, re.DOTALL)), None)
 
 
 def refuse_unsupported(path: str, found: UnsupportedFormat) -> RequestError:
-    """The refusal of a file of an unsupported format."""
+    """Returns the error for a file of an unsupported format."""
     return RequestError(
         f"{quote_input(path)}: no source reads {found.what}; docs/unsupported.md#{found.heading} shows how to "
         "convert it"
@@ -102,7 +102,7 @@ def refuse_unsupported(path: str, found: UnsupportedFormat) -> RequestError:
 
 
 def refuse_json(path: str, start: bytes) -> RequestError | None:
-    """The refusal of a JSON file that is not JSON lines, or is not called so; None for other text."""
+    """Returns the error for JSON that is not JSON lines, or lacks their extension; None for other text."""
     if (found := find_tool(start)) is not None:
         return refuse_unsupported(path, found)
     text = start.decode("utf-8", "replace").lstrip("\ufeff \t\r\n")
@@ -118,7 +118,7 @@ def refuse_json(path: str, start: bytes) -> RequestError | None:
 
 
 def refuse_text(path: str, start: bytes) -> RequestError | None:
-    """The refusal of a text that looks like a table or a list of images, without the extension of one."""
+    """Returns the error for a text that looks like a table or list but lacks the extension; None for other text."""
     if BOX_LIST.match(start):
         boxes = Suggestion("its boxes", {"source": "csv", "layout": "detection"})
         return RequestError(f"{quote_input(path)} looks like a list of boxes, but is not called .csv", [boxes])
@@ -144,11 +144,12 @@ def refuse_text(path: str, start: bytes) -> RequestError | None:
 
 
 def refuse_embedded(path: str, column: str, settings: Mapping[str, str]) -> RequestError:
-    """The refusal of a Parquet file with the images themselves.
+    """Returns the error for a Parquet file that contains the images themselves.
 
     Args:
-      column: that holds them.
-      settings: that name the other columns.
+      path: path of the file.
+      column: column with the images.
+      settings: settings that name the other columns.
     """
     return RequestError(
         f"{quote_input(path)}: column {column!r} holds the images themselves, as Hugging Face's do; expected paths",
@@ -157,12 +158,12 @@ def refuse_embedded(path: str, column: str, settings: Mapping[str, str]) -> Requ
 
 
 def refuse_pixels(path: str, shape: Sequence[int], settings: Mapping[str, str]) -> RequestError:
-    """The refusal of a table with the pixels of images of some shape.
+    """Returns the error for a table that contains pixels.
 
     Args:
-      path: of the table.
-      shape: of an image.
-      settings: that name the other columns.
+      path: path of the table.
+      shape: shape of an image, [H, W] or [H, W, C].
+      settings: settings that name the other columns.
     """
     height, width, *_ = shape
     return RequestError(

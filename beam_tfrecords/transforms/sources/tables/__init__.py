@@ -1,1 +1,1 @@
-"""Tables: a row is a sample, whatever the format of the file."""
+"""Tables: each row is a sample, in any file format."""

@@ -1,4 +1,4 @@
-"""A table of any format."""
+"""Opens a table of any format."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from beam_tfrecords.transforms.sources.tables.table_settings import DETECTED, Te
 
 
 def open_table(path: str, text: TextSettings = DETECTED) -> TableFile:
-    """Opens a table by its extension.
+    """Opens a table of the format that its extension names.
 
     Raises:
-      RequestError: the file is not what its extension says.
+      RequestError: the file does not have the format of its extension.
     """
-    # Each format is imported when it is read.
+    # Imports only the format that is needed.
     kind = source_of_file(path)
     if kind == "parquet":
         from beam_tfrecords.transforms.sources.tables.parquet_table import open_parquet

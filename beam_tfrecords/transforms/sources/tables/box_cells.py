@@ -1,4 +1,4 @@
-"""A row for each box: which of its cells are the sides, and what they mean. Pure functions."""
+"""Reads boxes from tables with one row per box. Pure functions."""
 
 from __future__ import annotations
 
@@ -13,21 +13,22 @@ from beam_tfrecords.transforms.objects.objects import BoxFormat, Objects
 from beam_tfrecords.transforms.sources.path_rule import shorten
 from beam_tfrecords.transforms.sources.tables.cells import invalid_row, read_label
 
-# Shares of a size that are larger are boxes in pixels.
+# Normalized coordinates above this are in pixels instead.
 MOST_SHARE = 1.5
 
 
 @dataclasses.dataclass(frozen=True)
 class BoxColumns:
-    """The columns of a row for each box.
+    """The columns of a table with one row per box.
 
     Attributes:
-      sides: columns of x and y, and of what follows them; a single one has lists of all four.
-      format: of the four numbers.
-      is_normalized: whether they are shares of the image's size.
-      label: column of the class; None if all boxes are of the class `only`.
-      size: columns of the width and height of the image; empty if there are none.
-      attributes: name of another attribute of objects -> column.
+      sides: the four coordinate columns, x and y first; or a single column with lists of four numbers.
+      format: meaning of the four numbers.
+      is_normalized: whether the numbers are fractions of the image size.
+      label: column of the class; None if all boxes have the class `only`.
+      only: class of all boxes if there is no label column.
+      size: columns of the image's width and height in pixels; empty if there are none.
+      attributes: name of another object attribute -> column.
     """
 
     sides: Sequence[str]
@@ -40,15 +41,15 @@ class BoxColumns:
 
     @property
     def needed(self) -> Sequence[str]:
-        """All columns that are read."""
+        """All columns that `read` uses."""
         label = [self.label] if self.label else []
         return [*self.sides, *label, *self.size, *self.attributes.values()]
 
     def read(self, row: Mapping[str, Any]) -> Objects:
-        """The object of a row; none where all sides are empty, as in the row of an image without boxes.
+        """Returns the object of a row; no object if all sides are empty, as for an image without boxes.
 
         Raises:
-          SampleError: a cell cannot be what it is to be.
+          SampleError: a cell has an invalid value.
         """
         values = read_sides(row, self.sides)
         size = tuple(map(read_number, (row[name] for name in self.size)))
@@ -72,7 +73,7 @@ class BoxColumns:
 
 
 def read_sides(row: Mapping[str, Any], columns: Sequence[str]) -> Sequence[float] | None:
-    """The four numbers of a box, NaN for what is none; None where all cells are empty."""
+    """Returns the four numbers of a box, NaN for invalid cells; None if all cells are empty."""
     cells = [row[name] for name in columns]
     if len(cells) == 1:
         cells = _as_list(cells[0])
@@ -82,7 +83,7 @@ def read_sides(row: Mapping[str, Any], columns: Sequence[str]) -> Sequence[float
 
 
 def read_number(cell: Any) -> float:
-    """The number of a cell; NaN for anything else."""
+    """Returns the number in a cell; NaN if it has no number."""
     if isinstance(cell, bool | None):
         return math.nan
     try:
@@ -92,7 +93,7 @@ def read_number(cell: Any) -> float:
 
 
 def _as_list(cell: Any) -> list[Any]:
-    """The numbers in a cell: a list, or one as text, `[1, 2, 3, 4]` or `1 2 3 4`; another cell is alone in it."""
+    """Returns a cell as a list: parses text such as `[1, 2, 3, 4]` or `1 2 3 4`, and wraps any other cell."""
     if isinstance(cell, str) and cell.strip():
         try:
             found = json.loads(cell)

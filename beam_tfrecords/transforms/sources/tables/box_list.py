@@ -1,6 +1,6 @@
-"""Lists of boxes: a text with the path of an image in a line, the number of its boxes, and a line for each, as a table.
+"""Reads box lists as tables: text files with, for each image, a line with its path, the number of boxes, and the boxes.
 
-WIDER FACE's are such lists: https://shuoyang1213.me/WIDERFACE/
+WIDER FACE uses this format: https://shuoyang1213.me/WIDERFACE/
 """
 
 from __future__ import annotations
@@ -17,20 +17,20 @@ from beam_tfrecords.transforms.sources.tables.table import InvalidRow, Row, RowR
 from beam_tfrecords.transforms.sources.tables.text_file import Lines, find_encoding, open_bytes
 from beam_tfrecords.transforms.sources.unsupported_formats import BOX_LIST
 
-# Longer lines, and more boxes, are damage and would fill the memory.
+# Limit of characters; a longer line is damage and would exhaust memory.
 _LONGEST_BOX = 1000
 _SIDES = ("x", "y", "width", "height")
-# Behind the sides, in WIDER FACE.
+# Columns after the sides in WIDER FACE.
 _ATTRIBUTES = ("blur", "expression", "illumination", "invalid", "occlusion", "pose")
 
 
 @dataclasses.dataclass(frozen=True)
 class BoxList:
-    """A list of boxes: a row for each, and one with empty sides for an image without boxes.
+    """A box list as a table: one row per box; a row with empty sides for an image without boxes.
 
     Attributes:
-      path: of the file.
-      columns: `image`, the sides, and what stands behind these.
+      path: path of the file.
+      columns: `image`, the sides, and any further columns.
     """
 
     path: str
@@ -42,11 +42,11 @@ class BoxList:
     delimiter: None = None
 
     def may_hold_text(self, column: str) -> bool:
-        """Always; all cells are strings."""
+        """Returns True: all cells are strings."""
         return True
 
     def rows(self, columns: Sequence[str], part: RowRange | None = None) -> Iterator[Row]:
-        """See `Table.rows`; an image with another number of boxes than its second line says has one that is invalid."""
+        """See `Table.rows`; an image whose number of boxes differs from the stated number gets one invalid row."""
         with open_bytes(self.path) as file:
             lines = Lines(file, self.path, self.encoding)
             for row in lines.until_damage(self._rows(lines)):
@@ -71,7 +71,7 @@ class BoxList:
         width = len(self.columns) - 1
         empty = dict.fromkeys(self.columns, "")
         if count == "0" and all(set(box) == {"0"} for box in boxes):
-            # WIDER FACE has a line of zeros there.
+            # WIDER FACE writes a line of zeros for an image without boxes.
             yield {**empty, IMAGE: image}
             return
         if count != str(len(boxes)) or any(len(box) != width for box in boxes):
@@ -82,15 +82,16 @@ class BoxList:
             yield dict(zip(self.columns, [image, *box], strict=True))
 
     def cut(self) -> tuple[Sequence[RowRange], str]:
-        """See `TableFile.cut`; only the lines before one say what it is, so that there is one range."""
+        """See `TableFile.cut`; a line's meaning depends on the lines before it, so the file cannot be split."""
         return [], ""
 
 
 def open_box_list(path: str, start: bytes) -> BoxList | None:
-    """A list of boxes; None if a text is none.
+    """Opens a box list; returns None if the text is not a box list.
 
     Args:
-      start: its first bytes.
+      path: path of the file.
+      start: first bytes of the file.
     """
     found = BOX_LIST.match(start)
     if found is None:

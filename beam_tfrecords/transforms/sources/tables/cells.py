@@ -1,4 +1,4 @@
-"""The cells of a row as keys, labels and values of features."""
+"""Reads the cells of a row as keys, labels and feature values."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ from beam_tfrecords.transforms.refs.sample_refs import Scalar, Value
 from beam_tfrecords.transforms.sources.path_rule import shorten
 from beam_tfrecords.transforms.sources.tables.table import InvalidRow, Row
 
-# A list as Python or NumPy prints it, and a text in it.
+# A list as Python or NumPy prints it, and a quoted string in it.
 _LIST = re.compile(r"\s*[\[(](.*)[\])]\s*", re.DOTALL)
 _QUOTED = re.compile(r"'([^']*)'|\"([^\"]*)\"")
-# The longest path on Linux.
+# The maximum length of a path on Linux.
 _MOST_TEXT = 4096
 
 
 def read_text(row: Mapping[str, Any], column: str, *, required: bool = True) -> str:
-    """A key, split or path of an image; "" for an empty cell if it is not required.
+    """Reads a key, a split or an image path; returns "" for an empty cell that is not required.
 
     Raises:
       SampleError: the cell is not a string or an integer, or is too long.
@@ -46,16 +46,16 @@ def read_text(row: Mapping[str, Any], column: str, *, required: bool = True) -> 
 
 
 def is_path_list(cell: Any) -> bool:
-    """Whether a cell holds texts, as a list or as its JSON text."""
+    """Whether a cell is a list of strings, or the JSON text of such a list."""
     found = _as_list(cell) or []
     return bool(found) and all(isinstance(one, str) for one in found)
 
 
 def read_paths(row: Mapping[str, Any], column: str) -> list[str]:
-    """The paths of a list of images.
+    """Reads the paths of a list of images.
 
     Raises:
-      SampleError: the cell is not a list of texts, or a text is too long.
+      SampleError: the cell is not a list of strings, or a string is too long.
     """
     found = _as_list(row[column])
     if row[column] in (None, ""):
@@ -66,15 +66,17 @@ def read_paths(row: Mapping[str, Any], column: str) -> list[str]:
 
 
 def read_label(row: Mapping[str, Any], column: str, *, separator: str | None = None) -> Value:
-    """A label, or a list of them; None for an empty cell, an empty list for one without any of several labels.
+    """Reads a label or a list of labels; returns None for an empty cell, or [] if `separator` is given.
 
-    Spaces around a label are not part of it. `true` and `false` are names, and a whole float is an integer.
+    Strips spaces around a label. Booleans become the names `true` and `false`, and a whole float becomes an integer.
 
     Args:
-      separator: what separates several labels in one text; None if a text is one label.
+      row: column -> cell.
+      column: column with the label.
+      separator: separator of several labels in one string; None if a string is one label.
 
     Raises:
-      SampleError: the cell cannot be a label.
+      SampleError: the cell is not a valid label.
     """
     if isinstance(row[column], dict):
         raise invalid_row(f"column {column!r} has an object; expected a label")
@@ -89,10 +91,10 @@ def read_label(row: Mapping[str, Any], column: str, *, separator: str | None = N
 
 
 def read_value(row: Mapping[str, Any], column: str) -> Value:
-    """A cell as a reference can hold it; what is nested deeper than a list becomes its JSON text.
+    """Returns a cell as a value for a reference; anything nested deeper than a list becomes JSON text.
 
     Raises:
-      SampleError: no reference can hold it.
+      SampleError: a reference cannot store the value.
     """
     value = row[column]
     kind = type(value)
@@ -102,7 +104,7 @@ def read_value(row: Mapping[str, Any], column: str) -> Value:
 
 
 def plain_labels(rows: Sequence[Mapping[str, Any]], column: str) -> Sequence[Value] | None:
-    """`read_label` of several rows; None if one has another thing than a text or a number, or nothing."""
+    """Applies `read_label` to several rows; returns None if a cell is not empty, a string or a number."""
     kinds = {type(row[column]) for row in rows}
     if not kinds <= {str, int, float, NoneType}:
         return None
@@ -111,7 +113,7 @@ def plain_labels(rows: Sequence[Mapping[str, Any]], column: str) -> Sequence[Val
 
 
 def read_values(rows: Sequence[Mapping[str, Any]], column: str) -> list[Any]:
-    """`read_value` of several rows."""
+    """Applies `read_value` to several rows."""
     values = [row[column] for row in rows]
     found = [value for value in values if value is not None]
     kinds = set(map(type, found))
@@ -124,12 +126,12 @@ def read_values(rows: Sequence[Mapping[str, Any]], column: str) -> list[Any]:
 
 
 def invalid_row(detail: str) -> SampleError:
-    """The error of a row that cannot be used."""
+    """Returns the error for an invalid row."""
     return SampleError(Stage.LIST, FailureReason.INVALID_ROW, detail)
 
 
 def check_end(row: Row) -> None:
-    """Raises SampleError if what a table gives for a row says that it cannot be read further."""
+    """Raises `SampleError` if a row marks the point where the table becomes unreadable."""
     if isinstance(row, InvalidRow) and row.ends:
         raise SampleError(Stage.LIST, FailureReason.TRUNCATED, row.detail)
 
@@ -144,7 +146,7 @@ def _as_list(cell: Any) -> list[Any] | None:
 
 
 def _separate(text: str, separator: str) -> list[str]:
-    """The labels in a cell such as `cat|dog` or `['cat', 'dog']`."""
+    """Splits a cell such as `cat|dog` or `['cat', 'dog']` into labels."""
     found = _LIST.fullmatch(text)
     quoted = [single or double for single, double in _QUOTED.findall(found[1])] if found else []
     return quoted or (found[1] if found else text).split(separator)
@@ -156,7 +158,7 @@ def _label(value: Scalar) -> Scalar:
     if isinstance(value, bool):
         return str(value).lower()
     if isinstance(value, float):
-        # An empty cell of a column of numbers is NaN.
+        # An empty cell in a numeric column is NaN.
         return None if value != value else int(value) if value.is_integer() and abs(value) < 2**63 else value
     return value
 

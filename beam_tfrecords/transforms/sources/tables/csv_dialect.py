@@ -1,4 +1,4 @@
-"""How a csv file is written: its encoding and its delimiter, found from its first lines."""
+"""Detects the encoding and the delimiter of a csv file from its first lines."""
 
 from __future__ import annotations
 
@@ -19,10 +19,12 @@ _NUMBER = re.compile(r"[+-]?[0-9]+([.,][0-9]+)?")
 
 @dataclasses.dataclass(frozen=True)
 class Dialect:
-    """How a csv file is written.
+    """The format of a csv file.
 
     Attributes:
-      skip_spaces: whether spaces after a delimiter are not part of a cell.
+      delimiter: cell delimiter.
+      encoding: encoding of the text.
+      skip_spaces: whether to ignore spaces after a delimiter.
     """
 
     delimiter: str = ","
@@ -31,17 +33,18 @@ class Dialect:
 
     @property
     def options(self) -> dict[str, Any]:
-        """As options of `csv.reader`."""
+        """Options for `csv.reader`."""
         return {"delimiter": self.delimiter, "skipinitialspace": self.skip_spaces}
 
 
 def find_dialect(path: str, start: bytes, *, delimiter: str | None, encoding: str | None) -> tuple[Dialect, list[str]]:
-    """The dialect of a file, and notes on what its name does not say.
+    """Returns the dialect of a file, and notes on an unusual encoding or delimiter.
 
     Args:
-      path: of the file; a tsv file is expected to have tabs, another one commas.
-      delimiter: as the request says; None to find it.
-      encoding: as the request says; None to find it.
+      path: path of the file; the expected delimiter is a tab for tsv files, else a comma.
+      start: first bytes of the file.
+      delimiter: delimiter that the request states; None to detect it.
+      encoding: encoding that the request states; None to detect it.
     """
     notes = []
     if encoding is None:
@@ -62,7 +65,7 @@ def looks_like_data(names: Sequence[str]) -> bool:
 
 
 def _find_delimiter(text: str, usual: str) -> str:
-    """The delimiter that the header has and that gives the most rows the header's number of cells."""
+    """Returns the delimiter with which most rows have as many cells as the header."""
     csv.field_size_limit(max(csv.field_size_limit(), len(text)))
     lines = re.split(r"\r\n|\r|\n", text.replace("\0", ""), maxsplit=_LINES)[:_LINES]
     best, best_score = usual, 0.0

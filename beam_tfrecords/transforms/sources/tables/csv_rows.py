@@ -1,4 +1,4 @@
-"""The rows of a csv file, after a stray quote too: it damages its own line and swallows none of the others."""
+"""Reads the rows of a csv file. A stray quote damages only its own line and does not swallow the following lines."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from beam_tfrecords.transforms.sources.names import is_image_name
 from beam_tfrecords.transforms.sources.tables.table import MOST_ROW_SIZE, InvalidRow
 from beam_tfrecords.transforms.sources.tables.text_file import Line, Lines
 
-# All lines of a row are kept until its end is found.
+# Bounds memory: the reader keeps all lines of a row until the row ends.
 _MOST_LINES = 10_000
 _OPEN = "a quote is opened and not closed"
 
@@ -27,19 +27,20 @@ class _RowEndsError(Exception):
 
 
 def read_rows(lines: Lines, *, width: int, options: Mapping[str, Any]) -> Iterator[Cells | InvalidRow]:
-    """The rows in the order of the file; empty lines are ignored.
+    """Yields the rows in file order; ignores empty lines.
 
-    A quoted cell may span lines. It does not if its quote is never closed, if what follows the closing quote is not
-    a delimiter, or if most of its lines are rows themselves: then the first line alone is invalid, and reading
-    resumes at the line after it.
+    A quoted cell may span lines, unless its quote is never closed, the closing quote is not followed by a delimiter, or
+    most of its lines are rows themselves. In these cases only the first line is invalid, and reading resumes at the
+    next line.
 
     Args:
-      width: cells of the header; 0 if it is not known.
-      options: of `csv.reader`.
+      lines: lines of the file.
+      width: number of cells in the header; 0 if unknown.
+      options: options for `csv.reader`.
     """
     csv.field_size_limit(max(csv.field_size_limit(), MOST_ROW_SIZE))
     row = _RowLines(lines)
-    # Strict, because a quote that is never closed would otherwise swallow the rows after it silently.
+    # Strict: otherwise an unclosed quote would silently swallow the rows after it.
     reader = csv.reader(row, strict=True, **options)
     while True:
         row.start()
@@ -64,17 +65,16 @@ def read_rows(lines: Lines, *, width: int, options: Mapping[str, Any]) -> Iterat
 
 
 def count_rows(chunk: bytes, is_last: bool, *, width: int, options: Mapping[str, Any]) -> tuple[int, int] | None:
-    """Counts the rows in some lines of a file, as `read_rows` would read them.
+    """Counts the rows that `read_rows` would read from some lines of a file.
 
     Args:
-      chunk: whole lines, the first of which begins a row.
-      is_last: whether the file ends behind them.
-      width: as there.
-      options: as there.
+      chunk: whole lines; the first line starts a row.
+      is_last: whether the file ends after the chunk.
+      width: as in `read_rows`.
+      options: as in `read_rows`.
 
     Returns:
-      Number of rows, and of the bytes that these take; None if a quote may damage a row, or end one where no other
-      begins.
+      Number of rows and their size in bytes; None if a quote may damage a row, or end a row where no row starts.
     """
     if b'"' not in chunk:
         if chunk[:1] in b"\r\n" or b"\n\n" in chunk or b"\n\r\n" in chunk:
@@ -83,7 +83,7 @@ def count_rows(chunk: bytes, is_last: bool, *, width: int, options: Mapping[str,
     if not options["delimiter"].isascii():
         return None
     csv.field_size_limit(max(csv.field_size_limit(), MOST_ROW_SIZE))
-    # Its quotes and delimiters are where they are in any encoding that keeps ASCII.
+    # Quotes and delimiters keep their positions in every encoding that extends ASCII.
     lines = [f"{line}\n" for line in chunk.decode("latin-1").removesuffix("\n").split("\n")]
     reader = csv.reader(lines, strict=True, **options)
     rows = end = 0
@@ -94,7 +94,7 @@ def count_rows(chunk: bytes, is_last: bool, *, width: int, options: Mapping[str,
                 return None
             rows += bool(cells)
     except csv.Error:
-        # A cell may go on behind these lines.
+        # The last cell may continue after these lines.
         if is_last or reader.line_num < len(lines):
             return None
     used = sum(map(len, lines[:end]))
@@ -102,13 +102,13 @@ def count_rows(chunk: bytes, is_last: bool, *, width: int, options: Mapping[str,
 
 
 def _ends_early(lines: list[str], width: int, options: Mapping[str, Any]) -> bool:
-    """Whether `read_rows` would not take the lines of one row for one."""
+    """Whether `read_rows` would reject these lines as a single row."""
     is_long = len(lines) > _MOST_LINES or sum(map(len, lines)) > MOST_ROW_SIZE
     return is_long or _are_rows([Line(0, text, None) for text in lines], width, options)
 
 
 class _RowLines:
-    """Gives `csv.reader` the lines of one row, and keeps them."""
+    """Passes the lines of one row to `csv.reader`, and keeps them."""
 
     def __init__(self, lines: Lines) -> None:
         self._lines = lines
@@ -133,11 +133,11 @@ class _RowLines:
 
 
 def _are_rows(lines: list[Line], width: int, options: Mapping[str, Any]) -> bool:
-    """Whether most lines of a row behind its first have as many cells as the header, as lines of text rarely do."""
+    """Whether most lines after the first have as many cells as the header, which is rare inside a text cell."""
     if len(lines) < 2 or width < 2:
         return False
     first, *more = (next(csv.reader([line.text.rstrip("\r\n")], **options), []) or [""] for line in lines)
-    # Where rows begin with the name of an image, which lines of text do not, one such line is enough.
+    # If rows start with an image name, one such line is enough, because lines of text do not.
     has_name = is_image_name(first[0])
     rows = sum(len(cells) == width and (not has_name or is_image_name(cells[0])) for cells in more)
     return rows >= (1 if has_name else 3) and rows * 2 > len(more)

@@ -1,4 +1,4 @@
-"""Csv and tsv files, read row by row. A damaged row is rejected and the rows after it are read."""
+"""Reads csv and tsv files row by row. Rejects damaged rows and reads the rows after them."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from beam_tfrecords.transforms.sources.tables.table_source import open_tables
 from beam_tfrecords.transforms.sources.tables.text_file import Lines, cut_text, open_bytes, read_start
 from beam_tfrecords.transforms.sources.unsupported_formats import refuse_json
 
-# Rows that show what columns without names hold.
+# Number of rows from which to guess the columns of a table without a header.
 _ROWS = 1000
 
 
@@ -45,15 +45,15 @@ class CsvTable:
 
     @property
     def delimiter(self) -> str:
-        """Between the cells."""
+        """Cell delimiter."""
         return self.dialect.delimiter
 
     def may_hold_text(self, column: str) -> bool:
-        """Always; all cells of a csv file are strings."""
+        """Returns True: all cells of a csv file are strings."""
         return True
 
     def rows(self, columns: Sequence[str], part: RowRange | None = None) -> Iterator[Row]:
-        """See `Table.rows`; one whose number of cells differs from the header's is an `InvalidRow`."""
+        """See `Table.rows`; a row whose number of cells differs from the header's becomes an `InvalidRow`."""
         with open_bytes(self.path, part) as file:
             lines = Lines(file, self.path, self.dialect.encoding, first=part.line if part else 1)
             yield from lines.until_damage(self._rows(lines, columns, has_header=not part or part.start == 0))
@@ -76,7 +76,7 @@ class CsvTable:
         """See `TableFile.cut`."""
         count = functools.partial(count_rows, width=len(self.columns), options=self.dialect.options)
         ranges, problem = cut_text(self.path, self.dialect.encoding, count)
-        # The header is no row.
+        # The header does not count as a row.
         return [part._replace(row=part.row - 1) if part.start else part for part in ranges], problem
 
 
@@ -92,7 +92,7 @@ def open_input(
 
 
 def open_csv(path: str, text: TextSettings = DETECTED) -> CsvTable | ListFile | BoxList:
-    """Reads the header; a list of images or of boxes has none.
+    """Opens a csv file and reads its header; recognizes image lists and box lists, which have no header.
 
     Raises:
       RequestError: the file is empty, or its first row cannot name columns.

@@ -1,4 +1,4 @@
-"""Labels as zeros and ones, one for each class: in a list, or in columns of their own. Pure functions."""
+"""Reads labels given as a zero or one per class, in a list or in one column per class. Pure functions."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _WORDS = {
 # A list as Python or NumPy prints it: [0, 1, 1], [0. 1. 1.].
 _LIST = re.compile(r"\s*[\[(]([-+.,\s01]*)[\])]\s*")
 
-# What a request may take unknown labels for, and what is built then.
+# How a request may treat unknown labels -> description of the resulting dataset.
 UNKNOWN_MEANINGS = {
     UnknownLabels.NO: "unknown labels as no",
     UnknownLabels.YES: "unknown labels as yes",
@@ -31,16 +31,16 @@ UNKNOWN_MEANINGS = {
 
 @dataclasses.dataclass(frozen=True)
 class Flags:
-    """What zeros and ones mean.
+    """The meaning of zeros and ones.
 
     Attributes:
-      count: of a list; 0 for columns.
-      has_zeros: whether a class that a sample is not of is a zero. Then -1 is an unknown one, as in CheXpert; else it
-        is "not", as in CelebA.
-      unknown: number of such unknown ones in the first rows.
-      empty: number of empty cells in them; of columns.
-      meaning: what the request takes unknown ones for; None if it does not say.
-      are_several: whether a sample may be of several classes, or of none, as the first rows say.
+      count: number of classes in a list; 0 for columns.
+      has_zeros: whether 0 marks an absent class. If so, -1 means unknown, as in CheXpert; otherwise -1 means absent, as
+        in CelebA.
+      unknown: number of unknown labels in the first rows.
+      empty: number of empty cells in the first rows; counted only for columns.
+      meaning: how the request treats unknown labels; None if it does not say.
+      are_several: whether a sample of the first rows has several classes or none.
     """
 
     count: int = 0
@@ -54,7 +54,7 @@ class Flags:
         """Whether a cell is a one.
 
         Raises:
-          SampleError: it is neither, or unknown.
+          SampleError: the cell is neither one nor zero, or is an unknown label.
         """
         flag = _flag(value)
         if flag is None and self.meaning and _is_empty(value):
@@ -70,10 +70,10 @@ class Flags:
         return flag == 1
 
     def ones(self, cell: Any, column: str, separator: str | None) -> list[int]:
-        """The numbers of the classes of a list.
+        """Returns the class numbers of a list of zeros and ones.
 
         Raises:
-          SampleError: it has others than zeros and ones, or not as many.
+          SampleError: the list contains other values, or has the wrong length.
         """
         values = _values(cell, separator)
         if values is None or len(values) != self.count:
@@ -83,10 +83,10 @@ class Flags:
 
 
 def describe_unknown(flags: Flags, rows: int) -> str:
-    """A note on what unknown labels are taken for.
+    """Returns a note on how unknown labels are treated.
 
     Args:
-      rows: number of the first rows, in which they are counted.
+      rows: number of first rows in which unknown labels were counted.
     """
     said = flags.meaning.value if flags.meaning else ""
     taken = said if said in ("no", "yes") else "unknown, which rejects its row"
@@ -95,9 +95,9 @@ def describe_unknown(flags: Flags, rows: int) -> str:
 
 
 def find_list_flags(cells: Iterable[Any], separator: str | None) -> Flags | None:
-    """What lists of zeros and ones mean, as the first cells say; None if these are something else.
+    """Infers the meaning of lists of zeros and ones from the first cells; returns None for other cells.
 
-    Numbers of classes ascend, so that lists in which each number is larger than the one before are no flags.
+    Lists of class numbers are ascending, so if all lists are strictly ascending, they are not flags.
     """
     lists = [_values(cell, separator) for cell in cells if cell not in (None, "", [])]
     flags = [list(map(_flag, values or ())) for values in lists]
@@ -111,7 +111,7 @@ def find_list_flags(cells: Iterable[Any], separator: str | None) -> Flags | None
 
 
 def find_column_flags(cells: Iterable[Any]) -> Flags:
-    """What the first cells of all columns of zeros and ones mean."""
+    """Infers the meaning of columns of zeros and ones from their first cells."""
     cells = list(cells)
     found = Counter(map(_flag, cells))
     has_zeros = 0 in found or -1 not in found

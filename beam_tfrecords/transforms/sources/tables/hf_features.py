@@ -1,4 +1,4 @@
-"""What Hugging Face's datasets writes about columns beside an Arrow schema. Pure functions."""
+"""Parses the column descriptions that Hugging Face's datasets adds to an Arrow schema. Pure functions."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from beam_tfrecords.transforms.sources.tables.object_cells import COLUMN as OBJE
 
 
 class Declared(NamedTuple):
-    """What is said of columns.
+    """The classes that the description declares.
 
     Attributes:
-      classes: column -> names of its classes; for the column of objects, of the field that holds theirs.
-      several: columns with any number of classes.
+      classes: column -> its class names; for the objects column, the class names of its label field.
+      several: columns with a list of classes.
     """
 
     classes: Mapping[str, Sequence[str]]
@@ -25,7 +25,7 @@ class Declared(NamedTuple):
 
 
 def parse_features(schema: pa.Schema) -> Declared:
-    """Reads the description of the columns; empty where there is none."""
+    """Reads the description of the columns; returns an empty one if the schema has none."""
     try:
         features = json.loads((schema.metadata or {})[b"huggingface"])["info"]["features"].items()
     except (KeyError, ValueError, TypeError, AttributeError, RecursionError):
@@ -41,7 +41,7 @@ def parse_features(schema: pa.Schema) -> Declared:
 
 
 def _inner(feature: Any) -> Any:
-    """What a sequence is of, as `Sequence`, `List` or a list of one writes it; anything else as it is."""
+    """Returns the element feature of a `Sequence`, `List` or one-element list; other features unchanged."""
     while True:
         if isinstance(feature, list) and len(feature) == 1:
             feature = feature[0]

@@ -1,4 +1,4 @@
-"""Folders with `metadata.csv`, `.jsonl` or `.parquet` beside the images, as Hugging Face's datasets reads them."""
+"""Reads folders with `metadata.csv`, `.jsonl` or `.parquet` next to the images, as Hugging Face's datasets does."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def open_input(
     """Finds the tables in the folders, and reads their headers.
 
     Raises:
-      RequestError: there is none, or they do not fit the request.
+      RequestError: there is no table, or the tables do not fit the request.
     """
     tables: dict[str, tuple[InputFile, TableFile]] = {}
     folders = [path.rstrip("/") + "/" for path in inputs.paths]
@@ -75,7 +75,7 @@ def _place(folders: Sequence[str], ref: SampleRef) -> SampleRef:
     """Sets the split of an image in a folder such as `train`, unless its row names a split.
 
     Args:
-      folders: the inputs, each with a `/` at its end.
+      folders: the inputs, each with a trailing `/`.
     """
     if ref.split is not None or ref.uri is None:
         return ref

@@ -1,6 +1,6 @@
-"""Parquet files that hold the bytes of the images, as Hugging Face's datasets are stored.
+"""Reads Parquet files that contain the image bytes, as Hugging Face stores its datasets.
 
-The workers read the files, one each.
+Each file is a container, which one worker reads.
 """
 
 from __future__ import annotations
@@ -43,19 +43,19 @@ from beam_tfrecords.transforms.sources.tables.parquet_table import (
 from beam_tfrecords.transforms.sources.tables.row_source import RowSource, shard_or_path_splits, splits_of
 from beam_tfrecords.transforms.sources.tables.table_settings import TableSettings
 
-# train-00000-of-00004.parquet, also with a hash behind the numbers.
+# train-00000-of-00004.parquet, optionally with a hash after the numbers.
 _SPLIT = re.compile(r"(?P<split>[A-Za-z]\w*)-\d{5}-of-\d{5}(?:-[0-9a-f]+)?\.parquet", re.IGNORECASE)
-# Below a folder, but not in hidden ones.
+# Files below a folder, except in hidden folders.
 _BELOW = re.compile(r"(?!(?:.*/)?[._]).*\.parquet", re.IGNORECASE)
-# Files whose schemas are read at once.
+# Number of schemas to read concurrently.
 _THREADS = 8
 
 
 class HfParquetSource(RowSource):
-    """Parquet files with the bytes of images.
+    """Parquet files that contain the image bytes.
 
     Raises:
-      RequestError: they do not fit the request.
+      RequestError: the files do not fit the request.
     """
 
     unit = "row"
@@ -100,7 +100,7 @@ class HfParquetSource(RowSource):
 
 
 def _all_names(files: Sequence[InputFile], column: str) -> Sequence[str]:
-    """The names of the classes of a column in all files, in the order of the files."""
+    """Returns the class names of a column in all files, in file order."""
 
     def read(file: InputFile) -> Sequence[str]:
         try:
@@ -109,19 +109,19 @@ def _all_names(files: Sequence[InputFile], column: str) -> Sequence[str]:
             is_fault = isinstance(error, OSError) and storage.is_service_fault(error)
             if is_fault or (not is_damage(error) and not isinstance(error, OSError)):
                 raise
-            return ()  # Listing it says why.
+            return ()  # Listing the file reports the error.
 
     return tuple(dict.fromkeys(itertools.chain.from_iterable(map_in_threads(read, files, threads=_THREADS))))
 
 
 def recognises(container: Container) -> bool:
-    """Whether a Parquet file has a column of images and not of their paths."""
+    """Whether a Parquet file has a column of images, and not of image paths."""
     try:
         schema = _schema(container)
     except Exception as error:  # as `open_parquet`
         if not is_damage(error) and (not isinstance(error, OSError) or storage.is_unanswered(error)):
             raise
-        return False  # Opening it as a table says why.
+        return False  # Opening the file as a table reports the error.
     if any(map(_is_image, schema.types)):
         return True
     paths = [field.name for field in schema if not is_binary(field.type)]
@@ -129,10 +129,10 @@ def recognises(container: Container) -> bool:
 
 
 def open_input(inputs: Inputs, table: TableSettings, paths: PathSettings, needs: Needs) -> MakeSource:
-    """Finds the files, and reads the schema of the first.
+    """Finds the files, and reads the schema of the first file.
 
     Raises:
-      RequestError: a file does not exist, or they do not fit the request.
+      RequestError: a file does not exist, or the files do not fit the request.
     """
     if any(storage.is_folder(path) for path in inputs.paths):
         files = find_files_below(inputs, _BELOW, "Parquet file in it")
@@ -148,7 +148,7 @@ def _schema(container: Container) -> pa.Schema:
 
 
 def _is_image(kind: pa.DataType) -> bool:
-    """Whether a type is `struct<bytes: binary, path: string>`, in any order, or a list of these."""
+    """Whether a type is `struct<bytes: binary, path: string>`, in any field order, or a list of such structs."""
     kind = kind.value_type if is_list(kind) else kind
     if not pa.types.is_struct(kind):
         return False
@@ -157,7 +157,7 @@ def _is_image(kind: pa.DataType) -> bool:
 
 
 def _choose_images(table: ParquetTable, schema: pa.Schema, settings: TableSettings, needs: Needs) -> dict[str, str]:
-    """Name of an image, or of the mask -> its column."""
+    """Returns the name of each image, and of the mask -> its column."""
     kinds = {field.name: field.type for field in schema}
     found = [[name for name, kind in kinds.items() if is_one(kind)] for is_one in (_is_image, is_binary)]
     mask = choose_mask(next(filter(None, found), ()), table, settings.mask_column) if needs.mask else None
