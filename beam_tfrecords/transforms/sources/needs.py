@@ -22,8 +22,8 @@ class Needs:
       mask: the layout has masks of images.
       columns: columns in the layout; None for all.
       all_columns: samples get all columns, because a user function reads them.
-      boxes_are_columns: box columns stay ordinary columns unless `box_columns` names them: only the function needs them.
-      images: image name -> column with its path, or "" to detect the column, if the layout or source names several images.
+      boxes_are_columns: box columns stay plain columns unless `box_columns` names them: only the function needs them.
+      images: image name -> column with its path, "" to detect it; for several images in the layout or source.
       splits: the split rule.
       class_names: class names of the request, or empty. Folders with these names are classes.
     """

@@ -43,7 +43,7 @@ def resolve(path: str, *, root: str, allow_outside_root: bool, base: str = "") -
         return _join(root, path)
     full = path if _SCHEME.match(path) else _join(base, path)
     if allow_outside_root:
-        # In a local path, `..` after a link depends on the target of the link.
+        # A local path keeps its dots, because `..` after a link depends on the link's target.
         return without_dots(full) if _SCHEME.match(full) else full
     if not is_inside(full, root):
         raise _rejected(FailureReason.OUTSIDE_ROOT, f"outside {root}; `allow_outside_root` permits it", path)
