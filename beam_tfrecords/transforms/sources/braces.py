@@ -1,6 +1,6 @@
 """Braces in the names of inputs: `{000..099}` and `{train,extra}`, as shells write them. Pure functions.
 
-The library bracex also expands `{a..c}`, drops empty names, treats `$` and backslashes as escapes, and is four times slower.
+The library bracex also expands `{a..c}`, drops empty names, treats `$` and backslashes as escapes, and is 4x slower.
 """
 
 from __future__ import annotations

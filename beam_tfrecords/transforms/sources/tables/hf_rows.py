@@ -1,7 +1,7 @@
-"""The rows of Parquet files that hold the bytes of the images.
+"""Lists the rows of Parquet files that contain the image bytes.
 
-Where a column is not compressed, the images are read where they are; else they are copied to a staging file, because a
-page is decompressed as a whole.
+References to an uncompressed column point into the Parquet file. Images of a compressed column are copied to a staging
+file, because a page can only be decompressed as a whole.
 """
 
 from __future__ import annotations
@@ -29,14 +29,14 @@ from beam_tfrecords.transforms.sources.tables.parquet_table import fitting_rows,
 from beam_tfrecords.transforms.sources.tables.row_values import Located, RowReader, number_key
 from beam_tfrecords.transforms.sources.tables.table import InvalidRow
 
-# Rows of a batch, so that their images take about so many bytes.
+# Target size of the images in a batch, and the most rows of a batch.
 _BATCH_BYTES = 32 << 20
 _MOST_ROWS = 512
-# Bytes between two images of a column: the header of a page with its statistics, and its levels.
+# Largest gap between two images of a column: a page header with statistics, and levels.
 _GAP_BYTES = 16 << 10
 # Bytes and path of an image; either may be None.
 _Image: TypeAlias = "tuple[bytes | None, str | None]"
-# By the names of images, with their columns.
+# Name of an image -> (column, bytes, path).
 _Images: TypeAlias = "Mapping[str, tuple[str, bytes | None, str | None]]"
 
 
@@ -47,9 +47,10 @@ class ReadHfParquet:
     Attributes:
       cells: reads the values of a row.
       images: name of an image, or of the mask -> its column.
-      splits: file -> split of its rows, if its name says it.
-      roots: file -> folders of images that are given by their paths.
-      classes: column -> names of its classes, in a file that names none.
+      splits: file -> split of its rows, if known.
+      roots: file -> folders of images that rows give by path.
+      allow_outside_root: whether paths may leave these folders.
+      classes: column -> class names, used for a file that declares none.
     """
 
     cells: RowReader
@@ -66,8 +67,8 @@ class ReadHfParquet:
           staging: receives the images of compressed columns.
 
         Raises:
-          ChangedError: the file is no longer the version that is listed.
-          SampleError: the footer, which says how many rows there are, cannot be read.
+          ChangedError: the file is no longer the listed version.
+          SampleError: the footer, which contains the number of rows, cannot be read.
         """
         split = self.splits.get(container.uri)
         with contextlib.ExitStack() as stack:
@@ -103,11 +104,11 @@ class ReadHfParquet:
                     lost = SampleError(error.stage, error.reason, f"from row {number:,} on: {error.detail}")
                     yield from reject_missing(container, range(number, end), lost, split=split)
                     number = end
-                # Arrow would keep the memory of one group, and with the next one take more.
+                # Otherwise Arrow keeps the memory of this group and allocates more for the next.
                 pa.default_memory_pool().release_unused()
 
     def _named(self, classes: Mapping[str, Sequence[str]]) -> RowReader:
-        """The reader of a file that numbers classes in its own order."""
+        """Returns the row reader with the class order of this file."""
         of = self.cells.columns
         names = {**self.classes, **classes}
         return dataclasses.replace(
@@ -120,7 +121,7 @@ class ReadHfParquet:
             raise invalid_row(f"the file has no column {min(missing)!r}, which the first one has")
 
     def _rows(self, file: pq.ParquetFile, group: int) -> Iterator[tuple[_Images, dict[str, Any] | InvalidRow]]:
-        """The rows of a group, each with the bytes and the path of its images.
+        """Yields the rows of a row group, each with the bytes and the path of its images.
 
         Raises:
           SampleError: the file is damaged.
@@ -140,12 +141,12 @@ class ReadHfParquet:
 
 @dataclasses.dataclass(kw_only=True)
 class _CellImages(Located):
-    """The images that a row has as bytes, or whose paths it has.
+    """The images of a row, given as bytes or as paths.
 
     Attributes:
-      cells: name of an image -> its column, bytes and path; those of a list are numbered.
+      cells: name of an image -> its column, bytes and path; images of a list have numbered names.
       row: number of the row in its file.
-      finders: of the images of this group of rows.
+      finders: column -> finder of its images in this row group.
     """
 
     cells: _Images
@@ -160,7 +161,7 @@ class _CellImages(Located):
             self.images[first] = Range(self.container.uri, 0, 0, self._shown(first))
 
     def _shown(self, name: str) -> str:
-        """The name of an image that people see."""
+        """Returns the name of an image for messages."""
         path = self.cells[name][2]
         return f"{self.container.uri}#{self.key}" + (f"/{path}" if path else "")
 
@@ -196,7 +197,7 @@ class _CellImages(Located):
 
 
 def _name_cells(cells: Mapping[tuple[str, str], _Image | list[_Image]]) -> _Images:
-    """The images of a row by their names; those of a list have their numbers behind it."""
+    """Returns the images of a row by name; the names of images in a list end with their index."""
     found: dict[str, tuple[str, bytes | None, str | None]] = {}
     for (name, column), cell in cells.items():
         if isinstance(cell, list):
@@ -207,14 +208,14 @@ def _name_cells(cells: Mapping[tuple[str, str], _Image | list[_Image]]) -> _Imag
 
 
 def _without(name: str, detail: str) -> SampleError:
-    """The error of a row that lacks an image, or its mask."""
+    """Returns the error of a row that lacks an image or its mask."""
     return SampleError(Stage.LIST, FailureReason.MASK_MISSING, detail) if name == MASK else invalid_row(detail)
 
 
 class _StoredImageFinder:
-    """Finds the images of one row group in the file, in their order, if they are not compressed.
+    """Finds the uncompressed images of a row group in the file, in order.
 
-    An image that is not found there, such as one that occurs twice in a dictionary, is copied like a compressed one.
+    Images that it does not find, such as repeated images in a dictionary, are copied like compressed ones.
     """
 
     def __init__(self, container: Container, file: IO[bytes], group: pq.RowGroupMetaData, image: str) -> None:
@@ -228,7 +229,7 @@ class _StoredImageFinder:
                 self._end = self._at + column.total_compressed_size
 
     def find(self, data: bytes, name: str) -> Range | None:
-        """Where an image is; what is found there are its bytes, whatever the encoding of the page."""
+        """Returns the byte range of an image; searches for the exact bytes, so the page encoding does not matter."""
         window = min(self._end - self._at, len(data) + _GAP_BYTES)
         if window < len(data) or not data:
             return None
@@ -248,7 +249,7 @@ def _image_bytes(group: pq.RowGroupMetaData, image: str) -> int:
 
 
 def _image_cells(column: pa.Array) -> Iterator[_Image | list[_Image]]:
-    """(bytes, path) of every row, or a list of them."""
+    """Yields (bytes, path) for each row, or a list of such pairs."""
     if isinstance(column, pa.ExtensionArray):
         column = column.storage
     if is_list(column.type):
@@ -256,7 +257,7 @@ def _image_cells(column: pa.Array) -> Iterator[_Image | list[_Image]]:
         return ([(one and one.get("bytes"), one and one.get("path")) for one in cell] for cell in lists)
     if not pa.types.is_struct(column.type):
         return ((cell.as_py(), None) for cell in column)
-    # Unlike `field`, this knows which structs are null.
+    # Unlike `field`, `flatten` respects null structs.
     fields = dict(zip((field.name for field in column.type), column.flatten(), strict=True))
     paths = fields.get("path")
     return (

@@ -1,4 +1,4 @@
-"""Jsonl files: one JSON object per line."""
+"""Reads jsonl files: one JSON object per line."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ from beam_tfrecords.transforms.sources.unsupported_formats import refuse_json
 
 @dataclasses.dataclass(frozen=True)
 class JsonlTable:
-    """A jsonl file. The names in its first object are its columns; empty lines are ignored."""
+    """A jsonl file. The names in its first object are its columns. Empty lines are ignored."""
 
     path: str
     encoding: str
@@ -41,7 +41,7 @@ class JsonlTable:
     delimiter: None = None
 
     def may_hold_text(self, column: str) -> bool:
-        """Always; any row may have a string there."""
+        """Returns True: any row may contain a string."""
         return True
 
     def rows(self, columns: Sequence[str], part: RowRange | None = None) -> Iterator[Row]:
@@ -54,7 +54,7 @@ class JsonlTable:
         return cut_text(self.path, self.encoding, functools.partial(_count_rows, encoding=self.encoding))
 
     def objects(self, part: RowRange | None = None) -> Iterator[Row]:
-        """Every row with all its names."""
+        """Yields each row with all its fields."""
         with open_bytes(self.path, part) as file:
             lines = Lines(file, self.path, self.encoding, first=part.line if part else 1)
             filled = (line for line in lines if line.damage or line.text.strip())
@@ -85,13 +85,13 @@ def open_input(
 
 
 def open_jsonl(path: str, encoding: str | None = None) -> JsonlTable:
-    """Reads the first object.
+    """Opens a jsonl file, and reads its columns from the first object.
 
     Args:
-      encoding: of its text; None to find it.
+      encoding: encoding of the text; None to detect it.
 
     Raises:
-      RequestError: the file has no object.
+      RequestError: the file contains no JSON object.
     """
     start = read_start(path)
     refusal = refuse_json(path, start) if start.lstrip()[:1] == b"[" else None
@@ -106,9 +106,9 @@ def open_jsonl(path: str, encoding: str | None = None) -> JsonlTable:
 
 
 def _count_rows(chunk: bytes, is_last: bool, *, encoding: str) -> tuple[int, int]:
-    """Number of rows in some lines, and of the bytes that these take."""
+    """Counts the rows in some lines, and their bytes."""
     objects = chunk.count(b"\n{") + chunk.startswith(b"{")
     if objects < chunk.count(b"\n") + (not chunk.endswith(b"\n")):
-        # Only some lines are rows: those that are not empty.
+        # Some lines are empty, or do not start with a brace: counts the lines that are not empty.
         objects = sum(bool(line.decode(encoding, "replace").strip()) for line in chunk.split(b"\n"))
     return objects, len(chunk)

@@ -1,7 +1,7 @@
-"""Lists of images: a text with the path of an image in each row, perhaps its class, and no header, as a table.
+"""Reads image lists as tables: text files with an image path per line, optionally a class, and no header.
 
-Food-101 and DTD list paths whose first folder is the class, ImageNet and Places365 a path and a class number, CelebA a
-line with the number of rows, one with the names of the columns, and then paths and values.
+Food-101 and DTD list paths whose first folder is the class. ImageNet and Places365 list a path and a class number.
+CelebA starts with a line for the number of rows and a line of column names, followed by paths and values.
 """
 
 from __future__ import annotations
@@ -19,28 +19,29 @@ from beam_tfrecords.transforms.sources.tables.text_file import Lines, cut_text, 
 
 IMAGE, LABEL, SPLIT = "image", "label", "split"
 _ID = "column_1"
-# Texts beside a list of images and their numbers -> the column that they make.
+# Column -> text file next to an image list that contains the column's values by image number.
 _JOINED = {LABEL: "image_class_labels.txt", SPLIT: "train_test_split.txt"}
 _CLASSES = "classes.txt"
-# They are held in memory.
+# Limit of rows in these files, which are kept in memory.
 _MOST_JOINED = 1_000_000
 _ROWS = 50
-# Of so few rows each may be of another class.
+# In a list this short, every row may have a different class.
 _FEW = 20
 _EXTENSIONS = (".txt", ".lst", ".list")
 
 
 @dataclasses.dataclass(frozen=True)
 class ListFile:
-    """A list of images.
+    """An image list.
 
     Attributes:
-      path: of the file.
-      columns: of its cells; behind them `label`, if the folder of an image is its class.
-      cells: cells of a row; 0 if all behind the first are one.
-      tabs: whether tabs stand between the cells, and not any white space.
-      skips: lines before the first row.
-      joined: column -> the text beside the list that has its values, by the cells of `column_1`.
+      path: path of the file.
+      columns: columns of the cells; ends with `label` if the folder of an image is its class.
+      cells: number of cells in a row; 0 if everything after the first cell is a single cell.
+      tabs: whether tabs delimit the cells, instead of any white space.
+      skips: number of lines before the first row.
+      encoding: encoding of the text.
+      joined: column -> text file next to the list with its values, keyed by the cells of `column_1`.
     """
 
     path: str
@@ -56,11 +57,11 @@ class ListFile:
     delimiter: None = None
 
     def may_hold_text(self, column: str) -> bool:
-        """Always; all cells are strings."""
+        """Returns True: all cells are strings."""
         return True
 
     def rows(self, columns: Sequence[str], part: RowRange | None = None) -> Iterator[Row]:
-        """See `Table.rows`; one with another number of cells is an `InvalidRow`."""
+        """See `Table.rows`; a row with a different number of cells becomes an `InvalidRow`."""
         with open_bytes(self.path, part) as file:
             lines = Lines(file, self.path, self.encoding, first=part.line if part else 1)
             yield from lines.until_damage(self._rows(lines, columns, skips=0 if part and part.start else self.skips))
@@ -87,10 +88,11 @@ class ListFile:
 
 
 def open_list(path: str, start: bytes) -> ListFile | None:
-    """A list of images; None if a text is none.
+    """Opens an image list; returns None if the text is not an image list.
 
     Args:
-      start: its first bytes.
+      path: path of the file.
+      start: first bytes of the file.
     """
     if not path.lower().endswith(_EXTENSIONS):
         return None
@@ -105,12 +107,12 @@ def open_list(path: str, start: bytes) -> ListFile | None:
     if not rows or any(mark in lines[skips] for mark in ",;|"):
         return None
     if any("/" in word for word in rows[0][:-1]) and all(is_image_name(cells[-1]) for cells in rows):
-        # Paths with spaces.
+        # The paths contain spaces.
         rows = [_split(line, tabs=tabs, cells=1) for line in lines[skips:][:_ROWS] if line.strip()]
     width = Counter(map(len, rows)).most_common(1)[0][0]
     is_even = sum(len(cells) == width for cells in rows) > 0.9 * len(rows)
     if not is_even:
-        # Names of classes have spaces.
+        # The class names contain spaces.
         rows = [cells for line in lines[skips:][:_ROWS] if (cells := _split(line, tabs=tabs, cells=0))]
         if sum(len(cells) == 2 for cells in rows) <= 0.9 * len(rows):
             return None
@@ -125,7 +127,7 @@ def open_list(path: str, start: bytes) -> ListFile | None:
 
 
 def _split(line: str, *, tabs: bool, cells: int = -1) -> list[str]:
-    """The cells of a line; with 0 cells, the first and all others, with 1 the line."""
+    """Splits a line into cells: with `cells=0` into the first cell and the rest, with `cells=1` not at all."""
     if cells == 1:
         return [line.strip()] if line.strip() else []
     words = line.strip().split("\t") if tabs else line.split(None, 1 if cells == 0 else -1)
@@ -133,7 +135,7 @@ def _split(line: str, *, tabs: bool, cells: int = -1) -> list[str]:
 
 
 def _name_columns(rows: Sequence[Sequence[str]], header: Sequence[str] | None) -> list[str] | None:
-    """The columns of some rows; None if these are no list of images."""
+    """Names the columns of some rows; returns None if they are not an image list."""
     columns = list(zip(*rows, strict=True))
     images = [number for number, cells in enumerate(columns) if all(map(is_image_name, cells))]
     images = images or [number for number, cells in enumerate(columns) if all("/" in cell for cell in cells)]
@@ -149,7 +151,7 @@ def _name_columns(rows: Sequence[Sequence[str]], header: Sequence[str] | None) -
         return names if len(names) == len(columns) == len({*names}) else None
     names = [f"column_{number + 1}" for number in range(len(columns))]
     names[image] = IMAGE
-    # Numbers and names of the rows are no classes.
+    # Row numbers and row names are not classes.
     others = [number for number in range(len(columns)) if number != image and not _counts(columns[number])]
     if others:
         names[others[0]] = LABEL
@@ -159,7 +161,7 @@ def _name_columns(rows: Sequence[Sequence[str]], header: Sequence[str] | None) -
 
 
 def _class_of(path: str) -> str:
-    """The class of an image by its folder; below first letters, as in SUN397, all folders are the class."""
+    """Returns the class of an image from its folder; joins the folders below an initial letter, as in SUN397."""
     first, *rest = posixpath.dirname(path).split("/")
     return (
         "/".join(rest) if len(first) == 1 and rest and rest[0].lower().startswith(first.lower()) else [first, *rest][-1]
@@ -167,12 +169,12 @@ def _class_of(path: str) -> str:
 
 
 def _counts(cells: Sequence[str]) -> bool:
-    """Whether cells are numbers, or other words, that no other row has."""
+    """Whether each cell is unique in its column, like row numbers or row names."""
     return len({*cells}) == len(cells) > 1 and (len(cells) > _FEW or all(map(str.isdecimal, cells)))
 
 
 def _find_joined(path: str, rows: Sequence[Sequence[str]]) -> dict[str, str]:
-    """The texts beside a list that have classes and splits of its rows, as those of CUB-200 and NABirds do."""
+    """Finds the text files next to a list with classes and splits of its rows, as in CUB-200 and NABirds."""
     beside = {name: storage.join(storage.dirname(path), file) for name, file in _JOINED.items()}
     there = {name: file for name, file in beside.items() if storage.is_file(file)}
     first = rows[0][0]
@@ -180,7 +182,7 @@ def _find_joined(path: str, rows: Sequence[Sequence[str]]) -> dict[str, str]:
 
 
 def _read_values(path: str) -> Mapping[str, str]:
-    """The value of each row of a text, in words: a class by its name, a split as train or test."""
+    """Reads the value of each row: the class name, or train or test for a split."""
     values = _read_pairs(path)
     if storage.basename(path) == _JOINED[SPLIT]:
         return {key: {"1": "train", "0": "test"}.get(value, value) for key, value in values.items()}

@@ -1,4 +1,4 @@
-"""Annotated objects in a cell of a table, as Hugging Face's datasets has them. Pure functions."""
+"""Reads annotated objects from a table cell, in the format of Hugging Face's datasets. Pure functions."""
 
 from __future__ import annotations
 
@@ -17,19 +17,19 @@ from beam_tfrecords.transforms.sources.tables.table_settings import TableSetting
 COLUMN = "objects"
 _BOX = ("bbox", "bboxes")
 CLASS_FIELDS = ("categories", "category", "label", "labels", "class", "classes")
-# Attribute -> the names that it has.
+# Attribute -> field names.
 _ATTRIBUTES = {"area": ("area",), "is_crowd": ("is_crowd", "iscrowd"), "difficult": ("difficult", "is_difficult")}
 _ROWS = 100
 
 
 def find_objects(table: Table, settings: TableSettings, needs: Needs, label: str | None) -> str | None:
-    """The column of annotated objects, as the first rows say; None if there is none, or the labels are asked for.
+    """Finds the column of annotated objects by its first rows; None if there is none or the request wants labels.
 
     Args:
       table: the table.
       settings: settings of the table.
       needs: requested contents.
-      label: column of the labels, if the table has one of a usual name: the layout has to ask for boxes then.
+      label: label column with a usual name, if any; objects are then read only if the layout needs boxes.
     """
     if COLUMN not in table.columns or not wants_objects(settings, needs, label):
         return None
@@ -38,27 +38,27 @@ def find_objects(table: Table, settings: TableSettings, needs: Needs, label: str
 
 
 def wants_objects(settings: TableSettings, needs: Needs, label: str | None) -> bool:
-    """Whether objects are read from an input that has some, and perhaps labels too."""
+    """Whether to read the objects of an input that contains objects and possibly labels."""
     if settings.label_column or settings.label_columns or not needs.objects:
         return False
     return label is None or not (needs.columns is None or needs.label)
 
 
 def hold_objects(cells: Iterable[Any]) -> bool:
-    """Whether the first cell that is not empty has boxes."""
+    """Whether the first non-empty cell contains boxes."""
     return _find(next(filter(None, map(_columns, cells)), {}), _BOX) is not None
 
 
 def read_objects(cell: Any, class_names: Sequence[str] = ()) -> Objects:
-    """The objects of an image.
+    """Reads the objects of an image.
 
     Args:
-      cell: an object of lists, or a list of objects, with `bbox`, which are x, y, width and height in pixels of the
-        image as it is shown, and `categories`; None for an image without objects.
-      class_names: of the categories, where these are indices.
+      cell: an object of lists, or a list of objects, with the fields `bbox` (x, y, width and height in pixels of the
+        oriented image) and `categories`; None for an image without objects.
+      class_names: names of the categories, if these are indices.
 
     Raises:
-      SampleError: the cell is something else, or has too many.
+      SampleError: the cell has another form, or too many objects.
     """
     fields = _columns(cell)
     if fields is None:
@@ -82,7 +82,7 @@ def read_objects(cell: Any, class_names: Sequence[str] = ()) -> Objects:
 
 
 def _columns(cell: Any) -> Mapping[str, Any] | None:
-    """Name of a field -> its value for each object; empty if there is no object, None if the cell has no objects."""
+    """Returns field -> value for each object; {} if there are no objects, None if the cell has another form."""
     if cell is None:
         return {}
     if isinstance(cell, list) and all(isinstance(one, dict) for one in cell):

@@ -1,7 +1,7 @@
-"""The sizes of the pages of a Parquet file, before Arrow decompresses them.
+"""Checks the sizes of the pages of a Parquet file before Arrow decompresses them.
 
-A page is decompressed as a whole, so a few bytes may fill the memory. What its header says is what Arrow allocates; the
-footer may say anything. Format: parquet-format's `PageHeader`, in Thrift's compact protocol.
+Arrow decompresses whole pages, so a few bytes may expand to fill the memory. Arrow allocates the size in the page
+header; the footer may state any size. Format: parquet-format's `PageHeader`, in Thrift's compact protocol.
 """
 
 from __future__ import annotations
@@ -15,10 +15,10 @@ from typing import IO
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-# A page of fewer bytes fits into any memory; images, which are compressed themselves, give no larger ratio.
+# Smaller pages always fit in memory. Images are compressed already, so they do not exceed this ratio.
 _FREE_BYTES = 64 << 20
 _MOST_EXPANSION = 200
-# Codec -> the most that a byte becomes.
+# Codec -> largest expansion factor.
 _EXPANSIONS = {"UNCOMPRESSED": 1, "SNAPPY": 22, "LZ4": 256, "LZ4_RAW": 256, "GZIP": 1033}
 _HEADER_BYTES = 4 << 10
 _MOST_HEADER_BYTES = 16 << 20
@@ -26,16 +26,16 @@ _MOST_NESTED = 16
 
 
 def check_pages(file: IO[bytes], metadata: pq.FileMetaData, number: int, columns: Collection[str]) -> None:
-    """Refuses a row group with a page that is out of proportion to its bytes, or whose columns Arrow cannot describe.
+    """Checks that a row group has no decompression bomb, and that Arrow can describe its columns.
 
     Args:
-      file: the file.
-      metadata: its footer.
-      number: of the row group.
-      columns: that are read.
+      file: the Parquet file.
+      metadata: footer of the file.
+      number: number of the row group.
+      columns: columns to read.
 
     Raises:
-      ArrowInvalid: there is such a page, or a header cannot be read.
+      ArrowInvalid: a page expands too much, or a page header cannot be read.
     """
     _check_columns(metadata, number)
     group = metadata.row_group(number)
@@ -53,11 +53,11 @@ def check_pages(file: IO[bytes], metadata: pq.FileMetaData, number: int, columns
 
 
 class _Unread(Exception):
-    """Arrow has described the columns, and asks for their bytes."""
+    """Raised when Arrow, having described the columns, starts to read their bytes."""
 
 
 class _NoBytes(io.RawIOBase):
-    """A file whose bytes nobody gets."""
+    """A file that raises `_Unread` on every read."""
 
     def __init__(self) -> None:
         self._at = 0
@@ -80,16 +80,17 @@ class _NoBytes(io.RawIOBase):
 
 
 def _check_columns(metadata: pq.FileMetaData, number: int) -> None:
-    """Has Arrow describe the columns of a row group where it may raise: elsewhere, a damaged one ends the process.
+    """Makes Arrow describe the columns of a row group in a call that can raise.
 
-    `RowGroupMetaData.column` lets a C++ exception through, which reading does not; so this reads, up to the first byte.
+    For damaged columns, `RowGroupMetaData.column` throws a C++ exception that ends the process, while reading raises a
+    Python exception. So this function reads the row group up to the first byte.
     """
     with contextlib.suppress(_Unread), pq.ParquetFile(_NoBytes(), metadata=metadata, buffer_size=1 << 16) as file:
         file.reader.read_row_group(number, column_indices=list(range(metadata.num_columns)), use_threads=False)
 
 
 def _page_sizes(file: IO[bytes], start: int, end: int) -> Iterator[tuple[int, int]]:
-    """(bytes in the file, bytes as decompressed) of each page of a column."""
+    """Yields (compressed bytes, decompressed bytes) for each page of a column."""
     while start < end:
         length, found = _HEADER_BYTES, None
         while found is None:
@@ -112,11 +113,11 @@ class _ThriftStruct:
     """A struct in Thrift's compact protocol.
 
     Attributes:
-      sizes: number of a field -> its integer.
-      end: bytes of the struct.
+      sizes: field number -> integer value.
+      end: length of the struct in bytes.
 
     Raises:
-      IndexError: the bytes end before the struct, or are none.
+      IndexError: the data is truncated, or is not a valid struct.
     """
 
     def __init__(self, data: bytes) -> None:

@@ -1,4 +1,4 @@
-"""Parquet files, read in batches of rows, with the types of their schema."""
+"""Reads Parquet files in batches of rows, with the types of their schema."""
 
 from __future__ import annotations
 
@@ -30,16 +30,16 @@ from beam_tfrecords.transforms.sources.tables.table_settings import TableSetting
 from beam_tfrecords.transforms.sources.tables.table_source import open_tables
 
 _BATCH_ROWS = 512
-# Of a column in a group of rows, of which all rows are read alike: 64 MB of numbers.
+# Target number of values of a column in a batch: 64 MB of numbers.
 _GROUP_VALUES = 16 << 20
-# Of rows that become Python's values together, without what a dictionary says for many.
+# Target size of a batch; not counting values that a dictionary shares between rows.
 _BATCH_BYTES = 16 << 20
-# In lists, that become Python's values together.
+# Number of list elements to convert to Python values at once.
 _SLICE_VALUES = 1 << 16
-# Without a buffer size, pyarrow reads whole column chunks, which may be as large as the file.
+# Without a buffer size, pyarrow reads whole column chunks, which can be as large as the file.
 _BUFFER_BYTES = 1 << 20
-# Of a range, at least. To reach its first row, the pages of a row group before it are decoded once more: a group has
-# so few ranges that this takes little beside reading rows as samples.
+# Minimum number of rows in a range. Seeking to a range decodes the earlier pages of its row group again, so a row group
+# is split into a few ranges only, which keeps the overhead small compared with reading the rows as samples.
 _RANGE_ROWS = 1 << 16
 _MOST_IN_GROUP = 8
 
@@ -52,9 +52,10 @@ class ParquetTable:
     strings in Arrow's notation.
 
     Attributes:
-      column_types: column -> "int64" (integers, booleans), "float", or "bytes" (all else); for a list, the
+      column_types: column -> "int64" (integers, booleans), "float", or "bytes" (all other types); for a list, the
         type of its elements.
-      group_rows: number of rows of every row group.
+      text_columns: columns of strings.
+      group_rows: number of rows in each row group.
     """
 
     path: str
@@ -67,13 +68,13 @@ class ParquetTable:
     delimiter: None = None
 
     def may_hold_text(self, column: str) -> bool:
-        """Whether the schema declares strings."""
+        """Whether the schema declares the column as string."""
         return column in self.text_columns
 
     def rows(self, columns: Sequence[str], part: RowRange | None = None) -> Iterator[Row]:
-        """See `Table.rows`; one with a value that Python cannot represent (a broken string) is an `InvalidRow`.
+        """See `Table.rows`; a row with a value that Python cannot represent (a broken string) becomes an `InvalidRow`.
 
-        So is every row that cannot be read, because the file is damaged before it.
+        Every row after a damaged part of the file also becomes an `InvalidRow`.
 
         Raises:
           OSError: a service fault.
@@ -85,7 +86,7 @@ class ParquetTable:
                     for row in read_rows(batch, columns):
                         yield InvalidRow(f"row {number}: {row.detail}") if isinstance(row, InvalidRow) else row
                         number += 1
-            except Exception as error:  # Nobody can list what Arrow raises for hostile files.
+            except Exception as error:  # Arrow may raise any exception for a malformed file.
                 if not is_damage(error):
                     raise
                 problem = damaged(error).detail
@@ -97,12 +98,12 @@ class ParquetTable:
                 yield from (InvalidRow(f"row {row}: it is missing") for row in range(number, end))
 
     def cut(self) -> tuple[Sequence[RowRange], str]:
-        """See `TableFile.cut`; large row groups are cut, and small ones read together."""
+        """See `TableFile.cut`; splits large row groups, and joins small ones."""
         ends, total = [0], sum(self.group_rows)
         for end, rows in zip(itertools.accumulate(self.group_rows), self.group_rows, strict=True):
             if end - ends[-1] >= _RANGE_ROWS or end == total:
                 pieces = max(1, min(_MOST_IN_GROUP, rows // _RANGE_ROWS))
-                # The small groups before it are read with its first piece.
+                # The first piece of a group includes the small groups before it.
                 ends += [end - rows + rows * piece // pieces for piece in range(1, pieces + 1)]
         return [RowRange(start, start, stop) for start, stop in itertools.pairwise(ends) if start < stop], ""
 
@@ -139,7 +140,7 @@ def open_input(inputs: Inputs, table: TableSettings, paths: PathSettings, needs:
 
 
 def open_parquet(path: str) -> ParquetTable:
-    """Reads the schema.
+    """Opens a Parquet file, and reads its schema.
 
     Raises:
       RequestError: the file is not a Parquet file, or two of its columns have the same name.
@@ -148,7 +149,7 @@ def open_parquet(path: str) -> ParquetTable:
         with opened(path) as file:
             schema = file.schema_arrow
             group_rows = [file.metadata.row_group(group).num_rows for group in range(file.num_row_groups)]
-    except Exception as error:  # Nobody can list what Arrow raises for hostile files.
+    except Exception as error:  # Arrow may raise any exception for a malformed file.
         if isinstance(error, OSError) or not is_damage(error):
             raise
         raise RequestError(f"`input={path}` is not a valid Parquet file: {error}") from error
@@ -167,7 +168,7 @@ def open_parquet(path: str) -> ParquetTable:
 
 @contextlib.contextmanager
 def opened(path: str, *, version: str = "") -> Iterator[pq.ParquetFile]:
-    """Opens a file, of a version as `storage.open_read` knows it; its columns are read a piece at a time."""
+    """Opens a version of a Parquet file (see `storage.open_read`), with buffered reads of its columns."""
     with (
         storage.open_read(path, version=version) as source,
         pq.ParquetFile(source, buffer_size=_BUFFER_BYTES, pre_buffer=False) as file,
@@ -176,12 +177,12 @@ def opened(path: str, *, version: str = "") -> Iterator[pq.ParquetFile]:
 
 
 def fitting_rows(group: pq.RowGroupMetaData, columns: Collection[str], *, most: int) -> int:
-    """The number of rows to read at once, at least one: fewer where their lists have many values, or texts are long.
+    """Returns the number of rows to read at once, at least one: fewer for long lists or large values.
 
     Args:
-      group: of rows.
-      columns: that are read.
-      most: rows.
+      group: the row group.
+      columns: columns to read.
+      most: largest number of rows.
     """
     chunks = [
         chunk
@@ -194,9 +195,9 @@ def fitting_rows(group: pq.RowGroupMetaData, columns: Collection[str], *, most: 
 
 
 def read_rows(batch: pa.RecordBatch, columns: Sequence[str]) -> Iterator[dict[str, Any] | InvalidRow]:
-    """The rows with plain values; an `InvalidRow` where Python cannot represent a value, or has too many objects.
+    """Yields the rows with plain values; an `InvalidRow` if Python cannot represent a value, or for too many objects.
 
-    A list takes ten times as much in Python as in Arrow, so fewer rows with long ones become Python's at once.
+    A list takes ten times as much memory in Python as in Arrow, so rows with long lists are converted in small slices.
     """
     cells = [batch.column(name) for name in columns]
     values: np.ndarray = sum(map(_count_values, cells), np.zeros(batch.num_rows, np.int64))
@@ -219,7 +220,7 @@ def _python_rows(batch: pa.RecordBatch, columns: Sequence[str]) -> Iterator[dict
 
 
 def _count_values(column: pa.Array) -> np.ndarray:
-    """The number of values in the lists of each row, [rows] int64."""
+    """Counts the values in the lists of each row, [rows] int64."""
     none = np.zeros(len(column), np.int64)
     if isinstance(column.type, pa.BaseExtensionType):
         return _count_values(column.storage)
@@ -234,7 +235,7 @@ def _count_values(column: pa.Array) -> np.ndarray:
 
 
 def _count_objects(column: pa.Array) -> np.ndarray:
-    """The number of objects or lists in each row, [rows] int64, also of objects that are a list for each field."""
+    """Counts the objects or lists in each row, [rows] int64; objects may also be stored as one list per field."""
     if pa.types.is_struct(column.type):
         fields = [_lengths(field) for field in column.flatten() if is_list(field.type)]
         return np.maximum.reduce(fields) if fields else np.zeros(len(column), np.int64)
@@ -247,13 +248,13 @@ def _lengths(column: pa.Array) -> np.ndarray:
 
 
 def to_python(column: pa.Array) -> list[Any]:
-    """The cells as plain values; one that Python cannot represent is an `InvalidRow`."""
+    """Converts cells to plain values; a cell that Python cannot represent becomes an `InvalidRow`."""
     plain = _plain(column.type)
     if plain != column.type:
         column = column.cast(plain)
     try:
         return column.to_pylist()
-    except ValueError:  # A string that is not UTF-8 or a time out of Python's range: find the row.
+    except ValueError:  # A string that is not UTF-8, or a time outside Python's range.
         return [_value(cell) for cell in column]
 
 
@@ -265,7 +266,7 @@ def _value(cell: pa.Scalar) -> Any:
 
 
 def _plain(kind: pa.DataType) -> pa.DataType:
-    """The type whose values are plain Python values."""
+    """Returns the type to cast to, so that values convert to plain Python values."""
     if isinstance(kind, pa.BaseExtensionType):
         return _plain(kind.storage_type)
     if pa.types.is_dictionary(kind):
@@ -290,12 +291,12 @@ def _feature_type(kind: pa.DataType) -> str:
 
 
 def is_list(kind: pa.DataType) -> bool:
-    """Whether a column of this type holds lists."""
+    """Whether a column of this type contains lists."""
     return pa.types.is_list(kind) or pa.types.is_large_list(kind) or pa.types.is_fixed_size_list(kind)
 
 
 def may_hold_images(field: pa.Field) -> bool:
-    """Whether a column may have the bytes of images: in a struct as Hugging Face writes it, or plain."""
+    """Whether a column may contain image bytes: in a struct as Hugging Face writes, or directly."""
     kind = field.type.value_type if is_list(field.type) else field.type
     if pa.types.is_struct(kind):
         return any(one.name == "bytes" and is_binary(one.type) for one in kind)
@@ -303,7 +304,7 @@ def may_hold_images(field: pa.Field) -> bool:
 
 
 def is_binary(kind: pa.DataType) -> bool:
-    """Whether a column of this type holds bytes."""
+    """Whether a column of this type contains bytes."""
     return pa.types.is_binary(kind) or pa.types.is_large_binary(kind) or pa.types.is_binary_view(kind)
 
 

@@ -1,4 +1,4 @@
-"""The rows of tables that hold the pixels of images."""
+"""Lists the rows of tables that contain image pixels."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ class ReadPixels:
     """Lists the rows of one table. Picklable.
 
     Attributes:
-      cells: reads what belongs to an image.
-      pixels: the column of texts, or the columns of the pixels.
-      shape: of an image.
+      cells: reads the other values of a row.
+      pixels: the column with all pixels as text, or one column per pixel.
+      shape: shape of an image, [H, W] or [H, W, C].
       splits: file -> split of its rows.
-      text: how the table is read.
+      text: text settings of the table.
     """
 
     cells: RowReader
@@ -63,7 +63,7 @@ class ReadPixels:
 
 @dataclasses.dataclass(kw_only=True)
 class _RowPixels(Located):
-    """The image whose pixels a row has."""
+    """The image whose pixels are in a row."""
 
     row: Row
     number: int
@@ -80,7 +80,7 @@ class _RowPixels(Located):
         assert not isinstance(self.row, InvalidRow)
         columns, expected = self.reader.pixels, self.reader.shape
         pixels = _read_pixels(self.row, columns)
-        # Datasets of several sizes are said to be square too.
+        # With one column, images may differ in size, but all are square.
         shape = tuple(square_shape(len(pixels)) if len(columns) == 1 else expected)
         if not shape or len(shape) != len(expected):
             raise invalid_row(f"{len(pixels):,} pixels, which make no square image")
@@ -91,10 +91,10 @@ class _RowPixels(Located):
 
 
 def _read_pixels(row: Mapping[str, Any], columns: Sequence[str]) -> bytes:
-    """The numbers of a row as bytes.
+    """Converts the numbers of a row to bytes.
 
     Raises:
-      SampleError: they are no bytes.
+      SampleError: a number is not a whole number from 0 to 255.
     """
     values = row[columns[0]] if len(columns) == 1 else [row[column] for column in columns]
     try:

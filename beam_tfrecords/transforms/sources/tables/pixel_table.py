@@ -1,6 +1,6 @@
-"""Tables that hold the pixels of images as numbers: a text of them in a cell, as FER2013, or a column for each.
+"""Reads tables of image pixels: one cell with all numbers as text, as in FER2013, or one column per pixel.
 
-The workers read the tables, one each, and copy the pixels to a staging file.
+Each table is a container: one worker reads it and copies the pixels to a staging file.
 """
 
 from __future__ import annotations
@@ -28,10 +28,10 @@ from beam_tfrecords.transforms.sources.tables.table_settings import TableSetting
 
 
 class PixelTableSource(RowSource):
-    """Tables with the pixels of images.
+    """Tables that contain image pixels.
 
     Raises:
-      RequestError: they do not fit the request.
+      RequestError: the tables do not fit the request.
     """
 
     unit = "row"
@@ -74,7 +74,7 @@ class PixelTableSource(RowSource):
 
 
 def recognises(container: Container, table: TableSettings, text: TextSettings, needs: Needs) -> bool:
-    """Whether a table has pixels, and the request wants images and does not say where their files are."""
+    """Whether a table contains pixels, and the request needs images and does not name image files."""
     if not needs.image or table.image_column is not None or table.image_path is not None:
         return False
     try:
@@ -82,16 +82,16 @@ def recognises(container: Container, table: TableSettings, text: TextSettings, n
     except (RequestError, OSError) as error:
         if storage.is_unanswered(error):
             raise
-        return False  # Opening it as another table says why.
+        return False  # Opening the file as another kind of table reports the error.
     found = find_pixels(opened)
     return found is not None and find_image_column(opened.columns) in (None, *found[0])
 
 
 def open_input(inputs: Inputs, table: TableSettings, text: TextSettings, needs: Needs) -> MakeSource:
-    """Finds the files, and reads the header of the first.
+    """Finds the files, and reads the header of the first file.
 
     Raises:
-      RequestError: a file does not exist, or they do not fit the request.
+      RequestError: a file does not exist, or the files do not fit the request.
     """
     files = find_files(inputs, by_name=needs.splits.are_auto and not table.split_column)
     first = open_table(files[0].entry.path, text)

@@ -1,4 +1,4 @@
-"""Containers whose samples have the values of a row beside their image."""
+"""Base class of the sources whose containers have rows of values with their images."""
 
 from __future__ import annotations
 
@@ -25,11 +25,11 @@ _MOST_NAMED = 20
 
 
 class RowSource(ContainerSource):
-    """A source whose containers hold the images of rows.
+    """A source whose containers have rows with images.
 
     Args:
       files: the files.
-      inputs: that name them.
+      inputs: inputs that name the files.
     """
 
     def __init__(self, files: Sequence[InputFile], inputs: Inputs) -> None:
@@ -46,26 +46,26 @@ class RowSource(ContainerSource):
         has_several: bool = False,
         has_mask: bool = False,
     ) -> RowReader:
-        """The reader of the rows, whose columns become the source's; adds notes on those that were guessed.
+        """Returns the reader of the rows, sets the source's columns, and adds notes on guessed columns.
 
         Args:
-          table: without the images.
+          table: the table without its image columns.
           settings: settings of the rows.
           needs: requested contents.
-          label: column of the labels; None if there is none.
-          has_several: whether a label is known to be a list of any number of classes, and not of zeros and ones.
-          has_mask: whether samples have masks.
+          label: label column, or None.
+          has_several: whether a label is known to be a list of classes, rather than of zeros and ones.
+          has_mask: whether the samples have masks.
 
         Raises:
           RequestError: a column of the request does not exist.
         """
-        # A split that the request gives an input beats a column, as for other tables.
+        # As in other tables, a split stated in `input` takes precedence over a column.
         split = "" if self._inputs.splits else settings.split_column
         named = change_settings(settings, image_column=None, label_column=label, split_column=split)
-        # A row is a sample: no other has the boxes of its image.
+        # Each row is a sample, so there are no further rows with its boxes.
         plain = dataclasses.replace(needs, image=False, label=False, mask=False, objects=False, images={})
         columns, notes = choose_columns(table, named, plain)
-        # A column of the name `image` is no path of an image.
+        # A column named `image` does not contain image paths here.
         objects = find_objects(table, settings, needs, label or find_label(table))
         columns = dataclasses.replace(columns, image=None, images={}, lists=frozenset(), objects=objects)
         cells = row_reader(table, columns, settings, needs, has_several=has_several)
@@ -78,16 +78,18 @@ class RowSource(ContainerSource):
         return cells
 
     def _note_splits(self, splits: Mapping[str, str]) -> None:
-        """Adds a note on splits that only the names of the files say."""
+        """Adds a note on splits that come only from the file names."""
         if splits and not self._inputs.splits:
             self.notes.append(f"splits from the names of the files: {', '.join(sorted(set(splits.values())))}")
 
 
 def describe_unused(table: Table, used: Collection[str | None], needs: Needs) -> list[str]:
-    """A note on the columns of files of others that nothing takes.
+    """Returns a note on the unused columns of a file.
 
     Args:
-      used: columns, also others than those of the table.
+      table: columns of the file.
+      used: used columns; may include columns that are not in the table.
+      needs: requested contents.
     """
     names = [name for name in table.columns if name not in used]
     if not names or needs.takes_all:
@@ -100,29 +102,29 @@ def describe_unused(table: Table, used: Collection[str | None], needs: Needs) ->
 
 
 def splits_of(files: Sequence[InputFile]) -> dict[str, str]:
-    """File -> split, of the files whose request or whose names say it."""
+    """Returns file -> split, for the files whose split is known."""
     return {file.entry.path: file.split for file in files if file.split}
 
 
 def shard_splits(files: Sequence[InputFile], name: re.Pattern[str]) -> dict[str, str]:
-    """File -> split, where the names of all files say one in a group `split`, as those of shards do."""
+    """Returns file -> split from shard names, by the group `split` of a pattern that must match all names."""
     found = {file.entry.path: name.fullmatch(storage.basename(file.entry.path)) for file in files}
     if not all(found.values()):
         return {}
     words = {path: match["split"].lower() for path, match in found.items() if match}
-    # name_train is a name and a split, and train_extra a split of its own.
+    # `name_train` is a dataset name and a split; `train_extra` is a split.
     return {path: SPLIT_NAMES.get(word.rpartition("_")[2], word) for path, word in words.items()}
 
 
 def shard_or_path_splits(files: Sequence[InputFile], name: re.Pattern[str]) -> dict[str, str]:
-    """`shard_splits` of usual names, else the splits of folders, where all shards are called `data`."""
+    """Returns `shard_splits` if these have usual names, else the splits of the folders, as for shards named `data`."""
     shards = shard_splits(files, name)
     are_usual = not set(SPLIT_NAMES.values()).isdisjoint(shards.values())
     return (are_usual and shards) or _path_splits(files) or shards
 
 
 def _path_splits(files: Sequence[InputFile]) -> dict[str, str]:
-    """File -> split, where the paths of all Parquet files below a folder say one, as in train/0000.parquet."""
+    """Returns file -> split from paths such as train/0000.parquet; {} unless every path contains a split."""
     words = {file.entry.path: file.key_prefix.strip("/").removesuffix(".parquet").split("/") for file in files}
     found = {path: next(filter(None, map(split_in_name, reversed(parts))), None) for path, parts in words.items()}
     if None in found.values():

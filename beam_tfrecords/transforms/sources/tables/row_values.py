@@ -1,4 +1,4 @@
-"""From the values of a row, a record or the members of an archive to the reference of its sample."""
+"""Converts the values of a row, a record or the members of an archive to the reference of its sample."""
 
 from __future__ import annotations
 
@@ -38,18 +38,18 @@ from beam_tfrecords.transforms.sources.tables.object_cells import read_objects
 from beam_tfrecords.transforms.sources.tables.table import InvalidRow, Row, Table, available
 from beam_tfrecords.transforms.sources.tables.table_settings import LabelType, TableSettings, UnknownLabels
 
-# Rows that show what labels are.
+# Number of rows from which to infer the kind of labels.
 _ROWS = 1000
 
 
 @dataclasses.dataclass
 class Located:
-    """What a source knows of one sample besides the values of its row; a rejected sample has what was found before.
+    """Data of a sample besides the values of its row. A rejected sample keeps the images found before the error.
 
     Attributes:
-      key: of a sample without a column for it, without the prefix of its table.
-      images: as `SampleRef.images`; so are `size` and `fingerprint`.
-      objects: annotated objects that are not in a cell.
+      key: key of the sample if no column has it, without the prefix of its table.
+      images: as in `SampleRef.images`; likewise `size` and `fingerprint`.
+      objects: annotated objects from outside the cells.
     """
 
     key: str
@@ -59,17 +59,17 @@ class Located:
     objects: Objects | None = None
 
     def read_paths(self, row: Mapping[str, Any]) -> None:
-        """Reads the paths of images, of which the first may be the key.
+        """Reads the image paths, the first of which may become the key.
 
         Raises:
           SampleError: a cell has no path.
         """
 
     def find(self, row: Mapping[str, Any]) -> None:
-        """Finds the images, once all other values are known.
+        """Finds the images, after all other values are read.
 
         Raises:
-          SampleError: an image is not there.
+          SampleError: an image does not exist.
         """
 
 
@@ -78,14 +78,16 @@ class RowReader:
     """Reads the rows of one table.
 
     Attributes:
-      features: columns that the layout asks for.
-      missing: words that mean an empty cell.
-      object_classes: names of the classes of objects, which are indices; empty if the table does not name them.
-      class_names: names of the classes of labels, which are indices; empty if the table does not name them.
-      flags: what zeros and ones mean, in the columns of labels or in the lists that labels are; None for others.
-      text: column of the text of the class whose number is the label; None for none.
-      has_several: whether a sample without a label has none of several.
-      has_several_labels: whether a label of the first rows is a list of several classes, or of none.
+      columns: roles of the columns.
+      features: columns that the layout needs.
+      label_separator: separator of several labels in one string, or None.
+      missing: words for an empty cell.
+      object_classes: class names of objects whose classes are indices; empty if the table does not name classes.
+      class_names: class names of labels that are indices; empty if the table does not name classes.
+      flags: meaning of labels that are zeros and ones, in columns or lists; None for other labels.
+      text: column with the class name for a label that is a number, or None.
+      has_several: whether an empty label means an empty list of labels.
+      has_several_labels: whether a label in the first rows is a list with several classes or none.
     """
 
     columns: Columns
@@ -101,12 +103,12 @@ class RowReader:
 
     @functools.cached_property
     def needed(self) -> Sequence[str]:
-        """All columns that are read."""
+        """All columns that the reader uses."""
         return tuple(dict.fromkeys([*self.columns.needed, *self.features, *([self.text] if self.text else [])]))
 
     @property
     def provides(self) -> frozenset[Content]:
-        """What the columns give a sample besides its images."""
+        """Contents that the columns provide besides images."""
         of = self.columns
         found = {
             Content.LABEL: of.label or of.labels,
@@ -119,7 +121,7 @@ class RowReader:
 
     @property
     def notes(self) -> Sequence[str]:
-        """What was found about the cells that the names of the columns do not say."""
+        """Notes on findings about the cells."""
         notes = []
         if self.flags and self.flags.count:
             notes.append(f"the labels {self.columns.label!r} are zeros and ones, one for each class")
@@ -132,20 +134,20 @@ class RowReader:
         return [name for name in self.columns.needed if name not in self.features]
 
     def blank(self, row: Mapping[str, Any]) -> Mapping[str, Any]:
-        """The row with None for words that mean an empty cell."""
+        """Returns the row with None in place of words for an empty cell."""
         blank = [
             name for name in self._may_be_blank if isinstance(value := row[name], str) and value.strip() in self.missing
         ]
         return {**row, **dict.fromkeys(blank)} if blank else row
 
     def sample(self, row: Row | SampleError, located: Located, *, prefix: str, split: str | None) -> SampleRef:
-        """The reference of a row; a rejected one if a value cannot be what it is to be, or an image is not there.
+        """Returns the reference of a row; a rejected one if a value is invalid or an image does not exist.
 
         Args:
-          row: with the columns that are needed; or why there is none.
+          row: the needed columns of the row, or the error of reading it.
           located: finds the images.
-          prefix: of the key.
-          split: of a row whose column does not say it.
+          prefix: prefix of the key.
+          split: split of the row if no column states it.
         """
         of, key = self.columns, ""
         try:
@@ -175,10 +177,13 @@ class RowReader:
             return SampleRef(prefix + (key or located.key), located.images, split=split, failure=failure)
 
     def samples(self, rows: Sequence[Mapping[str, Any]], first: int, *, prefix: str, split: str | None) -> RefColumns:
-        """`sample` of several rows without images.
+        """Converts several rows without images; see `sample`.
 
         Args:
+          rows: the needed columns of each row.
           first: number of the first row.
+          prefix: prefix of the keys.
+          split: split of the rows if no column states it.
 
         Raises:
           SampleError: a row is rejected.
@@ -196,16 +201,16 @@ class RowReader:
         return RefColumns.of_rows([prefix + key for key in keys], self._labels(rows), values, **shared)
 
     def split(self, row: Mapping[str, Any]) -> str | None:
-        """The split that a row says.
+        """Returns the split that a row states.
 
         Raises:
-          SampleError: a cell cannot be what it is to be; so do the functions below.
+          SampleError: a cell has an invalid value; the methods below raise it too.
         """
         of = self.columns.split
         return of.read(read_value(row, of.name)) if of else None
 
     def label(self, row: Mapping[str, Any]) -> Value:
-        """The label, or a list of them."""
+        """Returns the label or list of labels."""
         of = self.columns
         if of.labels and self.flags:
             return [name for name in of.labels if self.flags.is_one(row[name], name)]
@@ -220,13 +225,13 @@ class RowReader:
         return [] if label is None and self.has_several else self._class_of(label)
 
     def _class_of(self, label: Scalar) -> Scalar:
-        """The name of a class; -1 stands for none where classes have names."""
+        """Returns the name of a class; None for -1 if classes have names."""
         if not self.class_names or not isinstance(label, int):
             return label
         return self.class_names[label] if 0 <= label < len(self.class_names) else None if label == -1 else label
 
     def _labels(self, rows: Sequence[Mapping[str, Any]]) -> list[Value]:
-        """`label` of several rows."""
+        """Applies `label` to several rows."""
         of, labels = self.columns, None
         are_plain = not (self.flags or self.label_separator or self.class_names or self.has_several)
         if of.label is not None and are_plain:
@@ -234,36 +239,40 @@ class RowReader:
         return [self.label(row) for row in rows] if labels is None else list(labels)
 
     def values(self, row: Mapping[str, Any]) -> Mapping[str, Value]:
-        """The values of the features."""
+        """Returns the values of the features."""
         return {name: read_value(row, name) for name in self.features}
 
     def objects(self, row: Mapping[str, Any]) -> Objects | None:
-        """The annotated objects; None for a table without such columns."""
+        """Returns the annotated objects; None for a table without object columns."""
         if self.columns.boxes:
             return self.columns.boxes.read(row)
         return read_objects(row[self.columns.objects], self.object_classes) if self.columns.objects else None
 
     def group(self, row: Mapping[str, Any]) -> str | None:
-        """What keeps rows in one split."""
+        """Returns the group of a row; all rows of a group go to the same split."""
         group = None if self.columns.group is None else read_value(row, self.columns.group)
         return None if group is None else str(group)
 
 
 def number_key(number: int) -> str:
-    """The key of a row, record or image without one; wide enough that the keys sort as the rows do."""
+    """Returns the key of a row, record or image without a name; zero-padded, so that keys sort in row order."""
     return f"{number:012d}"
 
 
 def row_reader(
     table: Table, columns: Columns, settings: TableSettings, needs: Needs, *, has_several: bool = False
 ) -> RowReader:
-    """The reader of a table for a request.
+    """Returns the row reader of a table for a request.
 
     Args:
-      has_several: whether a label is known to be a list of any number of classes, and not of zeros and ones.
+      table: the table.
+      columns: roles of its columns.
+      settings: settings of the table.
+      needs: requested contents.
+      has_several: whether a label is known to be a list of classes, rather than of zeros and ones.
 
     Raises:
-      RequestError: the layout asks for a column that the table does not have.
+      RequestError: the layout needs a column that the table does not have.
     """
     if needs.all_columns:
         features = tuple(sorted(table.columns))
@@ -293,10 +302,10 @@ def row_reader(
 
 
 def _check_unknown(flags: Flags, table: Table, meaning: UnknownLabels | None) -> Flags:
-    """The flags with what the request takes unknown ones for.
+    """Returns the flags with the requested meaning of unknown labels.
 
     Raises:
-      RequestError: there are some, and it does not say.
+      RequestError: there are unknown labels, and the request does not state their meaning.
     """
     if flags.unknown and meaning is None:
         raise RequestError(

@@ -6,8 +6,8 @@ import dataclasses
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple, Protocol, TypeAlias
 
-# A longer row (characters of a csv row, bytes of a jsonl line) is rejected unread. References should have a few
-# hundred bytes, because they are shuffled; the bound keeps a hostile row from filling the memory.
+# Limit for a row (characters of a csv row, bytes of a jsonl line); longer rows are rejected without being read.
+# References are shuffled and should have a few hundred bytes; the limit keeps a malicious row from filling the memory.
 MOST_ROW_SIZE = 4 << 20
 
 
@@ -16,8 +16,8 @@ class InvalidRow:
     """A row that cannot be read.
 
     Attributes:
-      detail: where it is, and what was found.
-      ends: whether it is no row, but says that the table cannot be read further: nobody knows how many rows are lost.
+      detail: position and description of the error.
+      ends: whether the table is unreadable from here on, with an unknown number of lost rows.
     """
 
     detail: str
@@ -28,13 +28,13 @@ Row: TypeAlias = Mapping[str, Any] | InvalidRow
 
 
 class RowRange(NamedTuple):
-    """Consecutive rows, which can be read without those before them.
+    """A range of consecutive rows that can be read without the rows before it.
 
     Attributes:
-      row: number of the first, from 0.
-      start: where they begin: a row of a Parquet file, a byte of a text.
-      stop: where they end.
-      line: number of the first line of a text, from 1.
+      row: number of the first row, from 0.
+      start: start of the range: a row number in a Parquet file, a byte offset in a text.
+      stop: end of the range, exclusive.
+      line: number of the first line in a text, from 1.
     """
 
     row: int
@@ -44,11 +44,11 @@ class RowRange(NamedTuple):
 
 
 class Table(Protocol):
-    """A file of rows whose columns are known."""
+    """A file of rows with known columns."""
 
     @property
     def path(self) -> str:
-        """The file."""
+        """Path of the file."""
 
     @property
     def columns(self) -> Sequence[str]:
@@ -56,7 +56,7 @@ class Table(Protocol):
 
     @property
     def notes(self) -> Sequence[str]:
-        """What was found about the file that its name does not say."""
+        """Notes on findings about the file."""
 
     @property
     def column_types(self) -> Mapping[str, str] | None:
@@ -64,27 +64,27 @@ class Table(Protocol):
 
     @property
     def delimiter(self) -> str | None:
-        """Between the cells of a csv file; None for other formats."""
+        """Cell delimiter of a csv file; None for other formats."""
 
     @property
     def embedded(self) -> Sequence[str]:
-        """Columns that may hold the bytes of images."""
+        """Columns that may contain image bytes."""
 
     def may_hold_text(self, column: str) -> bool:
-        """Whether the column's values can be strings, as paths of images are."""
+        """Whether the column's values can be strings, such as image paths."""
 
     def rows(self, columns: Sequence[str]) -> Iterator[Row]:
-        """Every row in the order of the file, with these columns only; None where a row lacks a column."""
+        """Yields the rows in file order with only these columns; None for a column that a row lacks."""
 
 
 def available(table: Table) -> str:
-    """The columns, for a message."""
+    """Lists the columns, for a message."""
     return f"it has: {', '.join(table.columns)}"
 
 
 @dataclasses.dataclass(frozen=True)
 class FirstRows:
-    """The first samples of a file that is no table, as one."""
+    """The first samples of a file in another format, presented as a table."""
 
     path: str
     columns: Sequence[str]
@@ -99,23 +99,23 @@ class FirstRows:
         return self.column_types is None or self.column_types[column] == "bytes"
 
     def rows(self, columns: Sequence[str]) -> Iterator[Row]:
-        """The first rows."""
+        """Yields the first rows."""
         return ({name: row.get(name) for name in columns} for row in self.first_rows)
 
 
 class TableFile(Table, Protocol):
-    """A table whose rows can be read in parts."""
+    """A table that can be read in ranges of rows."""
 
     def rows(self, columns: Sequence[str], part: RowRange | None = None) -> Iterator[Row]:
         """See `Table.rows`.
 
         Args:
-          part: the rows that are read; None for all.
+          part: range of rows to read; None for all rows.
         """
 
     def cut(self) -> tuple[Sequence[RowRange], str]:
-        """Ranges of rows that together are the table, for workers to read at once.
+        """Splits the table into row ranges that workers can read in parallel.
 
         Returns:
-          The ranges in the order of the file, and why most of the rows are one of them; "" if they are not.
+          The ranges in file order, and the reason if the table could not be split well, else "".
         """
