@@ -1,1 +1,1 @@
-"""Datasets of annotated objects: images in folders, and files that say what is in them."""
+"""Datasets of annotated objects: images in folders, and annotation files."""

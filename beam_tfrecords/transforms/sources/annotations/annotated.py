@@ -1,4 +1,4 @@
-"""What the sources of annotated objects share."""
+"""Functions that all sources of annotated objects share."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ from beam_tfrecords.transforms.sources.needs import Needs
 
 
 def refuse_folders_as_splits(inputs: Inputs, source: str, needs: Needs) -> None:
-    """Refuses `splits=train=FOLDER`, which annotations have no use for.
+    """Checks that the request has no `splits=train=FOLDER`, which annotations cannot use.
 
     Raises:
-      RequestError: the request says so.
+      RequestError: `splits` names folders.
     """
     if needs.splits.folders is not None:
         raise RequestError(
@@ -30,32 +30,35 @@ def refuse_folders_as_splits(inputs: Inputs, source: str, needs: Needs) -> None:
 def reference(
     key: str, uri: str, objects: Objects, needs: Needs, *, split: str | None, found: storage.FileEntry | None = None
 ) -> SampleRef:
-    """The reference to an annotated image.
+    """Returns the reference to an annotated image.
 
     Args:
-      uri: of the image.
-      split: its split, or None.
-      found: the file, if it is listed; else a local one is looked up.
+      key: key of the sample.
+      uri: path or URI of the image.
+      objects: objects of the image.
+      needs: requested contents.
+      split: split of the image, or None.
+      found: the listed file; None to stat the file if it is local.
     """
     try:
         size, fingerprint, version = (found.size, found.fingerprint, found.version) if found is not None else look(uri)
     except SampleError as error:
         failure = (error.reason.value, error.detail)
         return SampleRef(key, one_image(File(uri)), split=split, failure=failure)
-    # For layouts that take an image's classes as its labels.
+    # For layouts that use the classes in an image as its labels.
     label: Value = list[Scalar](sorted(set(map(str, objects.labels)))) if needs.label else None
     image = one_image(File(uri, version))
     return SampleRef(key, image, size, fingerprint, label, split, objects=objects if needs.objects else None)
 
 
 def rejected(key: str, error: SampleError, *, split: str | None, uri: str | None = None) -> SampleRef:
-    """The reference of a sample that the source rejects."""
+    """Returns the reference of a rejected sample."""
     image = one_image(File(uri) if uri else None)
     return SampleRef(key, image, split=split, failure=(error.reason.value, error.detail))
 
 
 def as_number(value: Any) -> float:
-    """A number of an annotation; NaN for anything else."""
+    """Converts a value of an annotation to a number; NaN if it is not a number."""
     if type(value) is float:
         return value
     if type(value) is not int:

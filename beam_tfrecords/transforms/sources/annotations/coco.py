@@ -1,4 +1,4 @@
-"""COCO's annotations: a JSON object with `images`, `annotations` and `categories`, in whatever order.
+"""The source for COCO annotations: a JSON object with `images`, `annotations` and `categories`, in any order.
 
 Format: https://cocodataset.org/#format-data. Boxes are x, y, width and height in pixels; the image's corner is (0, 0).
 """
@@ -45,25 +45,25 @@ from beam_tfrecords.transforms.sources.needs import Needs
 from beam_tfrecords.transforms.sources.source import MakeSource, Source
 from beam_tfrecords.transforms.sources.unsupported_formats import refuse_json
 
-# Near the begin of every such file: `info` and `licenses` come first in COCO's own.
+# The start of a COCO file; COCO's own files start with `info` and `licenses`.
 _START = re.compile(rb'\s*\{.*"(?:info|licenses|images|annotations|categories)"\s*:\s*[\[{]', re.DOTALL)
 _START_BYTES = 64 << 10
-# Names of images that show which folders they are in, and that are looked for in others.
+# Number of image names for choosing the folders, and for searching similar paths.
 _MOST_NAMES, _MOST_MISSING = 20, 5
-# Annotations with boxes say so near the begin of most files; it is looked for in the others.
+# A field of annotations with objects or captions. Most files have one near the start; other files are searched.
 _BOX = re.compile(rb'"(?:bbox|segmentation|caption)"\s*:')
 
 
 def open_input(inputs: Inputs, paths: PathSettings, needs: Needs) -> MakeSource:
-    """Opens files of annotations.
+    """Opens annotation files.
 
     Raises:
-      RequestError: a file is not one of COCO's form, or the request does not fit it.
+      RequestError: a file is not in COCO's format, or does not fit the request.
     """
     refuse_folders_as_splits(inputs, "coco", needs)
     splits = _expand(inputs)
     named = splits if inputs.splits else _splits_by_name(splits)
-    # Those of Roboflow have the same name, which cannot tell their keys apart.
+    # Roboflow's files share one name, so their splits become the key prefixes.
     said = {path: split for path, split in named.items() if split}
     files = find_files(Inputs(tuple(splits), said), by_name=needs.splits.are_auto)
     are_classes = bool(files)
@@ -81,11 +81,11 @@ def open_input(inputs: Inputs, paths: PathSettings, needs: Needs) -> MakeSource:
 
 
 class CocoSource(Source):
-    """Lists the images of files of annotations, with their objects.
+    """Lists the images of annotation files, with their objects.
 
     Args:
       files: the files.
-      are_classes: whether their annotations are the classes of whole images, as iNaturalist's.
+      are_classes: whether the annotations are classes of whole images, as in iNaturalist.
       inputs: inputs of the request.
       paths: settings of the image paths.
       needs: requested contents.
@@ -97,7 +97,7 @@ class CocoSource(Source):
         super().__init__()
         self._files = files
         self._inputs, self._roots, self._needs = inputs, paths, needs
-        # Without a layout, the names that COCO's own files have tell.
+        # Without a layout, COCO's own file names decide.
         named = (storage.basename(file.entry.path).startswith(CAPTIONS) for file in files)
         self._has_captions = all(named) if needs.columns is None else CAPTIONS in needs.columns
         if self._has_captions:
@@ -107,11 +107,11 @@ class CocoSource(Source):
             self.provides |= {Content.OBJECTS, Content.POLYGONS, Content.KEYPOINTS}
 
     def samples(self) -> Iterator[SampleRef]:
-        """The images in the order of the files.
+        """Yields the images in the order of the files.
 
         Raises:
           RequestError: a file is damaged, or has no boxes or captions.
-          BuildError: a file is replaced meanwhile.
+          BuildError: a file was replaced in the meantime.
         """
         classes = dict[str, None]()
         paths = [file.entry.path for file in self._files]
@@ -129,7 +129,7 @@ class CocoSource(Source):
         self.class_names = tuple(classes)
 
     def _choose_roots(self, annotations: CocoAnnotations, path: str, roots: FileRoots) -> Sequence[str]:
-        """The folders to look in, by the first images; refuses a file if they are elsewhere."""
+        """Returns the folders to search, based on the first images; raises an error if these exist at similar paths."""
         outside = self._roots.allow_outside_root
 
         def first() -> list[str]:
@@ -170,7 +170,7 @@ class CocoSource(Source):
 
 
 def _expand(inputs: Inputs) -> dict[str, str | None]:
-    """Path of a file -> the split that the request gives it, or None."""
+    """Returns path of a file -> split in the request, or None."""
     found: dict[str, str | None] = {}
     for path in inputs.paths:
         files = sorted(file.path for file in storage.list_files(path)) if has_wildcards(path) else [path]
@@ -181,8 +181,8 @@ def _expand(inputs: Inputs) -> dict[str, str | None]:
 
 
 def _splits_by_name(paths: Iterable[str]) -> dict[str, str | None]:
-    """Path of a file -> the split that its name says; None for all unless all say one, and not the same."""
-    # `instances_train2017.json`; Roboflow has `train/_annotations.coco.json`.
+    """Returns path -> split in its name; None for each unless all names have a split and these differ."""
+    # Handles `instances_train2017.json`, and `train/_annotations.coco.json` of Roboflow.
     found = {
         path: split_in_name(storage.basename(path).partition(".")[0])
         or split_in_name(storage.basename(storage.dirname(path)))

@@ -1,1 +1,1 @@
-"""What the files of an input mean: splits, classes, masks, tables, annotations; and what a refusal suggests."""
+"""Detects the meaning of input files (splits, classes, masks, tables, annotations), and makes suggestions."""

@@ -1,4 +1,4 @@
-"""Images that annotate other images: masks, depth maps and the like, in folders of their own or under a suffix."""
+"""Detects images that annotate other images, such as masks and depth maps, by their folders or name suffixes."""
 
 from __future__ import annotations
 
@@ -18,24 +18,26 @@ from beam_tfrecords.transforms.sources.detect.tree import FolderTree
 _MOST_NAMES = 10
 _MOST_GLOBS = 8
 _MOST_PATHS = 3
-# Of several kinds of masks, so many are offered; those that number objects hold no classes.
+# Number of kinds of masks to suggest. Instance masks come last, because they contain no classes.
 _MOST_MASKS = 2
 _OBJECTS = re.compile(r"instance|panoptic", re.IGNORECASE)
-# How the names of masks end that lie beside their photos: 1.png, 1_mask.png, 1_mask_2.png.
+# Suffix of masks in the folder of their photos: 1.png, 1_mask.png, 1_mask_2.png.
 _MASK_ENDING = re.compile(r"([_-](?:mask|seg|gt|label|annotation))(?:[_-]?\d+)?(?=\.[^.]*$)", re.IGNORECASE)
 
 
 def refuse_annotations(tree: FolderTree, request: Request, base: str) -> list[str]:
-    """Refuses images that annotate other images, unless the request says which files are wanted.
+    """Checks that no images annotate other images, unless the request states which files to use.
 
     Args:
-      base: path of the folder that the others are in.
+      tree: folders of the input.
+      request: the request.
+      base: path of the parent folder of the images.
 
     Returns:
-      Notes on those that a pattern takes for samples.
+      Notes on annotation images that `label_pattern` uses as samples.
 
     Raises:
-      UnclearError: there are some.
+      UnclearError: there are annotation images.
     """
     selection = request.spec.selection
     wanted = {name for one in selection.include for name in one.split("/")} | request.named
@@ -73,7 +75,7 @@ def refuse_annotations(tree: FolderTree, request: Request, base: str) -> list[st
 
 
 def _refuse_twins(twins: Sequence[Twins], request: Request) -> UnclearError:
-    """The refusal of folders whose images belong together in pairs."""
+    """Returns the error for folders whose images form pairs."""
     photos, drawn = [one.images for one in twins], [one.masks for one in twins]
     sides = photos, drawn
     inputs = [_with_splits(side, request) for side in sides]
@@ -97,7 +99,7 @@ def _refuse_twins(twins: Sequence[Twins], request: Request) -> UnclearError:
 
 
 def _with_splits(paths: Sequence[str], request: Request) -> list[str]:
-    """Folders as inputs, with the splits that the folders around them are; none if inputs may not have these names."""
+    """Returns folders as inputs with the splits of their parent folders; [] if their names would clash."""
     splits = [next(filter(None, map(split_in_name, path.split("/")[:-1])), None) for path in paths]
     inputs = [request.path(path) for path in paths]
     if request.root and all(splits) and len({*splits}) == len(splits):
@@ -110,11 +112,13 @@ def _one_or_all(paths: list[str]) -> str | list[str]:
 
 
 def globs_of(paths: Sequence[str], request: Request, tree: FolderTree | None) -> list[str]:
-    """Globs of all that is in some folders.
+    """Returns globs that match everything in some folders.
 
     Args:
-      tree: of the input; very many folders of the same name and depth get a single glob, if it fits. None for a glob
-        each.
+      paths: the folders.
+      request: the request.
+      tree: folders of the input, to merge many folders with the same name and depth into one glob if it matches no
+        others. None for one glob per folder.
     """
     head = "*/" if request.key_prefix else ""
     if tree is not None and len(paths) > _MOST_PATHS:
@@ -127,12 +131,12 @@ def globs_of(paths: Sequence[str], request: Request, tree: FolderTree | None) ->
 
 
 def exclude(paths: Sequence[str], request: Request, tree: FolderTree) -> dict[str, list[str]]:
-    """The setting `exclude` with some folders more."""
+    """Returns the setting `exclude` extended by some folders."""
     return {"exclude": [*request.spec.selection.exclude, *globs_of(paths, request, tree)]}
 
 
 def _find_masks(tree: FolderTree, found: Sequence[str], request: Request) -> list[list[Suggestion]]:
-    """The answers that the images have masks: those in all of some folders, or in those of each name."""
+    """Suggests using the masks in all the folders, or in the folders of each name."""
     assert request.root is not None
     masks = find_masks(tree, found, request.root)
     if masks is not None:
@@ -155,21 +159,24 @@ def _without_folders(tree: FolderTree, paths: Iterable[str]) -> FolderTree:
 
 
 def _with_masks(request: Request, settings: dict[str, Any] | None) -> list[Suggestion]:
-    """The answer that the images have masks, unless the request says where masks are."""
+    """Suggests using the images with masks, unless the request already sets mask settings."""
     if settings is None or request.root is None or request.spec.mask_settings:
         return []
     return [Suggestion("the images with their masks", {**settings, "layout": "segmentation"})]
 
 
 def _without(others: FolderTree, request: Request, base: str, found: Sequence[str]) -> list[Suggestion]:
-    """The answer that the images are wanted without the annotations in some folders.
+    """Suggests using the images without the annotations in some folders.
 
     Args:
-      others: the tree without them.
+      others: the tree without these folders.
+      request: the request.
+      base: path of the parent folder of the images.
+      found: the folders with annotations.
     """
     meaning = "the images but not their annotations"
     if request.by_folders and all(folder.images < 2 for _, folder in others.walk()):
-        return []  # A folder for each image is no class.
+        return []  # Folders of one image each are not classes.
     if request.root and not others.images(base):
         below = others.below(base)
         is_beside = all(path.rpartition("/")[0] == base for path in found)
@@ -180,7 +187,7 @@ def _without(others: FolderTree, request: Request, base: str, found: Sequence[st
 
 
 def _annotation_folders(tree: FolderTree) -> list[str]:
-    """The outermost folders of images that annotate those of the folders beside them."""
+    """Returns the outermost folders of images that annotate the images of sibling folders."""
     found: set[str] = set()
     for path, folder in tree.walk():
         parts = path.split("/") if folder.images else []
@@ -193,7 +200,7 @@ def _annotation_folders(tree: FolderTree) -> list[str]:
 
 
 def _is_drawn(tree: FolderTree, parent: str, name: str) -> bool:
-    """Whether a folder beside one such as `images` and others has an image for each of its images."""
+    """Whether a folder has an image for each image of a sibling such as `images`, next to further siblings."""
     names = tree.below(parent)
     containers = [one for one in names if is_container(one) and not tree.below(join(parent, one))]
     is_other = is_container(name) or split_in_name(name) or tree.below(join(parent, name))
@@ -203,10 +210,10 @@ def _is_drawn(tree: FolderTree, parent: str, name: str) -> bool:
 
 
 def _annotates(tree: FolderTree, parent: str, name: str) -> bool:
-    """Whether the folder of a name that annotations have is beside what they can annotate, and not a class."""
+    """Whether a folder with an annotation name has siblings that it can annotate, and so is not a class."""
     others = [one for one in tree.below(parent) if not is_annotation(one)]
     if not others and parent and not tree.images(parent):
-        # v1.2/labels, v1.2/panoptic: the folder around them is beside the images.
+        # v1.2/labels, v1.2/panoptic: the images are in a sibling of the parent folder.
         outer, _, around = parent.rpartition("/")
         return any(map(is_container, (one for one in tree.below(outer) if one != around)))
     if tree.images(parent) or any(is_container(one) or split_in_name(one) for one in others):
@@ -220,7 +227,7 @@ def _annotates(tree: FolderTree, parent: str, name: str) -> bool:
 
 
 def _mask_ending(tree: FolderTree) -> str | None:
-    """The ending by which masks differ from the photos beside them."""
+    """Returns the suffix that distinguishes masks from photos in the same folder; None if there is none."""
     for _, folder in tree.walk():
         endings = [found[1] for _, name in folder.names if (found := _MASK_ENDING.search(name))]
         if 0.15 * len(folder.names) <= len(endings) <= 0.85 * len(folder.names) and endings:
@@ -229,5 +236,5 @@ def _mask_ending(tree: FolderTree) -> str | None:
 
 
 def _stems(names: Iterable[str]) -> set[str]:
-    """Names without their extensions and the words that masks have at their ends."""
+    """Returns names in lower case without extensions and mask suffixes."""
     return {_MASK_ENDING.sub("", name).rpartition(".")[0].lower() for name in names}

@@ -1,4 +1,4 @@
-"""Annotations beside images: what they look like, and the settings that read them."""
+"""Detects annotation files next to images, and suggests the settings that read them."""
 
 from __future__ import annotations
 
@@ -17,29 +17,29 @@ from beam_tfrecords.transforms.sources.detect.trial import is_usable
 from beam_tfrecords.transforms.sources.unsupported_formats import find_tool
 
 _COCO = re.compile(r"(?:^|[_.])(?:instances|captions|keypoints|annotations?|coco)[_.].*json$", re.IGNORECASE)
-# Files of COCO's form without boxes of their own, or with those of `instances` once more.
+# Files in COCO's format without boxes, or with the boxes of `instances` again.
 _NOT_OBJECTS = re.compile(r"captions|keypoints|panoptic|stuff", re.IGNORECASE)
 _DATA_FILES = ("data.yaml", "data.yml", "dataset.yaml")
 _DATA_FILE = re.compile(rb"^(?:train|val|valid|test)\s*[:=]", re.MULTILINE)
 _NAMES = re.compile(rb"^names\s*[:=]", re.MULTILINE)
-# Lists of classes beside YOLO's labels.
+# Files with class names next to YOLO labels.
 _NAME_LIST = re.compile(r"(?:classes|obj\.names|_darknet\.labels)(?:\.txt)?", re.IGNORECASE)
 _TOKEN = re.compile(rb'"(?:[^"\\]|\\.)*"|[{}\[\]:]')
 _START_BYTES = 64 << 10
-# More files of a kind are annotations of an image each.
+# With more files of one extension, each file annotates a single image.
 _MOST_FILES = 16
-# More folders have the files of the same tool.
+# Number of files to inspect; further folders are likely to have files of the same tool.
 _MOST_LOOKED_INTO = 4
-# More folders of images are not named one by one.
+# Most image folders to list in a suggestion.
 _MOST_FOLDERS = 24
 
 
 def describe_annotations(tree: FolderTree, root: str | None = None) -> str:
-    """What the files beside the images look like: a dataset of COCO, YOLO or Pascal VOC; "" if like none of them.
+    """Describes annotations in the formats of COCO, YOLO or Pascal VOC next to the images; "" if there are none.
 
     Args:
       tree: the folders.
-      root: path of the folder that they are in; None if it is not one, and names alone tell.
+      root: path of their root folder; None if the input is not a folder, so that only names are available.
     """
     kinds: dict[str, str] = {}
     for path, name in _coco_files(tree, root):
@@ -61,11 +61,11 @@ def describe_annotations(tree: FolderTree, root: str | None = None) -> str:
 
 
 def describe_unread(tree: FolderTree, root: str | None) -> list[str]:
-    """What beside the images is of an annotation tool whose files no source reads; none where names alone tell.
+    """Describes files of annotation tools that no source reads; [] if only names are available.
 
     Args:
       tree: the folders.
-      root: path of the folder that they are in; None if it is not one.
+      root: path of their root folder; None if the input is not a folder.
     """
     files = (
         (join(path, name), extension)
@@ -82,11 +82,11 @@ def describe_unread(tree: FolderTree, root: str | None) -> list[str]:
 
 
 def find_annotations(tree: FolderTree, request: Request) -> Iterator[Suggestion]:
-    """The suggestions that read annotated objects, instead of the folders.
+    """Yields suggestions that read annotated objects instead of folder labels.
 
     Args:
       tree: the folders.
-      request: names the folder that they are in.
+      request: the request, which names their root folder.
     """
     root = request.root
     if root is None or request.names_paths or request.spec.label_pattern:
@@ -98,7 +98,7 @@ def find_annotations(tree: FolderTree, request: Request) -> Iterator[Suggestion]
 
 
 def _find_annotations(tree: FolderTree, root: str) -> Iterator[list[Suggestion]]:
-    """The requests that read what looks like annotations; of each group, the first that is usable."""
+    """Yields groups of suggestions for possible annotations; the caller takes the first usable one of each group."""
     files = [(path, name) for path, name in _coco_files(tree, root) if not _NOT_OBJECTS.search(name)]
     if files:
         yield _read_coco(tree, root, files)
@@ -118,7 +118,7 @@ def _find_annotations(tree: FolderTree, root: str) -> Iterator[list[Suggestion]]
 
 
 def _read_coco(tree: FolderTree, root: str, files: Sequence[tuple[str, str]]) -> list[Suggestion]:
-    """Requests of COCO's files: their images are beside them, in folders of their own, or named by paths in one."""
+    """Suggests reading COCO files with images next to them, in separate folders, or named by path below the root."""
     settings: dict[str, Any] = {"input": [_below(root, path, name) for path, name in files]}
     folders = [one for one, it in tree.walk() if it.images and not is_mask_folder(one.rpartition("/")[2])]
     named = [storage.join(root, one) if one else root for one in folders]
@@ -130,13 +130,13 @@ def _read_coco(tree: FolderTree, root: str, files: Sequence[tuple[str, str]]) ->
 
 
 def _coco_files(tree: FolderTree, root: str | None) -> list[tuple[str, str]]:
-    """Folder and name of the files that look like COCO's, by what they begin with where it can be read."""
+    """Returns folder and name of files that look like COCO's, judging by their first bytes if `root` is given."""
     found = [(path, name) for path, name in _others(tree, ".json") if root is not None or _COCO.search(name)]
     return [(path, name) for path, name in found if root is None or _holds_coco(_below(root, path, name))]
 
 
 def _data_files(tree: FolderTree, root: str | None) -> list[tuple[str, str]]:
-    """Folder and name of the files that look like YOLO's data files."""
+    """Returns folder and name of files that look like YOLO's data files."""
     found = [one for extension in (".yaml", ".yml", ".data") for one in _others(tree, extension)]
     return [
         (path, name)
@@ -146,7 +146,7 @@ def _data_files(tree: FolderTree, root: str | None) -> list[tuple[str, str]]:
 
 
 def _others(tree: FolderTree, extension: str) -> list[tuple[str, str]]:
-    """Folder and name of the files with an extension, where they are few."""
+    """Returns folder and name of files with an extension, in folders with few such files."""
     return [
         (path, name)
         for path, folder in tree.walk()
@@ -157,7 +157,7 @@ def _others(tree: FolderTree, extension: str) -> list[tuple[str, str]]:
 
 
 def _holds_coco(path: str) -> bool:
-    """Whether a JSON file begins with an object that has an array of images or of annotations, which are objects."""
+    """Whether a JSON file is an object whose `images` or `annotations` is an array of objects, or empty."""
     depth, names = 0, (b'"images"', b'"annotations"')
     last: tuple[bytes, ...] = (b"", b"", b"")
     for token in (match[0] for match in _TOKEN.finditer(_read_start(path))):
@@ -178,7 +178,7 @@ def _read_start(path: str) -> bytes:
 
 
 def find_voc(tree: FolderTree) -> list[str]:
-    """The folders with a dataset of Pascal VOC: of each year, where there are several."""
+    """Returns the folders with a Pascal VOC dataset; there may be one per year."""
     images = [path for path, folder in tree.walk() if folder.images and path.rpartition("/")[2] == "JPEGImages"]
     bases = [path.rpartition("/")[0] for path in images]
     others = {base: tree.folders.get(join(base, "Annotations")) for base in bases}

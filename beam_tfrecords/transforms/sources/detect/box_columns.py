@@ -1,4 +1,4 @@
-"""Which columns of a table are the sides of boxes, a box in each row, and what the numbers in them mean."""
+"""Detects the columns of a table with one box per row, and the meaning of their numbers."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from beam_tfrecords.transforms.sources.tables.box_cells import (
 from beam_tfrecords.transforms.sources.tables.table import InvalidRow, Row, Table
 from beam_tfrecords.transforms.sources.tables.table_settings import BoxSettings
 
-# The usual names, without regard to case, spaces and underscores, and behind words for boxes.
+# Usual names, compared without case, spaces and underscores, and without a prefix such as bbox.
 _NAMES = {
     BoxFormat.CORNERS: (
         "xmin ymin xmax ymax", "x1 y1 x2 y2", "x0 y0 x1 y1", "left top right bottom", "minx miny maxx maxy",
@@ -33,7 +33,7 @@ _SIZES = ("width height", "w h")
 _PREFIX = re.compile(r"^(?:bbox|bndbox|boundingbox|box)(?=.)")
 _CELLS = ("bbox", "box", "boundingbox")
 _IMAGE_SIZES = ("imagewidth imageheight", "imgwidth imgheight", "width height")
-# Attribute -> the names that it has.
+# Attribute -> usual column names.
 _ATTRIBUTES = {
     "is_crowd": ("isgroupof", "iscrowd"),
     "difficult": ("difficult", "isdifficult"),
@@ -44,16 +44,16 @@ ONLY_CLASS = "object"
 
 
 def find_boxes(table: Table, settings: BoxSettings, needs: Needs, label: str | None) -> BoxColumns | None:
-    """The columns of boxes, as the request says, or by their usual names if they hold numbers; None if there are none.
+    """Finds the box columns: those that the request names, or numeric columns with usual names; None without any.
 
     Args:
       table: the table.
       settings: settings of the boxes.
       needs: requested contents.
-      label: column of the classes; None if there is none.
+      label: column of the classes, or None.
 
     Raises:
-      RequestError: a column of the request does not exist, or the numbers may be two things.
+      RequestError: a column in the request does not exist, or the box format is ambiguous.
     """
     plain = {plain_name(name): name for name in reversed(table.columns)}
     found = _named(table, settings.box_columns) or (None if needs.boxes_are_columns else next(_usual(plain), None))
@@ -80,12 +80,12 @@ def find_boxes(table: Table, settings: BoxSettings, needs: Needs, label: str | N
 
 
 def has_box_names(columns: Sequence[str]) -> bool:
-    """Whether columns are the sides of boxes by their names."""
+    """Whether the columns include box columns with usual names."""
     return next(_usual({plain_name(name): name for name in reversed(columns)}), None) is not None
 
 
 def describe_boxes(boxes: BoxColumns) -> str:
-    """What was found, for a note."""
+    """Describes the box columns, for a note."""
     unit = "shares of the image" if boxes.is_normalized else "pixels"
     alone = "" if boxes.label else f", all of the class {boxes.only!r}"
     columns = f"column {boxes.sides[0]!r}" if len(boxes.sides) == 1 else f"columns {', '.join(boxes.sides)}"
@@ -104,7 +104,7 @@ def _named(table: Table, named: Sequence[str]) -> tuple[Sequence[str], BoxFormat
 
 
 def _usual(plain: Mapping[str, str]) -> Iterator[tuple[Sequence[str], BoxFormat]]:
-    """The columns of usual names, those that say most first."""
+    """Yields box columns with usual names, the most specific names first."""
     short = {**{_PREFIX.sub("", name): column for name, column in plain.items()}, **plain}
     for form, names in _NAMES.items():
         for corner in names:
@@ -115,7 +115,7 @@ def _usual(plain: Mapping[str, str]) -> Iterator[tuple[Sequence[str], BoxFormat]
 
 
 def _find(plain: Mapping[str, str], names: Sequence[str], *, without: Sequence[str]) -> Sequence[str]:
-    """The columns of the first two names that are there."""
+    """Returns the columns of the first pair of names that the table has; [] if it has none."""
     found = ([plain.get(word) for word in pair.split()] for pair in names)
     return next(([one for one in pair if one] for pair in found if None not in pair and not {*pair} & {*without}), [])
 
@@ -123,10 +123,10 @@ def _find(plain: Mapping[str, str], names: Sequence[str], *, without: Sequence[s
 def _format_of(
     table: Table, boxes: Sequence[Sequence[float]], rows: Sequence[Row], sides: Sequence[str], size: Sequence[str]
 ) -> BoxFormat:
-    """Whether boxes without a name for it are two corners, or a corner and a size.
+    """Decides from the numbers whether boxes are two corners, or a corner and a size.
 
     Raises:
-      RequestError: they may be both.
+      RequestError: both are possible.
     """
     if any(third <= x or fourth <= y for x, y, third, fourth in boxes):
         return BoxFormat.SIZE
@@ -134,7 +134,7 @@ def _format_of(
         values = None if isinstance(row, InvalidRow) else read_sides(row, sides)
         if values and not isinstance(row, InvalidRow):
             width, height = (read_number(row[name]) for name in size)
-            # A pixel more is rounding.
+            # Allows one pixel of rounding.
             if values[0] + values[2] > width + 1 or values[1] + values[3] > height + 1:
                 return BoxFormat.CORNERS
     if size and boxes and rows:

@@ -1,4 +1,4 @@
-"""What the columns of a table look like: the settings that name its images and its labels, where no name says it."""
+"""Suggests settings for the image and label columns of a table with unusual names, based on its cells."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from beam_tfrecords.transforms.sources.unsupported_formats import refuse_embedde
 
 _ROWS = 100
 _MOST_SUGGESTIONS = 2
-# Where the images of tables with an id instead of a path usually are.
+# Usual image folders next to tables that have ids instead of paths.
 FOLDERS = ("", "train", "images", "img", "train_images", "data")
 _EXTENSIONS = (".jpg", ".png", ".jpeg")
 
@@ -35,18 +35,19 @@ _PIXELS = re.compile(r"\d+(?: \d+){63,}")
 
 
 def column_suggestions(table: Table, *, image: str | None, needs_image: bool, needs_label: bool) -> list[Suggestion]:
-    """The settings that read a table, as the first rows look.
+    """Suggests settings that read a table, based on its first rows.
 
     Args:
-      image: column of the images, if it is known.
-      needs_image: whether nothing says yet where the images are.
-      needs_label: whether nothing says yet where the labels are.
+      table: the table.
+      image: column of the images, if known.
+      needs_image: whether the image column is still unknown.
+      needs_label: whether the label column is still unknown.
 
     Returns:
       Complete suggestions; none if nothing looks like images.
 
     Raises:
-      RequestError: the table holds the images themselves.
+      RequestError: the table contains the images themselves.
     """
     cells, rows = _read_cells(table)
     if has_box_names(table.columns):
@@ -69,17 +70,20 @@ def column_suggestions(table: Table, *, image: str | None, needs_image: bool, ne
 
 
 def one_hot_columns(table: Table) -> list[str]:
-    """The columns of zeros and ones, as the first rows look."""
+    """Returns the columns that contain only zeros and ones in the first rows."""
     return find_one_hot(*_read_cells(table))
 
 
 def find_pattern(table: Table, column: str, values: Sequence[str | int], *, repeats: bool = False) -> str | None:
-    """The pattern by which some cells of a column name local images; None if they do not.
+    """Finds a pattern that turns the cells of a column into paths of local images; None if there is none.
 
     Args:
-      repeats: whether rows have the same images.
+      table: the table.
+      column: the column.
+      values: cells of the column.
+      repeats: whether several rows may have the same image.
     """
-    # Also a class may be the name of a file.
+    # A class name may also be a file name.
     is_class = len(set(values)) * 2 <= len(values) and not repeats
     if storage.has_scheme(table.path) or "/" in str(values[0]) or is_class:
         return None
@@ -94,8 +98,8 @@ def find_pattern(table: Table, column: str, values: Sequence[str | int], *, repe
 
 
 def _read_cells(table: Table) -> tuple[Cells, int]:
-    """Column -> cells of the first rows that have one, and the number of these rows."""
-    # A batch of images would fill the memory.
+    """Returns column -> non-empty cells of the first rows, and the number of first rows."""
+    # Skips embedded images, because a batch of them could exhaust memory.
     columns = [name for name in table.columns if name not in table.embedded]
     rows = [row for row in itertools.islice(table.rows(columns), _ROWS) if not isinstance(row, InvalidRow)]
     cells = {
@@ -105,7 +109,7 @@ def _read_cells(table: Table) -> tuple[Cells, int]:
 
 
 def _refuse_content(table: Table, cells: Cells, rows: int, *, needs_label: bool) -> None:
-    """Refuses a table that holds images or their pixels, and no paths."""
+    """Raises an error for a table that contains images or pixels instead of paths."""
     if _find_images(table, cells) is not None:
         return
     pixels, shape = _find_pixels(table, cells, any_name=True)
@@ -118,12 +122,13 @@ def _refuse_content(table: Table, cells: Cells, rows: int, *, needs_label: bool)
 
 
 def find_pixels(table: Table, *, any_name: bool = False) -> tuple[Sequence[str], Sequence[int]] | None:
-    """The columns that hold the pixels of images, and the shape of an image; None if the table has images or none.
+    """Finds the pixel columns and the image shape; returns None if the table has images, or no pixels.
 
-    The columns are one of texts of numbers, or one for each pixel.
+    The result is a single column with numbers as text, or one column per pixel.
 
     Args:
-      any_name: whether numbered columns with other names than pixel0 are pixels if they hold such numbers.
+      table: the table.
+      any_name: whether numbered columns with names unlike pixel0 count as pixels if their numbers fit.
 
     Raises:
       RequestError: see `find_pixel_columns`.
@@ -137,7 +142,7 @@ def find_pixels(table: Table, *, any_name: bool = False) -> tuple[Sequence[str],
 
 
 def _find_pixels(table: Table, cells: Cells, *, any_name: bool) -> tuple[list[str], Sequence[int]]:
-    """The columns with pixels, and the shape of an image; empty if nothing looks like them."""
+    """Returns the pixel columns and the image shape; both empty if nothing looks like pixels."""
     named, shape = find_pixel_columns(table.path, cells)
     if not named and any_name:
         named, shape = find_levels(cells)
@@ -152,10 +157,12 @@ def _describe(images: Mapping[str, str]) -> str:
 
 
 def _find_images(table: Table, cells: Cells, *, repeats: bool = False) -> dict[str, Any] | None:
-    """The setting that finds images: a column of their names, or of ids that files are named by.
+    """Returns the setting that finds images: a column of image names, or a path pattern over ids; None without images.
 
     Args:
-      repeats: whether rows have the same images.
+      table: the table.
+      cells: column -> cells of the first rows.
+      repeats: whether several rows may have the same image.
     """
     names = [
         name for name, values in cells.items() if values and sum(map(_names_image, map(str, values))) * 2 > len(values)

@@ -1,4 +1,4 @@
-"""Which column of a table is what: as the request names it, else by the usual names."""
+"""Assigns roles to the columns of a table: as the request states, or by usual names."""
 
 from __future__ import annotations
 
@@ -27,18 +27,21 @@ from beam_tfrecords.transforms.sources.tables.table_settings import LabelType, T
 
 @dataclasses.dataclass(frozen=True)
 class Columns:
-    """Which column is what; None where the table has none.
+    """The columns by role; None for a role without a column.
 
     Attributes:
-      image: path of the first image.
-      pattern: pattern of the image's path over columns; None if a column has the path.
-      labels: columns of zeros and ones, one for each class.
+      image: column with the path of the first image.
+      pattern: pattern that makes the image path from columns; None if a column has the path.
+      label: column with the label.
+      split: column with the split.
+      key: column with the key.
+      group: column with the group; all rows of a group go to the same split.
+      labels: columns of zeros and ones, one per class.
       objects: column of annotated objects.
-      boxes: columns of a box in each row.
-      group: what keeps rows in one split.
-      mask: path of the image's mask.
-      images: name of an image -> its path, or a list of paths; empty if they come from a pattern.
-      lists: the images that are lists.
+      mask: column with the mask path.
+      images: name of an image -> column with its path or list of paths; empty if a pattern makes the paths.
+      lists: names of images whose column has lists.
+      boxes: columns of the box in each row.
     """
 
     image: str | None
@@ -56,7 +59,7 @@ class Columns:
 
     @functools.cached_property
     def needed(self) -> list[str]:
-        """All columns that are read."""
+        """All columns with a role."""
         split = self.split.name if self.split else None
         columns = *self.images.values(), self.label, split, self.key, self.group, self.objects, self.mask
         named = [name for name in columns if name is not None]
@@ -65,15 +68,15 @@ class Columns:
 
     @property
     def has_images(self) -> bool:
-        """Whether samples have images."""
+        """Whether the samples have images."""
         return self.image is not None or self.pattern is not None
 
 
 def choose_columns(table: Table, settings: TableSettings, needs: Needs) -> tuple[Columns, list[str]]:
-    """The columns of a table, and notes on those that were guessed.
+    """Returns the columns of a table by role, and notes on guessed columns.
 
     Raises:
-      RequestError: a column of the request does not exist, or cannot be what it is to be.
+      RequestError: a column in the request does not exist, or its values do not fit its role.
     """
     _refuse_contradictions(table, settings)
     notes = list(table.notes)
@@ -140,12 +143,12 @@ def _refuse_contradictions(table: Table, settings: TableSettings) -> None:
 
 
 def _choose_boxes(table: Table, settings: TableSettings, needs: Needs, taken: list[str]) -> BoxColumns | None:
-    """The columns of boxes, unless the labels alone are asked for; adds to what was found for a note."""
+    """Returns the box columns unless the request wants only labels; adds to `taken` for the note."""
     by_name = [name for name in table.columns if is_label_name(name)]
     label = settings.label_column or find_label(table) or (by_name[0] if len(by_name) == 1 else None)
     boxes = find_boxes(table, settings.boxes, needs, label)
     if boxes and label in boxes.sides:
-        # A column `y` may be a class, but not beside `x`.
+        # A column `y` may be a class, but not next to a column `x`.
         boxes = find_boxes(table, settings.boxes, needs, None)
     if boxes is None:
         return None
@@ -155,7 +158,7 @@ def _choose_boxes(table: Table, settings: TableSettings, needs: Needs, taken: li
 
 
 def _check_needed(table: Table, settings: TableSettings, needs: Needs, found: Columns) -> None:
-    """Checks that the columns which the layout needs were found, and hold what they are to hold."""
+    """Checks that all columns that the layout needs exist and have suitable values."""
     wrong = next(
         (one for name, one in found.images.items() if name not in found.lists and not table.may_hold_text(one)), None
     )
@@ -189,7 +192,7 @@ def _check_needed(table: Table, settings: TableSettings, needs: Needs, found: Co
 
 
 def has_labels(table: Table, named: Sequence[str]) -> bool:
-    """Whether a table has the columns of labels that the request names, or else one of a usual name."""
+    """Whether a table has the label columns that the request names, or a label column with a usual name."""
     return set(named) <= set(table.columns) if named else find_label(table) is not None
 
 
@@ -203,19 +206,19 @@ def choose_label(
     then: Sequence[str] = (),
     lacks: str = "no column 'label'",
 ) -> str | None:
-    """The column of the labels of a file that holds its images; None if none is needed, or objects have the classes.
+    """Chooses the label column of a file that contains its images; None if not needed, or if objects have the classes.
 
     Args:
-      table: without the images.
+      table: the table without its image columns.
       settings: settings of the table.
       needs: requested contents.
-      declared: columns whose classes have names: a single one has the labels.
-      first: usual names in such files that count before those of tables.
-      then: columns that count behind these.
-      lacks: what the file does not have, for a message.
+      declared: columns with declared class names; a single such column is the label column.
+      first: usual names in such files, tried before the usual names of tables.
+      then: columns to try last.
+      lacks: description of the missing column, for the error message.
 
     Raises:
-      RequestError: there is none.
+      RequestError: there is no label column.
     """
     if settings.label_column is not None or settings.label_columns or not needs.label:
         return settings.label_column
@@ -232,7 +235,7 @@ def choose_label(
 
 
 def find_label(table: Table) -> str | None:
-    """The column of the labels by its usual name; None if there is none."""
+    """Returns the label column with a usual name; None if there is none."""
     return _guess(table, USUAL_LABELS, text=False)
 
 
@@ -246,5 +249,5 @@ def _check_pattern(table: Table, pattern: str) -> None:
 
 
 def _guess(table: Table, names: Sequence[str], *, text: bool) -> str | None:
-    """The first column of a usual name; where text is needed, only the first name may have none."""
+    """Returns the first column with a usual name; with `text`, only the first name may be a column without strings."""
     return find_name(table.columns, names, lambda column: not text or table.may_hold_text(column))

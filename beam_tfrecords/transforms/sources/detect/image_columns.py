@@ -1,4 +1,4 @@
-"""Which columns have images and masks: as the request names them, by what cells hold, and by the usual names."""
+"""Finds the columns with images and masks: those that the request names, or by cell contents and usual names."""
 
 from __future__ import annotations
 
@@ -15,21 +15,25 @@ from beam_tfrecords.transforms.sources.tables.cells import is_path_list
 from beam_tfrecords.transforms.sources.tables.table import InvalidRow, Table, available
 from beam_tfrecords.transforms.sources.tables.table_settings import TableSettings
 
-# What Hugging Face's datasets calls the columns of tables beside images.
+# Column names that Hugging Face's datasets uses in tables next to images.
 _FILE, _FILES = "file_name", "file_names"
-# Rows that are looked at.
+# Number of rows to inspect.
 _ROWS = 100
 
 
 def name_images(
     columns: Sequence[str], table: Table, settings: TableSettings, wanted: Mapping[str, str]
 ) -> dict[str, str]:
-    """Name of an image -> its column, as the request says; "" for that of a usual name, empty if it says none.
+    """Returns image name -> column as the request states; "" for a column to find by usual names, {} if it states none.
 
     Args:
-      columns: those of the table that may have images.
+      columns: columns of the table that may have images.
+      table: the table.
       settings: settings of the table.
-      wanted: as `Needs.images`.
+      wanted: as in `Needs.images`.
+
+    Raises:
+      RequestError: a named column does not exist, or an image is named like the mask.
     """
     column = settings.image_column
     if settings.image_path is not None:
@@ -55,17 +59,17 @@ def name_images(
 
 
 def choose_image(kinds: Iterable[Sequence[str]], table: Table, named: str | None, *, lacks: str) -> str:
-    """The column with the images: the one that the request names, that of a usual name, or the only one.
+    """Returns the image column: the column that the request names, a column with a usual name, or the only one.
 
     Args:
-      kinds: the columns that may have images as their cells look, the most certain ones first. Those that are masks by
-        their names come last.
-      table: with these columns.
-      named: column that the request names.
-      lacks: what the table does not have, for a message.
+      kinds: groups of columns that may have images based on their cells, the most certain group first. Columns with
+        names of masks are used only if there are no others.
+      table: the table with these columns.
+      named: column that the request names, or None.
+      lacks: description of the missing column, for the error message.
 
     Raises:
-      RequestError: there is none, or there are several.
+      RequestError: there is no image column, or there are several.
     """
     if named is not None:
         if named in table.columns:
@@ -82,18 +86,20 @@ def choose_image(kinds: Iterable[Sequence[str]], table: Table, named: str | None
 
 
 def find_image_column(columns: Sequence[str]) -> str | None:
-    """The column of the images by its usual name; None if there is none."""
+    """Returns the image column with a usual name; None if there is none."""
     return find_name(columns, IMAGE_NAMES)
 
 
 def choose_mask(columns: Sequence[str], table: Table, named: str | None) -> str:
-    """The column of the masks, of those that may have images.
+    """Returns the mask column.
 
     Args:
-      named: column that the request names.
+      columns: columns that may have images.
+      table: the table with these columns.
+      named: column that the request names, or None.
 
     Raises:
-      RequestError: there is none.
+      RequestError: there is no mask column.
     """
     mask = find_name(columns, MASK_NAMES) if named is None else named
     if mask is None or mask not in columns:
@@ -105,36 +111,37 @@ def choose_mask(columns: Sequence[str], table: Table, named: str | None) -> str:
 
 
 def is_file_name(column: str) -> bool:
-    """Whether the name of a column says that it has the paths of images, as in `metadata.csv`."""
+    """Whether a column of `metadata.csv` contains image paths, by its name."""
     return column == _FILE or column.endswith(f"_{_FILE}") or is_file_list(column)
 
 
 def is_file_list(column: str) -> bool:
-    """Whether the name of a column says that it has lists of them."""
+    """Whether a column of `metadata.csv` contains lists of image paths, by its name."""
     return column == _FILES or column.endswith(f"_{_FILES}")
 
 
 def is_mask_file(column: str) -> bool:
-    """Whether these are the paths of masks."""
+    """Whether a column of `metadata.csv` contains mask paths, by its name."""
     return is_file_name(column) and plain_name(column) in MASK_NAMES
 
 
 def find_file_names(table: Table, named: str | None, wanted: Mapping[str, str]) -> dict[str, str]:
-    """Name of an image -> its column: those of the request, else all of usual names; `file_name` comes first.
+    """Returns image name -> column: as the request states, else all with names such as `file_name`, which comes first.
 
     Args:
-      named: column that the request names.
-      wanted: as `Needs.images`.
+      table: the table.
+      named: columns that the request names, or None.
+      wanted: as in `Needs.images`.
 
     Raises:
-      RequestError: there is none.
+      RequestError: there is no such column.
     """
     if named is not None:
         columns = [named] if named in table.columns else read_names(named)
     else:
         columns = sorted(filter(is_file_name, table.columns), key=lambda name: name not in (_FILE, _FILES))
         columns = [name for name in columns if not is_mask_file(name)]
-    # As datasets names them: `left` of `left_file_name`.
+    # Names images as datasets does: `left` for `left_file_name`.
     names = {_FILE: "image", _FILES: "images"}
     images = {names.get(one) or one.removesuffix(f"_{_FILE}").removesuffix(f"_{_FILES}"): one for one in columns}
     if not images:
@@ -142,7 +149,7 @@ def find_file_names(table: Table, named: str | None, wanted: Mapping[str, str]) 
             f"{quote_input(table.path)} has no column with a name such as {_FILE!r}; name one with `image_column`; "
             f"{available(table)}"
         )
-    # What a layout of one's own asks for; `image.encoded` is that of the first.
+    # A custom layout names its images; otherwise `image.encoded` is the first image.
     found = {name: column for name, column in images.items() if name in wanted}
     return found if found.keys() == wanted.keys() and found else images
 
@@ -150,7 +157,7 @@ def find_file_names(table: Table, named: str | None, wanted: Mapping[str, str]) 
 def find_name(
     columns: Sequence[str], names: Sequence[str], is_fit: Callable[[str], bool] = lambda _: True
 ) -> str | None:
-    """The first column of a usual name that is fit; the first name itself always is."""
+    """Returns the first suitable column with one of the usual names; an exact match of the first name always counts."""
     if names and names[0] in columns:
         return names[0]
     plain = {plain_name(column): column for column in reversed(columns)}
@@ -159,7 +166,7 @@ def find_name(
 
 
 def find_lists(table: Table, images: Mapping[str, str]) -> set[str]:
-    """The columns that have lists of paths, as the first rows say."""
+    """Returns the columns that contain lists of paths in the first rows."""
     columns = [column for column in images.values() if column not in table.embedded]
     first: dict[str, Any] = {}
     for row in itertools.islice(table.rows(columns), _ROWS) if columns else ():

@@ -1,4 +1,4 @@
-"""Infers labels and splits once all files are listed: what the folders are, and what that changes."""
+"""Infers labels and splits from folders after all files are listed, and corrects the references."""
 
 from __future__ import annotations
 
@@ -35,14 +35,14 @@ _MOST_TABLES = 3
 
 @dataclasses.dataclass(frozen=True)
 class ApplyInterpretations:
-    """Gives a reference the label and the split that its folders turned out to mean.
+    """Sets the inferred label and split of a reference.
 
     Attributes:
-      found: prefix of keys -> what the folders below it mean. With a single entry "*", keys begin with the name of some
-        archive.
-      pattern: where labels come from; None for folders.
-      keeps_splits: whether splits are fractions, which the listing has cut.
-      splits: prefix of keys -> split of all samples below it, if the inputs say it.
+      found: key prefix -> interpretation of the folders below it. The single entry "*" stands for any archive name at
+        the start of keys.
+      pattern: pattern that gives the labels; None for folders.
+      keeps_splits: whether to keep splits, because the listing assigned them by fractions.
+      splits: key prefix -> split of all samples below it, if the inputs state their splits.
     """
 
     found: Mapping[str, Interpretation]
@@ -51,7 +51,7 @@ class ApplyInterpretations:
     splits: Mapping[str, str]
 
     def __call__(self, ref: SampleRef) -> SampleRef:
-        """The reference as it goes into the listing."""
+        """Returns the reference with its final label and split."""
         meaning, path, said = self._find(ref.key)
         label, split = meaning.place(path)
         split = split or said
@@ -65,10 +65,10 @@ class ApplyInterpretations:
         return SampleRef(ref.key, ref.images, ref.size, ref.fingerprint, label, split, ref.columns, failure, ref.group)
 
     def check_splits(self, folders: FolderSummary, inputs: Inputs) -> None:
-        """Refuses an input that says its split and has folders of another one.
+        """Checks that the folders of an input do not contradict its stated split.
 
         Raises:
-          RequestError: names input and folder.
+          RequestError: a folder has another split.
         """
         for key, folder in folders.folders.items() if self.splits else ():
             meaning, path, said = self._find(f"{key}/")
@@ -82,7 +82,7 @@ class ApplyInterpretations:
                 )
 
     def _find(self, key: str) -> tuple[Interpretation, str, str | None]:
-        """What the folders of a key mean, the path that they are about, and the split that its input says."""
+        """Returns the interpretation for a key, the path to interpret, and the split that its input states."""
         head, _, rest = key.partition("/")
         for prefix, path in ((f"{head}/", rest), ("*", rest), ("", key)):
             if prefix in self.found:
@@ -91,10 +91,11 @@ class ApplyInterpretations:
 
 
 def assume_folders(pattern: re.Pattern[str] | None, needs: Needs) -> Assumption | Interpretation:
-    """What the folders are taken for while they are listed.
+    """Returns the preliminary interpretation to use during the listing.
 
     Args:
-      pattern: where labels come from; None for folders.
+      pattern: pattern that gives the labels; None for folders.
+      needs: requested contents.
     """
     named = named_split_folders(needs.splits)
     if named is not None:
@@ -104,10 +105,10 @@ def assume_folders(pattern: re.Pattern[str] | None, needs: Needs) -> Assumption 
 
 
 def infer_folders(tree: FolderTree, request: Request) -> tuple[Interpretation, list[str]]:
-    """What the folders of an input mean, and notes on what was recognised.
+    """Returns the interpretation of an input's folders, and notes on it.
 
     Raises:
-      RequestError: they may mean several things; suggests what to say.
+      RequestError: the folders are ambiguous; suggests settings.
     """
     try:
         found, notes = interpret(tree, request)
@@ -128,9 +129,9 @@ def infer_folders(tree: FolderTree, request: Request) -> tuple[Interpretation, l
 
 
 def _refuse_annotated(found: Interpretation, tree: FolderTree, request: Request) -> None:
-    """Refuses class folders beside annotations of their images, or lists of their splits: either may be meant."""
+    """Raises an error if there are annotations or split lists next to class folders, because either may be meant."""
     what = ""
-    # In an archive, names alone tell.
+    # In an archive, only names are available.
     is_named = request.root is None and describe_annotations(tree) != ""
     if is_named or next(find_annotations(tree, request), None) is not None:
         what = "annotations of their images"

@@ -1,4 +1,4 @@
-"""What the folders of an input are taken to mean, and the request that they are judged by. Pure values."""
+"""Interpretations of the folders of an input, and the request that they depend on. Pure values."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ _MOST_NAMES = 10
 
 @dataclasses.dataclass(frozen=True)
 class ListedLabels:
-    """What a list says of the images in a folder.
+    """Labels that a list gives for the images in a folder.
 
     Attributes:
-      path: of the list.
+      path: path of the list.
       labels: path of an image in the folder -> class.
     """
 
@@ -32,13 +32,13 @@ class ListedLabels:
 
 @dataclasses.dataclass(frozen=True)
 class Interpretation:
-    """What the folders of an input mean.
+    """The meaning of the folders of an input.
 
     Attributes:
-      bases: path of a folder below the input -> split of the images in it, or None. Its folders are the classes.
-      inner_splits: name of a folder in a class folder -> split of the images in it.
+      bases: path of a folder below the input -> split of its images, or None. The folders in it are the classes.
+      inner_splits: name of a folder inside a class folder -> split of its images.
       is_nested: whether the whole path below a base is the class.
-      lists: path of one of the bases -> its labels, where a list gives them.
+      lists: path of a base whose labels come from a list -> these labels.
     """
 
     bases: Mapping[str, str | None] = dataclasses.field(default_factory=lambda: {"": None})
@@ -48,11 +48,11 @@ class Interpretation:
 
     @property
     def has_splits(self) -> bool:
-        """Whether folders say the split."""
+        """Whether folders determine the split."""
         return bool(self.inner_splits) or any(self.bases.values())
 
     def place(self, path: str) -> tuple[str | None, str | None]:
-        """Class and split of the image at a path below the input; None where its folders say none."""
+        """Returns class and split of the image at a path below the input; None for either that folders do not give."""
         folders = path.split("/")[:-1]
         for depth in self._depths:
             base = "/".join(folders[:depth])
@@ -72,12 +72,12 @@ class Interpretation:
 
 @dataclasses.dataclass(frozen=True)
 class Assumption:
-    """What the folders of an input usually are; the listing goes by it until all folders are known.
+    """The usual meaning of the folders of an input; the listing uses it until all folders are known.
 
     Attributes:
-      splits: whether first folders that are named like splits are splits.
-      needs_class: whether they only are where folders below them can be the classes.
-      class_names: as `Needs.class_names`.
+      splits: whether top-level folders with split names are splits.
+      needs_class: whether such a folder counts as a split only if it contains folders for the classes.
+      class_names: as in `Needs.class_names`.
     """
 
     splits: bool
@@ -97,19 +97,19 @@ class Assumption:
 
 @dataclasses.dataclass(frozen=True)
 class Request:
-    """What the layouts have to know of a request.
+    """The parts of a request that the interpretation of folders needs.
 
     Attributes:
-      spec: the settings of the source.
-      needs: the contents that it asks for.
+      spec: settings of the source.
+      needs: requested contents.
       where: the input, as messages quote it.
-      name: of the input, without the folders before it.
-      root: path of the folder; None if it is no folder, not the only input, or if the request names paths in it.
-      key_prefix: what the keys begin with; "" if there is no other input.
-      inputs: names of all inputs that are read together with this one, if there are several.
-      says_splits: whether the inputs say their splits.
-      folder: path of the folder, also where the request names paths in it; None if it is no folder.
-      archive: path of the local archive; "" if it is none, or not the only input.
+      name: last component of the input's path.
+      root: path of the input folder; None if it is not a folder, not the only input, or the request names paths in it.
+      key_prefix: prefix of the keys; "" for a single input.
+      inputs: names of all inputs that are interpreted together, if there are several.
+      archive: path of the local archive; "" if the input is not an archive, or not the only input.
+      says_splits: whether the inputs state their splits.
+      folder: path of the input folder, even if the request names paths in it; None if it is not a folder.
     """
 
     spec: SourceSpec
@@ -125,36 +125,36 @@ class Request:
 
     @property
     def by_folders(self) -> bool:
-        """Whether the folders give the labels."""
+        """Whether folders give the labels."""
         return self.needs.label and self.spec.label_pattern is None
 
     @functools.cached_property
     def named(self) -> frozenset[str]:
-        """The classes that the request names."""
+        """Classes that the request names, normalized."""
         return frozenset(map(normalize, (*self.needs.class_names, *self.spec.selection.classes)))
 
     @property
     def names_paths(self) -> bool:
-        """Whether the request has settings that are about paths and classes of this input alone."""
+        """Whether the request has settings for specific paths or classes of this input."""
         selection = self.spec.selection
         return bool(selection.globs or self.needs.class_names or self.needs.splits.folders)
 
     def path(self, below: str) -> str:
-        """The path of a folder below the root."""
+        """Returns the full path of a folder below the root."""
         return storage.join(self.root or "", below) if below else self.root or ""
 
     def class_pattern(self, depth: int) -> str:
-        """The pattern by which the class is the folder at a depth below the input."""
+        """Returns the `label_pattern` that uses the folder at a depth below the input as the class."""
         head = "[^/]+/" if self.key_prefix else ""
         return f"^{head}{'[^/]+/' * depth}(?P<label>[^/]+)/"
 
 
 class UnclearError(Exception):
-    """The folders may mean several things.
+    """The meaning of the folders is ambiguous.
 
     Attributes:
-      found: what was found, for a message.
-      answers: what the request may say. The answers in a group mean the same: the first that makes it clear counts.
+      found: description of the ambiguity, for the message.
+      answers: groups of suggestions. Suggestions in a group mean the same; the first unambiguous one is used.
       has_lists: whether lists give labels that the folders lack, so that the answers are better than the lists alone.
     """
 
@@ -166,21 +166,21 @@ class UnclearError(Exception):
 
 
 def join(base: str, name: str) -> str:
-    """The path of a folder in a folder below the input."""
+    """Joins a path below the input and a name; the path may be empty."""
     return f"{base}/{name}" if base else name
 
 
 def depth_of(path: str) -> int:
-    """Number of folders in a path."""
+    """Returns the number of folders in a path."""
     return path.count("/") + 1 if path else 0
 
 
 def show_names(names: Sequence[str], *, quote: bool = False) -> str:
-    """The first few names, for a message."""
+    """Lists the first few names, for a message."""
     shown = [repr(printable(name)) if quote else printable(name) for name in names[:_MOST_NAMES]]
     return (", ".join(shown) or "no folders") + (", …" if len(names) > _MOST_NAMES else "")
 
 
 def write_splits(splits: Mapping[str, str | None]) -> str:
-    """The setting `splits` that names folders."""
+    """Writes the setting `splits` for some folders."""
     return ",".join(f"{split}={folder}" for folder, split in splits.items())

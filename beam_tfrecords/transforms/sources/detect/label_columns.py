@@ -1,4 +1,4 @@
-"""Which columns have labels, by their names and by what their cells hold, where the request names none."""
+"""Finds label columns by their names and cells, if the request names none."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ Cells: TypeAlias = Mapping[str, Sequence[str | int]]
 
 _MOST_LABELS = 2
 _LONGEST_LABEL = 60
-# -1 is "not", as in CelebA's attributes.
+# Here -1 means absent, as in CelebA's attributes.
 _ONE_HOT = {"0", "1", "0.0", "1.0", "-1", "-1.0"}
 _TEXT_NAMES = re.compile(r"caption|description|^text$|comment|report")
 _VALUE_NAMES = re.compile(r"age$|price|score|rating|value|^target$|^y$")
@@ -26,10 +26,10 @@ _SEPARATORS = re.compile(r"[|;,]")
 
 
 def find_one_hot(cells: Cells, rows: int) -> list[str]:
-    """The columns of zeros and ones, those with numbers in their names in their order.
+    """Finds columns of zeros and ones; sorts columns with numbered names by number.
 
-    A column of ones alone tells nothing, and neither do columns that are all constant; but no row of a rare class may
-    be among the first.
+    Ignores columns of only ones, and all columns if each of them is constant. Some constant columns are fine, because
+    the first rows may not include a rare class.
     """
     words = {
         name: {str(value).removesuffix(".0") for value in values}
@@ -37,7 +37,7 @@ def find_one_hot(cells: Cells, rows: int) -> list[str]:
         if not NOT_LABEL_NAMES.search(plain_name(name)) and "," not in name and plain_name(name) not in SPLIT_FLAGS
         if values and set(map(str, values)) <= _ONE_HOT
     }
-    # Where some are unknown, others may be empty.
+    # If some labels are unknown, others may be empty.
     may_be_empty = any({"-1", "0"} <= found for found in words.values())
     full = {name for name in words if len(cells[name]) == rows}
     found = {name: values for name, values in words.items() if may_be_empty or name in full}
@@ -49,18 +49,18 @@ def find_one_hot(cells: Cells, rows: int) -> list[str]:
 
 
 def _repeats_parts(values: Sequence[str | int], separator: str | None) -> bool:
-    """Whether cells are several labels each, which occur again in other cells."""
+    """Whether cells contain several labels each, which recur in other cells."""
     parts = [part.strip() for value in values for part in str(value).split(separator)] if separator else []
     return len(parts) > len(values) and 1 < len(set(parts)) < len(parts)
 
 
 def find_labels(cells: Cells, rows: int, *, repeats: bool = False) -> Iterator[tuple[str, dict[str, Any]]]:
-    """The settings that find labels, and what they mean.
+    """Yields settings that find labels, with their meaning: (meaning, settings).
 
     Args:
-      cells: of the columns that may have them.
+      cells: cells of the columns that may contain labels.
       rows: number of rows.
-      repeats: whether rows have the same images.
+      repeats: whether several rows may have the same image.
     """
     may_be = {name for name, values in cells.items() if _may_be_named(name, values)}
     one_hot = find_one_hot(cells, rows)
@@ -92,14 +92,14 @@ def find_labels(cells: Cells, rows: int, *, repeats: bool = False) -> Iterator[t
             _VALUE_NAMES.search(plain_name(name)) and all(map(_NUMBER.fullmatch, map(str, values)))
         )
         if is_value and name not in labels and values:
-            # Several captions of an image have a row each.
+            # Each of several captions of an image has its own row.
             grouped = {"group_rows": True} if repeats and kind == "text" else {}
             meaning = "texts" if kind == "text" else "numbers"
             yield f"the {meaning} in column {name!r}", {"label_column": name, "label_type": kind, **grouped}
 
 
 def find_only_label(cells: Mapping[str, Sequence[Any]]) -> str | None:
-    """The column with the labels, if only one can be it."""
+    """Returns the label column if only one column qualifies, else None."""
     plain = {name: plain_name(name) for name in cells}
     found = [
         name
@@ -109,7 +109,7 @@ def find_only_label(cells: Mapping[str, Sequence[Any]]) -> str | None:
     named = [name for name in found if LABEL_NAMES.search(plain[name])]
     exact = [name for name in named if plain[name] in ("label", "class", "category")]
     chosen = next((some for some in (exact, named, found) if some), [])
-    # Of `label` and `label_name` either is right, but only one is asked for.
+    # With both `label` and `label_name`, `label` is chosen.
     return chosen[0] if len(chosen) == 1 else None
 
 
@@ -125,5 +125,5 @@ def _may_be_labels(values: Sequence[Any], *, is_only: bool) -> bool:
 
 
 def _may_be_named(name: str, values: Sequence[Any]) -> bool:
-    """Whether neither the name of a column nor its words say that it is something else."""
+    """Whether neither the name nor the cells of a column rule out labels."""
     return not (NOT_LABEL_NAMES.search(plain_name(name)) or are_splits(values))

@@ -1,14 +1,14 @@
-"""The usual layouts of folders with images: each is an object that knows itself in a tree, with an example of it.
+"""Recognizes the usual layouts of image folders. Each layout is an object with a match function and an example.
 
-`interpret` judges folders by their names and by what all of them hold, in this order:
+`interpret` examines the names and contents of all folders, in this order:
 
-1. Images that annotate others, such as masks, are no samples.
-2. Folders that only wrap others (`images/`, `flower_photos/`, `flowers/flowers/`) are no classes.
-3. Folders that are all named like splits are splits.
-4. The first of `LAYOUTS` that matches the folders below says what the classes are.
+1. Images that annotate other images, such as masks, are not samples.
+2. Folders that only wrap other folders (`images/`, `flower_photos/`, `flowers/flowers/`) are not classes.
+3. If all folders have split names, they are splits.
+4. The first matching layout in `LAYOUTS` determines the classes.
 
-A tree that may mean several things is refused with what the request may say instead. `class_names`, `classes` and
-`label_pattern` say what the classes are, `splits` which folders are splits, `include` and `exclude` what belongs to it.
+An ambiguous tree raises an error with suggested settings: `class_names`, `classes` and `label_pattern` define the
+classes, `splits` the split folders, and `include` and `exclude` the files to use.
 """
 
 from __future__ import annotations
@@ -48,14 +48,14 @@ from beam_tfrecords.transforms.splits import split_of_folder
 _MOST_DEPTH = 20
 _MOST_CLASSES = 20
 _SPLITS = ("train", "validation", "test")
-# Splits that are also things that pictures show.
+# Split names that can also be classes, such as a train.
 ALSO_THINGS = frozenset({"train", "tr"})
-# How names of files give the class: a word before a number (cat.12.jpg), or before the first mark (cat-b2f.jpg).
+# The class in a file name: a word before a number (cat.12.jpg), or before the first delimiter (cat-b2f.jpg).
 _NAME_PATTERNS = (
     r"(?P<label>[^/]*[^/\d ._-])[ ._-]*\(?\d+\)?\.[^./]+$",
     r"(?:^|/)(?P<label>[A-Za-z]+)[ ._-][^/]*\.[^./]+$",
 )
-# What cameras and programs put before numbers.
+# Words that cameras and programs put before numbers.
 _NO_CLASSES = frozenset({"dsc", "dscn", "dscf", "pxl", "mvi", "mvimg", "gopr", "scan", "frame", "screenshot", "output"})
 _HOW_TO_LABEL = (
     "; `label_pattern=(?P<label>cat|dog)` finds classes in names, a table (csv, jsonl, parquet) can list them, or sort "
@@ -64,10 +64,10 @@ _HOW_TO_LABEL = (
 
 
 def interpret(tree: FolderTree, request: Request) -> tuple[Interpretation, list[str]]:
-    """What the folders mean, and notes on what was recognised.
+    """Returns the interpretation of the folders, and notes on it.
 
     Raises:
-      UnclearError: they may mean several things.
+      UnclearError: the folders are ambiguous.
     """
     notes: list[str] = []
     bases = _find_bases(tree, request, notes)
@@ -81,9 +81,11 @@ class Level:
     """The folders that may be the classes.
 
     Attributes:
-      bases: path of the folder that they are in -> split of its images, or None.
-      notes: on what was recognised; the layouts add theirs.
-      lists: as in `Interpretation`, of bases that are not among these.
+      tree: all folders of the input.
+      request: the request.
+      bases: path of a parent folder -> split of its images, or None.
+      notes: notes on the interpretation; the layouts add to these.
+      lists: as in `Interpretation`, for bases that are not in `bases`.
     """
 
     tree: FolderTree
@@ -98,24 +100,24 @@ class Level:
         return sorted({name for base in self.bases for name in self.tree.below(base)})
 
     def paths(self, name: str) -> list[str]:
-        """Paths of the folders of a name."""
+        """Returns the paths of the folders with a name."""
         return [join(base, name) for base in self.bases if name in self.tree.below(base)]
 
     @functools.cached_property
     def inner(self) -> Mapping[str, list[str]]:
-        """Name -> names of the folders in those of this name."""
+        """Name -> names of the subfolders of all folders with this name."""
         return {
             name: sorted({one for path in self.paths(name) for one in self.tree.below(path)}) for name in self.names
         }
 
     @functools.cached_property
     def found(self) -> list[str]:
-        """Names of all folders in the folders."""
+        """Names of all subfolders."""
         return sorted({one for names in self.inner.values() for one in names})
 
     @functools.cached_property
     def deep(self) -> list[str]:
-        """Names of the folders that hold folders, and no images themselves."""
+        """Names of the folders that contain folders and no images."""
         return [name for name in self.names if self.inner[name] and not any(map(self.tree.images, self.paths(name)))]
 
     @property
@@ -126,11 +128,11 @@ class Level:
         )
 
     def down(self) -> dict[str, str | None]:
-        """The bases of the level below."""
+        """Returns the bases of the next level down."""
         return {join(base, name): split for base, split in self.bases.items() for name in self.tree.below(base)}
 
     def note(self, recognised: str) -> None:
-        """Says what was recognised, if the folders give the labels."""
+        """Adds a note on a recognized layout, if folders give the labels."""
         if self.request.by_folders:
             self.notes.append(f"{recognised}; `label_pattern` or `class_names` says otherwise")
 
@@ -140,19 +142,19 @@ class FolderLayout:
     """A usual layout of class folders.
 
     Attributes:
-      example: paths of its images.
-      match: what the folders mean if they lie so, else None; raises `UnclearError` if that may be several things.
+      example: image paths in this layout.
+      match: returns the interpretation if the folders have this layout, else None; raises `UnclearError` if ambiguous.
     """
 
     example: str
     match: Callable[[Level], Interpretation | None]
 
 
-# Folders around others
+# Wrapper folders
 
 
 def _peel(tree: FolderTree, request: Request, path: str, notes: list[str]) -> str:
-    """The folder below a path that holds more than one folder or images, behind those that only wrap it."""
+    """Descends through wrapper folders to the first folder that contains images or several folders."""
     while True:
         name = _wrapped(tree, request, path)
         if name is None:
@@ -162,7 +164,7 @@ def _peel(tree: FolderTree, request: Request, path: str, notes: list[str]) -> st
 
 
 def _wrapped(tree: FolderTree, request: Request, path: str) -> str | None:
-    """The one folder in a folder, if it is around others and no class."""
+    """Returns the only folder in a folder if it wraps other folders and is not a class, else None."""
     name = _only(tree, path)
     if name is None or normalize(name) in request.named:
         return None
@@ -180,7 +182,7 @@ def _only(tree: FolderTree, path: str) -> str | None:
 
 
 def _leads_on(tree: FolderTree, path: str) -> bool:
-    """Whether a folder, or what it wraps, has split folders with classes, or a folder that wraps the classes."""
+    """Whether single folders lead to split folders with classes, or to a wrapper of the classes."""
     for _ in range(_MOST_DEPTH):
         name = _only(tree, path)
         if name is None or split_of_folder(name):
@@ -197,7 +199,7 @@ def _leads_on(tree: FolderTree, path: str) -> bool:
 
 
 def _find_bases(tree: FolderTree, request: Request, notes: list[str]) -> dict[str, str | None]:
-    """Path -> split of the folders that the classes, or the images, are in."""
+    """Returns path -> split of the parent folders of the classes or images."""
     named = named_split_folders(request.needs.splits)
     if named is not None:
         bases: dict[str, str | None] = {folder: split for folder, split in named.items() if tree.total(folder)}
@@ -219,7 +221,7 @@ def _find_bases(tree: FolderTree, request: Request, notes: list[str]) -> dict[st
 
 
 def _find_splits(tree: FolderTree, request: Request, base: str) -> dict[str, str]:
-    """The split folders in a folder; empty if there are none."""
+    """Returns name -> split of the split folders in a folder; {} if there are none."""
     names = tree.below(base)
     known = {name: split for name in names if (split := split_of_folder(name))}
     suspects = {name: split for name in names if (split := split_in_name(name))}
@@ -236,7 +238,7 @@ def _find_splits(tree: FolderTree, request: Request, base: str) -> dict[str, str
     ):
         _refuse_split_among_classes(tree, request, base, list(known))
         return {}
-    # Of two folders for one split, that with the plain name.
+    # If two folders have the same split, uses the one with the plain name.
     chosen = {split: name for name, split in [*reversed(suspects.items()), *known.items()]}
     splits = {chosen[split]: split for split in _SPLITS if split in chosen}
     with_classes = {name: split for name, split in splits.items() if _has_classes(tree, join(base, name))}
@@ -251,13 +253,13 @@ def _find_splits(tree: FolderTree, request: Request, base: str) -> dict[str, str
 
 
 def _share_folders(tree: FolderTree, base: str, suspects: Iterable[str], others: Iterable[str]) -> bool:
-    """Whether a folder has folders of the same names as another, as splits with the same classes do."""
+    """Whether a suspect and another folder share subfolder names, like splits with the same classes."""
     found = {name for suspect in suspects for name in tree.below(join(base, suspect))}
     return any(not found.isdisjoint(tree.below(join(base, other))) for other in others)
 
 
 def _refuse_split_among_classes(tree: FolderTree, request: Request, base: str, known: Sequence[str]) -> None:
-    """Refuses a class called `test`; a train may be among cars."""
+    """Raises an error for a folder such as `test` among classes; accepts `train`, which may be a vehicle class."""
     doubtful = [name for name in known if name.lower() not in ALSO_THINGS or tree.below(join(base, name))]
     if request.by_folders and doubtful:
         raise UnclearError(
@@ -268,7 +270,7 @@ def _refuse_split_among_classes(tree: FolderTree, request: Request, base: str, k
 
 
 def _name_splits(request: Request, base: str, splits: Mapping[str, str | None]) -> list[Suggestion]:
-    """The answer that some folders in a folder are the splits."""
+    """Suggests using some folders as the splits."""
     if not splits or (base and not request.root):
         return []
     moved = {"input": request.path(base)} if base else {}
@@ -276,7 +278,7 @@ def _name_splits(request: Request, base: str, splits: Mapping[str, str | None]) 
 
 
 def _divide_anew(tree: FolderTree, request: Request, base: str, names: Sequence[str]) -> list[Suggestion]:
-    """The answer that the images of the splits are divided by fractions."""
+    """Suggests dividing the images of all split folders by fractions."""
     if request.root is None:
         return [Suggestion("all images divided anew", {"label_pattern": request.class_pattern(depth_of(base) + 1)})]
     inputs = []
@@ -298,7 +300,7 @@ def _has_classes(tree: FolderTree, path: str) -> bool:
 
 
 def _find_classes(level: Level) -> Interpretation:
-    """What the class folders mean."""
+    """Returns the interpretation of the class folders."""
     bases = {_peel(level.tree, level.request, base, level.notes): split for base, split in level.bases.items()}
     level = dataclasses.replace(level, bases=bases)
     lists = _find_labels(level)
@@ -312,7 +314,7 @@ def _find_classes(level: Level) -> Interpretation:
 
 
 def _find_labels(level: Level) -> dict[str, ListedLabels]:
-    """Base -> its labels, of the split folders without class folders whose classes a list has."""
+    """Returns base -> labels, for split folders without class folders whose labels are in a list."""
     from beam_tfrecords.transforms.sources.detect.listed_labels import find_labels
 
     folder, tree = level.request.folder, level.tree
@@ -329,7 +331,7 @@ def _find_labels(level: Level) -> dict[str, ListedLabels]:
 
 
 def _named_classes(level: Level) -> Interpretation | None:
-    """The folders of the names that the request says, at any depth."""
+    """Matches folders with the class names of the request, at any depth."""
     named = level.request.named
     while named and level.names:
         if named & set(map(normalize, level.names)):
@@ -339,11 +341,11 @@ def _named_classes(level: Level) -> Interpretation | None:
 
 
 def _images_alone(level: Level) -> Interpretation | None:
-    """Most images are in no folder that may be a class."""
+    """Matches if most images are not in a folder that may be a class; raises an error if there are any."""
     tree, bases = level.tree, level.bases
     direct, total = sum(map(tree.images, bases)), sum(map(tree.total, bases))
     if not total:
-        return Interpretation(bases)  # The caller counts the images and says so.
+        return Interpretation(bases)  # The caller reports that there are no images.
     if not level.names:
         where = "its split folders" if any(bases.values()) else printable(next(iter(bases))) or "it"
         raise _directly_in(f"the images are directly in {where}", level)
@@ -354,7 +356,7 @@ def _images_alone(level: Level) -> Interpretation | None:
 
 
 def _directly_in(found: str, level: Level) -> UnclearError:
-    """The refusal of images without class folders; names of inputs and of files may say their classes."""
+    """Returns the error for images without class folders; suggests classes from the names of inputs or files."""
     request, bases = level.request, level.bases
     answers = []
     if not any(bases) and _names_are_classes(request):
@@ -376,7 +378,7 @@ def _directly_in(found: str, level: Level) -> UnclearError:
 
 
 def _names_are_classes(request: Request) -> bool:
-    """Whether the names of the inputs may be classes: not numbered, as parts are."""
+    """Whether the names of the inputs may be classes, rather than numbered parts."""
     if request.says_splits:
         return False
     words = {re.sub(r"[\d_.-]", "", name.partition(".")[0]) for name in request.inputs}
@@ -384,7 +386,7 @@ def _names_are_classes(request: Request) -> bool:
 
 
 def find_name_pattern(names: Sequence[str]) -> str | None:
-    """The pattern that finds the class in the names of files, if these have classes; None if they look like numbers."""
+    """Returns a pattern that finds the class in file names; None if the names do not seem to contain classes."""
     for pattern in _NAME_PATTERNS:
         labels = [found["label"] for name in names if (found := re.search(pattern, name))]
         classes = set(labels)
@@ -396,7 +398,7 @@ def find_name_pattern(names: Sequence[str]) -> str | None:
 
 
 def _splits_without_classes(level: Level) -> Interpretation | None:
-    """Some splits have class folders and others have none."""
+    """Raises an error if only some splits have class folders."""
     flat = [base for base in level.bases if not level.tree.below(base)]
     if not flat:
         return None
@@ -414,7 +416,7 @@ def _splits_without_classes(level: Level) -> Interpretation | None:
 
 
 def _splits_of_other_classes(level: Level) -> Interpretation | None:
-    """A split has no class in common with the others, unless the request names the splits."""
+    """Raises an error if a split shares no class with the others, unless the request names the splits."""
     names: dict[str | None, set[str]] = {}
     for base, split in level.bases.items():
         names.setdefault(split, set()).update(level.tree.below(base))
@@ -437,7 +439,7 @@ def _splits_of_other_classes(level: Level) -> Interpretation | None:
 
 
 def _parts(level: Level) -> Interpretation | None:
-    """Folders such as part_1 or images hold the class folders, and are none."""
+    """Matches folders such as part_1 or images that contain the class folders and are not classes."""
     containers = [name for name in level.names if is_container(name)] or _ranges(level)
     if containers and len(containers) < len(level.names) and len(level.deep) < len(level.names):
         others = [name for name in level.names if name not in containers]
@@ -457,7 +459,7 @@ def _parts(level: Level) -> Interpretation | None:
 
 
 def _ranges(level: Level) -> list[str]:
-    """The folders, if each is named by the number of its first image: 00000/00000.png to 01000/01999.png."""
+    """Returns the folders if each has the number of its first image: 00000/00000.png to 01000/01999.png; else []."""
     starts = sorted(int(name) for name in level.names if name.isdecimal())
     if len(starts) < len(level.names) or len(starts) < 2 or level.found:
         return []
@@ -470,7 +472,7 @@ def _ranges(level: Level) -> list[str]:
 
 
 def _around_classes(level: Level) -> Interpretation | None:
-    """A single folder that holds others may be a class, or be around the classes."""
+    """Raises an error for a single folder with subfolders, which may be a class or contain the classes."""
     if len(level.names) > 1 or not level.deep:
         return None
     path = first = level.paths(level.names[0])[0]
@@ -490,7 +492,7 @@ def _around_classes(level: Level) -> Interpretation | None:
 
 
 def _splits_in_classes(level: Level) -> Interpretation | None:
-    """Every class folder has the splits in it."""
+    """Matches class folders that each contain split folders."""
     splits = {name: split for name in level.found if (split := split_of_folder(name))}
     is_free = level.request.needs.splits.are_auto and not any(level.bases.values())
     if not (level.is_flat and splits and len(splits) == len(level.found) and is_free):
@@ -500,7 +502,7 @@ def _splits_in_classes(level: Level) -> Interpretation | None:
 
 
 def _containers_in_classes(level: Level) -> Interpretation | None:
-    """Every class folder has a folder such as images in it."""
+    """Matches class folders that each contain a folder such as images."""
     if not (level.is_flat and level.found and all(map(is_container, level.found))):
         return None
     level.note(f"the folders {show_names(level.found)} in the class folders are no classes")
@@ -508,7 +510,7 @@ def _containers_in_classes(level: Level) -> Interpretation | None:
 
 
 def _first_letters(level: Level) -> Interpretation | None:
-    """The folders have the first letters of the class folders in them, whose whole paths are the classes."""
+    """Matches folders of first letters that contain the class folders; the whole path is the class."""
     if len(level.deep) < len(level.names) or not all(
         len(name) == 1 and all(one[:1].lower() == name.lower() for one in level.inner[name]) for name in level.names
     ):
@@ -518,7 +520,7 @@ def _first_letters(level: Level) -> Interpretation | None:
 
 
 def _two_levels(level: Level) -> Interpretation | None:
-    """Folders in folders: either may be the classes."""
+    """Raises an error for two levels of folders, either of which may be the classes."""
     if not level.deep:
         return None
     tree, request, names, found = level.tree, level.request, level.names, level.found
@@ -551,7 +553,7 @@ def _two_levels(level: Level) -> Interpretation | None:
 
 
 def _classes(level: Level) -> Interpretation:
-    """A folder for each class; images further down are of the same class."""
+    """Interprets each folder as a class, including all images below it."""
     with_inner = [name for name in level.names if level.inner[name]]
     if with_inner:
         level.note(f"images in folders of the class folder {printable(with_inner[0])} are of that class")
@@ -574,12 +576,12 @@ LAYOUTS = (
 
 
 def _without(tree: FolderTree, request: Request, paths: Sequence[str]) -> list[Suggestion]:
-    """The answer that some folders do not belong to the input."""
+    """Suggests excluding some folders."""
     return [Suggestion(f"the images but not those in {show_names(paths)}", exclude(paths, request, tree))]
 
 
 def _all_are_classes(names: Sequence[str]) -> list[Suggestion]:
-    """The answer that all folders are classes."""
+    """Suggests using all folders as classes."""
     are_plain = not any("," in name or name != name.strip() or is_container(name) for name in names)
     if not 1 < len(names) <= _MOST_CLASSES or not are_plain:
         return []

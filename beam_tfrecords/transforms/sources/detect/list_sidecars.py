@@ -1,4 +1,4 @@
-"""Lists beside images: texts with the paths of images, often one for each split, and the settings that read them."""
+"""Finds image lists next to images (text files with image paths, often one per split), and suggests their settings."""
 
 from __future__ import annotations
 
@@ -23,37 +23,37 @@ _MOST_LISTS = 24
 _MOST_FOLDERS = 12
 _SPLITS = ("train", "validation", "test")
 _LABEL_WORDS = re.compile(r"label|class|annot|list|truth|gt\b", re.IGNORECASE)
-# Lists of places in images.
+# Lists of positions in images.
 _NO_LABELS = re.compile(r"box|landmark|part|keypoint")
-# Both together, beside a list of the test.
+# Train and validation in one list, next to a list for test.
 _TRAIN_AND_VALIDATION = re.compile(r"train_?val", re.IGNORECASE)
 _DIGITS = re.compile(r"(\d+)")
 
 
 def list_lists(tree: FolderTree) -> list[str]:
-    """Paths of the texts in the folders, those nearest to the root first."""
+    """Returns the paths of text files in the folders, those nearest to the root first."""
     return list_sidecars(tree, lambda name: name.lower().endswith(".txt"))
 
 
 def name_label_lists(tree: FolderTree) -> list[str]:
-    """The texts whose names say a split, or that they have labels."""
+    """Returns the text files whose names contain a split or a word for labels."""
     return [path for path in list_lists(tree) if split_of_list(path) or _LABEL_WORDS.search(posixpath.basename(path))]
 
 
 def name_split_lists(tree: FolderTree) -> list[str]:
-    """The texts whose names say several splits of the same thing, as train.txt and test.txt; empty without any."""
+    """Returns a group of text files for several splits, such as train.txt and test.txt; [] if there is none."""
     found = list_lists(tree)
     named = next((paths for paths in _group(found) if len({*map(split_of_list, paths)} - {None}) > 1), None)
     return named or [path for path in found if posixpath.basename(path) == "train_test_split.txt"]
 
 
 def find_lists(tree: FolderTree, request: Request, *, of_boxes: bool = False) -> Iterator[Suggestion]:
-    """The suggestions that read lists which name images and their labels: those with the most splits.
+    """Yields suggestions that read lists of images with labels, using the lists for the most splits.
 
     Args:
       tree: the folders.
-      request: names the folder that they are in.
-      of_boxes: whether lists of boxes are looked for, and no others.
+      request: the request, which names their root folder.
+      of_boxes: whether to look for box lists instead.
     """
     root = request.root
     if root is None or request.names_paths:
@@ -63,7 +63,7 @@ def find_lists(tree: FolderTree, request: Request, *, of_boxes: bool = False) ->
     most = max(
         (len(one.settings["input"]) for one in suggestions if isinstance(one.settings["input"], list)), default=1
     )
-    # Several attributes of an image say more than its number.
+    # Prefers several attributes per image over a single number.
     for one in sorted(suggestions, key=lambda one: "label_columns" not in one.settings):
         inputs = one.settings["input"]
         if (len(inputs) if isinstance(inputs, list) else 1) == most and is_usable(request, one.settings):
@@ -71,12 +71,12 @@ def find_lists(tree: FolderTree, request: Request, *, of_boxes: bool = False) ->
 
 
 def _plain(path: str) -> str:
-    """The name of a list without the word of its split: what the lists of a group have in common."""
+    """Returns the name of a list without its split, which all lists of a group share."""
     return plain_name("_".join(word for word in _words(path) if split_in_name(word) is None))
 
 
 def split_of_list(path: str) -> str | None:
-    """The split that the name of a list says."""
+    """Returns the split in the name of a list, or None."""
     return split_in_name("_".join(_words(path)))
 
 
@@ -86,19 +86,19 @@ def _words(path: str) -> list[str]:
 
 
 def _is_of_another_split(path: str, split: str | None) -> bool:
-    """Whether the path of a folder says a split, and not that of a list."""
+    """Whether the path of a folder contains a split other than the split of a list."""
     found = set(map(split_in_name, path.split("/"))) - {None}
     return split is not None and bool(found) and split not in found
 
 
 def _group(paths: Sequence[str]) -> list[list[str]]:
-    """The lists of the same thing: one for each split, or one alone; those with the most splits first."""
+    """Groups lists that differ only in their split; returns groups with the most splits first."""
     groups: dict[tuple[str, str], dict[str, str]] = {}
     for path in paths:
         split = split_of_list(path) or ""
         key = (posixpath.dirname(path), _plain(path) if split else posixpath.basename(path))
         groups.setdefault(key, {}).setdefault(split, path)
-    # Of numbered folds, the first.
+    # Keeps only the first of numbered folds.
     order = {key: [int(word) if word.isdecimal() else -1 for word in _DIGITS.split(key[1])] for key in groups}
     found: dict[tuple[str, str], list[str]] = {}
     for key in sorted(groups, key=lambda key: (-len(groups[key]), key[0], order[key], key)):
@@ -108,7 +108,7 @@ def _group(paths: Sequence[str]) -> list[list[str]]:
 
 
 def _suggest(paths: Sequence[str], tree: FolderTree, root: str, *, of_boxes: bool) -> Suggestion | None:
-    """The suggestion that reads the lists of a group; None if they do not name images and their labels, or boxes."""
+    """Suggests reading the lists of a group; None if they do not contain images with labels or boxes."""
     if not of_boxes and (NOT_LABEL_NAMES.search(_plain(paths[0])) or _NO_LABELS.search(_plain(paths[0]))):
         return None
     found = {path: one for path in paths if (one := read_list(path, tree, root, of_boxes=of_boxes))}
@@ -128,7 +128,7 @@ def _suggest(paths: Sequence[str], tree: FolderTree, root: str, *, of_boxes: boo
 
 
 def read_list(path: str, tree: FolderTree, root: str, *, of_boxes: bool = False) -> tuple[str, dict[str, Any]] | None:
-    """The folder that the rows of a list are relative to, and the settings that name image and label."""
+    """Returns the folder that paths in a list are relative to, and settings for image and label; None if unsuitable."""
     from beam_tfrecords.transforms.sources.tables.csv_table import open_csv
 
     table, rows = read_first_rows(storage.join(root, path), open_csv) or (None, [])
@@ -150,11 +150,13 @@ def read_list(path: str, tree: FolderTree, root: str, *, of_boxes: bool = False)
 
 
 def _find_folder(words: Sequence[str], of: str, tree: FolderTree, root: str) -> tuple[str, str] | None:
-    """The folder that the paths in a list are relative to, and the extension that they lack.
+    """Returns the folder that paths in a list are relative to, and the extension that they lack; None if not found.
 
     Args:
       words: some of the paths.
       of: path of the list.
+      tree: the folders.
+      root: path of their root folder.
     """
     beside, split = posixpath.dirname(of), split_of_list(of)
     folders = {""}
@@ -163,8 +165,8 @@ def _find_folder(words: Sequence[str], of: str, tree: FolderTree, root: str) -> 
         if held.images:
             folders |= {path, posixpath.dirname(path)}
             endings |= {posixpath.splitext(name)[1] for _, name in held.names}
-    # Of the split of the list, and nearest to it: the same numbers name images of other splits too.
-    # Masks have the names of their images.
+    # Prefers folders of the list's split, because other splits may contain images with the same numbers. Tries mask
+    # folders last, because masks have the names of their images.
     near = sorted(
         folders,
         key=lambda one: (

@@ -1,4 +1,4 @@
-"""Labels of a folder without class folders: a list or a table beside it names its images and their classes."""
+"""Finds labels for a folder without class folders, in a list or table next to it."""
 
 from __future__ import annotations
 
@@ -19,21 +19,21 @@ from beam_tfrecords.transforms.sources.tables.list_file import IMAGE
 from beam_tfrecords.transforms.sources.tables.table import InvalidRow
 
 _MOST_FILES = 24
-# They are held in memory.
+# Limit of labels, which are kept in memory.
 _MOST_LABELS = 1_000_000
 
 
 def find_labels(
     tree: FolderTree, root: str, base: str, split: str | None, classes: Collection[str]
 ) -> ListedLabels | None:
-    """The list that has the classes of most images in a folder, and no others than the folders of other splits.
+    """Finds a list that covers at least half of the images in a folder, with only the given classes; None without one.
 
     Args:
       tree: the folders.
-      root: path of the folder that they are in.
-      base: path of the folder below it.
-      split: of the images in it.
-      classes: names of the class folders.
+      root: path of their root folder.
+      base: path of the folder, relative to the root.
+      split: split of the images in the folder.
+      classes: names of the class folders of other splits.
     """
     paths = [*list_lists(tree)[:_MOST_FILES], *list_tables(tree)[:_MOST_FILES]]
     for path in (one for one in paths if split_of_list(one) in (None, split)):
@@ -44,7 +44,7 @@ def find_labels(
 
 
 def _read_labels(path: str, tree: FolderTree, root: str, base: str) -> dict[str, str]:
-    """Path of an image in a folder -> class, as a list or a table says; empty if it says none, or two of an image."""
+    """Reads image path -> class from a list or table; {} if it has no labels, or two labels for an image."""
     is_list = path.lower().endswith(".txt")
     listed = read_list(path, tree, root) if is_list else None
     folder, settings = listed or ("", {}) if is_list else (posixpath.dirname(path), settings_of_table(path, tree, root))

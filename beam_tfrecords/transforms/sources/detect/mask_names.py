@@ -1,4 +1,4 @@
-"""What the names of masks and of their images have at their ends. Pure functions."""
+"""Finds the suffixes that pair masks with images. Pure functions."""
 
 from __future__ import annotations
 
@@ -6,19 +6,19 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Sequence
 
-# The last words of a name: _mask in car_01_mask, _gtFine_labelIds in a_000_gtFine_labelIds.
+# The last words of a name, such as _mask in car_01_mask or _gtFine_labelIds in a_000_gtFine_labelIds.
 _WORDS = re.compile(r"[_. -]*[A-Za-z][A-Za-z_. -]*$|[_. -]+[A-Za-z][A-Za-z0-9]*(?:[_. -][A-Za-z][A-Za-z0-9]*)*$")
-# Of several masks of an image, as in Cityscapes, the one with the numbers of classes.
+# If an image has several masks, as in Cityscapes, prefers the mask of class numbers.
 _CLASSES = re.compile(r"label|class", re.IGNORECASE)
 
 
 def find_suffixes(images: Iterable[str], masks: Iterable[str], *, are_all: bool = True) -> dict[str, str] | None:
-    """The settings by which masks belong to images; None if no suffixes do it.
+    """Returns the suffix settings that pair masks with images; None if no suffixes do.
 
     Args:
       images: names of some images, without extensions.
-      masks: likewise; some of the images may have other masks.
-      are_all: whether there are no others; else suffixes that all of them share count too.
+      masks: names of some masks, without extensions; they may belong to other images.
+      are_all: whether the names are complete; if not, suffixes that all names share also count.
     """
     images, masks = sorted(set(images)), sorted(set(masks))
     shared = shared_ending(images)
@@ -32,7 +32,7 @@ def find_suffixes(images: Iterable[str], masks: Iterable[str], *, are_all: bool 
 
 
 def _endings(masks: Iterable[str], bases: set[str]) -> Counter[str]:
-    """What the names of masks have behind those of images, and how often."""
+    """Counts the suffixes that masks add to the names of images."""
     endings = Counter[str]()
     for name in masks:
         base = next((name[:end] for end in range(len(name), 0, -1) if name[:end] in bases), None)
@@ -47,7 +47,7 @@ def _settings(mask_suffix: str, image_suffix: str) -> dict[str, str]:
 
 
 def shared_ending(names: Sequence[str]) -> str:
-    """The words at the end of all names; "" if they share none."""
+    """Returns the words that all names end with; "" if there are none."""
     shortest = min(names, key=len, default="")
     endings = (shortest[start:] for start in range(len(shortest)))
     shared = next((ending for ending in endings if all(name.endswith(ending) for name in names)), "")

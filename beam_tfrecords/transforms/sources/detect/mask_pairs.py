@@ -1,4 +1,4 @@
-"""Masks among the images of an input: the settings that read them."""
+"""Finds masks among the images of an input, and the settings that read them."""
 
 from __future__ import annotations
 
@@ -14,16 +14,16 @@ from beam_tfrecords.transforms.sources.detect.names import is_annotation, is_mas
 from beam_tfrecords.transforms.sources.detect.tree import Folder, FolderTree
 
 _MOST_FOLDERS = 4
-# They do not keep numbers, so that no mask in one is read.
+# JPEG does not preserve class numbers, so masks are never read from it.
 JPEG = re.compile(r"\.jpe?g$", re.IGNORECASE)
 
 
 def find_masks(tree: FolderTree, folders: Sequence[str], root: str) -> dict[str, Any] | None:
-    """The settings by which images in folders such as `masks` belong to those in the others; None if none do it.
+    """Returns the settings that pair images in folders such as `masks` with other images; None if no settings do.
 
     Args:
-      tree: the folders of the input.
-      folders: paths of those that look like masks.
+      tree: folders of the input.
+      folders: paths of the folders that look like masks.
       root: path of the input.
     """
     masks = [path for path, folder in tree.walk() if folder.images and _is_below(path, folders)]
@@ -32,7 +32,7 @@ def find_masks(tree: FolderTree, folders: Sequence[str], root: str) -> dict[str,
         return None
     base, mask_base = _common(images), _common(masks)
     if base == mask_base or _is_below(base, [mask_base]) or _is_below(mask_base, [base]):
-        # Images and masks are side by side at every level: one tree.
+        # Images and masks share one tree, with folders next to each other at several levels.
         base = mask_base = ""
     beside = {plain_path(path[len(mask_base) :].strip("/")) for path in masks}
     if len(beside) < len(masks):
@@ -57,17 +57,17 @@ def find_masks(tree: FolderTree, folders: Sequence[str], root: str) -> dict[str,
 
 
 def find_suffixed_masks(tree: FolderTree, ending: str) -> dict[str, Any] | None:
-    """The settings by which images whose names have an ending belong to those without it; None if they are no masks.
+    """Returns the settings that pair images with a name suffix with images without it; None if they are not masks.
 
     Args:
-      tree: the folders of the input.
-      ending: such as `_mask`.
+      tree: folders of the input.
+      ending: name suffix, such as `_mask`.
     """
     names = [name for _, folder in tree.walk() for _, name in folder.names]
     masks = [stem for stem in _stems(_numbered(names)) if stem.endswith(ending)]
     if not masks:
         return None
-    # Of several masks of an image, the first.
+    # If an image has several masks, uses the first.
     more = re.compile(re.escape(ending) + r"[_-]\d+\.[^.]*$")
     globs = [f"*{ending}[_-]*"] if any(map(more.search, names)) else []
     alone = [path for path, folder in tree.walk() if folder.images and not _has_ending(folder, ending)]
@@ -82,9 +82,11 @@ def find_suffixed_masks(tree: FolderTree, ending: str) -> dict[str, Any] | None:
 
 
 def without_masks(tree: FolderTree, settings: Mapping[str, Any], root: str | None) -> FolderTree:
-    """The tree without the masks that the settings name.
+    """Returns the tree without the masks that the settings name.
 
     Args:
+      tree: folders of the input.
+      settings: settings that name masks.
       root: path of the input.
     """
     suffix = settings.get("mask_suffix")
@@ -119,7 +121,7 @@ def _stems(names: Iterable[str]) -> list[str]:
 
 
 def _numbered(names: Iterable[str]) -> Iterator[str]:
-    """The names of files that may hold the numbers of a mask."""
+    """Yields the names of files that can store class numbers."""
     return (name for name in names if not JPEG.search(name))
 
 

@@ -1,4 +1,4 @@
-"""Images that are not where a table or annotations say: what may be meant, looked for among a few paths."""
+"""Suggests fixes for image paths in a table or annotations that do not exist, by trying a few similar paths."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ from beam_tfrecords.transforms.sources.tables.cells import read_text
 from beam_tfrecords.transforms.sources.tables.image_paths import fill_pattern, pattern_columns
 from beam_tfrecords.transforms.sources.tables.table import InvalidRow, Table
 
-# Rows that are looked at, and folders before a name that may be those of another machine.
+# Number of rows to inspect, and of leading folders that may come from another machine.
 _ROWS = 5
 _MOST_FOLDERS = 6
 _EXTENSIONS = (".jpg", ".jpeg", ".png", ".JPG", ".JPEG", ".PNG", ".webp", ".bmp", ".tif", ".gif")
 _IDS = ("id", "imageid", "uid", "uuid")
-# A program that rewrites a column of a table. Arguments: table, column, delimiter, method of str, and pairs of a
-# pattern and what takes its place. It writes beside the table, under its name and .csv.
+# A program that rewrites a column of a table. Arguments: table, column, delimiter, method of str, and pairs of pattern
+# and replacement. It writes to the table's path with .csv appended.
 _REWRITE = (
     "import csv, functools, re, sys; p, c, d, m, *s = sys.argv[1:]; "
     "f = lambda x: getattr(functools.reduce(lambda x, i: re.sub(s[i], s[i + 1], x), range(0, len(s), 2), x), m)(); "
@@ -35,7 +35,7 @@ _REWRITE = (
 )
 
 
-# The same for the names in a file of COCO annotations, which it writes under its name and .json.
+# The same for image names in a COCO file; it writes to the file's path with .json appended.
 _REWRITE_JSON = (
     "import functools, json, re, sys; p, m, *s = sys.argv[1:]; "
     "f = lambda x: getattr(functools.reduce(lambda x, i: re.sub(s[i], s[i + 1], x), range(0, len(s), 2), x), m)(); "
@@ -46,7 +46,7 @@ _REWRITE_JSON = (
 
 @dataclasses.dataclass(frozen=True)
 class _Change:
-    """What makes another path of one: regular expressions and what takes their place, then a method of `str`."""
+    """A change of a path: pairs of regular expression and replacement, then a method of `str`."""
 
     substitutions: tuple[str, ...] = ()
     case: str = "__str__"
@@ -59,16 +59,16 @@ class _Change:
 
 
 def refuse_missing(table: Table, columns: Columns, inputs: Inputs, roots: Sequence[str]) -> None:
-    """Refuses a table if none of its first images is there, and all of them are at similar paths.
+    """Checks whether none of a table's first images exists but all exist at similar paths.
 
     Args:
-      table: one of the inputs.
-      columns: of the table.
-      inputs: all of them.
-      roots: the folders that the images are looked for in.
+      table: a table of the request.
+      columns: columns of the table.
+      inputs: inputs of the request.
+      roots: folders to search for the images.
 
     Raises:
-      RequestError: says what to say instead.
+      RequestError: all images exist at similar paths; suggests the fix.
     """
     if any(map(storage.has_scheme, (table.path, *roots))):
         return
@@ -80,16 +80,16 @@ def refuse_missing(table: Table, columns: Columns, inputs: Inputs, roots: Sequen
 
 
 def refuse_missing_names(path: str, names: Sequence[str], roots: Sequence[str], inputs: Inputs) -> None:
-    """Refuses a file of annotations if none of its first images is there, and all of them are at similar paths.
+    """Checks whether none of an annotation file's first images exists but all exist at similar paths.
 
     Args:
-      path: of the file.
-      names: of the first images.
-      roots: the folders that they are looked for in.
+      path: path of the file.
+      names: names of the first images.
+      roots: folders to search for the images.
       inputs: inputs of the request.
 
     Raises:
-      RequestError: says what to say instead.
+      RequestError: all images exist at similar paths; suggests the fix.
     """
     if any(map(storage.has_scheme, (path, *roots))) or not _are_missing(names, roots):
         return
@@ -105,7 +105,7 @@ def refuse_missing_names(path: str, names: Sequence[str], roots: Sequence[str], 
 
 
 def _are_missing(names: Sequence[str], roots: Sequence[str]) -> bool:
-    """Whether there are names, none of them is of a store, and none is in one of the folders."""
+    """Whether all names are local paths and none of them exists in any of the folders; False without names."""
     if not names or any(map(storage.has_scheme, names)):
         return False
     return not any(storage.is_file(storage.join(root, name)) for root in roots for name in names)
@@ -120,7 +120,7 @@ def _refusal(path: str, names: Sequence[str], roots: Sequence[str], suggestion: 
 
 
 def first_images(table: Table, columns: Columns) -> list[str]:
-    """Paths of the images in the first rows."""
+    """Returns the image paths in the first rows."""
     pattern = columns.pattern or f"{{{columns.image}}}"
     needed = pattern_columns(pattern) if columns.has_images else []
     names = []
@@ -161,7 +161,7 @@ def _suggestions(
 
 
 def _find_changes(names: Sequence[str], root: str, beside: str) -> Iterator[tuple[_Change, str]]:
-    """The changes by which all paths lead to files, the simplest first, and the folders that these are in."""
+    """Yields changes that turn all paths into existing files, the simplest first, and the folder of these files."""
     slashes = (r"\\", "/") if any("\\" in name for name in names) else ()
     parts = _Change(slashes)(names[0]).split("/")
     for count in range(min(len(parts), _MOST_FOLDERS)):

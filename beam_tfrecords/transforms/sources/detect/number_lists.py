@@ -1,6 +1,6 @@
-"""Lists of bare numbers beside images: a class in each line, in the order of the images' names.
+"""Finds lists of numbers next to images: one class per line, in the order of the image names.
 
-ILSVRC2012_validation_ground_truth.txt of ImageNet's development kit is one.
+An example is ILSVRC2012_validation_ground_truth.txt in ImageNet's development kit.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ from beam_tfrecords.transforms.sources.unsupported_formats import NUMBER_LIST
 _MOST_LISTS = 24
 _MOST_BYTES = 16 << 20
 _START_BYTES = 64 << 10
-# A program that writes the names of the images in a folder and the lines of a list as a table. Arguments: list, folder,
-# table, and the extensions of images.
+# A program that joins the image names in a folder and the lines of a list to a table. Arguments: list, folder, table,
+# and image extensions.
 _JOIN = (
     "import csv, os, sys; p, f, t, *e = sys.argv[1:]; "
     "n = sorted(i for i in os.listdir(f) if i.lower().endswith(tuple(e)) and i[0] != '.'); l = open(p).read().split(); "
@@ -33,11 +33,11 @@ _JOIN = (
 
 
 def find_number_lists(tree: FolderTree, root: str | None) -> Iterator[Suggestion]:
-    """The suggestions that join the numbers of a list to as many images, in the order of their names.
+    """Yields suggestions that join a list of numbers with the same number of images, in name order.
 
     Args:
       tree: the folders.
-      root: path of the folder that they are in; None if it is not one.
+      root: path of their root folder; None if the input is not a folder.
     """
     if root is None or storage.has_scheme(root):
         return
@@ -49,7 +49,7 @@ def find_number_lists(tree: FolderTree, root: str | None) -> Iterator[Suggestion
         table = f"{source}.csv"
         endings = sorted({posixpath.splitext(name)[1].lower() for name in tree.names(folders)})
         command = shlex.join(["python3", "-c", _JOIN, source, folder, table, *endings])
-        # Whatever it is, the command would replace it.
+        # The command would overwrite an existing file.
         is_there = storage.exists(table)
         split = split_of_list(path) or split_in_name(posixpath.basename(folders[0]))
         yield Suggestion(
@@ -66,7 +66,7 @@ def find_number_lists(tree: FolderTree, root: str | None) -> Iterator[Suggestion
 
 
 def describe_number_lists(tree: FolderTree, root: str | None) -> str:
-    """Words for a message on lists of numbers that are not as many as the images of a folder; "" without any."""
+    """Describes lists of numbers whose length matches no folder, for a message; "" if there are none."""
     counts = {} if root is None else _count_numbers(tree, root)
     known = {held.images for _, held in tree.walk()}
     other = {path: count for path, count in counts.items() if count not in known}
@@ -75,7 +75,7 @@ def describe_number_lists(tree: FolderTree, root: str | None) -> str:
 
 
 def _count_numbers(tree: FolderTree, root: str) -> dict[str, int]:
-    """Path of a list of numbers -> how many it has."""
+    """Returns the path of each list of numbers -> its length."""
     found = {}
     for path in list_lists(tree)[:_MOST_LISTS]:
         name, words = storage.join(root, path), list[bytes]()
@@ -90,5 +90,5 @@ def _count_numbers(tree: FolderTree, root: str) -> dict[str, int]:
 
 
 def _are_in_order(names: list[str]) -> bool:
-    """Whether names are in one order, as texts and by their numbers."""
+    """Whether sorting names as text and by number gives the same order."""
     return sorted(names) == sorted(names, key=lambda name: [*map(int, re.findall(r"\d+", name))])

@@ -1,4 +1,4 @@
-"""Columns told apart by the numbers in their names: their order, and the pixels that they are. Pure functions."""
+"""Orders columns by the numbers in their names, and recognizes pixel columns. Pure functions."""
 
 from __future__ import annotations
 
@@ -16,26 +16,27 @@ _LEAST_PIXELS = 64
 
 
 def sort_by_number(names: Iterable[str]) -> list[str]:
-    """The names with the numbers in them compared as numbers: label_2 before label_10."""
+    """Sorts names by the numbers in them: label_2 before label_10."""
     return sorted(names, key=lambda name: [int(one) if one.isdecimal() else one for one in re.split(r"(\d+)", name)])
 
 
 def is_pixel_name(name: str) -> bool:
-    """Whether a column may be a pixel by its name."""
+    """Whether a column's name may be that of a pixel."""
     return _PIXEL.fullmatch(name.lower()) is not None
 
 
 def find_pixel_columns(path: str, names: Iterable[str]) -> tuple[list[str], Sequence[int]]:
-    """The columns of the pixels of an image in its order, and its shape; none and an empty one if there are none.
+    """Returns the pixel columns in image order, and the image shape; both empty if there are no pixel columns.
 
-    The numbers say the order, whatever that of the file is: pixel0 to pixel783 along the rows, those of a color
-    together, or 1x1 to 28x28 as row and column.
+    The numbers determine the order, regardless of the order in the file: pixel0 to pixel783 row by row with the
+    channels of a pixel together, or 1x1 to 28x28 as row and column.
 
     Args:
-      path: of the table.
+      path: path of the table.
+      names: names of the columns.
 
     Raises:
-      RequestError: the numbers are not those of all pixels of an image.
+      RequestError: the numbers do not cover the pixels of an image exactly once.
     """
     found = {name: match.groups() for name in names if (match := _PIXEL.fullmatch(name.lower()))}
     if len(found) < _LEAST_PIXELS:
@@ -51,24 +52,24 @@ def find_pixel_columns(path: str, names: Iterable[str]) -> tuple[list[str], Sequ
 
 
 def find_levels(cells: Mapping[str, Sequence[str | int]]) -> tuple[list[str], Sequence[int]]:
-    """As `find_pixel_columns`, of columns with any other name and numbers from 0 to 255 in their cells."""
+    """Like `find_pixel_columns`, for columns with other numbered names and cells from 0 to 255."""
     groups: dict[str, dict[str, Sequence[str | None]]] = {}
     for name, values in cells.items():
         match = _NUMBERED.fullmatch(name.lower())
         if match and values and all(_LEVEL.fullmatch(str(value)) and int(value) < 256 for value in values):
             groups.setdefault(match[1], {})[name] = match.groups()[1:]
     most = max(groups.values(), key=len, default={})
-    # Zeros and ones are labels.
+    # Columns of only zeros and ones are labels.
     if len(most) < _LEAST_PIXELS or not any(str(value) not in ("0", "1") for name in most for value in cells[name]):
         return [], ()
     return _place(most)
 
 
 def _place(found: Mapping[str, Sequence[str | None]]) -> tuple[list[str], Sequence[int]]:
-    """The columns in the order of their numbers, and the shape of the image; empty if they are not of each pixel once.
+    """Returns the columns in number order, and the image shape; both empty unless each pixel occurs exactly once.
 
     Args:
-      found: name -> numbers in it.
+      found: column name -> numbers in the name.
     """
     places = {name: tuple(int(number) for number in numbers if number) for name, numbers in found.items()}
     ordered = sorted(places, key=lambda name: places[name])
@@ -82,7 +83,7 @@ def _place(found: Mapping[str, Sequence[str | None]]) -> tuple[list[str], Sequen
 
 
 def square_shape(pixels: int) -> Sequence[int]:
-    """[H, W] or [H, W, 3] of a square image of so many numbers; empty if there is none."""
+    """Returns the shape of a square image with this many numbers, [H, W] or [H, W, 3]; empty if there is none."""
     for channels in (1, 3):
         side = math.isqrt(pixels // channels)
         if side and side * side * channels == pixels:

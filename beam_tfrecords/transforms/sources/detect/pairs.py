@@ -1,4 +1,4 @@
-"""Images that belong together in pairs, as images and their masks do: by what their names share, however named."""
+"""Finds pairs of images, such as images and masks, by the common parts of their names."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from beam_tfrecords.transforms.sources.detect.names import names_annotations, sp
 from beam_tfrecords.transforms.sources.detect.tree import FolderTree, pair_stem
 
 _MOST_TWINS = 4
-# What the names of single bands of satellites end in: Sentinel-2, Sentinel-1, Landsat, cameras.
+# Suffix of single-band images of Sentinel-2, Sentinel-1, Landsat and multispectral cameras.
 _BAND = re.compile(
     r"(?:^|[_. -])(B(?:0?[1-9]|1[0-2]|8A)|[VH][VH]|red|green|blue|yellow|nir|red_?edge|swir_?\d*|pan)$", re.IGNORECASE
 )
@@ -22,12 +22,13 @@ _BAND = re.compile(
 
 @dataclasses.dataclass(frozen=True)
 class Twins:
-    """Two folders side by side whose images have the same names, but for the words that all names of a folder end in.
+    """Two sibling folders whose images have the same names, except for a suffix that all names in a folder share.
 
     Attributes:
-      images: path of the folder of the images, and `masks` of that of their masks, if they are any.
-      are_masks: whether the images in `masks` may hold numbers of classes.
-      suffixes: the settings that say the words.
+      images: path of the folder of images.
+      masks: path of the folder of their masks, or of other paired images.
+      are_masks: whether the images in `masks` may contain class numbers.
+      suffixes: settings for the suffixes.
     """
 
     images: str
@@ -37,7 +38,7 @@ class Twins:
 
 
 def find_twins(tree: FolderTree) -> list[Twins]:
-    """The pairs of folders in which all images lie; otherwise the first pair, if there is one."""
+    """Returns all pairs of folders if they contain all images; otherwise the first pair, if any."""
     parents = {path.rpartition("/")[0] for path, folder in tree.walk() if folder.images and path}
     found = [pair for parent in sorted(parents) if (pair := _twins_in(tree, parent))]
     count = sum(tree.images(path) for one in found for path in (one.images, one.masks))
@@ -45,13 +46,13 @@ def find_twins(tree: FolderTree) -> list[Twins]:
 
 
 def are_drawn(tree: FolderTree, images: str, others: str) -> bool:
-    """Whether a folder has an image for each of those in a folder of images, and they are no photos numbered alike."""
+    """Whether each image has a counterpart in another folder, other than photos with the same consecutive numbers."""
     pair = _pair(tree, images, others)
     return pair is not None and (any(pair) or not _are_numbered(_stems(tree.names([images])), tree.images(images)))
 
 
 def find_bands(tree: FolderTree) -> tuple[str, list[str]] | None:
-    """The first folder whose images are all single bands of the same pictures, and some of the bands."""
+    """Returns the first folder in which all images are single bands, and some of the bands; None if there is none."""
     for path, folder in tree.walk():
         found = [_BAND.search(name.rpartition(".")[0]) for _, name in folder.names]
         bands = sorted({one[1] for one in found if one})
@@ -61,7 +62,7 @@ def find_bands(tree: FolderTree) -> tuple[str, list[str]] | None:
 
 
 def find_pair_ending(tree: FolderTree) -> str | None:
-    """The ending of the second image of each pair, if the images in a folder are pairs of a stem and it with this."""
+    """Returns the suffix of the second image of each pair if a folder has pairs of images with and without a suffix."""
     for _, folder in tree.walk():
         stems = _stems(name for _, name in folder.names)
         endings = Counter(stem[len(base) :] for stem in stems if (base := pair_stem(stem)) in stems and base != stem)
@@ -73,7 +74,7 @@ def find_pair_ending(tree: FolderTree) -> str | None:
 
 
 def _twins_in(tree: FolderTree, parent: str) -> Twins | None:
-    """The only two folders in a folder, if their images are pairs."""
+    """Returns the only two folders in a folder if their images form pairs, else None."""
     names = tree.below(parent)
     first, second = paths = [join(parent, name) for name in names] if len(names) == 2 else ("", "")
     if not first or split_in_name(names[0]) != split_in_name(names[1]) or any(map(tree.below, paths)):
@@ -81,7 +82,7 @@ def _twins_in(tree: FolderTree, parent: str) -> Twins | None:
     pair = _pair(tree, first, second)
     if pair is None:
         return None
-    # Photos of two classes may be numbered alike.
+    # Photos of two classes may have the same numbers.
     is_reversed = _is_first_the_mask(tree, first, second, pair)
     if is_reversed is None:
         return None
@@ -94,7 +95,7 @@ def _twins_in(tree: FolderTree, parent: str) -> Twins | None:
 
 
 def _pair(tree: FolderTree, first: str, second: str) -> tuple[str, str] | None:
-    """What the names in two folders end in, if they are the same without it."""
+    """Returns the suffixes of two folders if their names are equal without these, else None."""
     stems, others = (_stems(tree.names([path])) for path in (first, second))
     endings = shared_ending(sorted(stems)), shared_ending(sorted(others))
     if endings[0] == endings[1]:
@@ -107,7 +108,7 @@ def _pair(tree: FolderTree, first: str, second: str) -> tuple[str, str] | None:
 
 
 def _is_first_the_mask(tree: FolderTree, first: str, second: str, endings: tuple[str, str]) -> bool | None:
-    """Which of two folders with pairs has the masks; None if they may be photos of two classes."""
+    """Whether the first of two paired folders has the masks; None if both may be photos of two classes."""
     says = [names_annotations(path.rpartition("/")[2]) for path in (first, second)]
     says = [one or names_annotations(ending) for one, ending in zip(says, endings, strict=True)]
     if says[0] != says[1]:
@@ -124,12 +125,12 @@ def _is_first_the_mask(tree: FolderTree, first: str, second: str, endings: tuple
 
 
 def _may_be_masks(tree: FolderTree, images: str, masks: str) -> bool:
-    """Whether the photos in a folder are compressed, and what is in the other can be read as numbers."""
+    """Whether all images in a folder are JPEG, and no image in the other is, so that those can store class numbers."""
     return all(map(JPEG.search, tree.names([images]))) and not any(map(JPEG.search, tree.names([masks])))
 
 
 def _are_numbered(stems: Iterable[str], count: int) -> bool:
-    """Whether names are those of a counter: they tell nothing of their images."""
+    """Whether names come from a counter, so that equal names do not indicate pairs."""
     numbers = [re.findall(r"\d+", stem) for stem in stems]
     words = {re.sub(r"\d+", "", stem) for stem in stems}
     return len(words) == 1 and all(len(some) > 1 or (some and int(some[0]) <= 2 * count + 1) for some in numbers)

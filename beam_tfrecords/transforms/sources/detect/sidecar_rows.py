@@ -1,4 +1,4 @@
-"""Sidecars of rows, tables as well as lists: which there are, and what their first rows are."""
+"""Finds sidecars with rows, tables and lists, and reads their first rows."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _Value = TypeVar("_Value")
 
 
 def list_sidecars(tree: FolderTree, is_wanted: Callable[[str], bool]) -> list[str]:
-    """Paths of the files in the folders that are wanted by their names, those nearest to the root first."""
+    """Returns the paths of files with a wanted name, those nearest to the root first."""
     found = [posixpath.join(path, name) for path, _ in tree.walk() for name in tree.others(path) if is_wanted(name)]
     return sorted(found, key=lambda path: (path.count("/"), path))
 
@@ -25,7 +25,7 @@ def list_sidecars(tree: FolderTree, is_wanted: Callable[[str], bool]) -> list[st
 def read_first_rows(
     path: str, open_file: Callable[[str], TableFile]
 ) -> tuple[TableFile, list[Mapping[str, Any]]] | None:
-    """A table, and those of its first rows that can be read; None without any."""
+    """Opens a table and reads its valid first rows; returns None if there are none."""
     found = None
     with suppress_refusals():
         table = open_file(path)
@@ -35,8 +35,8 @@ def read_first_rows(
 
 
 def spread(values: Sequence[_Value]) -> list[_Value]:
-    """Some values from all parts of the rows: their images may be in different folders.
+    """Returns some values from all parts of the rows, because images of different parts may be in different folders.
 
-    The images that these name have to be there.
+    Used to test whether the images that the values name exist.
     """
     return [*values[:: max(len(values) // _SPREAD, 1)], values[-1]]

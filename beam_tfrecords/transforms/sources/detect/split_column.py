@@ -1,4 +1,4 @@
-"""Which column of a table says the splits, and what its words mean."""
+"""Finds the split column of a table, and the meaning of its words."""
 
 from __future__ import annotations
 
@@ -16,17 +16,17 @@ from beam_tfrecords.transforms.sources.tables.cells import invalid_row
 from beam_tfrecords.transforms.sources.tables.table import InvalidRow, Table
 from beam_tfrecords.transforms.splits import Splits
 
-# The usual names, without regard to case, spaces, dashes and underscores. The first is the documented one: whatever it
-# holds are splits. The others are taken if their words are names of splits, before columns of any name.
+# Usual names, compared without case, spaces, dashes and underscores. Any word in the first, documented one is a split.
+# The others count if their words are split names; they take precedence over columns with other names.
 _NAMES = ("split", "set", "subset", "partition", "phase", "usage", "fold", "kfold")
-# Columns of booleans -> the splits of true and of false.
+# Boolean column -> splits for true and false.
 SPLIT_FLAGS = {
     **dict.fromkeys(("isvalid", "isvalidation", "isval", "valid", "validation", "val"), ("validation", "train")),
     **dict.fromkeys(("istrain", "istraining", "istrainingimage", "train"), ("train", "test")),
     **dict.fromkeys(("istest", "test"), ("test", "train")),
 }
 _TRUE, _FALSE = ("true", "1", "1.0", "yes", "t", "y"), ("false", "0", "0.0", "no", "f", "n")
-# Rows that show what a column holds, and how many words still look like splits or folds.
+# Numbers of rows to inspect, and limits for words that may be splits or folds.
 _ROWS = 1000
 _FIRST_ROWS = 50
 _MOST_WORDS = 20
@@ -35,10 +35,10 @@ _LONGEST_WORD = 20
 
 @dataclasses.dataclass(frozen=True)
 class SplitColumn:
-    """The column of the splits.
+    """The split column of a table.
 
     Attributes:
-      name: of the column.
+      name: name of the column.
       words: lower-case word -> split; None if the words are the splits.
       default: split of a word that is not in `words`; None rejects the row.
     """
@@ -48,10 +48,10 @@ class SplitColumn:
     default: str | None = None
 
     def read(self, value: Any) -> str | None:
-        """The split of a cell; None for an empty one.
+        """Returns the split of a cell; None for an empty cell.
 
         Raises:
-          SampleError: the cell has another word, or a list.
+          SampleError: the cell contains an unknown word, or a list.
         """
         if isinstance(value, list):
             raise invalid_row(f"column {self.name!r} has a list; expected the name of a split")
@@ -69,16 +69,16 @@ class SplitColumn:
 def find_split_column(
     table: Table, named: str | None, splits: Splits, *, taken: Sequence[str | None]
 ) -> tuple[SplitColumn | None, str]:
-    """The column of the splits, and a note on it, "" if there is nothing to say.
+    """Returns the split column, and a note on it or "".
 
     Args:
       table: the table.
       named: column that the request names; "" for none.
-      splits: the rule of the request.
-      taken: columns that are something else.
+      splits: split rule of the request.
+      taken: columns with another role.
 
     Raises:
-      RequestError: there is no such column, or it contradicts the other settings.
+      RequestError: the column does not exist, or contradicts other settings.
     """
     if named and named not in table.columns:
         raise RequestError(
@@ -101,7 +101,7 @@ def find_split_column(
 
 
 def _chosen(table: Table, folders: Mapping[str, str], column: str | None) -> SplitColumn:
-    """The column whose words the setting `splits` names."""
+    """Returns the split column for the words in the setting `splits`."""
     asked = {word.lower(): split for word, split in folders.items()}
     if column is None:
         raise RequestError(
@@ -119,7 +119,7 @@ def _chosen(table: Table, folders: Mapping[str, str], column: str | None) -> Spl
 
 
 def _infer(table: Table, taken: Sequence[str | None]) -> tuple[SplitColumn | None, str]:
-    """The column of a usual name, else of booleans, else the only one whose words are all splits; a note on it."""
+    """Returns a column with a usual name, or a boolean column, or the only column of split names; and a note on it."""
     column, note = _usual(table, taken), ""
     if column == _NAMES[0]:
         return SplitColumn(column), ""
@@ -144,13 +144,13 @@ def _infer(table: Table, taken: Sequence[str | None]) -> tuple[SplitColumn | Non
 
 
 def are_splits(words: Iterable[Any]) -> bool:
-    """Whether words are all names of splits."""
+    """Whether all words are split names."""
     found = {word.lower() for value in words if (word := _word(value))}
     return bool(found) and found <= SPLIT_NAMES.keys()
 
 
 def _find_by_words(table: Table, taken: Sequence[str | None]) -> tuple[SplitColumn | None, str]:
-    """The only column whose words are several splits, whatever its name; else a note on those that look like it."""
+    """Returns the only column, of any name, with several split names, and a note; or a note on similar columns."""
     columns = [name for name in table.columns if name not in taken and name not in table.embedded]
     rows = [row for row in itertools.islice(table.rows(columns), _FIRST_ROWS) if not isinstance(row, InvalidRow)]
     first = {name: [word for row in rows if (word := _word(row[name]))] for name in columns}
@@ -186,13 +186,13 @@ def _plain(table: Table) -> dict[str, str]:
 
 
 def _words(table: Table, column: str) -> set[str]:
-    """The words in the first rows of a column."""
+    """Returns the words in the first rows of a column."""
     rows = itertools.islice(table.rows([column]), _ROWS)
     return {word for row in rows if not isinstance(row, InvalidRow) and (word := _word(row[column]))}
 
 
 def _word(value: Any) -> str:
-    """A cell as a word; "" for an empty one. Empty cells have made floats of whole numbers."""
+    """Converts a cell to a word, "" if empty. Whole floats become integers, because empty cells made them floats."""
     if value is None or value != value:
         return ""
     if isinstance(value, float) and value.is_integer():

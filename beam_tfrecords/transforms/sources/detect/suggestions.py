@@ -1,4 +1,4 @@
-"""What a refusal suggests: requests that make an unclear input clear, each listed before it is offered."""
+"""Suggests requests that resolve an ambiguous input, after checking what each would list."""
 
 from __future__ import annotations
 
@@ -30,13 +30,13 @@ _MOST_SUGGESTIONS = 3
 _MOST_ANSWERS = 4
 _MOST_TABLES = 2
 _MOST_PATHS = 3
-# Images without a mask fail, each by itself.
+# Required share of images with a mask; images without a mask fail one by one.
 _MOST_MASKS = 0.9
 _UNLABELLED = {"layout": "image"}
 
 
 def refuse(error: UnclearError, tree: FolderTree, request: Request) -> RequestError:
-    """The refusal of an input whose folders are unclear, with what the request may say instead."""
+    """Returns the error for an input with ambiguous folders, with suggested requests."""
     suggestions: list[Suggestion] = []
     for one in _suggestions(error, tree, request):
         has_masks = one.settings.get("layout") == "segmentation"
@@ -49,18 +49,20 @@ def refuse(error: UnclearError, tree: FolderTree, request: Request) -> RequestEr
             break
     more = _describe_sidecars(tree, request, suggestions)
     if request.spec.source in ("image_folder", "filename_pattern"):
-        # A source that the request names may not fit a pattern or a table.
+        # The source in the request may not fit a pattern or a table.
         suggestions = [dataclasses.replace(one, settings={"source": None, **one.settings}) for one in suggestions]
-    # What to do stands behind what was seen.
+    # The message states the finding first, then the remedy.
     seen, semicolon, remedy = error.found.partition("; ")
     return RequestError(f"{request.where}: {seen}{more}{semicolon}{remedy}", suggestions)
 
 
 def _describe_sidecars(tree: FolderTree, request: Request, suggestions: Sequence[Suggestion]) -> str:
-    """What lies beside the images and may say their labels, for a message.
+    """Describes possible label files next to the images, for a message.
 
     Args:
-      suggestions: that the message has; a table that these read is not named again.
+      tree: the folders.
+      request: the request.
+      suggestions: suggestions of the message; if these read a table, tables are not listed again.
     """
     annotations = describe_annotations(tree, request.root)
     more = f" (beside them is what looks like {annotations})" if annotations else ""
@@ -72,19 +74,19 @@ def _describe_sidecars(tree: FolderTree, request: Request, suggestions: Sequence
 
 
 def list_rows(tree: FolderTree, request: Request) -> list[str]:
-    """Paths of what has rows that may be the labels; in an archive by its name alone, so that lists are told too."""
+    """Returns the paths of tables that may contain the labels; in an archive also lists with suitable names."""
     lists = name_label_lists(tree) if request.folder is None else []
     return [*list_tables(tree), *lists] if request.by_folders else []
 
 
 def find_sidecars(tree: FolderTree, request: Request) -> tuple[str, list[Suggestion]]:
-    """What lies beside the images and may say their labels: words for a message, and the requests that read it."""
+    """Returns a message about possible label files next to the images, and suggestions that read them."""
     found = [*_read_sidecars(tree, request)]
     return _describe_sidecars(tree, request, found), found
 
 
 def _read_sidecars(tree: FolderTree, request: Request) -> Iterator[Suggestion]:
-    """The suggestions that read what lies beside the images, instead of the folders."""
+    """Yields suggestions that read files next to the images instead of folder labels."""
     yield from _extract(tree, request)
     yield from find_annotations(tree, request)
     if request.by_folders:
@@ -93,7 +95,7 @@ def _read_sidecars(tree: FolderTree, request: Request) -> Iterator[Suggestion]:
 
 
 def _extract(tree: FolderTree, request: Request) -> Iterator[Suggestion]:
-    """The suggestion that extracts an archive whose labels are in files beside its images."""
+    """Suggests extracting an archive whose labels are in files next to its images."""
     if not request.archive or not (list_rows(tree, request) or describe_annotations(tree)):
         return
     folder = f"{request.archive}.extracted"
@@ -105,7 +107,7 @@ def _extract(tree: FolderTree, request: Request) -> Iterator[Suggestion]:
 
 
 def _suggestions(error: UnclearError, tree: FolderTree, request: Request) -> Iterator[Suggestion]:
-    """The suggestions, the most certain first."""
+    """Yields all suggestions, the most certain ones first."""
     yield from _extract(tree, request)
     yield from find_annotations(tree, request)
     followed = _answer(error, tree, request, Suggestion("", {}), _MOST_ANSWERS)
@@ -124,12 +126,13 @@ def _suggestions(error: UnclearError, tree: FolderTree, request: Request) -> Ite
 
 
 def _follow(tree: FolderTree, request: Request, said: Suggestion, most: int) -> Iterator[Suggestion]:
-    """The requests that are clear once some more answers are given.
+    """Yields the unambiguous requests that result from adding further answers.
 
     Args:
-      tree: as it is with what is said so far; likewise the request.
-      said: so far.
-      most: answers that may follow.
+      tree: the folders under the settings so far.
+      request: the request with the settings so far.
+      said: the suggestion so far.
+      most: largest number of further answers.
     """
     try:
         found, _ = interpret(tree, request)
@@ -143,7 +146,7 @@ def _follow(tree: FolderTree, request: Request, said: Suggestion, most: int) -> 
 def _answer(
     error: UnclearError, tree: FolderTree, request: Request, said: Suggestion, most: int
 ) -> Iterator[Suggestion]:
-    """`_follow` behind each answer to what is unclear."""
+    """Yields the results of `_follow` for each answer to an ambiguity."""
     for answers in error.answers if most else ():
         for answer in answers:
             settings = {**said.settings, **answer.settings}
@@ -156,14 +159,14 @@ def _answer(
 
 
 def _apply(tree: FolderTree, request: Request, settings: Mapping[str, Any]) -> tuple[FolderTree, Request]:
-    """The tree and the request as they are with some settings more."""
+    """Returns the tree and the request with additional settings applied."""
     spec, needs, name, root = request.spec, request.needs, request.name, request.root
     moved = settings.get("input")
     if isinstance(moved, str):
         below = moved[len(root or "") :].strip("/")
         tree, name, root = tree.inside(below), storage.basename(below) or name, moved
         request = dataclasses.replace(request, folder=moved)
-    elif moved:  # Each folder is an input of its own, which is clear.
+    elif moved:  # Each folder becomes a separate input, which is unambiguous.
         needs = dataclasses.replace(needs, splits=Splits(folders=needs.splits.folders))
         first = moved[0].partition(root or "")[2].strip("/")
         tree, name = tree.inside(first), storage.basename(first)
@@ -182,12 +185,12 @@ def _apply(tree: FolderTree, request: Request, settings: Mapping[str, Any]) -> t
     if "exclude" in settings:
         spec = change_settings(spec, exclude=tuple(settings["exclude"]))
         tree = tree.select(lambda path: spec.selection.skips_path(request.key_prefix + path) is None)
-        root = None  # Globs are about paths below this input.
+        root = None  # Globs apply to paths below this input.
     return tree, dataclasses.replace(request, spec=spec, needs=needs, name=name, root=root)
 
 
 def _drop_globs(one: Suggestion, tree: FolderTree, request: Request) -> Suggestion:
-    """The suggestion without the globs that it adds and that match nothing in the split folders that it names."""
+    """Removes globs that the suggestion adds but that match nothing in its split folders."""
     folders = read_splits(one.settings["splits"]).folders if one.settings.get("splits") else None
     if not folders or "exclude" not in one.settings:
         return one
@@ -201,7 +204,7 @@ def _drop_globs(one: Suggestion, tree: FolderTree, request: Request) -> Suggesti
 
 
 def _has_samples(tree: FolderTree, request: Request, found: Interpretation) -> bool:
-    """Whether all images have a label if one is needed, and the labels are several classes and no splits."""
+    """Whether there are images; if labels are needed, also whether all have one, with several classes and no splits."""
     folders = [(path, folder) for path, folder in tree.walk() if folder.images]
     if not request.needs.label:
         return bool(folders)

@@ -1,4 +1,4 @@
-"""Tables beside images: whether one names the images of a folder and their labels, and the settings that read it."""
+"""Finds tables of images and labels next to the images, and the settings that read them."""
 
 from __future__ import annotations
 
@@ -24,26 +24,26 @@ from beam_tfrecords.transforms.sources.tables.object_cells import hold_objects
 
 _MOST_TABLES = 8
 _MOST_FOLDERS = 8
-# Tables that name the images of a test, with labels that nobody has given.
+# Submission templates list test images with placeholder labels.
 _NO_LABELS = re.compile(r"submission|submit", re.IGNORECASE)
 
 
 def is_table(name: str) -> bool:
-    """Whether a file is a table by its name."""
+    """Whether a file has the extension of a table."""
     return source_of_file(name) in ("csv", "jsonl", "parquet")
 
 
 def list_tables(tree: FolderTree) -> list[str]:
-    """Paths of the tables in the folders, those nearest to the root first."""
+    """Returns the paths of the tables in the folders, those nearest to the root first."""
     return list_sidecars(tree, is_table)
 
 
 def find_tables(tree: FolderTree, request: Request) -> Iterator[Suggestion]:
-    """The suggestions that read a table which names images and their labels, instead of the folders.
+    """Yields suggestions that read a table of images and labels instead of folder labels.
 
     Args:
       tree: the folders.
-      request: names the folder that they are in.
+      request: the request, which names their root folder.
     """
     root = request.root
     if root is None or request.names_paths:
@@ -64,7 +64,7 @@ def find_tables(tree: FolderTree, request: Request) -> Iterator[Suggestion]:
 
 
 def _find_metadata(tree: FolderTree, root: str) -> tuple[str, Suggestion] | None:
-    """The name of the tables that Hugging Face's datasets looks for beside images; the suggestion that reads them."""
+    """Returns the file name of Hugging Face's metadata tables, and the suggestion that reads them; None without any."""
     from beam_tfrecords.transforms.sources.tables.hf_folder import METADATA
 
     path = next((path for path in list_tables(tree) if posixpath.basename(path) in METADATA), None)
@@ -83,13 +83,13 @@ def _find_metadata(tree: FolderTree, root: str) -> tuple[str, Suggestion] | None
 
 
 def _read_cells(path: str) -> dict[str, list[Any]] | None:
-    """Column -> cells of the first rows of a table; None if there are none."""
+    """Returns column -> cells of the first rows of a table; None if it has no rows."""
     found = read_first_rows(path, open_table)
     return {name: [row[name] for row in found[1]] for name in found[0].columns} if found else None
 
 
 def settings_of_table(path: str, tree: FolderTree, root: str) -> dict[str, Any] | None:
-    """The settings that read a table; None if it names no images, or does not say which column has the labels."""
+    """Returns the settings that read a table; None if it names no images, or its label column is ambiguous."""
     cells = _read_cells(storage.join(root, path))
     if cells is None:
         return None
@@ -104,11 +104,11 @@ def settings_of_table(path: str, tree: FolderTree, root: str) -> dict[str, Any] 
 def _find_images(
     path: str, cells: Mapping[str, Sequence[Any]], tree: FolderTree, root: str
 ) -> tuple[str, dict[str, Any]] | None:
-    """The column that names images, and the settings that find them."""
+    """Returns the column that names images, and the settings that find the images; None if there is none."""
     beside = posixpath.dirname(path)
     folders = ["", *(one for one, folder in tree.walk() if folder.images and one)][: _MOST_FOLDERS + 1]
     split = split_in_name(posixpath.basename(path).rpartition(".")[0])
-    # Names with an extension say more than numbers.
+    # Tries columns of file names before columns of numbers.
     for column, values in sorted(cells.items(), key=lambda item: not _has_extension(map(str, item[1]))):
         some = spread(values)
         words = [str(value) for value in some if isinstance(value, (str, int)) and str(value)]
@@ -116,7 +116,7 @@ def _find_images(
             continue
         found = [(folder, ending) for folder in folders if (ending := _ending(words, folder, tree, root)) is not None]
         if len(found) > 1:
-            # The same numbers name images of other splits too.
+            # Other splits may have images with the same numbers.
             found = [one for one in found if split_in_name(one[0].partition("/")[0]) == (split or "train")]
         if len(found) != 1:
             continue
@@ -127,7 +127,7 @@ def _find_images(
 
 
 def _ending(words: Sequence[str], folder: str, tree: FolderTree, root: str) -> str | None:
-    """What makes the cells of a column names of images in a folder: an extension or nothing; None if nothing does."""
+    """Returns the extension, possibly "", that turns cells into names of images in a folder; None if there is none."""
     endings = [""] if _has_extension(words) else sorted({posixpath.splitext(name)[1] for name in tree.names([folder])})
     for ending in endings:
         paths = [posixpath.join(folder, word + ending) for word in words]

@@ -1,4 +1,4 @@
-"""A summary of the folders of an input, made while it is listed: small, mergeable, and the same in any order."""
+"""A summary of an input's folders, made during the listing: small, mergeable and independent of the file order."""
 
 from __future__ import annotations
 
@@ -15,27 +15,27 @@ from typing import Any
 from beam_tfrecords.transforms.sources.detect.names import is_known
 from beam_tfrecords.transforms.sources.names import has_extension, skipped_kind
 
-# Of more folders, those are kept whose names have the smallest hashes: the same names in every folder.
+# Beyond this number, only folders whose names have the smallest hashes are kept: the same names in every folder.
 _MOST_FOLDERS = 20_000
 _MOST_KINDS = 20
-# Names of files that are kept of a folder: more where the folders give no classes, and names of files may.
+# File names to keep per folder: more if folders do not give classes, because file names may.
 _SOME_NAMES = 12
 _MORE_NAMES = 64
 _ALL = 1 << 32
-# A word behind a number.
+# A word after a number.
 _PAIR_ENDING = re.compile(r"(?<=[0-9)])[_. -][A-Za-z][A-Za-z0-9_. -]*$")
 
 
 @dataclasses.dataclass(slots=True)
 class Folder:
-    """What is directly in a folder.
+    """The direct contents of a folder.
 
     Attributes:
       images: number of images.
       others: number of other files, by extension in lower case.
-      names: some of the images, as (-hash, name): those with the smallest hashes, in a heap.
-      other_names: some of the other files, likewise.
-      most_names: how many names are kept.
+      names: names of some images, as a heap of (-hash, name); keeps those with the smallest hashes.
+      other_names: names of some other files, likewise.
+      most_names: number of names to keep.
     """
 
     images: int = 0
@@ -47,18 +47,18 @@ class Folder:
 
 @dataclasses.dataclass
 class FolderSummary:
-    """Counts files by folder. The summary of a billion files takes no more memory than that of a million.
+    """Counts files by folder, in bounded memory even for a billion files.
 
     Attributes:
-      folders: path below the input -> what is in it.
-      most_hash: a folder is kept if the hash of each name in its path is smaller; names that say something always are.
+      folders: path below the input -> contents of the folder.
+      most_hash: a folder is kept if all names in its path are known words or have a smaller hash.
     """
 
     folders: dict[str, Folder] = dataclasses.field(default_factory=dict)
     most_hash: int = _ALL
 
     def add_image(self, key: str) -> None:
-        """Counts one image."""
+        """Counts an image."""
         path, _, name = key.rpartition("/")
         folder = self.folders.get(path) or self._new(path)
         if folder is not None:
@@ -66,7 +66,7 @@ class FolderSummary:
             _sample(folder.names, name, most=folder.most_names)
 
     def add_other(self, key: str) -> None:
-        """Counts one file that is not an image; hidden ones do not count."""
+        """Counts a file that is not an image; ignores hidden files."""
         path, _, name = key.rpartition("/")
         kind = skipped_kind(key)
         if kind is None or not kind.startswith(".") or not has_extension(name):
@@ -92,12 +92,12 @@ class FolderSummary:
                 _sample(folder.other_names, name, most=folder.most_names)
 
     def pack(self) -> Any:
-        """The summary as plain values."""
+        """Converts the summary to plain values."""
         return self.most_hash, [(path, *dataclasses.astuple(folder)) for path, folder in self.folders.items()]
 
     @classmethod
     def unpack(cls, packed: Any) -> FolderSummary:
-        """The reverse of `pack`."""
+        """Makes a summary from the values of `pack`."""
         most_hash, folders = packed
         made = {}
         for path, images, others, names, other_names, most in folders:
@@ -106,7 +106,7 @@ class FolderSummary:
         return cls(made, most_hash)
 
     def tree(self, prefix: str = "") -> FolderTree:
-        """The folders below a prefix of keys, such as that of one of several inputs."""
+        """Returns the folders below a key prefix, such as the prefix of one of several inputs."""
         return FolderTree(
             {
                 path[len(prefix) :]: folder
@@ -116,7 +116,7 @@ class FolderSummary:
         )
 
     def joined(self) -> FolderTree:
-        """The folders below all top folders, taken together: those of archives, whose names the keys begin with."""
+        """Merges the folders below all top-level folders; for archives, whose names are the first component of keys."""
         joined = FolderSummary()
         for path, folder in self.folders.items():
             joined.merge(FolderSummary({path.partition("/")[2]: folder}))
@@ -142,10 +142,10 @@ class FolderSummary:
 
 
 class FolderTree:
-    """The folders that hold images, and what is in them.
+    """The folders of images, and their contents.
 
     Args:
-      folders: path below the root -> what is directly in it.
+      folders: path below the root -> direct contents of the folder.
     """
 
     def __init__(self, folders: Mapping[str, Folder]) -> None:
@@ -165,16 +165,16 @@ class FolderTree:
         return below
 
     def below(self, path: str) -> list[str]:
-        """Names of the folders in a folder that hold images, at any depth."""
+        """Returns the names of subfolders that contain images at any depth."""
         return sorted(self._below.get(path, ()))
 
     def images(self, path: str) -> int:
-        """Number of images directly in a folder."""
+        """Returns the number of images directly in a folder."""
         folder = self.folders.get(path)
         return folder.images if folder else 0
 
     def walk(self, path: str = "") -> Iterator[tuple[str, Folder]]:
-        """All folders at and below one, sorted by path; not only those that hold images."""
+        """Yields a folder and all folders below it, sorted by path; includes folders without images."""
         if path in self.folders and path:
             yield path, self.folders[path]
         start, end = (bisect_left(self._paths, path + mark) for mark in ("/", "0")) if path else (0, len(self._paths))
@@ -182,30 +182,30 @@ class FolderTree:
             yield one, self.folders[one]
 
     def total(self, path: str = "") -> int:
-        """Number of images in a folder, at any depth."""
+        """Returns the number of images in a folder, at any depth."""
         return sum(folder.images for _, folder in self.walk(path))
 
     def names(self, paths: Iterable[str]) -> list[str]:
-        """Names of some images directly in some folders."""
+        """Returns the names of some images directly in some folders."""
         found = (self.folders.get(path) for path in paths)
         return sorted(name for folder in found if folder for _, name in folder.names)
 
     def others(self, path: str) -> list[str]:
-        """Names of some files directly in a folder that are not images."""
+        """Returns the names of some other files directly in a folder."""
         folder = self.folders.get(path)
         return sorted(name for _, name in folder.other_names) if folder else []
 
     def inside(self, path: str) -> FolderTree:
-        """The folders of one of them."""
+        """Returns the tree below a folder."""
         start = len(path) + 1 if path else 0
         return FolderTree({one[start:]: folder for one, folder in self.walk(path)})
 
     def within(self, names: Container[str]) -> FolderTree:
-        """The folders in those of some names directly below the root."""
+        """Returns the tree with only some top-level folders."""
         return FolderTree({path: folder for path, folder in self.folders.items() if path.partition("/")[0] in names})
 
     def select(self, is_wanted: Callable[[str], bool]) -> FolderTree:
-        """The folders with those of the sampled images that are wanted, by their paths."""
+        """Returns the tree with only the images whose path is wanted; estimates counts from the kept names."""
         chosen = {}
         for path, folder in self.folders.items():
             names = [(hashed, name) for hashed, name in folder.names if is_wanted(f"{path}/{name}" if path else name)]
@@ -215,7 +215,7 @@ class FolderTree:
 
 
 def _sample(names: list[tuple[int, str]], name: str, *, most: int) -> None:
-    """Keeps a name if its hash is among the smallest: the same of an image and of its mask. A name is added once."""
+    """Keeps a name if its hash is among the smallest. An image and its mask have the same hash; names are unique."""
     rank = -_hash(pair_stem(name.rpartition(".")[0] or name))
     if len(names) >= most and rank < names[0][0]:
         return
@@ -229,7 +229,7 @@ def _sample(names: list[tuple[int, str]], name: str, *, most: int) -> None:
 
 
 def pair_stem(stem: str) -> str:
-    """What the names of an image and of its mask have in common: `car_1` of `car_1` and of `car_1_mask`."""
+    """Returns the common part of the names of an image and its mask: `car_1` for `car_1` and `car_1_mask`."""
     return _PAIR_ENDING.sub("", stem)
 
 

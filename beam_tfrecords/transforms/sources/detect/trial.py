@@ -1,4 +1,4 @@
-"""Lists what a suggested request gives, before it is offered."""
+"""Tries a suggested request by listing its samples."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from beam_tfrecords.transforms.sources.detect.interpretation import Request
 from beam_tfrecords.transforms.sources.opening import open_input
 from beam_tfrecords.transforms.sources.source_spec import SourceSpec
 
-# Samples that are listed of a suggestion.
+# Number of samples to list for a suggestion.
 _MOST = 1000
 _NEEDS: Mapping[str, Mapping[str, Any]] = {
     "image": {"label": False, "objects": False},
@@ -28,7 +28,7 @@ _NEEDS: Mapping[str, Mapping[str, Any]] = {
 
 @contextlib.contextmanager
 def suppress_refusals() -> Iterator[None]:
-    """Suppresses what a file raises that is not what it is tried as; what leaves open what is there is raised."""
+    """Suppresses errors of trying to open a file in some format, except when the storage did not answer."""
     try:
         yield
     except (OSError, RequestError, BuildError, ValueError) as error:
@@ -37,13 +37,13 @@ def suppress_refusals() -> Iterator[None]:
 
 
 def is_usable(request: Request, settings: Mapping[str, Any], *, images: int = 0, share: float = 0.5) -> bool:
-    """Whether the listing of a request gives samples, and not far fewer than there are images.
+    """Whether a suggested request lists enough valid samples.
 
     Args:
-      request: that a refusal is about.
-      settings: that the suggestion changes.
-      images: number of images that the suggestion is about.
-      share: so many of them have to be listed without a failure.
+      request: the ambiguous request.
+      settings: settings that the suggestion changes.
+      images: number of images that the suggestion covers.
+      share: required fraction of valid samples.
     """
     read = {one.name: one.read for one in settings_of(SourceSpec)}
     said = {name: read[name](value) for name, value in settings.items() if name in read}

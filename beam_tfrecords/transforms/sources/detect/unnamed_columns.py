@@ -1,4 +1,4 @@
-"""Tables without a first row of names: what their cells say, and a command that writes the names. Pure functions."""
+"""Guesses column names for tables without a header, and a command that adds it. Pure functions."""
 
 from __future__ import annotations
 
@@ -13,14 +13,15 @@ from beam_tfrecords.transforms.sources.tables.box_cells import read_number
 
 
 def name_columns(path: str, rows: Sequence[Sequence[str]], delimiter: str) -> list[Suggestion]:
-    """What writes a table with a first row; none if its first row names no image.
+    """Suggests a command that adds a header to a table; [] if its first row does not name an image.
 
-    The first column that names an image is one, a column of split words is the split, four columns of numbers one
-    behind the other are a box, and the first of the others is the label.
+    The first column with image names is the image, a column of split names is the split, four consecutive columns of
+    numbers are a box, and the first remaining column is the label.
 
     Args:
-      path: of the table.
+      path: path of the table.
       rows: cells of its first rows.
+      delimiter: cell delimiter.
     """
     width = len(rows[0])
     columns = [[row[number] for row in rows if len(row) == width] for number in range(width)]
@@ -41,7 +42,7 @@ def name_columns(path: str, rows: Sequence[Sequence[str]], delimiter: str) -> li
 
 
 def _find_box(columns: Sequence[Sequence[str]]) -> Iterator[tuple[int, str]]:
-    """The names of the only four columns of numbers, one behind the other: two corners where they can be."""
+    """Yields names for the only four numeric columns if these are consecutive: two corners if possible, else a size."""
     numbers = [
         number
         for number, cells in enumerate(columns)

@@ -1,4 +1,4 @@
-"""The rows of tables that name their images."""
+"""Lists the rows of tables that contain image paths."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ from beam_tfrecords.transforms.sources.tables.image_paths import fill_pattern, p
 from beam_tfrecords.transforms.sources.tables.row_values import Located, RowReader, number_key
 from beam_tfrecords.transforms.sources.tables.table import InvalidRow, Row, RowRange, TableFile
 
-# Rows that are read at once, and characters of theirs.
+# Most rows of a batch, and most characters.
 _BATCH = 256
 _BATCH_CHARACTERS = 4 << 20
-# Images whose look-up is remembered.
+# Size of the caches of image look-ups.
 _MOST_KNOWN = 4096
 
 
@@ -48,11 +48,11 @@ class TableReader:
         return self.cells.columns
 
     def cut(self) -> tuple[list[Container], list[str]]:
-        """The ranges of rows that workers read at once, and a note on why most rows are in one of them."""
+        """Splits the table into row ranges for workers, and returns a note if it could not be split well."""
         ranges, problem = retry_faults(self.table.path, self.table.cut)
         name = printable(storage.basename(self.table.path))
         notes = [f"{name}: one process lists most of its rows, because {problem}"] if problem else []
-        # `samples` looks at the version.
+        # `samples` checks the version.
         file = dataclasses.replace(Container.of(self.file, key_prefix=self.key_prefix), version="")
         return [dataclasses.replace(file, part=tuple(part)) for part in ranges], notes
 
@@ -68,7 +68,7 @@ class TableReader:
                 number += len(together)
 
     def _references(self, rows: Sequence[Row], first: int, finder: _ImageFinder) -> Iterable[SampleRef | RefColumns]:
-        """The references of several rows; those without images are read together, unless one of them is rejected."""
+        """Returns the references of a batch; as columns if rows have no images and none is rejected."""
         of = self.columns
         known: dict[str, Any] = {"prefix": self.key_prefix, "split": self.split}
         invalid = any(isinstance(row, InvalidRow) for row in rows)
@@ -82,7 +82,7 @@ class TableReader:
 
 
 def _batches(rows: Iterable[Row]) -> Iterator[list[Row]]:
-    """Rows in batches of up to `_BATCH`, fewer where their texts are long."""
+    """Groups rows into batches of up to `_BATCH` rows, fewer if their strings are long."""
     batch: list[Row] = []
     size = 0
     for row in rows:
@@ -97,7 +97,7 @@ def _batches(rows: Iterable[Row]) -> Iterator[list[Row]]:
 
 
 class _ImageFinder:
-    """Finds images, and looks at each once while rows near each other name it, as those of its boxes do."""
+    """Finds and stats images, and caches the results for nearby rows with the same image, such as its boxes."""
 
     def __init__(self, allow_outside_root: bool) -> None:
         self._allow_outside_root = allow_outside_root
@@ -105,7 +105,7 @@ class _ImageFinder:
         self._seen: dict[str, tuple[int, str, str] | SampleError] = {}
 
     def find(self, path: str, roots: Sequence[str]) -> str:
-        """As `find_image`."""
+        """Caches `find_image`."""
         if (path, roots) not in self._found:
             if len(self._found) >= _MOST_KNOWN:
                 self._found.clear()
@@ -113,7 +113,7 @@ class _ImageFinder:
         return self._found[path, roots]
 
     def look(self, uri: str) -> tuple[int, str, str]:
-        """As `look`."""
+        """Caches `look`."""
         if uri not in self._seen:
             if len(self._seen) >= _MOST_KNOWN:
                 self._seen.clear()
@@ -129,11 +129,12 @@ class _ImageFinder:
 
 @dataclasses.dataclass(kw_only=True)
 class _RowImages(Located):
-    """The images whose paths a row has.
+    """The images that a row names by path.
 
     Attributes:
-      finder: of the images of this table.
-      paths: of each image, as the row has it.
+      reader: reader of the table.
+      finder: finder of the table's images.
+      paths: name of an image -> its path in the row.
     """
 
     reader: TableReader
@@ -178,7 +179,7 @@ class _RowImages(Located):
             self.fingerprint = join_fingerprints([self.fingerprint, fingerprint])
 
     def _find_mask(self, row: Mapping[str, Any], column: str) -> tuple[File, str]:
-        """The mask of a row, and its fingerprint; "" if that is not known."""
+        """Returns the mask of a row, and its fingerprint, "" if unknown."""
         path = read_text(row, column, required=False)
         if not path:
             raise SampleError(Stage.LIST, FailureReason.MASK_MISSING, f"column {column!r} is empty")
@@ -192,11 +193,11 @@ class _RowImages(Located):
 
 @dataclasses.dataclass(frozen=True)
 class ReadRows:
-    """Lists the rows of one range of a table. Picklable.
+    """Lists the rows of a table or of a range of rows. Picklable.
 
     Attributes:
-      readers: (table, prefix of its keys) -> its reader.
-      place: gives a reference the split that its row does not say; None for nothing.
+      readers: (table, key prefix) -> reader of the table.
+      place: sets the split of a reference whose row states none; None to leave references unchanged.
     """
 
     readers: Mapping[tuple[str, str], TableReader]
@@ -205,16 +206,16 @@ class ReadRows:
     def __call__(
         self, container: Container, staging: StagingFiles, skipped: Skipped
     ) -> Iterator[SampleRef | RefColumns]:
-        """Yields one reference per row, or those of several.
+        """Yields one reference per row, or batches of references.
 
         Raises:
-          BuildError: the table is no longer the one whose columns are known, or damaged.
+          BuildError: the table was replaced since its columns were read.
         """
         reader = self.readers[container.uri, container.key_prefix]
         refs = reader.samples(RowRange(*map(int, container.part)) if container.part else None)
         return map(self.place, one_by_one(refs)) if self.place else refs
 
     def samples(self, reader: TableReader) -> Iterator[SampleRef]:
-        """The references of a table."""
+        """Yields the references of a whole table."""
         refs = one_by_one(reader.samples())
         return map(self.place, refs) if self.place else refs

@@ -12,7 +12,7 @@ from beam_tfrecords.transforms.sources.selection import read_names
 
 
 class LabelType(str, enum.Enum):
-    """What labels are: CLASS names or indices of classes; FLOAT numbers, for regression; TEXT, such as captions."""
+    """Kind of labels: CLASS for class names or indices, FLOAT for regression, TEXT for text such as captions."""
 
     CLASS = "class"
     FLOAT = "float"
@@ -20,7 +20,7 @@ class LabelType(str, enum.Enum):
 
 
 class UnknownLabels(str, enum.Enum):
-    """What -1 means beside zeros and ones: REJECT its row, NO or YES. Then an empty cell is no."""
+    """Meaning of -1 next to zeros and ones: REJECT the row, NO or YES. An empty cell then means no."""
 
     REJECT = "reject"
     NO = "no"
@@ -32,7 +32,7 @@ def _read_words(word: Any) -> tuple[str, ...]:
 
 
 def _read_unknown(word: Any) -> Any:
-    # YAML reads yes and no as true and false.
+    # YAML parses yes and no as booleans.
     return one_of(UnknownLabels)({True: "yes", False: "no"}.get(word, word) if isinstance(word, bool) else word)
 
 
@@ -56,9 +56,9 @@ class BoxSettings:
     """How to read boxes from the columns of a table.
 
     Attributes:
-      box_columns: columns with the sides of a box in each row; empty for usual names.
-      box_format: meaning of the sides, such as two corners.
-      box_unit: pixels, or shares of the image's size.
+      box_columns: columns with the coordinates of the box in each row; empty to find them by usual names.
+      box_format: meaning of the coordinates, such as two corners.
+      box_unit: pixels, or fractions of the image size.
     """
 
     box_columns: tuple[str, ...] = input_setting(
@@ -85,20 +85,20 @@ class TableSettings:
     """How to read the rows of a table, or of another source with columns.
 
     Attributes:
-      image_column: column with the image's path, or the columns of several images with commas between them; None for
-        usual names.
-      image_path: pattern of image paths over the columns, such as `train/{id}.jpg`.
+      image_column: column with the image path, or comma-separated columns of several images; None to find it by usual
+        names.
+      image_path: pattern that makes the image path from columns, such as `train/{id}.jpg`.
       label_column: column with the label; None for usual names.
-      label_columns: columns of zeros and ones, one for each class; empty if a column has the labels.
+      label_columns: columns of zeros and ones, one per class; empty if one column has the labels.
       label_type: type of the labels.
-      mask_column: column with the mask's path; None for usual names.
+      mask_column: column with the mask path; None for usual names.
       split_column: column with the split; None for usual names, "" for no column.
-      key_column: column with the key; None for the image's path as written, or else the row number.
+      key_column: column with the key; None for the image path as written, or the row number in rows without images.
       group_column: column whose equal values keep samples in one split, if splits are fractions.
-      group_rows: rows with the same key are one sample, with the labels and objects of all.
+      group_rows: whether rows with the same key form one sample with the labels and objects of all.
       label_separator: separator of several labels in one cell; None for one label per cell.
-      unknown_labels: meaning of -1 and of empty cells beside zeros and ones; None to refuse -1 in the first rows.
-      missing_values: words for an empty cell, in columns that are not features.
+      unknown_labels: meaning of -1 and empty cells next to zeros and ones; None raises an error if first rows have -1.
+      missing_values: words that mean an empty cell, in columns that are not features.
       boxes: how to read boxes.
     """
 
@@ -158,7 +158,7 @@ class TextSettings:
 
     Attributes:
       delimiter: cell delimiter of a csv file; None to detect it.
-      encoding: of a csv or jsonl file; None to detect it.
+      encoding: encoding of a csv or jsonl file; None to detect it.
     """
 
     delimiter: str | None = input_setting(

@@ -1,4 +1,4 @@
-"""Tables as sources: a row is a sample, whatever the format of the file."""
+"""The source for tables of any format: each row is a sample."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ from beam_tfrecords.transforms.sources.tables.table import TableFile, available
 from beam_tfrecords.transforms.sources.tables.table_rows import ReadRows, TableReader
 from beam_tfrecords.transforms.sources.tables.table_settings import TableSettings
 
-# Listing less by workers would take longer than it gains.
+# For smaller tables, parallel listing costs more time than it saves.
 _LEAST_BYTES = 4 << 20
 
 
@@ -40,10 +40,10 @@ class TableSource(Source):
     """Lists the rows of one or more tables as samples.
 
     Args:
-      tables: the files and what is in them.
+      tables: the files and their opened tables.
       inputs: inputs of the request.
       settings: settings of the rows.
-      paths: settings of the paths of images and masks.
+      paths: settings of image and mask paths.
       needs: requested contents.
       place: as in `ReadRows`.
 
@@ -71,7 +71,7 @@ class TableSource(Source):
         files = [file for file, _ in tables]
         of_masks = (paths.mask_root, "mask_root") if paths.mask_root else (paths.image_root, "image_root")
         paired = pair_roots(files, paths.image_root), pair_roots(files, *of_masks)
-        # A split that the request gives an input beats a column; one that only its name tells does not.
+        # A split stated in `input` takes precedence over a column; a split in the file name does not.
         said = change_settings(settings, split_column="") if inputs.splits else settings
         for (file, table), roots, mask_roots in zip(tables, *paired, strict=True):
             columns, notes = choose_columns(table, said, needs)
@@ -115,7 +115,7 @@ class TableSource(Source):
                 )
 
     def column_suggestions(self, *, needs_label: bool) -> Sequence[Suggestion]:
-        """See `Source.column_suggestions`; those of the first table."""
+        """See `Source.column_suggestions`; based on the first table."""
         reader = self._readers[0]
         has_label = reader.columns.label is not None or bool(reader.columns.labels)
         try:
@@ -126,18 +126,18 @@ class TableSource(Source):
             raise keep_inputs(error, self._inputs) from error.__cause__
 
     def other_labels(self) -> tuple[str, Sequence[Suggestion]]:
-        """See `Source.other_labels`; the other columns of the first table."""
+        """See `Source.other_labels`; suggests other columns of the first table."""
         columns, table = self._readers[0].columns, self._readers[0].table
         image = next(iter(columns.images.values()), None)
         found = column_suggestions(table, image=image, needs_image=False, needs_label=True)
         return "", [one for one in found if one.settings.keys() & {"label_column", "label_columns"}]
 
     def samples(self) -> Iterator[SampleRef]:
-        """One reference per row, in the order of the tables; may be iterated once.
+        """Yields one reference per row, in the order of the tables; may be iterated once.
 
         Raises:
-          RequestError: no row has a mask that is there.
-          BuildError: a table is replaced meanwhile, or a service fault.
+          RequestError: no row has an existing mask.
+          BuildError: a table was replaced in the meantime, or a service fault.
         """
         without: str | None = None
         is_found = False
@@ -194,7 +194,7 @@ def open_tables(
 def _check_labels(
     tables: Sequence[tuple[InputFile, TableFile]], inputs: Inputs, settings: TableSettings, needs: Needs
 ) -> None:
-    """Refuses a table without the labels that others have, as those of a test often are."""
+    """Raises an error if only some tables have labels, which is common for test splits."""
     named = (settings.label_column,) if settings.label_column else settings.label_columns
     labelled = [(file, table) for file, table in tables if has_labels(table, named)]
     without = next((table for file, table in tables if not has_labels(table, named)), None)
@@ -207,7 +207,7 @@ def _check_labels(
 
 
 def _choose_root(table: TableFile, columns: Columns | None, roots: FileRoots, paths: PathSettings) -> tuple[str, ...]:
-    """Returns the folders to search for the files that some columns name; `columns` is None for no column."""
+    """Returns the folders to search for the files that the columns name; `columns` is None if there are none."""
     names = [] if columns is None or len(roots.every) == 1 else first_images(table, columns)
     return roots.choose(names, allow_outside_root=paths.allow_outside_root)
 

@@ -1,4 +1,4 @@
-"""Text files as lines: compression, encoding and damage are found here for csv and jsonl alike."""
+"""Reads text files as lines; handles compression, encoding and damage for csv and jsonl files."""
 
 from __future__ import annotations
 
@@ -21,37 +21,37 @@ from beam_tfrecords.transforms.sources.tables.table import MOST_ROW_SIZE, Invali
 from beam_tfrecords.transforms.sources.unsupported_formats import find_unsupported, refuse_unsupported
 
 _SAMPLE_BYTES = 1 << 20
-# Bytes of a range of rows, about.
+# Approximate size of a range of rows.
 RANGE_BYTES = 4 << 20
-# One process lists this in a minute.
+# One process lists this in a minute; a larger range without a split is worth a note.
 _NOTED_BYTES = 64 << 20
-# Characters of a row that is rejected, of which a compressed file may have any number.
+# Most characters to skip in an overlong row; a compressed file may contain any number.
 _MOST_SKIPPED = 64 << 20
 _BOMS = {b"\xef\xbb\xbf": "utf-8", b"\xff\xfe": "utf-16", b"\xfe\xff": "utf-16"}
-# A character beyond ASCII that is not a byte which could not be decoded.
+# A non-ASCII character that is not a surrogate for an undecodable byte.
 _VALID = re.compile("[^\x00-\x7f\udc80-\udcff]")
 _UTF8 = ("utf-8", "utf-8-sig")
 _DAMAGED_FILE = (EOFError, zlib.error, gzip.BadGzipFile)
 
 
 def note_encoding(path: str, encoding: str) -> list[str]:
-    """A note on an encoding that was assumed; none for one that the bytes prove."""
+    """Returns a note if the encoding is only assumed (Windows-1252)."""
     if encoding != "cp1252":
         return []
     return [f"{printable(storage.basename(path))}: not UTF-8, read as Windows-1252; `encoding` names another encoding"]
 
 
 class TextError(BuildError):
-    """A text cannot be read further."""
+    """The rest of a text cannot be read."""
 
 
 class Line(NamedTuple):
     """A line with its line end.
 
     Attributes:
-      number: from 1.
-      text: "" for a line that is too long.
-      damage: what is wrong with it, or None.
+      number: line number, from 1.
+      text: the line; "" if it is too long.
+      damage: description of the damage, or None.
     """
 
     number: int
@@ -61,10 +61,10 @@ class Line(NamedTuple):
 
 @contextlib.contextmanager
 def open_bytes(path: str, part: RowRange | None = None) -> Iterator[IO[bytes]]:
-    """Opens a file; one whose name ends in `.gz` is decompressed.
+    """Opens a file, and decompresses it if its name ends in `.gz`.
 
     Args:
-      part: the rows that are read, of a file that is not compressed; None for all.
+      part: range of rows to read, only for an uncompressed file; None for all rows.
     """
     if part is not None:
         with open_ranges(part.stop, lambda offset, length: storage.read_range(path, offset, length)) as file:
@@ -76,10 +76,10 @@ def open_bytes(path: str, part: RowRange | None = None) -> Iterator[IO[bytes]]:
 
 
 def read_start(path: str) -> bytes:
-    """The first MiB of a file.
+    """Reads the first MiB of a file.
 
     Raises:
-      RequestError: it is not the gzip file that its name promises, or no text.
+      RequestError: a `.gz` file is not a gzip file, or the file is not text.
     """
     try:
         with open_bytes(path) as file:
@@ -92,19 +92,19 @@ def read_start(path: str) -> bytes:
 
 
 def find_encoding(start: bytes) -> str:
-    """The encoding of a text: by its byte order mark, else UTF-8, else UTF-16 or Windows-1252.
+    """Detects the encoding of a text: by its byte order mark, or else UTF-16, UTF-8 or Windows-1252.
 
-    Windows-1252, of which Latin-1 is a part, is assumed only if no character is valid UTF-8: a single damaged
+    Assumes Windows-1252, a superset of Latin-1, only if no non-ASCII character is valid UTF-8, so that a single damaged
     row does not change the encoding of a file.
     """
     for bom, encoding in _BOMS.items():
         if start.startswith(bom):
             return encoding
-    # ASCII in UTF-16 has a zero in every other byte, from the first character on.
+    # ASCII text in UTF-16 has a zero in every other byte.
     for first, encoding in ((0, "utf-16-be"), (1, "utf-16-le")):
         if start[first : first + 1] == b"\0" and start[first:200:2].count(0) * 2 > len(start[:200:2]):
             return encoding
-    # The last character may be cut.
+    # The last character may be incomplete.
     text = codecs.getincrementaldecoder("utf-8")("surrogateescape").decode(start)
     if text.isascii() or _VALID.search(text):
         return "utf-8"
@@ -116,19 +116,22 @@ def find_encoding(start: bytes) -> str:
 
 
 class Lines:
-    """Iterates the lines of a file, and takes lines back.
+    """Iterates over the lines of a file, and can take lines back.
 
     Args:
+      file: the file, opened with `open_bytes`.
+      path: path of the file, for messages.
+      encoding: encoding of the text.
       first: number of the first line.
     """
 
     def __init__(self, file: IO[bytes], path: str, encoding: str, *, first: int = 1) -> None:
         name = codecs.lookup(encoding).name
-        # Bytes that cannot be decoded become surrogates, or U+FFFD in UTF-16, so that they spoil their line alone.
+        # Undecodable bytes become surrogates, or U+FFFD in UTF-16 and UTF-32, so that they damage only their own line.
         self._is_wide = name.startswith(("utf-16", "utf-32"))
         errors = "replace" if self._is_wide else "surrogateescape"
         if name in _UTF8:
-            # A byte order mark is none in the middle of a file.
+            # Only the start of a file has a byte order mark.
             name = "utf-8-sig" if first == 1 else "utf-8"
         self._text = io.TextIOWrapper(file, encoding=name, errors=errors, newline="")
         self._path = path
@@ -138,9 +141,9 @@ class Lines:
         self._is_ended = True
 
     def until_damage(self, rows: Iterator[Row]) -> Iterator[Row]:
-        """The rows that are made of these lines; at the end one that says so, if the text is cut or damaged.
+        """Yields the rows made from these lines, and a final `InvalidRow` if the text is truncated or damaged.
 
-        A text may well end without a line end. If its last row is invalid too, it ends within this row.
+        A missing line end at the end of a text is normal. Only if its last row is also invalid is the text truncated.
         """
         row: Row = {}
         last = 0
@@ -155,7 +158,7 @@ class Lines:
             yield InvalidRow(f"the file ends within line {self._number:,}: {row.detail}", ends=True)
 
     def take_back(self, lines: list[Line]) -> None:
-        """Puts lines before those that are still to come."""
+        """Puts lines back before the next line."""
         self._returned.extendleft(reversed(lines))
 
     def __iter__(self) -> Lines:
@@ -183,7 +186,7 @@ class Lines:
         damage = None
         if "\0" in text:
             damage = "a NUL byte"
-            text = text.replace("\0", "")  # Python 3.10's csv module refuses NUL.
+            text = text.replace("\0", "")  # The csv module of Python 3.10 raises on NUL.
         if not text.isascii() and ("\ufffd" in text if self._is_wide else _is_damaged(text)):
             damage = f"bytes that are not valid {self._encoding}; `encoding` names another encoding"
         return Line(self._number, text, damage)
@@ -204,11 +207,13 @@ def _is_damaged(text: str) -> bool:
 def cut_text(
     path: str, encoding: str, count_rows: Callable[[bytes, bool], tuple[int, int] | None]
 ) -> tuple[list[RowRange], str]:
-    """Cuts a text where rows begin, which takes reading it once.
+    """Splits a text into row ranges, which requires reading it once.
 
     Args:
-      count_rows: (whole lines, whether they are the last) -> number of rows, and of the bytes that these take; None if
-        they are not sure, so that all rows from there on are one range.
+      path: path of the file.
+      encoding: encoding of the text.
+      count_rows: (whole lines, whether they are the last) -> number of rows and their size in bytes; None if row starts
+        are uncertain, so that the rest of the file becomes one range.
 
     Returns:
       As `TableFile.cut`.
@@ -225,7 +230,7 @@ def cut_text(
                     data += piece
                 is_last = start + len(data) >= size
                 chunk = data if is_last else data[: data.rfind(b"\n") + 1]
-                # A carriage return alone ends a line too, and a NUL damages one.
+                # A lone carriage return also ends a line, and a NUL damages its line.
                 is_plain = chunk.count(b"\r") == chunk.count(b"\r\n") and b"\0" not in chunk
                 mark = len(codecs.BOM_UTF8) if not start and chunk.startswith(codecs.BOM_UTF8) else 0
                 rows, used = (is_plain and count_rows(chunk[mark:], is_last)) or (0, 0)
@@ -242,10 +247,10 @@ def cut_text(
 
 
 def _keeps_lines(encoding: str) -> bool:
-    """Whether every ASCII byte of a text is the ASCII character, whatever is before it."""
+    """Whether every byte below 128 is an ASCII character, independent of the bytes before it."""
     name = codecs.lookup(encoding).name
     ascii = bytes(range(128))
     upper = bytes(range(128, 256)).decode(name, "replace")
-    # Without a character there, as of ISO-2022-JP, others are written in ASCII bytes.
+    # Encodings without upper-half characters, such as ISO-2022-JP, write other characters in ASCII bytes.
     is_one_byte = len(upper) == 128 and set(upper) != {"\ufffd"}
     return name in (*_UTF8, "ascii") or (is_one_byte and ascii.decode(name, "replace") == ascii.decode())
