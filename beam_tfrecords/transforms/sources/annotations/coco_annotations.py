@@ -1,4 +1,4 @@
-"""What a file of COCO annotations says: images, and their objects, captions or classes."""
+"""Reads a COCO annotation file: images with their objects, captions or classes."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ _MOST_ANNOTATIONS = 100
 
 @dataclasses.dataclass
 class CocoImage:
-    """An image: its number among the ids, its name, id and size; and what is wrong with its entry."""
+    """An image with the number of its id, its name, id and size, and the problem of an invalid entry."""
 
     number: int
     name: str
@@ -41,21 +41,21 @@ class CocoImage:
 
 
 class CocoAnnotations:
-    """What a file says: images, and their objects as columns, which take 60 bytes an object, and their polygons.
+    """The contents of a file: images, and objects as columns (60 bytes per object, plus polygons).
 
     Attributes:
-      images: in the order of the file.
+      images: images in file order.
       categories: id -> name.
-      named_by_url: whether names of images are those in their URLs at COCO, a folder and a file.
+      named_by_url: whether image names come from their COCO URLs, as folder and file.
     """
 
     def __init__(self, needs: Needs, *, needs_captions: bool, needs_boxes: bool) -> None:
         self._needs_boxes = needs_boxes
         self.images: list[CocoImage] = []
         self.categories: dict[str, str] = {}
-        # Ids -> what they are in order of; numbers come before texts.
+        # Category id -> sort key; numbers come before strings.
         self._order_of_category: dict[str, tuple[bool, Any]] = {}
-        # Ids -> their numbers here.
+        # Id -> number in this object.
         self._image_ids: dict[Any, int] = {}
         self._category_ids: dict[Any, int] = {}
         self._merged = 0
@@ -136,16 +136,15 @@ class CocoAnnotations:
 
     @property
     def class_names(self) -> list[str]:
-        """The names of the categories by their ids; those of one name are one class."""
+        """Names of the categories in id order; categories with the same name form one class."""
         ordered = sorted(self.categories, key=self._order_of_category.__getitem__)
         return list(dict.fromkeys(self.categories[one] for one in ordered))
 
     def close(self) -> None:
-        """Groups the objects by image, once all are there.
+        """Groups the objects by image, after all elements are added.
 
         Raises:
-          JsonError: there are annotations, and none has a box, or polygons or keypoints where these are
-            needed.
+          JsonError: no annotation has a box, or the needed polygons or keypoints.
         """
         if len(self._of_image) and not self._with_box and self._needs_boxes:
             raise JsonError("none of its annotations has a `bbox`; if they are captions, say `layout=captions`")
@@ -156,9 +155,9 @@ class CocoAnnotations:
             )
         if self._keypoints is not None and not any(self._keypoints):
             raise JsonError(f"none of its {len(self._keypoints):,} objects has `keypoints`; say `layout=detection`")
-        # As many for every object; missing ones are not labelled.
+        # All objects get the same number of keypoints; missing keypoints count as not labeled.
         self._keypoint_bytes = max(map(len, self._keypoints or [b""]))
-        # Without this, an image that is listed twice would have its objects twice.
+        # Otherwise an image that is listed twice would yield its objects twice.
         seen: dict[int, CocoImage] = {}
         for image in self.images:
             first = seen.setdefault(image.number, image)
@@ -171,7 +170,7 @@ class CocoAnnotations:
         self._labels = [self.categories.get(one, f"category {one}") for one in self._category_ids]
 
     def _merge_images(self) -> np.ndarray:
-        """Makes one image of entries for one file with several ids; returns the number of the image of each id."""
+        """Merges entries with different ids for the same file; returns id number -> number of the merged image."""
         numbers = np.arange(len(self._image_ids))
         first: dict[str, CocoImage] = {}
         kept = []
@@ -190,10 +189,10 @@ class CocoAnnotations:
         return numbers
 
     def _places_of(self, image: CocoImage) -> list[int]:
-        """Which annotations are of an image, in the file's order.
+        """Returns the indices of an image's annotations, in file order.
 
         Raises:
-          SampleError: they are more than an image can have.
+          SampleError: there are too many annotations.
         """
         begin, end = self._starts[image.number : image.number + 2].tolist()
         check_count(end - begin)
@@ -201,16 +200,16 @@ class CocoAnnotations:
         return places
 
     def captions_of(self, image: CocoImage) -> list[Scalar]:
-        """The captions of an image, in the file's order."""
+        """Returns the captions of an image, in file order."""
         captions = cast(list[str], self._captions)
         return [captions[place] for place in self._places_of(image)]
 
     def classes_of(self, image: CocoImage) -> list[str]:
-        """The classes of an image whose annotations are no boxes, each once."""
+        """Returns the distinct classes of an image whose annotations have no boxes."""
         return list(dict.fromkeys(self._labels[self._of_category[place]] for place in self._places_of(image)))
 
     def objects_of(self, image: CocoImage) -> Objects:
-        """The objects of an image, in the file's order."""
+        """Returns the objects of an image, in file order."""
         boxes: list[float] = []
         labels, areas, crowds, polygons, keypoints = [], [], [], [], []
         for place in self._places_of(image):
@@ -234,7 +233,7 @@ class CocoAnnotations:
         )
 
     def unmatched(self, path: str) -> list[Unmatched]:
-        """The annotations of images that the file does not list."""
+        """Returns the annotations of images that the file does not list."""
         listed = self._order[np.isin(self._sorted, [image.number for image in self.images])]
         beside = len(self._of_image) - len(listed) + self._unplaced
         total = len(self._of_image) + self._unplaced
@@ -243,7 +242,7 @@ class CocoAnnotations:
         return [Unmatched(note, beside, total)] if beside else []
 
     def notes(self, path: str) -> Iterator[str]:
-        """What is valid, but odd."""
+        """Yields notes on valid but unusual contents."""
         shown = printable(storage.basename(path))
         yield from (one.note for one in self.unmatched(path))
         if self._merged:
@@ -263,11 +262,11 @@ _NAN = float("nan")
 
 
 def read_coco(file: storage.FileEntry, needs: Needs, *, needs_captions: bool, needs_boxes: bool) -> CocoAnnotations:
-    """Reads a file in one pass.
+    """Reads a COCO file in one pass.
 
     Raises:
-      RequestError: it is damaged, or has no boxes or captions.
-      BuildError: it is replaced meanwhile.
+      RequestError: the file is damaged, or has no boxes or captions.
+      BuildError: the file was replaced in the meantime.
     """
     annotations = CocoAnnotations(needs, needs_captions=needs_captions, needs_boxes=needs_boxes)
     try:
@@ -281,11 +280,11 @@ def read_coco(file: storage.FileEntry, needs: Needs, *, needs_captions: bool, ne
 
 
 def may_have_boxes(path: str, version: str = "") -> bool:
-    """Whether the first annotations of a file have boxes or polygons; also if it has none, or is damaged."""
+    """Whether the first annotations have boxes or polygons; also True without annotations or for a damaged file."""
     with storage.open_read(path, version=version) as opened, contextlib.suppress(JsonError):
         found = (value for _, value in read_arrays(opened, ["annotations"]) if isinstance(value, dict))
         first = list(itertools.islice(found, _MOST_ANNOTATIONS))
-        # Those of captions and of questions have no category.
+        # Annotations of captions and questions have no category.
         return not first or any(
             "bbox" in value or "segmentation" in value or "category_id" not in value for value in first
         )
@@ -293,24 +292,24 @@ def may_have_boxes(path: str, version: str = "") -> bool:
 
 
 def _pack_keypoints(value: Any) -> bytes:
-    """Keypoints as `Objects` has them; what cannot be read is not a number."""
+    """Packs keypoints in the format of `Objects`; invalid numbers become NaN."""
     if not isinstance(value, list) or not value:
         return b""
     numbers = [as_number(one) for one in value]
     points = np.array(numbers if len(numbers) % 3 == 0 else [np.nan] * 3, "<f4").reshape(-1, 3)
-    # They are numbers of pixels; the middle of the first is (0.5, 0.5).
+    # COCO gives pixel indices; the center of the first pixel is (0.5, 0.5).
     points[:, :2] += 0.5
     return points.tobytes()
 
 
 def _name_in_url(url: Any) -> str | None:
-    """LVIS's name of an image: folder and file of the URL that it has at COCO."""
+    """Returns the name of an LVIS image: folder and file of its COCO URL; None for another URL."""
     parts = url.split("/") if isinstance(url, str) else []
     return "/".join(parts[-2:]) if len(parts) > 2 else None
 
 
 def _as_id(value: Any) -> str | None:
-    """An id as text, because some programs write numbers in one array and text in another; None if there is none."""
+    """Converts an id to a string, because some programs mix numbers and strings; returns None for an invalid id."""
     if isinstance(value, float) and value.is_integer():
         value = int(value)
     return str(value) if type(value) in (int, str) else None

@@ -1,7 +1,7 @@
 """Reads the arrays of a large JSON object element by element, in bounded memory.
 
-The C scanner of `json` decodes the elements. ijson would need a pass for each array, 1.8 times the time for COCO, and
-refuses NaN and a byte order mark; its memory grows with the square of the depth of brackets, to 4 GB for a 40 kB file.
+The C scanner of `json` decodes the elements. ijson would need one pass per array (1.8 times the time for COCO), and
+rejects NaN and byte order marks; its memory grows with the square of the nesting depth, to 4 GB for a 40 kB file.
 """
 
 from __future__ import annotations
@@ -13,31 +13,31 @@ from collections.abc import Collection, Iterator
 from typing import IO, Any
 
 _CHUNK_BYTES = 1 << 20
-# Of an element, or of a value that is skipped.
+# Limit for an element or a skipped value.
 _MOST_CHARACTERS = 64 << 20
 _ENDS = frozenset(" \t\n\r,:]}")
-# "" is in it too.
+# The test `"" in _SPACES` is also true, which `next` relies on.
 _SPACES = " \t\n\r"
 _SPACE = re.compile(f"[{_SPACES}]*")
 _DECODER = json.JSONDecoder()
 
 
 class JsonError(ValueError):
-    """The file is not the JSON that was expected; says where and why."""
+    """The file is not the expected JSON; the message says where and why."""
 
 
 def read_arrays(file: IO[bytes], names: Collection[str]) -> Iterator[tuple[str, Any]]:
-    """The elements of arrays in the JSON object that a file holds, in the file's order.
+    """Yields the elements of some arrays in a JSON object, in file order.
 
     Args:
-      file: UTF-8, with or without a byte order mark.
-      names: of the arrays; the other values of the object are skipped.
+      file: the file, in UTF-8 with or without a byte order mark.
+      names: names of the arrays; other values of the object are skipped.
 
     Yields:
       The name of the array, and an element.
 
     Raises:
-      JsonError: the file is no JSON object, is damaged, or one of the names has another value than an array.
+      JsonError: the file is not a JSON object or is damaged, or a named value is not an array.
     """
     text = _Text(file)
     text.take("{")
@@ -61,7 +61,7 @@ def read_arrays(file: IO[bytes], names: Collection[str]) -> Iterator[tuple[str, 
 
 
 class _Text:
-    """The text of a file, of which only what is not read yet is in memory."""
+    """The text of a file; keeps only the unread part of a chunk in memory."""
 
     def __init__(self, file: IO[bytes]) -> None:
         self._file = file
@@ -72,7 +72,7 @@ class _Text:
         self._is_end = False
 
     def next(self) -> str:
-        """The next character that is not white space; "" at the end."""
+        """Returns the next character that is not white space without consuming it; "" at the end."""
         while True:
             if self._text[self._at : self._at + 1] not in _SPACES:
                 return self._text[self._at]
@@ -83,7 +83,7 @@ class _Text:
             self._read_more()
 
     def take(self, expected: str) -> str:
-        """The next character, which is one of those that are expected."""
+        """Consumes the next character, which must be one of the expected characters."""
         found = self.next()
         if not found or found not in expected:
             raise self._error(f"expected {' or '.join(expected)}, found {found or 'the end of the file'}")
@@ -91,7 +91,7 @@ class _Text:
         return found
 
     def value(self) -> Any:
-        """The next value."""
+        """Consumes the next value."""
         self.next()
         while True:
             try:
@@ -104,7 +104,7 @@ class _Text:
             except ValueError as error:  # A number with thousands of digits.
                 raise self._error(str(error)) from None
             else:
-                # A number may go on: 0 is all that is decoded of `0.`, where the 5 is not read yet.
+                # A number may continue in the next chunk: `0.` decodes as 0 if the following 5 is not read yet.
                 if self._text[end : end + 1] in _ENDS or self._is_end:
                     self._at = end
                     return value
@@ -114,7 +114,7 @@ class _Text:
 
     def _read_more(self) -> None:
         left = self._text[self._at :]
-        # Twice as much every time: a value is decoded from its begin again.
+        # Doubles the text each time, because decoding restarts at the beginning of the value.
         data = self._file.read(max(_CHUNK_BYTES, len(left)))
         try:
             more = self._decoder.decode(data, final=not data)

@@ -1,6 +1,6 @@
-"""Pascal VOC's annotations: an XML file or a mask per image, and lists of the images of each split.
+"""The source for Pascal VOC: an XML file or a mask per image, and lists of the images of each split.
 
-XML files that lie elsewhere are read by `voc_files`.
+The module `voc_files` reads XML files in other folder layouts.
 """
 
 from __future__ import annotations
@@ -31,17 +31,17 @@ from beam_tfrecords.transforms.splits import split_of_folder
 
 _IMAGES, _ANNOTATIONS, _LISTS = "JPEGImages", "Annotations", "ImageSets/Main"
 _MASKS, _MASK_LISTS = "SegmentationClass", "ImageSets/Segmentation"
-# The lists of all images; the others beside them are of one class each.
+# The lists of all images; the other lists contain the images of one class each.
 _SPLITS = ("train", "val", "test")
 _BOTH = "trainval"
 _THREADS = 16
 
 
 def open_input(inputs: Inputs, needs: Needs) -> MakeSource:
-    """Opens folders of Pascal VOC.
+    """Opens Pascal VOC folders.
 
     Raises:
-      RequestError: a folder lacks what makes it one.
+      RequestError: an input lacks a required folder.
     """
     refuse_folders_as_splits(inputs, "voc", needs)
     roots = dict(zip(key_prefixes(inputs.paths), inputs.paths, strict=True))
@@ -63,15 +63,15 @@ def _is_voc(root: str) -> bool:
 
 
 def _has_xml(root: str) -> bool:
-    """Whether there are XML files, and no lists of splits, which only a folder such as VOC2012 is read with."""
+    """Whether there are XML files and no split lists; split lists require the layout of VOC2012."""
     paths = [entry.path for entry in storage.list_files(root, literal=True)]
     return not any("/ImageSets/" in path for path in paths) and any(path.lower().endswith(XML) for path in paths)
 
 
 class VocSource(AnnotatedFolders):
-    """Lists the images of Pascal VOC with their objects, their masks, or both.
+    """Lists Pascal VOC images with their objects, their masks, or both.
 
-    These are the images that the lists name, or all that have annotations or masks where there are no lists.
+    Lists the images named in the split lists; without lists, all images with annotations or masks.
     """
 
     def __init__(self, roots: Mapping[str, str], inputs: Inputs, needs: Needs) -> None:
@@ -128,7 +128,7 @@ class VocSource(AnnotatedFolders):
             self.notes.append(f"{beside:,} of {of} {why}, and are left out")
 
     def _list_images(self, folder: str, prefix: str) -> dict[str, storage.FileEntry]:
-        """Name without extension -> image."""
+        """Returns name without extension -> image."""
         start = len(folder.rstrip("/")) + 1
         images = {}
         for entry in storage.list_files(folder, literal=True):
@@ -141,7 +141,7 @@ class VocSource(AnnotatedFolders):
         return images
 
     def _read_lists(self, root: str) -> dict[str, str | None]:
-        """Name of an image -> its split, from the lists; empty if there are none."""
+        """Returns image name -> split from the lists; {} without lists."""
         paths = {split: storage.join(root, f"{self._lists}/{split}.txt") for split in (*_SPLITS, _BOTH)}
         there = {split: path for split, path in paths.items() if storage.is_file(path)}
         if set(_SPLITS[:2]) & there.keys():

@@ -1,4 +1,4 @@
-"""XML files of Pascal VOC's form anywhere beside their images: those of Roboflow, LabelImg and Kaggle."""
+"""Reads XML files in Pascal VOC's format in other folder layouts, as written by Roboflow, LabelImg and Kaggle."""
 
 from __future__ import annotations
 
@@ -27,11 +27,11 @@ _ENTRIES = dict[str, list[storage.FileEntry]]
 
 
 class AnnotatedFolders(Source):
-    """Folders with the images and the annotations of Pascal VOC.
+    """Folders with images and Pascal VOC annotations.
 
     Args:
       roots: key prefix -> folder.
-      inputs: these folders.
+      inputs: the inputs of the request.
       needs: requested contents.
     """
 
@@ -44,22 +44,24 @@ class AnnotatedFolders(Source):
         self._needs = needs
 
     def samples(self) -> Iterator[SampleRef]:
-        """The images of one folder after the other."""
+        """Yields the images of all folders in turn."""
         self.notes, self.unmatched = [], []
         for prefix, root in self._roots.items():
             yield from self._samples_of(root.rstrip("/"), prefix, self._inputs.splits.get(root))
 
     def _samples_of(self, root: str, prefix: str, split_of_root: str | None) -> Iterator[SampleRef]:
-        """The images of one folder.
+        """Yields the images of one folder.
 
         Args:
-          split_of_root: of all of them, if the input says it.
+          root: path of the folder.
+          prefix: key prefix.
+          split_of_root: split of all images, if the input states it.
         """
         raise NotImplementedError
 
 
 class VocFilesSource(AnnotatedFolders):
-    """Lists the images that have an XML file of their name, in the order of these names."""
+    """Lists the images with an XML file of the same name, in name order."""
 
     def _samples_of(self, root: str, prefix: str, split_of_root: str | None) -> Iterator[SampleRef]:
         images, annotations, count = self._list(root, prefix)
@@ -101,7 +103,7 @@ class VocFilesSource(AnnotatedFolders):
             self.notes.append(f"{beside:,} of {count:,} images of {shown} have no annotation, and are left out")
 
     def _list(self, root: str, prefix: str) -> tuple[_ENTRIES, dict[str, storage.FileEntry], int]:
-        """Paths below a folder without extensions -> images, and XML files; and the number of images."""
+        """Returns path without extension -> images; path without extension -> XML file; and the number of images."""
         images: _ENTRIES = defaultdict(list)
         annotations = {}
         for entry in storage.list_files(root, literal=True):
@@ -120,8 +122,8 @@ class VocFilesSource(AnnotatedFolders):
 class _XmlImageFinder:
     """Finds the image of an XML file.
 
-    It is in the same folder, in that of the same name but for words such as images and annotations, or the only one of
-    its name.
+    Looks in the same folder, then in the folder whose path differs only in words such as images and annotations, then
+    for the only image of that name.
     """
 
     def __init__(self, images: _ENTRIES) -> None:
@@ -133,7 +135,7 @@ class _XmlImageFinder:
             self._by_name[posixpath.basename(stem)] += entries
 
     def find(self, stem: str) -> list[storage.FileEntry]:
-        """The images that may be meant, the likeliest alone."""
+        """Returns the candidate images from the most likely place; more than one if ambiguous."""
         places = ((self._images, stem), (self._by_plain_path, _plain(stem)), (self._by_name, posixpath.basename(stem)))
         return next((found for entries, key in places if (found := entries.get(key))), [])
 

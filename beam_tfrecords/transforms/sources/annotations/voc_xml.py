@@ -1,7 +1,7 @@
-"""An annotation of Pascal VOC: the objects that an XML file describes.
+"""Reads the objects in a Pascal VOC annotation file.
 
 Format: http://host.robots.ox.ac.uk/pascal/VOC/voc2012/htmldoc/. The first pixel is (1, 1) and a box includes its last
-pixel; so 1 is subtracted from xmin and ymin alone, as Detectron2 does.
+pixel, so the reader subtracts 1 from xmin and ymin only, as Detectron2 does.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _NAN = float("nan")
 
 
 def read_annotation(path: str) -> Objects | SampleError:
-    """The objects that an XML file describes, or why it cannot be read."""
+    """Returns the objects in an XML file, or the error of reading it."""
     try:
         return parse_annotation(retry_faults(path, lambda: _read(path)))
     except SampleError as error:
@@ -29,10 +29,10 @@ def read_annotation(path: str) -> Objects | SampleError:
 
 
 def parse_annotation(data: bytes) -> Objects:
-    """The objects of an annotation.
+    """Parses the objects of an annotation.
 
     Raises:
-      SampleError: the data is not XML, an object has no class, or there are too many.
+      SampleError: the data is not XML, an object has no class, or there are too many objects.
     """
     root = _parse_xml(data)
     boxes: list[float] = []
@@ -51,13 +51,13 @@ def parse_annotation(data: bytes) -> Objects:
             values[attribute].append(int(_number(one.findtext(attribute)) == 1))
         values["pose"].append((one.findtext("pose") or "").strip())
     width, height = (_number(root.findtext(f"size/{side}")) for side in ("width", "height"))
-    # Some programs write 0 for what they do not know.
+    # Some programs write 0 for an unknown size.
     size = (int(width), int(height)) if 1 <= width < _MOST_SIDE and 1 <= height < _MOST_SIDE else None
     return Objects(tuple(boxes), tuple(labels), {name: tuple(column) for name, column in values.items()}, size=size)
 
 
 def _parse_xml(data: bytes) -> ElementTree.Element:
-    """The root of a document without a document type: entities need one, and only they expand or name other files."""
+    """Parses XML and rejects document types, because only these define entities, which may expand or open files."""
     builder, parser = ElementTree.TreeBuilder(), expat.ParserCreate()
     parser.buffer_text = True
     parser.StartElementHandler, parser.EndElementHandler = builder.start, builder.end

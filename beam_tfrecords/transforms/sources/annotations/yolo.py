@@ -1,7 +1,7 @@
-"""YOLO's labels: a text file per image, with a row per object; a YAML file names the splits and the classes.
+"""The source for YOLO labels: a text file per image with a row per object; a YAML file with the splits and classes.
 
-Format: https://docs.ultralytics.com/datasets/detect/. A row is the number of the class, from 0, then centre, width and
-height of the box as shares of the image's size; or the number and the points of a polygon.
+Format: https://docs.ultralytics.com/datasets/detect/. A row is the class number, from 0, followed by the center, width
+and height of the box as fractions of the image size, or by the points of a polygon.
 """
 
 from __future__ import annotations
@@ -36,18 +36,18 @@ from beam_tfrecords.transforms.sources.names import has_extension, is_utf8, prin
 from beam_tfrecords.transforms.sources.needs import Needs
 from beam_tfrecords.transforms.sources.source import MakeSource, Source
 
-# Labels and caches are beside the images in some datasets.
+# Some datasets have labels and caches next to the images.
 _NO_IMAGES = (".txt", ".cache", ".npy", ".yaml", ".yml")
 _THREADS = 16
-# Lines of a list that show where its images are.
+# Number of lines of a list for finding the image folder.
 _MOST_LINES = 5
 
 
 def open_input(inputs: Inputs, paths: PathSettings, needs: Needs) -> MakeSource:
-    """Opens a data file, or a folder with one, or with a list of the classes.
+    """Opens a data file, or a folder with a data file or a class list.
 
     Raises:
-      RequestError: it is not one of YOLO's form, or what it names is not there.
+      RequestError: the input is not in YOLO's format, or a file or folder that it names does not exist.
     """
     refuse_folders_as_splits(inputs, "yolo", needs)
     shown = quote_input(inputs.paths[0])
@@ -63,7 +63,7 @@ def open_input(inputs: Inputs, paths: PathSettings, needs: Needs) -> MakeSource:
 
 @dataclasses.dataclass(frozen=True)
 class _Image:
-    """An image, and the split and the file that it comes from."""
+    """An image with its split and its listed file."""
 
     uri: str
     key: str
@@ -76,7 +76,7 @@ class YoloSource(Source):
     """Lists the images of a data file, with their objects.
 
     Args:
-      data: what the data file says.
+      data: contents of the data file.
       places: location of the data file, and the folders that it may name.
       needs: requested contents.
     """
@@ -92,10 +92,10 @@ class YoloSource(Source):
         self._label_files = LabelFiles((data.root, *places.roots))
 
     def samples(self) -> Iterator[SampleRef]:
-        """The images in the order of the splits; one that several splits name is in the first.
+        """Yields the images in split order; an image that several splits name belongs to the first.
 
         Raises:
-          RequestError: several folders may have the labels, or masks are asked for, and there is no polygon.
+          RequestError: the label folder is ambiguous, or masks are needed and there are no polygons.
         """
         images, background, listed, without = 0, 0, 0, 0
         self.notes, self.unmatched = [], []
@@ -133,7 +133,7 @@ class YoloSource(Source):
             for path in paths:
                 listed = self._lines(path, split) if is_list(path) else self._files(path, split)
                 for image in listed:
-                    # A split that is another's too, as in Ultralytics' small datasets, would be a leak.
+                    # Splits may share images, as in Ultralytics' small datasets; keeping both copies would leak data.
                     if image.uri in seen:
                         repeated += 1
                         continue
@@ -143,7 +143,7 @@ class YoloSource(Source):
                 self.notes.append(f"{repeated:,} images of {split} are named before, and are left out there")
 
     def _files(self, folder: str, split: str) -> Iterator[_Image]:
-        """The images in a folder."""
+        """Yields the images in a folder."""
         start = len(folder.rstrip("/")) + 1
         for entry in storage.list_files(folder, literal=True):
             relative = entry.path[start:]
@@ -159,7 +159,7 @@ class YoloSource(Source):
                 yield _Image(printable(entry.path), printable(key), split, failure=error)
 
     def _lines(self, path: str, split: str) -> Iterator[_Image]:
-        """The images that a file lists, relative to its own folder."""
+        """Yields the images in a list file, relative to the file's folder."""
         lines = read_text(path).splitlines()
         dropped = self._find_dropped(path, [line.strip() for line in lines if line.strip()][:_MOST_LINES])
         for number, line in enumerate(lines, 1):
@@ -174,7 +174,7 @@ class YoloSource(Source):
                 yield _Image(uri, self._key(uri, split), split)
 
     def _find_dropped(self, path: str, names: Sequence[str]) -> int:
-        """How many folders at the begin of the names in a list are those of another place, as the first lines show."""
+        """Returns how many leading folders to drop from the paths in a list, so that its first lines name files."""
         for dropped in range(max((name.count("/") for name in names), default=0) + 1):
             try:
                 uris = [self._places.lead(without_folders(name, dropped), storage.dirname(path)) for name in names]
@@ -195,7 +195,7 @@ class YoloSource(Source):
         return uri.removeprefix(below) if uri.startswith(below) else f"{split}/{storage.basename(uri)}"
 
     def _with_labels(self, image: _Image) -> tuple[_Image, Objects | SampleError | None]:
-        """The objects of an image; None without a label file."""
+        """Returns an image with its objects; None instead of objects without a label file."""
         if image.failure:
             return image, image.failure
         path = self._label_files.path_of(image.uri)
@@ -206,7 +206,7 @@ class YoloSource(Source):
                 text, self._data.names, keypoints=self._data.keypoints, needs_polygons=needs_polygons
             )
         except OSError:
-            # Only local ones say by their kind that there is no such file.
+            # Only local file systems raise a specific error for a missing file.
             if storage.is_file(path):
                 raise
             return image, None

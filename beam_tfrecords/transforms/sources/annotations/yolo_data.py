@@ -1,4 +1,4 @@
-"""YOLO's data files: which classes there are, and where the images of each split are."""
+"""Reads YOLO data files: the classes, and the image folders of each split."""
 
 from __future__ import annotations
 
@@ -22,20 +22,20 @@ from beam_tfrecords.transforms.sources.path_rule import resolve, shorten
 from beam_tfrecords.transforms.splits import DEFAULT_SPLIT, SPLIT_NAMES, split_of_folder
 
 DARKNET = ".data"
-# Lists of classes in folders without a data file: those of labelImg, CVAT and Roboflow.
+# Class lists of labelImg, CVAT and Roboflow, in folders without a data file.
 NAME_LIST = re.compile(r"(?:classes|obj\.names|_darknet\.labels|predefined_classes)(?:\.txt)?", re.IGNORECASE)
 _SPLITS = ("train", "val", "valid", "validation", "test")
 
 
 @dataclasses.dataclass(frozen=True)
 class YoloData:
-    """What a data file says.
+    """The contents of a data file.
 
     Attributes:
-      root: the folder that its paths are relative to.
-      splits: split -> folders with images, and files that list them.
+      root: folder that the paths are relative to.
+      splits: split -> folders of images, and files that list images.
       names: class number -> name.
-      keypoints: numbers in a row after the box.
+      keypoints: number of keypoint values in a row after the box.
     """
 
     root: str
@@ -46,10 +46,10 @@ class YoloData:
 
 @dataclasses.dataclass(frozen=True)
 class YoloPaths:
-    """Location of a data file, and the folders that it may name.
+    """The location of a data file, and the folders that it may name.
 
     Attributes:
-      input: path of the file, or of the folder around it.
+      input: path of the data file, or of its folder.
       settings: settings of the image paths.
     """
 
@@ -63,18 +63,18 @@ class YoloPaths:
 
     @property
     def roots(self) -> tuple[str, ...]:
-        """The folders of the request; paths in its files may not lead outside of them."""
+        """Folders of the request; paths in files must stay inside them."""
         return (*self.settings.image_root, self.folder)
 
     def lead(self, path: str, base: str) -> str:
         """Resolves a path in a file.
 
         Args:
-          path: as written.
+          path: path in the file.
           base: folder that a relative path starts from.
 
         Raises:
-          SampleError: as `resolve`, or it is a URL, beside which there is no label file.
+          SampleError: as `resolve`, or the path is a URL, which has no label file.
         """
         word = path.removeprefix("./").rstrip("/") or path
         if storage.is_web(word):
@@ -85,10 +85,10 @@ class YoloPaths:
 
 
 def read_data(places: YoloPaths) -> YoloData:
-    """What a request's data file says, or the folder that has one, or a list of the classes and images.
+    """Reads a data file, a folder with a data file, or a folder with images and a class list.
 
     Raises:
-      RequestError: it is not one of YOLO's form, or what it names is not there.
+      RequestError: the input is not in YOLO's format, or a file or folder that it names does not exist.
     """
     path = places.input
     if storage.is_folder(path):
@@ -119,7 +119,7 @@ def read_data(places: YoloPaths) -> YoloData:
 
 
 def without_folders(path: str, count: int) -> str:
-    """A path without some of the folders that it begins with."""
+    """Removes some leading folders from a path."""
     return "/".join(path.removeprefix("/").split("/")[count:]) if count else path
 
 
@@ -133,7 +133,7 @@ def _read_yaml(path: str) -> dict[str, Any]:
 
 
 def _read_darknet(path: str) -> dict[str, Any]:
-    """Darknet's data file: `train = train.txt`, `valid = test.txt`, `names = obj.names`."""
+    """Reads a Darknet data file: `train = train.txt`, `valid = test.txt`, `names = obj.names`."""
     try:
         pairs = (line.partition("=") for line in read_text(path).splitlines())
     except SampleError as error:
@@ -149,7 +149,7 @@ def _read_name_file(path: str) -> list[str]:
 
 
 def _data_file_in(folder: str) -> str | None:
-    """The data file directly in a folder; None if there is none."""
+    """Returns the data file directly in a folder; None if there is none."""
     start = len(folder.rstrip("/")) + 1
     files = [entry.path for entry in storage.list_files(folder, literal=True) if "/" not in entry.path[start:]]
     found = [path for path in sorted(files) if path.lower().endswith((".yaml", ".yml", DARKNET)) and _is_data(path)]
@@ -169,7 +169,7 @@ def _is_data(path: str) -> bool:
 
 
 def _read_folder(folder: str) -> YoloData:
-    """Folders of images, with a list of the classes beside them or beside their labels."""
+    """Reads image folders with a class list next to the images or labels."""
     root = folder.rstrip("/")
     folders: dict[str, str | None] = {}
     lists = []
@@ -217,14 +217,14 @@ def _read_names(data: Mapping[str, Any], shown: str) -> dict[int, str]:
 
 
 def _count_keypoints(data: Mapping[str, Any]) -> int:
-    """Numbers in a row after the box: `kpt_shape` is [points, 2 or 3] in a dataset of poses."""
+    """Counts the keypoint values in a row after the box: `kpt_shape` of a pose dataset is [points, 2 or 3]."""
     shape = data.get("kpt_shape")
     is_shape = isinstance(shape, list) and len(shape) == 2 and all(type(side) is int for side in shape)
     return shape[0] * shape[1] if is_shape and shape else 0
 
 
 def _find_root(data: Mapping[str, Any], places: YoloPaths) -> str:
-    """The folder that the splits are relative to: `image_root`, or the file's `path`, or that of the file."""
+    """Returns the folder that the splits are relative to: `image_root`, the file's `path`, or the file's folder."""
     own = places.folder
     if places.settings.image_root:
         return places.settings.image_root[0]
@@ -237,13 +237,13 @@ def _find_root(data: Mapping[str, Any], places: YoloPaths) -> str:
         if storage.has_scheme(path) or storage.is_folder(storage.join(own, path)):
             raise _refuse(path, [], places, leads_outside=True) from None
         return own
-    # Ultralytics means a folder of its own settings, so the name may lead nowhere.
+    # For Ultralytics the path is relative to a folder in its own settings, so it may not exist here.
     return named if storage.is_folder(named) else own
 
 
 def _find(path: str, root: str, places: YoloPaths, *, is_file: bool = False) -> str:
-    """A folder or a list that the file names; Darknet's are relative to where it was started."""
-    # Roboflow writes `../train/images` beside a folder `train`, and Ultralytics reads it so.
+    """Finds a folder or list that the data file names; paths of Darknet are relative to its working directory."""
+    # Roboflow writes `../train/images` for a folder `train` next to the file, and Ultralytics accepts this.
     words = [path, path[3:]] if path.startswith("../") else [path]
     if is_file or places.input.lower().endswith(DARKNET):
         words = [without_folders(path, count) for count in range(path.count("/") + 1)]
@@ -262,15 +262,15 @@ def _find(path: str, root: str, places: YoloPaths, *, is_file: bool = False) -> 
 
 
 def is_list(path: str) -> bool:
-    """Whether a path is that of a file that lists images."""
+    """Whether a path names a file that lists images."""
     return path.lower().endswith(".txt")
 
 
 def _refuse(path: str, tried: Iterable[str], places: YoloPaths, *, leads_outside: bool) -> RequestError:
-    """The refusal of a data file that names what is not there, or is outside of the folders that a request names."""
+    """Returns the error for a data file with a path that does not exist, or leads outside the request's folders."""
     problems = [f"there is no {' or '.join(map(printable, tried))}"] if tried else []
     problems += [f"nothing outside of {' and '.join(dict.fromkeys(places.roots))} is read"] if leads_outside else []
-    # No suggestion: it would have to be listed, which is what the rule forbids.
+    # Makes no suggestion, because checking one would access files outside the allowed folders.
     either = ", or `allow_outside_root` if all that it names may be read" if leads_outside else ""
     return RequestError(
         f"{quote_input(places.input)} names {shorten(path)}, and {', and '.join(problems)}; say the folder that it "

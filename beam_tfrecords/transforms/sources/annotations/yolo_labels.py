@@ -1,4 +1,4 @@
-"""YOLO's label files: which is that of an image, and the objects in its rows."""
+"""Finds the YOLO label file of an image, and reads its objects."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from beam_tfrecords.transforms.sources.names import printable
 from beam_tfrecords.transforms.sources.path_rule import is_inside
 from beam_tfrecords.transforms.sources.source import Unmatched
 
-# In lower case: folders of images, beside which `labels` is.
+# Names of image folders, in lower case, with a sibling folder `labels`.
 _IMAGES = frozenset({"images", "image", "imgs", "img", "jpegimages"})
-# Files beside labels that are none.
+# Text files next to labels that are not labels.
 _NO_LABELS = frozenset(
     {
         "classes.txt",
@@ -35,30 +35,30 @@ _NO_LABELS = frozenset(
     }
 )
 _MOST_BYTES = 16 << 20
-# Files that are looked at to find out whether a folder has labels.
+# Number of files to inspect to find out whether a folder has labels.
 _MOST_FILES = 1000
 
 
 class LabelFiles:
-    """The label files of images. The labels of the images in one folder are in one folder.
+    """Finds the label files of images. All images in a folder have their labels in one folder.
 
-    That is `labels` in the place of the last `images` of the input, or the folder of the images, as Ultralytics has it;
-    where there are no labels, another folder that looks like theirs.
+    As in Ultralytics, this is the path with the last `images` replaced by `labels`, or the image folder itself. If it
+    has no labels, the finder looks for another folder that may contain them.
 
     Args:
-      roots: the folders that labels may be in.
+      roots: folders that may contain labels.
     """
 
     def __init__(self, roots: Sequence[str]) -> None:
         self._roots = roots
-        # Folder of images -> that of their labels.
+        # Image folder -> label folder.
         self._folders: dict[str, str] = {}
 
     def path_of(self, image: str) -> str:
-        """The label file of an image, which may not be there.
+        """Returns the path of an image's label file, which may not exist.
 
         Raises:
-          RequestError: several folders may have it.
+          RequestError: several folders may contain the labels.
         """
         folder, _, name = image.rpartition("/")
         if folder not in self._folders:
@@ -66,16 +66,16 @@ class LabelFiles:
         return storage.join(self._folders[folder], f"{_stem(name)}.txt")
 
     def notes(self) -> Iterator[str]:
-        """Says which labels are in another folder than Ultralytics looks in."""
+        """Yields notes on labels in folders where Ultralytics does not look."""
         for images, labels in sorted(self._folders.items()):
             if labels != self._usual(images):
                 yield f"the labels of {printable(images)} are read from {printable(labels)}"
 
     def unmatched(self, matched: int) -> list[Unmatched]:
-        """The label files that belong to no image.
+        """Returns the label files without an image.
 
         Args:
-          matched: images that have one.
+          matched: number of images with a label file.
         """
         folders = sorted(set(self._folders.values()))
         total = sum(1 for folder in folders for _ in _label_names(folder))
@@ -102,9 +102,9 @@ class LabelFiles:
         return usual
 
     def _usual(self, images: str) -> str:
-        """The folder in which Ultralytics looks for the labels of the images in a folder.
+        """Returns the folder in which Ultralytics looks for the labels of an image folder.
 
-        An `images` that a root lies in names no images: all that is read would be beside the roots.
+        Ignores an `images` above the roots, because its sibling `labels` would be outside the roots.
         """
         head, folder, tail = f"{images}/".rpartition("/images/")
         roots = [root for root in self._roots if is_inside(images, root)]
@@ -113,7 +113,7 @@ class LabelFiles:
 
 
 def _other_folders(images: str) -> Iterator[list[str]]:
-    """Folders that may have the labels of the images in a folder, the likeliest first."""
+    """Yields groups of folders that may contain the labels of an image folder, the most likely first."""
     parts = images.split("/")
     for place in reversed(range(1, len(parts))):
         if parts[place].lower() in _IMAGES:
@@ -134,7 +134,7 @@ def _label_folders(folder: str) -> list[str]:
 
 
 def _label_names(folder: str) -> Iterator[str]:
-    """The names of the label files directly in a folder."""
+    """Yields the names of the label files directly in a folder."""
     start = len(folder.rstrip("/")) + 1
     try:
         for entry in storage.list_files(folder, literal=True):
@@ -155,15 +155,16 @@ def _stem(name: str) -> str:
 
 
 def read_objects(text: str, names: Mapping[int, str], *, keypoints: int = 0, needs_polygons: bool = False) -> Objects:
-    """The objects in the rows of a label file.
+    """Reads the objects in a label file.
 
     Args:
+      text: content of the file.
       names: class number -> name.
-      keypoints: numbers in a row after the box, in a dataset of poses.
-      needs_polygons: whether polygons are wanted, and not only their boxes.
+      keypoints: number of keypoint values in a row after the box, in a pose dataset.
+      needs_polygons: whether to return polygons in addition to boxes.
 
     Raises:
-      SampleError: a row is not one of YOLO's, or has the number of no class.
+      SampleError: a row is not in YOLO's format, or has an unknown class number.
     """
     boxes: list[float] = []
     labels: list[str] = []
@@ -194,9 +195,9 @@ def read_objects(text: str, names: Mapping[int, str], *, keypoints: int = 0, nee
 
 
 def _is_pose(values: Sequence[float]) -> bool:
-    """Whether a row is a box and points with their visibility (0 to 2), of which those that are labelled lie in it.
+    """Whether a row is a box with keypoints and their visibility (0 to 2): all labeled points lie inside the box.
 
-    A polygon may have as many numbers.
+    Distinguishes such a row from a polygon with the same number of values.
     """
     if len(values) < 8 or (len(values) - 5) % 3:
         return False
@@ -215,10 +216,10 @@ def _error(reason: FailureReason, detail: str) -> SampleError:
 
 
 def read_text(path: str) -> str:
-    """A text of bounded size.
+    """Reads a text of bounded size.
 
     Raises:
-      SampleError: it is larger, or not UTF-8.
+      SampleError: the text is too large, or not UTF-8.
     """
     with storage.open_read(path) as file:
         data = file.read(_MOST_BYTES + 1)

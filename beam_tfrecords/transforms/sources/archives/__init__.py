@@ -1,1 +1,1 @@
-"""Archives: the class is a folder inside the archive."""
+"""Archives: folders inside an archive give the classes."""

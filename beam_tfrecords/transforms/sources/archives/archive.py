@@ -1,4 +1,4 @@
-"""Archives of images, whatever their format: the folders inside say class and split, by the rules of folders."""
+"""The source for image archives of any format: folders inside give class and split, as for image folders."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ from beam_tfrecords.transforms.sources.registry import find_source
 from beam_tfrecords.transforms.sources.source import ContainerSource, MakeSource
 from beam_tfrecords.transforms.sources.source_spec import SourceSpec
 
-# ImageNet's classes.
+# Class ids of ImageNet.
 _WORDNET_ID = re.compile(r"n\d{8}")
 
 
 class ArchiveSource(InferredSource, ContainerSource):
     """Archives of one format."""
 
-    # GNU tar, unzip and Python extract them so; `tar -r` adds the newer one at the end.
+    # GNU tar, unzip and Python behave like this; `tar -r` appends newer versions at the end.
     last_member_wins = True
 
     def __init__(
@@ -42,11 +42,11 @@ class ArchiveSource(InferredSource, ContainerSource):
         self._take_request(inputs, spec, needs)
 
     def check_containers(self) -> None:
-        """Refuses the only archive if it is none; with many, looking into each would take long."""
+        """Checks that a single archive is valid; skips the check for several archives, because it would take long."""
         if len(self._containers) > 1:
             return
         try:
-            # Listing tries again after a service fault.
+            # Ignores service faults, because the listing retries.
             with contextlib.suppress(OSError), self.read_container.open(self._containers[0]):
                 pass
         except SampleError as error:
@@ -54,7 +54,7 @@ class ArchiveSource(InferredSource, ContainerSource):
             raise RequestError(f"{where} is not a {self.name} archive: {error.detail}") from error
 
     def infer(self, folders: FolderSummary) -> Callable[[SampleRef], SampleRef] | None:
-        """See `Source.infer`; the folders of all archives are taken together."""
+        """See `Source.infer`; interprets the folders of all archives together."""
         prefix = self._containers[0].key_prefix
         tree = folders.joined() if prefix else folders.tree()
         names = [storage.basename(container.uri) for container in self._containers]
@@ -80,7 +80,7 @@ class ArchiveSource(InferredSource, ContainerSource):
         return self._change({key: found}, {key: tree}, folders=folders, splits=self._splits)
 
     def _names_are_classes(self, names: Sequence[str]) -> bool:
-        """Whether the names of archives say what is in the pictures, and are no numbered parts, splits or the like."""
+        """Whether the names of the archives are classes, rather than numbered parts, splits or other known words."""
         if self._spec.label_pattern is not None or not self._needs.label or len(names) < 2:
             return False
         stems = [name.partition(".")[0] for name in names]
@@ -109,6 +109,6 @@ def open_archives(inputs: Inputs, spec: SourceSpec, needs: Needs, open_archive: 
 
 
 def _archive_name(source: str) -> re.Pattern[str]:
-    """The pattern by which the label is the name of an archive without its extension."""
+    """Returns the pattern that uses an archive's name without its extension as label."""
     endings = "|".join(map(re.escape, find_source(source, "").extensions))
     return re.compile(f"^(?P<label>[^/]+?)(?:{endings})/", re.IGNORECASE)

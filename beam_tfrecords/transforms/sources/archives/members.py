@@ -1,4 +1,4 @@
-"""Members of archives, whatever their format, and the images among them."""
+"""Lists the images among the members of an archive of any format."""
 
 from __future__ import annotations
 
@@ -17,25 +17,25 @@ from beam_tfrecords.transforms.sources.names import NOT_AN_IMAGE, has_extension,
 from beam_tfrecords.transforms.sources.path_labels import OUTSIDE_SPLITS, path_columns, path_group, path_label
 from beam_tfrecords.transforms.sources.skipped import Skipped
 
-# An archive that expands to more than this, and to more than so many times its size, is a bomb. Apache POI takes the
-# same ratio; photos hardly shrink at all.
+# An archive that expands beyond both this size and this ratio counts as a zip bomb. Apache POI uses the same ratio;
+# photos hardly compress at all.
 _FREE_BYTES = 1 << 30
 _MOST_EXPANSION = 100
 
 
 @dataclasses.dataclass(frozen=True)
 class Member:
-    """A member of an archive that is not a folder; what reads it is valid until the next member is asked for.
+    """A member of an archive, other than a folder. Its functions are valid until the next member is read.
 
     Attributes:
-      name: as the archive has it.
+      name: name in the archive.
       size: bytes.
-      offset: where it is, which no other member has.
-      locate: (staging, name that people see) -> where its bytes are: in the archive, or in a staging file.
-      chunks: its bytes, in pieces; of a member of a zip archive only the first.
-      can_peek: whether reading them here is cheap, and `locate` is possible afterwards.
-      kind: what it is if it is no file, as `Skipped` counts it.
-      failure: (reason, detail) if it is rejected unread.
+      offset: offset of the member in bytes, unique in the archive.
+      locate: (staging, name in messages) -> locator of the bytes, in the archive or in a staging file.
+      chunks: yields the bytes in pieces; for a zip member only the first piece.
+      can_peek: whether calling `chunks` is cheap, and `locate` still works afterwards.
+      kind: kind of a member that is not a file, as `Skipped` counts it.
+      failure: (reason, detail) of a member that is rejected without being read.
     """
 
     name: str
@@ -48,7 +48,7 @@ class Member:
     failure: tuple[str, str] | None = None
 
     def may_be_an_image(self) -> bool:
-        """Whether the first bytes may be an image's, as far as they can be looked at."""
+        """Whether the first bytes may be an image; True if they cannot be read cheaply."""
         return not self.can_peek or may_be_an_image(next(self.chunks(), b"")[:SNIFFED_BYTES])
 
 
@@ -56,28 +56,28 @@ class Archive(Protocol):
     """An open archive."""
 
     def members(self) -> Iterator[Member]:
-        """The members other than folders, in bounded memory.
+        """Yields the members other than folders, in bounded memory.
 
         Raises:
-          SampleError: the archive is damaged or cannot be read further; the members before are valid.
+          SampleError: the archive is damaged or unreadable from here on; the members so far are valid.
         """
 
 
-# Opens an archive and reads its first header; raises SampleError if it is none, `storage.ChangedError` if it is no
-# longer the version that is listed, and OSError after a service fault. Picklable.
+# Opens an archive and reads its first header. Raises SampleError if the file is not an archive, `storage.ChangedError`
+# if it is no longer the listed version, and OSError after a service fault. Picklable.
 OpenArchive: TypeAlias = Callable[[Container], AbstractContextManager[Archive]]
 
 
 @dataclasses.dataclass(frozen=True)
 class ReadArchive:
-    """Lists the images of one archive. Picklable.
+    """Lists the images of an archive. Picklable.
 
     Attributes:
       open: opens an archive.
-      guess: what the folders are taken for.
-      only_splits: whether members outside the split folders are skipped.
-      label_pattern: where labels come from; None for folders.
-      columns: its groups that are columns.
+      guess: preliminary interpretation of the folders.
+      only_splits: whether to skip members outside the split folders.
+      label_pattern: pattern that gives the labels; None for folders.
+      columns: groups of the pattern that are columns.
     """
 
     open: OpenArchive
@@ -90,10 +90,12 @@ class ReadArchive:
         """Yields one reference per image.
 
         Args:
+          container: the archive.
           staging: receives the images of a compressed archive.
+          skipped: counts the members that are not images.
 
         Raises:
-          ChangedError: the archive is no longer the version that is listed.
+          ChangedError: the archive is no longer the listed version.
           SampleError: the archive cannot be read to its end.
         """
         with self.open(container) as archive:
@@ -119,13 +121,14 @@ class ReadArchive:
 
 
 def check_expansion(size: int, container: Container) -> None:
-    """Refuses an archive whose content is out of proportion to its file.
+    """Checks that an archive is not a zip bomb.
 
     Args:
-      size: bytes of the content so far.
+      size: expanded size so far, in bytes.
+      container: the archive.
 
     Raises:
-      SampleError: it is a bomb.
+      SampleError: the archive expands too much.
     """
     if size > max(_FREE_BYTES, _MOST_EXPANSION * container.size):
         detail = (

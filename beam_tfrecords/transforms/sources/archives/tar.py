@@ -1,4 +1,4 @@
-"""Tar archives, plain or compressed."""
+"""The source for tar archives, plain or compressed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the links of a tar archive lead to: its own members, found by reading its headers once more."""
+"""Resolves the links in a tar archive to its members, by reading the headers again."""
 
 from __future__ import annotations
 
@@ -12,16 +12,16 @@ from contextlib import AbstractContextManager
 from beam_tfrecords.errors import SampleError
 from beam_tfrecords.transforms.sources.containers import member_path
 
-# Links that lead to each other; Linux follows as many.
+# Longest chain of links; the same limit as on Linux.
 _MOST_LINKS = 40
 
-# Opens the archive once more; the value gives its headers, up to its end or to damage.
+# Opens the archive again, and iterates over its headers up to its end or first damage.
 OpenHeaders = Callable[[], AbstractContextManager[Iterator[tarfile.TarInfo]]]
 
 
 @dataclasses.dataclass(frozen=True)
 class Target:
-    """A member that a link leads to: where its header and its bytes are, and their number."""
+    """A member that is the target of a link: offsets of its header and its data, and its size in bytes."""
 
     offset: int
     offset_data: int
@@ -30,9 +30,9 @@ class Target:
 
 @dataclasses.dataclass(frozen=True)
 class _Link:
-    """A link: the path that it leads to, and where its header is if it is a hard one.
+    """A link: the path of its target, and the offset of its header if it is a hard link.
 
-    A hard link is the member that was there before it; a symbolic one leads to whatever is there last.
+    A hard link refers to the last member with that path before it, a symbolic link to the last member with that path.
     """
 
     path: str
@@ -40,7 +40,7 @@ class _Link:
 
 
 class TarLinks:
-    """The links of an archive and their targets; memory is in proportion to the links.
+    """The links of an archive and their targets. Memory is proportional to the number of links.
 
     Args:
       headers: opens the archive.
@@ -52,7 +52,7 @@ class TarLinks:
         self._targets: Mapping[str, list[Target]] = {}
 
     def find(self, member: tarfile.TarInfo) -> Target | None:
-        """The member that a link leads to; None if that is a folder, or nothing in the archive."""
+        """Returns the target of a link; None if it is a folder, or not in the archive."""
         if self._links is None:
             self._links = self._read_links()
             self._targets = self._read_targets({link.path for link in self._links.values()})
@@ -68,7 +68,7 @@ class TarLinks:
         return None
 
     def targets(self) -> set[int]:
-        """Where the headers of all targets are."""
+        """Returns the header offsets of all targets."""
         return {target.offset for found in self._targets.values() for target in found}
 
     def _read_links(self) -> dict[str, _Link]:
@@ -91,13 +91,13 @@ class TarLinks:
 
     @contextlib.contextmanager
     def _open(self) -> Iterator[Iterator[tarfile.TarInfo]]:
-        # Who reads the members says that the archive is damaged.
+        # Ignores damage, because reading the members reports it.
         with contextlib.suppress(SampleError), self._headers() as headers:
             yield headers
 
 
 def _link_of(member: tarfile.TarInfo) -> _Link | None:
-    """The link that a header is; None for another one, or if it leads out of the archive."""
+    """Returns the link of a header; None if it is not a link, or leads outside the archive."""
     if member.islnk():
         return _Link(member_path(member.linkname), member.offset)
     if not member.issym() or member.linkname.startswith("/"):

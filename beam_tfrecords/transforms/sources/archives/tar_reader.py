@@ -1,4 +1,4 @@
-"""Reads tar archives, plain or compressed, from front to back; damage is never taken for the end."""
+"""Reads tar archives, plain or compressed, from front to back; never mistakes damage for the end of the archive."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ from beam_tfrecords.transforms.sources.containers import Container, StagingFiles
 from beam_tfrecords.transforms.sources.reading import reject
 
 _MOST_MAGIC_BYTES = 10
-# Zeros behind the last member: the marker of two blocks, and what fills a record of 20. A file that was allocated, and
-# not written to its end, has more.
+# Most zeros after the last member: an end marker of two blocks, and the padding of a record of 20 blocks. A file that
+# was allocated but not completely written has more.
 _MOST_PADDING = (2 + 20) * 512
-# Bytes of all headers of one member, with its long name and its map of holes; tarfile holds them in memory.
+# Limit for all headers of a member, with its long name and sparse map, which tarfile keeps in memory.
 _MOST_HEADER_BYTES = 1 << 20
 _CHUNK_BYTES = 1 << 18
 
@@ -43,13 +43,13 @@ _DECOMPRESSORS: dict[bytes, Callable[[IO[bytes]], Any]] = {
     rb"\x1f\x8b": gzip.open,
     rb"BZh[1-9]1AY&SY": bz2.open,
     rb"\xfd7zXZ\x00": lzma.open,
-    # A frame, or what pzstd writes before one (RFC 8878, 3.1).
+    # A frame, or the skippable frame that pzstd writes first (RFC 8878, 3.1).
     rb"\x28\xb5\x2f\xfd|[\x50-\x5f]\x2a\x4d\x18": _open_zstd,
 }
 
 
 class TarReader:
-    """An open archive.
+    """An open tar archive.
 
     Raises:
       SampleError: the first header is damaged.
@@ -66,9 +66,9 @@ class TarReader:
         self._tar = self._read(0, lambda: tarfile.TarFile(fileobj=cast(IO[bytes], self._stream), **options))
 
     def headers(self) -> Iterator[tarfile.TarInfo]:
-        """The headers of the members other than folders."""
+        """Yields the headers of the members other than folders."""
         while (member := self._next()) is not None:
-            self._tar.members = []  # type: ignore[attr-defined]  # tarfile would keep all of them.
+            self._tar.members = []  # type: ignore[attr-defined]  # Otherwise tarfile keeps all headers.
             if member.size < 0 or self._tar.offset < member.offset_data:
                 raise _corrupt("a member of negative size", member.offset)
             if member.sparse is not None:
@@ -100,13 +100,13 @@ class TarReader:
             member.offset_data,
             locate=functools.partial(self._locate, member),
             chunks=functools.partial(self._chunks, member),
-            # A compressed archive is not read twice.
+            # Reading a compressed member consumes the stream.
             can_peek=not self._is_staged(member),
             kind="link" if is_link else None if member.isreg() else "special",
         )
 
     def _linked(self, link: tarfile.TarInfo, target: Target) -> Member:
-        """The member that a link is: its own name, and the bytes of another."""
+        """Returns the member for a link: its own name, and the bytes of its target."""
         member = tarfile.TarInfo(link.name)
         member.size, member.offset, member.offset_data = target.size, target.offset, target.offset_data
         locate = self._locate_staged if self._is_compressed else self._locate
@@ -126,7 +126,7 @@ class TarReader:
         return self._chunks(member)
 
     def _locate_staged(self, member: tarfile.TarInfo, staging: StagingFiles, name: str) -> Range:
-        """Where the copy of a member is that was read before, or comes later, in a compressed archive."""
+        """Locates the copy of a link's target anywhere in a compressed archive; copies all targets on first use."""
         if self._copies is None:
             wanted, self._copies = self._links.targets(), {}
             with open_tar(self._container) as archive:
@@ -139,7 +139,7 @@ class TarReader:
         return self._is_compressed or member.issparse()
 
     def _locate(self, member: tarfile.TarInfo, staging: StagingFiles, name: str) -> Range:
-        """Locates the bytes of the current member: in the archive, or in a staging file if it is compressed or sparse.
+        """Locates the bytes of the current member: in the archive, or in a staging file if compressed or sparse.
 
         Raises:
           SampleError: the archive ends within the member, cannot be read, or expands too much.
@@ -171,11 +171,11 @@ class TarReader:
 
 @contextlib.contextmanager
 def open_tar(container: Container) -> Iterator[TarReader]:
-    """Opens an archive, compressed or not by its first bytes, and reads its first header.
+    """Opens an archive, detects compression by its first bytes, and reads its first header.
 
     Raises:
-      SampleError: it cannot be read, or is not a tar archive.
-      ChangedError: it is no longer the version that is listed.
+      SampleError: the archive cannot be read, or is not a tar archive.
+      ChangedError: the archive is no longer the listed version.
       OSError: a service fault.
     """
     with contextlib.ExitStack() as stack:
@@ -195,7 +195,7 @@ def _open_headers(container: Container) -> Iterator[Iterator[tarfile.TarInfo]]:
 
 
 class _TarHeader(tarfile.TarInfo):
-    """A header whose damage is an error; tarfile takes a damaged one for the end of the archive."""
+    """A header that raises an error if damaged; plain tarfile treats a damaged header as the end of the archive."""
 
     @classmethod
     def fromtarfile(cls, archive: tarfile.TarFile) -> _TarHeader:
@@ -217,10 +217,10 @@ class _TarHeader(tarfile.TarInfo):
 
 
 class _Metered:
-    """A stream that is read up to a limit.
+    """A stream with a limit on the bytes to read.
 
     Attributes:
-      left: bytes that may still be read.
+      left: remaining bytes.
     """
 
     def __init__(self, stream: IO[bytes]) -> None:
@@ -237,11 +237,11 @@ class _Metered:
 
 
 def _check_holes(member: tarfile.TarInfo, *, stored: int) -> None:
-    """Checks the map of a sparse member: pieces in their order, within the member, and as many bytes as are stored."""
+    """Checks a sparse map: pieces are in order and inside the member, and do not exceed the stored bytes."""
     end = 0
-    pieces: Any = member.sparse  # the type checker's description of tarfile is wrong
+    pieces: Any = member.sparse  # The type stubs of tarfile are wrong.
     for offset, size in pieces:
-        if size == 0:  # the end, or a place in the header that is not used
+        if size == 0:  # The end, or an unused entry.
             continue
         if size < 0 or not end <= offset <= offset + size <= member.size:
             raise _corrupt("a sparse member whose pieces do not fit", member.offset)
@@ -252,10 +252,10 @@ def _check_holes(member: tarfile.TarInfo, *, stored: int) -> None:
 
 
 def _read(container: Container, at: int, action: Callable[[], Result]) -> Result:
-    """The result of reading; what tarfile and the decompressors raise becomes a `SampleError`.
+    """Runs a read action, and turns exceptions of tarfile and decompressors into `SampleError`.
 
     Args:
-      at: byte of the archive, as it was before it was compressed, from which on it is read.
+      at: byte offset of the read in the uncompressed archive.
     """
     try:
         return action()

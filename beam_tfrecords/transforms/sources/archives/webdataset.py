@@ -1,4 +1,4 @@
-"""WebDataset: tar archives in which consecutive members of one name, up to its first dot, are one sample."""
+"""The source for WebDatasets: tar archives whose consecutive members with the same stem form a sample."""
 
 from __future__ import annotations
 
@@ -33,18 +33,18 @@ from beam_tfrecords.transforms.sources.tables.row_source import RowSource, split
 from beam_tfrecords.transforms.sources.tables.table import MOST_ROW_SIZE, FirstRows
 from beam_tfrecords.transforms.sources.tables.table_settings import TableSettings
 
-# Samples of the first archive that show which columns there are, and members that show whether it is a WebDataset.
+# Number of samples for finding the columns, and of members for recognizing a WebDataset.
 _SAMPLES = 32
 _MEMBERS = 64
 
 
 @dataclasses.dataclass(frozen=True)
 class _Start(FirstRows):
-    """The first samples of an archive, as a table.
+    """The first samples of an archive, presented as a table.
 
     Attributes:
-      images: suffix of images -> samples that have one.
-      pickles: suffixes that are not opened.
+      images: suffix of images -> number of samples with such an image.
+      pickles: suffixes of pickles, which are never opened.
     """
 
     images: Mapping[str, int] = dataclasses.field(default_factory=dict)
@@ -52,10 +52,10 @@ class _Start(FirstRows):
 
 
 class WebDatasetSource(RowSource):
-    """Archives of samples.
+    """WebDataset archives.
 
     Raises:
-      RequestError: they do not fit the request.
+      RequestError: the archives do not fit the request.
     """
 
     unit = "sample"
@@ -75,8 +75,8 @@ class WebDatasetSource(RowSource):
 def recognises(container: Container, needs: Needs) -> bool:
     """Whether a tar archive is a WebDataset.
 
-    Members of one name may also be a photo and what a program has written beside it. So there must be the number of a
-    class, or a text or an object and no folder; or a mask, if the request asks for masks.
+    Members with the same name may also be a photo and a program's sidecar file. So a WebDataset must have a class
+    number, or a text or JSON object outside folders, or a mask if the request needs masks.
     """
     try:
         with open_tar(container) as archive:
@@ -93,10 +93,10 @@ def recognises(container: Container, needs: Needs) -> bool:
 
 
 def open_input(inputs: Inputs, table: TableSettings, needs: Needs) -> MakeSource:
-    """Finds the archives, and looks at the first samples.
+    """Finds the archives, and reads the first samples.
 
     Raises:
-      RequestError: an archive does not exist, or they do not fit the request.
+      RequestError: an archive does not exist, or the archives do not fit the request.
     """
     files = find_files(inputs, by_name=needs.splits.are_auto and not table.split_column)
     try:
@@ -112,7 +112,7 @@ def _read_start(container: Container) -> _Start:
     images: Counter[str] = Counter()
     pickles: set[str] = set()
     with open_tar(container) as archive, contextlib.suppress(SampleError):
-        # What is damaged behind the first header is a rejected sample, when all is listed.
+        # Ignores damage after the first header, because the listing rejects the damaged sample.
         for key, suffix, member in list_members(archive, container):
             if key not in rows and len(rows) == _SAMPLES:
                 break
@@ -131,7 +131,7 @@ def _read_start(container: Container) -> _Start:
 
 
 def _choose_images(start: _Start, settings: TableSettings, needs: Needs) -> tuple[str, str | None]:
-    """The suffix of the images, "" for any without a dot, and that of the masks if they are asked for."""
+    """Returns the suffix of the images, "" for any without a dot, and the suffix of the masks or None."""
     suffixes = dataclasses.replace(start, columns=sorted(start.images))
     mask = choose_mask(suffixes.columns, suffixes, _plain_suffix(settings.mask_column)) if needs.mask else None
     images = [suffix for suffix in suffixes.columns if suffix != mask]
@@ -145,7 +145,7 @@ def _plain_suffix(suffix: str | None) -> str | None:
 
 
 def _choose_label(start: _Start, settings: TableSettings, needs: Needs) -> str | None:
-    """The column of the labels; None if none is needed."""
+    """Returns the label column; None if none is needed."""
     named = [name for name in (settings.label_column, *settings.label_columns, *sorted(needs.columns or ())) if name]
     pickle = next((name for name in named if name in start.pickles or name in PICKLES), None)
     if pickle is not None:

@@ -1,6 +1,6 @@
-"""The members of a WebDataset: what their names and their bytes say. Pure functions.
+"""Interprets the names and contents of WebDataset members. Pure functions.
 
-The rules are those of webdataset 1.0 (`base_plus_ext`, `tar_file_iterator` and `decoders` there).
+Follows the rules of webdataset 1.0 (`base_plus_ext`, `tar_file_iterator` and `decoders`).
 """
 
 from __future__ import annotations
@@ -17,20 +17,20 @@ from beam_tfrecords.transforms.sources.tables.cells import invalid_row
 _INTEGERS = frozenset({"cls", "cls2", "index", "inx", "id"})
 _TEXTS = frozenset({"txt", "text", "transcript"})
 _OBJECTS = frozenset({"json", "jsn"})
-# To open one may run any code.
+# Unpickling can run arbitrary code.
 PICKLES = frozenset({"pyd", "pickle", "pkl", "pth"})
 _META = re.compile(r"__[^/]*__($|/)")
 
 
 def split_name(path: str) -> tuple[str, str] | None:
-    """Key and suffix of a member: all up to the first dot of its base name, and all after it, in lower case."""
+    """Splits a path at the first dot of its base name into key and suffix, in lower case; None without both."""
     folder, slash, name = path.rpartition("/")
     stem, _, suffix = name.partition(".")
     return (f"{folder}{slash}{stem}", suffix.lower()) if stem and suffix else None
 
 
 def meta_kind(path: str) -> str | None:
-    """Why a member is not one of a sample, as `Skipped` counts it; None if it is."""
+    """Returns why a member does not belong to a sample, as `Skipped` counts it; None if it does."""
     if _META.match(path):
         return "metadata"
     kind = skipped_kind(path)
@@ -40,35 +40,35 @@ def meta_kind(path: str) -> str | None:
 
 
 def is_image(suffix: str) -> bool:
-    """Whether a member of this suffix is an image."""
+    """Whether members with this suffix are images."""
     return f".{_kind(suffix)}" in IMAGE_EXTENSIONS
 
 
 def is_object(suffix: str) -> bool:
-    """Whether the fields of a member of this suffix are columns."""
+    """Whether members with this suffix are JSON objects, whose fields are columns."""
     return _kind(suffix) in _OBJECTS
 
 
 def is_value(suffix: str) -> bool:
-    """Whether a member of this suffix is a column."""
+    """Whether members with this suffix are columns."""
     return _kind(suffix) in _INTEGERS or _kind(suffix) in _TEXTS
 
 
 def is_index(suffix: str) -> bool:
-    """Whether a member of this suffix is a whole number."""
+    """Whether members with this suffix are whole numbers."""
     return _kind(suffix) in _INTEGERS
 
 
 def is_pickle(suffix: str) -> bool:
-    """Whether a member of this suffix is a pickle."""
+    """Whether members with this suffix are pickles."""
     return _kind(suffix) in PICKLES
 
 
 def decode(suffix: str, data: bytes) -> Mapping[str, Any]:
-    """The columns that a member gives: column -> value.
+    """Decodes a member: returns column -> value.
 
     Raises:
-      SampleError: its bytes are not what the suffix says.
+      SampleError: the bytes do not have the format of the suffix.
     """
     if _kind(suffix) in _INTEGERS:
         try:

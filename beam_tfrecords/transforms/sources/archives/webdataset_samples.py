@@ -1,4 +1,4 @@
-"""The members of WebDatasets as samples."""
+"""Groups the members of WebDatasets into samples."""
 
 from __future__ import annotations
 
@@ -33,9 +33,12 @@ class _Sample(Located):
     """A sample while its members are read.
 
     Attributes:
-      edge: "first" or "last" of its archive, or "".
-      suffixes: of the members so far.
+      edge: "first" or "last" for the sample at the edge of its archive, else "".
+      suffixes: suffixes of the members so far.
       row: column -> value.
+      image: locator of the image.
+      mask: locator of the mask.
+      failure: error of the first invalid member.
     """
 
     edge: str = ""
@@ -48,13 +51,13 @@ class _Sample(Located):
 
 @dataclasses.dataclass(frozen=True)
 class ReadWebDataset:
-    """Lists the samples of one archive. Picklable.
+    """Lists the samples of an archive. Picklable.
 
     Attributes:
       cells: reads the values of a sample.
       image: suffix of the image; "" for any without a dot.
-      splits: archive -> split of its samples, if the inputs say it.
-      mask: suffix of the mask; None if it is not asked for.
+      splits: archive -> split of its samples, if known.
+      mask: suffix of the mask; None if masks are not needed.
     """
 
     cells: RowReader
@@ -66,10 +69,12 @@ class ReadWebDataset:
         """Yields one reference per sample.
 
         Args:
+          container: the archive.
           staging: receives the images of a compressed archive.
+          skipped: counts the members that do not belong to samples.
 
         Raises:
-          ChangedError: the archive is no longer the version that is listed.
+          ChangedError: the archive is no longer the listed version.
           SampleError: the archive cannot be read to its end.
         """
         sample = _Sample("", edge="first")
@@ -99,7 +104,7 @@ class ReadWebDataset:
         """Adds a member to its sample.
 
         Raises:
-          _MemberError: the sample is rejected.
+          _MemberError: the member is invalid, so that its sample is rejected.
           SampleError: the archive cannot be read.
         """
         if suffix in sample.suffixes:
@@ -135,7 +140,7 @@ class ReadWebDataset:
         return self.cells.sample(self._problem(sample) or row, sample, prefix=container.key_prefix, split=split)
 
     def _problem(self, sample: _Sample) -> SampleError | None:
-        """Why the members of a sample do not make one."""
+        """Returns why a sample is invalid or incomplete; None if it is valid."""
         if sample.failure is not None:
             return sample.failure
         missing = [f".{name}" for name in self.cells.needed if is_value(name) and name not in sample.suffixes]
@@ -150,7 +155,7 @@ class ReadWebDataset:
 
 
 class _MemberError(Exception):
-    """A member rejects its sample; a `SampleError` of the archive ends it."""
+    """An invalid member, which rejects only its sample; a `SampleError` ends the whole archive."""
 
     def __init__(self, reason: SampleError) -> None:
         super().__init__(str(reason))
@@ -168,7 +173,7 @@ def _rejecting() -> Iterator[None]:
 def list_members(
     archive: TarReader, container: Container, skipped: Skipped | None = None
 ) -> Iterator[tuple[str, str, Member]]:
-    """The members of samples: (key, suffix, member)."""
+    """Yields the members of samples as (key, suffix, member)."""
     for member in archive.members():
         path = member_path(member.name)
         kind = member.kind or meta_kind(path)

@@ -1,4 +1,4 @@
-"""Zip archives."""
+"""The source for zip archives."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""Reads the directory of a zip archive (PKWARE's APPNOTE 6.3.10) from front to back, and nothing else of it.
+"""Reads only the central directory of a zip archive (PKWARE's APPNOTE 6.3.10), from front to back.
 
-Python's zipfile holds every entry, which takes 700 bytes of memory for each.
+Python's zipfile keeps all entries in memory, at 700 bytes each.
 """
 
 from __future__ import annotations
@@ -22,19 +22,19 @@ from beam_tfrecords.transforms.sources.archives.members import Member, check_exp
 from beam_tfrecords.transforms.sources.containers import Container, StagingFiles
 from beam_tfrecords.transforms.sources.reading import reading
 
-# The end of the directory, 64-bit and not; where the first of them is; and an entry (4.3.12 to 4.3.16).
+# End of directory, zip64 locator and end, and a directory entry (4.3.12 to 4.3.16).
 _END = struct.Struct("<4s4H2LH")
 _LOCATOR64 = struct.Struct("<4sLQL")
 _END64 = struct.Struct("<4s12xLL4Q")
 _ENTRY = struct.Struct("<4sxB2xHH4x3L3H2x2xLL")
 _MOST_16, _MOST_32 = (1 << 16) - 1, (1 << 32) - 1
-# A name, an extra field or a comment has at most so many bytes.
+# Largest name, extra field or comment.
 _MOST_FIELD_BYTES = _MOST_16
 _ENCRYPTED, _UTF8 = 1, 1 << 11
 _STORED, _DEFLATED = 0, 8
 _METHODS = {9: "Deflate64", 12: "bzip2", 14: "LZMA", 93: "Zstandard", 95: "XZ", 98: "PPMd"}
 _FAT, _UNIX, _MACOS = 0, 3, 19
-# Read of a member to find out whether it is an image: its local header, and some bytes of an image.
+# Bytes of a member's content to read for recognizing an image.
 _SNIFFED_BYTES = 1 << 12
 
 Result = TypeVar("Result")
@@ -42,7 +42,7 @@ Result = TypeVar("Result")
 
 @dataclasses.dataclass(frozen=True)
 class _Entry:
-    """An entry of the directory; sizes and places in bytes."""
+    """An entry of the directory; sizes and offsets in bytes."""
 
     name: str
     flags: int
@@ -55,10 +55,10 @@ class _Entry:
 
 
 class ZipReader:
-    """An open archive.
+    """An open zip archive.
 
     Raises:
-      SampleError: it has no directory.
+      SampleError: the file has no valid directory.
     """
 
     def __init__(self, container: Container, file: IO[bytes]) -> None:
@@ -79,7 +79,7 @@ class ZipReader:
             expanded += entry.size
             check_expansion(expanded, self._container)
             if not entry.name.endswith("/") and not stat.S_ISDIR(entry.mode):
-                # Members are usually in the order of the directory, with nothing between them.
+                # Members usually follow each other without gaps, in directory order.
                 is_next = following is not None and following.offset > entry.offset
                 yield self._member(entry, end=following.offset if following and is_next else self._start)
             if error is not None:
@@ -110,7 +110,7 @@ class ZipReader:
             entry.offset,
             locate=locate,
             chunks=functools.partial(self._first_bytes, place),
-            # In a bucket it would be a request for every member.
+            # In an object store, peeking would cost a request per member.
             can_peek=not storage.has_scheme(place.uri),
             kind=None if is_file else "link" if stat.S_ISLNK(entry.mode) else "special",
             failure=_failure(entry),
@@ -122,14 +122,14 @@ class ZipReader:
         yield unpack_start(data, place, _SNIFFED_BYTES)
 
     def _find_directory(self) -> tuple[int, int, int, int]:
-        """Where the directory begins, its bytes, its entries, and what stands before the archive in its file."""
+        """Returns the directory's start, size and number of entries, and the number of bytes before the archive."""
         length = min(self._container.size, _END.size + _MOST_FIELD_BYTES)
         self._file.seek(self._container.size - length)
         tail = self._file.read(length)
         at, found = tail.rfind(b"PK\x05\x06"), -1
         while at >= 0 and at + _END.size <= len(tail):
             behind = len(tail) - at - _END.size - _END.unpack_from(tail, at)[-1]
-            if behind == 0 or (behind > 0 > found):  # A comment may hold what looks like one.
+            if behind == 0 or (behind > 0 > found):  # A comment may contain the signature.
                 found = at
             at = tail.rfind(b"PK\x05\x06", 0, at) if behind else -1
         if found < 0:
@@ -144,7 +144,7 @@ class ZipReader:
         return start, size, count, start - offset
 
     def _find_end64(self, end: int, found: tuple[int, int, int]) -> tuple[int, tuple[int, int, int]]:
-        """Where the 64-bit end of the directory is, and what it says; what is given if there is none."""
+        """Returns the position and values of the zip64 end of directory; the given values if there is none."""
         last = end - _LOCATOR64.size - _END64.size
         if last < 0:
             return end, found
@@ -152,7 +152,7 @@ class ZipReader:
         signature, _, offset, _ = _LOCATOR64.unpack(self._file.read(_LOCATOR64.size))
         if signature != b"PK\x06\x07":
             return end, found
-        # It is where it says, or, if something stands before the archive, before the locator.
+        # The zip64 end is at the stated offset, or directly before the locator if other bytes precede the archive.
         for at in (min(offset, last), last):
             self._file.seek(at)
             signature, _, _, _, count, size, offset = _END64.unpack(self._file.read(_END64.size))
@@ -161,7 +161,7 @@ class ZipReader:
         raise _corrupt("there is no 64-bit end of the directory where it should be")
 
     def _entries(self) -> Iterator[_Entry]:
-        """The entries of the directory, with one of them in memory."""
+        """Yields the entries of the directory one at a time."""
         self._file.seek(self._start)
         left, count = self._size, 0
         while left > 0:
@@ -172,7 +172,7 @@ class ZipReader:
             if left < 0:
                 raise _corrupt(f"its directory is longer than it says, at byte {at:,}")
             yield entry
-        # Programs that know no 64-bit archives write the number modulo 2**16.
+        # Programs without zip64 support write the number modulo 2**16.
         if (count - self._count) % (1 << 16):
             raise _corrupt(f"its directory has {count:,} entries and says {self._count:,}")
 
@@ -192,7 +192,7 @@ class ZipReader:
         mode = attributes >> 16 if system in (_UNIX, _MACOS) else 0
         text = _decode(name, flags, extra)
         if system == _FAT:
-            text = text.replace("\\", "/")  # .NET wrote these names once.
+            text = text.replace("\\", "/")  # Old versions of .NET wrote backslashes.
         return _Entry(text, flags, method, crc, stored, size, mode, offset), _ENTRY.size + len(fields)
 
     def _read(self, action: Callable[[], Result]) -> Result:
@@ -210,7 +210,7 @@ def open_zip(container: Container) -> Iterator[ZipReader]:
 
 
 def _failure(entry: _Entry) -> tuple[str, str] | None:
-    """Why a member cannot be read, if that is known."""
+    """Returns (reason, detail) for a member that is known to be unreadable, else None."""
     if entry.flags & _ENCRYPTED:
         detail = "the member is encrypted; extract the archive with its password"
         return FailureReason.UNSUPPORTED_FORMAT.value, detail
@@ -224,9 +224,9 @@ def _failure(entry: _Entry) -> tuple[str, str] | None:
 
 
 def _decode(name: bytes, flags: int, extra: bytes) -> str:
-    """The name of a member, up to a NUL. Without the mark of UTF-8 it is UTF-8 as macOS writes it, or DOS's."""
+    """Decodes a member's name up to a NUL. A name without the UTF-8 flag is UTF-8, as macOS writes it, or cp437."""
     for kind, field in _fields(extra):
-        # Info-ZIP's Unicode name, if it is that of this name (4.6.9).
+        # Info-ZIP's Unicode name, if its checksum matches this name (4.6.9).
         if kind == 0x7075 and field[:1] == b"\1" and int.from_bytes(field[1:5], "little") == zlib.crc32(name):
             return field[5:].decode("utf-8", "surrogateescape").partition("\0")[0]
     try:
@@ -237,7 +237,7 @@ def _decode(name: bytes, flags: int, extra: bytes) -> str:
 
 
 def _read_zip64(extra: bytes, values: tuple[int, int, int]) -> tuple[int, int, int]:
-    """Size, stored size and offset; those that do not fit into 32 bits are in an extra field (4.5.3)."""
+    """Returns size, stored size and offset; values beyond 32 bits come from an extra field (4.5.3)."""
     if _MOST_32 not in values:
         return values
     field = next((field for kind, field in _fields(extra) if kind == 1), b"")

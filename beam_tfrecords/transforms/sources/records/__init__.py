@@ -1,1 +1,1 @@
-"""Files of records: datasets that are converted again."""
+"""Record files: existing datasets that are converted again."""

@@ -1,4 +1,4 @@
-"""The records of a dataset of ours: what their examples and the rows of the index say of each sample."""
+"""Lists the records of a beam-tfrecords dataset, using their examples and index rows."""
 
 from __future__ import annotations
 
@@ -28,24 +28,26 @@ from beam_tfrecords.transforms.sources.records.record_rows import corrupt, read_
 from beam_tfrecords.transforms.sources.skipped import Skipped
 from beam_tfrecords.transforms.sources.tables.cells import invalid_row
 
-# Rows of an index that are held as values.
+# Number of index rows to convert to Python values at once.
 _ROWS = 1024
 _COLUMNS = ("key", "uri", "offset", "length", *CONVERSION_COLUMNS)
 _SIDES = ("objects.xmin", "objects.ymin", "objects.xmax", "objects.ymax")
 _ATTRIBUTES = ("is_crowd", "area", "difficult", "truncated", "pose")
-# A name says more than an index: it is the class's in every dataset.
+# Prefers names, because they identify a class across datasets.
 _LABELS = ("labels.name", "labels.index", "label.name", "label.index")
 _CLASSES = ("objects.name", "objects.index", "objects.id")
 
 
 @dataclasses.dataclass(frozen=True)
 class StoredShard:
-    """A shard of an input, with what its dataset says of it.
+    """A shard of an input, with metadata of its dataset.
 
     Attributes:
-      path: of the dataset.
-      split: of its samples; None if the request says the splits.
-      is_raw: whether its images are pixels.
+      path: path of the dataset.
+      shard: the shard's entry in the manifest.
+      class_names: class names of the dataset.
+      split: split of the samples; None if the request determines the splits.
+      is_raw: whether images are stored as pixels.
     """
 
     path: str
@@ -57,15 +59,15 @@ class StoredShard:
 
 @dataclasses.dataclass(frozen=True)
 class ReadDataset:
-    """Lists the records of one shard. Picklable.
+    """Lists the records of a shard. Picklable.
 
     Attributes:
       shards: file -> shard.
-      layout: of the examples.
-      columns: that the layout of the request asks for.
-      group: column that keeps samples in one split; None for none.
-      needs_polygons: whether the masks of objects are asked for.
-      joined: the table whose columns join the records; None for none.
+      layout: layout of the examples.
+      columns: columns that the layout of the request needs.
+      group: column whose equal values keep samples in one split, or None.
+      needs_polygons: whether the masks of objects are needed.
+      joined: table whose columns are joined to the records, or None.
     """
 
     shards: Mapping[str, StoredShard]
@@ -76,18 +78,20 @@ class ReadDataset:
     joined: JoinedTable | None = None
 
     def __call__(self, container: Container, staging: StagingFiles, skipped: Skipped) -> Iterator[SampleRef]:
-        """Yields one reference per record; a damaged record is rejected, and so are all that a damaged shard lacks.
+        """Yields one reference per record; rejects damaged records and all missing records of a damaged shard.
 
         Args:
+          container: the shard.
           staging: receives the examples of a compressed shard.
+          skipped: not used.
 
         Raises:
-          ChangedError: the shard is no longer the version that is listed.
-          SampleError: it has more records than its index, or the table that joins them is damaged.
+          ChangedError: the shard is no longer the listed version.
+          SampleError: the shard has more records than its index, or the joined table is damaged.
         """
         stored = self.shards[container.uri]
         try:
-            # All of the index is read before a row of it is used.
+            # Reads the whole index before using any of its rows.
             offsets = [one.as_py() for rows in read_index(stored.path, stored.shard, ["offset"]) for one in rows[0]]
         except BuildError as error:
             damage = SampleError(Stage.LIST, FailureReason.CORRUPT, str(error))
@@ -144,7 +148,7 @@ class ReadDataset:
                 container.key_prefix + row["key"],
                 one_image(self._locate(stored, container, record, row, staging) if self.layout.needs_image else None),
                 len(record.data),
-                # With the CRC of the record: it changes with everything that the record holds.
+                # Includes the CRC of the record, so it changes with any part of the record.
                 row["sample_hash"],
                 _read_label(values, stored.class_names),
                 stored.split,
@@ -156,7 +160,7 @@ class ReadDataset:
             return _rejected(stored, container, row, error)
 
     def _join(self, stored: StoredShard) -> Mapping[str, Mapping[str, Value] | SampleError]:
-        """Key of a record of a shard -> what the table has for it."""
+        """Returns key of a record -> its joined values, or the error of its row."""
         if self.joined is None:
             return {}
         batches = read_index(stored.path, stored.shard, ["key"])
@@ -186,7 +190,7 @@ class ReadDataset:
     def _read_objects(
         self, values: Mapping[str, list[Any]], row: Mapping[str, Any], class_names: Sequence[str]
     ) -> Objects:
-        """The objects of a record, in shares of the stored image."""
+        """Returns the objects of a record, normalized by the size of the stored image."""
         bbox = values.get(BOXES)
         sides = [values[side] for side in _SIDES] if bbox is None else [bbox[place::4] for place in (1, 0, 3, 2)]
         boxes = [side for box in zip(*sides, strict=True) for side in box]
@@ -208,7 +212,7 @@ class ReadDataset:
 
 
 def _read_rows(stored: StoredShard) -> Iterator[dict[str, Any]]:
-    """The rows of the index of a shard.
+    """Yields the index rows of a shard.
 
     Raises:
       BuildError: as `read_index`.
@@ -225,7 +229,7 @@ def _rejected(stored: StoredShard, container: Container, row: Mapping[str, Any],
 
 
 def _read_label(values: Mapping[str, list[Any]], class_names: Sequence[str]) -> Value:
-    """The class of a record, or a list of them; None for none."""
+    """Returns the class or list of classes of a record, or None."""
     field = next((field for field in _LABELS if field in values), None)
     if field is None:
         return None
@@ -243,7 +247,7 @@ def _as_text(value: Any) -> Any:
 
 
 def _pack_keypoints(values: Mapping[str, list[Any]], count: int) -> tuple[bytes, ...]:
-    """The keypoints of each object, as `Objects` has them."""
+    """Packs the keypoints of each object in the format of `Objects`."""
     columns = [values.get(field, []) for field in KEYPOINTS]
     points = [float(value) for point in zip(*columns, strict=True) for value in point]
     if not count or not points:

@@ -1,4 +1,4 @@
-"""Datasets of ours as input: their records with all that manifest and index say of them."""
+"""The source for beam-tfrecords datasets: records with their metadata from manifest and index."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from beam_tfrecords.transforms.sources.stored_records import StoredRecords
 from beam_tfrecords.transforms.sources.tables.table_settings import TableSettings
 from beam_tfrecords.transforms.splits import Splits
 
-# The manifest says what these would say of other records.
+# Settings whose information the manifest already contains.
 _KNOWN = (
     "label_column", "label_columns", "label_separator", "unknown_labels", "split_column", "key_column", "image_column",
     "mask_column",
@@ -36,20 +36,20 @@ _KNOWN = (
 
 
 class DatasetSource(ContainerSource):
-    """Datasets of ours.
+    """Existing beam-tfrecords datasets.
 
     Args:
       datasets: input -> dataset.
-      files: their shards.
-      shards: file -> its dataset's input, and the shard.
-      joined: the table whose columns join the records; None for none.
-      notes: on its rows.
+      files: shard files of the datasets.
+      shards: file -> input of its dataset, and the shard.
+      joined: table whose columns are joined to the records, or None.
+      notes: notes on the rows of this table.
       inputs: inputs of the request.
-      settings: settings of the rows; the datasets accept only `group_column` of them.
+      settings: settings of the rows, of which datasets accept only `group_column`.
       needs: requested contents.
 
     Raises:
-      RequestError: they do not fit the request.
+      RequestError: the datasets do not fit the request.
     """
 
     unit = "record"
@@ -100,10 +100,10 @@ class DatasetSource(ContainerSource):
 
 
 def find_datasets(paths: Sequence[str]) -> dict[str, Dataset]:
-    """Input -> dataset, if the inputs are datasets of ours; of versions, the one that LATEST names.
+    """Returns input -> dataset if the inputs are beam-tfrecords datasets; opens the version that LATEST names.
 
     Raises:
-      RequestError: some are and others are not, or a manifest was changed.
+      RequestError: only some inputs are datasets, or a manifest was changed.
       BuildError: a dataset is damaged.
     """
     found = {path: open_dataset(path) for path in paths if is_dataset(path)}
@@ -125,11 +125,13 @@ def open_datasets(
     """Finds the shards.
 
     Args:
-      joined: the table whose columns join the records; None for none.
-      inputs, settings: as `DatasetSource` has them.
+      datasets: input -> dataset.
+      joined: table whose columns are joined to the records, or None.
+      inputs: as for `DatasetSource`.
+      settings: as for `DatasetSource`.
 
     Raises:
-      RequestError: one is not there, or two inputs have the same last component.
+      RequestError: a shard is missing, or two inputs have the same last component.
     """
     files: list[InputFile] = []
     shards: dict[str, tuple[str, Shard]] = {}
@@ -146,17 +148,17 @@ def open_datasets(
 
 
 def _read_keys(datasets: Mapping[str, Dataset], shards: Iterable[tuple[str, Shard]]) -> Iterator[str]:
-    """The keys of all records, as their indices have them."""
+    """Yields the keys of all records, from their indices."""
     for place, shard in shards:
         for rows in read_index(datasets[place].path, shard, ["key"]):
             yield from rows[0].to_pylist()
 
 
 def common_layout(datasets: Mapping[str, Dataset]) -> Layout:
-    """The layout of all inputs.
+    """Returns the common layout of all inputs.
 
     Raises:
-      RequestError: they differ.
+      RequestError: the layouts differ.
     """
     (first, one), *others = datasets.items()
     for place, dataset in others:
@@ -170,10 +172,10 @@ def common_layout(datasets: Mapping[str, Dataset]) -> Layout:
 
 
 def join_layout(layout: Layout, joined: JoinedTable | None) -> dict[str, Any]:
-    """The layout of records with a feature for each column of a table, as a spec file has it.
+    """Adds a feature for each column of a table to a layout; returns the layout as in a spec file.
 
     Raises:
-      RequestError: it has a feature of the same name.
+      RequestError: the layout already has a feature with the same name.
     """
     words, added = layout.to_json(), joined.layout_words() if joined else {}
     if joined and (twice := next((name for name in added if name in words), None)):
@@ -185,7 +187,7 @@ def join_layout(layout: Layout, joined: JoinedTable | None) -> dict[str, Any]:
 
 
 def common_image_spec(datasets: Sequence[Dataset]) -> ImageSpec | None:
-    """How the images of all datasets were made; None if they differ in it."""
+    """Returns the common image settings of all datasets; None if they differ."""
     names = {setting.name for setting in settings_of(ImageSpec)}
     specs = [
         read_settings(ImageSpec, {"layout": None, **{k: v for k, v in one.manifest["spec"].items() if k in names}})
@@ -195,7 +197,7 @@ def common_image_spec(datasets: Sequence[Dataset]) -> ImageSpec | None:
 
 
 def merge_class_names(several: Sequence[Sequence[str]]) -> tuple[str, ...]:
-    """The classes of all datasets: as one build of them all has them if each is sorted, else in the order they come."""
+    """Merges the class names of all datasets: sorted if each dataset's are, else in order of occurrence."""
     names = tuple(dict.fromkeys(name for names in several for name in names))
     return sort_names(names) if all(sort_names(each) == tuple(each) for each in several) else names
 

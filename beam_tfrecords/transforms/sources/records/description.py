@@ -1,4 +1,4 @@
-"""What the files beside records say of them: features, names of classes, numbers of records."""
+"""Reads metadata files next to record files: features, class names, numbers of records."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ from beam_tfrecords.transforms.sources.records.tfds_features import (
 
 
 class Description(NamedTuple):
-    """What stands beside the files of a folder.
+    """The metadata of the record files in a folder.
 
     Attributes:
-      features: of an example.
-      class_names: feature -> names of its classes.
-      lengths: as `parse_shard_lengths` has them.
+      features: features of an example.
+      class_names: feature -> its class names.
+      lengths: as from `parse_shard_lengths`.
     """
 
     features: Features
@@ -32,13 +32,13 @@ class Description(NamedTuple):
     lengths: Mapping[tuple[str, int, int], int]
 
     def length_of(self, path: str) -> int | None:
-        """Number of the records of a file, if something says it."""
+        """Returns the number of records in a file; None if unknown."""
         shard = shard_of(storage.basename(path))
         return self.lengths.get(shard) if shard else None
 
 
 def describe_folder(folder: str) -> Description:
-    """What the files beside the records of a folder say of them; nothing where they are damaged."""
+    """Reads the metadata files in a folder; ignores damaged files."""
     names: dict[str, tuple[str, ...]] = {}
     try:
         lengths = parse_shard_lengths(_read_beside(folder, DATASET_INFO) or b"")
@@ -57,7 +57,7 @@ def describe_folder(folder: str) -> Description:
 
 
 def _read_beside(folder: str, name: str) -> bytes | None:
-    """A file beside the records; None if there is none."""
+    """Reads a file next to the records; returns None if it does not exist."""
     try:
         return storage.read_bytes(storage.join(folder, name))
     except OSError as error:
@@ -67,6 +67,6 @@ def _read_beside(folder: str, name: str) -> bytes | None:
 
 
 def _read_only(folder: str, pattern: str) -> bytes | None:
-    """The only file beside the records whose name is like this; None if there is none, or there are several."""
+    """Reads the only matching file next to the records; returns None for no or several matches."""
     found = [entry for entry in storage.list_files(storage.join(glob.escape(folder), pattern)) if entry.size > 0]
     return _read_beside(folder, storage.basename(found[0].path)) if len(found) == 1 else None

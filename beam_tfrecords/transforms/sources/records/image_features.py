@@ -1,4 +1,4 @@
-"""Which features of records hold the image, its mask, and the sides of pixels."""
+"""Finds the features of records with the image, its mask, and the size of a pixel image."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from beam_tfrecords.transforms.sources.tables.table_settings import TableSetting
 def choose_features(
     start: FirstRows, features: Features, settings: TableSettings, needs: Needs
 ) -> tuple[str, str | None, tuple[str, ...]]:
-    """The features with the image, its mask, and the sides of an image that is pixels; None and () for none.
+    """Returns the features of the image, its mask or None, and the size of an image stored as pixels or ().
 
     Raises:
       RequestError: there is no image or mask, or there are several images.
@@ -29,11 +29,13 @@ def choose_features(
 
 
 def _choose_image(start: FirstRows, features: Features, named: str | None, mask: str | None) -> str:
-    """The feature with the image: of those of the description, else of those that are images, else pixels.
+    """Chooses the image feature: a described image, else a feature with encoded images, else a feature with pixels.
 
     Args:
-      named: feature that the request names.
-      mask: feature with the mask, which is no image.
+      start: the first records.
+      features: described features.
+      named: feature that the request names, or None.
+      mask: feature with the mask, which is excluded.
     """
     row = start.first_rows[0]
     encoded = [name for name in start.columns if _is_image(row.get(name))]
@@ -44,9 +46,9 @@ def _choose_image(start: FirstRows, features: Features, named: str | None, mask:
 
 
 def _find_sides(image: str, start: FirstRows) -> tuple[str, ...]:
-    """The features with the sides of an image whose bytes are pixels: height, width, and channels unless it is grey.
+    """Returns the features with height, width, and (unless grayscale) channels of an image stored as pixels; else ().
 
-    They are beside it, as `image/height` is beside `image/raw`; empty if it has other bytes.
+    Looks for features next to the image, as `image/height` is next to `image/raw`.
     """
     row = start.first_rows[0]
     data = row.get(image)

@@ -1,4 +1,4 @@
-"""A table whose columns join the records of a dataset of ours by their keys."""
+"""Joins the columns of a table to the records of an existing dataset by key."""
 
 from __future__ import annotations
 
@@ -21,21 +21,23 @@ from beam_tfrecords.transforms.sources.tables.any_table import open_table
 from beam_tfrecords.transforms.sources.tables.cells import check_end, read_text, read_value
 from beam_tfrecords.transforms.sources.tables.table import InvalidRow, available
 
-# The rows of a table up to this size are held by each worker; a larger one is read again for each shard.
+# Workers keep tables up to this size in memory; they read a larger table again for each shard.
 _HELD_BYTES = 32 << 20
-# Rows that show which columns are lists.
+# Number of rows for finding the columns with lists.
 _ROWS = 100
 
 
 @dataclasses.dataclass(frozen=True)
 class JoinedTable:
-    """A table, with a row for each key. Picklable.
+    """A table with one row per key. Picklable.
 
     Attributes:
-      path: of the file, with its `size` in bytes and its `fingerprint` when the build began.
+      path: path of the file.
+      size: size in bytes at the start of the build.
+      fingerprint: fingerprint at the start of the build.
       key: column with the keys.
-      types: another column -> "int64", "float" or "bytes"; "" where the format has no types.
-      lists: the columns with several values.
+      types: other column -> "int64", "float" or "bytes"; "" if the format has no types.
+      lists: columns with several values.
     """
 
     path: str
@@ -47,10 +49,10 @@ class JoinedTable:
 
     @classmethod
     def open(cls, path: str | None, key: str) -> JoinedTable | None:
-        """The table of a request; None if it names none.
+        """Opens the table of a request; returns None if `path` is None.
 
         Raises:
-          RequestError: it is no table, or has no such column.
+          RequestError: the file is not a table, or has no key column.
         """
         if path is None:
             return None
@@ -66,18 +68,18 @@ class JoinedTable:
         return cls(path, entry.size, entry.fingerprint, key, types, lists)
 
     def layout_words(self) -> dict[str, Any]:
-        """A feature for each column, as a spec file has it."""
+        """Returns a feature for each column, in the format of a spec file."""
         return {
             name: {"field": f"column.{name}", "type": kind} | ({"several": True} if name in self.lists else {})
             for name, kind in self.types.items()
         }
 
     def find(self, keys: Collection[str], columns: Collection[str]) -> dict[str, Mapping[str, Value] | SampleError]:
-        """Key -> the values of columns, or why the row cannot be used; without keys that the table lacks.
+        """Returns key -> column values, or the error of an invalid row; omits keys that the table lacks.
 
         Raises:
           SampleError: the table is damaged.
-          BuildError: it has changed since the build began.
+          BuildError: the table has changed since the build started.
         """
         if storage.stat(self.path).fingerprint != self.fingerprint:
             raise BuildError(f"{self.path} has changed since the build began; start again")
@@ -87,15 +89,15 @@ class JoinedTable:
         return {key: held[key] for key in keys if key in held}
 
     def describe_unused(self, records: Iterable[str]) -> list[str]:
-        """A note on rows that join no record.
+        """Returns a note on rows without a record.
 
         Args:
-          records: the keys of all of them.
+          records: keys of all records.
 
         Raises:
-          RequestError: no row joins one.
+          RequestError: no row has a record.
         """
-        with contextlib.suppress(SampleError, BuildError):  # listing says what is damaged
+        with contextlib.suppress(SampleError, BuildError):  # The listing reports damage.
             rows = np.frombuffer(order_hashes(seed=0, keys=_read_keys(self.path, self.key)), np.uint64)
             unused = np.flatnonzero(~np.isin(rows, np.frombuffer(order_hashes(seed=0, keys=records), np.uint64)))
             if unused.size:
@@ -114,7 +116,7 @@ class JoinedTable:
         return []
 
     def lacks(self, key: str) -> SampleError:
-        """The failure of a sample that the table has no row for."""
+        """Returns the error of a sample without a row in the table."""
         return _unusable(f"{printable(storage.basename(self.path))} has no row with {self.key} {key!r}")
 
 
@@ -122,14 +124,14 @@ class JoinedTable:
 def _hold(
     path: str, fingerprint: str, key: str, columns: frozenset[str]
 ) -> dict[str, Mapping[str, Value] | SampleError]:
-    """All rows of a table as it is now."""
+    """Reads and caches all rows of a table; the fingerprint is part of the cache key."""
     return dict(_read(path, key, columns, None))
 
 
 def _read_keys(path: str, key: str) -> Iterator[str]:
     for row in open_table(path).rows([key]):
         check_end(row)
-        with contextlib.suppress(SampleError):  # its sample has no row then
+        with contextlib.suppress(SampleError):  # Its sample is reported as lacking a row.
             if not isinstance(row, InvalidRow):
                 yield read_text(row, key)
 
@@ -141,7 +143,7 @@ def _read(
     for row in open_table(path).rows([key, *sorted(columns)]):
         check_end(row)
         if isinstance(row, InvalidRow):
-            continue  # its sample has no row then
+            continue  # Its sample is reported as lacking a row.
         try:
             name = read_text(row, key)
         except SampleError:

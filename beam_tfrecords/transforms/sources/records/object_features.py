@@ -1,4 +1,4 @@
-"""Annotated objects in records, as TensorFlow's Object Detection API and TFDS store them. Pure functions."""
+"""Reads annotated objects from records of TensorFlow's Object Detection API and TFDS. Pure functions."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ from beam_tfrecords.transforms.sources.tables.table_settings import TableSetting
 
 _SIDES = ("xmin", "ymin", "xmax", "ymax")
 _API = "image/object"
-# Their names and their numbers, which begin with 1.
+# Class names, and class numbers, which start at 1.
 CLASSES_OF_OBJECTS = (f"{_API}/class/text", f"{_API}/class/label")
-# Attribute -> the names that it has.
+# Attribute -> feature names.
 _ATTRIBUTES = {
     "area": ("area",),
     "is_crowd": ("is_crowd",),
@@ -29,20 +29,20 @@ _ATTRIBUTES = {
     "truncated": ("truncated", "is_truncated"),
 }
 _IMAGE_IDS = ("image/source_id", "image/id")
-# Names of the feature with the class, the first that is there, beside others such as KITTI's `occluded`.
+# Names of the class feature in order of preference; there may be other labels, such as KITTI's `occluded`.
 _CLASSES = ("label", "labels", "category", "class", "type")
 
 
 @dataclasses.dataclass(frozen=True)
 class ObjectFeatures:
-    """The features of a record that say its objects; boxes are shares of the image's size.
+    """The object features of a record; boxes are normalized by the image size.
 
     Attributes:
-      boxes: xmin, ymin, xmax and ymax; or one with ymin, xmin, ymax and xmax of each object.
-      label: class of each, as a name or as a number.
-      first_class: number of the first class, which has the index 0.
+      boxes: features xmin, ymin, xmax and ymax; or one feature with ymin, xmin, ymax and xmax of each object.
+      label: feature with the class of each object, as name or number.
+      first_class: number of the class with index 0.
       attributes: name of another attribute -> feature.
-      image_id: the dataset's name of the image; "" for none.
+      image_id: feature with the dataset's id of the image, or "".
     """
 
     boxes: tuple[str, ...]
@@ -53,7 +53,7 @@ class ObjectFeatures:
 
     @property
     def features(self) -> Sequence[str]:
-        """All features that are read."""
+        """All features that `read_objects` uses."""
         return (*self.boxes, self.label, *self.attributes.values(), self.image_id)
 
 
@@ -66,15 +66,15 @@ def find_object_features(
     shown: str,
     label: str | None = None,
 ) -> ObjectFeatures | None:
-    """The features with objects; None if there are none.
+    """Finds the object features; returns None if there are none.
 
     Args:
       columns: features of the first records.
-      described: what stands beside the files.
+      described: features in the metadata files.
       rows: the first records.
-      image: feature with the image; of several, each has the boxes in its own dictionary of features.
+      image: feature with the image; with several images, boxes belong to the image in the same feature dictionary.
       shown: the input, as messages quote it.
-      label: feature with the classes, if the request says it.
+      label: class feature that the request names, or None.
 
     Raises:
       RequestError: several features may be the classes.
@@ -112,14 +112,15 @@ def find_object_features(
 def read_objects(
     record: Mapping[str, tuple[str, list[Any]]], features: ObjectFeatures, names: Sequence[str]
 ) -> Objects:
-    """The objects of a record.
+    """Reads the objects of a record.
 
     Args:
       record: feature -> kind and values.
-      names: of the classes whose numbers are the labels; empty if they are not known.
+      features: the object features.
+      names: class names for labels that are numbers; empty if unknown.
 
     Raises:
-      SampleError: the features have different numbers of objects, or too many.
+      SampleError: the features have different numbers of objects, or there are too many objects.
     """
     values = {name: record.get(name, ("", []))[1] for name in (*features.boxes, features.label)}
     if len(features.boxes) == 1:
@@ -129,7 +130,7 @@ def read_objects(
         columns = [values[name] for name in features.boxes]
     check_count(len(values[features.label]))
     labels = [_name(label, names, features.first_class) for label in values[features.label]]
-    # Where no object has it, a record may lack it.
+    # A record may lack an attribute that none of its objects has.
     found = {name: record.get(feature, ("", []))[1] for name, feature in features.attributes.items()}
     found = {name: column for name, column in found.items() if column}
     lengths = {len(labels), *map(len, columns), *map(len, found.values())}
@@ -146,7 +147,7 @@ def read_objects(
 
 
 def _owner(box: str, described: Features) -> str:
-    """The innermost dictionary of features around a box that has an image."""
+    """Returns the innermost feature dictionary that contains both a box and an image."""
     places = (_folder(image) for image in described.images)
     return max((place for place in places if not place or box.startswith(f"{place}/")), key=len, default="")
 
@@ -179,11 +180,15 @@ def _image_id(values: Sequence[Any]) -> str:
 def find_objects(
     start: FirstRows, features: Features, settings: TableSettings, needs: Needs, *, image: str, usual: Sequence[str]
 ) -> ObjectFeatures | None:
-    """The features with objects, if they are asked for: their classes may be the label that the request names.
+    """Finds the object features if the request needs objects; `label_column` may name their class feature.
 
     Args:
+      start: the first records.
+      features: features in the metadata files.
+      settings: settings of the rows.
+      needs: requested contents.
       image: feature with the image.
-      usual: usual names of labels, beside which objects are not read unless they are asked for.
+      usual: usual label names; if one exists, objects are read only if the layout needs them.
     """
     label = settings.label_column
     beside = next((name for name in usual if name in start.columns), None) if label is None else None
