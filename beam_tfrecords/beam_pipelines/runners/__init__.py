@@ -1,1 +1,1 @@
-"""How a pipeline becomes a job and who follows it, a class for each runner; what a build is and shows is not here."""
+"""Runners: submit pipelines as jobs and follow them, with a class per runner. Independent of what a build does."""

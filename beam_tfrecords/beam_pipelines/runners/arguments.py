@@ -1,4 +1,4 @@
-"""Beam's arguments, parsed once: what the user has said, and whether Beam knows it."""
+"""Parses the arguments for Beam once, and checks that Beam knows them."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from beam_tfrecords.beam_pipelines.settings.beam_flags import OUR_FLAGS, add_bea
 from beam_tfrecords.beam_pipelines.settings.command_line import Parser, make_parser, refuse_unknown
 from beam_tfrecords.errors import RequestError
 
-# Flags that a runner asks for, or fills in.
+# Flags that a runner reads or sets.
 _FLAGS = (
     "runner",
     "direct_running_mode",
@@ -37,7 +37,7 @@ _FLAGS = (
     "max_num_workers",
     "machine_type",
 )
-# Flags that every scheduler may set.
+# Flags that a scheduler may set for any job.
 JOB_LABELS = ("label", "labels")
 _OF_BEAMS_S3 = dict.fromkeys(
     (
@@ -57,12 +57,12 @@ _OF_BEAMS_S3 = dict.fromkeys(
 
 @dataclasses.dataclass(frozen=True)
 class BeamArguments:
-    """Arguments for Beam, and for how it runs.
+    """Arguments for Beam and its runners.
 
     Attributes:
-      words: those for Beam.
-      given: name of a flag -> its word; None where it was not given.
-      others: the words that are not in `given`.
+      words: command-line words for Beam.
+      given: flag name -> raw value; None if the flag was not given.
+      others: command-line words for flags that are not in `given`.
     """
 
     words: tuple[str, ...]
@@ -71,7 +71,7 @@ class BeamArguments:
 
     @classmethod
     def parse(cls, words: Sequence[str]) -> BeamArguments:
-        """Reads the flags that runners ask for; Beam itself is not imported."""
+        """Parses the flags that runners read, without importing Beam."""
         parser = Parser(prog="beam-tfrecords convert", add_help=False, allow_abbrev=False)
         for name in OUR_FLAGS:
             parser.add_argument(f"--{name}", default=None)
@@ -82,33 +82,33 @@ class BeamArguments:
         return cls(tuple(beams), vars(given), tuple(others))
 
     def add(self, flags: Mapping[str, str]) -> list[str]:
-        """The words, and flags that were not given; a flag without a word is a switch."""
+        """Returns the words, with flags added that were not given; a flag with an empty value is a switch."""
         missing = {name: word for name, word in flags.items() if self.given.get(name) is None}
         return [*self.words, *(f"--{name}={word}" if word else f"--{name}" for name, word in missing.items())]
 
     def describe(self, flags: Mapping[str, str]) -> str:
-        """Those of the flags that were not given, for a note."""
+        """Describes the flags that were not given, for a note."""
         missing = (f"--{name}={word}" for name, word in flags.items() if self.given.get(name) is None)
         return " ".join(missing) or "nothing"
 
     @property
     def say_workers(self) -> bool:
-        """Whether the user says what starts Python workers."""
+        """Whether the user configures how Python workers are started."""
         return any(word is not None for name, word in self.given.items() if name.startswith("environment_"))
 
     def check_used(self, idle: Mapping[str, str]) -> None:
-        """Checks that no argument is given that would do nothing.
+        """Checks that every given argument has an effect.
 
         Args:
-          idle: name of a flag that does nothing on the runner -> what it is, and what does it.
+          idle: name of a flag without effect on the runner -> explanation and alternative.
 
         Raises:
-          RequestError: such an argument is given.
+          RequestError: an argument would have no effect.
         """
         idle = {**_OF_BEAMS_S3, **idle}
         for flag, following in itertools.pairwise([*self.others, ""]):
             name, _, word = flag.removeprefix("--").partition("=")
-            # Schedulers such as Airflow give every job labels: key=value, or JSON.
+            # Schedulers such as Airflow add labels to every job, as key=value or JSON.
             is_label = name in JOB_LABELS and ("=" in (word or following) or (word or following).startswith("{"))
             if flag.startswith("--") and name in idle and not is_label:
                 raise RequestError(f"--{name}: {idle[name]}")
@@ -117,10 +117,10 @@ class BeamArguments:
                 raise RequestError(f"--{name}={self.given[name]}: {idle[name]}")
 
     def check_known(self) -> None:
-        """Checks that Beam knows all arguments; imports Beam if there are any that runners do not ask for.
+        """Checks that Beam knows all arguments; imports Beam only if there are arguments that runners do not read.
 
         Raises:
-          RequestError: it does not.
+          RequestError: an argument is unknown.
         """
         if not self.others:
             return

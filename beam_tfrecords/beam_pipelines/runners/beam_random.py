@@ -1,14 +1,14 @@
-"""The module `random` for Beam: its functions draw from a generator of their own.
+"""A replacement for the module `random` in Beam, with a separate generator.
 
-So the numbers of a user's program stay those of its seed. Beam pickles functions with the module that they use, so this
-is a module that workers can import.
+Beam then does not change the random numbers that a user's program gets for its seed. This is a module, because Beam
+pickles functions with the modules that they use, and workers must be able to import them.
 """
 
 from __future__ import annotations
 
 import os
 
-# Under another name: `random.random` is a function.
+# Uses another name, because `random` must remain the function `random.random` here.
 import random as _random
 from typing import Any
 

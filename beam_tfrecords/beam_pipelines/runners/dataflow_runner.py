@@ -1,4 +1,4 @@
-"""Dataflow: its jobs, and the templates that make jobs."""
+"""The runner for Dataflow jobs and templates."""
 
 from __future__ import annotations
 
@@ -16,34 +16,34 @@ if TYPE_CHECKING:
     from apache_beam.options.pipeline_options import PipelineOptions
     from apache_beam.runners.runner import PipelineResult
 
-# Bytes that a core of a standard machine has, and those of a worker beside its image.
+# Bytes of memory per core of a standard machine, and of a worker in addition to its image.
 _MEMORY_OF_CORE, _MEMORY_OF_WORKER = 4 * 10**9, 10**9
-# Of the value of a label.
+# Largest length of a label value.
 _MOST_LETTERS = 63
 _PAGE = "https://console.cloud.google.com/dataflow/jobs"
 
 
 class DataflowRunner(Runner):
-    """The Dataflow service; it runs jobs without this process."""
+    """The Dataflow service, which runs jobs independently of this process."""
 
     is_detached = True
 
     @property
     def _template(self) -> str | None:
-        """The file that this process writes a job to; None if it starts jobs itself."""
+        """File that this process writes a template to; None if it starts jobs itself."""
         return self.arguments.given["template_location"]
 
     def complete(self) -> list[str]:
-        # A machine has a process for each core; its type ends with their number.
+        # A machine runs one process per core; the machine type ends with the number of cores.
         machine = re.search(r"-(\d+)$", self.arguments.given["machine_type"] or "")
         self.workers = int(self.arguments.given["max_num_workers"] or 0) * int(machine[1] if machine else 1)
-        # A job is found by its labels, on the service's page and in bills.
+        # Labels identify a job on the service's page and in bills.
         labels = [f"--labels=beam-tfrecords-dataset={self.dataset[:_MOST_LETTERS]}"] if self.dataset else []
         return [*self.arguments.add({"job_name": self.name_job()}), *labels]
 
     def least_memory(self, image_memory: int) -> int:
         needed = image_memory + _MEMORY_OF_WORKER
-        # A hint makes Dataflow choose machines by itself, which FlexRS cannot have.
+        # A memory hint makes Dataflow choose the machines, which FlexRS does not support.
         is_left = self.arguments.given["resource_hints"] or self.arguments.given["flexrs_goal"]
         return 0 if is_left or needed <= _MEMORY_OF_CORE else needed
 
@@ -54,11 +54,11 @@ class DataflowRunner(Runner):
         if result.has_job:
             page = f"{_PAGE}/{cloud.region}/{result.job_id()}?project={cloud.project}"
             return JobRecord(self.name, result.job_id(), page)
-        # A template: the service starts the job once this process has ended. Until then it has a name only.
+        # With a template, the service starts the job after this process ends; until then it has only a name.
         return JobRecord(self.name, cloud.job_name, f"{_PAGE}?project={cloud.project}")
 
     def open_job(self, record: JobRecord) -> None:
-        """None: the service would have to be asked with the request's credentials."""
+        """Returns None, because querying the service would need the credentials of the request."""
 
     def check_listing_job(self) -> None:
         if self._template:
@@ -68,11 +68,11 @@ class DataflowRunner(Runner):
             )
 
     def most_listed_here(self, most: float) -> float:
-        # A template is made where no pipeline may run.
+        # The machine that makes a template may not run pipelines.
         return math.inf if self._template else most
 
     def add_nothing(self) -> Callable[[beam.Pipeline], Any] | None:
-        # A template has to leave a job, or the service takes it for failed.
+        # A template must produce a job; otherwise the service considers it failed.
         return _add_nothing if self._template else None
 
 

@@ -1,4 +1,4 @@
-"""The jobs that earlier launchers have submitted, as the folders of their builds remember them."""
+"""Finds the jobs of earlier launchers, which are recorded in their build folders."""
 
 from __future__ import annotations
 
@@ -12,19 +12,20 @@ from beam_tfrecords.transforms.workspace.counts import read_last_block_time
 
 
 def find_state(record: JobRecord, last_block: float | None) -> JobState | None:
-    """What is known of a job; None if nobody knows whether it runs.
+    """Returns the state of a job; None if it is unknown whether it runs.
 
     Args:
-      last_block: when it last finished a block, in seconds since the epoch.
+      record: record of the job.
+      last_block: time of its last finished block, in seconds since the epoch.
     """
     return find_runner([f"--runner={record.runner}"]).find_state(record, last_block)
 
 
 def find_running(folder: str) -> FollowedJob | None:
-    """The job of a build, if its runner says that it still runs, so that it can be followed.
+    """Returns the job of a build if its runner reports that it still runs, so that it can be followed; else None.
 
     Args:
-      folder: of the build, for temporary files.
+      folder: build folder.
     """
     record = read_job(folder)
     if record is None:
@@ -41,9 +42,9 @@ class WritingJob:
     """A job that may still write to an output.
 
     Attributes:
-      record: of the job.
-      folder: of its build, for temporary files.
-      is_known: whether its runner says that it runs; False if nobody knows.
+      record: record of the job.
+      folder: build folder.
+      is_known: whether the runner reports that the job runs; False if this is unknown.
     """
 
     record: JobRecord
@@ -52,10 +53,10 @@ class WritingJob:
 
 
 def find_writing(output: str) -> WritingJob | None:
-    """The job of an earlier launcher that may still write to an output; None if there is none.
+    """Finds the job of an earlier launcher that may still write to an output; returns None if there is none.
 
     Args:
-      output: the folder that was given to `convert`.
+      output: output folder of `convert`.
     """
     for folder in Workspace(output).list_builds():
         record = read_job(folder)

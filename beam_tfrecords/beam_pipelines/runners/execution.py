@@ -1,6 +1,6 @@
-"""Runs pipelines on a runner, and submits the jobs again that lost their workers.
+"""Runs pipelines on a runner, and resubmits jobs that lost their workers.
 
-Beam is imported when a pipeline is about to run: a request that is refused does not wait for it.
+Imports Beam only before a pipeline runs, so that invalid requests fail without this delay.
 """
 
 from __future__ import annotations
@@ -34,13 +34,14 @@ _log = logging.getLogger(__name__)
 
 @dataclasses.dataclass(frozen=True)
 class Execution:
-    """Where a pipeline runs.
+    """The runner and options for pipelines.
 
     Attributes:
-      beam_runner: None until a pipeline runs, if nothing has to be asked before.
-      options: likewise.
-      quiet: whether no progress is shown.
-      keeps_job: whether SIGTERM leaves a job that was submitted to its cluster.
+      runner: the runner.
+      beam_runner: Beam's runner; None until a pipeline runs, unless it is needed earlier.
+      options: Beam's options; None until a pipeline runs, unless they are needed earlier.
+      quiet: whether to hide progress.
+      keeps_job: whether a submitted job continues on its cluster after SIGTERM.
     """
 
     runner: Runner
@@ -51,17 +52,17 @@ class Execution:
 
     @classmethod
     def prepare(cls, runner: Runner, *, quiet: bool = False, keeps_job: bool = False) -> Execution:
-        """Checks Beam's arguments, and asks a cluster for what they leave open.
+        """Checks Beam's arguments, and queries a cluster for missing values.
 
         Raises:
-          RequestError: Beam does not know an argument, or not the runner, or what it needs is not installed.
+          RequestError: an argument or the runner is unknown to Beam, or a requirement of the runner is not installed.
         """
         runner.arguments.check_known()
         execution = cls(runner, quiet=quiet, keeps_job=keeps_job)
         return execution._with_beam() if runner.needs_answers else execution
 
     def _with_beam(self) -> Execution:
-        """The same with Beam's runner and options."""
+        """Returns this execution with Beam's runner and options."""
         if self.options is not None:
             return self
         from apache_beam.options.pipeline_options import PipelineOptions
@@ -82,20 +83,22 @@ class Execution:
     ) -> JobRecord | None:
         """Runs a pipeline to its end, or follows the job of an earlier launcher that does the same work.
 
-        A job that this launcher has submitted, and that failed for a reason that is not the build's, is submitted again
-        if it has finished blocks. The first time that one has not, the next has child processes for the conversions:
-        what ended a worker ends one of them. A job that is followed is not: its launcher has claimed the output for it.
+        If a submitted job fails for a reason outside the build, this method submits it again, provided that it has
+        finished blocks. After the first failure without finished blocks, the next job converts in child processes, so
+        that a crash ends a child instead of the worker. A followed job is not submitted again, because its launcher
+        holds the output lock for it.
 
         Args:
-          folder: the build's folder for temporary files, which remembers the job.
-          wait: False returns when the cluster has the job.
-          is_new: whether no earlier launcher has left anything in the folder.
+          add_stages: adds the stages to a pipeline.
+          folder: build folder, which records the job.
+          wait: whether to wait for the end of the job; if False, returns when the cluster has the job.
+          is_new: whether the folder contains nothing of an earlier launcher.
 
         Returns:
-          The job, if it was not waited for.
+          The record of the job if `wait` is False.
 
         Raises:
-          BuildError: a worker raised one, or the runner failed.
+          BuildError: a worker raised it, or the runner failed.
         """
         earlier = find_running(folder) if folder is not None and not is_new else None
         if earlier is not None:
@@ -108,13 +111,13 @@ class Execution:
             try:
                 return self._run_once(add_stages, folder, wait=wait)
             except JobFailedError as error:
-                # Flink's default is to give up at the first lost worker; Spark has no other way.
+                # By default, Flink gives up after the first lost worker; Spark always does.
                 if folder is None or not (read_block_counts(folder).blocks > blocks or _isolate_blocks(folder)):
                     raise
                 show(f"the job failed: {error}; a new one resumes from the finished blocks", file=sys.stderr)
 
     def run_nothing(self) -> None:
-        """Runs what a build leaves on its runner that has nothing to do."""
+        """Runs the job that the runner requires even if a build has nothing to do."""
         if (add_stages := self.runner.add_nothing()) is not None:
             self.run(add_stages)
 
@@ -133,8 +136,8 @@ class Execution:
                 return self._follow(job, wait=wait)
         except JobFailedError:
             raise
-        except Exception as error:  # each runner raises errors of its own
-            # What is raised says it in one line.
+        except Exception as error:  # Each runner raises different exceptions.
+            # The raised error has a one-line message.
             _log.info("the pipeline failed", exc_info=error)
             why = describe_error(error)
             is_the_builds = isinstance(error, BuildError) or bool(find_build_error(str(error)))
@@ -160,7 +163,7 @@ def _remember(folder: str | None, record: JobRecord) -> None:
 
 
 def _isolate_blocks(folder: str) -> bool:
-    """Has all blocks converted in child processes if one was begun and not finished; False if they are already."""
+    """Enables child processes for conversions if a block was started but not finished; returns whether it did."""
     build = BuildFolder(folder)
     if storage.exists(build.unfinished):
         return False

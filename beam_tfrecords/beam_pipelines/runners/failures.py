@@ -1,4 +1,4 @@
-"""What runners say when a pipeline fails: stack traces of Java and Python, made one line."""
+"""Reduces the failures that runners report, Java and Python stack traces, to one line."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from beam_tfrecords.errors import BuildError
 from beam_tfrecords.storage import StorageError
 
 _TRACEBACK = "Traceback (most recent call last):"
-# Errors of the build, and of the stores that it writes to.
+# Error types of the build and of its stores.
 _KINDS = "BuildError|AccessDeniedError|ServiceFaultError|StorageError"
 _BUILD_ERROR = re.compile(
     rf"^(?:beam_tfrecords\.[a-z.]+\.)?(?:{_KINDS}): (.*?)(?: \[while running .*\])?$", re.MULTILINE
@@ -22,17 +22,17 @@ _JAVA_ERROR = re.compile(r"^(?:Caused by: )?((?:[\w$]+\.)+[\w$]+(?:: .*)?)$", re
 
 
 class JobFailedError(BuildError):
-    """A cluster gave up a job for a reason that is not the build's own, such as a lost worker."""
+    """A job failed for a reason outside the build, such as a lost worker."""
 
 
 def find_build_error(text: str) -> str | None:
-    """The message of a `BuildError` in what a runner passes on as text."""
+    """Returns the message of a `BuildError` in a runner's error text; None if there is none."""
     found = _BUILD_ERROR.search(text)
     return found[1] if found else None
 
 
 def describe_trace(text: str, *, more: str) -> str:
-    """One line about a stack trace."""
+    """Describes a stack trace in one line; `more` says where to find details."""
     message = find_build_error(text)
     if message:
         return message
@@ -49,13 +49,13 @@ def describe_trace(text: str, *, more: str) -> str:
 
 
 def describe_error(error: Exception) -> str:
-    """One line about the failure of a pipeline; runners pass on a worker's exception as text, with its traceback."""
+    """Describes a failed pipeline in one line; runners report a worker's exception as text with its traceback."""
     text = str(error)
-    if isinstance(error, BuildError | StorageError):  # the local runner keeps the type
+    if isinstance(error, BuildError | StorageError):  # The local runner keeps the type.
         return _WHILE_RUNNING.sub("", text)
     shortage = describe_shortage(error)
     if shortage:
         return shortage
-    if "\n" not in text.strip() and not isinstance(error, RuntimeError):  # no traceback that ends with the type
+    if "\n" not in text.strip() and not isinstance(error, RuntimeError):  # There is no traceback with the type.
         text = f"{type(error).__name__}: {text}".removesuffix(": ")
     return describe_trace(text or type(error).__name__, more="`verbose` shows more")

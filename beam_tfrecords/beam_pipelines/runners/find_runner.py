@@ -1,4 +1,4 @@
-"""Finds the runner of a request by its name; imports nothing of Beam, and no other runner."""
+"""Finds the runner of a request by name, without importing Beam or other runners."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from beam_tfrecords.beam_pipelines.runners.runner import Runner
 
 
 def find_runner(words: Sequence[str]) -> Runner:
-    """The runner that Beam's arguments ask for.
+    """Returns the runner that Beam's arguments select.
 
     Raises:
-      RequestError: an argument of it is wrong, or would do nothing.
+      RequestError: an argument of the runner is invalid, or would have no effect.
     """
     arguments = BeamArguments.parse(words)
     name = str(arguments.given["runner"] or "")

@@ -1,4 +1,4 @@
-"""A Flink cluster: its version, its task slots and its network buffers."""
+"""Queries a Flink cluster for its version, task slots and network buffers."""
 
 from __future__ import annotations
 
@@ -14,28 +14,30 @@ from beam_tfrecords.beam_pipelines.runners.jobs import UnreachableError
 from beam_tfrecords.errors import RequestError
 
 _POLL = 1.0
-# Seconds that task managers may take to offer their slots again.
+# Seconds to wait for task managers to offer their slots again.
 _SETTLING = 12.0
-# Network buffers for an output that is sorted, unless the cluster says otherwise; such outputs that `ConvertBlocks` has
-# at once, more than any other stage; and buffers for what else a slot does: 2,570 of 2,720 were in use where an output
-# had 512, and with 2,208 every attempt failed.
+# Default network buffers for a sorted output, in number and bytes; sorted outputs of `ConvertBlocks`, which has more
+# than any other stage; and other buffers of a slot. With 512 per output, 2,570 of 2,720 buffers were in use, and every
+# attempt with 2,208 buffers failed.
 _SORT_BUFFERS, _BUFFER_BYTES = 512, 32 << 10
 _SORTED_OUTPUTS, _OTHER_BUFFERS = 5, 32
-# Task managers that are asked: those of one cluster are alike.
+# Number of task managers to query, because those of a cluster are alike.
 _MOST_ASKED = 16
 
 
 @dataclasses.dataclass(frozen=True)
 class FlinkCluster:
-    """A cluster that answers.
+    """The properties of a running cluster.
 
     Attributes:
-      url: `http://host:port` of its job manager.
-      version: of Flink, such as `1.19.3`.
-      free_slots: those that no job has.
-      slots_per_manager: of the largest task manager.
-      buffers: network buffers for each slot of the task manager that has the fewest; None if there is none yet.
-      sort_buffers: those that Flink wants for each output that it sorts.
+      url: `http://host:port` of the job manager.
+      version: Flink version, such as `1.19.3`.
+      slots: number of task slots.
+      free_slots: number of free task slots.
+      slots_per_manager: slots of the largest task manager.
+      hosts: addresses of the task managers.
+      buffers: smallest number of network buffers per slot of a task manager; None if there is no task manager yet.
+      sort_buffers: network buffers that Flink requires for each sorted output.
     """
 
     url: str
@@ -49,7 +51,7 @@ class FlinkCluster:
 
     @property
     def minor_version(self) -> str:
-        """The version as Beam names it, such as `1.19`."""
+        """Version in Beam's notation, such as `1.19`."""
         return ".".join(self.version.split(".")[:2])
 
     @property
@@ -59,10 +61,10 @@ class FlinkCluster:
 
     @classmethod
     def at(cls, master: str) -> FlinkCluster:
-        """Asks a job manager for what its cluster has.
+        """Queries the job manager of a cluster.
 
         Raises:
-          RequestError: nothing that is Flink answers there.
+          RequestError: no Flink job manager answers at this address.
         """
         url = master.strip().rstrip("/")
         url = url if "://" in url else f"http://{url}"
@@ -70,7 +72,7 @@ class FlinkCluster:
         try:
             with asking(url):
                 version = get(f"{url}/config")["flink-version"]
-                # After a job manager was restarted, task managers return, and let go of its jobs' slots, one by one.
+                # After a restart of the job manager, task managers return and free the slots of its jobs one by one.
                 while _is_settling(overview := get(f"{url}/overview")) and time.monotonic() < deadline:
                     time.sleep(_POLL)
                 managers = get(f"{url}/taskmanagers")["taskmanagers"]
@@ -97,13 +99,13 @@ class FlinkCluster:
         )
 
     def check_buffers(self, shown: str) -> None:
-        """Checks that tasks of a build find the network buffers that they begin with.
+        """Checks that the cluster has enough network buffers to start the tasks of a build.
 
         Args:
-          shown: the setting that names the cluster, as messages quote it.
+          shown: setting that names the cluster, as messages quote it.
 
         Raises:
-          RequestError: they do not; Flink would start them again until its restart strategy gives up.
+          RequestError: there are too few buffers; Flink would restart the tasks until its restart strategy gives up.
         """
         needed = _SORTED_OUTPUTS * self.sort_buffers + _OTHER_BUFFERS
         if self.buffers is not None and self.buffers < needed:
@@ -116,19 +118,19 @@ class FlinkCluster:
 
 
 def _is_settling(overview: Mapping[str, Any]) -> bool:
-    """Whether slots are taken, or missing, although no job runs."""
+    """Whether slots are occupied or missing although no job runs."""
     return not overview["jobs-running"] and (
         not overview["slots-total"] or overview["slots-available"] < overview["slots-total"]
     )
 
 
 def _host(path: str) -> str:
-    """The address in `pekko.tcp://flink@10.0.0.5:37201/user/rpc/taskmanager_0`."""
+    """Returns the address in `pekko.tcp://flink@10.0.0.5:37201/user/rpc/taskmanager_0`."""
     return urllib.parse.urlsplit(path).hostname or "127.0.0.1"
 
 
 def _is_here(host: str) -> bool:
-    """Whether an address is one of this machine."""
+    """Whether an address belongs to this machine."""
     try:
         kind, _, _, _, address = socket.getaddrinfo(host, 0, type=socket.SOCK_DGRAM)[0]
         with socket.socket(kind, socket.SOCK_DGRAM) as probe:

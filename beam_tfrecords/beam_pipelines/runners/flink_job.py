@@ -1,4 +1,4 @@
-"""The jobs of a Flink cluster."""
+"""Follows the jobs of a Flink cluster."""
 
 from __future__ import annotations
 
@@ -14,19 +14,19 @@ from beam_tfrecords.beam_pipelines.runners.jobs import FollowedJob, JobRecord, J
 _ENDED = {"FINISHED": Phase.DONE, "FAILED": Phase.FAILED, "CANCELED": Phase.STOPPED}
 _FORGOTTEN = "the job manager was restarted and no longer knows job {}"
 _NEVER_SEEN = "Flink knows no job {}: its launcher ended before it was submitted, or the job manager was restarted"
-# Java could not start the worker.
+# Java's message if it cannot start a worker.
 _NO_PROGRAM = re.compile(r'Cannot run program "([^"]+)"')
 _TOO_LARGE = "exceeds the maximum size of a sort buffer"
 
 
 @dataclasses.dataclass(frozen=True)
 class FlinkJob(FollowedJob):
-    """A job that was submitted, or is to be found by its name.
+    """A Flink job, given by its id or its name.
 
     Attributes:
       url: `http://host:port` of the job manager.
-      id: Flink's number of the job; empty if Flink knows no job of the name.
-      name: of the job; empty if there is a number.
+      id: Flink's id of the job; empty if Flink knows no job of that name.
+      name: name of the job; empty if there is an id.
     """
 
     url: str
@@ -35,10 +35,10 @@ class FlinkJob(FollowedJob):
 
     @classmethod
     def of(cls, record: JobRecord) -> FlinkJob:
-        """The job that a build's folder remembers.
+        """Returns the job for a record.
 
         Raises:
-          UnreachableError: it has no number yet, and Flink does not answer.
+          UnreachableError: the record has no id, and Flink does not answer.
         """
         url = record.url.partition("/#")[0]
         if record.job_id:
@@ -47,7 +47,7 @@ class FlinkJob(FollowedJob):
 
     @classmethod
     def find(cls, url: str, name: str) -> FlinkJob | None:
-        """The newest job of a name, if there is one.
+        """Returns the newest job with a name; None if there is none.
 
         Raises:
           UnreachableError: Flink does not answer.
@@ -64,8 +64,8 @@ class FlinkJob(FollowedJob):
     def state(self) -> JobState:
         """See `FollowedJob`.
 
-        A job cannot succeed if a worker cannot be started, or a second attempt repeats an error of the build, whatever
-        Flink's restart strategy is.
+        Whatever Flink's restart strategy is, a job cannot succeed if a worker cannot be started, or if a second attempt
+        repeats an error of the build.
         """
         if not self.id:
             return JobState(Phase.FORGOTTEN, _NEVER_SEEN.format(self.name))
@@ -93,14 +93,14 @@ class FlinkJob(FollowedJob):
             patch(f"{self.url}/jobs/{self.id}?mode=cancel")
 
     def _failures(self) -> list[str]:
-        """What made tasks start again so far, as stack traces, newest first."""
+        """Returns the stack traces of all task failures so far, newest first."""
         answer = get(f"{self.url}/jobs/{self.id}/exceptions")
         root, entries = answer.get("root-exception"), (answer.get("exceptionHistory") or {}).get("entries", [])
         return [str(entry["stacktrace"]) for entry in entries] or ([root] if root else [])
 
 
 def _find_obstacle(failures: Sequence[str]) -> str:
-    """Why no attempt can succeed, in one line; empty if one may."""
+    """Returns why no attempt can succeed, in one line; "" if one may."""
     missing = next((found[1] for text in failures if (found := _NO_PROGRAM.search(text))), None)
     if missing:
         return (

@@ -19,7 +19,7 @@ _TIMEOUT = 5.0
 
 @contextlib.contextmanager
 def asking(url: str) -> Iterator[None]:
-    """Raises `UnreachableError` for whatever a request raises if Flink does not answer, or something else does.
+    """Turns exceptions of requests into `UnreachableError` if Flink does not answer, or another server does.
 
     Args:
       url: `http://host:port` of the job manager.
@@ -33,13 +33,13 @@ def asking(url: str) -> Iterator[None]:
 
 
 def get(url: str) -> Any:
-    """The answer to a request, as parsed JSON.
+    """Returns the JSON answer to a request.
 
     Raises:
-      HTTPError: the job manager refuses, with code 404 if it knows no such job.
-      OSError, HTTPException, ValueError: nothing, or something else, answers.
+      HTTPError: the job manager rejects the request, with code 404 for an unknown job.
+      OSError, HTTPException, ValueError: no server, or another server, answers.
     """
-    # A stranger's folder may say any; others would be files of this machine.
+    # An untrusted folder may contain any URL, and other schemes could read files of this machine.
     if not url.startswith(("http://", "https://")):
         raise ValueError(f"{url} is no address of Flink")
     with urllib.request.urlopen(url, timeout=_TIMEOUT) as response:
@@ -47,6 +47,6 @@ def get(url: str) -> Any:
 
 
 def patch(url: str) -> None:
-    """Sends a request without an answer; raises as `get` does."""
+    """Sends a PATCH request and ignores the answer; raises the same errors as `get`."""
     with urllib.request.urlopen(urllib.request.Request(url, method="PATCH"), timeout=_TIMEOUT):
         pass

@@ -1,4 +1,4 @@
-"""Flink: its jobs are submitted as one jar to the cluster, and followed by the cluster's REST interface."""
+"""The runner for Flink: submits jobs as a single jar, and follows them through the cluster's REST interface."""
 
 from __future__ import annotations
 
@@ -23,15 +23,15 @@ if TYPE_CHECKING:
     import apache_beam as beam
     from apache_beam.runners.runner import PipelineResult
 
-# Seconds until a job that was handed over is in its cluster's list.
+# Seconds to wait for a submitted job to appear in the cluster's list.
 _SUBMISSION_TIMEOUT = 120.0
 
 
 class FlinkRunner(Runner):
-    """A Flink cluster that `flink_master` names.
+    """The Flink cluster that `flink_master` names.
 
     Raises:
-      RequestError: the number of slots is not one, or contradicts that of parallel tasks.
+      RequestError: `max_slots` is not a positive whole number, or is given together with `parallelism`.
     """
 
     is_detached = True
@@ -89,11 +89,11 @@ class FlinkRunner(Runner):
             "parallelism": str(slots),
             "sdk_worker_parallelism": str(min(slots, cluster.slots_per_manager)),
         }
-        # Beam would list all installed packages, which takes seconds, for the log alone.
+        # Otherwise Beam lists all installed packages just for the log, which takes seconds.
         hidden = {"job_name": self._job_name, "experiments": "disable_logging_submission_environment"}
         if given["flink_job_server_jar"] is None:
             filled["flink_job_server_jar"] = find_jar(f"flink-{version}-job-server.jar", f"flink:{version}")
-            # The cluster runs the jar itself: no Java is needed here, and no server that would have to outlive this.
+            # The cluster runs the jar itself, so no Java and no long-running server is needed here.
             hidden["flink_submit_uber_jar"] = ""
         found = f"Flink {cluster.version} with {cluster.free_slots} free task slots"
         self.note = f"{found}; set: {self.arguments.describe(filled)}"
@@ -106,13 +106,13 @@ class FlinkRunner(Runner):
         return self.arguments.add({**filled, **hidden})
 
     def submit(self, pipeline: beam.Pipeline, remember: Callable[[JobRecord], None]) -> Job:
-        """See `Runner.submit`; a job that does not get into the cluster's list in time is followed by Beam."""
+        """See `Runner.submit`; if the job does not appear in the cluster's list in time, Beam follows it."""
         if self._cluster is None:
             return super().submit(pipeline, remember)
         url, name = self._cluster.url, self._job_name
-        # A build of archives has two jobs, one after the other, of the same name.
+        # A build of archives runs two consecutive jobs with the same name.
         earlier = FlinkJob.find(url, name)
-        # The jobs of other builds may have a name that the user gives.
+        # A name that the user gives may also be the name of other builds' jobs.
         if self.arguments.given["job_name"] is None:
             remember(JobRecord("FlinkRunner", "", url, name))
         result = pipeline.run()
@@ -131,7 +131,7 @@ class FlinkRunner(Runner):
 
 
 def _remove_submitted(result: PipelineResult) -> None:
-    """Removes what Beam leaves behind a submission, and nobody needs: Flink has made a copy of the uploaded jar."""
+    """Removes Beam's files of a submission, which are no longer needed: Flink has a copy of the uploaded jar."""
     service = getattr(result, "_job_service", None)
     for job in getattr(service, "_jobs", {}).values():
         job.delete_jar()

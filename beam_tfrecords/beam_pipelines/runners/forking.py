@@ -1,21 +1,20 @@
-"""Forks the Python workers of a job from one process, the template, that has imported everything.
+"""Forks the Python workers of a job from a template process that has already imported all modules.
 
-Runners end their Python workers between the stages of a batch job and start them again: a dozen times for one build.
-Importing takes two seconds each time, forking some milliseconds. The template is started by the first worker of a job
-under a task manager, serves that job alone, so that it never runs code of an earlier installation, and ends with the
-task manager, or when it has had nothing to do for a minute.
+Runners stop and restart their Python workers between the stages of a batch job, a dozen times per build. Importing
+takes two seconds each time; forking takes a few milliseconds. The first worker of a job under a task manager starts the
+template. The template serves only that job, so that it never runs code of an earlier installation. It ends with the
+task manager, or after it has been idle for a minute.
 
-What the runner has started stays a process of its own, as small as Python is. If either it or its fork exits, the other
-exits.
+The process that the runner started remains as a minimal Python process. If it or its fork exits, so does the other.
 
-Beam has two things that could take the place of this module. Measured with 42 photos on a task manager with two slots:
+Beam has two alternatives to this module. Measured with 42 photos on a task manager with two slots:
 
-- Its worker pool (`worker_pool_main`, environment EXTERNAL) starts an interpreter for each worker as well: 50 s of
-  processors instead of 21 s, 714 MB instead of 446 MB. Somebody has to start a pool beside each task manager, so the
-  address of a cluster would no longer be enough. The pool does not notice that a worker was killed, and Flink waits
-  three minutes for that worker. Workers of the pool's own outlive a pool that is killed.
-- `--environment_cache_millis` keeps no worker: Flink closes the environments of a batch job whenever no stage runs. It
-  starts as many workers as without, and takes as long.
+- Its worker pool (`worker_pool_main`, environment EXTERNAL) also starts an interpreter per worker: 50 s of processor
+  time instead of 21 s, 714 MB instead of 446 MB. A pool must run next to each task manager, so the address of a cluster
+  would no longer be enough. The pool does not notice a killed worker, and Flink waits three minutes for that worker.
+  Workers of a killed pool keep running.
+- `--environment_cache_millis` does not keep workers: Flink closes the environments of a batch job whenever no stage
+  runs. It starts as many workers and takes as long as without the flag.
 """
 
 from __future__ import annotations
@@ -37,9 +36,9 @@ from collections.abc import Callable
 
 from beam_tfrecords.transforms.processes.descendants import is_there
 
-# Set in the workers' environment: names the job.
+# Environment variable of the workers that contains the job name.
 JOB_VARIABLE = "BEAM_TFRECORDS_JOB"
-# First word of the command line of a template; the path of its socket and the task manager's number follow.
+# First argument of a template process, followed by its socket path and the task manager's process id.
 TEMPLATE = "template"
 _TEMPLATE_COMMAND = [sys.executable, "-m", "beam_tfrecords.beam_pipelines.runners.worker"]
 _PRELOADED = (
@@ -53,10 +52,10 @@ _CHECK_INTERVAL = 1.0
 
 
 def work_in_fork(worker_id: str, endpoint: str, *, job: str) -> bool:
-    """Has a worker forked from the job's template, and returns when it has ended.
+    """Forks a worker from the job's template, and waits until it ends.
 
     Returns:
-      False if no template could be reached or started: the caller has to do the work in its own process.
+      False if no template could be reached or started, so that the caller must do the work in its own process.
     """
     connection = _connect(job)
     if connection is None:
@@ -65,7 +64,7 @@ def work_in_fork(worker_id: str, endpoint: str, *, job: str) -> bool:
     with connection:
         try:
             connection.sendall(json.dumps([worker_id, endpoint]).encode())
-        except ConnectionError:  # the template has just ended
+        except ConnectionError:  # The template has just ended.
             return False
         connection.settimeout(_CHECK_INTERVAL)
         while os.getppid() == manager:
@@ -74,10 +73,10 @@ def work_in_fork(worker_id: str, endpoint: str, *, job: str) -> bool:
                     return True
             except TimeoutError:
                 continue
-            except ConnectionError:  # the template was killed
+            except ConnectionError:  # The template was killed.
                 break
             break
-    # The runner starts another one.
+    # The runner then starts another worker.
     sys.exit(1)
 
 
@@ -98,7 +97,7 @@ def _connect(job: str) -> socket.socket | None:
         if not is_started:
             subprocess.Popen(
                 [*_TEMPLATE_COMMAND, TEMPLATE, path, str(os.getppid())],
-                # Without it, modules would be looked for in the current folder first, which may be the user's.
+                # Keeps Python from importing modules from the current folder, which may be the user's.
                 env={**os.environ, "PYTHONSAFEPATH": "1"},
                 stdin=subprocess.DEVNULL,
                 start_new_session=True,
@@ -109,7 +108,7 @@ def _connect(job: str) -> socket.socket | None:
 
 
 def _socket_path(job: str) -> str | None:
-    """The path of the template's socket, in a folder that only this user can enter; None if there can be none."""
+    """Returns the path of the template's socket in a folder private to this user; None if that is impossible."""
     try:
         folder = os.path.join(tempfile.gettempdir(), f"beam-tfrecords-{os.getuid()}")
         with contextlib.suppress(FileExistsError):
@@ -118,18 +117,20 @@ def _socket_path(job: str) -> str | None:
     except OSError:
         return None
     path = os.path.join(folder, f"{os.getppid()}-{job}")
-    # The kernel takes no longer names.
+    # The kernel limits the length of socket paths.
     is_safe = facts.st_uid == os.getuid() and facts.st_mode & 0o777 == 0o700 and len(path) < 100
     return path if is_safe else None
 
 
 def serve(path: str, manager: int, work: Callable[[str, str], None]) -> None:
-    """Forks workers until the task manager ends, or none is wanted for a while.
+    """Forks workers until the task manager ends, or no worker has been requested for a minute.
 
     Args:
-      manager: process number of the task manager.
+      path: path of the socket.
+      manager: process id of the task manager.
+      work: does a worker's work, given its id and the runner's endpoint.
     """
-    # A terminal's Ctrl-C is meant for the launcher.
+    # Ctrl-C in a terminal is meant for the launcher.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     listener = _listen(path)
     if listener is None:
@@ -139,26 +140,26 @@ def serve(path: str, manager: int, work: Callable[[str, str], None]) -> None:
         _import_all()
         _fork_on_request(listener, manager, work)
     finally:
-        # Another template may have taken the place of this one.
+        # Another template may have replaced this socket.
         with contextlib.suppress(FileNotFoundError):
             if os.stat(path).st_ino == own:
                 os.unlink(path)
 
 
 def _listen(path: str) -> socket.socket | None:
-    """Listens at a path, unless another template does."""
+    """Listens on a socket path; returns None if another template already does."""
     listener = socket.socket(socket.AF_UNIX)
     own = f"{path}.{os.getpid()}"
     listener.bind(own)
     listener.listen(64)
     try:
-        # Under this name it is found only from now on, when it takes connections.
+        # Publishes the socket under its final name only after it accepts connections.
         os.link(own, path)
     except FileExistsError:
         if _is_served(path):
             os.unlink(own)
             return None
-        # Left by one that was killed.
+        # The existing socket belongs to a killed template.
         os.replace(own, path)
         return listener
     os.unlink(own)
@@ -188,7 +189,7 @@ def _fork_on_request(listener: socket.socket, manager: int, work: Callable[[str,
 
 
 def _work(connection: socket.socket, work: Callable[[str, str], None]) -> None:
-    """Never returns."""
+    """Does the work of a forked worker, and exits the process."""
     code = 1
     try:
         worker_id, endpoint = json.loads(connection.recv(1 << 16))
@@ -196,7 +197,7 @@ def _work(connection: socket.socket, work: Callable[[str, str], None]) -> None:
         random.seed()
         from apache_beam.runners.worker.worker_id_interceptor import WorkerIdInterceptor
 
-        # Read from the environment when it was imported.
+        # Beam read the id from the environment during the import.
         WorkerIdInterceptor._worker_id = worker_id
         work(worker_id, endpoint)
         connection.send(b"0")
@@ -207,13 +208,13 @@ def _work(connection: socket.socket, work: Callable[[str, str], None]) -> None:
 
 
 def _end_with(connection: socket.socket) -> None:
-    """Ends this process as soon as the other end of the connection is gone."""
+    """Ends this process as soon as the other end of the connection closes."""
     connection.recv(1)
     os._exit(1)
 
 
 def _import_all() -> None:
-    # Threads would not survive the fork; these would only wait.
+    # Prevents idle threads, which would not survive the fork.
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     os.environ.setdefault("JE_ARROW_MALLOC_CONF", "background_thread:false")
     for module in _PRELOADED:

@@ -1,4 +1,4 @@
-"""The jars of Beam's job servers."""
+"""Finds the jars of Beam's job servers."""
 
 from __future__ import annotations
 
@@ -9,20 +9,20 @@ from beam_tfrecords.errors import RequestError
 
 
 def jar_folder() -> str:
-    """Where `deploy/*/job-server/build.sh` puts what it builds."""
+    """Returns the folder for the jars that `deploy/*/job-server/build.sh` builds."""
     cache = os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache")
     return os.path.join(cache, "beam-tfrecords", "jars")
 
 
 def find_jar(name: str, target: str) -> str:
-    """The jar that was built here, or else Beam's own, which is downloaded if it was not yet.
+    """Returns a locally built jar, or else Beam's jar, which is downloaded on first use.
 
     Args:
-      name: of the jar in `jar_folder`.
-      target: Beam's name for its runner and version, such as `flink:1.19`.
+      name: name of the jar in `jar_folder`.
+      target: Beam's name for the runner and its version, such as `flink:1.19`.
 
     Raises:
-      RequestError: there is none.
+      RequestError: there is no jar, and the download fails.
     """
     from apache_beam.utils.subprocess_server import JavaJarServer
 

@@ -1,4 +1,4 @@
-"""The jobs of a job server of Beam that the user has started, by its job service."""
+"""Follows the jobs of a Beam job server that the user has started, through its job service."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 from beam_tfrecords.beam_pipelines.runners.jobs import FollowedJob, JobRecord, JobState, Phase, UnreachableError
 
 _TIMEOUT = 5.0
-# Beam's names for the states of jobs that have ended; those of all others run.
+# Beam's states of jobs that have ended; jobs in any other state run.
 _ENDED = {
     "DONE": Phase.DONE,
     "FAILED": Phase.FAILED,
@@ -26,7 +26,7 @@ class ServerJob(FollowedJob):
 
     Attributes:
       endpoint: `host:port` of the job server.
-      id: its number of the job.
+      id: the server's id of the job.
     """
 
     endpoint: str
@@ -34,7 +34,7 @@ class ServerJob(FollowedJob):
 
     @classmethod
     def of(cls, record: JobRecord) -> ServerJob:
-        """The job that a build's folder remembers."""
+        """Returns the job for a record."""
         return cls(record.url, record.job_id)
 
     @property
@@ -65,11 +65,11 @@ class ServerJob(FollowedJob):
             return
 
     def _ask(self, what: str, request: Any) -> Any:
-        """The answer to a request.
+        """Returns the answer to a request.
 
         Raises:
-          UnreachableError: there is none.
-          _UnknownJobError: there is no such job.
+          UnreachableError: the server does not answer.
+          _UnknownJobError: the server has no such job.
         """
         import grpc  # type: ignore[import-untyped]
         from apache_beam.portability.api import beam_job_api_pb2_grpc
@@ -78,7 +78,7 @@ class ServerJob(FollowedJob):
             try:
                 return getattr(beam_job_api_pb2_grpc.JobServiceStub(channel), what)(request, timeout=_TIMEOUT)
             except grpc.RpcError as error:
-                # Servers in Go have no code for it.
+                # Job servers written in Go do not use a status code for this.
                 if error.code() == grpc.StatusCode.NOT_FOUND or "not found" in str(error.details()).lower():
                     raise _UnknownJobError from error
                 raise UnreachableError(f"the job server at {self.endpoint}", str(error.details())) from error

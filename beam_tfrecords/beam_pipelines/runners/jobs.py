@@ -1,4 +1,4 @@
-"""The jobs of builds: what a build's folder remembers of its job, and the one loop that follows it."""
+"""The jobs of builds: the record in a build folder, and the loop that follows a job."""
 
 from __future__ import annotations
 
@@ -16,20 +16,21 @@ from beam_tfrecords.errors import BuildError
 from beam_tfrecords.transforms.workspace.build_folder import BuildFolder
 from beam_tfrecords.transforms.workspace.state_files import read_state, write_state
 
-# Seconds between two questions, and those that a runner may give no answer before its job is given up.
+# Seconds between two queries, also while cancelling, and until a runner without an answer counts as lost.
 _POLL, _CANCEL_POLL, _AWAY = 1.0, 0.2, 60.0
-# Seconds. Most blocks take a few.
+# Seconds without a finished block until a job counts as stalled; most blocks take a few seconds.
 _ADVANCING = 60.0
 
 
 @dataclasses.dataclass(frozen=True)
 class JobRecord:
-    """A job that was submitted, or is about to be, as its build's folder remembers it.
+    """The record of a submitted job, or of a job about to be submitted, in its build folder.
 
     Attributes:
-      job_id: the runner's number of it; empty until the runner has said it.
-      url: where a person can watch it, or the job server that has it.
-      name: by which it is found without a number.
+      runner: name of the runner.
+      job_id: the runner's id of the job; empty until it is known.
+      url: web page of the job, or address of its job server.
+      name: name by which to find the job without an id.
     """
 
     runner: str
@@ -38,12 +39,12 @@ class JobRecord:
     name: str = ""
 
     def write(self, folder: str) -> None:
-        """Writes the record to the build's folder for temporary files."""
+        """Writes the record to a build folder."""
         write_state(BuildFolder(folder).job, self)
 
 
 def read_job(folder: str) -> JobRecord | None:
-    """The job that was last submitted for a build; None if there is none."""
+    """Reads the record of the job that was last submitted for a build; returns None if there is none."""
     return read_state(JobRecord, BuildFolder(folder).job)
 
 
@@ -51,8 +52,8 @@ class UnreachableError(Exception):
     """A runner does not answer.
 
     Args:
-      place: its address.
-      reason: why there is no answer, for people.
+      place: address of the runner.
+      reason: reason for the message.
     """
 
     def __init__(self, place: str, reason: str) -> None:
@@ -61,25 +62,26 @@ class UnreachableError(Exception):
 
 
 class Phase(enum.Enum):
-    """How far a job is."""
+    """The phase of a job."""
 
     RUNNING = enum.auto()
     DONE = enum.auto()
-    # Given up for a reason that is not the build's, such as a lost worker: another job may succeed.
+    # Failed for a reason outside the build, such as a lost worker: another job may succeed.
     FAILED = enum.auto()
-    # Cancelled, or ended by an error of the build, which another job would repeat.
+    # Cancelled, or failed with an error of the build, which another job would repeat.
     STOPPED = enum.auto()
-    # The runner has no such job, or no longer.
+    # The runner does not know the job, or no longer knows it.
     FORGOTTEN = enum.auto()
 
 
 @dataclasses.dataclass(frozen=True)
 class JobState:
-    """What a runner says of a job.
+    """The state of a job that a runner reports.
 
     Attributes:
-      why: one line: how the job ended, or why it cannot succeed although it runs; empty if neither is known.
-      notes: lines about what has happened so far, for who waits; the oldest first.
+      phase: phase of the job.
+      why: how the job ended, or why a running job cannot succeed, in one line; empty if unknown.
+      notes: notes on events so far, for the user; the oldest first.
     """
 
     phase: Phase
@@ -93,21 +95,21 @@ class JobState:
 
 
 class Job(Protocol):
-    """A job that was submitted, to be waited for."""
+    """A submitted job."""
 
     @property
     def record(self) -> JobRecord | None:
-        """What the build's folder remembers of it; None of a job that ends with this process."""
+        """Record for the build folder; None for a job that ends with this process."""
 
     def wait(self) -> None:
-        """Returns when the job has finished; raises what the runner raises if it fails."""
+        """Waits until the job has finished; raises the runner's exception if it fails."""
 
     def cancel(self) -> None:
         """Asks the runner to end the job."""
 
 
 class FollowedJob(abc.ABC):
-    """A job that any launcher can follow, whichever has submitted it: its runner is asked how it is."""
+    """A job that any launcher can follow by querying the runner, even if another launcher submitted it."""
 
     @property
     @abc.abstractmethod
@@ -116,10 +118,10 @@ class FollowedJob(abc.ABC):
 
     @abc.abstractmethod
     def state(self) -> JobState:
-        """Asks the runner.
+        """Queries the runner for the state of the job.
 
         Raises:
-          UnreachableError: it does not answer.
+          UnreachableError: the runner does not answer.
         """
 
     @abc.abstractmethod
@@ -127,15 +129,15 @@ class FollowedJob(abc.ABC):
         """Asks the runner to end the job.
 
         Raises:
-          UnreachableError: it does not answer.
+          UnreachableError: the runner does not answer.
         """
 
     def wait(self) -> None:
-        """Returns when the job has finished; says on the way what happens to it.
+        """Waits until the job has finished, and prints notes on its progress.
 
         Raises:
-          JobFailedError: the job failed, and another one may succeed.
-          BuildError: it failed for good, was cancelled, cannot succeed, or its runner is gone or was restarted.
+          JobFailedError: the job failed, and another job may succeed.
+          BuildError: the job failed for good, was cancelled or cannot succeed; or its runner is gone or was restarted.
         """
         answered = time.monotonic()
         shown: set[str] = set()
@@ -160,7 +162,7 @@ class FollowedJob(abc.ABC):
             time.sleep(_POLL)
 
     def cancel(self) -> None:
-        """Returns when the job has ended, or its runner does not answer."""
+        """Cancels the job; returns when it has ended, or when the runner does not answer."""
         deadline = time.monotonic() + _AWAY
         with contextlib.suppress(UnreachableError):
             self.end()
@@ -168,7 +170,7 @@ class FollowedJob(abc.ABC):
                 time.sleep(_CANCEL_POLL)
 
     def _check(self, state: JobState) -> None:
-        """Raises what has become of a job that is not done; cancels it if it cannot succeed."""
+        """Raises an error if the job has failed, or cannot succeed; cancels the job in the latter case."""
         if state.phase is Phase.FAILED:
             raise JobFailedError(state.why)
         if state.phase is Phase.FORGOTTEN:
@@ -182,7 +184,7 @@ class FollowedJob(abc.ABC):
 
 @dataclasses.dataclass(frozen=True)
 class PipelineJob:
-    """A job that Beam follows: one that only its own launcher can ask about, or that ends with it."""
+    """A job that Beam follows: only its launcher can query it, or it ends with the launcher."""
 
     record: JobRecord | None
     result: Any
@@ -194,10 +196,10 @@ class PipelineJob:
     def cancel(self) -> None:
         """See `Job`; a job without a record ends with this process."""
         if self.record is not None:
-            with contextlib.suppress(Exception):  # what was interrupted is said, whatever becomes of the job
+            with contextlib.suppress(Exception):  # Reports the interruption even if the cancellation fails.
                 self.result.cancel()
 
 
 def is_advancing(last_block: float | None) -> bool:
-    """Whether a block of a build was converted within the last minute."""
+    """Whether a build has finished a block within the last minute."""
     return last_block is not None and time.time() - last_block < _ADVANCING

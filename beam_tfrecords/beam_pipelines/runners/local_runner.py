@@ -1,4 +1,4 @@
-"""The local runner: the pipeline in this process, the work in processes of this machine."""
+"""The local runner: runs the pipeline in this process, and the work in worker processes on this machine."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from apache_beam.options.pipeline_options import PipelineOptions
     from apache_beam.runners.runner import PipelineRunner
 
-# Of a local build from or to a store: at the end of a block, a process waits for the store most of a tenth of a second.
+# For local builds with remote stores: at the end of each block, a process waits almost 0.1 s for the store.
 _PROCESSES_PER_CORE = 2
 _OF_CLUSTERS = {
     "max_slots": "counts task slots of Flink; expected --direct_num_workers=NUMBER",
@@ -35,12 +35,12 @@ _OF_CLUSTERS = {
 
 
 class LocalRunner(Runner):
-    """Runs the pipeline in this process; processes of this machine do the work.
+    """Runs the pipeline in this process, and the work in worker processes on this machine.
 
-    If the user asks for another of Beam's local modes, Beam's own workers do.
+    If the user selects one of Beam's local modes, Beam's own workers do the work.
 
     Raises:
-      RequestError: the number of workers is not one.
+      RequestError: the number of workers is not a whole number.
     """
 
     resubmits = False
@@ -54,7 +54,7 @@ class LocalRunner(Runner):
         except ValueError as error:
             raise RequestError(f"--direct_num_workers={workers}: {error}") from error
         self.processes = 0 if arguments.given["direct_running_mode"] else processes
-        # Importing Beam takes longer than to find that nothing has changed.
+        # Avoids importing Beam if possible, because that takes longer than finding that nothing has changed.
         self.needs_answers = bool(arguments.others or not self.processes)
         self._may_add_processes = not workers
 

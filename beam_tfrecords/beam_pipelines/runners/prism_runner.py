@@ -1,4 +1,4 @@
-"""Prism, Beam's portable runner in Go."""
+"""The runner for Prism, Beam's portable runner in Go."""
 
 from __future__ import annotations
 
@@ -6,10 +6,10 @@ from beam_tfrecords.beam_pipelines.runners.runner import Runner
 
 
 class PrismRunner(Runner):
-    """Beam's portable runner in Go, in a process of its own for each pipeline."""
+    """Beam's portable runner in Go, with a separate process for each pipeline."""
 
     def complete(self) -> list[str]:
-        # Otherwise Beam takes the one of any earlier pipeline of this process, whatever `prism_location` says now.
+        # Otherwise Beam reuses the Prism of an earlier pipeline in this process and ignores `prism_location`.
         experiment = "--experiments=disable_prism_server_singleton"
-        # What Prism writes to its console, Beam shows whatever level is asked for.
+        # Beam shows Prism's console output at any log level.
         return [*self.arguments.add({"prism_log_kind": "text"}), experiment]

@@ -1,4 +1,4 @@
-"""What every runner does; enough for those that Beam knows by their name, such as a job server."""
+"""Base class of all runners; sufficient for runners that Beam finds by name, such as a job server."""
 
 from __future__ import annotations
 
@@ -32,18 +32,18 @@ _OF_FLINK = {"max_slots": "counts task slots of Flink; it is taken with --runner
 
 
 class Runner:
-    """A runner that Beam knows by its name, such as that of a job server; the others build on it.
+    """A runner that Beam finds by name, such as a job server; base class of all other runners.
 
     Attributes:
-      is_detached: whether its jobs need neither this process nor one that it starts.
-      resubmits: whether a failed job is submitted again, because it may have lost its workers.
-      idle_flags: flags of Beam that look as if they did something here -> what they are, and what does it.
-      needs_answers: whether Beam or a cluster is asked something before a pipeline is planned.
-      processes: worker processes of `MapInProcesses`; 0 leaves the work to the runner.
-      workers: processes of a cluster that do the work; 0 if nobody knows how many, or they are those.
-      dataset: name of the dataset that is built, for the name of its job.
-      has_job: whether a job writes to the output already; it is followed, so that this request submits none.
-      note: what `complete` has filled in, for a person; empty if nothing was.
+      is_detached: whether its jobs need neither this process nor a process that it starts.
+      resubmits: whether to submit a failed job again, because it may have lost its workers.
+      idle_flags: Beam flag that has no effect here -> explanation and alternative.
+      needs_answers: whether to query Beam or a cluster before a pipeline is planned.
+      processes: number of worker processes of `MapInProcesses`; 0 leaves the work to the runner.
+      workers: number of worker processes on a cluster; 0 if unknown, or if `processes` do the work.
+      dataset: name of the dataset to build, for the job name.
+      has_job: whether a job already writes to the output; this request follows that job and submits none.
+      note: note on the flags that `complete` has set; empty if there are none.
     """
 
     is_detached = False
@@ -61,23 +61,23 @@ class Runner:
         self.note = ""
 
     def complete(self) -> list[str]:
-        """Completes Beam's arguments from the cluster; what the user has set stays.
+        """Completes Beam's arguments with values from the cluster; keeps what the user has set.
 
         Raises:
-          RequestError: the cluster does not answer, does not fit, or something that it needs is not installed.
+          RequestError: the cluster does not answer or is unsuitable, or a requirement is not installed.
         """
         return list(self.arguments.words)
 
     def name_job(self) -> str:
-        """The name of a job: the user's, or that of the dataset with what no other job has in its name."""
+        """Returns the job name: the user's, or the dataset's name with a unique suffix."""
         words = filter(None, ["beam-tfrecords", self.dataset.replace("_", "-"), uuid.uuid4().hex[:12]])
         return self.arguments.given["job_name"] or "-".join(words)
 
     def create(self, options: PipelineOptions) -> PipelineRunner:
-        """Beam's runner.
+        """Creates Beam's runner.
 
         Raises:
-          RequestError: there is none of this name, or it cannot be used.
+          RequestError: there is no runner with this name, or it cannot be used.
         """
         from apache_beam.runners.runner import create_runner
 
@@ -87,10 +87,11 @@ class Runner:
             raise RequestError(f"--runner={self.name}: {error}") from error
 
     def submit(self, pipeline: beam.Pipeline, remember: Callable[[JobRecord], None]) -> Job:
-        """Makes a job of a pipeline.
+        """Submits a pipeline as a job.
 
         Args:
-          remember: is told what is known of the job, as soon as the job can be found by it should this process end.
+          pipeline: the pipeline.
+          remember: called with the job's record as soon as another process can find the job by it.
         """
         result = pipeline.run()
         job = PipelineJob(self.describe_job(result, pipeline.options), result)
@@ -99,32 +100,32 @@ class Runner:
         return job
 
     def describe_job(self, result: PipelineResult, options: PipelineOptions) -> JobRecord | None:
-        """What is known of a job that Beam has submitted; None of one that ends with this process."""
+        """Returns the record of a job that Beam has submitted; None if the job ends with this process."""
         job_id, endpoint = getattr(result, "job_id", None), self.arguments.given["job_endpoint"]
         if endpoint:
             return ServerJob(endpoint, str(getattr(result, "_job_id", ""))).record
         return JobRecord(self.name, str(job_id()), "") if callable(job_id) else None
 
     def least_memory(self, image_memory: int) -> int:
-        """Bytes of memory that the machines which convert are asked to have; 0 leaves it to the runner.
+        """Returns the memory to request for converting machines, in bytes; 0 leaves it to the runner.
 
         Args:
-          image_memory: bytes that one image may take.
+          image_memory: largest memory for one image, in bytes.
         """
         return 0
 
     def start_workers(self, *modules: str) -> None:
-        """Starts what the worker processes of this machine are made from, if the runner has some.
+        """Starts the fork server of the worker processes on this machine, if the runner uses any.
 
         Args:
-          modules: that they need for stores; none if they read and write on disks only.
+          modules: modules to preload for remote stores; none if workers use only local disks.
         """
 
     def shared_folder(self) -> AbstractContextManager[str]:
-        """A folder that this process and all workers reach.
+        """Returns a folder that this process and all workers can access.
 
         Raises:
-          RequestError: the user has to name it, and has not.
+          RequestError: the user must name the folder, and has not.
         """
         location = self.arguments.given["temp_location"]
         if location is None:
@@ -132,33 +133,34 @@ class Runner:
         return contextlib.nullcontext(location)
 
     def check_listing_job(self) -> None:
-        """Checks that an input can be listed by a job of its own, before that of the build.
+        """Checks that a separate job can list the input before the build's job.
 
         Raises:
-          RequestError: it cannot.
+          RequestError: the runner does not support this.
         """
 
     def most_listed_here(self, most: float) -> float:
-        """Samples that this process lists itself, if jobs list the inputs that have more than `most`."""
+        """Returns the most samples that this process lists itself; a job lists larger inputs. `most` by default."""
         return most
 
     def add_nothing(self) -> Callable[[beam.Pipeline], Any] | None:
-        """The stages of a build for which there is nothing to do; None if it needs no job."""
+        """Returns the stages of a build with nothing to do; None if such a build needs no job."""
         return None
 
     def open_job(self, record: JobRecord) -> FollowedJob | None:
-        """The job that a build's folder remembers; None if the runner cannot be asked about it.
+        """Returns the job for a record; None if the runner cannot be queried.
 
         Raises:
-          UnreachableError: the runner does not answer, and has to.
+          UnreachableError: the runner must be queried and does not answer.
         """
         return ServerJob.of(record) if record.url else None
 
     def find_state(self, record: JobRecord, last_block: float | None) -> JobState | None:
-        """What is known of a job; None if nobody knows whether it runs.
+        """Returns the state of a job; None if it is unknown whether it runs.
 
         Args:
-          last_block: when it last finished a block, in seconds since the epoch.
+          record: record of the job.
+          last_block: time of its last finished block, in seconds since the epoch.
         """
         try:
             job = self.open_job(record)
@@ -166,18 +168,18 @@ class Runner:
                 return job.state()
         except UnreachableError:
             return None
-        if not self.is_detached:  # it has ended with its launcher
+        if not self.is_detached:  # The job has ended with its launcher.
             return JobState(Phase.STOPPED)
         return JobState(Phase.RUNNING) if is_advancing(last_block) else None
 
     def check_detached(self, flag: str) -> None:
-        """Checks that a job ends without the process that submitted it.
+        """Checks that jobs do not need the process that submitted them.
 
         Args:
-          flag: that asks for it.
+          flag: flag that requires this.
 
         Raises:
-          RequestError: it does not.
+          RequestError: jobs need the process.
         """
         if not self.is_detached:
             raise RequestError(

@@ -1,4 +1,4 @@
-"""Spark, by Beam's job server: a process of this machine, which ends with its launcher."""
+"""The runner for Spark, through Beam's job server: a process on this machine that ends with its launcher."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 class SparkRunner(Runner):
-    """Spark, by Beam's job server, which is a process of this machine."""
+    """Spark, through Beam's job server, which is a process on this machine."""
 
     def complete(self) -> list[str]:
         given = self.arguments.given
@@ -54,7 +54,7 @@ class SparkRunner(Runner):
 
 @dataclasses.dataclass(frozen=True)
 class _JobWithServer(PipelineJob):
-    """A job that Beam has started a job server for."""
+    """A job with a job server that Beam has started."""
 
     server: frozenset[int]
 
@@ -65,11 +65,11 @@ class _JobWithServer(PipelineJob):
 
 @contextlib.contextmanager
 def ended_with_us(processes: Collection[int]) -> Iterator[None]:
-    """Has processes of this machine end when this process does within the block, however it ends."""
+    """Ends other processes on this machine if this process ends inside the block for any reason."""
     if not processes:
         yield
         return
-    # What it reads from is closed by the end of this process.
+    # The end of this process closes the pipe that the shell reads from.
     command = ["sh", "-c", 'read -r _; kill -9 "$@"', "sh", *map(str, processes)]
     with subprocess.Popen(
         command, stdin=subprocess.PIPE, stderr=subprocess.DEVNULL, start_new_session=True

@@ -1,9 +1,9 @@
-"""`beam-tfrecords-worker`: one Beam Python worker, in the environment that this package is installed in.
+"""`beam-tfrecords-worker`: a Beam Python worker in the environment of this package.
 
 A runner starts it as the command of a PROCESS environment; Beam's worker pool starts it as its `container_executable`.
-It does the part of `boot`, the program in Beam's containers, that matters where the pipeline's packages are installed
-already: it asks the runner for the pipeline options and the endpoints. Unlike `boot` it needs no Go, makes no virtual
-environment, and does not restart a worker that died: the runner does.
+If the pipeline's packages are already installed, the worker needs only one part of `boot`, the program in Beam's
+containers: it queries the runner for the pipeline options and the endpoints. Unlike `boot`, it needs no Go, creates no
+virtual environment, and leaves restarting a dead worker to the runner.
 """
 
 from __future__ import annotations
@@ -29,8 +29,8 @@ def main(argv: Sequence[str] | None = None) -> None:
     """Works until the runner ends it.
 
     Args:
-      argv: `--id` and `--provision_endpoint`. The other endpoints that a runner passes are in the answer of
-        that one.
+      argv: `--id` and `--provision_endpoint`. Other endpoints that a runner passes are ignored, because the
+        provision endpoint returns them.
 
     Raises:
       grpc.RpcError: the runner did not answer.
@@ -49,7 +49,7 @@ def main(argv: Sequence[str] | None = None) -> None:
 def work(worker_id: str, endpoint: str) -> None:
     """Works in this process until the runner ends it."""
     os.environ.update(_environment(_provision_info(endpoint, worker_id), worker_id))
-    # Reads WORKER_ID as it is imported.
+    # This module reads WORKER_ID when it is imported.
     from apache_beam.runners.worker import sdk_worker_main
 
     sdk_worker_main.main([])
@@ -70,7 +70,7 @@ def _provision_info(endpoint: str, worker_id: str) -> beam_provision_api_pb2.Pro
 
 
 def _environment(info: beam_provision_api_pb2.ProvisionInfo, worker_id: str) -> dict[str, str]:
-    """The variables by which Beam's containers hand a worker what it needs."""
+    """Returns the environment variables with which Beam's containers configure a worker."""
     from google.protobuf import json_format
 
     environment = {
@@ -92,7 +92,7 @@ def _as_text(endpoint: endpoints_pb2.ApiServiceDescriptor) -> str:
 
 
 def _end_with(parent: int) -> None:
-    """Ends this process soon after its parent: a killed task manager must leave no worker that goes on."""
+    """Ends this process soon after its parent, so that a killed task manager leaves no running workers."""
 
     def watch() -> None:
         while os.getppid() == parent:

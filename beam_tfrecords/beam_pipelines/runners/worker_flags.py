@@ -1,4 +1,4 @@
-"""The flags by which a cluster starts Python workers of the environment that runs this program."""
+"""The flags with which a cluster starts Python workers in the environment of this program."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ _COMMAND = "beam-tfrecords-worker"
 
 
 def worker_flags(arguments: BeamArguments, job_name: str) -> dict[str, str]:
-    """Names of flags -> their words.
+    """Returns flag name -> value for starting workers.
 
     Args:
-      arguments: of the request; nothing is added to what they say about workers.
+      arguments: arguments of the request; if they configure workers, no flags are returned.
 
     Raises:
       RequestError: the command is not installed.

@@ -1,1 +1,1 @@
-"""Arrays of pixels as sources: an image is a range of bytes, and its label stands elsewhere."""
+"""Pixel arrays: each image is a byte range, and labels are stored separately."""

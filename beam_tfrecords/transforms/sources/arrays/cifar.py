@@ -1,4 +1,4 @@
-"""CIFAR-10 and CIFAR-100 in their binary version (cs.toronto.edu/~kriz/cifar.html): labels, then red, green, blue."""
+"""The source for CIFAR-10 and CIFAR-100, binary version (cs.toronto.edu/~kriz/cifar.html): labels, then RGB planes."""
 
 from __future__ import annotations
 
@@ -20,16 +20,16 @@ _HUNDRED = re.compile(r"(?:train|test)\.bin", re.IGNORECASE)
 _FILE = re.compile(f"{_TEN.pattern}|{_HUNDRED.pattern}", re.IGNORECASE)
 _SHAPE = (3, 32, 32)
 _PIXELS = 3 * 32 * 32
-# Columns in the order of their bytes -> file with the names of their classes.
+# Column, in byte order -> file with its class names.
 _COLUMNS_TEN = {"label": "batches.meta.txt"}
 _COLUMNS_HUNDRED = {"coarse_label": "coarse_label_names.txt", "label": "fine_label_names.txt"}
 
 
 def open_input(inputs: Inputs, table: TableSettings) -> MakeSource:
-    """Finds the files, and the names of the classes beside them.
+    """Finds the files, and the class names next to them.
 
     Raises:
-      RequestError: a file does not exist, or they do not fit the request.
+      RequestError: a file does not exist, or the files do not fit the request.
     """
     files = find_files_below(
         inputs, _FILE, "file of CIFAR's binary version in it, such as data_batch_1.bin or train.bin"
@@ -50,10 +50,11 @@ def open_input(inputs: Inputs, table: TableSettings) -> MakeSource:
 
 
 def _find_stacks(names: Mapping[str, Sequence[str]], container: Container) -> list[Stack]:
-    """The images of one file. The last one may be cut: then nobody knows how many follow it.
+    """Returns the images of a file. If the last image is truncated, the number of lost images is unknown.
 
     Args:
-      names: column -> names of its classes, empty where nothing tells them; in the order of their bytes.
+      names: column, in byte order -> its class names; empty if unknown.
+      container: the file.
     """
     step = len(names) + _PIXELS
     count = -(-container.size // step)
@@ -88,10 +89,10 @@ def _rows(
 
 
 def _columns_of(path: str) -> Mapping[str, str]:
-    """The columns of a file, by its name.
+    """Returns the columns of a file, based on its name.
 
     Raises:
-      RequestError: it has none of CIFAR's names.
+      RequestError: the name is not one of CIFAR's file names.
     """
     name = storage.basename(path)
     if _TEN.fullmatch(name):

@@ -1,4 +1,4 @@
-"""IDX files (yann.lecun.com/exdb/mnist): MNIST's images and labels, and those of EMNIST, Fashion-MNIST and others."""
+"""The source for IDX files (yann.lecun.com/exdb/mnist) of MNIST, EMNIST, Fashion-MNIST and similar datasets."""
 
 from __future__ import annotations
 
@@ -21,20 +21,20 @@ from beam_tfrecords.transforms.sources.inputs import InputFile, Inputs, find_fil
 from beam_tfrecords.transforms.sources.source import MakeSource
 from beam_tfrecords.transforms.sources.tables.table_settings import TableSettings
 
-# train-images-idx3-ubyte, as they are distributed, and t10k-images.idx3-ubyte, as some programs call them.
+# train-images-idx3-ubyte as distributed, or t10k-images.idx3-ubyte as some programs write.
 _FILE = re.compile(r"[^/]*(?:images|labels)[.-]idx\d-(?:ubyte|int)(?:\.gz)?", re.IGNORECASE)
-# Columns of EMNIST's images are stored as rows.
+# EMNIST stores its images transposed.
 _TRANSPOSED = re.compile(r"emnist-", re.IGNORECASE)
-# By the third byte of a file; all are big-endian.
+# Third byte of a file -> dtype; all are big-endian.
 _DTYPES = {8: "|u1", 9: "|i1", 11: ">i2", 12: ">i4", 13: ">f4", 14: ">f8"}
 _CHUNK = 1 << 14
 
 
 def open_input(inputs: Inputs, table: TableSettings) -> MakeSource:
-    """Finds the files of images, and the labels beside them.
+    """Finds the image files, and the label files next to them.
 
     Raises:
-      RequestError: a file does not exist, or they do not fit the request.
+      RequestError: a file does not exist, or the files do not fit the request.
     """
     files = find_files_below(inputs, _FILE, "IDX file in it, such as train-images-idx3-ubyte.gz")
     images = [_of_images(file) for file in files if "images" in storage.basename(file.entry.path).lower()]
@@ -55,13 +55,14 @@ def open_input(inputs: Inputs, table: TableSettings) -> MakeSource:
 
 
 def _find_stacks(label_files: Mapping[str, str], container: Container) -> list[Stack]:
-    """The images of one file.
+    """Returns the images of a file.
 
     Args:
-      label_files: file of images -> file of their labels.
+      label_files: image file -> label file.
+      container: the image file.
 
     Raises:
-      SampleError: it cannot be read.
+      SampleError: a file cannot be read, or the numbers of images and labels differ.
     """
     with _opened(container.uri, container.version) as (file, is_compressed):
         dtype, shape = _read_header(file)
@@ -95,12 +96,12 @@ def _find_stacks(label_files: Mapping[str, str], container: Container) -> list[S
 
 
 def _of_images(file: InputFile) -> InputFile:
-    """The file with keys that do not depend on its compression."""
+    """Returns the file with a key prefix that does not depend on its compression."""
     return file._replace(key_prefix=re.sub(r"\.gz/$", "/", file.key_prefix, flags=re.IGNORECASE))
 
 
 def _labels_of(path: str) -> str | None:
-    """The file of labels beside one of images, compressed or not."""
+    """Finds the label file, compressed or not, next to an image file; returns None without one."""
     name = re.sub(r"images([.-])idx3", r"labels\1idx1", storage.basename(path), flags=re.IGNORECASE)
     plain = re.sub(r"\.gz$", "", name, flags=re.IGNORECASE)
     found = (storage.join(storage.dirname(path), one) for one in dict.fromkeys((name, plain, f"{plain}.gz")))
@@ -109,7 +110,7 @@ def _labels_of(path: str) -> str | None:
 
 @contextlib.contextmanager
 def _opened(uri: str, version: str = "") -> Iterator[tuple[IO[bytes], bool]]:
-    """A file as it was before it was compressed, and whether it was."""
+    """Opens a file, decompresses it if needed, and yields it with whether it is compressed."""
     with reading_stack(), storage.open_read(uri, version=version) as file:
         is_compressed = file.read(2) == b"\x1f\x8b"
         file.seek(0)
@@ -124,7 +125,7 @@ def _stream(container: Container) -> Iterator[IO[bytes]]:
 
 
 def _read_header(file: IO[bytes]) -> tuple[str, tuple[int, ...]]:
-    """Type of the numbers, and lengths of the axes."""
+    """Reads the dtype and the shape."""
     zeros, kind, axes = struct.unpack(">HBB", read_exactly(file, 4))
     if zeros or kind not in _DTYPES or not axes:
         raise _corrupt("it does not begin as an IDX file does")

@@ -1,6 +1,6 @@
-"""NumPy's files: .npz archives of arrays, and .npy files, whose labels are in another one beside.
+"""The source for NumPy files: .npz archives of arrays, and .npy files with labels in a second .npy file.
 
-Nothing is unpickled: arrays of Python objects are not read.
+Never unpickles: arrays of Python objects are not read.
 """
 
 from __future__ import annotations
@@ -31,10 +31,10 @@ from beam_tfrecords.transforms.sources.tables.table_settings import TableSetting
 _FILE = re.compile(r"[^/]*\.np[yz]", re.IGNORECASE)
 _IMAGE_WORDS = ("x", "images", "image", "imgs", "img", "data", "pixels")
 _LABEL_WORDS = ("y", "labels", "label", "targets", "target", "classes")
-# By the kind of a dtype.
+# Kind of a dtype -> type of a column.
 _TYPES = {"b": "int64", "i": "int64", "u": "int64", "f": "float", "U": "bytes", "S": "bytes"}
 _PIXELS = ("|u1", "<u2", ">u2")
-# Bytes that are read at once of each column.
+# Number of bytes to read at once from each column.
 _CHUNK_BYTES = 1 << 16
 _MOST_ARRAYS = 10_000
 
@@ -42,13 +42,16 @@ Opened = TypeVar("Opened", zipfile.ZipFile, IO[bytes])
 
 
 class _Array(NamedTuple):
-    """An array of a file.
+    """An array in a file.
 
     Attributes:
-      path: of the file.
-      member: of the archive; "" in a .npy file.
-      offset: of the first number in the file; None if it is compressed.
-      length: bytes of the numbers, as the file or its archive has them.
+      path: path of the file.
+      member: member of the archive; "" for a .npy file.
+      shape: shape of the array.
+      dtype: type of the numbers.
+      is_fortran: whether the first axis changes fastest.
+      offset: offset of the first number in the file; None if compressed.
+      length: bytes of the numbers that the file or archive contains.
     """
 
     path: str
@@ -61,30 +64,30 @@ class _Array(NamedTuple):
 
     @property
     def words(self) -> list[str]:
-        """Of its name, in lower case."""
+        """Words of the array's name, in lower case."""
         name = (self.member or storage.basename(self.path)).removesuffix(".npy").lower()
         return re.findall(r"[^\W_]+", name) or [name]
 
     @property
     def split(self) -> str | None:
-        """That its name says."""
+        """Split in the array's name, or None."""
         return next((SPLIT_NAMES[word] for word in self.words if word in SPLIT_NAMES), None)
 
     @property
     def column(self) -> str:
-        """Its name without the split."""
+        """Array's name without the split."""
         return "_".join(word for word in self.words if word not in SPLIT_NAMES) or self.words[0]
 
 
 def open_input(inputs: Inputs, table: TableSettings) -> MakeSource:
-    """Finds the files, and the labels of .npy files beside them.
+    """Finds the files, and the label files of .npy files.
 
     Raises:
-      RequestError: a file does not exist, or they do not fit the request.
+      RequestError: a file does not exist, or the files do not fit the request.
     """
     files = find_files_below(inputs, _FILE, "NumPy file in it, .npz or .npy")
     labels = {file.entry.path: _label_file(file.entry.path) for file in files}
-    # Of a folder or a glob, the files of labels are not images.
+    # A folder or glob may include the label files.
     images = [file for file in files if file.entry.path not in labels.values()]
     if not images:
         raise RequestError(f"{quote_input(inputs.paths[0])} has labels and no images")
@@ -95,14 +98,15 @@ def open_input(inputs: Inputs, table: TableSettings) -> MakeSource:
 
 
 def _find_stacks(label_files: Mapping[str, str], image: str | None, container: Container) -> list[Stack]:
-    """The images of one file, in the order of its arrays.
+    """Returns the images of a file, in the order of its arrays.
 
     Args:
-      label_files: .npy file of images -> that of their labels.
-      image: name of the array with the images, with or without its split; None to find it.
+      label_files: .npy file of images -> .npy file of their labels.
+      image: name of the array with the images, with or without its split; None to detect it.
+      container: the file.
 
     Raises:
-      SampleError: it cannot be read, or which of its arrays are images is not clear.
+      SampleError: the file cannot be read, or it is unclear which array contains the images.
     """
     arrays = list(_arrays(container.uri, container.version))
     if container.uri in label_files:
@@ -129,7 +133,7 @@ def _make_stack(container: Container, images: _Array, arrays: Sequence[_Array], 
     if label_file is not None and not columns:
         raise _refused(f"{count:,} images, but {label_file} has not as many labels")
     objects = [name for name, array in columns.items() if array.dtype.hasobject]
-    # What is longer is no value of a row, as in a table.
+    # Excludes values that exceed the limit for a table row.
     columns = {
         name: array
         for name, array in columns.items()
@@ -158,10 +162,10 @@ def _make_stack(container: Container, images: _Array, arrays: Sequence[_Array], 
 
 
 def _check_images(array: _Array) -> str:
-    """The axes of an image.
+    """Returns the axes of an image.
 
     Raises:
-      SampleError: its bytes are not those of images.
+      SampleError: the array does not contain images.
     """
     shown = (
         f"{array.member or storage.basename(array.path)} has the shape {list(array.shape)} and the type {array.dtype}"
@@ -180,7 +184,7 @@ def _check_images(array: _Array) -> str:
 
 
 def _label_file(path: str) -> str | None:
-    """The .npy file with the labels of another one, by its name: y_train.npy beside x_train.npy, or labels.npy."""
+    """Finds the label file of a .npy file, such as y_train.npy for x_train.npy, or labels.npy; None without one."""
     if not path.lower().endswith(".npy"):
         return None
     name = storage.basename(path)[: -len(".npy")]
@@ -191,10 +195,10 @@ def _label_file(path: str) -> str | None:
 
 
 def _arrays(path: str, version: str = "") -> Iterator[_Array]:
-    """The arrays of a file, by their headers.
+    """Yields the arrays of a file, based on their headers.
 
     Raises:
-      SampleError: it is damaged.
+      SampleError: the file is damaged.
     """
     with reading_stack(), storage.open_read(path, version=version) as file:
         if not path.lower().endswith(".npz"):
@@ -221,10 +225,10 @@ def _arrays(path: str, version: str = "") -> Iterator[_Array]:
 
 @contextlib.contextmanager
 def _unzipped(opened: Callable[[], Opened]) -> Iterator[Opened]:
-    """An archive, or a member of one."""
+    """Opens an archive or a member of an archive."""
     try:
         content = opened()
-    # Encrypted, compressed in a way, or of a version that zipfile does not know.
+    # Encryption, a compression method or a version that zipfile does not support.
     except (RuntimeError, NotImplementedError) as error:
         raise _refused(str(error)) from error
     with content:
@@ -233,7 +237,7 @@ def _unzipped(opened: Callable[[], Opened]) -> Iterator[Opened]:
 
 @contextlib.contextmanager
 def _stream(array: _Array, version: str = "") -> Iterator[IO[bytes]]:
-    """The numbers of an array."""
+    """Opens the numbers of an array as a stream."""
     with contextlib.ExitStack() as opened:
         opened.enter_context(reading_stack())
         file = opened.enter_context(storage.open_read(array.path, version=version))
@@ -245,7 +249,7 @@ def _stream(array: _Array, version: str = "") -> Iterator[IO[bytes]]:
 
 
 def _read_header(file: IO[bytes]) -> tuple[tuple[int, ...], bool, np.dtype[Any]]:
-    """Shape, whether the first axis changes fastest, and type."""
+    """Reads the shape, whether the first axis changes fastest, and the dtype."""
     # The header is a Python expression.
     with parsing():
         version = np.lib.format.read_magic(file)
@@ -257,7 +261,7 @@ def _read_header(file: IO[bytes]) -> tuple[tuple[int, ...], bool, np.dtype[Any]]
 
 
 def _rows(columns: Mapping[str, _Array], count: int) -> Iterator[Mapping[str, Any]]:
-    """The values of each image; the numbers of some images are in memory at once."""
+    """Yields the values of each image; reads the numbers of several images at once."""
     with contextlib.ExitStack() as opened:
         streams = {name: opened.enter_context(_stream(array)) for name, array in columns.items()}
         largest = max(map(_row_bytes, columns.values()), default=1)

@@ -1,6 +1,6 @@
-"""Stacks: images of one shape, one behind the other in a file, as the formats of small datasets have them.
+"""Stacks: consecutive images of one shape in a file, as in the formats of small datasets.
 
-The pixels are read where they are, by the converter; those of compressed files are copied to a staging file.
+References point to the pixels inside the file; pixels of compressed files are copied to a staging file.
 """
 
 from __future__ import annotations
@@ -27,28 +27,30 @@ from beam_tfrecords.transforms.sources.tables.row_values import Located, RowRead
 from beam_tfrecords.transforms.sources.tables.table import FirstRows
 from beam_tfrecords.transforms.sources.tables.table_settings import TableSettings
 
-# Usual names of labels besides those of tables.
+# Usual label names, in addition to those of tables.
 _LABELS = ("y", "target", "targets")
 _ROWS = 100
 
 
 @dataclasses.dataclass(frozen=True)
 class Stack:
-    """Images of one shape in a file.
+    """Consecutive images of one shape in a file.
 
     Attributes:
-      name: prefix of their keys within the file: empty, or ends in `/`.
+      name: prefix of the keys within the file: empty, or ends in `/`.
       count: number of images.
-      shape: of one, and `axes` and `dtype`, as `PixelRange` has them.
+      shape: shape of an image, as in `PixelRange`.
+      axes: axes of an image, as in `PixelRange`.
+      dtype: type of the pixels, as in `PixelRange`.
       step: bytes from one image to the next.
-      head: bytes of a step before the pixels.
       column_types: column -> "int64", "float" or "bytes".
-      rows: columns -> their values for each image; a stack may have others, and those that it lacks are missing.
-      offset: of the first image in the file; None if the file is compressed.
-      open: the images as a stream, if the file is compressed.
-      split: of the images, if the file says it.
-      is_counted: whether the file says the number of images; else it follows from its size.
-      end: where the images end if none is missing, in a file that is not compressed; None if nothing says it.
+      rows: (columns) -> the values of each image; may include other columns, and omits columns that the stack lacks.
+      offset: offset of the first image in the file; None if the file is compressed.
+      open: opens the images of a compressed file as a stream.
+      head: bytes of a step before the pixels.
+      split: split of the images, if the file states it.
+      is_counted: whether the file states the number of images; if not, it follows from the file size.
+      end: end offset of the images in an uncompressed file if none is missing; None if unknown.
     """
 
     name: str
@@ -68,31 +70,31 @@ class Stack:
 
     @property
     def size(self) -> int:
-        """Bytes of an image."""
+        """Size of an image in bytes."""
         return self.step - self.head
 
 
-# The value is picklable.
+# The function is picklable.
 FindStacks: TypeAlias = Callable[[Container], Sequence[Stack]]
 
 
 class StackSource(RowSource):
-    """Files of stacks.
+    """Files that contain stacks.
 
     Args:
       files: the files.
-      find: reads where the stacks of a file are.
-      stacks: of the first file.
-      table: what belongs to its first images.
-      class_names: of the labels, which are names then; empty if nothing tells them.
-      read_name: path -> the same with a usual word for the split in it.
-      notes: on the files.
+      find: finds the stacks of a file.
+      stacks: stacks of the first file.
+      table: values of its first images.
+      class_names: class names, if labels are names; empty if unknown.
+      read_name: replaces unusual split names in a path with usual ones.
+      notes: notes on the files.
       inputs: inputs of the request.
       settings: settings of the rows.
       needs: requested contents.
 
     Raises:
-      RequestError: they do not fit the request.
+      RequestError: the files do not fit the request.
     """
 
     unit = "image"
@@ -133,13 +135,13 @@ class StackSource(RowSource):
 
 @dataclasses.dataclass(frozen=True)
 class ReadStacks:
-    """Lists the images of one file. Picklable.
+    """Lists the images of a file. Picklable.
 
     Attributes:
-      find: reads where they are.
-      cells: reads what belongs to an image.
+      find: finds the stacks of a file.
+      cells: reads the values of an image.
       splits: file -> split of its images.
-      by_arrays: whether stacks say the splits.
+      by_arrays: whether the stacks determine the splits.
     """
 
     find: FindStacks
@@ -148,14 +150,16 @@ class ReadStacks:
     by_arrays: bool
 
     def __call__(self, container: Container, staging: StagingFiles, skipped: Skipped) -> Iterator[SampleRef]:
-        """Yields one reference per image; those that the file announces and does not have are rejected.
+        """Yields one reference per image; rejects missing images if the file states the number of images.
 
         Args:
+          container: the file.
           staging: receives the images of a compressed file.
+          skipped: not used.
 
         Raises:
-          ChangedError: the file is no longer the version that is listed.
-          SampleError: the file does not say how many images it lacks.
+          ChangedError: the file is no longer the listed version.
+          SampleError: the file is damaged, and the number of missing images is unknown.
         """
         for stack in self.find(container):
             if stack.offset is None:
@@ -182,7 +186,7 @@ class ReadStacks:
     def _read(
         self, container: Container, stack: Stack, number: int, place: PixelRange, row: Mapping[str, Any]
     ) -> SampleRef:
-        # The shape, so that a file that is read in another way is another one.
+        # Includes the shape, so that reading the file in another way changes the fingerprint.
         fingerprint = f"{container.fingerprint}@{stack.name}{number}:{stack.axes}{list(stack.shape)}"
         located = Located(_key(stack, number), {IMAGE: place}, stack.size, fingerprint)
         values = {name: row.get(name) for name in self.cells.needed}
@@ -199,13 +203,10 @@ def open_stacks(
     inputs: Inputs,
     settings: TableSettings,
 ) -> MakeSource:
-    """Reads the start of the first file.
-
-    Args:
-      files, find, class_names, read_name, notes, inputs, settings: as `StackSource` has them.
+    """Reads the start of the first file. The arguments are those of `StackSource`.
 
     Raises:
-      RequestError: it cannot be read.
+      RequestError: the file cannot be read.
     """
     first = Container.of(files[0].entry, key_prefix="")
     try:
@@ -219,7 +220,7 @@ def open_stacks(
 
 
 def find_axes(shape: Sequence[int]) -> str | None:
-    """The axes of an image of this shape; None if it is none."""
+    """Returns the axes of an image with this shape; None if it is not an image shape."""
     if len(shape) not in (2, 3) or not all(shape):
         return None
     if len(shape) == 2:
@@ -228,7 +229,7 @@ def find_axes(shape: Sequence[int]) -> str | None:
 
 
 def reading_stack() -> reading:
-    """Makes a `SampleError` of what the disk and the decompressors raise, unless the disk is at fault."""
+    """Returns a guard that turns read errors into `SampleError`, except service faults."""
     return reading(_describe_damage)
 
 
@@ -238,10 +239,10 @@ def _describe_damage(error: Exception) -> SampleError:
 
 
 def read_exactly(file: IO[bytes], size: int) -> bytes:
-    """The next bytes.
+    """Reads exactly `size` bytes.
 
     Raises:
-      SampleError: the file ends before.
+      SampleError: the file ends earlier.
     """
     with reading_stack():
         data = file.read(size)
@@ -270,10 +271,10 @@ def _place(
 
 
 def _check_end(stack: Stack, stream: IO[bytes] | None) -> None:
-    """Checks that nothing follows the last image: the number of images may be what is damaged.
+    """Checks that nothing follows the last image, because the stated number of images may be damaged.
 
     Raises:
-      SampleError: something does.
+      SampleError: there are bytes after the last image.
     """
     if stream is None:
         more = 0 if stack.end is None else stack.end - (stack.offset or 0) - stack.count * stack.step

@@ -1,4 +1,4 @@
-"""Images in folders: the folders say class and split, or a pattern finds the class in the path."""
+"""The source for image folders: folders give class and split, or a pattern finds the class in the path."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from beam_tfrecords.transforms.sources.path_labels import compile_pattern
 from beam_tfrecords.transforms.sources.source import MakeSource
 from beam_tfrecords.transforms.sources.source_spec import SourceSpec
 
-# Of fewer images, starting a pipeline would take longer than it gains; of more, listing these once more costs little.
+# Below this, starting a pipeline takes longer than listing here; above it, listing these again costs little.
 MOST_LISTED_HERE = 1_000_000
 
 
@@ -34,8 +34,8 @@ class ImageFolder(InferredSource):
 
     Args:
       roots: the folders and globs.
-      inputs: that name them.
-      spec: the settings of the request.
+      inputs: inputs that name the roots.
+      spec: settings of the request.
       needs: requested contents.
     """
 
@@ -48,12 +48,12 @@ class ImageFolder(InferredSource):
         self._masks: Mapping[str, MaskFiles] = {}
         self.notes += describe_splits([root.folder for root in roots], [root.split for root in roots], inputs)
         self.read_container: ReadImages = ReadImages({root.key_prefix: root for root in roots}, self._pattern, needs)
-        # The names of all masks would have to be in the memory of every worker.
+        # With masks, every worker would need the names of all masks in memory.
         if not self._has_masks and all(storage.can_cut(root.listing) for root in roots):
             self.most_listed_here = MOST_LISTED_HERE
 
     def samples(self) -> Iterator[SampleRef | RefColumns]:
-        """A reference to each image, in the order in which storage lists them; may be iterated once."""
+        """Yields a reference to each image, in the listing order of the storage; may be iterated once."""
         self._masks = find_mask_files(self._roots, self._spec.paths) if self._has_masks else {}
         for root in self._roots:
             files = storage.list_files(root.listing, special=True, literal=root.is_folder)
@@ -107,7 +107,7 @@ class ImageFolder(InferredSource):
         return self._change(found, trees, folders=folders, splits=splits)
 
     def _names_paths(self) -> bool:
-        """Whether the request says something about the input or paths below it that another input would lose."""
+        """Whether the request has settings that only apply to this input or to paths below it."""
         folders = self._needs.splits.folders
         return bool(self._spec.selection.globs or folders or self._pattern or self._inputs.splits)
 
@@ -125,7 +125,7 @@ def open_input(inputs: Inputs, spec: SourceSpec, needs: Needs) -> MakeSource:
     compile_pattern(spec.label_pattern)
     roots = [root_of(path) for path in inputs.paths]
     for root in roots:
-        # Of a folder, whoever chose this source has asked.
+        # The caller has already checked that folders exist.
         if not root.is_folder and not storage.is_folder(root.folder):
             raise RequestError(f"{quote_input(root.listing)}: there is no folder {printable(root.folder)}")
     folders = [root.folder for root in roots]

@@ -1,4 +1,4 @@
-"""The files of folders and globs that are images."""
+"""Lists the images in folders and globs."""
 
 from __future__ import annotations
 
@@ -35,17 +35,17 @@ from beam_tfrecords.transforms.sources.path_labels import (
 )
 from beam_tfrecords.transforms.sources.skipped import Skipped
 
-# References that are held while a folder is read.
+# Number of references to collect for a batch.
 _MOST = 256
 
 
 @dataclasses.dataclass(frozen=True)
 class ReadImages:
-    """Lists the images of one part of a folder or glob. Picklable.
+    """Lists the images in a part of a folder or glob. Picklable.
 
     Attributes:
-      roots: prefix of keys -> the root.
-      pattern: where labels come from; None for folders.
+      roots: key prefix -> root.
+      pattern: pattern that gives the labels; None for folders.
       needs: requested contents.
     """
 
@@ -56,7 +56,7 @@ class ReadImages:
     def __call__(
         self, container: Container, staging: StagingFiles, skipped: Skipped
     ) -> Iterator[SampleRef | RefColumns]:
-        """A reference to each image."""
+        """Yields a reference to each image."""
         root = self.roots[container.key_prefix]
         files = storage.list_part(root.listing, container.part, special=True, literal=root.is_folder)
         return self.list_images(files, root, skipped)
@@ -64,14 +64,14 @@ class ReadImages:
     def list_images(
         self, files: Iterable[storage.FileEntry], root: Root, skipped: Skipped, masks: MaskFiles | None = None
     ) -> Iterator[SampleRef | RefColumns]:
-        """A reference to each image among the listed files of a root, in their order; counts the others."""
+        """Yields a reference to each image among the listed files of a root, in order; counts the others as skipped."""
         guess, pattern, start = assume_folders(self.pattern, self.needs), self.pattern, root.start
         only_splits = self.needs.splits.folders is not None
         _, names = find_path_columns(pattern, self.needs)
-        # Images of one folder come one after the other.
+        # Images of a folder are consecutive in the listing.
         last: str | None = None
         placed: tuple[str | None, str | None] = (None, None)
-        # Those of one folder of which there is nothing else to say.
+        # Images of the current folder without individual metadata.
         keys: list[str] = []
         plain: list[storage.FileEntry] = []
         is_plain = pattern is None and masks is None and not names
@@ -125,7 +125,7 @@ class ReadImages:
 def _by_column(
     keys: Sequence[str], entries: Sequence[storage.FileEntry], label: str | None, split: str | None
 ) -> RefColumns:
-    """References to the images of one folder, which take a third of the time of making each."""
+    """Returns references to images of one folder as columns, in a third of the time of single references."""
     places = [entry.path for entry in entries], [entry.version for entry in entries]
     return RefColumns.of_rows(
         list(keys),
@@ -146,13 +146,13 @@ def _with_mask(ref: SampleRef, masks: MaskFiles, relative: str) -> SampleRef:
 
 
 def _may_be_an_image(entry: storage.FileEntry) -> bool:
-    """Whether the first bytes of a local file may be an image's; a remote one would cost a request per file."""
+    """Whether the first bytes of a local file may be an image. Checking remote files would cost a request each."""
     if storage.has_scheme(entry.path) or entry.size < 0:
         return True
     try:
         return may_be_an_image(retry_faults(entry.path, lambda: storage.read_range(entry.path, 0, SNIFFED_BYTES)))
     except OSError:
-        return True  # It fails again when it is converted, and is counted then.
+        return True  # The conversion fails again and counts the file.
 
 
 def _failure(entry: storage.FileEntry) -> tuple[str, str] | None:

@@ -1,4 +1,4 @@
-"""Which file is the mask of which image, by the names of both."""
+"""Pairs masks with images by file name."""
 
 from __future__ import annotations
 
@@ -22,19 +22,20 @@ _MOST_NAMES = 64
 
 
 class MaskFiles:
-    """The masks of the images below one root. Their names are held in memory.
+    """The masks of the images below a root. Keeps their names in memory.
 
-    A mask has the path of its image, with any extension and without the suffixes of the request. Where no mask has the
-    path, folders such as `images` and `masks` are left out of both, and `trainannot` counts as `train`.
+    A mask has the same path as its image, except for the extension and the suffixes of the request. If no mask has this
+    path, folders such as `images` and `masks` are removed from both paths, and `trainannot` counts as `train`.
 
     Args:
-      root: of the images.
-      folder: of the masks.
-      settings: ends of their names.
-      with_prefix: whether the masks of an input are in a folder of its name.
+      root: root of the images.
+      folder: folder of the masks.
+      settings: settings with the name suffixes.
+      with_prefix: whether the masks of each input are in a folder with the input's name.
 
     Attributes:
-      used: the masks that belong to an image, as names in `masks`.
+      folder: folder of the masks.
+      used: masks with an image, as names in `masks`.
     """
 
     def __init__(self, root: Root, folder: str, settings: PathSettings, *, with_prefix: bool = False) -> None:
@@ -42,25 +43,25 @@ class MaskFiles:
         self._root = root
         self._prefix = root.key_prefix if with_prefix else ""
         self._suffix, self._image_suffix = settings.mask_suffix or "", settings.image_suffix or ""
-        # Images and masks are in one tree: the suffix, or else the folder, tells which file is what.
+        # Images and masks share one tree: the suffix or the folder distinguishes them.
         self._is_shared = f"{root.folder.rstrip('/')}/".startswith(f"{self.folder}/")
         self.used: set[str] = set()
         self._examples: list[str] = []
 
     def is_mask(self, path: str) -> bool:
-        """Whether a listed file is no image of its own."""
+        """Whether a listed file is a mask."""
         if not path.startswith(f"{self.folder}/"):
             return False
         return not self._is_shared or self._looks_like_a_mask(path[len(self.folder) + 1 :])
 
     def find(self, relative: str) -> storage.FileEntry:
-        """The mask of an image.
+        """Finds the mask of an image.
 
         Args:
           relative: path of the image below its root.
 
         Raises:
-          SampleError: there is none, or there are several.
+          SampleError: the image has no mask, or several masks.
         """
         stem = posixpath.splitext(self._prefix + relative)[0]
         if len(self._examples) < _MOST_NAMES:
@@ -80,17 +81,17 @@ class MaskFiles:
         return found[0]
 
     def check(self) -> None:
-        """Refuses masks of which none belongs to an image.
+        """Checks that some image has a mask.
 
         Raises:
-          RequestError: images were looked for, and none has a mask.
+          RequestError: there are images, and none has a mask.
         """
         if self._examples and not self.used:
             raise self._refusal()
 
     @functools.cached_property
     def masks(self) -> dict[str, tuple[storage.FileEntry, ...]]:
-        """Path below the folder, without suffix and extension -> the masks."""
+        """Path below the folder without suffix and extension -> masks."""
         masks: dict[str, tuple[storage.FileEntry, ...]] = {}
         for entry in storage.list_files(self.folder, literal=True):
             relative = entry.path[len(self.folder) + 1 :]
@@ -103,7 +104,7 @@ class MaskFiles:
 
     @functools.cached_property
     def _by_plain_path(self) -> dict[str, str | None]:
-        """Path without folders of masks -> that in `masks`; None for one of several."""
+        """Path without mask folders -> name in `masks`; None if ambiguous."""
         plain: dict[str, str | None] = {}
         for name in self.masks:
             path = _plain_path(name)
@@ -133,10 +134,10 @@ class MaskFiles:
 
 
 def find_mask_files(roots: Sequence[Root], settings: PathSettings) -> dict[str, MaskFiles]:
-    """Prefix of the keys of a root -> the masks of its images; empty if the request does not say where masks are.
+    """Returns key prefix of a root -> masks of its images; {} if the request does not set mask settings.
 
     Raises:
-      RequestError: there is no such folder, or it is not said whose masks a folder has.
+      RequestError: a mask folder does not exist, or cannot be assigned to an input.
     """
     if not settings.mask_root:
         return {root.key_prefix: MaskFiles(root, root.folder, settings) for root in roots if settings.mask_suffix}
@@ -147,7 +148,7 @@ def find_mask_files(roots: Sequence[Root], settings: PathSettings) -> dict[str, 
     own = own_roots([(root.folder, root.split) for root in roots], settings.mask_root, "mask_root")
     found: dict[str, MaskFiles] = {}
     for number, root in enumerate(roots):
-        # Folders of a split belong to its inputs as all folders do to all inputs.
+        # Assigns the folders of a split to the inputs of that split, or all folders to all inputs.
         folders = own[number] or tuple(every)
         alike = [one for one, others in enumerate(own) if others == own[number]]
         if len(folders) not in (1, len(alike)):
@@ -162,7 +163,7 @@ def find_mask_files(roots: Sequence[Root], settings: PathSettings) -> dict[str, 
 
 
 def find_unmatched(every: Iterable[MaskFiles]) -> Iterator[Unmatched]:
-    """The masks that belong to no image; inputs may share a folder of masks.
+    """Yields the masks without an image; inputs may share a mask folder.
 
     Raises:
       RequestError: no image of an input has a mask.

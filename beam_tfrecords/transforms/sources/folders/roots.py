@@ -1,4 +1,4 @@
-"""Folders and globs that images are listed from."""
+"""Roots: the folders and globs from which images are listed."""
 
 from __future__ import annotations
 
@@ -20,19 +20,19 @@ from beam_tfrecords.transforms.sources.path_labels import named_split_folders
 from beam_tfrecords.transforms.sources.selection import Selection
 from beam_tfrecords.transforms.splits import Splits
 
-# In a bucket, a look at so many folders for empty ones takes a second.
+# In an object store, checking this many folders takes about a second.
 _MOST_FOLDERS = 5_000
 
 
 @dataclasses.dataclass(frozen=True)
 class Root:
-    """A folder or glob that images are listed from.
+    """A folder or glob from which images are listed.
 
     Attributes:
       listing: the folder or glob.
-      folder: the folder that keys are relative to: for a glob, the one before its first wildcard.
+      folder: folder that keys are relative to; for a glob, the last folder before its first wildcard.
       key_prefix: prefix of the keys: empty, or with several roots a name and `/`.
-      split: of all its images, if the request says it, or the names of all roots do.
+      split: split of all images, if the request or the names of all roots state it.
     """
 
     listing: str
@@ -47,11 +47,11 @@ class Root:
 
     @property
     def is_folder(self) -> bool:
-        """Whether the listing is of a folder, whatever its name, and not of a glob."""
+        """Whether the root is a folder, and not a glob; a folder's name may contain wildcards."""
         return self.listing == self.folder
 
     def folder_names(self, below: str = "") -> list[str]:
-        """Names of the folders in a folder below the root, as far as the listing leads; without hidden ones."""
+        """Returns the names of the subfolders that the listing covers, without hidden and system folders."""
         names = storage.list_folders(storage.join(self.folder, below) if below else self.folder)
         if not below and self.listing != self.folder:
             first, _, rest = self.listing[self.start :].partition("/")
@@ -61,17 +61,17 @@ class Root:
 
 
 def root_of(path: str) -> Root:
-    """The root of a folder or a glob, given by its absolute path."""
+    """Returns the root for the absolute path of a folder or glob."""
     if not has_wildcards(path):
         return Root(path, path)
     return Root(path, re.split(r"[*?[]", path, maxsplit=1)[0].rpartition("/")[0] or "/")
 
 
 def check_named_splits(roots: Sequence[Root], splits: Splits) -> None:
-    """Refuses split folders that the request names and no root has.
+    """Checks that the split folders in the request exist.
 
     Raises:
-      RequestError: names the folders that there are.
+      RequestError: no root has such a folder.
     """
     named = named_split_folders(splits)
     if named is None:
@@ -87,7 +87,7 @@ def check_named_splits(roots: Sequence[Root], splits: Splits) -> None:
 
 
 def describe_empty(root: Root, tree: FolderTree, found: Interpretation, selection: Selection) -> Iterator[str]:
-    """A note on the folders among those of the classes that hold no image."""
+    """Yields a note on class folders without images."""
     bases: Mapping[str, str | None] = found.bases if len(found.bases) < _MOST_FOLDERS else {}
     for base in bases:
         full = tree.below(base)

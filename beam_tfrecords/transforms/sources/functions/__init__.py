@@ -1,1 +1,1 @@
-"""Samples that a function of the user makes."""
+"""Samples that a user function makes."""

@@ -1,4 +1,4 @@
-"""Samples that a function of the user makes: plain Python, or a pipeline of Beam."""
+"""The source for user functions: plain Python, or a Beam pipeline."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from beam_tfrecords.transforms.sources.skipped import Skipped
 from beam_tfrecords.transforms.sources.source import MakeSource, ReadPipeline, Source
 from beam_tfrecords.transforms.sources.tables.table_settings import TableSettings
 
-# That show what samples have, and parts that are asked for them.
+# Number of first samples to inspect, and of parts to try for them.
 _FIRST, _MOST_PARTS = 20, 20
 _OF_LIST = re.compile(r"(.+)\[\d+\]")
 _END = object()
@@ -36,10 +36,10 @@ _END = object()
 def open_input(
     function: UserFunction, parts: tuple[str | int | float, ...], table: TableSettings, paths: PathSettings
 ) -> MakeSource:
-    """Calls the function for its first samples; a pipeline is not run.
+    """Calls the function for its first samples; does not run a pipeline.
 
     Raises:
-      RequestError: the function fails, gives something else, or its parameters and `parts` do not fit.
+      RequestError: the function fails, yields something else, or its parameters do not fit `parts`.
     """
     shown = quote_input(function.name)
     try:
@@ -50,7 +50,7 @@ def open_input(
             if parameter.kind in (parameter.POSITIONAL_ONLY, parameter.POSITIONAL_OR_KEYWORD)
             and parameter.default is parameter.empty
         ]
-    except Exception as error:  # whatever the user's module raises
+    except Exception as error:  # The user's module may raise anything.
         raise _refused(function, error) from error
     if parts and not needed:
         raise RequestError(f"{shown}: the function takes no part, and `parts` names {len(parts)}; leave them out")
@@ -74,7 +74,7 @@ def _first_samples(function: UserFunction, calls: Iterable[tuple[Any, ...]]) -> 
                 break
         else:
             return []
-    except Exception as error:  # whatever the user's function raises
+    except Exception as error:  # The user's function may raise anything.
         if isinstance(error, OSError) and storage.is_service_fault(error):
             raise
         raise _refused(function, error) from error
@@ -99,7 +99,7 @@ def _iterate(made: Any) -> Iterator[Any]:
 
 
 class _FunctionSource(Source):
-    """What both kinds have in common."""
+    """Base class of both kinds of function sources."""
 
     name = "python"
     label_column = "label"
@@ -115,14 +115,14 @@ class PythonSource(_FunctionSource):
     """A function that yields samples, once for each part.
 
     Args:
-      function: of the user.
+      function: the user's function.
       reader: reads its samples.
-      calls: its arguments for each part.
-      first: samples that show what they have.
+      calls: arguments of the function for each part.
+      first: the first samples, which show the contents.
       needs: requested contents.
 
     Raises:
-      RequestError: the layout asks for a column that none of these samples has.
+      RequestError: the layout needs a column that none of these samples has.
     """
 
     def __init__(
@@ -158,7 +158,7 @@ class PythonSource(_FunctionSource):
 
 
 class PipelineSource(_FunctionSource):
-    """A function that gives a collection of samples in a pipeline: what they have is not known before it has run."""
+    """A function that returns a PCollection of samples, whose contents are unknown until the pipeline has run."""
 
     def __init__(self, function: UserFunction, reader: SampleReader, needs: Needs) -> None:
         super().__init__(function, reader, needs)
@@ -176,7 +176,7 @@ class PipelineSource(_FunctionSource):
         self.pipeline = ReadPipeline(function.load(), self.reader.read, function)
 
     def containers(self) -> Sequence[Container]:
-        """See `Source.containers`: one, which the pipeline lists."""
+        """See `Source.containers`; returns one container, which the pipeline lists."""
         return [Container(self._function.name, 0, "", "", part=(self._function.identity,))]
 
 
@@ -201,10 +201,14 @@ def _read_part(
     """Yields one reference per sample of a part.
 
     Args:
+      function: the user's function.
+      reader: reads its samples.
+      container: the part.
       staging: receives bytes and arrays.
+      skipped: not used.
 
     Raises:
-      BuildError: the function fails; nobody knows what it would have given.
+      BuildError: the function fails, so that its remaining samples are unknown.
     """
     _, *call = container.part
     samples = _guarded(function, lambda: _iterate(function.load()(*call)), call)
@@ -217,7 +221,7 @@ def _guarded(function: UserFunction, step: Callable[[], Any], call: Sequence[Any
         return step()
     except (MemoryError, BuildError):
         raise
-    except Exception as error:  # whatever the user's function raises
+    except Exception as error:  # The user's function may raise anything.
         if isinstance(error, OSError) and storage.is_service_fault(error):
             raise
         part = f", part {call[0]!r}" if call else ""

@@ -1,4 +1,4 @@
-"""From a sample that a function of the user makes to its reference."""
+"""Converts the samples of a user function to references."""
 
 from __future__ import annotations
 
@@ -25,13 +25,13 @@ from beam_tfrecords.transforms.sources.path_rule import resolve
 
 @dataclasses.dataclass(frozen=True)
 class SampleReader:
-    """Reads samples as references: files stay where they are, bytes and arrays are staged.
+    """Converts samples to references: refers to files in place, and copies bytes and arrays to staging files.
 
     Attributes:
-      name: of the function, as `module:function`.
+      name: name of the function, as `module:function`.
       root: folder that relative paths start from.
-      columns: that are wanted; None for all that a sample has.
-      group_column: as the setting.
+      columns: columns to keep; None for all columns of a sample.
+      group_column: as in the setting.
     """
 
     name: str
@@ -40,10 +40,10 @@ class SampleReader:
     group_column: str | None
 
     def read(self, sample: Any, staging: StagingFiles) -> SampleRef:
-        """The reference of a sample; a rejected one if a value cannot be stored, or an image is not there.
+        """Returns the reference of a sample; a rejected one if a value cannot be stored or an image does not exist.
 
         Raises:
-          BuildError: it is no `Sample`, or a service fault.
+          BuildError: the object is not a `Sample`, or a service fault.
         """
         if not isinstance(sample, Sample):
             raise BuildError(
@@ -79,9 +79,9 @@ class SampleReader:
         )
 
     def _place(self, part: Any, name: str, staging: StagingFiles) -> tuple[Locator, int, str]:
-        """Where an image or a mask is, its bytes, and its fingerprint."""
+        """Returns the locator, the size in bytes and the fingerprint of an image or mask."""
         if isinstance(part, ImageFile) and isinstance(part.file, str):
-            # What the user's own code names is trusted, as what a request names.
+            # Paths in the user's code are trusted, like paths in a request.
             uri = resolve(part.file, root=self.root, allow_outside_root=True)
             size, fingerprint, version = look(uri)
             return File(uri, version), size, of_path(fingerprint, uri)

@@ -1,6 +1,6 @@
-"""The records of TFRecord files as rows.
+"""Reads the records of TFRecord files as rows.
 
-The image of a record is read where it is, inside the record; those of compressed files are copied to a staging file.
+References point to the image inside its record; images of compressed files are copied to a staging file.
 """
 
 from __future__ import annotations
@@ -26,27 +26,26 @@ from beam_tfrecords.transforms.sources.tables.cells import invalid_row
 from beam_tfrecords.transforms.sources.tables.row_values import Located, RowReader, number_key
 from beam_tfrecords.transforms.sources.tables.table import FirstRows
 
-# A longer record is damaged: no image has as many bytes, and they are held in memory.
+# Limit for a record, which is kept in memory; no image is that large, so a longer record is damaged.
 _MOST_BYTES = 1 << 30
-# Records of the first file that show which features there are.
+# Number of valid records for finding the features.
 _RECORDS = 32
 _MOST_TRIED = 1000
 
 
 @dataclasses.dataclass(frozen=True)
 class ReadTfrecord:
-    """Lists the records of one file. Picklable.
+    """Lists the records of a file. Picklable.
 
     Attributes:
       cells: reads the values of a record.
       image: feature with the image.
-      class_names: folder -> names of the classes whose indices are the labels; empty if the dataset has none.
-      splits: file -> split of its records, if its name says it.
-      sides: features with height, width and channels of images that are pixels; the channels may be missing. Empty for
-        encoded images.
-      objects: features with annotated objects; None if they are not asked for.
-      mask: feature with the mask; None if it is not asked for.
-      lengths: file -> number of its records, if something says it.
+      class_names: folder -> class names for labels that are indices; empty if the dataset has none.
+      splits: file -> split of its records, if known.
+      sides: features with height, width and optionally channels of images stored as pixels; empty for encoded images.
+      objects: features with annotated objects; None if objects are not needed.
+      mask: feature with the mask; None if masks are not needed.
+      lengths: file -> number of its records, if known.
     """
 
     cells: RowReader
@@ -59,16 +58,18 @@ class ReadTfrecord:
     lengths: Mapping[str, int] = dataclasses.field(default_factory=dict)
 
     def __call__(self, container: Container, staging: StagingFiles, skipped: Skipped) -> Iterator[SampleRef]:
-        """Yields one reference per record; a damaged one is rejected, and reading goes on where the framing allows.
+        """Yields one reference per record; rejects a damaged record, and continues after it if the framing allows.
 
-        The records that something announces and that are not there are rejected.
+        Also rejects missing records if the number of records in the file is known.
 
         Args:
+          container: the file.
           staging: receives the images of a compressed file.
+          skipped: not used.
 
         Raises:
-          ChangedError: the file is no longer the version that is listed.
-          SampleError: nothing says how many records the file lacks.
+          ChangedError: the file is no longer the listed version.
+          SampleError: the file is damaged, and the number of missing records is unknown.
         """
         length, number, end = self.lengths.get(container.uri), 0, 0
         cells = dataclasses.replace(self.cells, class_names=self.class_names.get(storage.dirname(container.uri), ()))
@@ -111,11 +112,11 @@ class ReadTfrecord:
 
 @dataclasses.dataclass(kw_only=True)
 class _RecordImages(Located):
-    """The image of a record, and its mask and objects.
+    """The image, mask and objects of a record.
 
     Attributes:
-      features: of the record; empty for one that cannot be parsed.
-      staging: receives the images of a compressed file; None for others.
+      staging: receives the images of a compressed file; None for an uncompressed file.
+      features: features of the record; empty if the record cannot be parsed.
     """
 
     number: int
@@ -151,7 +152,7 @@ class _RecordImages(Located):
         self.size, self.fingerprint = len(image), f"{self.container.fingerprint}@{self.record.offset}"
 
     def _locate(self, image: bytes) -> Range:
-        """Where an image of the record is."""
+        """Returns the byte range of an image of the record."""
         assert isinstance(self.record, Record)
         if self.staging is not None:
             return self.staging.add([image], size=len(image), name=self._name)
@@ -160,25 +161,26 @@ class _RecordImages(Located):
 
 
 def corrupt(error: RecordError) -> SampleError:
-    """The failure of a damaged record."""
+    """Returns the error of a damaged record."""
     detail = f"record {error.record} at byte {error.offset:,}: {error}"
     return SampleError(Stage.LIST, FailureReason.CORRUPT, detail)
 
 
 def _only_image(features: Mapping[str, tuple[str, list[Any]]], name: str) -> bytes | None:
-    """The only value of a feature, if it is of bytes."""
+    """Returns the only value of a bytes feature; None for any other feature."""
     kind, values = features.get(name, ("", []))
     return values[0] if kind == "bytes" and len(values) == 1 else None
 
 
 def scan_file(container: Container, *, offsets: Sequence[int] = ()) -> Iterator[tuple[Record | RecordError, bool]]:
-    """The records of a file, and whether it is compressed.
+    """Yields the records of a file, each with whether the file is compressed.
 
     Args:
+      container: the file.
       offsets: as in `scan_records`.
 
     Raises:
-      SampleError: it cannot be read.
+      SampleError: the file cannot be read.
     """
     end = 0
 
@@ -197,22 +199,22 @@ def scan_file(container: Container, *, offsets: Sequence[int] = ()) -> Iterator[
 
 
 def _is_gzip(file: IO[bytes]) -> bool:
-    """Whether a file is compressed; the length of a record may have the same first bytes, but then its CRC is right."""
+    """Whether a file is gzip. A record length may start with gzip's magic bytes, but then the length's CRC matches."""
     header = file.read(HEADER_BYTES)
     file.seek(0)
     return header[:2] == b"\x1f\x8b" and int.from_bytes(header[8:], "little") != masked_crc32c(header[:8])
 
 
 def is_length(value: Any) -> bool:
-    """Whether a value may be the side of an image in pixels."""
+    """Whether a value is a valid width, height or number of channels."""
     return isinstance(value, int) and value > 0
 
 
 def _as_pixels(place: Range, shape: Sequence[Any]) -> PixelRange:
-    """The pixels of an image of this shape.
+    """Returns the locator of an image with this shape, stored as pixels.
 
     Raises:
-      SampleError: they are not as many.
+      SampleError: the shape does not match the number of bytes.
     """
     if not all(map(is_length, shape)) or math.prod(shape) != place.length or shape[2:] not in ([], [1], [3], [4]):
         raise invalid_row(f"{place.length:,} bytes of pixels, where the record says {list(shape)}")
@@ -222,16 +224,16 @@ def _as_pixels(place: Range, shape: Sequence[Any]) -> PixelRange:
 
 
 def read_cell(feature: tuple[str, list[Any]] | None) -> Value:
-    """A feature as a cell; None for one without a value."""
+    """Converts a feature to a cell; returns None if it has no value."""
     values = feature[1] if feature else []
     return values[0] if len(values) == 1 else values or None
 
 
 def read_first_records(container: Container) -> FirstRows:
-    """The first records.
+    """Reads the first valid records of a file.
 
     Raises:
-      SampleError: there is none, or none is whole.
+      SampleError: there are no records, or all first records are damaged.
     """
     rows: list[dict[str, Any]] = []
     types: dict[str, str] = {}
@@ -252,7 +254,7 @@ def read_first_records(container: Container) -> FirstRows:
                 break
     except SampleError as error:
         damage = damage or error.detail
-    # A damaged record beside a whole one is a rejected one, when all are listed.
+    # Ignores damaged records if some are valid, because the listing rejects the damaged ones.
     if not rows:
         reason = FailureReason.CORRUPT if damage else FailureReason.EMPTY
         raise SampleError(Stage.LIST, reason, damage or "it has no record")

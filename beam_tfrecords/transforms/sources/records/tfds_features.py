@@ -1,4 +1,4 @@
-"""What `features.json` and `dataset_info.json` of a TFDS dataset, or of one of ours, say of it. Pure functions."""
+"""Parses `features.json` and `dataset_info.json` of TFDS and beam-tfrecords datasets. Pure functions."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ _SHARD = re.compile(r"(?:.*-)?(?P<split>\w+)\.\w+-(?P<number>\d{5,})-of-(?P<shar
 
 @dataclasses.dataclass(frozen=True)
 class Features:
-    """The features that matter here, by their names in an example.
+    """Names of features in an example, by kind.
 
     Attributes:
-      images: those with an encoded image.
-      labels: those with the index of a class, or several.
-      several: those with any number of values.
-      boxes: those with a box for each of any number of objects.
+      images: features with an encoded image.
+      labels: features with one or several class indices.
+      several: features with any number of values.
+      boxes: features with any number of boxes.
     """
 
     images: tuple[str, ...] = ()
@@ -29,17 +29,17 @@ class Features:
 
 
 def parse_features(data: bytes) -> Features:
-    """Reads `features.json` (feature.proto of tensorflow_datasets as JSON).
+    """Parses `features.json` (feature.proto of tensorflow_datasets as JSON).
 
     Raises:
-      ValueError: it is none.
+      ValueError: the data does not have this format.
     """
     try:
         found = list(_walk(json.loads(data), "", several=False))
     except (AttributeError, TypeError, RecursionError) as error:
         raise ValueError("not the features of a dataset") from error
     return Features(
-        # A sequence of images is not one image.
+        # Excludes sequences of images.
         tuple(name for name, kind, several in found if kind == "Image" and not several),
         tuple(name for name, kind, _ in found if kind == "ClassLabel"),
         frozenset(name for name, _, several in found if several),
@@ -48,13 +48,13 @@ def parse_features(data: bytes) -> Features:
 
 
 def parse_shard_lengths(data: bytes) -> dict[tuple[str, int, int], int]:
-    """Reads the records of every shard from `dataset_info.json` (dataset_info.proto of tensorflow_datasets as JSON).
+    """Parses the shard lengths in `dataset_info.json` (dataset_info.proto of tensorflow_datasets as JSON).
 
     Returns:
-      (split, number of the shard, number of shards) -> records.
+      (split, shard number, number of shards) -> number of records.
 
     Raises:
-      ValueError: it is none.
+      ValueError: the data does not have this format.
     """
     try:
         splits = [(split["name"], list(map(int, split["shardLengths"]))) for split in json.loads(data)["splits"]]
@@ -64,16 +64,16 @@ def parse_shard_lengths(data: bytes) -> dict[tuple[str, int, int], int]:
 
 
 def shard_of(name: str) -> tuple[str, int, int] | None:
-    """The split of a shard, its number and the number of shards, by the name of its file; None if that is no shard's.
+    """Parses a shard's file name; returns (split, shard number, number of shards), or None for another name.
 
-    TFDS names them photos-train.tfrecord-00000-of-00007.
+    TFDS uses names such as photos-train.tfrecord-00000-of-00007.
     """
     found = _SHARD.fullmatch(name)
     return (found["split"], int(found["number"]), int(found["shards"])) if found else None
 
 
 def _walk(feature: Mapping[str, Any], name: str, *, several: bool) -> Iterator[tuple[str, str, bool]]:
-    """(name in an example, class, whether it is in a sequence) of every feature."""
+    """Yields (name in an example, class, whether in a sequence) for each feature."""
     kind = str(feature.get("pythonClassName", "")).rpartition(".")[2]
     below = feature.get("featuresDict", {}).get("features", {})
     for one, inner in below.items():

@@ -1,4 +1,4 @@
-"""TFRecord files as input: datasets of TFDS and others that are merged, cut anew, or encoded anew."""
+"""The source for TFRecord files: merges, re-splits or re-encodes datasets of TFDS and other programs."""
 
 from __future__ import annotations
 
@@ -33,29 +33,29 @@ from beam_tfrecords.transforms.sources.tables.table import FirstRows
 from beam_tfrecords.transforms.sources.tables.table_settings import LabelType, TableSettings
 
 _SHARD = r"-\d{5,}-of-\d{5,}"
-# Directly in a folder.
+# Record files directly in a folder.
 RECORD_FILE = re.compile(rf"[^/]*\.(?:tfrecords?|tfrec|records?)(?:\.gz)?(?:{_SHARD})?|[^/]+{_SHARD}", re.IGNORECASE)
-# photos-train.tfrecord-00000-of-00007, as TFDS names them; train-00000-of-01024, as ImageNet's are named.
+# photos-train.tfrecord-00000-of-00007 as in TFDS, or train-00000-of-01024 as in ImageNet.
 _SPLIT = re.compile(rf"(?:.*-)?(?P<split>[a-z]\w*)(?:\.[a-z]+)?{_SHARD}(?:\.\w+)*", re.IGNORECASE)
 _LABELS = ("label", "image/class/label")
-# What TensorFlow's records of ImageNet have: the number of a class from 1 on, its text and WordNet's id, and the file.
+# Features of TensorFlow's ImageNet records: class number from 1, class name, WordNet id, and file name.
 _IMAGENET = ("image/class/label", "image/class/text", "image/class/synset", "image/filename")
 
 
 class TfrecordSource(RowSource):
-    """Files of records.
+    """TFRecord files.
 
     Args:
       files: the files.
-      start: the first records of the first one.
-      described: folder -> what stands beside its files.
+      start: first records of the first file.
+      described: folder -> metadata of its files.
       inputs: inputs of the request.
       settings: settings of the rows.
-      selection: wanted records.
+      selection: records to convert.
       needs: requested contents.
 
     Raises:
-      RequestError: they do not fit the request.
+      RequestError: the files do not fit the request.
     """
 
     unit = "record"
@@ -93,7 +93,7 @@ class TfrecordSource(RowSource):
         self.provides |= {Content.OBJECTS, Content.LABEL} if objects else frozenset()
         named = objects.label if objects else label or ""
         class_names = {folder: one.class_names.get(named, ()) for folder, one in described.items()}
-        # Of datasets with other classes, all their names are the classes.
+        # If datasets have different classes, the labels, which are names, determine the classes.
         self.class_names = names.get(named, ()) if len(set(class_names.values())) == 1 else ()
         self.labels_may_be_indices = not any(class_names.values()) and not self.labels_are_numbered
         self.first_class = objects.first_class if objects else 0
@@ -125,10 +125,10 @@ class TfrecordSource(RowSource):
 def open_input(
     inputs: Inputs, table: TableSettings, selection: Selection, join: str | None, join_key: str
 ) -> MakeSource:
-    """Finds the files, and reads the first records and what describes them.
+    """Finds the files, and reads their first records and metadata.
 
     Raises:
-      RequestError: a file does not exist, or they do not fit the request.
+      RequestError: a file does not exist, or the files do not fit the request.
     """
     if datasets := find_datasets(inputs.paths):
         return open_datasets(datasets, JoinedTable.open(join, join_key), inputs, table)
