@@ -1,4 +1,4 @@
-"""Braces in the names of inputs: `{000..099}` and `{train,extra}`, as shells write them. Pure functions.
+"""Expands braces in the names of inputs, as in shells: `{000..099}` and `{train,extra}`. Pure functions.
 
 The library bracex also expands `{a..c}`, drops empty names, treats `$` and backslashes as escapes, and is 4x slower.
 """

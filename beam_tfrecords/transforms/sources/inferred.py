@@ -19,7 +19,7 @@ from beam_tfrecords.transforms.sources.source_spec import SourceSpec
 
 
 class InferredSource(Source):
-    """A source that infers labels and splits once all samples are listed."""
+    """A source that infers labels and splits after all samples are listed."""
 
     is_inferred_later = True
     _inputs: Inputs

@@ -85,7 +85,7 @@ def open_input(spec: SourceSpec, needs: Needs, function: UserFunction | None = N
     Args:
       spec: the settings of the request.
       needs: requested contents.
-      function: the input, if it is a function of the user.
+      function: the input, if it is a user function.
 
     Raises:
       RequestError: the input does not exist, or does not fit the request.

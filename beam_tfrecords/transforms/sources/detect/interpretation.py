@@ -85,7 +85,7 @@ class Assumption:
     class_names: tuple[str, ...] = ()
 
     def place(self, path: str) -> tuple[str | None, str | None]:
-        """As `Interpretation.place`."""
+        """See `Interpretation.place`."""
         folders = path.split("/")[:-1]
         if not folders:
             return None, None

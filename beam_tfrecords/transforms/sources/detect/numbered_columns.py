@@ -52,7 +52,7 @@ def find_pixel_columns(path: str, names: Iterable[str]) -> tuple[list[str], Sequ
 
 
 def find_levels(cells: Mapping[str, Sequence[str | int]]) -> tuple[list[str], Sequence[int]]:
-    """Like `find_pixel_columns`, for columns with other numbered names and cells from 0 to 255."""
+    """Does the same as `find_pixel_columns` for columns with other numbered names and cells from 0 to 255."""
     groups: dict[str, dict[str, Sequence[str | None]]] = {}
     for name, values in cells.items():
         match = _NUMBERED.fullmatch(name.lower())

@@ -105,7 +105,7 @@ def _all_names(files: Sequence[InputFile], column: str) -> Sequence[str]:
     def read(file: InputFile) -> Sequence[str]:
         try:
             return parse_features(_schema(Container.of(file.entry, key_prefix=""))).classes.get(column, ())
-        except Exception as error:  # as `open_parquet`
+        except Exception as error:  # Arrow may raise any exception for a malformed file.
             is_fault = isinstance(error, OSError) and storage.is_service_fault(error)
             if is_fault or (not is_damage(error) and not isinstance(error, OSError)):
                 raise
@@ -118,7 +118,7 @@ def recognises(container: Container) -> bool:
     """Whether a Parquet file has a column of images, and not of image paths."""
     try:
         schema = _schema(container)
-    except Exception as error:  # as `open_parquet`
+    except Exception as error:  # Arrow may raise any exception for a malformed file.
         if not is_damage(error) and (not isinstance(error, OSError) or storage.is_unanswered(error)):
             raise
         return False  # Opening the file as a table reports the error.
