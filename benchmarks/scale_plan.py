@@ -46,7 +46,7 @@ from beam_tfrecords.beam_pipelines.build.estimates import estimate_output
 from beam_tfrecords.examples.layouts import parse_layout
 from beam_tfrecords.output.manifest import Shard
 from beam_tfrecords.storage import FileEntry
-from beam_tfrecords.storage.name_ranges import Names, Page, cut_below
+from beam_tfrecords.storage.name_ranges import Names, Page, partition_below
 from beam_tfrecords.transforms.duplicates.near import find_near
 from beam_tfrecords.transforms.duplicates.search import DuplicateSearch, part_id
 from beam_tfrecords.transforms.images.image_spec import ImageSpec
@@ -296,7 +296,7 @@ def _cut(samples: int) -> tuple[Stage, Stage]:
         entries = [FileEntry(f"gs://photos/{name}", _SOURCE_BYTES, 0) for name in found[:size]]
         return Page(entries, found[0] if len(found) > size else "", found[size - 1] if len(found) > size else "")
 
-    parts = cut_below(Names("gs://photos/", "train", literal=True, list_page=list_page))
+    parts = partition_below(Names("gs://photos/", "train", literal=True, list_page=list_page))
     ends = [bisect.bisect_right(names, str(before)) if before else samples for _, before in parts]
     largest = max(end - start for start, end in itertools.pairwise([0, *ends]))
     chunks = sum(-(-(end - start) // CHUNK_REFS) for start, end in itertools.pairwise([0, *ends]))

@@ -25,7 +25,7 @@ from beam_tfrecords.storage.entries import (
     Check,
     FileEntry,
     FileRange,
-    Part,
+    Partition,
     SchemeError,
     ServiceFaultError,
     StorageError,
@@ -56,7 +56,7 @@ __all__ = [
     "DependencyTracker",
     "FileEntry",
     "FileRange",
-    "Part",
+    "Partition",
     "SchemeError",
     "ServiceFaultError",
     "StorageError",
@@ -65,12 +65,11 @@ __all__ = [
     "absolute",
     "add_request_metrics",
     "basename",
-    "can_cut",
+    "can_partition",
     "check_scheme",
     "concatenate",
     "crc32c",
     "current_options",
-    "cut_listing",
     "delete",
     "delete_checked",
     "delete_files",
@@ -91,13 +90,14 @@ __all__ = [
     "join",
     "list_files",
     "list_folders",
-    "list_part",
+    "list_partition",
     "modules_for",
     "noting_files",
     "now",
     "open_new",
     "open_read",
     "open_write",
+    "partition_listing",
     "read_bytes",
     "read_chunks",
     "read_range",
@@ -144,8 +144,8 @@ class _FileSystem(Protocol):
         self, sources: Sequence[FileRange], target: str, *, staging: str | None, replaces: bool, check: Check
     ) -> int | None: ...
     def list_files(self, root: str, *, limit: int | None, special: bool, literal: bool) -> Iterator[FileEntry]: ...
-    def cut_listing(self, root: str, *, literal: bool) -> list[Part]: ...
-    def list_part(self, root: str, part: Part, *, special: bool, literal: bool) -> Iterator[FileEntry]: ...
+    def partition_listing(self, root: str, *, literal: bool) -> list[Partition]: ...
+    def list_partition(self, root: str, part: Partition, *, special: bool, literal: bool) -> Iterator[FileEntry]: ...
     def list_folders(self, root: str) -> list[str]: ...
     def delete_files(self, files: Iterable[str]) -> None: ...
 
@@ -472,23 +472,23 @@ def list_files(
     return _system(root).list_files(root, limit=limit, special=special, literal=literal)
 
 
-def can_cut(root: str) -> bool:
-    """Whether `cut_listing` can return several partitions; Beam's file systems only list sequentially."""
+def can_partition(root: str) -> bool:
+    """Whether `partition_listing` can return several partitions; Beam's file systems only list sequentially."""
     return not has_scheme(root) or root.startswith(("gs://", "s3://"))
 
 
-def cut_listing(root: str, *, literal: bool = False) -> list[Part]:
-    """Partitions the output of `list_files` without listing it; any process on any machine can `list_part` a partition.
+def partition_listing(root: str, *, literal: bool = False) -> list[Partition]:
+    """Partitions the output of `list_files` without listing it. Any process on any machine can list a partition.
 
     Every file is in exactly one partition if no files change meanwhile. Memory: some hundred bytes per local folder,
     nothing per file or object.
     """
-    return _system(root).cut_listing(root, literal=literal)
+    return _system(root).partition_listing(root, literal=literal)
 
 
-def list_part(root: str, part: Part, *, special: bool = False, literal: bool = False) -> Iterator[FileEntry]:
-    """Lists the files of one partition; the other arguments are those of `list_files` and `cut_listing`."""
-    return _system(root).list_part(root, part, special=special, literal=literal)
+def list_partition(root: str, part: Partition, *, special: bool = False, literal: bool = False) -> Iterator[FileEntry]:
+    """Lists the files of one partition; the other arguments are those of `list_files` and `partition_listing`."""
+    return _system(root).list_partition(root, part, special=special, literal=literal)
 
 
 def list_folders(root: str, *, missing_ok: bool = False) -> list[str]:

@@ -27,7 +27,7 @@ from beam_tfrecords.storage.entries import (
     Check,
     FileEntry,
     FileRange,
-    Part,
+    Partition,
     SchemeError,
     ServiceFaultError,
     StorageError,
@@ -184,13 +184,13 @@ def list_files(root: str, *, limit: int | None, special: bool, literal: bool) ->
     return map(_entry_of, match.metadata_list)
 
 
-def cut_listing(root: str, *, literal: bool) -> list[Part]:
-    """Returns a single partition; see `storage.cut_listing`."""
+def partition_listing(root: str, *, literal: bool) -> list[Partition]:
+    """Returns a single partition; see `storage.partition_listing`."""
     return [("",)]
 
 
-def list_part(root: str, part: Part, *, special: bool, literal: bool) -> Iterator[FileEntry]:
-    """See `storage.list_part`."""
+def list_partition(root: str, part: Partition, *, special: bool, literal: bool) -> Iterator[FileEntry]:
+    """See `storage.list_partition`."""
     return list_files(root, limit=None, special=special, literal=literal)
 
 

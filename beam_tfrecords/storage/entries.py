@@ -11,7 +11,7 @@ from beam_tfrecords.errors import RequestError
 from beam_tfrecords.escaping import escape
 
 # Opaque token for one partition of a listing: names of folders, or a range of object names.
-Part: TypeAlias = "tuple[int | str, ...]"
+Partition: TypeAlias = "tuple[int | str, ...]"
 # Called after a file was created; raises if the file may not stay.
 Check: TypeAlias = "Callable[[], None]"
 

@@ -20,7 +20,7 @@ from typing import IO, Any, TypeVar
 from beam_tfrecords.errors import BuildError
 from beam_tfrecords.storage import file_stat, io_watchdog, paths
 from beam_tfrecords.storage.chunks import read_chunks
-from beam_tfrecords.storage.entries import ChangedError, Check, FileEntry, FileRange, Part, StorageError, no_check
+from beam_tfrecords.storage.entries import ChangedError, Check, FileEntry, FileRange, Partition, StorageError, no_check
 from beam_tfrecords.storage.faults import is_service_fault, read_complete
 from beam_tfrecords.storage.locks import is_at, lock_file
 
@@ -423,11 +423,11 @@ def list_files(root: str, *, limit: int | None, special: bool, literal: bool) ->
     return itertools.islice((entry for entry in listed if special or entry.size >= 0), limit)
 
 
-def cut_listing(root: str, *, literal: bool) -> list[Part]:
-    """Partitions a listing into several folders each, or shares of a very large one; see `storage.cut_listing`."""
+def partition_listing(root: str, *, literal: bool) -> list[Partition]:
+    """Partitions a listing by folders; splits a very large folder. See `storage.partition_listing`."""
     counts = list(_count_files(root, literal=literal))
     most = max(_LEAST_PART, sum(count for _, count in counts) // _MOST_PARTS)
-    parts: list[Part] = []
+    parts: list[Partition] = []
     folders, files = list[str](), 0
     for folder, count in counts:
         if count > most:
@@ -461,8 +461,8 @@ def _count_files(root: str, *, literal: bool) -> Iterator[tuple[str, int]]:
             yield folder, count
 
 
-def list_part(root: str, part: Part, *, special: bool, literal: bool) -> Iterator[FileEntry]:
-    """See `storage.list_part`."""
+def list_partition(root: str, part: Partition, *, special: bool, literal: bool) -> Iterator[FileEntry]:
+    """See `storage.list_partition`."""
     share, shares, *folders = part
     glob = _glob_of(root, literal=literal)
 

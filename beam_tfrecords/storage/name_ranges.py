@@ -15,7 +15,7 @@ from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from typing import NamedTuple, TypeAlias
 
 from beam_tfrecords.storage import paths
-from beam_tfrecords.storage.entries import FileEntry, Part
+from beam_tfrecords.storage.entries import FileEntry, Partition
 
 # Maximum page size of the stores.
 _PAGE = 1000
@@ -76,14 +76,13 @@ class Names:
         return self._list_page(after, before, prefix=prefix or self.prefix, size=size or _PAGE)
 
 
-def list_below(names: Names, *, limit: int | None = None, part: Part = ("", "")) -> Iterator[FileEntry]:
+def list_below(names: Names, *, limit: int | None = None, part: Partition = ("", "")) -> Iterator[FileEntry]:
     """Yields the objects with these names.
 
     Args:
       names: the names.
       limit: yields at most this many.
-      part: a partition from `cut_below`: the names after the first bound, up to and including the second; "" is no
-        bound.
+      part: partition from `partition_below`: names after the first bound up to and including the second; "": unbounded.
     """
     size = _PAGE if names.matches or limit is None else max(1, min(limit, _PAGE))
     list_page = functools.partial(names.list_page, size=size)
@@ -95,7 +94,7 @@ def list_below(names: Names, *, limit: int | None = None, part: Part = ("", ""))
         yield from itertools.islice(found, limit)
 
 
-def cut_below(names: Names) -> list[Part]:
+def partition_below(names: Names) -> list[Partition]:
     """Partitions names into ranges of about equal object counts, as far as a few requests can tell.
 
     Cuts at prefixes of increasing length, as long as more than a page of names share a prefix.

@@ -32,11 +32,11 @@ from beam_tfrecords.storage.entries import (
     Check,
     FileEntry,
     FileRange,
-    Part,
+    Partition,
     StorageError,
     no_check,
 )
-from beam_tfrecords.storage.name_ranges import Names, Page, cut_below, list_below
+from beam_tfrecords.storage.name_ranges import Names, Page, list_below, partition_below
 from beam_tfrecords.storage.range_reader import open_ranges
 from beam_tfrecords.storage.retries import JITTER, DamagedAnswerError
 from beam_tfrecords.storage.s3_client import BUSY, client, code_of, errors, retried, split, status_of
@@ -462,13 +462,13 @@ def list_files(root: str, *, limit: int | None, special: bool, literal: bool) ->
     return list_below(_names(root, literal=literal), limit=limit)
 
 
-def cut_listing(root: str, *, literal: bool) -> list[Part]:
-    """Partitions by ranges of names; see `storage.cut_listing`."""
-    return cut_below(_names(root, literal=literal))
+def partition_listing(root: str, *, literal: bool) -> list[Partition]:
+    """Partitions by ranges of names; see `storage.partition_listing`."""
+    return partition_below(_names(root, literal=literal))
 
 
-def list_part(root: str, part: Part, *, special: bool, literal: bool) -> Iterator[FileEntry]:
-    """See `storage.list_part`."""
+def list_partition(root: str, part: Partition, *, special: bool, literal: bool) -> Iterator[FileEntry]:
+    """See `storage.list_partition`."""
     return list_below(_names(root, literal=literal), part=part)
 
 

@@ -269,9 +269,9 @@ class PartWriter(contextlib.AbstractContextManager["PartWriter"]):
             self._compressor = zlib.compressobj(wbits=16 + zlib.MAX_WBITS)
             self._member_begin = self._bytes
         for pieces in frames:
-            can_cut = not self._gzip or not self._member_records
-            self._cuts.append(self._bytes if can_cut else -1)
-            self._cut_crcs.append(self._crc32c if can_cut else -1)
+            can_partition = not self._gzip or not self._member_records
+            self._cuts.append(self._bytes if can_partition else -1)
+            self._cut_crcs.append(self._crc32c if can_partition else -1)
             for piece in pieces if len(pieces[1]) > _SMALL_BYTES else (b"".join(pieces),):
                 self._write(self._compressor.compress(piece) if self._gzip else piece)
         self._member_records += len(frames) if self._gzip else 0

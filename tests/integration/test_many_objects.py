@@ -79,10 +79,10 @@ def test_a_listing_is_cut_by_few_requests_into_parts_of_about_as_many_objects(st
     layout, endpoint = store
     monkeypatch.setattr(name_ranges, "_PARTS", 20)
     root = f"{scheme}://photos"
-    parts = storage.cut_listing(root)
+    parts = storage.partition_listing(root)
     # Of a store that 16 threads ask, some seconds.
     assert stats_of(endpoint)["requests"] < 1000
-    listed = [[entry.path.removeprefix(f"{root}/") for entry in storage.list_part(root, part)] for part in parts]
+    listed = [[entry.path.removeprefix(f"{root}/") for entry in storage.list_partition(root, part)] for part in parts]
     assert sorted(name for names in listed for name in names) == names_of(layout, COUNT)
     assert max(map(len, listed)) < COUNT / 4
     assert 4 < len(parts) <= 80

@@ -117,8 +117,8 @@ def write(root: str, *names: str) -> None:
 def listed(root: str, below: str = "", **options: object) -> list[str]:
     entries = list(storage.list_files(root + below, **options))
     if "limit" not in options:
-        parts = storage.cut_listing(root + below)
-        in_parts = [entry for part in parts for entry in storage.list_part(root + below, part, **options)]
+        parts = storage.partition_listing(root + below)
+        in_parts = [entry for part in parts for entry in storage.list_partition(root + below, part, **options)]
         assert sorted(in_parts, key=_path) == sorted(entries, key=_path)
     assert all(entry.path.startswith(f"{root}/") for entry in entries)
     return sorted(entry.path[len(root) + 1 :] for entry in entries)

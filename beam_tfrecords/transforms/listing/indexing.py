@@ -125,7 +125,7 @@ def read_unchanged(container: Container, read: Callable[[Container], Result]) ->
         # If the file is missing or stat fails, reading it raises the error.
         with contextlib.suppress(OSError):
             found = Container.of(storage.stat(container.uri), key_prefix=container.key_prefix)
-            container = dataclasses.replace(found, part=container.part)
+            container = dataclasses.replace(found, partition=container.partition)
     raise AssertionError
 
 
@@ -155,14 +155,16 @@ def _index(container: Container, plan: IndexPlan) -> tuple[object, ...]:
         try:
             assert plan.read is not None
             for ref in until_damage(plan.read(container, staging, skipped), container, skipped):
-                names_others = names_others or not (container.part or _is_within(ref, container.uri, staging_folder))
+                names_others = names_others or not (
+                    container.partition or _is_within(ref, container.uri, staging_folder)
+                )
                 # References that are read as columns are never rejected.
                 failure = ref.failure if isinstance(ref, SampleRef) else None
                 if failure is not None and FailureReason(failure[0]) in TRIED_AGAIN:
                     run_id = plan.run_id
                 yield ref
         except OSError as error:
-            if container.part and not (storage.is_service_fault(error) or isinstance(error, storage.ChangedError)):
+            if container.partition and not (storage.is_service_fault(error) or isinstance(error, storage.ChangedError)):
                 raise UnreadableError(error.errno, error.strerror or str(error), error.filename) from error
             # Without a name, the error would seem to come from the chunk file. Errors of stores already have one.
             if error.errno is not None:
@@ -317,6 +319,6 @@ def _checkpoint_of(container: Container, folder: str) -> str:
 
 def _stem(container: Container) -> str:
     # Partitions of the same table may belong to two inputs, which differ in their key prefixes.
-    values = (container.uri, container.key_prefix, container.part)
-    name = msgpack.packb(values, unicode_errors="surrogateescape") if container.part else container.uri.encode()
+    values = (container.uri, container.key_prefix, container.partition)
+    name = msgpack.packb(values, unicode_errors="surrogateescape") if container.partition else container.uri.encode()
     return hashlib.blake2b(name, digest_size=8).hexdigest()

@@ -34,7 +34,7 @@ class Container:
       fingerprint: changes when the file does.
       key_prefix: prefix of the keys of the samples: empty, or the file name and `/`.
       version: version of the listed file, as in `storage.FileEntry.version`; "" if unknown.
-      part: the source's identifier for this part of the file; empty for the whole file.
+      partition: the source's identifier for this part of the file; empty for the whole file.
     """
 
     uri: str
@@ -42,7 +42,7 @@ class Container:
     fingerprint: str
     key_prefix: str
     version: str = ""
-    part: storage.Part = ()
+    partition: storage.Partition = ()
 
     @classmethod
     def of(cls, file: storage.FileEntry, *, key_prefix: str) -> Container:
@@ -53,7 +53,7 @@ class Container:
         """Serializes the container."""
         values = (self.uri, self.size, self.fingerprint, self.key_prefix, self.version)
         # Folder names may contain bytes that are not UTF-8.
-        return msgpack.packb((*values, self.part) if self.part else values, unicode_errors="surrogateescape")
+        return msgpack.packb((*values, self.partition) if self.partition else values, unicode_errors="surrogateescape")
 
     @classmethod
     def unpack(cls, packed: bytes) -> Container:

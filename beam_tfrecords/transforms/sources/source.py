@@ -76,10 +76,10 @@ class Source:
       skipped: files that are not samples; complete when `samples` has ended. Containers are not included.
       unmatched: annotations, label files or masks without an image; complete when `samples` has ended.
       notes: warnings about a valid but unusual input, one line each; complete when `samples` has ended.
-      most_listed_here: the caller calls `parts` once `samples` has yielded more samples than this; 0 for at once.
+      most_listed_here: the caller calls `partitions` once `samples` has yielded more samples than this; 0 for at once.
       read_with: file that was opened or looked up while opening the source -> its fingerprint then; None if there are
         too many files to track.
-      read_container: lists the samples of a container or of one of `parts`; None for a source without both.
+      read_container: lists the samples of a container or of one of `partitions`; None for a source without both.
       pipeline: makes and lists the samples of the only container instead; None for other sources.
       records: storage format of the records, if the samples are records of an existing dataset; else None.
     """
@@ -127,10 +127,10 @@ class Source:
         """Yields the samples outside containers, in bounded memory; may be iterated once."""
         return iter(())
 
-    def parts(self) -> Sequence[Container]:
-        """Splits the input of `samples` into parts for workers; empty if it is too small or cannot be split.
+    def partitions(self) -> Sequence[Container]:
+        """Splits the input of `samples` into partitions for workers; empty if it is too small or cannot be split.
 
-        Unlike containers, the parts do not identify the input: the samples do.
+        Unlike containers, partitions do not identify the input: the samples do.
         """
         return ()
 

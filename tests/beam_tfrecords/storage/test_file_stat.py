@@ -110,7 +110,7 @@ def test_no_listing_leaves_out_a_folder_that_cannot_be_looked_at(folder, failing
     with pytest.raises(OSError, match="classes/cat"):
         list(storage.list_files(root))
     with pytest.raises(OSError, match="classes/cat"):
-        [list(storage.list_part(root, part)) for part in storage.cut_listing(root)]
+        [list(storage.list_partition(root, part)) for part in storage.partition_listing(root)]
 
 
 @pytest.mark.parametrize("code", [errno.EIO, errno.EACCES])
@@ -179,7 +179,9 @@ def test_a_link_to_nothing_is_listed_where_a_folder_of_matches_could_be(tmp_path
     listed = list(storage.list_files(root, special=True))
     assert [os.path.relpath(one.path, tmp_path) for one in listed if one.size < 0] == LEADING[pattern]
     assert all(one.size >= 0 for one in storage.list_files(root))
-    in_parts = [one for part in storage.cut_listing(root) for one in storage.list_part(root, part, special=True)]
+    in_parts = [
+        one for part in storage.partition_listing(root) for one in storage.list_partition(root, part, special=True)
+    ]
     assert sorted(in_parts, key=lambda one: one.path) == sorted(listed, key=lambda one: one.path)
 
 

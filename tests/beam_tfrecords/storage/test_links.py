@@ -93,8 +93,8 @@ def test_the_parts_of_a_listing_are_the_listing(files, tmp_path, monkeypatch, pa
     monkeypatch.setattr(local, "_LEAST_PART", least)
     root = os.path.join(tmp_path, pattern)
     for special in (False, True):
-        parts = storage.cut_listing(root)
-        found = [entry for part in parts for entry in storage.list_part(root, part, special=special)]
+        parts = storage.partition_listing(root)
+        found = [entry for part in parts for entry in storage.list_partition(root, part, special=special)]
         by_path = operator.attrgetter("path")
         assert sorted(found, key=by_path) == sorted(storage.list_files(root, special=special), key=by_path)
         assert len(found) > 1
@@ -106,9 +106,9 @@ def test_parts_have_about_as_many_files(files, tmp_path, monkeypatch):
     files(*(f"in/large/{number}.jpg" for number in range(400)))
     monkeypatch.setattr(local, "_LEAST_PART", 20)
     root = str(tmp_path / "in")
-    sizes = [len(list(storage.list_part(root, part))) for part in storage.cut_listing(root)]
+    sizes = [len(list(storage.list_partition(root, part))) for part in storage.partition_listing(root)]
     assert sum(sizes) == 580
     assert len(sizes) == 9 + 16
     assert max(sizes) < 60
     monkeypatch.setattr(local, "_MOST_PARTS", 5)
-    assert len(storage.cut_listing(root)) == 2 + 4
+    assert len(storage.partition_listing(root)) == 2 + 4

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from beam_tfrecords.storage import FileEntry, name_ranges
-from beam_tfrecords.storage.name_ranges import Names, Page, cut_below, find_middle, list_at_once, list_below
+from beam_tfrecords.storage.name_ranges import Names, Page, find_middle, list_at_once, list_below, partition_below
 
 NAMES = st.text(st.characters(exclude_categories=["Cs"]), min_size=1, max_size=6)
 
@@ -88,7 +88,7 @@ def test_every_name_is_in_one_part(names, size, parts):
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(name_ranges, "_PARTS", parts)
         of = names_of(sorted(names), size=size)
-        found = [entry.path for part in cut_below(of) for entry in list_below(of, part=part)]
+        found = [entry.path for part in partition_below(of) for entry in list_below(of, part=part)]
         assert sorted(found) == sorted(f"gs://photos/{name}" for name in names)
 
 
@@ -98,7 +98,7 @@ def test_parts_have_about_as_many_names(layout, monkeypatch):
     monkeypatch.setattr(name_ranges, "_PARTS", 50)
     names = sorted(layout.format(number, number % 200, number % 3) for number in range(20_000))
     of = names_of(names, size=20)
-    bounds = cut_below(of)
+    bounds = partition_below(of)
     ends = [(bisect_right(names, after), bisect_right(names, before) if before else 20_000) for after, before in bounds]
     counts = [end - start for start, end in ends]
     assert sum(counts) == 20_000

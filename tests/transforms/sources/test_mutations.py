@@ -84,9 +84,9 @@ def list_all(spec: SourceSpec, needs: Needs, staging: Path) -> int:
     source, found = open_input(spec, needs).source(needs), 0
     source.check_containers()
     containers = source.containers()
-    if containers is None and not source.parts():
+    if containers is None and not source.partitions():
         return sum(1 for _ in one_by_one(source.samples()))
-    for number, container in enumerate(containers if containers is not None else source.parts()):
+    for number, container in enumerate(containers if containers is not None else source.partitions()):
         skipped = Skipped()
         with StagingFiles(str(staging), f"{number:06d}", most_bytes=100 << 20) as opened:
             container = Container.unpack(container.pack())

@@ -56,7 +56,7 @@ class Executor(Protocol):
         """Makes the folder for the listing of containers."""
         ...
 
-    def open_parts(self) -> str:
+    def open_partitions(self) -> str:
         """Makes the folder for the listing of partitions, which do not identify the input."""
         ...
 
@@ -102,8 +102,8 @@ class LocalExecutor:
         """See `Executor.open_containers`."""
         return self._folder
 
-    def open_parts(self) -> str:
-        """See `Executor.open_parts`."""
+    def open_partitions(self) -> str:
+        """See `Executor.open_partitions`."""
         return self._folder
 
     def index(self, partitions: Sequence[Container], source: Source, plan: IndexPlan) -> None:
@@ -181,8 +181,8 @@ class WorkerExecutor:
             self._stack.push(functools.partial(_delete_if_refused, folder))
         return folder
 
-    def open_parts(self) -> str:
-        """See `Executor.open_parts`. No other run resumes the folder."""
+    def open_partitions(self) -> str:
+        """See `Executor.open_partitions`. No other run resumes the folder."""
         # A new name, because a worker of a killed run may still write to its own folder.
         folder = Workspace(self._output.path).listing(uuid.uuid4().hex[:16]).path
         self._stack.callback(_delete, folder)
@@ -195,7 +195,7 @@ class WorkerExecutor:
         from beam_tfrecords.transforms.workspace.counts import clear_stage_counts
 
         clear_stage_counts(plan.folder)
-        what = "pieces of the input" if any(partition.part for partition in partitions) else "containers"
+        what = "pieces of the input" if any(container.partition for container in partitions) else "containers"
         progress = ListProgress(plan.folder, total=len(partitions), what=what)
         with contextlib.nullcontext() if self._execution.quiet else progress:
             if source.pipeline is not None:

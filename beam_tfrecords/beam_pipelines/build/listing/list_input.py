@@ -94,9 +94,9 @@ def _list_samples(spec: BuildSpec, source: Source, executor: Executor) -> Listed
     # Everything that the listing has started ends with the block.
     with contextlib.suppress(_ManySamplesError), executor.listing_line(spec):
         listing = _list_here(spec, source, executor.here, most=most)
-    if listing is None and (parts := _refuse_unreadable(source.parts, spec, source)):
-        folder = executor.open_parts()
-        listing, source.skipped = _list_partitions(parts, spec, source, executor, folder)
+    if listing is None and (partitions := _refuse_unreadable(source.partitions, spec, source)):
+        folder = executor.open_partitions()
+        listing, source.skipped = _list_partitions(partitions, spec, source, executor, folder)
     if listing is None:
         with executor.listing_line(spec):
             listing = _list_here(spec, source, executor.here)

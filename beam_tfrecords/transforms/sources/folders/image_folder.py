@@ -49,7 +49,7 @@ class ImageFolder(InferredSource):
         self.notes += describe_splits([root.folder for root in roots], [root.split for root in roots], inputs)
         self.read_container: ReadImages = ReadImages({root.key_prefix: root for root in roots}, self._pattern, needs)
         # With masks, every worker would need the names of all masks in memory.
-        if not self._has_masks and all(storage.can_cut(root.listing) for root in roots):
+        if not self._has_masks and all(storage.can_partition(root.listing) for root in roots):
             self.most_listed_here = MOST_LISTED_HERE
 
     def samples(self) -> Iterator[SampleRef | RefColumns]:
@@ -60,12 +60,12 @@ class ImageFolder(InferredSource):
             masks = self._masks.get(root.key_prefix)
             yield from self.read_container.list_images(files, root, self.skipped, masks)
 
-    def parts(self) -> Sequence[Container]:
-        """See `Source.parts`."""
+    def partitions(self) -> Sequence[Container]:
+        """See `Source.partitions`."""
         return [
-            Container(root.listing, 0, "", root.key_prefix, part=part)
+            Container(root.listing, 0, "", root.key_prefix, partition=partition)
             for root in self._roots
-            for part in storage.cut_listing(root.listing, literal=root.is_folder)
+            for partition in storage.partition_listing(root.listing, literal=root.is_folder)
         ]
 
     def infer(self, folders: FolderSummary) -> Callable[[SampleRef], SampleRef] | None:

@@ -58,7 +58,7 @@ class ReadImages:
     ) -> Iterator[SampleRef | RefColumns]:
         """Yields a reference to each image."""
         root = self.roots[container.key_prefix]
-        files = storage.list_part(root.listing, container.part, special=True, literal=root.is_folder)
+        files = storage.list_partition(root.listing, container.partition, special=True, literal=root.is_folder)
         return self.list_images(files, root, skipped)
 
     def list_images(

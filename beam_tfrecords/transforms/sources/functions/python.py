@@ -154,7 +154,7 @@ class PythonSource(_FunctionSource):
     def containers(self) -> Sequence[Container]:
         """See `Source.containers`."""
         identity = self._function.identity
-        return [Container(self._function.name, 0, "", "", part=(identity, *call)) for call in self._calls]
+        return [Container(self._function.name, 0, "", "", partition=(identity, *call)) for call in self._calls]
 
 
 class PipelineSource(_FunctionSource):
@@ -177,7 +177,7 @@ class PipelineSource(_FunctionSource):
 
     def containers(self) -> Sequence[Container]:
         """See `Source.containers`; returns one container, which the pipeline lists."""
-        return [Container(self._function.name, 0, "", "", part=(self._function.identity,))]
+        return [Container(self._function.name, 0, "", "", partition=(self._function.identity,))]
 
 
 def _contents(first: Sequence[Sample]) -> frozenset[Content]:
@@ -210,7 +210,7 @@ def _read_part(
     Raises:
       BuildError: the function fails, so that its remaining samples are unknown.
     """
-    _, *call = container.part
+    _, *call = container.partition
     samples = _guarded(function, lambda: _iterate(function.load()(*call)), call)
     while (sample := _guarded(function, lambda: next(samples, _END), call)) is not _END:
         yield reader.read(sample, staging)

@@ -54,7 +54,7 @@ class TableReader:
         notes = [f"{name}: one process lists most of its rows, because {problem}"] if problem else []
         # `samples` checks the version.
         file = dataclasses.replace(Container.of(self.file, key_prefix=self.key_prefix), version="")
-        return [dataclasses.replace(file, part=tuple(part)) for part in ranges], notes
+        return [dataclasses.replace(file, partition=tuple(part)) for part in ranges], notes
 
     def samples(self, part: RowRange | None = None) -> Iterator[SampleRef | RefColumns]:
         with unchanged(self.table.path, self.file.version):
@@ -212,7 +212,7 @@ class ReadRows:
           BuildError: the table was replaced since its columns were read.
         """
         reader = self.readers[container.uri, container.key_prefix]
-        refs = reader.samples(RowRange(*map(int, container.part)) if container.part else None)
+        refs = reader.samples(RowRange(*map(int, container.partition)) if container.partition else None)
         return map(self.place, one_by_one(refs)) if self.place else refs
 
     def samples(self, reader: TableReader) -> Iterator[SampleRef]:

@@ -156,8 +156,8 @@ class TableSource(Source):
         table = Container.of(reader.file, key_prefix=reader.key_prefix)
         return one_by_one(until_damage(self.read_container.samples(reader), table, self.skipped))
 
-    def parts(self) -> Sequence[Container]:
-        """See `Source.parts`: ranges of rows."""
+    def partitions(self) -> Sequence[Container]:
+        """See `Source.partitions`: ranges of rows."""
         if sum(reader.file.size for reader in self._readers) < _LEAST_BYTES:
             return ()
         parts = []
