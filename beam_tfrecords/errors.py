@@ -5,6 +5,8 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import enum
+import functools
+import re
 import threading
 import traceback
 from collections.abc import Iterator, Mapping, Sequence
@@ -37,29 +39,44 @@ def _write(value: Any) -> str:
     return ", ".join(map(str, value)) if isinstance(value, (list, tuple)) else str(value)
 
 
+# A setting in a message: `name`, `name=value`, or the flag --name that the message begins with.
+_SETTING = re.compile(r"`([a-z][a-z0-9_]*)(?:=[^`]*)?`|\A--([a-z][a-z0-9_]*)")
+
+
 class RequestError(Exception):
     """The request is wrong; nothing has been started (exit code 2).
 
     The message is one line. It names the setting at fault, and says what was found, what was expected and what to do.
-    It quotes settings as `name` or `name=value`; the command line shows them as flags.
+    It quotes settings as `name` or `name=value`; the command line shows them as flags. The wording may change in any
+    version, so programs decide by `code` and `settings`:
 
-        >>> from beam_tfrecords import open_dataset
-        >>> open_dataset("missing/")  # doctest: +ELLIPSIS
-        Traceback (most recent call last):
-        beam_tfrecords.errors.RequestError: ...missing: no finished dataset...
+        >>> from beam_tfrecords import RequestError, open_dataset
+        >>> try:
+        ...     open_dataset("missing/")
+        ... except RequestError as error:
+        ...     print(error.code)
+        no_dataset
 
     Attributes:
       message: the message without the suggestions.
+      code: the fault, such as "unknown_column"; docs/refusals.md lists all. A code keeps its meaning in later versions.
+      settings: names of the settings that the message quotes, in its order.
       suggestions: alternative requests; the command line shows each as a complete command.
       traceback: traceback of a user's function that failed; otherwise "".
     """
 
-    def __init__(self, message: str, suggestions: Sequence[Suggestion] = (), *, traceback: str = "") -> None:
+    def __init__(self, message: str, suggestions: Sequence[Suggestion] = (), *, code: str, traceback: str = "") -> None:
         whole = f"{message}; say {'; or '.join(map(str, suggestions))}" if suggestions else message
         super().__init__(escape(whole))
         self.message = escape(message)
+        self.code = code
+        self.settings = tuple(dict.fromkeys(quoted or flag for quoted, flag in _SETTING.findall(self.message)))
         self.suggestions = tuple(suggestions)
         self.traceback = traceback
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        make = functools.partial(type(self), code=self.code, traceback=self.traceback)
+        return make, (self.message, self.suggestions)
 
 
 class BuildError(Exception):
@@ -71,7 +88,7 @@ class BuildError(Exception):
 
 PYTHON_ENDS = (
     "Python is exiting and starts no threads any more; call this before the main thread ends, not in a function that "
-    "`atexit` calls"
+    "atexit calls"
 )
 
 

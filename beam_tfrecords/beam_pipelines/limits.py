@@ -36,25 +36,29 @@ def check_limits() -> None:
         exiting.
     """
     if not threading.main_thread().is_alive():
-        raise RequestError(PYTHON_ENDS)
+        raise RequestError(PYTHON_ENDS, code="python_is_exiting")
     needed = _FILES + _FILES_PER_WORKER * usable_cores()
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     if soft != resource.RLIM_INFINITY and soft < needed:
         if hard != resource.RLIM_INFINITY and hard < needed:
             raise RequestError(
                 f"this process may open {hard} files, and a build on {usable_cores()} cores needs {needed}; say "
-                f"`ulimit -n {needed}` first"
+                f"`ulimit -n {needed}` first",
+                code="open_file_limit",
             )
         resource.setrlimit(resource.RLIMIT_NOFILE, (needed, hard))
     memory, _ = resource.getrlimit(resource.RLIMIT_AS)
     if memory != resource.RLIM_INFINITY and memory < _ADDRESS_SPACE:
         raise RequestError(
-            f"a process may have {memory >> 10:,} KiB of memory; say `ulimit -v {_ADDRESS_SPACE >> 10}` first, or more"
+            f"a process may have {memory >> 10:,} KiB of memory; say `ulimit -v {_ADDRESS_SPACE >> 10}` first, or more",
+            code="memory_limit",
         )
     try:
         tempfile.gettempdir()
     except OSError as error:
-        raise RequestError(f"{error.strerror or error}; set TMPDIR to a folder that can be written") from error
+        raise RequestError(
+            f"{error.strerror or error}; set TMPDIR to a folder that can be written", code="no_temporary_folder"
+        ) from error
 
 
 def describe_shortage(error: Exception) -> str | None:

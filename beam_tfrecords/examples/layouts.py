@@ -322,18 +322,22 @@ def parse_layout(value: str | Mapping[str, Any]) -> Layout:
             names = ", ".join([*NAMED, ALL_COLUMNS])
             raise RequestError(
                 f"`layout={value}`: unknown layout; expected one of {names}, or in a spec file a "
-                "mapping of feature to field"
+                "mapping of feature to field",
+                code="unknown_layout",
             )
         value = NAMED[value]
     if not isinstance(value, Mapping) or not value:
-        raise RequestError(f"layout: expected a name or a mapping of feature to field, found {value!r}")
+        raise RequestError(
+            f"`layout`: expected a name or a mapping of feature to field, found {value!r}", code="invalid_layout"
+        )
     features = [_parse_feature(str(name), field) for name, field in value.items()]
     layout = Layout(tuple(sorted(features, key=lambda feature: feature.name)))
     if (layout.needs_objects or layout.needs_mask) and layout.fields.isdisjoint(IMAGE_FIELDS):
         what = "boxes" if layout.needs_objects else "masks"
         raise RequestError(
-            f"layout: {what} are those of the stored image, which it does not hold; expected a feature with "
-            "image.encoded"
+            f"`layout`: {what} are those of the stored image, which it does not hold; expected a feature with "
+            "image.encoded",
+            code="invalid_layout",
         )
     return layout
 
@@ -379,8 +383,9 @@ def with_images(layout: Layout, images: Mapping[str, bool]) -> Layout:
     if missing:
         found = ", ".join(images) or "one image, without a name"
         raise RequestError(
-            f"layout: {NAMED_IMAGE}{missing[0]}: samples have no image of this name; a table has several images in the "
-            f"columns that `image_column=left,right` names; found: {found}"
+            f"`layout`: {NAMED_IMAGE}{missing[0]}: samples have no image of this name; a table has several images in "
+            f"the columns that `image_column=left,right` names; found: {found}",
+            code="unknown_image",
         )
     features: list[Feature] = []
     for feature in layout.features:
@@ -398,7 +403,8 @@ def with_images(layout: Layout, images: Mapping[str, bool]) -> Layout:
         why = f"two of its features have the name {twice!r}" if twice else "boxes and masks are those of one image"
         raise RequestError(
             f"the samples have the images {', '.join(images)}, and the layout cannot hold them as it is: {why}; a spec "
-            f"file can say the features, such as layout: {{image: image.encoded, other: {NAMED_IMAGE}{[*images][-1]}}}"
+            f"file can say the features, such as layout: {{image: image.encoded, other: {NAMED_IMAGE}{[*images][-1]}}}",
+            code="several_images",
         )
     return result
 
@@ -415,8 +421,9 @@ def resolve_types(layout: Layout, column_types: Mapping[str, str] | None) -> Lay
             declared = (column_types or {}).get(feature.column or "")
             if not declared:
                 raise RequestError(
-                    f"layout: feature {feature.name!r} needs a type (one of {', '.join(TYPES)}), because the "
-                    f"source declares none for its column: {feature.name}: {{field: {feature.field}, type: …}}"
+                    f"`layout`: feature {feature.name!r} needs a type (one of {', '.join(TYPES)}), because the "
+                    f"source declares none for its column: {feature.name}: {{field: {feature.field}, type: …}}",
+                    code="missing_column_type",
                 )
             feature = dataclasses.replace(feature, type=declared)
         resolved.append(feature)
@@ -425,25 +432,37 @@ def resolve_types(layout: Layout, column_types: Mapping[str, str] | None) -> Lay
 
 def _parse_feature(name: str, value: Any) -> Feature:
     if not isinstance(value, str | Mapping):
-        raise RequestError(f"layout: feature {name!r}: expected a field or {{field: …, type: …}}, found {value!r}")
+        raise RequestError(
+            f"`layout`: feature {name!r}: expected a field or {{field: …, type: …}}, found {value!r}",
+            code="invalid_layout",
+        )
     words = {"field": value} if isinstance(value, str) else dict(value)
     field, declared = str(words.pop("field", "")), str(words.pop("type", ""))
     several = words.pop("several", field.startswith(_SEVERAL))
     if words or not field or not isinstance(several, bool):
         raise RequestError(
-            f"layout: feature {name!r}: expected `field`, `type` and `several: true` or false, found {value!r}"
+            f"`layout`: feature {name!r}: expected 'field', 'type' and 'several: true' or false, found {value!r}",
+            code="invalid_layout",
         )
     if declared and declared not in TYPES:
-        raise RequestError(f"layout: feature {name!r}: unknown type {declared!r}; expected one of {', '.join(TYPES)}")
+        raise RequestError(
+            f"`layout`: feature {name!r}: unknown type {declared!r}; expected one of {', '.join(TYPES)}",
+            code="unknown_type",
+        )
     if field.startswith(COLUMN) and field != COLUMN:
         return Feature(name, field, declared, several)
     if field.startswith(NAMED_IMAGE) and field != NAMED_IMAGE and declared in ("", "bytes"):
         return Feature(name, field, "bytes", several)
     if field not in FIELDS:
-        raise RequestError(f"layout: feature {name!r}: unknown field {field!r}; {_nearest(field)}")
+        raise RequestError(
+            f"`layout`: feature {name!r}: unknown field {field!r}; {_nearest(field)}", code="unknown_field"
+        )
     natural = FIELDS[field]
     if declared not in ("", natural) and (natural, declared) != ("int64", "float"):
-        raise RequestError(f"layout: feature {name!r}: {field} is {natural} and cannot be stored as {declared}")
+        raise RequestError(
+            f"`layout`: feature {name!r}: {field} is {natural} and cannot be stored as {declared}",
+            code="type_does_not_fit",
+        )
     return Feature(name, field, declared or natural, several)
 
 

@@ -133,16 +133,19 @@ def check_pointers(root: str) -> None:
     try:
         pinned = read_pinned(root)
     except BuildError as error:
-        raise RequestError(str(error)) from error
+        raise RequestError(str(error), code="invalid_pin") from error
     if pinned is not None and (damage := find_pin_damage(root, pinned)):
-        raise RequestError(damage)
+        raise RequestError(damage, code="invalid_pin")
 
 
 def _refuse_folders(root: str) -> None:
     for name in (LATEST, PINNED):
         pointer = storage.join(root, name)
         if not storage.has_scheme(root) and storage.is_folder(pointer):
-            raise RequestError(f"{pointer} is a folder; expected a file with the name of a version: move or delete it")
+            raise RequestError(
+                f"{pointer} is a folder; expected a file with the name of a version: move or delete it",
+                code="not_a_file",
+            )
 
 
 def pin(root: str, name: str, *, staging: str) -> None:
@@ -179,18 +182,18 @@ def _check_version(root: str, name: str) -> None:
     whole, damage = (None, None) if state is State.UNFINISHED else open_whole(storage.join(root, name))
     if whole and state is not State.FOREIGN:
         return
+    path = storage.join(root, name)
     newest = find_newest(root)
-    raise RequestError(
-        f"{storage.join(root, name)}: "
-        + (
-            "not a version of this dataset: it does not name itself, as a copy or a renamed version does not"
-            if state is State.FOREIGN
-            else f"is damaged: {damage}"
-            if damage
-            else f"no finished version (there is no {SUCCESS})"
+    remedy = f"the newest whole version is {newest}" if newest else "there is no whole version"
+    if state is State.FOREIGN:
+        raise RequestError(
+            f"{path}: not a version of this dataset: it does not name itself, as a copy or a renamed version does not; "
+            f"{remedy}",
+            code="foreign_version",
         )
-        + (f"; the newest whole version is {newest}" if newest else "; there is no whole version")
-    )
+    if damage:
+        raise RequestError(f"{path}: is damaged: {damage}; {remedy}", code="damaged_dataset")
+    raise RequestError(f"{path}: no finished version (there is no {SUCCESS}); {remedy}", code="no_dataset")
 
 
 def _write_pinned(root: str, name: str, *, staging: str) -> None:

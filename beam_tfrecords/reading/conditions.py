@@ -360,5 +360,6 @@ def _refusal(text: str, problem: str, schema: pa.Schema = SCHEMA) -> RequestErro
         )
     return RequestError(
         f"the condition {text} cannot be applied: {problem}; expected such as {_EXAMPLE}; the index has: "
-        f"{', '.join(schema.names)}"
+        f"{', '.join(schema.names)}",
+        code="invalid_condition",
     )

@@ -220,11 +220,12 @@ class Dataset:
         shards = [shard for name in used for shard in self.split_shards(name)]
         if self.compression != "none":
             raise RequestError(
-                f"{self.path}: the records of a compressed shard cannot be read at random; read it with `load`, or "
-                "build it with --compression=none"
+                f"{self.path}: the records of a compressed shard cannot be read at random; read it with load(), or "
+                "build it with --compression=none",
+                code="compressed_shards",
             )
         if any(shard.index is None for shard in shards):
-            raise RequestError(f"{self.path}: the dataset has no index; read it with `load`")
+            raise RequestError(f"{self.path}: the dataset has no index; read it with load()", code="no_index")
         is_decoded = form == "pixels"
         read_example = ReadExample(self.layout.features, self.images, is_decoded, has_text=is_decoded)
         records = Records(
@@ -359,7 +360,7 @@ class Dataset:
         shards = [shard for shard in self.shards if shard.split == split]
         if not shards:
             known = sorted({shard.split for shard in self.shards})
-            raise RequestError(f"{self.path}: no split {split!r}; it has: {', '.join(known)}")
+            raise RequestError(f"{self.path}: no split {split!r}; it has: {', '.join(known)}", code="unknown_split")
         return shards
 
 
@@ -391,7 +392,7 @@ def _open_cache(path: str, size: int | str) -> CacheFolder:
     from beam_tfrecords.storage.cache_folder import CacheFolder
 
     if storage.has_scheme(path):
-        raise RequestError(f"`cache={path}`: expected a folder of this machine")
+        raise RequestError(f"`cache={path}`: expected a folder of this machine", code="invalid_value")
     try:
         return CacheFolder(storage.absolute(path), number_of_bytes(size))
     except ValueError as error:
@@ -583,6 +584,7 @@ def _parse(path: str, data: bytes, published: str) -> Dataset:
     if number > FORMAT:
         raise RequestError(
             f"{path}: {MANIFEST} has format {number}, and this version of beam-tfrecords reads up to {FORMAT}; install "
-            "the version that made it, or a later one: git pull && pip install . in your clone of beam-tfrecords"
+            "the version that made it, or a later one: git pull && pip install . in your clone of beam-tfrecords",
+            code="newer_format",
         )
     return dataset

@@ -237,7 +237,8 @@ def check_layouts(layouts: Sequence[Layout]) -> None:
             raise RequestError(
                 f"mix: examples of part {number} have other features than those of part 0: {', '.join(differing)}; "
                 f"{name} is {first.get(name, 'missing')} in part 0 and {other.get(name, 'missing')} in part {number}; "
-                "expected datasets of one `layout`"
+                "expected datasets of one `layout`",
+                code="layouts_differ",
             )
 
 

@@ -42,7 +42,8 @@ def open_dataset(
         _check_latest(root)
         gone = "; the version was removed, or never finished" if VERSION_NAME.fullmatch(storage.basename(path)) else ""
         raise RequestError(
-            f"{path}: no finished dataset (there is no {SUCCESS}){gone}; expected the `output` of a build"
+            f"{path}: no finished dataset (there is no {SUCCESS}){gone}; expected the `output` of a build",
+            code="no_dataset",
         )
     try:
         return read_dataset(path).with_cache(cache, cache_size)

@@ -48,7 +48,7 @@ def find_ranges(splits: Mapping[str, int], expression: str) -> list[SplitRange]:
     ranges = [found for term in expression.split("+") for found in _find_term(splits, expression, term)]
     if not any(one.begin < one.end for one in ranges):
         sizes = ", ".join(f"{split} {records:,}" for split, records in splits.items())
-        raise RequestError(f"split {expression!r} has no record; records of the splits: {sizes}")
+        raise RequestError(f"split {expression!r} has no record; records of the splits: {sizes}", code="empty_split")
     return ranges
 
 
@@ -65,7 +65,9 @@ def cut(ranges: Iterable[SplitRange], begin: int, end: int) -> Iterator[SplitRan
 def _find_term(splits: Mapping[str, int], expression: str, term: str) -> list[SplitRange]:
     match = _TERM.fullmatch(term)
     if match is None or (match["colon"] is not None and not match["colon"]):
-        raise RequestError(f"split {expression!r} cannot be read at {term.strip()!r}; expected {_EXAMPLES}")
+        raise RequestError(
+            f"split {expression!r} cannot be read at {term.strip()!r}; expected {_EXAMPLES}", code="invalid_split"
+        )
     name = match["split"]
     if name == ALL and ALL not in splits:
         total = sum(splits.values())
@@ -85,7 +87,7 @@ def _find_split(splits: Mapping[str, int], expression: str, name: str) -> str:
     near = difflib.get_close_matches(name, splits, n=1)
     hint = f"did you mean {near[0]!r}? It has: " if near else "it has: "
     where = "" if name == expression else f" in {expression!r}"
-    raise RequestError(f"no split {name!r}{where}; {hint}{', '.join(sorted(splits))}")
+    raise RequestError(f"no split {name!r}{where}; {hint}{', '.join(sorted(splits))}", code="unknown_split")
 
 
 def _bounds(match: re.Match[str], records: int, expression: str) -> tuple[int, int]:
@@ -101,7 +103,8 @@ def _bound(text: str | None, records: int, expression: str) -> int | None:
     if match is None or abs(float(match["percent"] or 0)) > 100:
         raise RequestError(
             f"split {expression!r} cannot be read at {text!r}; expected a number of records or a percentage up to "
-            f"100%, {_EXAMPLES}"
+            f"100%, {_EXAMPLES}",
+            code="invalid_split",
         )
     # Rounds as TFDS does.
     return int(match["number"]) if match["number"] else round(float(match["percent"]) * records / 100)

@@ -154,13 +154,15 @@ def _system(path: str) -> _FileSystem:
     if not has_scheme(path):
         return local
     if is_web(path):
-        raise SchemeError(f"{path}: the web is read only where a table names images; download it first")
+        raise SchemeError(
+            f"{path}: the web is read only where a table names images; download it first", code="web_not_supported"
+        )
     if path.startswith("gs://"):
         try:
             from beam_tfrecords.storage import gcs
         except ImportError as error:
             raise SchemeError(
-                f"{path}: gs:// needs an extra: pip install '.[gcp]' in a clone of beam-tfrecords"
+                f"{path}: gs:// needs an extra: pip install '.[gcp]' in a clone of beam-tfrecords", code="missing_extra"
             ) from error
         return gcs
     if path.startswith("s3://"):
@@ -168,7 +170,7 @@ def _system(path: str) -> _FileSystem:
             from beam_tfrecords.storage import s3
         except ImportError as error:
             raise SchemeError(
-                f"{path}: s3:// needs an extra: pip install '.[aws]' in a clone of beam-tfrecords"
+                f"{path}: s3:// needs an extra: pip install '.[aws]' in a clone of beam-tfrecords", code="missing_extra"
             ) from error
         return s3
     from beam_tfrecords.storage import beam_files

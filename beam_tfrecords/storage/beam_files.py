@@ -236,14 +236,14 @@ def _file_system(path: str) -> Iterator[FileSystem]:
     package, command = _EXTRAS.get(scheme, ("", ""))
     known = any(kind.scheme() == scheme for kind in FileSystem.get_all_subclasses())
     if command and not (known and importlib.util.find_spec(package)):
-        raise SchemeError(f"{path}: {scheme}:// needs an extra: {command}")
+        raise SchemeError(f"{path}: {scheme}:// needs an extra: {command}", code="missing_extra")
     if not known:
-        raise SchemeError(f"{path}: unknown scheme {scheme}://")
+        raise SchemeError(f"{path}: unknown scheme {scheme}://", code="unknown_scheme")
     _set_options(current_options().beam_arguments)
     try:
         system = FileSystems.get_filesystem(path)
     except ValueError as error:
-        raise SchemeError(f"{path}: {error}") from error
+        raise SchemeError(f"{path}: {error}", code="store_not_set_up") from error
     try:
         yield system
     except RequestException as error:  # also an OSError

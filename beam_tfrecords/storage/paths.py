@@ -80,7 +80,8 @@ def absolute(path: str) -> str:
         return path if has_scheme(path) else os.path.abspath(os.path.expanduser(path))
     except FileNotFoundError as error:
         raise RequestError(
-            f"{path} is in the working folder, which has been deleted; go to another folder, or give absolute paths"
+            f"{path} is in the working folder, which has been deleted; go to another folder, or give absolute paths",
+            code="working_folder_deleted",
         ) from error
 
 

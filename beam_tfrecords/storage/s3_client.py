@@ -142,7 +142,9 @@ def _make_client(process: int, *endpoints: str | None) -> Access:
     try:
         made = session.client("s3", config=config)
     except ValueError as error:
-        raise SchemeError(f"s3:// cannot be used: {one_line(error)}; look at AWS_ENDPOINT_URL") from error
+        raise SchemeError(
+            f"s3:// cannot be used: {one_line(error)}; look at AWS_ENDPOINT_URL", code="store_not_set_up"
+        ) from error
     made.meta.events.register("before-call.s3", _begin_request)
     made.meta.events.register("before-parse.s3.ListObjectsV2", _read_objects)
     made.meta.events.register("before-send.s3", _count_request)

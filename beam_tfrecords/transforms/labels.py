@@ -129,10 +129,14 @@ def infer_class_names(labels: Iterable[Scalar], *, numbers_are_indices: bool, fi
     words = [label for label in found if label not in numbers and not _is_fraction(label)]
     if words and (numbers or fractions):
         raise RequestError(
-            f"the labels are names ({_quote(words)}) and numbers ({_quote([*numbers, *fractions])}); {_say_all(names)}"
+            f"the labels are names ({_quote(words)}) and numbers ({_quote([*numbers, *fractions])}); {_say_all(names)}",
+            code="mixed_labels",
         )
     if fractions:
-        raise RequestError(f"the labels are fractions ({_quote(fractions)}), which are not classes; {_REMEDY}")
+        raise RequestError(
+            f"the labels are fractions ({_quote(fractions)}), which are not classes; {_REMEDY}",
+            code="labels_not_classes",
+        )
     if words:
         return ClassNames(sort_names(names))
     integers = set(numbers.values())
@@ -141,7 +145,8 @@ def infer_class_names(labels: Iterable[Scalar], *, numbers_are_indices: bool, fi
     if smallest < 0 or largest >= MAX_CLASSES or (largest > _SPARSE and not is_dense):
         raise RequestError(
             f"the labels are {len(integers):,} integers from {smallest} to {largest}, which are not class indices; "
-            f"{_REMEDY}"
+            f"{_REMEDY}",
+            code="labels_not_classes",
         )
     names_of: dict[Scalar, str] = {
         number: str(number + first_class) for number in (range(largest + 1) if is_dense else sorted(integers))

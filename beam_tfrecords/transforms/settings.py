@@ -70,12 +70,12 @@ class Setting:
         word = raw_values.get(self.name)
         if word is None:
             if self.default is dataclasses.MISSING:
-                raise RequestError(f"`{self.name}` is missing; expected {self.help}")
+                raise RequestError(f"`{self.name}` is missing; expected {self.help}", code="missing_setting")
             return self.default(resolved) if callable(self.default) else self.default
         try:
             return self.read(word)
         except ValueError as error:
-            raise RequestError(f"`{self.name}={word}`: {error}") from error
+            raise RequestError(f"`{self.name}={word}`: {error}", code="invalid_value") from error
 
 
 def setting(

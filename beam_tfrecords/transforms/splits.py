@@ -77,7 +77,7 @@ def read_splits(word: Any) -> Splits:
     check_unique(splits)
     for split in splits:
         if not is_name(split) or split == "all":
-            raise ValueError(f"{split!r} cannot name a split; expected {NAME_RULE} (and not `all`)")
+            raise ValueError(f"{split!r} cannot name a split; expected {NAME_RULE} (and not 'all')")
     fractions = [_read_fraction(value) for value in values]
     # Whole numbers that cannot be fractions are words of a column, such as numbers of folds.
     are_folds = all(map(str.isdecimal, values)) and set(values) != {"1"}

@@ -191,7 +191,7 @@ def test_every_character_in_what_commands_print(every, run, command):
 @given(TEXTS)
 def test_every_text_in_a_message_is_escaped(text):
     suggestion = Suggestion(text, {"class_names": [text]})
-    request = RequestError(text, [suggestion])
+    request = RequestError(text, [suggestion], code="x")
     sample = SampleError(Stage.READ, FailureReason.UNREADABLE, text)
     errors = [BuildError(text), LimitError(text), request, sample, sample.about(text), storage.StorageError(text)]
     errors += [storage.ChangedError(text), SampleError.internal(Stage.READ, ValueError(text))]

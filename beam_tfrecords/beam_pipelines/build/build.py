@@ -158,7 +158,10 @@ def build_dataset(
             if is_given:
                 runner.check_detached(name)
         if fails_job and wait:
-            raise RequestError("`fail_job`: says how a job ends that this process does not wait for; add `no_wait`")
+            raise RequestError(
+                "`fail_job`: says how a job ends that this process does not wait for; add `no_wait`",
+                code="needs_setting",
+            )
         prepare = functools.partial(Execution.prepare, runner, quiet=quiet, keeps_job=keeps_job)
         return _build(spec, runner, prepare, wait=wait, fails_job=fails_job, report=report)
 

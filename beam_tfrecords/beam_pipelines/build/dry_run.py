@@ -61,7 +61,8 @@ def _describe(spec: BuildSpec) -> DryRun:
     if source.pipeline is not None:
         raise RequestError(
             f"`dry_run`: what a pipeline gives is known when it has run; `input={source.pipeline.function.name}` is "
-            "one; leave `dry_run` out, and say for instance `limit=100`"
+            "one; leave `dry_run` out, and say for instance `limit=100`",
+            code="pipeline_input",
         )
     with tempfile.TemporaryDirectory(prefix="beam-tfrecords-") as folder:
         listed = list_input(spec, source, LocalExecutor(folder, copies=False))

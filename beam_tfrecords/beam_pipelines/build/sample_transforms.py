@@ -118,7 +118,8 @@ class ConvertSamples(beam.PTransform):
         if (layout.needs_label or layout.needs_objects) and spec.class_names is None:
             raise RequestError(
                 "ConvertSamples: the layout has class indices, and nobody knows all classes before the pipeline runs; "
-                "name them with `class_names`, or choose another `layout`, such as `layout=image`"
+                "name them with `class_names`, or choose another `layout`, such as `layout=image`",
+                code="missing_class_names",
             )
         classes = ClassNames(spec.class_names or (), numbers_are_indices=True)
         self._convert = ConvertSample(spec.image, layout, classes, invalid_boxes=spec.invalid_boxes)
@@ -140,7 +141,9 @@ def _with_failures(outputs: Any, main: str, kind: type) -> Any:
 def _refuse_others(name: str, settings: Mapping[str, Any], known: frozenset[str] | set[str]) -> None:
     wrong = next((setting for setting in settings if setting not in known), None)
     if wrong is not None:
-        raise RequestError(f"{name}: found `{wrong}`; expected settings among {', '.join(sorted(known))}")
+        raise RequestError(
+            f"{name}: found `{wrong}`; expected settings among {', '.join(sorted(known))}", code="unknown_setting"
+        )
 
 
 def _own_folder() -> str:
@@ -153,12 +156,14 @@ def _list(spec: BuildSpec, folder: str) -> OpenSample:
     """Lists the samples of a request in a folder; returns the function that opens them."""
     spec, source = open_spec_source(find_functions(spec))
     if source.pipeline is not None:
-        raise RequestError(f"`input={spec.source.input[0]}`: is a pipeline itself; expected that it is called")
+        raise RequestError(
+            f"`input={spec.source.input[0]}`: is a pipeline itself; expected that it is called", code="pipeline_input"
+        )
     listed = list_input(spec, source, LocalExecutor(folder, copies=True))
     assert listed is not None
     listing = listed.listing
     if not listing.total:
-        raise RequestError(f"`input={', '.join(spec.source.input)}`: no sample found")
+        raise RequestError(f"`input={', '.join(spec.source.input)}`: no sample found", code="no_samples")
     write_chunk_names(listing, folder)
     return OpenSample(spec.image, spec.max_file_size, source.records.layout if source.records else None)
 

@@ -41,11 +41,14 @@ def find_functions(spec: BuildSpec) -> BuildSpec:
         if spec.source.source == FUNCTIONS:
             raise RequestError(
                 f"`input={spec.source.input[0]}`: `source={FUNCTIONS}` calls a function; expected its module and name, "
-                "such as my_steps:rows"
+                "such as my_steps:rows",
+                code="not_a_function",
             )
         return spec
     if len(spec.source.input) > 1:
-        raise RequestError(f"`input={inputs[0]}`: a function is the only input; expected its parts in `parts`")
+        raise RequestError(
+            f"`input={inputs[0]}`: a function is the only input; expected its parts in `parts`", code="several_inputs"
+        )
     (name,) = inputs
     given = name.function if isinstance(name, GivenFunction) else name
     function = _find(given, str(name), f"`input={name}`", None)
@@ -67,7 +70,8 @@ def _find(given: str | Callable[..., Any], named: str, shown: str, revision: str
         if file is None:
             raise RequestError(
                 f"{shown}: there is no module {module} in {storage.absolute('.')} or where Python looks for modules; "
-                f"expected for instance {module.replace('.', '/')}.py"
+                f"expected for instance {module.replace('.', '/')}.py",
+                code="unknown_module",
             )
     else:
         is_plain = inspect.isfunction(given) and module != "__main__" and name.isidentifier()
@@ -81,7 +85,10 @@ def _of_source(named: str, shown: str, revision: str | None, file: str) -> UserF
     """Returns the function of a module, with the source of every module of the user that the module imports."""
     module, _, name = named.partition(":")
     if module.partition(".")[0] in sys.stdlib_module_names:
-        raise RequestError(f"{shown}: {module} is a module of Python's own library; rename {storage.basename(file)}")
+        raise RequestError(
+            f"{shown}: {module} is a module of Python's own library; rename {storage.basename(file)}",
+            code="shadowed_module",
+        )
     root = file
     for _ in range(len(module.split(".")) + (storage.basename(file) == f"{_PACKAGE}.py")):
         root = storage.dirname(root)
@@ -100,10 +107,13 @@ def _of_source(named: str, shown: str, revision: str | None, file: str) -> UserF
         try:
             tree = ast.parse(sources[found])
         except (SyntaxError, ValueError) as error:
-            raise RequestError(f"{shown}: {path} is no Python module: {error}") from error
+            raise RequestError(f"{shown}: {path} is no Python module: {error}", code="invalid_module") from error
         waiting += _imports_of(tree, found, is_package=path.endswith(f"{_PACKAGE}.py"))
         if found == module and name not in _names_of(tree):
-            raise RequestError(f"{shown}: {path} has no function {name}; it has: {', '.join(_functions_of(tree))}")
+            raise RequestError(
+                f"{shown}: {path} has no function {name}; it has: {', '.join(_functions_of(tree))}",
+                code="unknown_function",
+            )
     return UserFunction(named, dict(sorted(sources.items())), revision, paths=paths)
 
 
@@ -162,7 +172,8 @@ def _pickle(function: Callable[..., Any], shown: str) -> bytes:
     except Exception as error:
         raise RequestError(
             f"{shown}: the function cannot be sent to workers: {error}; put it into a module of its own, and give the "
-            "function of that module"
+            "function of that module",
+            code="unpicklable_function",
         ) from error
     return pickled
 

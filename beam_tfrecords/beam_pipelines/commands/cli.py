@@ -184,7 +184,7 @@ def _find_command(name: str) -> Callable[[Sequence[str]], int]:
         # The function's name in Python.
         near = ["convert"] if name == "build" else difflib.get_close_matches(name, _COMMANDS, n=1)
         hint = f"did you mean {near[0]!r}?" if near else f"known are {', '.join(_COMMANDS)}"
-        raise RequestError(f"unknown command {name!r}; {hint}")
+        raise RequestError(f"unknown command {name!r}; {hint}", code="unknown_command")
     module, function = _COMMANDS[name]
     command: Callable[[Sequence[str]], int] = getattr(importlib.import_module(module), function)
     return command

@@ -51,7 +51,9 @@ def inspect(argv: Sequence[str]) -> int:
 
         given = next((name for name in _OF_DATASETS if getattr(arguments, name) is not None), None)
         if given:
-            raise RequestError(f"--{given} needs an index, and {arguments.dataset} has none; leave it out")
+            raise RequestError(
+                f"--{given} needs an index, and {arguments.dataset} has none; leave it out", code="no_index"
+            )
         inspect_files(dataset, examples=arguments.examples)
         return DONE
     split = arguments.split or min(shard.split for shard in dataset.shards)
@@ -104,15 +106,19 @@ def _inspect_record(dataset: Dataset, split: str, number: int, *, save: str | No
     path = storage.absolute(save) if save else ""
     kind = _SAVED_AS.get(path[path.rfind(".") :].lower())
     if save and kind is None:
-        raise RequestError(f"--save={save}: expected a name that ends with {', '.join(_SAVED_AS)}")
+        raise RequestError(
+            f"--save={save}: expected a name that ends with {', '.join(_SAVED_AS)}", code="invalid_value"
+        )
     if number >= sum(shard.records for shard in dataset.split_shards(split)):
-        raise RequestError(f"--image={number}: {split} has {dataset.splits[split]:,} records, numbered from 0")
+        raise RequestError(
+            f"--image={number}: {split} has {dataset.splits[split]:,} records, numbered from 0", code="unknown_record"
+        )
     uri, data = next(read_examples(dataset, split, [number]))
     _show_example(dataset, split, number, uri, data)
     if kind is None:
         return
     if not any(feature.holds_image for feature in dataset.layout.features):
-        raise RequestError(f"--save={save}: the records of {dataset.path} have no image")
+        raise RequestError(f"--save={save}: the records of {dataset.path} have no image", code="no_image")
     from beam_tfrecords.beam_pipelines.report.drawing import (
         draw_boxes,
         draw_mask,
@@ -133,7 +139,7 @@ def _inspect_record(dataset: Dataset, split: str, number: int, *, save: str | No
             boxes = find_boxes(dataset, example)
             pictures[-1] = draw_boxes(draw_mask(pictures[-1], dataset, example), boxes)
     if not pictures:
-        raise RequestError(f"--image={number}: the record has no image")
+        raise RequestError(f"--image={number}: the record has no image", code="no_image")
     picture = put_side_by_side(pictures)
     file = io.BytesIO()
     picture.save(file, kind, quality=_QUALITY)

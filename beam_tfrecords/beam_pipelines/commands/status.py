@@ -53,9 +53,9 @@ def status(argv: Sequence[str]) -> int:
     try:
         output = read_output(arguments.output)
     except ValueError as error:
-        raise RequestError(f"--output={arguments.output}: {error}") from error
+        raise RequestError(f"--output={arguments.output}: {error}", code="invalid_value") from error
     if not storage.is_folder(output):
-        raise RequestError(f"--output={output}: no such folder; expected the --output of a build")
+        raise RequestError(f"--output={output}: no such folder; expected the --output of a build", code="not_found")
     if arguments.pin is not None or arguments.unpin:
         _hold(output, arguments.pin)
     found = _follow(output) if arguments.follow else describe_status(output, now=now_at(output))

@@ -111,10 +111,10 @@ class BeamArguments:
             # Schedulers such as Airflow add labels to every job, as key=value or JSON.
             is_label = name in JOB_LABELS and ("=" in (word or following) or (word or following).startswith("{"))
             if flag.startswith("--") and name in idle and not is_label:
-                raise RequestError(f"--{name}: {idle[name]}")
+                raise RequestError(f"--{name}: {idle[name]}", code="setting_not_applicable")
         for name in OUR_FLAGS:
             if self.given[name] is not None and name in idle:
-                raise RequestError(f"--{name}={self.given[name]}: {idle[name]}")
+                raise RequestError(f"--{name}={self.given[name]}: {idle[name]}", code="setting_not_applicable")
 
     def check_known(self) -> None:
         """Checks that Beam knows all arguments; imports Beam only if there are arguments that runners do not read.

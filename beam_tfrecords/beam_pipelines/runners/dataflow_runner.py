@@ -64,7 +64,8 @@ class DataflowRunner(Runner):
         if self._template:
             raise RequestError(
                 f"`template_location={self._template}`: archives are listed by a job of their own, which a template "
-                "cannot wait for; unpack them, or run `convert` without the template"
+                "cannot wait for; unpack them, or run the command without the template",
+                code="template_cannot_list",
             )
 
     def most_listed_here(self, most: float) -> float:

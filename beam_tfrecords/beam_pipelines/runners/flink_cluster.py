@@ -85,7 +85,8 @@ class FlinkCluster:
         except UnreachableError as error:
             raise RequestError(
                 f"`flink_master={master}`: no Flink job manager answers there ({error.reason}); expected host:port "
-                "of its REST interface, which also serves Flink's web page"
+                "of its REST interface, which also serves Flink's web page",
+                code="cluster_unreachable",
             ) from error
         return cls(
             url=url,
@@ -113,7 +114,8 @@ class FlinkCluster:
                 f"{shown}: its task managers have {self.buffers:,} network buffers for each slot; a build needs "
                 f"{needed:,} at least, as `taskmanager.network.sort-shuffle.min-buffers` is {self.sort_buffers}; give "
                 "the cluster `taskmanager.network.sort-shuffle.min-buffers: 64` and "
-                "`taskmanager.memory.network.fraction: 0.2`, as in deploy/flink/builds.yaml"
+                "`taskmanager.memory.network.fraction: 0.2`, as in deploy/flink/builds.yaml",
+                code="too_few_network_buffers",
             )
 
 

@@ -43,11 +43,14 @@ class FlinkRunner(Runner):
         super().__init__(arguments)
         word, parallelism = arguments.given["max_slots"], arguments.given["parallelism"]
         if None not in (word, parallelism):
-            raise RequestError(f"--max_slots={word}: contradicts `parallelism={parallelism}`; give one of them")
+            raise RequestError(
+                f"--max_slots={word}: contradicts `parallelism={parallelism}`; give one of them",
+                code="conflicting_settings",
+            )
         try:
             self._most_slots = whole_number(1)(word) if word is not None else None
         except ValueError as error:
-            raise RequestError(f"--max_slots={word}: {error}") from error
+            raise RequestError(f"--max_slots={word}: {error}", code="invalid_value") from error
 
     def complete(self) -> list[str]:
         given, most = self.arguments.given, self._most_slots
@@ -55,13 +58,15 @@ class FlinkRunner(Runner):
             if most is not None:
                 raise RequestError(
                     f"--max_slots={most}: says how many of the free slots of a cluster are taken, which `flink_master` "
-                    "names by host:port; here set `parallelism`"
+                    "names by host:port; here set `parallelism`",
+                    code="setting_not_applicable",
                 )
             return super().complete()
         if not given["flink_master"]:
             raise RequestError(
                 "`flink_master` is missing; expected host:port of the REST interface of a Flink cluster, which also "
-                "serves Flink's web page, or [local] for a cluster that ends with this process"
+                "serves Flink's web page, or [local] for a cluster that ends with this process",
+                code="missing_setting",
             )
         from apache_beam.options.pipeline_options import FlinkRunnerOptions
 
@@ -69,15 +74,20 @@ class FlinkRunner(Runner):
         version, known = cluster.minor_version, FlinkRunnerOptions.PUBLISHED_FLINK_VERSIONS
         where = f"`flink_master={given['flink_master']}`"
         if version not in known:
-            raise RequestError(f"{where}: Flink {cluster.version}; this Beam runs jobs on {', '.join(known)}")
+            raise RequestError(
+                f"{where}: Flink {cluster.version}; this Beam runs jobs on {', '.join(known)}",
+                code="unsupported_flink_version",
+            )
         if given["flink_version"] not in (None, version):
             raise RequestError(
-                f"`flink_version={given['flink_version']}`: the cluster runs Flink {cluster.version}; leave it out"
+                f"`flink_version={given['flink_version']}`: the cluster runs Flink {cluster.version}; leave it out",
+                code="flink_version_differs",
             )
         if not (cluster.free_slots or self.has_job) and given["parallelism"] is None:
             raise RequestError(
                 f"{where}: none of its {cluster.slots} task slots is free; wait for the job that has them, start task "
-                "managers, or set `parallelism` for a job that waits"
+                "managers, or set `parallelism` for a job that waits",
+                code="no_free_slots",
             )
         cluster.check_buffers(where)
         self._job_name = self.name_job()

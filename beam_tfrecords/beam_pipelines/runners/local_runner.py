@@ -52,7 +52,7 @@ class LocalRunner(Runner):
         try:
             processes = whole_number(0)(workers or 0) or usable_cores()
         except ValueError as error:
-            raise RequestError(f"--direct_num_workers={workers}: {error}") from error
+            raise RequestError(f"--direct_num_workers={workers}: {error}", code="invalid_value") from error
         self.processes = 0 if arguments.given["direct_running_mode"] else processes
         # Avoids importing Beam if possible, because that takes longer than finding that nothing has changed.
         self.needs_answers = bool(arguments.others or not self.processes)

@@ -84,7 +84,7 @@ class Runner:
         try:
             return create_runner(self.name)
         except (ValueError, ImportError, AttributeError) as error:
-            raise RequestError(f"--runner={self.name}: {error}") from error
+            raise RequestError(f"--runner={self.name}: {error}", code="invalid_value") from error
 
     def submit(self, pipeline: beam.Pipeline, remember: Callable[[JobRecord], None]) -> Job:
         """Submits a pipeline as a job.
@@ -129,7 +129,9 @@ class Runner:
         """
         location = self.arguments.given["temp_location"]
         if location is None:
-            raise RequestError("`temp_location` is missing; expected a folder that all workers can write to")
+            raise RequestError(
+                "`temp_location` is missing; expected a folder that all workers can write to", code="missing_setting"
+            )
         return contextlib.nullcontext(location)
 
     def check_listing_job(self) -> None:
@@ -184,5 +186,6 @@ class Runner:
         if not self.is_detached:
             raise RequestError(
                 f"`{flag}`: with `runner={self.name or 'DirectRunner'}` the job needs this process until it ends; "
-                "leave it out, or use FlinkRunner or DataflowRunner"
+                "leave it out, or use FlinkRunner or DataflowRunner",
+                code="setting_not_applicable",
             )

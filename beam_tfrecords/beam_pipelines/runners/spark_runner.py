@@ -30,7 +30,8 @@ class SparkRunner(Runner):
             return super().complete()
         if shutil.which("java") is None:
             raise RequestError(
-                "`runner=SparkRunner` needs Java, and there is no `java` on the PATH; install Java 11 or 17"
+                "`runner=SparkRunner` needs Java, and there is no java on the PATH; install Java 11 or 17",
+                code="missing_program",
             )
         job_name = self.name_job()
         filled = worker_flags(self.arguments, job_name)

@@ -29,7 +29,8 @@ def worker_flags(arguments: BeamArguments, job_name: str) -> dict[str, str]:
     if not storage.exists(command):
         raise RequestError(
             f"{command} is missing, by which the cluster would start Python workers; install beam-tfrecords with pip, "
-            "or set `environment_type` and `environment_config`"
+            "or set `environment_type` and `environment_config`",
+            code="missing_program",
         )
     config = {"command": command, "env": {JOB_VARIABLE: job_name}}
     return {"environment_type": "PROCESS", "environment_config": json.dumps(config)}

@@ -73,7 +73,7 @@ class Parser(argparse.ArgumentParser):
 
     def error(self, message: str) -> NoReturn:
         """Refuses the request."""
-        raise RequestError(f"{message}; see {self.prog} --help")
+        raise RequestError(f"{message}; see {self.prog} --help", code="invalid_command_line")
 
     def print_help(self, file: Any = None) -> None:
         """Prints the help; unlike `argparse`, reports output that cannot be written."""
@@ -245,13 +245,14 @@ def refuse_unknown(unknown: Sequence[str], known: Sequence[str]) -> NoReturn:
     word = unknown[0]
     if not word.startswith("--"):
         raise RequestError(
-            f"unexpected argument {word!r}; folders come before all flags, and flags are written --flag=value"
+            f"unexpected argument {word!r}; folders come before all flags, and flags are written --flag=value",
+            code="unexpected_argument",
         )
     name = word[2:].split("=")[0]
     name_there = name.replace("-", "_")
     near = [_OTHER_NAMES.get(name_there), *difflib.get_close_matches(name_there, known, n=1)]
     hint = next((f"did you mean --{flag}?" for flag in near if flag in known), "see --help for the known flags")
-    raise RequestError(f"--{name}: unknown flag; {hint}")
+    raise RequestError(f"--{name}: unknown flag; {hint}", code="unknown_setting")
 
 
 def make_parser() -> Parser:
@@ -297,20 +298,32 @@ def _read_spec(path: str) -> dict[str, Any]:
         text = storage.read_bytes(storage.absolute(path))
         values = yaml.load(text, Loader=_Loader)
     except OSError as error:
-        raise RequestError(f"--spec={path}: cannot be read: {error.strerror or error}") from error
+        raise RequestError(
+            f"--spec={path}: cannot be read: {error.strerror or error}", code="unreadable_spec"
+        ) from error
     except (yaml.YAMLError, UnicodeDecodeError) as error:
-        raise RequestError(f"--spec={path}: not valid YAML: {' '.join(str(error).split())}") from error
+        raise RequestError(
+            f"--spec={path}: not valid YAML: {' '.join(str(error).split())}", code="invalid_spec"
+        ) from error
     except RecursionError:
-        raise RequestError(f"--spec={path}: nested too deeply; a setting needs three levels at most") from None
+        raise RequestError(
+            f"--spec={path}: nested too deeply; a setting needs three levels at most", code="invalid_spec"
+        ) from None
     if not isinstance(values, dict):
-        raise RequestError(f"--spec={path}: expected a mapping of settings to values, found {type(values).__name__}")
+        raise RequestError(
+            f"--spec={path}: expected a mapping of settings to values, found {type(values).__name__}",
+            code="invalid_spec",
+        )
     for name in values:
         if name not in SETTINGS:
             beam_flags = flag_names(add_beam_flags(Parser(add_help=False, allow_abbrev=False)))
             if name in (*_SWITCHES, *_FILES, *beam_flags):
-                raise RequestError(f"--spec={path}: {name!r} is no setting; give it on the command line, as --{name}")
+                raise RequestError(
+                    f"--spec={path}: {name!r} is no setting; give it on the command line, as --{name}",
+                    code="flag_in_spec",
+                )
             near = difflib.get_close_matches(str(name), SETTINGS, n=1)
             hint = f"did you mean {near[0]}?" if near else f"known are {', '.join(SETTINGS)}"
-            raise RequestError(f"--spec={path}: unknown key {name!r}; {hint}")
+            raise RequestError(f"--spec={path}: unknown key {name!r}; {hint}", code="unknown_setting")
     # `key:` without a value means the default.
     return {name: value for name, value in values.items() if value is not None}

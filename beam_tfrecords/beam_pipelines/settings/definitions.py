@@ -32,7 +32,9 @@ def check_names(raw_values: Iterable[str]) -> None:
     unknown = next((name for name in raw_values if name not in SETTINGS), None)
     if unknown is not None:
         near = difflib.get_close_matches(unknown, SETTINGS, n=1)
-        raise RequestError(f"`{unknown}` is no setting" + (f"; did you mean `{near[0]}`?" if near else ""))
+        raise RequestError(
+            f"`{unknown}` is no setting" + (f"; did you mean `{near[0]}`?" if near else ""), code="unknown_setting"
+        )
 
 
 def read_build_spec(raw_values: Mapping[str, Any]) -> BuildSpec:

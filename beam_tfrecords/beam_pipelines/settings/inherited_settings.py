@@ -72,7 +72,9 @@ def _inherit_settings(raw_values: Mapping[str, Any], of_input: Mapping[str, Any]
         except OSError as error:
             if storage.is_service_fault(error):
                 raise BuildError(describe_fault(", ".join(paths), error)) from error
-            raise RequestError(f"{quote_input(','.join(paths))} cannot be read: {error}") from error
+            raise RequestError(
+                f"{quote_input(','.join(paths))} cannot be read: {error}", code="unreadable_input"
+            ) from error
 
 
 def _inherit(given: dict[str, Any], paths: Sequence[str], of_input: Mapping[str, Any]) -> dict[str, Any]:

@@ -235,28 +235,44 @@ class ImageSpec:
     def __post_init__(self) -> None:
         encoding, channels = self.image_encoding, self.channels
         if self.image_size is not None and min(self.image_size) < 1:
-            raise RequestError("`image_size={}x{}`: both sides must be 1 pixel or more".format(*self.image_size))
+            raise RequestError(
+                "`image_size={}x{}`: both sides must be 1 pixel or more".format(*self.image_size), code="invalid_value"
+            )
         if channels not in (None, 1, 3, 4):
-            raise RequestError(f"`channels={channels}`: expected 1, 3, 4 or keep")
+            raise RequestError(f"`channels={channels}`: expected 1, 3, 4 or keep", code="invalid_value")
         if not 1 <= self.jpeg_quality <= 100:
-            raise RequestError(f"`jpeg_quality={self.jpeg_quality}`: expected a whole number from 1 to 100")
+            raise RequestError(
+                f"`jpeg_quality={self.jpeg_quality}`: expected a whole number from 1 to 100", code="invalid_value"
+            )
         if channels is not None and IMPOSSIBLE_CHANNELS.get(encoding) == channels:
             lacks, other = ("transparency", "webp") if channels == 4 else ("grey images", "jpeg")
             raise RequestError(
                 f"`channels={channels}`: {encoding.name} has no {lacks}; "
-                f"say `image_encoding=png`, `image_encoding={other}` or `image_encoding=raw`"
+                f"say `image_encoding=png`, `image_encoding={other}` or `image_encoding=raw`",
+                code="conflicting_settings",
             )
         if self.bit_depth not in (8, 16):
-            raise RequestError(f"`bit_depth={self.bit_depth}`: expected 8 or 16")
+            raise RequestError(f"`bit_depth={self.bit_depth}`: expected 8 or 16", code="invalid_value")
         if self.bit_depth == 16 and encoding is not ImageEncoding.PNG:
             raise RequestError(
-                f"`bit_depth=16`: `image_encoding={encoding.value}` stores 8 bits per channel; say `image_encoding=png`"
+                f"`bit_depth=16`: `image_encoding={encoding.value}` stores 8 bits per channel; say "
+                "`image_encoding=png`",
+                code="conflicting_settings",
             )
         if self.mask_bit_depth == 8 and self.mask_padding > 255:
-            raise RequestError(f"`mask_padding={self.mask_padding}`: 8 bits hold up to 255; say `mask_bit_depth=16`")
+            raise RequestError(
+                f"`mask_padding={self.mask_padding}`: 8 bits hold up to 255; say `mask_bit_depth=16`",
+                code="conflicting_settings",
+            )
         if self.check is Check.HEADER and encoding is not ImageEncoding.KEEP:
-            raise RequestError("`check=header`: only `image_encoding=keep` can do without decoding")
+            raise RequestError(
+                "`check=header`: only `image_encoding=keep` can do without decoding", code="conflicting_settings"
+            )
         if self.check is Check.HEADER and self.image_size is not None:
-            raise RequestError("`check=header`: `image_size` needs decoding; leave one of the two out")
+            raise RequestError(
+                "`check=header`: `image_size` needs decoding; leave one of the two out", code="conflicting_settings"
+            )
         if self.keep_any_format and encoding is not ImageEncoding.KEEP:
-            raise RequestError("`keep_any_format`: it has a meaning with `image_encoding=keep` only")
+            raise RequestError(
+                "`keep_any_format`: it has a meaning with `image_encoding=keep` only", code="setting_not_applicable"
+            )

@@ -170,7 +170,7 @@ def _is_moved(sample: Sample, made: Sample) -> bool:
         for what in ("mask", "objects"):
             if made.parts[what] is not None and is_same(sample.parts[what], made.parts[what]):
                 raise ValueError(
-                    f"the image has another size, and its {what} stayed; `crop` and `resize` move them, or replace "
-                    f"`{what}` too"
+                    f"the image has another size, and its {what} stayed; crop() and resize() move them, or replace "
+                    f"the {what} too"
                 )
     return True

@@ -357,38 +357,46 @@ class BuildSpec:
 
     def __post_init__(self) -> None:
         if not self.output:
-            raise RequestError("`output` is missing; expected the folder of the dataset")
+            raise RequestError("`output` is missing; expected the folder of the dataset", code="missing_setting")
         encoding, resize_mode = self.image.image_encoding, self.image.resize_mode
         if self.image.image_size is None and resize_mode is not ResizeMode.SHORTER:
             raise RequestError(
                 f"`resize_mode={resize_mode.value}`: without `image_size`, images keep their sizes; say for instance "
-                "`image_size=224`, or leave `resize_mode` out"
+                "`image_size=224`, or leave `resize_mode` out",
+                code="needs_setting",
             )
         if self.dali_index and self.compression != "none":
             raise RequestError(
                 "`dali_index` and `compression=gzip` exclude each other: DALI reads uncompressed shards only; "
-                "leave one of them out"
+                "leave one of them out",
+                code="conflicting_settings",
             )
         has_earlier = self.schedule.versioned or self.schedule.reuse not in (None, NO_REUSE)
         if self.class_order is ClassOrder.STABLE and not has_earlier:
             raise RequestError(
                 "`class_order=stable` keeps the indices of an earlier dataset, and there is none; say `versioned` or "
-                "`reuse`, or leave it out"
+                "`reuse`, or leave it out",
+                code="needs_setting",
             )
         if self.map is None and (self.map_revision or self.check_map):
             name = "map_revision" if self.map_revision else "check_map"
-            raise RequestError(f"`{name}`: it is about the function of `map`; say for instance `map=my_steps:clean`")
+            raise RequestError(
+                f"`{name}`: it is about the function of `map`; say for instance `map=my_steps:clean`",
+                code="needs_setting",
+            )
         self._check_fractions()
         if self.layout and "image.pixels" in self.layout.fields and encoding is not ImageEncoding.RAW:
             raise RequestError(
                 f"`image_encoding={encoding.value}`: the layout asks for image.pixels, which is raw; "
-                "say `image_encoding=raw`, or ask for image.encoded"
+                "say `image_encoding=raw`, or ask for image.encoded",
+                code="conflicting_settings",
             )
         is_known = self.image.has_fixed_size and self.image.channels
         if self.layout and self.layout.image_names and encoding is ImageEncoding.RAW and not is_known:
             raise RequestError(
                 "`image_encoding=raw`: an example does not say the sizes of several images, so they must be equal; say "
-                "for instance `image_size=224` `resize_mode=pad`"
+                "for instance `image_size=224` `resize_mode=pad`",
+                code="needs_setting",
             )
 
     def _check_fractions(self) -> None:
@@ -397,12 +405,14 @@ class BuildSpec:
         if self.splits.fractions is None and (self.stratify or group_column):
             raise RequestError(
                 f"{'`stratify`' if self.stratify else grouped} needs fractions; say for instance "
-                "`splits=train=0.9,test=0.1`"
+                "`splits=train=0.9,test=0.1`",
+                code="needs_setting",
             )
         if self.stratify and (group_column or "(?P<group>" in pattern):
             raise RequestError(
                 f"`stratify` and the groups of {grouped} exclude each other: whole groups do not add up to exact "
-                "counts; leave one of them out"
+                "counts; leave one of them out",
+                code="conflicting_settings",
             )
 
     @property

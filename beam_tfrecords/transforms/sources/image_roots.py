@@ -52,7 +52,8 @@ class FileRoots:
                 raise RequestError(
                     f"`{self.setting}`: there is {' and '.join(map(shorten, found))}, so that the name does not say "
                     f"which image is meant; `{self.setting}=train=FOLDER` says the folder of a split, as for `input`, "
-                    "and as many folders as inputs are each of the input at its place"
+                    "and as many folders as inputs are each of the input at its place",
+                    code="ambiguous_image",
                 )
         return roots
 
@@ -130,7 +131,9 @@ def _roots_of_split(split: str | None, said: Sequence[str | None], folders: Sequ
 def _refuse_split(path: str, split: str | None, said: Sequence[str], setting: str) -> NoReturn:
     is_which = f"none of {split}, which {quote_input(path)} is" if split else f"{quote_input(path)} has no split"
     expected = f"`{setting}={split}=FOLDER` for each split" if split else f"`input={said[0]}=FOLDER`"
-    raise RequestError(f"`{setting}` names folders of {', '.join(said)}, and {is_which}; expected {expected}")
+    raise RequestError(
+        f"`{setting}` names folders of {', '.join(said)}, and {is_which}; expected {expected}", code="unmatched_roots"
+    )
 
 
 def _split_of(path: str, common: int) -> str | None:

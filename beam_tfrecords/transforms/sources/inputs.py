@@ -66,7 +66,9 @@ def name_inputs(words: Sequence[str]) -> Inputs:
         one = next(path for path in paths if path not in splits)
         said = [f"{splits.get(path) or _guess(path, splits)}={path}" for path in paths]
         raise RequestError(
-            f"some inputs say their split and {quote_input(one)} does not", [Suggestion("all say it", {"input": said})]
+            f"some inputs say their split and {quote_input(one)} does not",
+            [Suggestion("all say it", {"input": said})],
+            code="input_without_split",
         )
     return Inputs(paths, splits)
 
@@ -151,7 +153,8 @@ def key_prefixes(paths: Sequence[str], *, always: bool = False, splits: Sequence
         if prefix in taken:
             raise RequestError(
                 f"{quote_input(taken[prefix])} and {quote_input(path)} have the same last component, which is the "
-                "prefix of their keys; rename one of them, or convert them separately"
+                "prefix of their keys; rename one of them, or convert them separately",
+                code="duplicate_key_prefix",
             )
         taken[prefix] = path
     return list(taken)
@@ -175,7 +178,9 @@ def find_files(inputs: Inputs, *, by_name: bool) -> list[InputFile]:
     for file in files:
         _require_utf8(file.path)
         if file.size < 0:
-            raise RequestError(f"{quote_input(file.path)} is not a regular file, or is a broken link")
+            raise RequestError(
+                f"{quote_input(file.path)} is not a regular file, or is a broken link", code="not_a_file"
+            )
     # A glob may match more files later, so its keys always have a prefix.
     paths = [file.path for file in files]
     prefixes = key_prefixes(paths, always=any(map(names_several, inputs.paths)), splits=splits)
@@ -203,7 +208,7 @@ def find_files_below(inputs: Inputs, name: re.Pattern[str], what: str) -> list[I
             found = [one for one in found if one.size and name.fullmatch(one.path[start:])]
             found.sort(key=lambda one: one.path)
         if not found:
-            raise RequestError(f"{quote_input(path)}: there is no {what}")
+            raise RequestError(f"{quote_input(path)}: there is no {what}", code="not_found")
         for one in found:
             # A glob or a folder may have more files later.
             shown = one.path[start:] if is_folder else storage.basename(one.path)
@@ -223,7 +228,7 @@ def find_entries(path: str) -> list[storage.FileEntry]:
     if not has_braces(path):
         found = sorted(storage.list_files(path, special=True), key=lambda file: file.path)
         if not found:
-            raise RequestError(f"{quote_input(path)} matches no file")
+            raise RequestError(f"{quote_input(path)} matches no file", code="not_found")
         return found
     names = expand_braces(path)
     if any(map(storage.is_glob, names)):
@@ -235,14 +240,22 @@ def find_entries(path: str) -> list[storage.FileEntry]:
     missing = [name for name in names if name not in entries]
     if missing:
         more = f" and {len(missing) - 1:,} more" if len(missing) > 1 else ""
-        raise RequestError(f"{quote_input(path)}: of {len(names):,} files, {printable(missing[0])}{more} do not exist")
+        raise RequestError(
+            f"{quote_input(path)}: of {len(names):,} files, {printable(missing[0])}{more} do not exist",
+            code="not_found",
+        )
     return [entries[name] for name in dict.fromkeys(names)]
 
 
 def keep_inputs(error: RequestError, inputs: Inputs) -> RequestError:
     """Returns the error with suggestions that replace one input and keep the other inputs and all splits."""
     suggestions = [_keep_inputs(suggestion, inputs) for suggestion in error.suggestions]
-    return RequestError(error.message, [suggestion for suggestion in suggestions if suggestion])
+    return RequestError(
+        error.message,
+        [suggestion for suggestion in suggestions if suggestion],
+        code=error.code,
+        traceback=error.traceback,
+    )
 
 
 def _keep_inputs(suggestion: Suggestion, inputs: Inputs) -> Suggestion | None:
@@ -276,4 +289,6 @@ def _is_there(path: str) -> bool:
 
 def _require_utf8(path: str) -> None:
     if not is_utf8(path):
-        raise RequestError(f"{quote_input(path)} is not valid UTF-8, so that it cannot be a URI; rename it")
+        raise RequestError(
+            f"{quote_input(path)} is not valid UTF-8, so that it cannot be a URI; rename it", code="not_utf8"
+        )

@@ -94,7 +94,9 @@ def open_input(spec: SourceSpec, needs: Needs, function: UserFunction | None = N
     inputs = name_inputs(spec.input)
     paths = inputs.paths
     if inputs.splits and not needs.splits.are_auto:
-        raise RequestError("`input` and `splits` both say the splits; leave one of them out")
+        raise RequestError(
+            "`input` and `splits` both say the splits; leave one of them out", code="conflicting_settings"
+        )
     files = storage.DependencyTracker()
     with _refusing(inputs, files):
         named, *others = [_choose(path, spec, function) for path in paths]
@@ -102,7 +104,8 @@ def open_input(spec: SourceSpec, needs: Needs, function: UserFunction | None = N
             if other != named:
                 raise RequestError(
                     f"{quote_input(paths[0])} is read as {named.name}, but {quote_input(path)} as {other.name}; "
-                    "the inputs of one dataset must be of one source"
+                    "the inputs of one dataset must be of one source",
+                    code="sources_differ",
                 )
         parts = {**vars(spec), "inputs": inputs, "needs": needs, "function": function}
         is_open = spec.source == "auto" and spec.label_pattern is None
@@ -130,7 +133,9 @@ def _refusing(inputs: Inputs, files: storage.DependencyTracker) -> Iterator[None
     except OSError as error:
         if storage.is_service_fault(error):
             raise BuildError(describe_fault(", ".join(inputs.paths), error)) from error
-        raise RequestError(f"{quote_input(','.join(inputs.paths))} cannot be read: {error}") from error
+        raise RequestError(
+            f"{quote_input(','.join(inputs.paths))} cannot be read: {error}", code="unreadable_input"
+        ) from error
 
 
 def _recognise(entry: Entry, paths: Sequence[str], parts: Mapping[str, Any]) -> Entry:
@@ -158,12 +163,12 @@ def _choose(path: str, spec: SourceSpec, function: UserFunction | None) -> Entry
     except (OSError, storage.SchemeError) as error:
         if isinstance(error, OSError) and storage.is_service_fault(error):
             raise BuildError(describe_fault(path, error)) from error
-        raise RequestError(f"{shown} cannot be read: {error}") from error
+        raise RequestError(f"{shown} cannot be read: {error}", code="unreadable_input") from error
     if not is_file:
         if named is None:
             return find_source("image_folder" if spec.label_pattern is None else "filename_pattern", shown)
         if named.extensions and not named.reads_folders:
-            raise RequestError(f"{shown} is a folder; `source={named.name}` reads files")
+            raise RequestError(f"{shown} is a folder; `source={named.name}` reads files", code="not_a_file")
         return named
     if named is None:
         name = source_of_file(path)
@@ -173,11 +178,14 @@ def _choose(path: str, spec: SourceSpec, function: UserFunction | None) -> Entry
             is_image = skipped_kind(storage.basename(path)) is None and has_extension(path)
             raise RequestError(
                 f"{shown} is a file without the extension of a table or an archive ({', '.join(FILE_EXTENSIONS)}); "
-                + ("give the folder that holds the images" if is_image else "name its format with `source`")
+                + ("give the folder that holds the images" if is_image else "name its format with `source`"),
+                code="unknown_format",
             )
         return find_source(name, shown)
     if not named.extensions:
-        raise RequestError(f"{shown} is a file; `source={named.name}` reads a folder or a glob of images")
+        raise RequestError(
+            f"{shown} is a file; `source={named.name}` reads a folder or a glob of images", code="not_a_folder"
+        )
     return named
 
 
@@ -201,6 +209,7 @@ def _is_file(path: str, named: Entry | None) -> bool:
     if storage.is_folder(path):
         return False
     if not storage.is_file(path):
-        problem = "is not a regular file" if storage.exists(path) else "does not exist"
-        raise RequestError(f"{quote_input(path)} {problem}")
+        if storage.exists(path):
+            raise RequestError(f"{quote_input(path)} is not a regular file", code="not_a_file")
+        raise RequestError(f"{quote_input(path)} does not exist", code="not_found")
     return True

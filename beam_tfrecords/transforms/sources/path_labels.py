@@ -44,7 +44,8 @@ def find_path_columns(pattern: re.Pattern[str] | None, needs: Needs) -> tuple[Se
     missing = next((name for name in wanted if name not in names), None)
     if names and missing is not None:
         raise RequestError(
-            f"`layout` asks for column.{missing}, which `label_pattern` has no group for; it has: {', '.join(names)}"
+            f"`layout` asks for column.{missing}, which `label_pattern` has no group for; it has: {', '.join(names)}",
+            code="missing_group",
         )
     return names, [name for name in wanted if name in names]
 
@@ -68,11 +69,14 @@ def compile_pattern(label_pattern: str | None) -> re.Pattern[str] | None:
     try:
         pattern = re.compile(label_pattern)
     except (re.error, OverflowError) as error:
-        raise RequestError(f"`label_pattern={label_pattern}` is not a regular expression: {error}") from error
+        raise RequestError(
+            f"`label_pattern={label_pattern}` is not a regular expression: {error}", code="invalid_value"
+        ) from error
     if "label" not in pattern.groupindex:
         raise RequestError(
             f"`label_pattern={label_pattern}` has no group named label; "
-            "say for instance `label_pattern=(?P<label>cat|dog)`"
+            "say for instance `label_pattern=(?P<label>cat|dog)`",
+            code="missing_group",
         )
     return pattern
 

@@ -115,7 +115,7 @@ def find_source(name: str, shown: str) -> Entry:
     for entry in SOURCES:
         if entry.name == name:
             return entry
-    raise RequestError(f"{shown}: unknown source; expected one of {', '.join(('auto', *NAMES))}")
+    raise RequestError(f"{shown}: unknown source; expected one of {', '.join(('auto', *NAMES))}", code="unknown_source")
 
 
 def source_of_file(path: str) -> str | None:

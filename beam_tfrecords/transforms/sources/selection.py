@@ -111,8 +111,9 @@ class Selection:
             ]
             if nothing:
                 raise RequestError(
-                    f"`{setting}={nothing[0]}` matches no path below the input; globs with a `/` begin there, others "
-                    "match the name of a file or folder at any depth"
+                    f"`{setting}={nothing[0]}` matches no path below the input; globs with a slash begin there, others "
+                    "match the name of a file or folder at any depth",
+                    code="unmatched_glob",
                 )
 
     def check(self, labels: Mapping[Scalar, int]) -> None:
@@ -120,7 +121,10 @@ class Selection:
         found = {_classes(self.classes).find(label) for label in labels}
         missing = [name for index, name in enumerate(self.classes) if index not in found]
         if missing:
-            raise RequestError(f"`classes={','.join(self.classes)}`: no sample has the class {', '.join(missing)}")
+            raise RequestError(
+                f"`classes={','.join(self.classes)}`: no sample has the class {', '.join(missing)}",
+                code="class_without_samples",
+            )
 
 
 EVERYTHING = Selection()

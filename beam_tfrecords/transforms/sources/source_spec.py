@@ -149,7 +149,7 @@ class SourceSpec:
 
     def __post_init__(self) -> None:
         if not self.input or not all(self.input):
-            raise RequestError(f"`input` is missing; expected {_INPUT_HELP}")
+            raise RequestError(f"`input` is missing; expected {_INPUT_HELP}", code="missing_setting")
 
     def storage_options(self) -> storage.StorageOptions:
         """Returns the current storage options with the settings of this request."""

@@ -27,7 +27,7 @@ def refuse_settings(entry: Entry, spec: SourceSpec) -> None:
         value = values[name]
         if value != _DEFAULTS[name] and name not in entry.takes:
             shown = ",".join(value) if isinstance(value, tuple) else getattr(value, "value", value)
-            raise RequestError(f"`{name}={shown}`: {where} {_explain(name, entry)}")
+            raise RequestError(f"`{name}={shown}`: {where} {_explain(name, entry)}", code="setting_not_applicable")
 
 
 def _explain(name: str, entry: Entry) -> str:

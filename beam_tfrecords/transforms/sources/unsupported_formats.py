@@ -97,7 +97,8 @@ def refuse_unsupported(path: str, found: UnsupportedFormat) -> RequestError:
     """Returns the error for a file of an unsupported format."""
     return RequestError(
         f"{quote_input(path)}: no source reads {found.what}; docs/unsupported.md#{found.heading} shows how to "
-        "convert it"
+        "convert it",
+        code="unsupported_format",
     )
 
 
@@ -111,7 +112,11 @@ def refuse_json(path: str, start: bytes) -> RequestError | None:
     if not text.startswith("{"):
         return None
     if re.match(r"\{[^\n]*\}[ \t]*\r?\n\s*\{", text):
-        return RequestError(f"{quote_input(path)} looks like JSON lines", [Suggestion("its rows", {"source": "jsonl"})])
+        return RequestError(
+            f"{quote_input(path)} looks like JSON lines",
+            [Suggestion("its rows", {"source": "jsonl"})],
+            code="unknown_format",
+        )
     if re.match(r'\{\s*"[^"]*"\s*:\s*(?:"[^"]*"|-?[\d.]+)\s*[,}]', text):
         return refuse_unsupported(path, JSON_OBJECT)
     return None
@@ -121,11 +126,14 @@ def refuse_text(path: str, start: bytes) -> RequestError | None:
     """Returns the error for a text that looks like a table or list but lacks the extension; None for other text."""
     if BOX_LIST.match(start):
         boxes = Suggestion("its boxes", {"source": "csv", "layout": "detection"})
-        return RequestError(f"{quote_input(path)} looks like a list of boxes, but is not called .csv", [boxes])
+        return RequestError(
+            f"{quote_input(path)} looks like a list of boxes, but is not called .csv", [boxes], code="unknown_format"
+        )
     if NUMBER_LIST.match(start):
         return RequestError(
             f"{quote_input(path)} has a number in each line; if they are the classes of images in the order of their "
-            "names, give the folder that holds the list and the images"
+            "names, give the folder that holds the list and the images",
+            code="number_list",
         )
     lines = start.decode("utf-8", "replace").splitlines()[:-1][:_ROWS] or [start.decode("utf-8", "replace")]
     first, second, *_ = [*lines[:2], ""]
@@ -139,7 +147,9 @@ def refuse_text(path: str, start: bytes) -> RequestError | None:
             shown, suggestions = "a table", [Suggestion("its rows", settings)]
         else:
             continue
-        return RequestError(f"{quote_input(path)} looks like {shown}, but is not called .csv", suggestions)
+        return RequestError(
+            f"{quote_input(path)} looks like {shown}, but is not called .csv", suggestions, code="unknown_format"
+        )
     return None
 
 
@@ -154,6 +164,7 @@ def refuse_embedded(path: str, column: str, settings: Mapping[str, str]) -> Requ
     return RequestError(
         f"{quote_input(path)}: column {column!r} holds the images themselves, as Hugging Face's do; expected paths",
         [Suggestion("the images in it", {"source": "hf_parquet", "image_column": column, **settings})],
+        code="embedded_images",
     )
 
 
@@ -169,4 +180,5 @@ def refuse_pixels(path: str, shape: Sequence[int], settings: Mapping[str, str]) 
     return RequestError(
         f"{quote_input(path)} holds the pixels of images of {height} x {width}; expected their paths",
         [Suggestion("the images that the pixels make", {"source": "pixel_table", **settings})],
+        code="embedded_pixels",
     )

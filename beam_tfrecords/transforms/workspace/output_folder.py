@@ -53,7 +53,8 @@ def find_replaced_files(output: str) -> list[str]:
     if foreign := found - ours:
         raise RequestError(
             f"`output={output}`: has files that belong to no dataset of beam-tfrecords and would mix with the new one: "
-            f"{_show(foreign)}; move or delete them, or choose another folder"
+            f"{_show(foreign)}; move or delete them, or choose another folder",
+            code="output_not_empty",
         )
     if not (found or journal is not None):
         _refuse_foreign(output, names)
@@ -75,7 +76,8 @@ def check_versions_root(output: str, versions: Iterable[Version]) -> None:
     if read_pointer(output, LATEST) == "":
         raise RequestError(
             f"`output={output}`: has a {LATEST} that names no version, and there is none; move or delete it, or choose "
-            "another folder"
+            "another folder",
+            code="invalid_latest",
         )
 
 
@@ -87,7 +89,8 @@ def _refuse_foreign(output: str, names: Iterable[str]) -> None:
     if foreign:
         raise RequestError(
             f"`output={output}`: the folder holds other files: {_show(foreign)}; choose an empty folder or a new one, "
-            f"such as `output={storage.join(output, 'dataset')}`"
+            f"such as `output={storage.join(output, 'dataset')}`",
+            code="output_not_empty",
         )
 
 

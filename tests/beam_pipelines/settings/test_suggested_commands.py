@@ -45,7 +45,9 @@ def test_a_path_below_the_working_directory_is_shown_as_people_write_it(tmp_path
 
 def test_the_lines_of_a_refusal():
     error = RequestError(
-        "`input=a`: unclear", [Suggestion("one way", {"layout": "image"}), Suggestion("other", {"seed": 2})]
+        "`input=a`: unclear",
+        [Suggestion("one way", {"layout": "image"}), Suggestion("other", {"seed": 2})],
+        code="x",
     )
     assert str(error) == "`input=a`: unclear; say one way: `layout=image`; or other: `seed=2`"
     assert explain(error, "convert", ["--input=a"]) == [
@@ -55,9 +57,9 @@ def test_the_lines_of_a_refusal():
         "  other:",
         "    beam-tfrecords convert --input=a --seed=2",
     ]
-    assert explain(RequestError("`seed=x`: no number"), "convert", ["--seed=x"]) == ["--seed=x: no number"]
+    assert explain(RequestError("`seed=x`: no number", code="x"), "convert", ["--seed=x"]) == ["--seed=x: no number"]
 
 
 def test_a_command_that_the_terminal_would_change_is_not_offered():
-    error = RequestError("unclear", [Suggestion("one way", {"input": "a\nb"})])
+    error = RequestError("unclear", [Suggestion("one way", {"input": "a\nb"})], code="x")
     assert explain(error, "convert", ["--input=a"]) == ["unclear"]

@@ -39,7 +39,7 @@ def test_what_a_file_is_at_fault_for_rejects_what_is_read(raised, reason):
         storage.ChangedError("changed"),
         storage.ServiceFaultError("too many requests"),
         BuildError("x"),
-        RequestError("x"),
+        RequestError("x", code="x"),
         MemoryError(),
         REJECTED,
     ],

@@ -94,6 +94,7 @@ def _refuse_single_class(spec: BuildSpec, source: Source, listing: Listing, foun
             *([single] if "," not in name and name == name.strip() and fits_label_file(name) else []),
             *([unlabelled] if Content.IMAGE in source.provides else []),
         ],
+        code="single_class",
     )
 
 
@@ -111,7 +112,8 @@ def _check_given(spec: BuildSpec, source: Source, listing: Listing, class_names:
         raise RequestError(
             f"`class_names={','.join(class_names.names)}`: {samples} of {listing.total} samples have a class "
             f"that is not among them: {shown}{', …' if len(unknown) > 5 else ''}"
-            + (f"; say `classes={','.join(known)}` to leave them out" if fits else "")
+            + (f"; say `classes={','.join(known)}` to leave them out" if fits else ""),
+            code="unknown_class",
         )
     source.notes += _describe_missing_classes(spec, listing, class_names)
     return _check_names(class_names)
@@ -133,7 +135,8 @@ def _check_names(class_names: ClassNames) -> ClassNames:
     if unfit:
         raise RequestError(
             f"class {unfit[0]!r} begins or ends with a space or holds a line break, and TensorFlow Datasets would read "
-            "another name; rename the class in the input"
+            "another name; rename the class in the input",
+            code="invalid_class_name",
         )
     return class_names
 

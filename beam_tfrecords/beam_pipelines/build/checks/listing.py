@@ -53,7 +53,8 @@ def check_listing(
     if not listing.total and skipped.counts[OTHER_CLASS]:
         raise RequestError(
             f"`classes={','.join(spec.source.selection.classes)}`: no sample has one of these classes, and "
-            f"{skipped.counts[OTHER_CLASS]:,} have others"
+            f"{skipped.counts[OTHER_CLASS]:,} have others",
+            code="class_without_samples",
         )
     if not listing.total:
         inside = "" if source.containers() is None else _describe_archives(skipped)
@@ -61,11 +62,12 @@ def check_listing(
         suggestions = _other_inputs(spec, skipped)
         if spec.source.source != "auto":
             suggestions = [dataclasses.replace(one, settings={"source": None, **one.settings}) for one in suggestions]
-        raise RequestError(found, suggestions)
+        raise RequestError(found, suggestions, code="no_samples")
     if spec.source.label_pattern is not None and not any(label is not None for label in listing.labels):
         raise RequestError(
             f"`label_pattern={spec.source.label_pattern}`: matches none of {listing.total} keys; "
-            "it is searched in the path below `input`"
+            "it is searched in the path below `input`",
+            code="unmatched_label_pattern",
         )
     spec.source.selection.check(listing.labels)
     check_annotations(spec, source, listing)
@@ -73,7 +75,9 @@ def check_listing(
     if spec.num_shards is not None:
         for split, samples in listing.samples.items():
             if split and samples < spec.num_shards:
-                raise RequestError(f"`num_shards={spec.num_shards}`: split {split} has only {samples} samples")
+                raise RequestError(
+                    f"`num_shards={spec.num_shards}`: split {split} has only {samples} samples", code="too_few_samples"
+                )
     return resolve_classes(spec, source, listing, kept)
 
 

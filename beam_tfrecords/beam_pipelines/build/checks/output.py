@@ -32,17 +32,23 @@ def check_output(spec: BuildSpec) -> list[str]:
             functools.partial(list_versions, spec.output),
         )
     except (OSError, storage.SchemeError) as error:
-        raise RequestError(f"`output={spec.output}`: cannot be reached: {error}") from error
+        raise RequestError(f"`output={spec.output}`: cannot be reached: {error}", code="output_unreachable") from error
     has_versions = bool(latest) or any(version.state is State.FINISHED for version in versions)
     if versioned and is_finished:
-        raise RequestError(f"`output={spec.output}`: holds a dataset without versions; choose another folder")
+        raise RequestError(
+            f"`output={spec.output}`: holds a dataset without versions; choose another folder",
+            code="output_not_versioned",
+        )
     if has_versions and not versioned:
         raise RequestError(
-            f"`output={spec.output}`: holds versions of a dataset; say `versioned`, or choose another folder"
+            f"`output={spec.output}`: holds versions of a dataset; say `versioned`, or choose another folder",
+            code="output_versioned",
         )
     if is_finished and not spec.overwrite:
         raise RequestError(
-            f"`output={spec.output}`: holds a finished dataset; say `overwrite` to replace it, or choose another folder"
+            f"`output={spec.output}`: holds a finished dataset; say `overwrite` to replace it, or choose another "
+            "folder",
+            code="output_exists",
         )
     if versioned:
         check_versions_root(spec.output, versions)

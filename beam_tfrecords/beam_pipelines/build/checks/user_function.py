@@ -69,7 +69,8 @@ def _refuse_differing(name: str, refs: Sequence[SampleRef], call: Callable[..., 
     if wrong is not None:
         raise RequestError(
             f"{name}: two calls with the sample {wrong} gave different results; expected a function whose result "
-            "depends on the sample alone, without clock, counters or random numbers"
+            "depends on the sample alone, without clock, counters or random numbers",
+            code="nondeterministic_function",
         )
 
 
@@ -88,9 +89,12 @@ def _refuse_failing(name: str, refs: Sequence[SampleRef], call: Callable[..., No
                 break
     if failures:
         first = failures[0]
-        show(*(first.traceback or "").splitlines(), file=sys.stderr)
+        if first.traceback:
+            show(*first.traceback.splitlines(), file=sys.stderr)
         remedy = "; name the classes with `class_names`" if first.reason is FailureReason.UNKNOWN_CLASS else ""
-        raise RequestError(f"{name}: it fails for each of {len(failures)} samples: {first.detail}{remedy}")
+        raise RequestError(
+            f"{name}: it fails for each of {len(failures)} samples: {first.detail}{remedy}", code="failing_function"
+        )
 
 
 def _is_same(failure: SampleError, other: SampleError | None) -> bool:

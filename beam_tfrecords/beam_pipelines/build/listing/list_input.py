@@ -164,7 +164,8 @@ def _refuse_unreadable(read: Callable[[], Result], spec: BuildSpec, source: Sour
 def _unreadable_input(error: OSError, spec: BuildSpec, source: Source) -> RequestError:
     return RequestError(
         f"`input={', '.join(spec.source.input)}`: {error.filename or source.name} cannot be read: "
-        f"{error.strerror or error}; make it readable, or take it out of the input"
+        f"{error.strerror or error}; make it readable, or take it out of the input",
+        code="unreadable_input",
     )
 
 

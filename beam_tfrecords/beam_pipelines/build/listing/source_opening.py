@@ -67,7 +67,8 @@ def open_spec_source(spec: BuildSpec) -> tuple[BuildSpec, Source]:
         if not source.column_types:
             raise RequestError(
                 f"`layout=columns`: {source.name} does not declare the types of columns; a spec file can say them: "
-                f"{_column_layout(source)}"
+                f"{_column_layout(source)}",
+                code="missing_column_type",
             )
         layout = table_layout(source.column_types)
         source = opened.source(dataclasses.replace(needs, columns=layout.columns, label=False))
@@ -87,7 +88,8 @@ def open_spec_source(spec: BuildSpec) -> tuple[BuildSpec, Source]:
     if table.label_separator and any(field.startswith("label.") for field in layout.fields):
         raise RequestError(
             f"`label_separator={table.label_separator}`: the layout holds one label per sample; "
-            "say `layout=multilabel`, or ask for labels.index"
+            "say `layout=multilabel`, or ask for labels.index",
+            code="single_label_layout",
         )
     layout = with_images(layout, source.images)
     grouped = change_settings(spec.source, group_rows=table.group_rows or source.groups_rows)
@@ -106,7 +108,8 @@ def _check_condition(spec: BuildSpec, where: str) -> None:
     quality = sorted(named & QUALITY)
     if quality and spec.image.image_encoding is ImageEncoding.KEEP:
         raise RequestError(
-            f"`where={where}`: {', '.join(quality)} of kept files are not measured; expected another `image_encoding`"
+            f"`where={where}`: {', '.join(quality)} of kept files are not measured; expected another `image_encoding`",
+            code="quality_not_measured",
         )
 
 
@@ -118,7 +121,8 @@ def _check_contents(spec: BuildSpec, source: Source, layout: Layout) -> None:
         what = f"column.{min(layout.columns)}" if is_column else missing[0].value
         raise RequestError(
             f"the layout needs {what}, and `input={spec.source.input[0]}` is read as {source.name}, which has none; "
-            f"{_REMEDIES[missing[0]]}"
+            f"{_REMEDIES[missing[0]]}",
+            code="missing_content",
         )
     if Content.IMAGE in layout.required - source.provides:
         raise _without_images(spec, source, needs_label=layout.needs_label)
@@ -135,6 +139,7 @@ def _without_images(spec: BuildSpec, source: Source, *, needs_label: bool) -> Re
         "path; name it with `image_column`, or make paths with `image_path`; it has: "
         f"{', '.join(source.columns)}{alone}",
         suggestions,
+        code="missing_image_column",
     )
 
 
@@ -142,7 +147,10 @@ def _check_mask_settings(spec: BuildSpec, layout: Layout | None) -> None:
     """Refuses mask settings for a layout without masks."""
     named = next(iter(spec.source.mask_settings), None)
     if named and not (layout is not None and layout.needs_mask):
-        raise RequestError(f"`{named}`: the layout has no masks; say `layout=segmentation`, or leave `{named}` out")
+        raise RequestError(
+            f"`{named}`: the layout has no masks; say `layout=segmentation`, or leave `{named}` out",
+            code="setting_not_applicable",
+        )
 
 
 def _with_label_values(layout: Layout, spec: BuildSpec, source: Source) -> Layout:
@@ -153,7 +161,8 @@ def _with_label_values(layout: Layout, spec: BuildSpec, source: Source) -> Layou
         )
         raise RequestError(
             f"`label_type={label_type.value}` is about the labels of a table, and {what}; name the column with "
-            "`label_column`, or leave `label_type` out"
+            "`label_column`, or leave `label_type` out",
+            code="setting_not_applicable",
         )
     kind = "float" if label_type is LabelType.FLOAT else "bytes"
     return with_values(layout, source.label_column, kind, several=spec.source.table.group_rows)

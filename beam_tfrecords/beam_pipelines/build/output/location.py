@@ -28,35 +28,45 @@ def check_location(spec: BuildSpec) -> None:
       RequestError: the output cannot be reached, is a file, or overlaps the input.
     """
     if spec.schedule.versioned and spec.overwrite:
-        raise RequestError("`overwrite` replaces what `versioned` keeps; leave one of them out")
+        raise RequestError(
+            "`overwrite` replaces what `versioned` keeps; leave one of them out", code="conflicting_settings"
+        )
     try:
         is_file = storage.is_file(spec.output)
     except (OSError, storage.SchemeError) as error:
-        raise RequestError(f"`output={spec.output}`: cannot be reached: {error}") from error
+        raise RequestError(f"`output={spec.output}`: cannot be reached: {error}", code="output_unreachable") from error
     if is_file:
-        raise RequestError(f"`output={spec.output}`: is a file; expected a folder")
+        raise RequestError(f"`output={spec.output}`: is a file; expected a folder", code="not_a_folder")
     output = storage.real_path(spec.output)
     temporary = Workspace(spec.output).path
     leads_to = storage.real_path(temporary)
     if leads_to != Workspace(output).path:
-        raise RequestError(f"`output={spec.output}`: {temporary} leads to {leads_to}; remove that link")
+        raise RequestError(
+            f"`output={spec.output}`: {temporary} leads to {leads_to}; remove that link", code="linked_workspace"
+        )
     for word in name_inputs(spec.source.input).paths:
         for path in expand_braces(word) if has_braces(word) and names_several(word) else [word]:
             if _reads_in(path, output):
                 raise RequestError(
                     f"`output={spec.output}`: lies inside `input={word}`, so the next build would read it as input; "
-                    "choose a folder outside"
+                    "choose a folder outside",
+                    code="overlapping_folders",
                 )
             _refuse_around(spec.output, "input", path)
     for _, path in map(split_of_word, spec.source.paths.mask_root):
         if _is_in(output, storage.real_path(path)):
-            raise RequestError(f"`output={spec.output}`: lies inside `mask_root={path}`; choose a folder outside")
+            raise RequestError(
+                f"`output={spec.output}`: lies inside `mask_root={path}`; choose a folder outside",
+                code="overlapping_folders",
+            )
         _refuse_around(spec.output, "mask_root", path)
     for _, path in map(split_of_word, spec.source.paths.image_root):
         _refuse_around(spec.output, "image_root", path)
     reuse = spec.schedule.reuse
     if reuse not in (None, NO_REUSE) and _is_in(output, reused := storage.real_path(reuse)) and output != reused:
-        raise RequestError(f"`output={spec.output}`: lies inside `reuse={reuse}`; choose a folder outside")
+        raise RequestError(
+            f"`output={spec.output}`: lies inside `reuse={reuse}`; choose a folder outside", code="overlapping_folders"
+        )
 
 
 def _refuse_around(output: str, setting: str, path: str) -> None:
@@ -64,7 +74,8 @@ def _refuse_around(output: str, setting: str, path: str) -> None:
     if not storage.is_web(path) and _is_in(storage.real_path(start), storage.real_path(output)):
         raise RequestError(
             f"`output={output}`: holds `{setting}={path}`, and a dataset would lie among what it is made of; choose a "
-            "folder of the dataset's own"
+            "folder of the dataset's own",
+            code="overlapping_folders",
         )
 
 

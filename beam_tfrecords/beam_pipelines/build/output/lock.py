@@ -79,7 +79,8 @@ def lock_output(spec: BuildSpec, runner: Runner) -> Iterator[LockedOutput]:
         if isinstance(taken, str):
             raise RequestError(
                 f"`output={spec.output}`: another build is writing to it, {taken}; wait for its end, or choose another "
-                "folder"
+                "folder",
+                code="output_locked",
             )
         with taken:
             is_new = workspace.is_all_there_is()
@@ -182,7 +183,7 @@ def _not_writable(output: str, error: OSError) -> RequestError | BuildError:
     reason = error.strerror or str(error)
     if storage.is_service_fault(error) and not isinstance(error, storage.AccessDeniedError):
         return BuildError(f"{output} cannot be written: {reason}; the same command resumes once it can be")
-    return RequestError(f"`output={output}`: cannot be written: {reason}")
+    return RequestError(f"`output={output}`: cannot be written: {reason}", code="output_not_writable")
 
 
 def refuse_other(output: LockedOutput, folder: str) -> None:
@@ -194,9 +195,11 @@ def refuse_other(output: LockedOutput, folder: str) -> None:
     if job.is_known:
         raise RequestError(
             f"`output={output.path}`: the job of another build is writing to it, {shown}; wait for its end, cancel it, "
-            "or choose another folder"
+            "or choose another folder",
+            code="output_locked",
         )
     raise RequestError(
         f"`output={output.path}`: the job of another build may still write to it, and its runner does not say whether "
-        f"it does: {shown}; make sure that it has ended and delete {job.folder}, or choose another folder"
+        f"it does: {shown}; make sure that it has ended and delete {job.folder}, or choose another folder",
+        code="unknown_job_state",
     )

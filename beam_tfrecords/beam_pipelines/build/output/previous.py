@@ -80,7 +80,8 @@ def open_previous(spec: BuildSpec) -> Previous:
         elif reused is None:
             raise RequestError(
                 f"`reuse={schedule.reuse}`: no finished dataset (there is no {SUCCESS}); expected the `output` of a "
-                "build, or `reuse=none`"
+                "build, or `reuse=none`",
+                code="no_dataset",
             )
     notes = (*before.notes, *(note for note in more if note not in before.notes))
     return dataclasses.replace(before, reused=reused, notes=notes)

@@ -23,7 +23,8 @@ def refuse_folders_as_splits(inputs: Inputs, source: str, needs: Needs) -> None:
     if needs.splits.folders is not None:
         raise RequestError(
             f"`splits` names folders, and {quote_input(inputs.paths[0])} is read as {source}, which says the splits "
-            "itself; leave `splits` out, or give fractions"
+            "itself; leave `splits` out, or give fractions",
+            code="input_has_splits",
         )
 
 

@@ -71,8 +71,9 @@ def open_input(inputs: Inputs, paths: PathSettings, needs: Needs) -> MakeSource:
         start = storage.read_range(file.path, 0, _START_BYTES, version=file.version).removeprefix(b"\xef\xbb\xbf")
         if not _START.match(start):
             raise refuse_json(file.path, start) or RequestError(
-                f"{quote_input(file.path)} is not a file of COCO annotations: expected a JSON object with `images`, "
-                "`annotations` and `categories`; a table as JSON has an object per line, and the extension .jsonl"
+                f"{quote_input(file.path)} is not a file of COCO annotations: expected a JSON object with 'images', "
+                "'annotations' and 'categories'; a table as JSON has an object per line, and the extension .jsonl",
+                code="invalid_file",
             )
         are_classes = are_classes and not (_BOX.search(start) or may_have_boxes(file.path, file.version))
     if not needs.splits.are_auto:
@@ -175,7 +176,7 @@ def _expand(inputs: Inputs) -> dict[str, str | None]:
     for path in inputs.paths:
         files = sorted(file.path for file in storage.list_files(path)) if has_wildcards(path) else [path]
         if not files:
-            raise RequestError(f"{quote_input(path)} matches no file")
+            raise RequestError(f"{quote_input(path)} matches no file", code="not_found")
         found.update(dict.fromkeys(files, inputs.splits.get(path)))
     return found
 

@@ -83,14 +83,14 @@ class CocoAnnotations:
         width, height = (side if type(side) is int and side > 0 else 0 for side in sides)
         image = CocoImage(number, str(name), str(image_id), (width, height) if width and height else None)
         if not isinstance(name, str) or not name or image_id is None or not is_utf8(f"{name}{image_id}"):
-            image.problem = f"entry {len(self.images):,} of `images` has no `file_name` or no `id`, or not as Unicode"
+            image.problem = f"entry {len(self.images):,} of 'images' has no 'file_name' or no 'id', or not as Unicode"
             image.name = f"entry {len(self.images):09d}"
         self.images.append(image)
 
     def _add_categories(self, value: dict[str, Any]) -> None:
         category, name = _as_id(value.get("id")), value.get("name")
         if category is None or not isinstance(name, str) or not name or not is_utf8(name):
-            raise JsonError(f"a category has no `id` or no `name`: {str(value)[:100]}")
+            raise JsonError(f"a category has no 'id' or no 'name': {str(value)[:100]}")
         self._order_of_category.setdefault(category, (isinstance(value["id"], str), value["id"]))
         if self.categories.setdefault(category, name) != name:
             raise JsonError(f"category {category} is {self.categories[category]!r} and {name!r}")
@@ -122,7 +122,7 @@ class CocoAnnotations:
         image_id, caption = _as_id(value.get("image_id")), value.get("caption")
         if not isinstance(caption, str) or not is_utf8(caption):
             raise JsonError(
-                f"an annotation has no `caption`, or not as Unicode: {ascii(value)[:100]}; if these are boxes, say "
+                f"an annotation has no 'caption', or not as Unicode: {ascii(value)[:100]}; if these are boxes, say "
                 "`layout=detection`"
             )
         if image_id is None:
@@ -147,14 +147,14 @@ class CocoAnnotations:
           JsonError: no annotation has a box, or the needed polygons or keypoints.
         """
         if len(self._of_image) and not self._with_box and self._needs_boxes:
-            raise JsonError("none of its annotations has a `bbox`; if they are captions, say `layout=captions`")
+            raise JsonError("none of its annotations has a 'bbox'; if they are captions, say `layout=captions`")
         if self._polygons and not any(self._polygons):
             raise JsonError(
-                f"none of its {len(self._polygons):,} objects has a `segmentation`, from which masks are drawn; say "
+                f"none of its {len(self._polygons):,} objects has a 'segmentation', from which masks are drawn; say "
                 "`layout=detection`"
             )
         if self._keypoints is not None and not any(self._keypoints):
-            raise JsonError(f"none of its {len(self._keypoints):,} objects has `keypoints`; say `layout=detection`")
+            raise JsonError(f"none of its {len(self._keypoints):,} objects has 'keypoints'; say `layout=detection`")
         # All objects get the same number of keypoints; missing keypoints count as not labeled.
         self._keypoint_bytes = max(map(len, self._keypoints or [b""]))
         # Otherwise an image that is listed twice would yield its objects twice.
@@ -246,7 +246,7 @@ class CocoAnnotations:
         shown = printable(storage.basename(path))
         yield from (one.note for one in self.unmatched(path))
         if self._merged:
-            yield f"{shown}: {self._merged:,} entries of `images` name the file of another, and are one image with it"
+            yield f"{shown}: {self._merged:,} entries of 'images' name the file of another, and are one image with it"
         without, total = (self._polygons or []).count(b""), len(self._of_image)
         if without:
             yield f"{shown}: {without:,} of {total:,} objects have no segmentation, and their masks are empty"
@@ -275,7 +275,9 @@ def read_coco(file: storage.FileEntry, needs: Needs, *, needs_captions: bool, ne
                 annotations.add(kind, value)
         annotations.close()
     except JsonError as error:
-        raise RequestError(f"{quote_input(file.path)} cannot be read as COCO annotations: {error}") from error
+        raise RequestError(
+            f"{quote_input(file.path)} cannot be read as COCO annotations: {error}", code="invalid_file"
+        ) from error
     return annotations
 
 

@@ -53,7 +53,8 @@ def open_input(inputs: Inputs, needs: Needs) -> MakeSource:
             if not storage.is_folder(storage.join(root, folder)):
                 raise RequestError(
                     f"{quote_input(root)} has no folder {folder}; expected one such as VOCdevkit/VOC2012, with "
-                    f"{_IMAGES}, {needed[0]} and, for splits, {needed[1]}, or XML files of the names of images"
+                    f"{_IMAGES}, {needed[0]} and, for splits, {needed[1]}, or XML files of the names of images",
+                    code="not_found",
                 )
     return functools.partial(VocSource, roots, inputs)
 

@@ -52,10 +52,13 @@ def open_input(inputs: Inputs, paths: PathSettings, needs: Needs) -> MakeSource:
     refuse_folders_as_splits(inputs, "yolo", needs)
     shown = quote_input(inputs.paths[0])
     if not inputs.is_alone:
-        raise RequestError(f"{shown}: a data file of YOLO names its splits itself; expected one file as `input`")
+        raise RequestError(
+            f"{shown}: a data file of YOLO names its splits itself; expected one file as `input`", code="several_inputs"
+        )
     if len(paths.image_root) > 1 or any(split_of_word(word)[0] for word in paths.image_root):
         raise RequestError(
-            f"{shown}: `image_root` is the folder that the paths in a data file are relative to; give one"
+            f"{shown}: `image_root` is the folder that the paths in a data file are relative to; give one",
+            code="unmatched_roots",
         )
     places = YoloPaths(inputs.paths[0], paths)
     return functools.partial(YoloSource, read_data(places), places)
@@ -121,7 +124,8 @@ class YoloSource(Source):
         if without and without == listed:
             raise RequestError(
                 f"{quote_input(self._places.input)}: none of its {listed:,} objects has a polygon, from which masks "
-                "are drawn; say `layout=detection`"
+                "are drawn; say `layout=detection`",
+                code="no_polygons",
             )
         if without:
             self.notes.append(f"{without:,} of {listed:,} objects have no polygon, and their masks are empty")

@@ -100,8 +100,9 @@ def read_data(places: YoloPaths) -> YoloData:
     data = _read_darknet(path) if path.lower().endswith(DARKNET) else _read_yaml(path)
     if not any(data.get(word) for word in _SPLITS):
         raise RequestError(
-            f"{shown} is not a data file of YOLO: expected `train`, `val` or `test` with a folder of images or a file "
-            "that lists them, and `names`"
+            f"{shown} is not a data file of YOLO: expected 'train', 'val' or 'test' with a folder of images or a file "
+            "that lists them, and 'names'",
+            code="invalid_file",
         )
     root = _find_root(data, places)
     if isinstance(data.get("names"), str):
@@ -112,7 +113,10 @@ def read_data(places: YoloPaths) -> YoloData:
         values = data.get(word) or []
         values = values if isinstance(values, list) else [values]
         if not all(isinstance(one, str) and "\0" not in one for one in values):
-            raise RequestError(f"{shown}: `{word}` is no path; expected a folder, a file that lists images, or several")
+            raise RequestError(
+                f"{shown}: {word!r} is no path; expected a folder, a file that lists images, or several",
+                code="invalid_file",
+            )
         if paths := [_find(one, root, places) for one in values]:
             splits.setdefault(SPLIT_NAMES[word], []).extend(paths)
     return YoloData(root, splits, names, _count_keypoints(data))
@@ -128,7 +132,7 @@ def _read_yaml(path: str) -> dict[str, Any]:
         data = yaml.safe_load(read_text(path))
     except (yaml.YAMLError, RecursionError, SampleError) as error:
         why = error.detail if isinstance(error, SampleError) else " ".join(str(error).split())
-        raise RequestError(f"{quote_input(path)} cannot be read as YAML: {why}") from error
+        raise RequestError(f"{quote_input(path)} cannot be read as YAML: {why}", code="invalid_file") from error
     return data if isinstance(data, dict) else {}
 
 
@@ -137,7 +141,7 @@ def _read_darknet(path: str) -> dict[str, Any]:
     try:
         pairs = (line.partition("=") for line in read_text(path).splitlines())
     except SampleError as error:
-        raise RequestError(f"{quote_input(path)} cannot be read: {error.detail}") from error
+        raise RequestError(f"{quote_input(path)} cannot be read: {error.detail}", code="invalid_file") from error
     return {name.strip(): value.strip() for name, sign, value in pairs if sign}
 
 
@@ -145,7 +149,9 @@ def _read_name_file(path: str) -> list[str]:
     try:
         return [line.strip() for line in read_text(path).strip().splitlines()]
     except SampleError as error:
-        raise RequestError(f"{quote_input(path)} cannot be read as names of classes: {error.detail}") from error
+        raise RequestError(
+            f"{quote_input(path)} cannot be read as names of classes: {error.detail}", code="invalid_file"
+        ) from error
 
 
 def _data_file_in(folder: str) -> str | None:
@@ -157,6 +163,7 @@ def _data_file_in(folder: str) -> str | None:
         raise RequestError(
             f"{quote_input(folder)} has several data files",
             [Suggestion(storage.basename(path), {"input": path}) for path in found],
+            code="several_data_files",
         )
     return next(iter(found), None)
 
@@ -183,11 +190,15 @@ def _read_folder(folder: str) -> YoloData:
     shown = quote_input(folder)
     if len(names) != 1:
         what = f"lists of different classes: {', '.join(sorted(lists)[:3])}" if names else "no list of the classes"
-        raise RequestError(f"{shown} has {what}; expected a data file of YOLO, or classes.txt with a name in each line")
+        raise RequestError(
+            f"{shown} has {what}; expected a data file of YOLO, or classes.txt with a name in each line",
+            code="class_names_differ" if names else "missing_class_names",
+        )
     if None in folders.values() and any(folders.values()):
         beside = ", ".join(sorted(printable(path) or "it" for path, split in folders.items() if not split)[:3])
         raise RequestError(
-            f"{shown}: images in {beside} are in none of its split folders; move them, or write data.yaml"
+            f"{shown}: images in {beside} are in none of its split folders; move them, or write data.yaml",
+            code="images_outside_splits",
         )
     splits: dict[str, list[str]] = {}
     for path, split in sorted(folders.items()):
@@ -207,12 +218,16 @@ def _read_names(data: Mapping[str, Any], shown: str) -> dict[int, str]:
     for number, name in pairs:
         if type(number) is not int or number < 0 or isinstance(name, bool) or not isinstance(name, str | int | float):
             raise RequestError(
-                f"{shown}: YAML reads an entry of `names` as {type(number).__name__} and {type(name).__name__}; "
-                "expected numbers from 0, and names in quotes, such as 'no'"
+                f"{shown}: YAML reads an entry of 'names' as {type(number).__name__} and {type(name).__name__}; "
+                "expected numbers from 0, and names in quotes, such as 'no'",
+                code="invalid_class_name",
             )
         names[number] = str(name)
     if not names:
-        raise RequestError(f"{shown}: `names` is missing; expected the class names, as a list or as number: name")
+        raise RequestError(
+            f"{shown}: 'names' is missing; expected the class names, as a list or as number: name",
+            code="missing_class_names",
+        )
     return names
 
 
@@ -274,7 +289,8 @@ def _refuse(path: str, tried: Iterable[str], places: YoloPaths, *, leads_outside
     either = ", or `allow_outside_root` if all that it names may be read" if leads_outside else ""
     return RequestError(
         f"{quote_input(places.input)} names {shorten(path)}, and {', and '.join(problems)}; say the folder that it "
-        f"is in with `image_root`{either}"
+        f"is in with `image_root`{either}",
+        code="outside_root" if leads_outside else "not_found",
     )
 
 

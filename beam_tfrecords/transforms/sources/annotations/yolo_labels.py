@@ -95,7 +95,8 @@ class LabelFiles:
             if len(found) > 1:
                 raise RequestError(
                     f"the labels of the images in {printable(images)} may be in {' or '.join(map(printable, found))}; "
-                    f"expected them in {printable(usual)}: rename the right folder, or link it there"
+                    f"expected them in {printable(usual)}: rename the right folder, or link it there",
+                    code="misplaced_labels",
                 )
             if found:
                 return found[0]

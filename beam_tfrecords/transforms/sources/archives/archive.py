@@ -51,7 +51,7 @@ class ArchiveSource(InferredSource, ContainerSource):
                 pass
         except SampleError as error:
             where = quote_input(self._containers[0].uri)
-            raise RequestError(f"{where} is not a {self.name} archive: {error.detail}") from error
+            raise RequestError(f"{where} is not a {self.name} archive: {error.detail}", code="invalid_file") from error
 
     def infer(self, folders: FolderSummary) -> Callable[[SampleRef], SampleRef] | None:
         """See `Source.infer`; interprets the folders of all archives together."""

@@ -103,7 +103,7 @@ def open_input(inputs: Inputs, table: TableSettings, needs: Needs) -> MakeSource
         start = _read_start(Container.of(files[0].entry, key_prefix=""))
     except SampleError as error:
         where = quote_input(files[0].entry.path)
-        raise RequestError(f"{where} is not a tar archive: {error.detail}") from error
+        raise RequestError(f"{where} is not a tar archive: {error.detail}", code="invalid_file") from error
     return functools.partial(WebDatasetSource, files, start, inputs, table)
 
 
@@ -151,6 +151,7 @@ def _choose_label(start: _Start, settings: TableSettings, needs: Needs) -> str |
     if pickle is not None:
         raise RequestError(
             f"{quote_input(start.path)}: the members .{pickle} are pickles, which can run any code and are never "
-            "opened; write them as .cls, .txt or .json"
+            "opened; write them as .cls, .txt or .json",
+            code="pickle_labels",
         )
     return choose_label(start, settings, needs, first=("cls",), lacks="no .cls and no field 'label'")

@@ -36,7 +36,10 @@ def open_input(inputs: Inputs, table: TableSettings) -> MakeSource:
     )
     kinds = [_columns_of(file.entry.path) for file in files]
     if any(kind != kinds[0] for kind in kinds):
-        raise RequestError(f"{quote_input(inputs.paths[0])} has files of CIFAR-10 and of CIFAR-100; convert them apart")
+        raise RequestError(
+            f"{quote_input(inputs.paths[0])} has files of CIFAR-10 and of CIFAR-100; convert them apart",
+            code="sources_differ",
+        )
     names = {column: _read_names(storage.dirname(files[0].entry.path), file) for column, file in kinds[0].items()}
     label = table.label_column or "label"
     return open_stacks(
@@ -101,7 +104,8 @@ def _columns_of(path: str) -> Mapping[str, str]:
         return _COLUMNS_HUNDRED
     raise RequestError(
         f"{quote_input(path)}: expected a name of CIFAR's binary version: data_batch_1.bin, test_batch.bin, train.bin "
-        "or test.bin"
+        "or test.bin",
+        code="unknown_file_name",
     )
 
 

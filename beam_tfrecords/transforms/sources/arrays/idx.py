@@ -40,7 +40,10 @@ def open_input(inputs: Inputs, table: TableSettings) -> MakeSource:
     images = [_of_images(file) for file in files if "images" in storage.basename(file.entry.path).lower()]
     if not images:
         path = files[0].entry.path
-        raise RequestError(f"{quote_input(path)} holds labels; expected images, such as train-images-idx3-ubyte")
+        raise RequestError(
+            f"{quote_input(path)} holds labels; expected images, such as train-images-idx3-ubyte",
+            code="labels_without_images",
+        )
     labels = {file.entry.path: found for file in images if (found := _labels_of(file.entry.path))}
     transposed = any(_TRANSPOSED.match(storage.basename(file.entry.path)) for file in images)
     notes = ["rows and columns are exchanged, because EMNIST stores its images lying"] if transposed else []

@@ -90,7 +90,7 @@ def open_input(inputs: Inputs, table: TableSettings) -> MakeSource:
     # A folder or glob may include the label files.
     images = [file for file in files if file.entry.path not in labels.values()]
     if not images:
-        raise RequestError(f"{quote_input(inputs.paths[0])} has labels and no images")
+        raise RequestError(f"{quote_input(inputs.paths[0])} has labels and no images", code="labels_without_images")
     beside = {path: label for path, label in labels.items() if label}
     return open_stacks(
         images, functools.partial(_find_stacks, beside, table.image_column), inputs=inputs, settings=table

@@ -213,7 +213,7 @@ def open_stacks(
         stacks = find(first)
         rows = list(itertools.islice(stacks[0].rows(stacks[0].column_types), _ROWS))
     except SampleError as error:
-        raise RequestError(f"{quote_input(first.uri)} cannot be read: {error.detail}") from error
+        raise RequestError(f"{quote_input(first.uri)} cannot be read: {error.detail}", code="invalid_file") from error
     types = stacks[0].column_types
     table = FirstRows(first.uri, tuple(types), types, rows)
     return functools.partial(StackSource, files, find, stacks, table, class_names, read_name, notes, inputs, settings)

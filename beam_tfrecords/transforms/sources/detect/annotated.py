@@ -50,7 +50,9 @@ def refuse_annotations(tree: FolderTree, request: Request, base: str) -> list[st
             return [f"{what}; to leave them out, say {' '.join(globs)}"]
         masks = [] if request.root is None else _find_masks(tree, found, request)
         others = _without_folders(tree, found)
-        raise UnclearError(f"{what} of the others", *masks, _without(others, request, base, found))
+        raise UnclearError(
+            f"{what} of the others", *masks, _without(others, request, base, found), code="images_and_masks"
+        )
     if request.named or request.spec.label_pattern is not None:
         return []
     bands = find_bands(tree) if request.by_folders else None
@@ -58,7 +60,8 @@ def refuse_annotations(tree: FolderTree, request: Request, base: str) -> list[st
         where, shown = bands
         raise UnclearError(
             f"the images in {show_names([where])} are single bands of the same pictures, such as {show_names(shown)}; "
-            "put the bands of each picture into one file, and say its class"
+            "put the bands of each picture into one file, and say its class",
+            code="single_bands",
         )
     ending = _mask_ending(tree) or find_pair_ending(tree)
     twins = [] if ending else find_twins(tree)
@@ -70,6 +73,7 @@ def refuse_annotations(tree: FolderTree, request: Request, base: str) -> list[st
             f"there are images that end in {ending}, beside images of the same names without it, as masks do",
             _with_masks(request, suffixed),
             [Suggestion("the images but not their masks", {"exclude": [*selection.exclude, f"*{ending}*"]})],
+            code="images_and_masks",
         )
     return []
 
@@ -95,6 +99,7 @@ def _refuse_twins(twins: Sequence[Twins], request: Request) -> UnclearError:
         f"the images in {show_names([*photos, *drawn])} have {names}, as images and their masks do",
         _with_masks(request, masks),
         *answers,
+        code="images_and_masks",
     )
 
 

@@ -98,7 +98,10 @@ def _named(table: Table, named: Sequence[str]) -> tuple[Sequence[str], BoxFormat
     missing = [name for name in named if name not in table.columns]
     if missing or len(named) not in (1, 4):
         what = f"{table.path} has no column {missing[0]!r}" if missing else "expected four columns, or one with lists"
-        raise RequestError(f"`box_columns={','.join(named)}`: {what}; it has: {', '.join(table.columns)}")
+        raise RequestError(
+            f"`box_columns={','.join(named)}`: {what}; it has: {', '.join(table.columns)}",
+            code="unknown_column" if missing else "invalid_value",
+        )
     plain = {plain_name(name): name for name in named}
     return next((found for found in _usual(plain) if {*found[0]} == {*named}), (named, BoxFormat.AUTO))
 
@@ -146,4 +149,5 @@ def _format_of(
             Suggestion("x and y of the top left corner, width and height", {"box_format": "xywh"}),
             Suggestion("x and y of two corners", {"box_format": "xyxy"}),
         ],
+        code="unclear_box_format",
     )

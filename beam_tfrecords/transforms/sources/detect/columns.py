@@ -86,7 +86,9 @@ def choose_columns(table: Table, settings: TableSettings, needs: Needs) -> tuple
         named: str | None = getattr(settings, setting)
         if named is not None:
             if named not in table.columns:
-                raise RequestError(f"`{setting}={named}`: {table.path} has no such column; {available(table)}")
+                raise RequestError(
+                    f"`{setting}={named}`: {table.path} has no such column; {available(table)}", code="unknown_column"
+                )
             return named
         guessed = _guess(table, names, text=text)
         if guessed is not None and guessed != names[0]:
@@ -131,14 +133,18 @@ def _refuse_contradictions(table: Table, settings: TableSettings) -> None:
     pattern, image, label = settings.image_path, settings.image_column, settings.label_column
     if pattern is not None and image is not None:
         raise RequestError(
-            f"`image_path={pattern}` and `image_column={image}` both say where the images are; leave one out"
+            f"`image_path={pattern}` and `image_column={image}` both say where the images are; leave one out",
+            code="conflicting_settings",
         )
     for name in settings.label_columns:
         if name not in table.columns:
-            raise RequestError(f"`label_columns`: {table.path} has no column {name!r}; {available(table)}")
+            raise RequestError(
+                f"`label_columns`: {table.path} has no column {name!r}; {available(table)}", code="unknown_column"
+            )
     if label is not None and settings.label_columns:
         raise RequestError(
-            f"`label_column={label}` and `label_columns` both say where the labels are; leave one of them out"
+            f"`label_column={label}` and `label_columns` both say where the labels are; leave one of them out",
+            code="conflicting_settings",
         )
 
 
@@ -167,6 +173,7 @@ def _check_needed(table: Table, settings: TableSettings, needs: Needs, found: Co
             f"{quote_input(table.path)}: the values in column {wrong!r} are not strings, but an image is given by its "
             f"path; name the column with the paths with `image_column`; {available(table)}",
             column_suggestions(table, image=None, needs_image=True, needs_label=found.label is None and needs.label),
+            code="column_without_images",
         )
     if found.label is None and needs.label and not settings.label_columns and not (found.objects or found.boxes):
         raise RequestError(
@@ -178,16 +185,19 @@ def _check_needed(table: Table, settings: TableSettings, needs: Needs, found: Co
                 needs_image=found.image is None and settings.image_path is None,
                 needs_label=True,
             ),
+            code="missing_label_column",
         )
     if needs.mask and found.mask is None:
         raise RequestError(
             f"{quote_input(table.path)} has no column 'mask', which the layout needs; name another with `mask_column`; "
-            f"{available(table)}"
+            f"{available(table)}",
+            code="missing_mask_column",
         )
     if settings.group_rows and (len(found.images) > 1 or found.lists):
         raise RequestError(
             "`group_rows` makes one sample of rows with the same image, and these have several; leave it out, and name "
-            "what tells rows apart with `key_column`"
+            "what tells rows apart with `key_column`",
+            code="several_images_per_row",
         )
 
 
@@ -230,6 +240,7 @@ def choose_label(
             f"{quote_input(table.path)} has {lacks}, which the layout needs; name another with `label_column`; "
             f"{available(table)}",
             column_suggestions(table, image=None, needs_image=False, needs_label=True),
+            code="missing_label_column",
         )
     return label
 
@@ -242,10 +253,16 @@ def find_label(table: Table) -> str | None:
 def _check_pattern(table: Table, pattern: str) -> None:
     names = pattern_columns(pattern)
     if not names or re.search("[{}]", fill_pattern(pattern, dict.fromkeys(names, ""))):
-        raise RequestError(f"`image_path={pattern}`: expected a path with columns in braces, such as train/{{id}}.jpg")
+        raise RequestError(
+            f"`image_path={pattern}`: expected a path with columns in braces, such as train/{{id}}.jpg",
+            code="invalid_value",
+        )
     for name in names:
         if name not in table.columns:
-            raise RequestError(f"`image_path={pattern}`: {table.path} has no column {name!r}; {available(table)}")
+            raise RequestError(
+                f"`image_path={pattern}`: {table.path} has no column {name!r}; {available(table)}",
+                code="unknown_column",
+            )
 
 
 def _guess(table: Table, names: Sequence[str], *, text: bool) -> str | None:

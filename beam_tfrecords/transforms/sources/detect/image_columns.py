@@ -49,11 +49,15 @@ def name_images(
         setting = f"`image_column={column}`" if column else "`layout`"
         what = "no such column" if missing == column else f"no column {missing!r}"
         what = f"no images in column {missing!r}" if missing in table.columns else what
-        raise RequestError(f"{setting}: {table.path} has {what}; {available(table)}")
+        raise RequestError(
+            f"{setting}: {table.path} has {what}; {available(table)}",
+            code="column_without_images" if missing in table.columns else "unknown_column",
+        )
     if MASK in images:
         raise RequestError(
             f"column {images[MASK]!r}: an image of the name {MASK!r} would be compressed as a photo; say "
-            f"`mask_column={images[MASK]}` `layout=segmentation`, or give the column another name"
+            f"`mask_column={images[MASK]}` `layout=segmentation`, or give the column another name",
+            code="mask_as_image",
         )
     return images
 
@@ -74,7 +78,9 @@ def choose_image(kinds: Iterable[Sequence[str]], table: Table, named: str | None
     if named is not None:
         if named in table.columns:
             return named
-        raise RequestError(f"`image_column={named}`: {table.path} has no such column; {available(table)}")
+        raise RequestError(
+            f"`image_column={named}`: {table.path} has no such column; {available(table)}", code="unknown_column"
+        )
     found: Sequence[str] = next(filter(None, kinds), ())
     found = [name for name in found if not is_mask_name(name)] or found
     usual = find_image_column(found)
@@ -82,7 +88,10 @@ def choose_image(kinds: Iterable[Sequence[str]], table: Table, named: str | None
         return usual or found[0]
     what = f"several columns with images ({', '.join(found)})" if found else lacks
     say = f"; name one with `image_column`, such as `image_column={found[0]}`" if found else ""
-    raise RequestError(f"{quote_input(table.path)} has {what}{say}; {available(table)}")
+    raise RequestError(
+        f"{quote_input(table.path)} has {what}{say}; {available(table)}",
+        code="several_image_columns" if found else "missing_image_column",
+    )
 
 
 def find_image_column(columns: Sequence[str]) -> str | None:
@@ -105,7 +114,8 @@ def choose_mask(columns: Sequence[str], table: Table, named: str | None) -> str:
     if mask is None or mask not in columns:
         what = f"{named or 'mask'!r} with the bytes of masks"
         raise RequestError(
-            f"{quote_input(table.path)} has no column {what}; name another with `mask_column`; {available(table)}"
+            f"{quote_input(table.path)} has no column {what}; name another with `mask_column`; {available(table)}",
+            code="missing_mask_column",
         )
     return mask
 
@@ -147,7 +157,8 @@ def find_file_names(table: Table, named: str | None, wanted: Mapping[str, str]) 
     if not images:
         raise RequestError(
             f"{quote_input(table.path)} has no column with a name such as {_FILE!r}; name one with `image_column`; "
-            f"{available(table)}"
+            f"{available(table)}",
+            code="missing_image_column",
         )
     # A custom layout names its images; otherwise `image.encoded` is the first image.
     found = {name: column for name, column in images.items() if name in wanted}

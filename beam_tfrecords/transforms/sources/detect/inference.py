@@ -79,6 +79,7 @@ class ApplyInterpretations:
                     f"an input is said to be {said}, but its folder {printable(key)} looks like {split}; expected one "
                     "split in each input",
                     [by_folders] if inputs.splits else [],
+                    code="contradicting_splits",
                 )
 
     def _find(self, key: str) -> tuple[Interpretation, str, str | None]:
@@ -147,5 +148,5 @@ def _refuse_annotated(found: Interpretation, tree: FolderTree, request: Request)
         pattern = request.class_pattern(depth)
         pattern = pattern.replace("[^/]+)/", ".+)/[^/]+$") if found.is_nested else pattern
         folders = Suggestion("the folders as classes", {"label_pattern": pattern})
-        error = UnclearError(f"the folders may be classes, but there are {what}", [folders])
+        error = UnclearError(f"the folders may be classes, but there are {what}", [folders], code="unclear_folders")
         raise refuse(error, tree, request)

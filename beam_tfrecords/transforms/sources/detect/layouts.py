@@ -216,6 +216,7 @@ def _find_bases(tree: FolderTree, request: Request, notes: list[str]) -> dict[st
             "become classes",
             [Suggestion("the splits as they are", {"splits": "auto"})],
             _divide_anew(tree, request, base, list(splits)),
+            code="input_has_splits",
         )
     return {join(base, name): split for name, split in splits.items()} if splits else {base: None}
 
@@ -249,6 +250,7 @@ def _find_splits(tree: FolderTree, request: Request, base: str) -> dict[str, str
         if request.by_folders
         else _name_splits(request, base, splits),
         _all_are_classes(names) if len(others) >= len(suspects) else [],
+        code="split_or_class",
     )
 
 
@@ -266,6 +268,7 @@ def _refuse_split_among_classes(tree: FolderTree, request: Request, base: str, k
             f"the folder {show_names(doubtful)} beside others with images may be a split or a class",
             _without(tree, request, [join(base, name) for name in doubtful]),
             _all_are_classes(tree.below(base)),
+            code="split_or_class",
         )
 
 
@@ -374,7 +377,9 @@ def _directly_in(found: str, level: Level) -> UnclearError:
                 meaning = f"the images in {base} with the class from the names of the files"
                 back = {"splits": None} if request.needs.splits.folders else {}
                 names.append(Suggestion(meaning, {"input": request.path(base), "label_pattern": pattern, **back}))
-    return UnclearError(f"{found}, so that no folder names their class{_HOW_TO_LABEL}", answers, names)
+    return UnclearError(
+        f"{found}, so that no folder names their class{_HOW_TO_LABEL}", answers, names, code="no_class_folders"
+    )
 
 
 def _names_are_classes(request: Request) -> bool:
@@ -412,6 +417,7 @@ def _splits_without_classes(level: Level) -> Interpretation | None:
         f"{show_names([base for base in level.bases if base not in flat])} do",
         answers,
         has_lists=bool(level.lists),
+        code="no_class_folders",
     )
 
 
@@ -435,6 +441,7 @@ def _splits_of_other_classes(level: Level) -> Interpretation | None:
         "have no class in common",
         [] if any("/" in base for base in splits) else [Suggestion(meaning, {"splits": write_splits(splits)})],
         _without(level.tree, level.request, others) if others else [],
+        code="classes_differ_by_split",
     )
 
 
@@ -447,6 +454,7 @@ def _parts(level: Level) -> Interpretation | None:
             f"{show_names(containers)} does not name a class, but is beside {show_names(others)}",
             _without(level.tree, level.request, [path for name in containers for path in level.paths(name)]),
             _all_are_classes(level.names),
+            code="part_or_class",
         )
     if len(containers) < len(level.names):
         return None
@@ -488,6 +496,7 @@ def _around_classes(level: Level) -> Interpretation | None:
         [Suggestion(meaning, {"input": level.request.path(path)})] if level.request.root and is_whole else [],
         [Suggestion(meaning, {"label_pattern": level.request.class_pattern(depth_of(path))})],
         [Suggestion(f"the class {name}", {"class_names": name})],
+        code="single_class",
     )
 
 
@@ -549,6 +558,7 @@ def _two_levels(level: Level) -> Interpretation | None:
         [] if all(map(split_of_folder, found)) else [outer],
         [inner],
         alone,
+        code="unclear_class_level",
     )
 
 

@@ -116,6 +116,7 @@ def _refusal(path: str, names: Sequence[str], roots: Sequence[str], suggestion: 
         f"{quote_input(path)}: none of the first {len(names)} images is there, such as "
         f"{shorten(storage.join(roots[-1], names[0]))}",
         [suggestion],
+        code="missing_images",
     )
 
 

@@ -82,7 +82,8 @@ def find_split_column(
     """
     if named and named not in table.columns:
         raise RequestError(
-            f"`split_column={named}`: {table.path} has no such column; it has: {', '.join(table.columns)}"
+            f"`split_column={named}`: {table.path} has no such column; it has: {', '.join(table.columns)}",
+            code="unknown_column",
         )
     if splits.folders is not None:
         return _chosen(table, splits.folders, named or _usual(table, taken)), ""
@@ -95,7 +96,8 @@ def find_split_column(
     if named or (len(found_splits) > 1 and set(found_splits) <= set(SPLIT_NAMES.values())):
         raise RequestError(
             f"`splits` has fractions, but column {found.name!r} of {quote_input(table.path)} says the splits "
-            f"({', '.join(found_splits[:5])}); leave `splits` out to use it, or say `split_column=` to ignore it"
+            f"({', '.join(found_splits[:5])}); leave `splits` out to use it, or say `split_column=` to ignore it",
+            code="input_has_splits",
         )
     return None, ""
 
@@ -107,13 +109,15 @@ def _chosen(table: Table, folders: Mapping[str, str], column: str | None) -> Spl
         raise RequestError(
             f"`splits` names words of a split column ({', '.join(asked)}), and {quote_input(table.path)} has none of a "
             "usual name; name it with `split_column`, or give fractions (`splits=train=0.9,test=0.1`); it has: "
-            f"{', '.join(table.columns)}"
+            f"{', '.join(table.columns)}",
+            code="missing_split_column",
         )
     words = {word.lower() for word in _words(table, column)}
     if words and words.isdisjoint(asked):
         raise RequestError(
             f"`splits` names {', '.join(asked)}, but column {column!r} of {quote_input(table.path)} has "
-            f"{', '.join(sorted(words)[:10])}"
+            f"{', '.join(sorted(words)[:10])}",
+            code="unknown_split",
         )
     return SplitColumn(column, asked, None if "train" in asked.values() else "train")
 

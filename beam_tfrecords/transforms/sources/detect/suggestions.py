@@ -53,7 +53,7 @@ def refuse(error: UnclearError, tree: FolderTree, request: Request) -> RequestEr
         suggestions = [dataclasses.replace(one, settings={"source": None, **one.settings}) for one in suggestions]
     # The message states the finding first, then the remedy.
     seen, semicolon, remedy = error.found.partition("; ")
-    return RequestError(f"{request.where}: {seen}{more}{semicolon}{remedy}", suggestions)
+    return RequestError(f"{request.where}: {seen}{more}{semicolon}{remedy}", suggestions, code=error.code)
 
 
 def _describe_sidecars(tree: FolderTree, request: Request, suggestions: Sequence[Suggestion]) -> str:

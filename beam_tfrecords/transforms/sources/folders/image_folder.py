@@ -101,7 +101,8 @@ class ImageFolder(InferredSource):
         if self._has_masks and not self._masks:
             raise RequestError(
                 f"{quote_input(self._roots[0].listing)}: the layout needs masks; name their folder with `mask_root`, "
-                "or what their names have at their ends with `mask_suffix`"
+                "or what their names have at their ends with `mask_suffix`",
+                code="needs_setting",
             )
         splits = {root.key_prefix: root.split for root in self._roots if root.split}
         return self._change(found, trees, folders=folders, splits=splits)
@@ -120,14 +121,17 @@ def open_input(inputs: Inputs, spec: SourceSpec, needs: Needs) -> MakeSource:
     """
     if spec.source == "filename_pattern" and spec.label_pattern is None:
         raise RequestError(
-            "`source=filename_pattern` needs `label_pattern`; say for instance `label_pattern=(?P<label>cat|dog)`"
+            "`source=filename_pattern` needs `label_pattern`; say for instance `label_pattern=(?P<label>cat|dog)`",
+            code="needs_setting",
         )
     compile_pattern(spec.label_pattern)
     roots = [root_of(path) for path in inputs.paths]
     for root in roots:
         # The caller has already checked that folders exist.
         if not root.is_folder and not storage.is_folder(root.folder):
-            raise RequestError(f"{quote_input(root.listing)}: there is no folder {printable(root.folder)}")
+            raise RequestError(
+                f"{quote_input(root.listing)}: there is no folder {printable(root.folder)}", code="not_found"
+            )
     folders = [root.folder for root in roots]
     splits = [inputs.splits.get(path) for path in inputs.paths]
     prefixes = key_prefixes(folders, splits=splits)

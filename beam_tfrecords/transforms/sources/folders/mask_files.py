@@ -121,7 +121,9 @@ class MaskFiles:
         if not self.masks:
             what = "no folder such as masks with images" if self._is_shared else "no image"
             what = f"no image whose name ends in {self._suffix}" if self._suffix else what
-            return RequestError(f"{where}: no image has a mask, because there is {what} in {self.folder}")
+            return RequestError(
+                f"{where}: no image has a mask, because there is {what} in {self.folder}", code="missing_masks"
+            )
         names = [posixpath.basename(name) + self._suffix for name in list(self.masks)[:_MOST_NAMES]]
         settings: dict[str, Any] | None = find_suffixes(map(posixpath.basename, self._examples), names)
         image, mask = self._examples[0], next(iter(self.masks.values()))[0].path
@@ -130,6 +132,7 @@ class MaskFiles:
             f"{printable(image)} and {printable(mask)}; `mask_suffix` and `image_suffix` say what their names have at "
             "their ends",
             [Suggestion("the images with these masks", settings)] if settings else [],
+            code="missing_masks",
         )
 
 
@@ -144,7 +147,7 @@ def find_mask_files(roots: Sequence[Root], settings: PathSettings) -> dict[str, 
     every = list(dict.fromkeys(folder for _, folder in map(split_of_word, settings.mask_root)))
     for folder in every:
         if not storage.is_folder(folder):
-            raise RequestError(f"`mask_root={printable(folder)}`: there is no such folder")
+            raise RequestError(f"`mask_root={printable(folder)}`: there is no such folder", code="not_found")
     own = own_roots([(root.folder, root.split) for root in roots], settings.mask_root, "mask_root")
     found: dict[str, MaskFiles] = {}
     for number, root in enumerate(roots):
@@ -154,7 +157,8 @@ def find_mask_files(roots: Sequence[Root], settings: PathSettings) -> dict[str, 
         if len(folders) not in (1, len(alike)):
             raise RequestError(
                 f"`mask_root`: {len(folders)} folders for {len(alike)} inputs; expected one for each input or split, "
-                "or one for all"
+                "or one for all",
+                code="unmatched_roots",
             )
         folder = folders[alike.index(number) if len(folders) > 1 else 0]
         is_shared = len(alike) > 1 and len(settings.mask_root) < len(roots) and len(folders) == 1

@@ -82,7 +82,8 @@ def check_named_splits(roots: Sequence[Root], splits: Splits) -> None:
             raise RequestError(
                 f"`splits` names the folder {printable(folder)!r}, which "
                 f"{', '.join(quote_input(root.listing) for root in roots)} does not have; "
-                f"it has: {show_names(sorted(existing))}"
+                f"it has: {show_names(sorted(existing))}",
+                code="unknown_split",
             )
 
 

@@ -53,10 +53,14 @@ def open_input(
     except Exception as error:  # The user's module may raise anything.
         raise _refused(function, error) from error
     if parts and not needed:
-        raise RequestError(f"{shown}: the function takes no part, and `parts` names {len(parts)}; leave them out")
+        raise RequestError(
+            f"{shown}: the function takes no part, and `parts` names {len(parts)}; leave them out",
+            code="setting_not_applicable",
+        )
     if len(needed) > 1:
         raise RequestError(
-            f"{shown}: the function has the parameters {', '.join(needed)}; expected one, for a part, or none"
+            f"{shown}: the function has the parameters {', '.join(needed)}; expected one, for a part, or none",
+            code="wrong_parameters",
         )
     calls = tuple((part,) for part in parts) or ((),)
     (root,) = paths.image_root or (storage.absolute("."),)
@@ -82,14 +86,17 @@ def _first_samples(function: UserFunction, calls: Iterable[tuple[Any, ...]]) -> 
     if wrong is not None:
         raise RequestError(
             f"{quote_input(function.name)}: the function gave {type(wrong).__name__}; expected a beam_tfrecords.Sample "
-            "for each sample"
+            "for each sample",
+            code="wrong_return_type",
         )
     return found
 
 
 def _refused(function: UserFunction, error: Exception) -> RequestError:
     trace = "".join(traceback.format_exception(error))
-    return RequestError(f"{quote_input(function.name)}: it fails: {function.describe(error)}", traceback=trace)
+    return RequestError(
+        f"{quote_input(function.name)}: it fails: {function.describe(error)}", traceback=trace, code="failing_function"
+    )
 
 
 def _iterate(made: Any) -> Iterator[Any]:
@@ -140,7 +147,8 @@ class PythonSource(_FunctionSource):
         if first and missing and not needs.all_columns:
             raise RequestError(
                 f"`layout` asks for column.{missing[0]}, and none of the first {len(first)} samples of "
-                f"{quote_input(function.name)} has it; they have: {', '.join(self.columns) or 'no columns'}"
+                f"{quote_input(function.name)} has it; they have: {', '.join(self.columns) or 'no columns'}",
+                code="unknown_column",
             )
         names = dict.fromkeys(name for sample in first for name in sample.parts["images"])
         lists = {name: _OF_LIST.fullmatch(name) for name in names}

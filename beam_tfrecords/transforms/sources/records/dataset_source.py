@@ -85,7 +85,9 @@ class DatasetSource(ContainerSource):
         for name in (*wanted, *([group_column] if group_column else [])):
             if name not in self.columns:
                 shown = ", ".join(self.columns) or "none"
-                raise RequestError(f"{quote_input(inputs.paths[0])} has no column {name!r}; it has: {shown}")
+                raise RequestError(
+                    f"{quote_input(inputs.paths[0])} has no column {name!r}; it has: {shown}", code="unknown_column"
+                )
         stored = {
             path: StoredShard(
                 datasets[place].path,
@@ -109,12 +111,16 @@ def find_datasets(paths: Sequence[str]) -> dict[str, Dataset]:
     found = {path: open_dataset(path) for path in paths if is_dataset(path)}
     changed = next((path for path, dataset in found.items() if not dataset.is_whole), None)
     if changed is not None:
-        raise RequestError(f"{quote_input(changed)}: {MANIFEST} is not the one that {SUCCESS} names; build it again")
+        raise RequestError(
+            f"{quote_input(changed)}: {MANIFEST} is not the one that {SUCCESS} names; build it again",
+            code="damaged_dataset",
+        )
     other = next((path for path in paths if path not in found), None)
     if found and other is not None:
         raise RequestError(
             f"{quote_input(next(iter(found)))} is a dataset of beam-tfrecords and {quote_input(other)} is not; the "
-            "inputs of one dataset must be of one kind: convert the other one first"
+            "inputs of one dataset must be of one kind: convert the other one first",
+            code="sources_differ",
         )
     return found if all(shard.index for dataset in found.values() for shard in dataset.shards) else {}
 
@@ -140,7 +146,9 @@ def open_datasets(
         for shard in dataset.shards:
             path = storage.join(dataset.path, shard.file)
             if path not in entries:
-                raise RequestError(f"{quote_input(place)}: the dataset is not whole: {shard.file} is not there")
+                raise RequestError(
+                    f"{quote_input(place)}: the dataset is not whole: {shard.file} is not there", code="damaged_dataset"
+                )
             files.append(InputFile(prefix, entries[path], None))
             shards[path] = place, shard
     notes = joined.describe_unused(_read_keys(datasets, shards.values())) if joined else []
@@ -166,7 +174,8 @@ def common_layout(datasets: Mapping[str, Dataset]) -> Layout:
             both = (f"{name} has {_describe_layout(each.layout)}" for name, each in ((first, one), (place, dataset)))
             raise RequestError(
                 f"the inputs have different layouts: {'; '.join(both)}; convert one of them to the layout of the other "
-                "first"
+                "first",
+                code="layouts_differ",
             )
     return one.layout
 
@@ -181,7 +190,8 @@ def join_layout(layout: Layout, joined: JoinedTable | None) -> dict[str, Any]:
     if joined and (twice := next((name for name in added if name in words), None)):
         raise RequestError(
             f"`join={joined.path}`: the layout has a feature {twice!r} already; rename the column in the table, or say "
-            "the features in a spec file"
+            "the features in a spec file",
+            code="duplicate_feature",
         )
     return words | added
 
@@ -213,7 +223,8 @@ def _refuse_settings(path: str, settings: TableSettings) -> None:
     named = next((name for name in _KNOWN if values[name]), None)
     if named:
         raise RequestError(
-            f"`{named}`: {quote_input(path)} is a dataset of beam-tfrecords, which says it itself; leave `{named}` out"
+            f"`{named}`: {quote_input(path)} is a dataset of beam-tfrecords, which says it itself; leave `{named}` out",
+            code="setting_not_applicable",
         )
 
 

@@ -57,10 +57,12 @@ class JoinedTable:
         if path is None:
             return None
         if source_of_file(path) not in ("csv", "jsonl", "parquet") or not storage.is_file(path):
-            raise RequestError(f"`join={path}`: expected a csv, jsonl or Parquet file")
+            raise RequestError(f"`join={path}`: expected a csv, jsonl or Parquet file", code="unknown_format")
         table, entry = open_table(path), storage.stat(path)
         if key not in table.columns:
-            raise RequestError(f"`join_key={key}`: {path} has no such column; {available(table)}")
+            raise RequestError(
+                f"`join_key={key}`: {path} has no such column; {available(table)}", code="unknown_column"
+            )
         names = [name for name in table.columns if name != key]
         rows = [row for row in itertools.islice(table.rows(names), _ROWS) if not isinstance(row, InvalidRow)]
         lists = frozenset(name for name in names if any(isinstance(row[name], list) for row in rows))
@@ -106,7 +108,8 @@ class JoinedTable:
                     raise RequestError(
                         f"`join={self.path}`: none of its {rows.size:,} rows has the key of a record; the first is "
                         f"{printable(key)!r}; expected the keys of the index in column {self.key!r}, or another "
-                        "`join_key`"
+                        "`join_key`",
+                        code="unmatched_join",
                     )
                 name = printable(storage.basename(self.path))
                 return [

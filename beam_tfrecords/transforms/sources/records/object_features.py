@@ -102,6 +102,7 @@ def find_object_features(
         raise RequestError(
             f"{shown}: several features may be the classes of its boxes: {', '.join(classes)}",
             [Suggestion(f"the boxes with {one}", {"label_column": one, "layout": "detection"}) for one in classes],
+            code="several_label_features",
         )
     for one, box in classes.items():
         image_id = next((name for name in _IMAGE_IDS if name in columns), "")

@@ -133,13 +133,18 @@ def open_input(
     if datasets := find_datasets(inputs.paths):
         return open_datasets(datasets, JoinedTable.open(join, join_key), inputs, table)
     if join is not None:
-        raise RequestError(f"`join={join}`: {quote_input(inputs.paths[0])} is no dataset of beam-tfrecords")
+        raise RequestError(
+            f"`join={join}`: {quote_input(inputs.paths[0])} is no dataset of beam-tfrecords",
+            code="setting_not_applicable",
+        )
     files = find_files_below(inputs, RECORD_FILE, "TFRecord file in it, such as x.tfrecord-00000-of-00001")
     described = {folder: describe_folder(folder) for folder in {storage.dirname(file.entry.path) for file in files}}
     try:
         start = read_first_records(Container.of(files[0].entry, key_prefix=""))
     except SampleError as error:
-        raise RequestError(f"{quote_input(files[0].entry.path)} is not a TFRecord file: {error.detail}") from error
+        raise RequestError(
+            f"{quote_input(files[0].entry.path)} is not a TFRecord file: {error.detail}", code="invalid_file"
+        ) from error
     return functools.partial(TfrecordSource, files, start, described, inputs, table, selection)
 
 

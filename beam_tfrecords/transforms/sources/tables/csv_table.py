@@ -113,20 +113,25 @@ def open_csv(path: str, text: TextSettings = DETECTED) -> CsvTable | ListFile | 
         more = itertools.islice(read_rows(lines, width=0, options=dialect.options), _ROWS) if is_data else ()
         rows = [row.cells for row in more if isinstance(row, Cells)]
     if header is None:
-        raise RequestError(f"`input={path}` is empty; the first row of a csv file must name its columns")
+        raise RequestError(
+            f"`input={path}` is empty; the first row of a csv file must name its columns", code="empty_file"
+        )
     if isinstance(header, InvalidRow):
-        raise RequestError(f"`input={path}`: the header cannot be read: {header.detail}")
+        raise RequestError(f"`input={path}`: the header cannot be read: {header.detail}", code="invalid_file")
     names = [name.strip() for name in header.cells]
     if is_data:
         raise RequestError(
             f"`input={path}`: the first row looks like data ({', '.join(names[:5])}), but it must name the columns; "
             "add a first line such as image,label",
             name_columns(path, [names, *rows], dialect.delimiter),
+            code="missing_header",
         )
     twice = [name for name, count in Counter(names).items() if count > 1]
     if twice:
         raise RequestError(
-            f"`input={path}`: the header names {', '.join(map(repr, twice))} more than once; it has: {', '.join(names)}"
+            f"`input={path}`: the header names {', '.join(map(repr, twice))} more than once; it has: "
+            f"{', '.join(names)}",
+            code="duplicate_column",
         )
     if header.cells != names:
         dialect = dataclasses.replace(dialect, skip_spaces=True)

@@ -38,13 +38,16 @@ def open_input(
         listed = storage.list_files(folder, literal=True)
         found = [entry for entry in listed if storage.basename(entry.path) in METADATA]
         if not found:
-            raise RequestError(f"{quote_input(folder)}: there is none of {', '.join(METADATA)} in it")
+            raise RequestError(f"{quote_input(folder)}: there is none of {', '.join(METADATA)} in it", code="not_found")
         for entry in sorted(found, key=lambda entry: entry.path):
             below = entry.path[len(folder) :].rpartition("/")[0]
             key = f"{prefix}{below}/" if below else prefix
             if key in tables:
                 other = tables[key][1].path
-                raise RequestError(f"{other} and {entry.path} both say the images of one folder; delete one")
+                raise RequestError(
+                    f"{other} and {entry.path} both say the images of one folder; delete one",
+                    code="several_metadata_files",
+                )
             file = InputFile(key, entry, inputs.splits.get(path))
             tables[key] = file, open_table(entry.path, text)
     return functools.partial(_make_source, list(tables.values()), folders, inputs, table, paths)

@@ -102,7 +102,9 @@ def open_jsonl(path: str, encoding: str | None = None) -> JsonlTable:
     for row in table.objects():
         if not isinstance(row, InvalidRow):
             return dataclasses.replace(table, columns=tuple(row))
-    raise RequestError(f"`input={path}` has no line with a JSON object; a jsonl file has one on every line")
+    raise RequestError(
+        f"`input={path}` has no line with a JSON object; a jsonl file has one on every line", code="invalid_file"
+    )
 
 
 def _count_rows(chunk: bytes, is_last: bool, *, encoding: str) -> tuple[int, int]:

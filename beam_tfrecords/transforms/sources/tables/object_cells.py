@@ -63,7 +63,7 @@ def read_objects(cell: Any, class_names: Sequence[str] = ()) -> Objects:
     fields = _columns(cell)
     if fields is None:
         raise invalid_row(
-            f"column {COLUMN!r} has {shorten(str(cell))}; expected an object with `bbox` and `categories`"
+            f"column {COLUMN!r} has {shorten(str(cell))}; expected an object with 'bbox' and 'categories'"
         )
     boxes, labels = _find(fields, _BOX) or [], _find(fields, CLASS_FIELDS)
     check_count(len(boxes))

@@ -152,10 +152,12 @@ def open_parquet(path: str) -> ParquetTable:
     except Exception as error:  # Arrow may raise any exception for a malformed file.
         if isinstance(error, OSError) or not is_damage(error):
             raise
-        raise RequestError(f"`input={path}` is not a valid Parquet file: {error}") from error
+        raise RequestError(f"`input={path}` is not a valid Parquet file: {error}", code="invalid_file") from error
     twice = [name for name, count in Counter(schema.names).items() if count > 1]
     if twice:
-        raise RequestError(f"`input={path}` has more than one column named {', '.join(map(repr, twice))}")
+        raise RequestError(
+            f"`input={path}` has more than one column named {', '.join(map(repr, twice))}", code="duplicate_column"
+        )
     return ParquetTable(
         path,
         tuple(schema.names),

@@ -51,7 +51,8 @@ class PixelTableSource(RowSource):
         if found is None:
             raise RequestError(
                 f"{quote_input(table.path)} has no pixels of square images: a column of texts such as '70 80 82 …', or "
-                "columns such as pixel0, pixel1, …"
+                "columns such as pixel0, pixel1, …",
+                code="missing_pixel_columns",
             )
         pixels, shape = found
         columns = tuple(name for name in table.columns if name not in pixels)

@@ -283,7 +283,8 @@ def row_reader(
         for name in features:
             if name not in table.columns:
                 raise RequestError(
-                    f"`layout` asks for column.{name}, which {table.path} does not have; {available(table)}"
+                    f"`layout` asks for column.{name}, which {table.path} does not have; {available(table)}",
+                    code="unknown_column",
                 )
     separator, missing = settings.label_separator, frozenset(settings.missing_values)
     cells = RowReader(columns, features, separator, missing, has_several=has_several)
@@ -312,5 +313,6 @@ def _check_unknown(flags: Flags, table: Table, meaning: UnknownLabels | None) ->
             f"{quote_input(table.path)}: {flags.unknown:,} labels of the first {_ROWS:,} rows are -1, which is unknown "
             "beside 0 and 1; expected what they are, in `unknown_labels`",
             [Suggestion(shown, {"unknown_labels": kind.value}) for kind, shown in UNKNOWN_MEANINGS.items()],
+            code="unknown_labels",
         )
     return dataclasses.replace(flags, meaning=meaning)

@@ -111,7 +111,8 @@ class TableSource(Source):
             if reader.columns.has_images != self.has_images:
                 raise RequestError(
                     f"{quote_input(self._readers[0].table.path)} and {quote_input(reader.table.path)}: one has a "
-                    "column with images and the other has none; convert them separately"
+                    "column with images and the other has none; convert them separately",
+                    code="columns_differ",
                 )
 
     def column_suggestions(self, *, needs_label: bool) -> Sequence[Suggestion]:
@@ -149,7 +150,8 @@ class TableSource(Source):
         if without is not None and not is_found:
             raise RequestError(
                 f"{quote_input(self._readers[0].table.path)}: no row has a mask that is there; the first: {without}; "
-                "`mask_column` names the column, and `mask_root` the folder that its paths are relative to"
+                "`mask_column` names the column, and `mask_root` the folder that its paths are relative to",
+                code="missing_masks",
             )
 
     def _until_damage(self, reader: TableReader) -> Iterator[SampleRef]:
@@ -203,6 +205,7 @@ def _check_labels(
         raise RequestError(
             f"{quote_input(without.path)} has no labels, as {labelled[0][1].path} has; {available(without)}",
             [Suggestion("the tables with labels", {"input": paths})],
+            code="missing_label_column",
         )
 
 
@@ -221,6 +224,7 @@ def _merge_types(tables: Sequence[TableFile]) -> Mapping[str, str] | None:
             if merged.setdefault(column, kind) != kind:
                 raise RequestError(
                     f"{quote_input(table.path)}: column {column!r} is {kind} there, but {merged[column]} in another "
-                    "input"
+                    "input",
+                    code="columns_differ",
                 )
     return merged

@@ -85,7 +85,7 @@ def read_start(path: str) -> bytes:
         with open_bytes(path) as file:
             start = file.read(_SAMPLE_BYTES)
     except _DAMAGED_FILE as error:
-        raise RequestError(f"{quote_input(path)} is not a valid gzip file: {error}") from error
+        raise RequestError(f"{quote_input(path)} is not a valid gzip file: {error}", code="invalid_file") from error
     if (found := find_unsupported(path, start)) is not None:
         raise refuse_unsupported(path, found)
     return start
