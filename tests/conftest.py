@@ -8,9 +8,10 @@ import functools
 import gc
 import io
 import signal
+import unittest.mock
 import zlib
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -19,9 +20,11 @@ import pytest
 from hypothesis import HealthCheck
 
 from beam_tfrecords.beam_pipelines.messages import progress
+from beam_tfrecords.errors import RequestError
 from tests import rotation
 from tests.each import Case, find_repeated, leaves_out_cases
 from tests.plain_runner import plain_pipelines
+from tests.refusals import Refusal, RefusalSnapshot, expect
 
 PHOTOS = Path(__file__).parent / "data/photos"
 LOCAL_RUNNER_MARKERS = ("any_workers", "local_runner")
@@ -35,6 +38,9 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         "--exhaustive", action="store_true", help="run the tests and combinations that `make test` leaves out"
     )
     rotation.add_options(parser)
+    parser.addoption(
+        "--update-refusals", action="store_true", help="write the messages that tests see to tests/data/refusals.json"
+    )
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -45,6 +51,7 @@ def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line("markers", "every_pair: fewer combinations; each two values of two parameters are in one")
     config.addinivalue_line("markers", "sampled(count): so many combinations")
     config.addinivalue_line("markers", "many: cases that are alike, of which `--share` runs some each day")
+    config.pluginmanager.register(RefusalSnapshot(config))
     # On a busy machine a small build takes more than ten seconds. The line of progress that comes then stays out of
     # what tests compare; where tests start a program, `without_progress` leaves it out.
     progress._LOG_SECONDS = 3600.0
@@ -137,11 +144,32 @@ def pytest_runtest_protocol(item: pytest.Item) -> Iterator[Any]:
 
 @dataclasses.dataclass(frozen=True)
 class Ran:
-    """How a command ended."""
+    """How a command ended.
+
+    Attributes:
+      code: its exit code.
+      out: what it has printed.
+      err: the same, to stderr.
+      refusal: what is wrong with the request; None if nothing is.
+    """
 
     code: int
     out: str
     err: str
+    refusal: RequestError | None = None
+
+    def refused(self, refusal: str | Refusal, *settings: str, says: Collection[str] = ()) -> RequestError:
+        """Asserts that the request was refused, in one line if there is no more to show; returns the refusal.
+
+        Takes what `Refusal` takes, or one.
+        """
+        __tracebackhide__ = True
+        assert self.code == 2, self.err
+        assert self.refusal is not None, self.err
+        if not (self.refusal.suggestions or "Traceback" in self.err):
+            assert self.err.count("\n") == 1, self.err
+        expect(refusal, *settings, says=says).check(self.refusal)
+        return self.refusal
 
 
 @functools.cache
@@ -167,12 +195,24 @@ def parse_once() -> None:
 
 def run_command(*words: Any) -> Ran:
     from beam_tfrecords.beam_pipelines.commands.cli import main
+    from beam_tfrecords.beam_pipelines.settings import suggested_commands
 
     parse_once()
     out, err = io.StringIO(), io.StringIO()
-    with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
+    refusals: list[RequestError] = []
+    explain = suggested_commands.explain
+
+    def noted(error: RequestError, *arguments: Any) -> list[str]:
+        refusals.append(error)
+        return explain(error, *arguments)
+
+    with (
+        contextlib.redirect_stdout(out),
+        contextlib.redirect_stderr(err),
+        unittest.mock.patch.object(suggested_commands, "explain", noted),
+    ):
         code = main([str(word) for word in words])
-    return Ran(code, out.getvalue(), err.getvalue())
+    return Ran(code, out.getvalue(), err.getvalue(), next(iter(refusals), None))
 
 
 @pytest.fixture(scope="session")

@@ -12,6 +12,8 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TypeAlias
 
+from tests.refusals import Refusal
+
 # split -> label -> samples; the label of an image without one is "".
 Records: TypeAlias = Mapping[str, Mapping[str, int]]
 
@@ -24,7 +26,7 @@ class Layout:
       name: of the dataset.
       files: the tree.
       records: what the tree is read as; None if it is refused.
-      refused: what the refusal says.
+      refused: why it is refused; None if it is read.
       suggestions: what each command of the refusal gives, in its order.
       tables: path -> text of the files that are tables.
       notes: what the summary says.
@@ -34,7 +36,7 @@ class Layout:
     name: str
     files: str
     records: Records | None = None
-    refused: str = ""
+    refused: Refusal | None = None
     suggestions: Sequence[Records] = ()
     tables: Mapping[str, str] = dataclasses.field(default_factory=dict)
     notes: str = ""
@@ -226,7 +228,7 @@ LAYOUTS = (
     Layout(
         "Cassava leaf disease",
         "train_images/{0001..0006}.jpg test_images/0007.jpg label_num_to_disease_map.json",
-        refused="look like splits, test_images, train_images",
+        refused=Refusal("split_or_class", "input", says=["test_images, train_images"]),
         tables={
             "train.csv": rows("image_id,label", *(f"{one}.jpg,{int(one) % 3}" for one in _IDS)),
             "sample_submission.csv": rows("image_id,label", "0007.jpg,4"),
@@ -236,7 +238,7 @@ LAYOUTS = (
     Layout(
         "APTOS 2019",
         "train_images/{0001..0006}.png test_images/0007.png",
-        refused="look like splits",
+        refused=Refusal("split_or_class", "input"),
         tables={
             "train.csv": rows("id_code,diagnosis", *(f"{one},{int(one) % 2}" for one in _IDS)),
             "test.csv": rows("id_code", "0007"),
@@ -247,14 +249,14 @@ LAYOUTS = (
     Layout(
         "a table and one folder of images",
         "train_images/{0001..0006}.jpg",
-        refused="look like splits, train_images",
+        refused=Refusal("split_or_class", "input", says=["train_images"]),
         tables={"train.csv": rows("id,label", *(f"{one},{'cat' if int(one) % 2 else 'dog'}" for one in _IDS))},
         suggestions=[in_train(cat=3, dog=3), unlabelled(train=6)],
     ),
     Layout(
         "Dog breed identification",
         "train/{0001..0006}.jpg test/{0007..0008}.jpg",
-        refused="directly in its split folders",
+        refused=Refusal("no_class_folders", "input", "label_pattern"),
         tables={
             "labels.csv": rows("id,breed", *(f"{one},{'pug' if int(one) % 2 else 'boxer'}" for one in _IDS)),
             "sample_submission.csv": rows("id,boxer,pug", "0007,0.5,0.5"),
@@ -264,7 +266,7 @@ LAYOUTS = (
     Layout(
         "CIFAR-10 on Kaggle",
         "train/{1..6}.png test/{7..9}.png",
-        refused="directly in its split folders",
+        refused=Refusal("no_class_folders", "input", "label_pattern"),
         tables={
             "trainLabels.csv": rows("id,label", *(f"{one},{'frog' if one % 2 else 'truck'}" for one in range(1, 7)))
         },
@@ -273,14 +275,14 @@ LAYOUTS = (
     Layout(
         "Humpback whales",
         "train/{0001..0006}.jpg test/0007.jpg",
-        refused="directly in its split folders",
+        refused=Refusal("no_class_folders", "input", "label_pattern"),
         tables={"train.csv": rows("Image,Id", *(f"{one}.jpg,w_{int(one) % 2}" for one in _IDS))},
         suggestions=[in_train(w_0=3, w_1=3), unlabelled(train=6, test=1)],
     ),
     Layout(
         "GTSRB on Kaggle",
         "Train/{0,1}/{00001..00003}.png Test/{00001..00002}.png Meta/{0,1}.png",
-        refused="look like splits",
+        refused=Refusal("split_or_class", "input"),
         tables={
             "Train.csv": rows(
                 "Width,Height,ClassId,Path", *(f"27,{n},{n % 2},Train/{n % 2}/0000{n // 2 + 1}.png" for n in range(6))
@@ -292,7 +294,7 @@ LAYOUTS = (
     Layout(
         "HAM10000",
         "HAM10000_images_part_1/ISIC_{0001..0003}.jpg HAM10000_images_part_2/ISIC_{0004..0006}.jpg",
-        refused="directly in HAM10000_images_part_1",
+        refused=Refusal("no_class_folders", "input", "label_pattern", says=["HAM10000_images_part_1"]),
         tables={
             "HAM10000_metadata.csv": rows(
                 "lesion_id,image_id,dx,age",
@@ -304,7 +306,7 @@ LAYOUTS = (
     Layout(
         "CelebA",
         "img_align_celeba/img_align_celeba/{000001..000004}.jpg",
-        refused="directly in",
+        refused=Refusal("no_class_folders", "input", "label_pattern"),
         tables={
             "list_attr_celeba.csv": rows("image_id,Male,Young", "000001.jpg,1,-1", "000002.jpg,-1,1", "000003.jpg,1,1")
         },
@@ -313,26 +315,26 @@ LAYOUTS = (
     Layout(
         "NYU Depth",
         "rgb/{1..4}.png depth/{1..4}.png",
-        refused="depth look like masks",
+        refused=Refusal("images_and_masks", "input", says=["depth"]),
         suggestions=[unlabelled(train=4)],
     ),
     Layout(
         "images and a few folders",
         "{1..9}.jpg cat/1.jpg",
-        refused="9 of 10 images are directly in it",
+        refused=Refusal("no_class_folders", "input", "label_pattern", says=["9 of 10 images"]),
         suggestions=[unlabelled(train=10)],
     ),
     Layout(
         "Flickr8k",
         "Images/{0001..0003}.jpg captions.txt",
-        refused="directly in Images",
+        refused=Refusal("no_class_folders", "input", "label_pattern", says=["Images"]),
         suggestions=[unlabelled(train=3)],
     ),
     # Classes in the names of files.
     Layout(
         "Dogs vs. cats",
         "train/{cat,dog}.{0..5}.jpg test1/{1..3}.jpg",
-        refused="look like splits",
+        refused=Refusal("split_or_class", "input"),
         tables={"sampleSubmission.csv": rows("id,label", "1,0", "2,0")},
         suggestions=[in_train(cat=6, dog=6), unlabelled(train=12, test=3)],
     ),
@@ -340,13 +342,13 @@ LAYOUTS = (
         "Oxford Pets",
         "images/{Abyssinian,great_pyrenees}_{1..6}.jpg annotations/trimaps/{Abyssinian,great_pyrenees}_{1..6}.png "
         "annotations/xmls/Abyssinian_1.xml annotations/list.txt",
-        refused="annotations look like masks",
+        refused=Refusal("images_and_masks", "input", says=["annotations"]),
         suggestions=[unlabelled(train=12), in_train(Abyssinian=6, great_pyrenees=6), unlabelled(train=12)],
     ),
     Layout(
         "UTKFace",
         "{21,30,45}_{0,1}_2_2017.jpg.chip.jpg",
-        refused="directly in it",
+        refused=Refusal("no_class_folders", "input", "label_pattern"),
         suggestions=[unlabelled(train=6)],
     ),
     # Datasets of objects and masks.
@@ -354,7 +356,7 @@ LAYOUTS = (
         "COCO 2017",
         "train2017/{000000000009,000000000025}.jpg val2017/000000000139.jpg "
         "annotations/{instances,captions}_{train,val}2017.json",
-        refused="annotations of COCO",
+        refused=Refusal("split_or_class", "input", says=["COCO"]),
         suggestions=[unlabelled(train=2, validation=1)] * 2,
         tables={
             "annotations/instances_train2017.json": coco("000000000009.jpg", "000000000025.jpg"),
@@ -364,7 +366,7 @@ LAYOUTS = (
     Layout(
         "COCO as Roboflow exports it",
         "{train,valid}/IMG_{0a1b,2c3d}_jpg.rf.{ea7f,19bc}.jpg {train,valid}/_annotations.coco.json",
-        refused="annotations of COCO",
+        refused=Refusal("no_class_folders", "input", "label_pattern", says=["COCO"]),
         suggestions=[unlabelled(train=4, validation=4)] * 2,
         tables={
             f"{split}/_annotations.coco.json": coco(*expand("IMG_{0a1b,2c3d}_jpg.rf.{ea7f,19bc}.jpg"))
@@ -374,7 +376,7 @@ LAYOUTS = (
     Layout(
         "YOLO as Roboflow exports it",
         "data.yaml {train,valid,test}/images/{a,b}.jpg {train,valid,test}/labels/{a,b}.txt",
-        refused="annotations of YOLO",
+        refused=Refusal("no_class_folders", "input", "label_pattern", says=["YOLO"]),
         suggestions=[unlabelled(train=2, validation=2, test=2)] * 2,
         tables={
             "data.yaml": "train: ../train/images\nval: ../valid/images\ntest: ../test/images\nnc: 1\nnames: ['cat']\n",
@@ -384,14 +386,14 @@ LAYOUTS = (
     Layout(
         "COCO128 of Ultralytics",
         "images/train2017/{1..3}.jpg labels/train2017/{1..3}.txt",
-        refused="annotations of YOLO",
+        refused=Refusal("split_or_class", "input", says=["YOLO"]),
         suggestions=[unlabelled(train=3)],
     ),
     Layout(
         "Pascal VOC 2012",
         "JPEGImages/2007_{0001..0003}.jpg Annotations/2007_{0001..0003}.xml SegmentationClass/2007_0001.png "
         "SegmentationObject/2007_0001.png ImageSets/Main/{train,cat_train}.txt",
-        refused="annotations of Pascal VOC",
+        refused=Refusal("images_and_masks", "input", says=["Pascal VOC"]),
         suggestions=[unlabelled(train=3), unlabelled(train=1), unlabelled(train=3)],
         root="VOC2012",
         tables={
@@ -402,25 +404,25 @@ LAYOUTS = (
     Layout(
         "KITTI object detection",
         "training/image_2/{000001..000003}.png training/label_2/{000001..000003}.txt testing/image_2/000001.png",
-        refused="directly in its split folders",
+        refused=Refusal("no_class_folders", "input", "label_pattern"),
         suggestions=[unlabelled(train=3, test=1)],
     ),
     Layout(
         "Kvasir-SEG",
         "images/{1..3}.jpg masks/{1..3}.jpg kavsir_bboxes.json",
-        refused="masks look like masks",
+        refused=Refusal("images_and_masks", "input", says=["masks"]),
         suggestions=[unlabelled(train=3)],
     ),
     Layout(
         "Carvana",
         "train/car_{01..03}.jpg train_masks/car_{01..03}_mask.gif test/car_04.jpg",
-        refused="train_masks look like masks",
+        refused=Refusal("images_and_masks", "input", says=["train_masks"]),
         suggestions=[unlabelled(train=3), unlabelled(train=3, test=1)],
     ),
     Layout(
         "CamVid, SegNet's copy",
         "{train,val,test}/{a,b}.png {train,val,test}annot/{a,b}.png train.txt",
-        refused="trainannot, valannot look like masks",
+        refused=Refusal("images_and_masks", "input", says=["trainannot, valannot"]),
         suggestions=[unlabelled(train=2, validation=2, test=2), unlabelled(train=2, validation=2, test=2)],
     ),
     Layout(
@@ -428,19 +430,21 @@ LAYOUTS = (
         "leftImg8bit/{train,val}/aachen/a_{1..2}_leftImg8bit.png "
         "gtFine/{train,val}/aachen/a_{1..2}_gtFine_{color,instanceIds,labelIds}.png "
         "gtFine/{train,val}/aachen/a_{1..2}_gtFine_polygons.json",
-        refused="gtFine look like masks",
+        refused=Refusal("images_and_masks", "input", says=["gtFine"]),
         suggestions=[unlabelled(train=2, validation=2), unlabelled(train=2, validation=2)],
     ),
     Layout(
         "ADE20K, scene parsing",
         "images/{training,validation}/ADE_{1..2}.jpg annotations/{training,validation}/ADE_{1..2}.png",
-        refused="annotations look like masks",
+        refused=Refusal("images_and_masks", "input", says=["annotations"]),
         suggestions=[unlabelled(train=2, validation=2), unlabelled(train=2, validation=2)],
     ),
     Layout(
         "COVID-19 Radiography",
         "{COVID,Lung_Opacity,Normal,Pneumonia}/{images,masks}/{1..3}.png COVID.metadata.xlsx",
-        refused="COVID/masks, Lung_Opacity/masks, Normal/masks, Pneumonia/masks look like masks",
+        refused=Refusal(
+            "images_and_masks", "input", says=["COVID/masks, Lung_Opacity/masks, Normal/masks, Pneumonia/masks"]
+        ),
         suggestions=[
             unlabelled(train=12),
             in_train(COVID=3, Lung_Opacity=3, Normal=3, Pneumonia=3),
@@ -450,19 +454,19 @@ LAYOUTS = (
     Layout(
         "Breast ultrasound (BUSI)",
         "{benign,malignant}/x+({1..6}).png {benign,malignant}/x+({1..6})_mask.png",
-        refused="end in _mask",
+        refused=Refusal("images_and_masks", "input", says=["_mask"]),
         suggestions=[unlabelled(train=12), in_train(benign=6, malignant=6), unlabelled(train=12)],
     ),
     Layout(
         "Data Science Bowl 2018",
         "stage1_train/{aa,bb}/images/x.png stage1_train/{aa,bb}/masks/{1..3}.png",
-        refused="look like masks",
+        refused=Refusal("images_and_masks", "input"),
         suggestions=[unlabelled(train=2)],
     ),
     Layout(
         "MVTec AD, one category",
         "train/good/{1..3}.png test/{good,broken}/{1..2}.png ground_truth/broken/{1..2}_mask.png",
-        refused="ground_truth look like masks",
+        refused=Refusal("images_and_masks", "input", says=["ground_truth"]),
         suggestions=[
             {"train": {"good": 3}, "test": {"good": 2, "broken": 2}},
             unlabelled(train=3, test=4),
@@ -474,19 +478,19 @@ LAYOUTS = (
         "Intel image classification",
         "seg_train/seg_train/{forest,sea}/{1..3}.jpg seg_test/seg_test/{forest,sea}/{1..2}.jpg "
         "seg_pred/seg_pred/{1..2}.jpg",
-        refused="look like splits, seg_test, seg_train",
+        refused=Refusal("split_or_class", "input", says=["seg_test, seg_train"]),
         suggestions=[{"train": {"forest": 3, "sea": 3}, "test": {"forest": 2, "sea": 2}}, unlabelled(train=6, test=4)],
     ),
     Layout(
         "ASL alphabet",
         "asl_alphabet_train/asl_alphabet_train/{A,B}/{1..3}.jpg asl_alphabet_test/asl_alphabet_test/{A,B}_test.jpg",
-        refused="look like splits",
+        refused=Refusal("split_or_class", "input"),
         suggestions=[in_train(A=3, B=3), unlabelled(train=6, test=2)],
     ),
     Layout(
         "Fruits-360",
         "{Training,Test}/{Apple+Red+1,Plum}/{1..2}_100.jpg test-multiple_fruits/apple_1.jpg",
-        refused="look like splits",
+        refused=Refusal("split_or_class", "input"),
         suggestions=[
             {"train": {"Apple Red 1": 2, "Plum": 2}, "test": {"Apple Red 1": 2, "Plum": 2}},
             unlabelled(train=4, test=4),
@@ -496,7 +500,7 @@ LAYOUTS = (
         "Chest X-ray (pneumonia) with its copy",
         "{train,test,val}/{NORMAL,PNEUMONIA}/{1..2}.jpeg chest_xray/train/{NORMAL,PNEUMONIA}/{1..2}.jpeg "
         "__MACOSX/train/NORMAL/._1.jpeg",
-        refused="look like splits",
+        refused=Refusal("split_or_class", "input"),
         suggestions=[
             {split: {"NORMAL": 2, "PNEUMONIA": 2} for split in ("train", "validation", "test")},
             unlabelled(train=4, validation=4, test=4),
@@ -506,7 +510,7 @@ LAYOUTS = (
     Layout(
         "Stanford Cars",
         "cars_train/{00001..00003}.jpg cars_test/{00001..00002}.jpg devkit/cars_meta.mat",
-        refused="look like splits",
+        refused=Refusal("split_or_class", "input"),
         suggestions=[unlabelled(train=3, test=2)],
     ),
     Layout(
@@ -514,7 +518,7 @@ LAYOUTS = (
         "train/{n01443537,n01629819}/images/x_{1..3}.JPEG train/n01443537/n01443537_boxes.txt "
         "val/images/val_{1..4}.JPEG "
         "val/val_annotations.txt test/images/test_{1..2}.JPEG {words,wnids}.txt",
-        refused="no folders name the classes of the images in",
+        refused=Refusal("no_class_folders", "input"),
         suggestions=[in_train(n01443537=3, n01629819=3), unlabelled(train=6, validation=4, test=2)],
         root="tiny-imagenet-200",
     ),
@@ -522,14 +526,14 @@ LAYOUTS = (
         "ImageNet on Kaggle",
         "ILSVRC/Data/CLS-LOC/train/{n01440764,n01443537}/{1..2}.JPEG ILSVRC/Data/CLS-LOC/{val,test}/I_{1..2}.JPEG "
         "ILSVRC/Annotations/CLS-LOC/val/I_1.xml ILSVRC/ImageSets/CLS-LOC/train_cls.txt",
-        refused="no folders name the classes of the images in",
+        refused=Refusal("no_class_folders", "input"),
         suggestions=[in_train(n01440764=2, n01443537=2), unlabelled(train=4, validation=2, test=2)],
         root="imagenet",
     ),
     Layout(
         "VGGFace2",
         "train/{n000002,n000003}/{1..2}.jpg test/{n000001,n000009}/{1..2}.jpg",
-        refused="no class in common",
+        refused=Refusal("classes_differ_by_split", "input"),
         suggestions=[
             {"train": {"n000002": 2, "n000003": 2}, "test": {"n000001": 2, "n000009": 2}},
             in_train(n000002=2, n000003=2),
@@ -539,7 +543,7 @@ LAYOUTS = (
     Layout(
         "cat, dog and a test without labels",
         "{cat,dog}/{1..3}.jpg test/{1..2}.jpg",
-        refused="test beside others with images may be a split or a class",
+        refused=Refusal("split_or_class", "input", says=["test"]),
         suggestions=[in_train(cat=3, dog=3), unlabelled(train=8)],
     ),
     Layout(
@@ -551,7 +555,7 @@ LAYOUTS = (
     Layout(
         "PlantVillage",
         "{color,grayscale,segmented}/{Apple,Corn}/{1..2}.jpg",
-        refused="hold the same folders",
+        refused=Refusal("unclear_class_level", "input"),
         suggestions=[
             in_train(color=4, grayscale=4, segmented=4),
             in_train(Apple=6, Corn=6),
@@ -561,13 +565,13 @@ LAYOUTS = (
     Layout(
         "days with good and bad parts",
         "{day1,day2}/{ok,scratch}/{1..2}.jpg",
-        refused="hold the same folders",
+        refused=Refusal("unclear_class_level", "input"),
         suggestions=[in_train(day1=4, day2=4), in_train(ok=4, scratch=4), in_train(ok=2, scratch=2)],
     ),
     Layout(
         "PACS",
         "{art_painting,cartoon,photo,sketch}/{dog,guitar}/{1..2}.jpg",
-        refused="hold the same folders",
+        refused=Refusal("unclear_class_level", "input"),
         suggestions=[
             in_train(art_painting=4, cartoon=4, photo=4, sketch=4),
             in_train(dog=8, guitar=8),
@@ -577,13 +581,13 @@ LAYOUTS = (
     Layout(
         "Office-31",
         "{amazon,dslr}/images/{back_pack,bike}/{1..2}.jpg",
-        refused="either may be the classes",
+        refused=Refusal("unclear_class_level", "input"),
         suggestions=[in_train(amazon=4, dslr=4), in_train(back_pack=4, bike=4), in_train(back_pack=2, bike=2)],
     ),
     Layout(
         "iNaturalist 2017",
         "train_val_images/Aves/{Ara_ara,Corvus_corax}/{1..2}.jpg train_val_images/Insecta/Apis_mellifera/1.jpg",
-        refused="hold other folders",
+        refused=Refusal("unclear_class_level", "input"),
         suggestions=[
             in_train(Aves=4, Insecta=1),
             in_train(Ara_ara=2, Corvus_corax=2, Apis_mellifera=1),
@@ -593,20 +597,20 @@ LAYOUTS = (
     Layout(
         "BreakHis",
         "{benign,malignant}/SOB/{adenosis,ductal}/{1..2}.png",
-        refused="either may be the classes",
+        refused=Refusal("unclear_class_level", "input"),
         suggestions=[in_train(benign=4, malignant=4), in_train(adenosis=4, ductal=4), unlabelled(train=8)],
     ),
     Layout(
         "MVTec AD, all categories",
         "{bottle,cable}/train/good/{1..2}.png {bottle,cable}/test/{good,bent}/1.png "
         "{bottle,cable}/ground_truth/bent/1_mask.png",
-        refused="look like masks",
+        refused=Refusal("images_and_masks", "input"),
         suggestions=[unlabelled(train=8)],
     ),
     Layout(
         "class folders at different depths",
         "abbey/{1..2}.jpg church/{indoor,outdoor}/{1..2}.jpg",
-        refused="at different depths",
+        refused=Refusal("unclear_class_level", "input"),
         suggestions=[
             in_train(abbey=2, church=4),
             {"train": {"abbey": 2, "church/indoor": 2, "church/outdoor": 2}},
@@ -617,28 +621,28 @@ LAYOUTS = (
         "Market-1501",
         "bounding_box_train/0002_c1s1_{1..3}.jpg bounding_box_test/0003_c1s1_{1..2}.jpg query/0003_c1s1_9.jpg "
         "gt_bbox/0002_c1s1_{1..3}.jpg",
-        refused="gt_bbox look like masks",
+        refused=Refusal("images_and_masks", "input", says=["gt_bbox"]),
         suggestions=[unlabelled(train=3, test=2)],
     ),
     # A single folder is rarely a class.
     Layout(
         "MedMNIST as png",
         "pathmnist/train{0..3}_{0,1}.png pathmnist/val0_1.png pathmnist/test0_1.png",
-        refused="pathmnist would be the only class, of all 10 images (tables beside them: pathmnist.csv)",
+        refused=Refusal("single_class", "input", says=["pathmnist ", "10 images", "pathmnist.csv"]),
         suggestions=[in_train(pathmnist=10), unlabelled(train=10)],
         tables={"pathmnist.csv": rows("TRAIN,train0_0.png,0", "TRAIN,train1_1.png,1", "TEST,test0_1.png,1")},
     ),
     Layout(
         "a single class folder",
         "scratches/{1..3}.jpg",
-        refused="scratches would be the only class, of all 3 images",
+        refused=Refusal("single_class", "input", says=["scratches ", "3 images"]),
         suggestions=[in_train(scratches=3), unlabelled(train=3)],
     ),
     # Structure: annotations, and pairs under any name.
     Layout(
         "Pascal VOC, several years",
         "{VOC2007,VOC2012}/JPEGImages/{0001..0003}.jpg {VOC2007,VOC2012}/Annotations/{0001..0003}.xml",
-        refused="annotations of Pascal VOC",
+        refused=Refusal("unclear_folders", "input", says=["Pascal VOC"]),
         suggestions=[unlabelled(train=6), in_train(VOC2007=3, VOC2012=3), unlabelled(train=6)],
         root="VOCdevkit",
         tables=dict.fromkeys(expand("{VOC2007,VOC2012}/Annotations/{0001..0003}.xml"), ANNOTATION),
@@ -646,86 +650,86 @@ LAYOUTS = (
     Layout(
         "CamVid with masks beside the images",
         "0001TP_{006690,006720,006750,008550}.png 0001TP_{006690,006720,006750,008550}_L.png",
-        refused="end in _L",
+        refused=Refusal("images_and_masks", "input", says=["_L"]),
         suggestions=[unlabelled(train=4), unlabelled(train=4)],
     ),
     Layout(
         "pairs in folders of any name",
         "photo/{aa,b1,xyz}.jpg drawn/{aa,b1,xyz}.png",
-        refused="have the same names",
+        refused=Refusal("images_and_masks", "input"),
         suggestions=[unlabelled(train=3), unlabelled(train=3), unlabelled(train=3)],
     ),
     Layout(
         "two kinds of images of the same things",
         "visible/{k3,p9,zz}.png infrared/{k3,p9,zz}.png",
-        refused="have the same names",
+        refused=Refusal("images_and_masks", "input"),
         suggestions=[unlabelled(train=3), unlabelled(train=3)],
     ),
     # Pairs and single bands under any name, several masks of an image, and parts.
     Layout(
         "CamVid, the original folders",
         "701_StillsRaw_full/0001TP_{006690,006720,006750}.png LabeledApproved_full/0001TP_{006690,006720,006750}_L.png",
-        refused="the same names but for their ends",
+        refused=Refusal("images_and_masks", "input"),
         suggestions=[unlabelled(train=3), unlabelled(train=3), unlabelled(train=3)],
     ),
     Layout(
         "ISPRS Potsdam",
         "2_Ortho_RGB/top_potsdam_{2_10,2_11,3_12}_RGB.tif 5_Labels_all/top_potsdam_{2_10,2_11,3_12}_label.tif",
-        refused="the same names but for their ends",
+        refused=Refusal("images_and_masks", "input"),
         suggestions=[unlabelled(train=3), unlabelled(train=3), unlabelled(train=3)],
     ),
     Layout(
         "ISIC 2018, segmentation",
         "ISIC2018_Task1-2_Training_Input/ISIC_{0000000..0000004}.jpg "
         "ISIC2018_Task1_Training_GroundTruth/ISIC_{0000000..0000004}_segmentation.png",
-        refused="the same names but for their ends",
+        refused=Refusal("images_and_masks", "input"),
         suggestions=[unlabelled(train=5), unlabelled(train=5), unlabelled(train=5)],
     ),
     Layout(
         "Penn-Fudan pedestrians",
         "PNGImages/FudanPed{00001..00004}.png PedMasks/FudanPed{00001..00004}_mask.png "
         "Annotation/FudanPed{00001..00004}.txt",
-        refused="the same names but for their ends",
+        refused=Refusal("images_and_masks", "input"),
         suggestions=[unlabelled(train=4), unlabelled(train=4), unlabelled(train=4)],
     ),
     Layout(
         "DUTS saliency",
         "DUTS-TR/DUTS-TR-Image/{a1,b2,c3}.jpg DUTS-TR/DUTS-TR-Mask/{a1,b2,c3}.png "
         "DUTS-TE/DUTS-TE-Image/{d1,e2}.jpg DUTS-TE/DUTS-TE-Mask/{d1,e2}.png",
-        refused="have the same names",
+        refused=Refusal("images_and_masks", "input"),
         suggestions=[unlabelled(train=5), unlabelled(train=5), unlabelled(train=5)],
     ),
     Layout(
         "Objects365, one split",
         "{patch0,patch1,patch2}/objects365_v1_{00000001..00000003}.jpg",
-        refused="directly in patch0, patch1, patch2",
+        refused=Refusal("no_class_folders", "input", "label_pattern", says=["patch0, patch1, patch2"]),
         suggestions=[unlabelled(train=9)],
     ),
     Layout(
         "BigEarthNet",
         "S2A_MSIL2A_2017_{1_2,3_4,5_6}/x_B{01..12}.tif S2A_MSIL2A_2017_{1_2,3_4,5_6}/x_labels_metadata.json",
-        refused="are single bands of the same pictures, such as B01",
+        refused=Refusal("single_bands", "input", says=["B01"]),
         suggestions=[unlabelled(train=36)],
         root="BigEarthNet-v1.0",
     ),
     Layout(
         "Human Protein Atlas",
         "train/{aa,b1}_{red,green,blue,yellow}.png test/{c,d}_{red,green,blue,yellow}.png",
-        refused="are single bands of the same pictures, such as blue, green",
+        refused=Refusal("single_bands", "input", says=["blue, green"]),
         suggestions=[unlabelled(train=8, test=8)],
     ),
     Layout(
         "KITTI semantics",
         "training/{image_2,semantic,semantic_rgb,instance}/{000000_10,000001_10,000002_10}.png "
         "testing/image_2/{000000_10,000001_10}.png",
-        refused="training/semantic, training/semantic_rgb look like masks",
+        refused=Refusal("images_and_masks", "input", says=["training/semantic, training/semantic_rgb"]),
         suggestions=[unlabelled(train=3), unlabelled(train=3), unlabelled(train=3, test=2)],
     ),
     Layout(
         "Mapillary Vistas",
         "{training,validation}/images/{aa,b1,c2}.jpg "
         "{training,validation}/v1.2/{labels,instances,panoptic}/{aa,b1,c2}.png testing/images/{d,e}.jpg",
-        refused="training/v1.2/instances, training/v1.2/labels",
+        refused=Refusal("images_and_masks", "input", says=["training/v1.2/instances, training/v1.2/labels"]),
         suggestions=[unlabelled(train=3, validation=3, test=2)],
     ),
     Layout(
@@ -733,26 +737,26 @@ LAYOUTS = (
         "training/images/{21..24}_training.tif training/1st_manual/{21..24}_manual1.gif "
         "training/mask/{21..24}_training_mask.gif test/images/{01..03}_test.tif "
         "test/1st_manual/{01..03}_manual1.gif test/mask/{01..03}_test_mask.gif",
-        refused="training/1st_manual, training/mask look like masks",
+        refused=Refusal("images_and_masks", "input", says=["training/1st_manual, training/mask"]),
         suggestions=[unlabelled(train=4, test=3)],
     ),
     Layout(
         "DeepGlobe roads",
         "train/{100034,100081,100129}_sat.jpg train/{100034,100081,100129}_mask.png valid/{1,2}_sat.jpg",
-        refused="end in _mask",
+        refused=Refusal("images_and_masks", "input", says=["_mask"]),
         suggestions=[unlabelled(train=3), unlabelled(train=3, validation=2)],
     ),
     Layout(
         "iSAID",
         "train/images/P{0000..0003}.png train/Semantic_masks/images/P{0000..0003}_instance_color_RGB.png "
         "train/Instance_masks/images/P{0000..0003}_instance_id_RGB.png",
-        refused="train/Semantic_masks look like masks",
+        refused=Refusal("images_and_masks", "input", says=["train/Semantic_masks"]),
         suggestions=[unlabelled(train=4), unlabelled(train=4), unlabelled(train=4)],
     ),
     Layout(
         "LoveDA",
         "{Train,Val}/{Rural,Urban}/{images_png,masks_png}/{1..3}.png",
-        refused="masks_png look like masks",
+        refused=Refusal("images_and_masks", "input", says=["masks_png"]),
         suggestions=[
             unlabelled(train=6, validation=6),
             {"train": {"Rural": 3, "Urban": 3}, "validation": {"Rural": 3, "Urban": 3}},
@@ -762,19 +766,19 @@ LAYOUTS = (
     Layout(
         "CVC-ClinicDB",
         "Original/{1..6}.png Ground+Truth/{1..6}.png",
-        refused="Ground Truth look like masks",
+        refused=Refusal("images_and_masks", "input", says=["Ground Truth"]),
         suggestions=[unlabelled(train=6), unlabelled(train=6)],
     ),
     Layout(
         "YouTube-VOS",
         "train/JPEGImages/{003234,0043f0}/{00000..00003}.jpg train/Annotations/{003234,0043f0}/{00000..00003}.png",
-        refused="train/Annotations look like masks",
+        refused=Refusal("images_and_masks", "input", says=["train/Annotations"]),
         suggestions=[unlabelled(train=8), {"train": {"003234": 4, "0043f0": 4}}, unlabelled(train=8)],
     ),
     Layout(
         "Massachusetts roads",
         "tiff/{train,val,test}/{a1,b2}.tiff tiff/{train,val,test}_labels/{a1,b2}.tif",
-        refused="train_labels, tiff/val_labels look like masks",
+        refused=Refusal("images_and_masks", "input", says=["train_labels, tiff/val_labels"]),
         suggestions=[
             unlabelled(train=2, validation=2, test=2),
             {"train": {"a": 1, "b": 1}, "validation": {"a": 1, "b": 1}, "test": {"a": 1, "b": 1}},
@@ -785,7 +789,7 @@ LAYOUTS = (
         "Caltech-101",
         "101_ObjectCategories/{accordion,ant,BACKGROUND_Google}/image_{0001..0003}.jpg "
         "Annotations/{accordion,ant}/annotation_0001.mat",
-        refused="which would be the only class",
+        refused=Refusal("single_class", "input"),
         suggestions=[
             in_train(BACKGROUND_Google=3, accordion=3, ant=3),
             in_train(BACKGROUND_Google=3, accordion=3, ant=3),
@@ -796,7 +800,7 @@ LAYOUTS = (
         "Omniglot",
         "images_background/{Greek,Latin}/character{01,02}/0{1..3}.png "
         "images_evaluation/{Avesta,Keble}/character{01,02}/0{1..3}.png",
-        refused="either may be the classes",
+        refused=Refusal("unclear_class_level", "input"),
         suggestions=[
             in_train(images_background=12, images_evaluation=12),
             in_train(Avesta=6, Greek=6, Keble=6, Latin=6),
@@ -812,14 +816,14 @@ LAYOUTS = (
         "DOTA",
         "train/images/P{0000..0003}.png train/labelTxt/P{0000..0003}.txt val/images/P{0010..0012}.png "
         "val/labelTxt/P{0010..0012}.txt",
-        refused="directly in its split folders",
+        refused=Refusal("no_class_folders", "input", "label_pattern"),
         suggestions=[unlabelled(train=4, validation=3)],
     ),
     # Lists of images, with and without classes, for each split.
     Layout(
         "Food-101",
         "images/{apple_pie,waffles}/{1..3}.jpg",
-        refused="lists of splits (meta/train.txt, meta/test.txt)",
+        refused=Refusal("unclear_folders", "input", says=["lists of splits (meta/train.txt, meta/test.txt)"]),
         suggestions=[
             {"train": {"apple_pie": 2, "waffles": 2}, "test": {"apple_pie": 1, "waffles": 1}},
             in_train(apple_pie=3, waffles=3),
@@ -836,7 +840,9 @@ LAYOUTS = (
     Layout(
         "Describable Textures (DTD)",
         "images/{banded,dotted}/x_000{1..3}.jpg imdb/imdb.mat",
-        refused="lists of splits (labels/train1.txt, labels/val1.txt, labels/test1.txt)",
+        refused=Refusal(
+            "unclear_folders", "input", says=["lists of splits (labels/train1.txt, labels/val1.txt, labels/test1.txt)"]
+        ),
         suggestions=[
             {
                 "train": {"banded": 1, "dotted": 1},
@@ -856,7 +862,7 @@ LAYOUTS = (
     Layout(
         "SUN397 with its lists",
         "a/{abbey,alley}/{1..3}.jpg c/church/{indoor,outdoor}/{1..3}.jpg",
-        refused="lists of splits (Training_01.txt, Testing_01.txt)",
+        refused=Refusal("unclear_folders", "input", says=["lists of splits (Training_01.txt, Testing_01.txt)"]),
         suggestions=[
             {
                 "train": {"abbey": 1, "alley": 1, "church/indoor": 1, "church/outdoor": 1},
@@ -880,7 +886,7 @@ LAYOUTS = (
     Layout(
         "MIT Indoor 67",
         "Images/{bar,gym}/{1..3}.jpg",
-        refused="lists of splits (TrainImages.txt, TestImages.txt)",
+        refused=Refusal("unclear_folders", "input", says=["lists of splits (TrainImages.txt, TestImages.txt)"]),
         suggestions=[
             {"train": {"bar": 2, "gym": 2}, "test": {"bar": 1, "gym": 1}},
             in_train(bar=3, gym=3),
@@ -894,7 +900,7 @@ LAYOUTS = (
     Layout(
         "FGVC Aircraft",
         "images/{0034309,0034958,1025794,0056978}.jpg families.txt manufacturers.txt variants.txt",
-        refused="directly in images",
+        refused=Refusal("no_class_folders", "input", "label_pattern", says=["images"]),
         suggestions=[
             {"train": {"A320": 1, "Boeing 707": 1}, "test": {"A320": 1, "Boeing 707": 1}},
             unlabelled(train=4),
@@ -909,7 +915,7 @@ LAYOUTS = (
     Layout(
         "Places365, validation",
         "val_256/Places365_val_0000000{1..4}.jpg",
-        refused="look like splits, val_256",
+        refused=Refusal("split_or_class", "input", says=["val_256"]),
         suggestions=[{"validation": {"0": 2, "1": 2}}, unlabelled(validation=4)],
         root="places365_standard",
         tables={
@@ -925,7 +931,7 @@ LAYOUTS = (
     Layout(
         "ImageNet's validation with a list",
         "ILSVRC2012_val_0000000{1..4}.JPEG",
-        refused="directly in it",
+        refused=Refusal("no_class_folders", "input", "label_pattern"),
         suggestions=[{"validation": {"0": 2, "1": 2}}, unlabelled(train=4)],
         root="val",
         tables={
@@ -940,7 +946,7 @@ LAYOUTS = (
     Layout(
         "COVIDx",
         "train/{a1,b2,c3,d4}.png test/{e5,f6}.png",
-        refused="directly in its split folders",
+        refused=Refusal("no_class_folders", "input", "label_pattern"),
         suggestions=[
             {"train": {"normal": 2, "pneumonia": 2}, "test": {"normal": 1, "pneumonia": 1}},
             unlabelled(train=4, test=2),
@@ -955,7 +961,7 @@ LAYOUTS = (
     Layout(
         "Tiny ImageNet with its annotations",
         "train/{n01443537,n01629819}/images/x_{1..3}.JPEG val/images/val_{1..4}.JPEG test/images/test_{1..2}.JPEG",
-        refused="no folders name the classes",
+        refused=Refusal("no_class_folders", "input"),
         suggestions=[
             {"train": {"n01443537": 3, "n01629819": 3}, "validation": {"n01443537": 2, "n01629819": 2}},
             unlabelled(train=6, validation=4, test=2),
@@ -975,7 +981,7 @@ LAYOUTS = (
     Layout(
         "Oxford Pets with its lists",
         "images/{Abyssinian,pug}_{1..6}.jpg annotations/trimaps/{Abyssinian,pug}_{1..6}.png",
-        refused="annotations look like masks",
+        refused=Refusal("images_and_masks", "input", says=["annotations"]),
         suggestions=[
             {"train": {"1": 4, "2": 4}, "test": {"1": 2, "2": 2}},
             unlabelled(train=12),
@@ -998,7 +1004,7 @@ LAYOUTS = (
     Layout(
         "CelebA, the original tree",
         "Img/img_align_celeba/{000001..000004}.jpg",
-        refused="img_align_celeba would be the only class, of all 4 images",
+        refused=Refusal("single_class", "input", says=["img_align_celeba ", "4 images"]),
         suggestions=[
             {"train": {"['Male', 'Young']": 1, "['Male']": 1, "['Young']": 1, "[]": 1}},
             in_train(img_align_celeba=4),
@@ -1023,7 +1029,7 @@ LAYOUTS = (
     Layout(
         "CUB-200-2011",
         "images/{001.Albatross,002.Auklet}/x_{1..3}.jpg attributes/attributes.txt",
-        refused="lists of splits (train_test_split.txt)",
+        refused=Refusal("unclear_folders", "input", says=["lists of splits (train_test_split.txt)"]),
         suggestions=[
             {"train": {"001.Albatross": 1, "002.Auklet": 2}, "test": {"001.Albatross": 2, "002.Auklet": 1}},
             {"train": {"001.Albatross": 3, "002.Auklet": 3}},
@@ -1043,13 +1049,13 @@ LAYOUTS = (
     Layout(
         "FFHQ, thousands of numbers",
         "00000/{00000..00002}.png 01000/{01000..01002}.png 02000/{02000..02002}.png",
-        refused="directly in 00000, 01000, 02000",
+        refused=Refusal("no_class_folders", "input", "label_pattern", says=["00000, 01000, 02000"]),
         suggestions=[unlabelled(train=9)],
     ),
     Layout(
         "EuroSAT, the folder above",
         "2750/Forest/Forest_{1..3}.jpg 2750/River/River_{1..3}.jpg",
-        refused="which would be the only class",
+        refused=Refusal("single_class", "input"),
         suggestions=[in_train(Forest=3, River=3), in_train(Forest=3, River=3), {"train": {"2750": 6}}],
     ),
     Layout(
@@ -1060,7 +1066,7 @@ LAYOUTS = (
     Layout(
         "ImageNet with the lists of Caffe",
         "train/n01/n01_{1..3}.JPEG train/n02/n02_{1..3}.JPEG val/ILSVRC_val_{1..4}.JPEG",
-        refused="no folders name the classes of the images in val",
+        refused=Refusal("no_class_folders", "input", says=["val"]),
         suggestions=[
             {"train": {"0": 2, "1": 2}, "validation": {"0": 2, "1": 2}},
             in_train(n01=3, n02=3),
@@ -1074,7 +1080,7 @@ LAYOUTS = (
     Layout(
         "WIDER FACE",
         "WIDER_{train,val,test}/images/{0--Parade,1--Handshaking}/{1..3}.jpg wider_face_split/wider_face_train.mat",
-        refused="folders that look like splits, WIDER_test, WIDER_train, WIDER_val",
+        refused=Refusal("split_or_class", "input", says=["WIDER_test, WIDER_train, WIDER_val"]),
         suggestions=[
             # A row for each box.
             unlabelled(train=4, validation=1),

@@ -62,8 +62,7 @@ def test_captions_are_found_by_the_layout_where_the_name_of_the_file_does_not_sa
     path = write_captions(root / "texts.json")
     source = [f"--input={path}", f"--image_root={root / 'train2017'}", "--image_size=20x30", "--resize_mode=exact"]
     ran = convert(*source, f"--output={root / 'other'}")
-    assert ran.code == 2
-    assert "none of its annotations has a `bbox`; if they are captions, say --layout=captions" in ran.err
+    ran.refused("invalid_file", "input", "layout", says=["'bbox'"])
     other = build(root / "other", *source, "--layout=captions")
     (first,), (second,) = ([*path.glob("*.tfrecord-*")] for path in (out, other))
     assert first.read_bytes() == second.read_bytes()
@@ -73,9 +72,7 @@ def test_a_file_of_boxes_has_no_captions(root, convert):
     path = write_coco(root / "captions_instances.json")
     words = [f"--input={path}", f"--image_root={root / 'train2017'}", f"--output={root / 'boxes'}", "--dry_run"]
     ran = convert(*words)
-    assert ran.code == 2
-    assert "an annotation has no `caption`" in ran.err
-    assert "if these are boxes, say --layout=detection" in ran.err
+    ran.refused("invalid_file", "input", "layout", says=["'caption'"])
     assert convert(*words, "--layout=detection").code == 0
 
 

@@ -150,8 +150,7 @@ def test_labels_that_are_indices_are_not_renumbered_and_the_guard_says_what_they
 def test_stable_without_an_earlier_dataset_is_refused(source, add):
     add("a")
     ran = source.convert(f"--input={source.folder}", f"--output={source.output}", "--class_order=stable")
-    assert ran.code == 2
-    assert "--class_order=stable keeps the indices of an earlier dataset, and there is none" in ran.err
+    ran.refused("needs_setting", "class_order", "versioned", "reuse")
 
 
 def test_a_dry_run_shows_the_classes_that_would_move(source, add, run):

@@ -47,7 +47,7 @@ def test_convert_takes_dataset_for_output_but_not_both(photos, tmp_path, run):
     assert run("convert", f"--input={photos}", f"--dataset={tmp_path / 'out'}", "--image-size=8").code == 0
     assert manifest_of(tmp_path / "out")["spec"]["image_size"] == "8x8"
     both = run("convert", photos, tmp_path / "a", f"--dataset={tmp_path / 'b'}")
-    assert (both.code, "give it once" in both.err) == (2, True)
+    both.refused("invalid_command_line", "dataset")
 
 
 @pytest.mark.parametrize(("word", "code"), [("--overwrite=true", 0), ("--overwrite=false", 2), ("--no_overwrite", 2)])
@@ -58,25 +58,25 @@ def test_a_switch_takes_true_and_false(photos, tmp_path, run, word, code):
 
 
 @each(
-    "words, hint",
+    "words, flag, hint",
     [
-        (["--image_sise=3"], "--image_sise: unknown flag; did you mean --image_size?"),
-        (["--no-upscal"], "--no-upscal: unknown flag; did you mean --no_upscale?"),
-        (["--workers=4"], "--workers: unknown flag; did you mean --direct_num_workers?"),
-        (["--frobnicate"], "--frobnicate: unknown flag; see --help for the known flags"),
+        (["--image_sise=3"], "image_sise", "--image_size?"),
+        (["--no-upscal"], "no", "--no_upscale?"),
+        (["--workers=4"], "workers", "--direct_num_workers?"),
+        (["--frobnicate"], "frobnicate", "--help"),
     ],
 )
 @each("start", [[], ["--input=nowhere"], ["nowhere", "out"]], ids=["nothing", "input", "both"])
-def test_an_unknown_flag_is_named_before_anything_else(run, start, words, hint):
+def test_an_unknown_flag_is_named_before_anything_else(run, start, words, flag, hint):
     ran = run("convert", *start, *words)
-    assert (ran.code, ran.err) == (2, f"beam-tfrecords: {hint}\n")
+    ran.refused("unknown_setting", flag, says=[words[0].partition("=")[0], hint])
+    assert ran.err.count("\n") == 1
 
 
 @pytest.mark.parametrize("command", ["verify", "inspect", "status"])
 def test_an_unknown_flag_of_another_command_is_named(run, built, command):
     ran = run(command, built, "--verbos")
-    assert ran.code == 2
-    assert "--verbos: unknown flag" in ran.err
+    ran.refused("unknown_setting", "verbos")
 
 
 def test_dashes_may_stand_for_underscores(photos, tmp_path, run):

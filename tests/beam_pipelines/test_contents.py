@@ -7,11 +7,11 @@ import pytest
 from beam_tfrecords.beam_pipelines.build.listing.source_opening import open_spec_source
 from beam_tfrecords.beam_pipelines.settings.command_line import parse_arguments
 from beam_tfrecords.beam_pipelines.settings.definitions import read_build_spec
-from beam_tfrecords.errors import RequestError
 from beam_tfrecords.examples.contents import Content
 from beam_tfrecords.examples.layouts import parse_layout
 from tests.each import each
 from tests.identity_inputs import INPUTS, flags_of
+from tests.refusals import refuses
 
 
 def open_layout(source, root, layout):
@@ -20,13 +20,17 @@ def open_layout(source, root, layout):
 
 
 @pytest.mark.parametrize(
-    ("layout", "content"),
-    [("segmentation", "masks"), ("detection", "objects"), ("captions", "captions"), ("columns", "columns")],
+    ("layout", "content", "settings"),
+    [
+        ("segmentation", "masks", ["input", "layout"]),
+        ("detection", "objects", ["input", "layout", "source"]),
+        ("captions", "captions", ["input", "layout"]),
+        ("columns", "columns", ["input", "layout"]),
+    ],
 )
-def test_a_folder_of_images_refuses_a_layout_by_what_it_lacks(tmp_path, layout, content):
+def test_a_folder_of_images_refuses_a_layout_by_what_it_lacks(tmp_path, layout, content, settings):
     INPUTS["tar"][0](tmp_path, 0)
-    message = rf"the layout needs {content}, and `input=.*photos\.tar` is read as tar, which has none; "
-    with pytest.raises(RequestError, match=message):
+    with refuses("missing_content", *settings, says=[f" {content}, ", "photos.tar", " tar, "]):
         open_layout("tar", tmp_path, layout)
 
 

@@ -30,6 +30,7 @@ from tests.annotated_inputs import (
 from tests.beam_pipelines.dataset_checks import find_all, manifest_of
 from tests.beam_pipelines.dataset_records import read_dataset
 from tests.beam_pipelines.test_verify_records import rewrite_shard, with_feature
+from tests.refusals import Refusal
 
 KEYS = {
     "image/encoded": "bytes_list",
@@ -366,13 +367,11 @@ def test_keypoints_are_columns_as_the_object_detection_api_names_them(root, tmp_
 def test_keypoints_need_a_source_that_has_them(root, tmp_path, source, convert):
     voc = [f"--input={write_voc(tmp_path / 'VOC2012', {'train': PICTURES})}", "--source=voc"]
     flags = [f"--output={tmp_path / 'out'}", "--dry_run"]
-    for words, message in (
-        (source, "none of its 6 objects has `keypoints`; say --layout=detection"),
-        (voc, "is read as voc, which has none; say --layout=detection"),
+    for words, refusal in (
+        (source, Refusal("invalid_file", "input", "layout", says=["6 objects", "'keypoints'"])),
+        (voc, Refusal("missing_content", "input", "layout", says=["keypoints", " voc, "])),
     ):
-        ran = convert(*words, *flags, "--layout=detection_keypoints")
-        assert ran.code == 2
-        assert message in ran.err
+        convert(*words, *flags, "--layout=detection_keypoints").refused(refusal)
         assert convert(*words, *flags, "--layout=detection").code == 0
 
 
@@ -408,8 +407,7 @@ def test_an_unreadable_segmentation_rejects_its_sample_alone(tmp_path, root, con
 def test_a_source_of_boxes_alone_has_no_masks(tmp_path, convert):
     root = write_voc(tmp_path / "VOC2012", {"train": PICTURES})
     ran = convert(f"--input={root}", "--source=voc", f"--output={tmp_path / 'out'}", "--layout=detection_masks")
-    assert ran.code == 2
-    assert "the layout needs polygons of objects, and " in ran.err
+    ran.refused("missing_content", "input", "layout", says=["polygons"])
     flags = [f"--output={tmp_path / 'out'}", "--layout=detection", "--dry_run"]
     assert convert(f"--input={root}", "--source=voc", *flags).code == 0
 
@@ -431,11 +429,13 @@ def test_masks_need_polygons(tmp_path, root, convert):
     data = write_yolo(tmp_path / "in", {"train": PICTURES})
     boxes = [{**one, "segmentation": []} for one in coco_of()["annotations"]]
     path = write_coco(tmp_path / "x.json", annotations=boxes)
-    for words in ([f"--input={data}"], [f"--input={path}", f"--image_root={root / 'train2017'}"]):
+    inputs = {
+        "no_polygons": [f"--input={data}"],
+        "invalid_file": [f"--input={path}", f"--image_root={root / 'train2017'}"],
+    }
+    for code, words in inputs.items():
         ran = convert(*words, f"--output={tmp_path / 'out'}", "--layout=detection_masks")
-        assert ran.code == 2
-        assert "of its 6 objects has a" in ran.err
-        assert "from which masks are drawn; say --layout=detection" in ran.err
+        ran.refused(code, "input", "layout", says=["6 objects", "layout=detection"])
         assert convert(*words, f"--output={tmp_path / 'out'}", "--layout=detection", "--dry_run").code == 0
 
 
@@ -498,16 +498,13 @@ def test_a_dry_run_counts_objects(tmp_path, source, convert):
 
 def test_a_layout_with_boxes_needs_a_source_that_has_them(tmp_path, photos, convert):
     ran = convert(f"--output={tmp_path}", f"--input={photos}", "--layout=detection")
-    assert ran.code == 2
-    assert "the layout needs objects" in ran.err
-    assert "is read as image_folder, which has none" in ran.err
+    ran.refused("missing_content", "input", "source", "layout", says=["objects", "image_folder"])
 
 
 def test_folders_as_splits_are_left_out_as_the_message_says(tmp_path, source, convert):
     flags = [f"--output={tmp_path / 'out'}", *source, "--image_size=20"]
     ran = convert(*flags, "--splits=train=train2017")
-    assert ran.code == 2
-    assert "leave --splits out, or give fractions" in ran.err
+    ran.refused("input_has_splits", "splits", "input")
     assert convert(*flags, "--dry_run").code == 0
     assert convert(*flags, "--dry_run", "--splits=train=0.5,test=0.5").code == 0
 

@@ -10,6 +10,7 @@ import tarfile
 import pytest
 
 from tests.beam_pipelines.dataset_checks import manifest_of
+from tests.refusals import Refusal
 
 
 @pytest.fixture
@@ -83,27 +84,28 @@ def test_a_compressed_archive_is_listed_without_keeping_its_content(shown, photo
 
 
 @pytest.mark.parametrize(
-    ("word", "message"),
+    ("word", "refusal"),
     [
-        ("--limt=3", "--limt: unknown flag; did you mean --limit?"),
-        ("--label_pattern=(?P<label>zebra)", "--label_pattern='(?P<label>zebra)': matches none of 42 keys"),
-        ("--num_shards=100", "--num_shards=100: split train has only 42 samples"),
-        ("--resize_mode=crop", "--resize_mode=crop: without --image_size, images keep their sizes"),
+        ("--limt=3", Refusal("unknown_setting", "limt", says=["--limit?"])),
+        (
+            "--label_pattern=(?P<label>zebra)",
+            Refusal("unmatched_label_pattern", "label_pattern", "input", says=["zebra", "42 keys"]),
+        ),
+        ("--num_shards=100", Refusal("too_few_samples", "num_shards", says=["num_shards=100", "train", "42 samples"])),
+        ("--resize_mode=crop", Refusal("needs_setting", "resize_mode", "image_size")),
     ],
 )
-def test_a_wrong_request_is_refused_as_the_build_would(run, photos, tmp_path, word, message):
+def test_a_wrong_request_is_refused_as_the_build_would(run, photos, tmp_path, word, refusal):
     ran = run("convert", f"--input={photos}", f"--output={tmp_path / 'out'}", "--dry_run", word)
-    assert (ran.code, ran.out) == (2, "")
-    assert ran.err.startswith(f"beam-tfrecords: {message}")
-    assert len(ran.err.splitlines()) == 1
+    ran.refused(refusal)
+    assert (ran.out, ran.err.count("\n")) == ("", 1)
 
 
 def test_a_finished_output_is_refused(run, photos, tmp_path, build):
     out = build(tmp_path / "out", f"--input={photos / 'cat'}", "--layout=image", "--image_size=8")
     before = {path: path.stat().st_mtime_ns for path in out.rglob("*")}
     ran = run("convert", f"--input={photos}", f"--output={out}", "--dry_run")
-    assert ran.code == 2
-    assert "holds a finished dataset" in ran.err
+    ran.refused("output_exists", "output", "overwrite")
     assert {path: path.stat().st_mtime_ns for path in out.rglob("*")} == before
 
 

@@ -12,6 +12,7 @@ import pytest
 
 from tests.beam_pipelines.dataset_checks import manifest_of
 from tests.beam_pipelines.test_dataset_input import examples, facts
+from tests.refusals import Refusal
 from tests.source_forms import write_form
 
 
@@ -80,29 +81,29 @@ def test_a_spec_file_chooses_columns_and_gives_types_to_those_of_a_csv_file(tmp_
 
 
 @pytest.mark.parametrize(
-    ("flags", "words"),
+    ("flags", "refusal"),
     [
-        (["--join=table.parquet", "--join_key=kee"], "has no such column"),
-        (["--join=table.csv"], "needs a type"),
-        (["--join=nothing.parquet"], "expected a csv, jsonl or Parquet file"),
-        (["--join=twice.parquet"], "has a feature 'label' already"),
-        (["--join=table.parquet"], "none of its 1 rows has the key of a record; the first is 'a'"),
+        (["--join=table.parquet", "--join_key=kee"], Refusal("unknown_column", "join_key", says=["join_key=kee"])),
+        (["--join=table.csv"], Refusal("missing_column_type", "layout", says=["'score'"])),
+        (["--join=nothing.parquet"], Refusal("unknown_format", "join")),
+        (["--join=twice.parquet"], Refusal("duplicate_feature", "join", says=["'label'"])),
+        (["--join=table.parquet"], Refusal("unmatched_join", "join", "join_key", says=["1 rows", "'a'"])),
     ],
 )
-def test_a_table_that_cannot_join_is_refused(tmp_path, convert, first, monkeypatch, flags, words):
+def test_a_table_that_cannot_join_is_refused(tmp_path, convert, first, monkeypatch, flags, refusal):
     monkeypatch.chdir(tmp_path)
     write_table(tmp_path / "table.parquet", ["a"])
     (tmp_path / "table.csv").write_text(f"key,score\n{min(facts(first))},1\n")
     pq.write_table(pa.table({"key": ["a"], "label": ["b"]}), tmp_path / "twice.parquet")
     ran = convert(f"--input={first}", f"--output={tmp_path / 'out'}", *flags)
-    assert (ran.code, words in ran.err) == (2, True), ran.err
+    ran.refused(refusal)
 
 
 def test_other_inputs_have_no_keys_to_join(tmp_path, convert, first):
     table = write_table(tmp_path / "table.parquet", ["a"])
     for words in ([f"--input={tmp_path / 'photos'}"], [f"--input={first}/*-of-00001", "--source=tfrecord"]):
         ran = convert(*words, f"--output={tmp_path / 'out'}", f"--join={table}")
-        assert (ran.code, "--join=" in ran.err) == (2, True), ran.err
+        ran.refused("setting_not_applicable", "join", "input")
 
 
 def test_a_changed_table_makes_another_version(tmp_path, build, first):

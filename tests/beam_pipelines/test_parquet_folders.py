@@ -7,13 +7,12 @@ import io
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
-import pytest
 from PIL import Image
 
 from beam_tfrecords import open_dataset
 from beam_tfrecords.beam_pipelines.settings.suggested_commands import explain
-from beam_tfrecords.errors import RequestError
 from tests.beam_pipelines.listed_records import commands_of, read
+from tests.refusals import refuses
 
 
 def picture(shade: int) -> dict[str, object]:
@@ -27,7 +26,7 @@ def test_a_folder_of_parquet_files_is_refused_with_a_command_that_reads_all(tmp_
         table = pa.table({"image": [picture(0), picture(9)], "label": ["cat", "dog"]})
         pq.write_table(table, tmp_path / f"{name}.parquet")
     argv = [f"--input={tmp_path}", "--output=out"]
-    with pytest.raises(RequestError, match="no image found") as refused:
+    with refuses("no_samples", "input") as refused:
         read(argv, tmp_path / "listing")
     (command,) = commands_of(explain(refused.value, "convert", argv))
     assert command == [*argv, "--source=hf_parquet"]

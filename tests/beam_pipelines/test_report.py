@@ -485,7 +485,8 @@ def test_the_report_of_a_replaced_dataset_goes_with_it(photos, photos_out, tmp_p
     mine.mkdir()
     (mine / "report.html").write_text("mine")
     ran = convert(f"--input={photos / 'cat'}", f"--output={mine}", "--image_size=8", "--layout=image")
-    assert (ran.code, (mine / "report.html").read_text()) == (2, "mine")
+    ran.refused("output_not_empty", "output", says=["report.html"])
+    assert (mine / "report.html").read_text() == "mine"
 
 
 def test_a_report_that_cannot_be_made_is_a_note_and_the_dataset_stands(photos, tmp_path, convert, run, monkeypatch):

@@ -11,9 +11,10 @@ import numpy as np
 import pytest
 from apache_beam.testing.util import assert_that, equal_to
 
-from beam_tfrecords import ConvertSamples, ReadSamples, RequestError, Sample, WriteTFRecordShards
+from beam_tfrecords import ConvertSamples, ReadSamples, Sample, WriteTFRecordShards
 from beam_tfrecords.tfrecord import read_records
 from tests.beam_pipelines.dataset_checks import manifest_of
+from tests.refusals import refuses
 from tests.source_forms import FORMS, flags_of, write_form
 
 pytestmark = pytest.mark.local_runner
@@ -90,14 +91,14 @@ def test_samples_of_ones_own(tmp_path):
 
 
 def test_wrong_requests_are_refused(tmp_path):
-    with pytest.raises(RequestError, match="name them with `class_names`"):
+    with refuses("missing_class_names", "class_names", "layout"):
         ConvertSamples()
-    with pytest.raises(RequestError, match="found `versioned`"):
+    with refuses("unknown_setting", "versioned"):
         ConvertSamples(versioned=True)
-    with pytest.raises(RequestError, match="found `output`"):
+    with refuses("unknown_setting", "output"):
         ReadSamples(input="photos", output="out")
-    with pytest.raises(RequestError, match="does not exist"):
+    with refuses("not_found", "input"):
         beam.Pipeline() | ReadSamples(input=str(tmp_path / "nowhere"))
     (tmp_path / "empty").mkdir()
-    with pytest.raises(RequestError, match="no sample found"):
+    with refuses("no_samples", "input"):
         beam.Pipeline() | ReadSamples(input=str(tmp_path / "empty"))

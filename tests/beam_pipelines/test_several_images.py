@@ -19,6 +19,7 @@ from beam_tfrecords import load, open_dataset
 from tests.beam_pipelines.dataset_checks import find_all, manifest_of
 from tests.beam_pipelines.test_verify_records import one_record, rewrite_shard, with_feature
 from tests.image_checks import encoded
+from tests.refusals import Refusal
 
 PNG = ["--image_encoding=png"]
 
@@ -217,31 +218,53 @@ def test_an_empty_cell_rejects_its_row_under_the_name_of_its_first_image(pairs, 
 
 
 @pytest.mark.parametrize(
-    ("flags", "layout", "message"),
+    ("flags", "layout", "refusal"),
     [
-        (["--image_column=left,middle"], "", "--image_column=left,middle: {}/pairs.jsonl has no column 'middle'"),
-        ([], "{a: images.left, b: images.middle}", "layout: {}/pairs.jsonl has no column 'middle'"),
-        (["--image_column=left,right"], "{a: images.views}", "images.views: samples have no image of this name; a tab"),
-        (["--image_column=left,label"], "", "two of its features have the name 'label'; a spec file can say"),
-        (["--image_column=left,right", "--group_rows"], "", "with --key_column"),
-        (["--image_column=left,right", "--image_encoding=raw"], "", "the sizes of several images, so they must be equ"),
-        (["--image_path={}/{{left}}"], "{a: images.left}", "images.left: samples have no image of this name"),
+        (
+            ["--image_column=left,middle"],
+            "",
+            Refusal("unknown_column", "image_column", says=["/pairs.jsonl ", "'middle'"]),
+        ),
+        (
+            [],
+            "{a: images.left, b: images.middle}",
+            Refusal("unknown_column", "layout", says=["/pairs.jsonl ", "'middle'"]),
+        ),
+        (
+            ["--image_column=left,right"],
+            "{a: images.views}",
+            Refusal("unknown_image", "layout", "image_column", says=["images.views"]),
+        ),
+        (["--image_column=left,label"], "", Refusal("several_images", says=["'label'"])),
+        (
+            ["--image_column=left,right", "--group_rows"],
+            "",
+            Refusal("several_images_per_row", "group_rows", "key_column"),
+        ),
+        (
+            ["--image_column=left,right", "--image_encoding=raw"],
+            "",
+            Refusal("needs_setting", "image_encoding", "image_size", "resize_mode"),
+        ),
+        (
+            ["--image_path={}/{{left}}"],
+            "{a: images.left}",
+            Refusal("unknown_image", "layout", "image_column", says=["images.left"]),
+        ),
     ],
 )
-def test_requests_that_cannot_be_met_are_refused(flags, layout, message, pairs, convert):
+def test_requests_that_cannot_be_met_are_refused(flags, layout, refusal, pairs, convert):
     spec = pairs / "s.yaml"
     spec.write_text(f"layout: {layout}" if layout else "seed: 1")
     words = [flag.format(pairs) for flag in flags]
     ran = convert(f"--spec={spec}", f"--input={pairs / 'pairs.jsonl'}", f"--output={pairs / 'out'}", *words)
-    assert ran.code == 2, ran.out
-    assert message.format(pairs) in ran.err
+    ran.refused(refusal)
 
 
 def test_a_source_of_single_images_has_none_by_name(pairs, convert):
     (pairs / "s.yaml").write_text("layout: {a: images.left}")
     ran = convert(f"--spec={pairs / 's.yaml'}", f"--input={pairs / 'l'}", f"--output={pairs / 'out'}")
-    assert ran.code == 2
-    assert "images.left: samples have no image of this name" in ran.err
+    ran.refused("unknown_image", "layout", "image_column", says=["images.left"])
 
 
 def test_what_messages_about_several_images_offer_is_right(pairs, convert, save):

@@ -41,7 +41,7 @@ def status(run, source):
 
 def test_an_output_that_is_not_there_is_refused(run, tmp_path):
     ran = run("status", f"--output={tmp_path / 'nowhere'}")
-    assert (ran.code, "no such folder" in ran.err) == (2, True)
+    ran.refused("not_found", "output")
 
 
 def test_an_input_that_is_being_listed(source, status, run):
@@ -204,13 +204,10 @@ def test_a_job_without_a_launcher_keeps_other_builds_away_until_somebody_knows_t
     JobRecord("DataflowRunner", "2026-11-21_1", "https://console/2026-11-21_1").write(str(folder))
     add_block(str(folder), Stats({}))
     ran = source.build()
-    assert ran.code == 2
-    assert "the job of another build is writing to it, https://console/2026-11-21_1; " in ran.err
+    ran.refused("output_locked", "output", says=["https://console/2026-11-21_1; "])
     (counts,) = folder.glob("workers/*.json")
     os.utime(counts, (time.time() - 600, time.time() - 600))
     ran = source.build()
-    assert ran.code == 2
-    assert "may still write to it, and its runner does not say whether it does: https://console/2026-11-21_1" in ran.err
-    assert f"make sure that it has ended and delete {folder}, or" in ran.err
+    ran.refused("unknown_job_state", "output", says=["https://console/2026-11-21_1", f"delete {folder}"])
     shutil.rmtree(folder)
     assert source.build().code == 0

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import re
 import subprocess
 import sys
 from pathlib import Path
@@ -13,11 +12,11 @@ import numpy as np
 import pytest
 
 from beam_tfrecords.beam_pipelines.settings.suggested_commands import explain
-from beam_tfrecords.errors import RequestError
 from tests.beam_pipelines.listed_records import PICTURE, commands_of, read
 from tests.beam_pipelines.public_layouts import in_train, unlabelled
 from tests.each import each
 from tests.pixel_files import save_cifar, save_mnist
+from tests.refusals import Refusal, refuses
 
 PIXELS = np.random.default_rng(0).integers(0, 256, (6, 8, 8), dtype=np.uint8)
 LABELS = np.array([0, 1, 2, 0, 1, 2])
@@ -57,9 +56,7 @@ def save_arrays(folder: Path) -> None:
 )
 def test_an_unsupported_format_is_known_by_its_name_or_its_first_bytes(tmp_path, name, start, what):
     (tmp_path / name).write_bytes(start)
-    with pytest.raises(
-        RequestError, match=re.escape(f"{name}`: no source reads {what}; docs/unsupported.md#")
-    ) as refused:
+    with refuses("unsupported_format", "input", says=[name, f" {what}; ", "docs/unsupported.md#"]) as refused:
         read([f"--input={tmp_path / name}", "--output=out"], tmp_path / "listing")
     assert refused.value.suggestions == ()
 
@@ -70,7 +67,7 @@ def test_json_lines_by_another_name_are_told_by_their_text(tmp_path):
     rows = ({"image": f"{number}.jpg", "label": f"c{number % 3}"} for number in range(6))
     (tmp_path / "lines.json").write_text("\n".join(map(json.dumps, rows)))
     argv = [f"--input={tmp_path / 'lines.json'}", "--output=out"]
-    with pytest.raises(RequestError, match="looks like JSON lines") as refused:
+    with refuses("unknown_format", "input") as refused:
         read(argv, tmp_path / "listing")
     (command,) = commands_of(explain(refused.value, "convert", argv))
     assert read(command, tmp_path / "listing1")[0] == in_train(c0=2, c1=2, c2=2)
@@ -87,7 +84,7 @@ def test_json_lines_by_another_name_are_told_by_their_text(tmp_path):
 def test_a_folder_of_arrays_is_refused_with_what_reads_them(tmp_path, folder, flag, records):
     save_arrays(tmp_path)
     argv = [f"--input={tmp_path / folder}", "--output=out"]
-    with pytest.raises(RequestError, match="no image found") as refused:
+    with refuses("no_samples", "input") as refused:
         read(argv, tmp_path / "listing")
     (command,) = commands_of(explain(refused.value, "convert", argv))
     assert flag.format(tmp_path) in command
@@ -95,24 +92,29 @@ def test_a_folder_of_arrays_is_refused_with_what_reads_them(tmp_path, folder, fl
 
 
 @pytest.mark.parametrize(
-    ("name", "row", "message", "records"),
+    ("name", "row", "refusal", "records"),
     [
-        ("t.csv", "{label},{image},x", "looks like data", in_train(**{"0": 2, "1": 2})),
-        ("t.tsv", "{image}\t{label}", "looks like data", in_train(**{"0": 2, "1": 2})),
-        ("s.csv", "{image},{split},{label}", "looks like data", {"train": {"0": 2}, "test": {"1": 2}}),
-        ("s.txt", "{image} {split} {label}", "looks like a list", {"train": {"0": 2}, "test": {"1": 2}}),
-        ("list.txt", "{image} {label}", "looks like a list of images", in_train(**{"0": 2, "1": 2})),
-        ("list.txt", "{image}", "looks like a list of images", unlabelled(train=4)),
+        ("t.csv", "{label},{image},x", Refusal("missing_header", "input"), in_train(**{"0": 2, "1": 2})),
+        ("t.tsv", "{image}\t{label}", Refusal("missing_header", "input"), in_train(**{"0": 2, "1": 2})),
+        ("s.csv", "{image},{split},{label}", Refusal("missing_header", "input"), {"train": {"0": 2}, "test": {"1": 2}}),
+        ("s.txt", "{image} {split} {label}", Refusal("unknown_format", "input"), {"train": {"0": 2}, "test": {"1": 2}}),
+        (
+            "list.txt",
+            "{image} {label}",
+            Refusal("unknown_format", "input", says=["list of images"]),
+            in_train(**{"0": 2, "1": 2}),
+        ),
+        ("list.txt", "{image}", Refusal("unknown_format", "input", says=["list of images"]), unlabelled(train=4)),
     ],
 )
-def test_a_table_without_a_header_is_refused_with_a_command_that_writes_one(tmp_path, name, row, message, records):
+def test_a_table_without_a_header_is_refused_with_a_command_that_writes_one(tmp_path, name, row, refusal, records):
     for number in range(4):
         (tmp_path / f"{number}.jpg").write_bytes(PICTURE)
     splits = ("training", "test")
     lines = [row.format(image=f"{n}.jpg", label=n % 2, split=splits[n % 2]) for n in range(4)]
     (tmp_path / name).write_text("\n".join([*lines, ""]))
     argv = [f"--input={tmp_path / name}", "--output=out"]
-    with pytest.raises(RequestError, match=message) as refused:
+    with refuses(refusal) as refused:
         read(argv, tmp_path / "listing")
     _, _, before, _ = shown = explain(refused.value, "convert", argv)
     subprocess.run(["bash", "-c", before], check=True)
@@ -125,7 +127,7 @@ def test_the_command_keeps_the_other_inputs_and_their_splits(tmp_path):
     (tmp_path / "list.txt").write_text("0.jpg a\n1.jpg b\n2.jpg b\n")
     (tmp_path / "more.csv").write_text("image label\n3.jpg a\n")
     argv = [f"--input=train={tmp_path / 'list.txt'}", f"--input=test={tmp_path / 'more.csv'}", "--output=out"]
-    with pytest.raises(RequestError) as refused:
+    with refuses("unknown_format", "input") as refused:
         read(argv, tmp_path / "listing")
     _, _, before, _ = lines = explain(refused.value, "convert", argv)
     subprocess.run(["bash", "-c", before], check=True, env={**os.environ, "PATH": PATH})
@@ -138,7 +140,7 @@ def test_the_command_replaces_no_file(tmp_path):
     (tmp_path / "train").write_text("0.jpg x\n1.jpg y\n")
     (tmp_path / "train.csv").write_text("image,label\n2.jpg,a\n3.jpg,a\n")
     argv = [f"--input={tmp_path / 'train'}", "--output=out"]
-    with pytest.raises(RequestError, match="looks like a list of images") as refused:
+    with refuses("unknown_format", "input", says=["list of images"]) as refused:
         read(argv, tmp_path / "listing")
     (suggestion,) = refused.value.suggestions
     assert (suggestion.meaning, suggestion.before) == ("the columns image label, which are there already", ())
@@ -160,7 +162,7 @@ def test_metadata_beside_images_is_read_as_hugging_face_does(tmp_path, header, c
         lines.append(f"{number}.jpg,{cell}")
     (tmp_path / "in/metadata.csv").write_text("\n".join(lines) + "\n")
     argv = [f"--input={tmp_path / 'in'}", "--output=out"]
-    with pytest.raises(RequestError, match="the images are directly in it") as refused:
+    with refuses("no_class_folders", "input", "label_pattern", says=["directly in it"]) as refused:
         read(argv, tmp_path / "listing")
     first, *_ = commands_of(explain(refused.value, "convert", argv))
     assert first[2:] == ["--source=hf_folder", *flags.split()]
@@ -173,7 +175,7 @@ def test_a_folder_of_tfrecords_is_told_by_its_files(tmp_path, photos, build):
     # What makes it a dataset of ours.
     (dataset / "manifest.json").unlink()
     argv = [f"--input={dataset}", "--output=out"]
-    with pytest.raises(RequestError, match="no image found") as refused:
+    with refuses("no_samples", "input") as refused:
         read(argv, tmp_path / "listing")
     (command,) = commands_of(explain(refused.value, "convert", argv))
     assert command == [*argv, "--source=tfrecord"]

@@ -15,6 +15,7 @@ from beam_tfrecords import load, open_dataset
 from beam_tfrecords.output.versions import new_version
 from beam_tfrecords.transforms.workspace.build_folder import Workspace
 from tests.beam_pipelines.version_builds import CLASSES, Source, make_source
+from tests.refusals import Refusal
 
 
 @pytest.fixture
@@ -103,31 +104,31 @@ def test_what_is_left_of_a_removed_version_goes_and_a_version_that_lost_its_succ
 
 
 @pytest.mark.parametrize(
-    ("words", "said"),
+    ("words", "refusal"),
     [
-        (["--keep_versions=2"], "--keep_versions needs --versioned"),
-        (["--versioned", "--overwrite"], "--overwrite replaces what --versioned keeps"),
-        (["--versioned", "--keep_versions=0"], "expected a whole number of 1 or more"),
-        (["--versioned", "--grace=soon"], "expected a duration such as 90s"),
-        (["--versioned", "--accept=everything"], "expected one of count, failures, classes"),
-        (["--reuse=nowhere"], "no finished dataset"),
+        (["--keep_versions=2"], Refusal("needs_setting", "keep_versions", "versioned")),
+        (["--versioned", "--overwrite"], Refusal("conflicting_settings", "overwrite", "versioned")),
+        (["--versioned", "--keep_versions=0"], Refusal("invalid_value", "keep_versions", says=["1 or more"])),
+        (["--versioned", "--grace=soon"], Refusal("invalid_value", "grace", says=["90s"])),
+        (["--versioned", "--accept=everything"], Refusal("invalid_value", "accept", says=["count, failures, classes"])),
+        (["--reuse=nowhere"], Refusal("no_dataset", "reuse", "output")),
     ],
 )
-def test_wrong_requests_are_refused(source, words, said):
+def test_wrong_requests_are_refused(source, words, refusal):
     ran = source.convert(f"--input={source.folder}", f"--output={source.output}", *words)
-    assert (ran.code, said in ran.err) == (2, True), ran.err
+    ran.refused(refusal)
     assert not source.output.exists()
 
 
 def test_versions_and_datasets_without_versions_do_not_mix(source, build):
     plain = build(source.output.with_name("plain"), f"--input={source.folder}")
     ran = source.convert(f"--input={source.folder}", f"--output={plain}", "--versioned")
-    assert (ran.code, "holds a dataset without versions" in ran.err) == (2, True)
+    ran.refused("output_not_versioned", "output")
     assert source.build().code == 0
     ran = source.convert(f"--input={source.folder}", f"--output={source.output}", "--overwrite")
-    assert (ran.code, "holds versions of a dataset" in ran.err) == (2, True)
+    ran.refused("output_versioned", "output", "versioned")
     ran = source.convert(f"--input={source.folder}", f"--output={source.output}", "--versionned")
-    assert (ran.code, "did you mean --versioned?" in ran.err) == (2, True)
+    ran.refused("unknown_setting", "versionned", says=["--versioned?"])
 
 
 @pytest.mark.exhaustive

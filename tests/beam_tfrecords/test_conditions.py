@@ -7,11 +7,12 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import pytest
 
-from beam_tfrecords import BuildError, RequestError
+from beam_tfrecords import BuildError
 from beam_tfrecords.output.index import INDEX_SCHEMA
 from beam_tfrecords.output.manifest import Shard
 from beam_tfrecords.reading.conditions import find_rows, make_condition
 from tests.each import each
+from tests.refusals import refuses
 
 ROWS = [
     {"key": "a.jpg", "label": "cat", "height": 10, "width": 40, "sharpness": 5.5, "brightness": 0.1, "phash": 5},
@@ -151,7 +152,7 @@ def test_columns_of_later_versions_are_null_in_an_index_of_an_earlier_one(tmp_pa
     ],
 )
 def test_what_is_no_condition_is_refused_with_an_example(text):
-    with pytest.raises(RequestError, match=r"label = 'cat' and sharpness < 20.*brightness"):
+    with refuses("invalid_condition", says=["label = 'cat' and sharpness < 20", "brightness"]):
         make_condition(text)
 
 
@@ -159,9 +160,9 @@ def test_what_is_no_condition_is_refused_with_an_example(text):
 def test_a_misspelt_column_gets_the_nearest(column):
     for misspelt in (column[:-1], column[0] + column[2:], f"{column}s"):
         if misspelt not in INDEX_SCHEMA.names:
-            with pytest.raises(RequestError, match=rf"no column '{misspelt}'; did you mean \w+\?"):
+            with refuses("invalid_condition", says=[f"no column '{misspelt}'; did you mean "]):
                 make_condition(f"{misspelt} is None")
-            with pytest.raises(RequestError, match=rf"no column '{misspelt}'; did you mean \w+\?"):
+            with refuses("invalid_condition", says=[f"no column '{misspelt}'; did you mean "]):
                 make_condition(**{misspelt: None})
 
 
@@ -182,14 +183,14 @@ def test_a_misspelt_column_gets_the_nearest(column):
     ],
 )
 def test_a_text_that_has_lost_its_quotes_is_shown_with_them(text, quoted):
-    with pytest.raises(RequestError) as raised:
+    with refuses("invalid_condition") as raised:
         make_condition(text)
     assert f"a text needs quotes, {quoted}; " in str(raised.value)
 
 
 @pytest.mark.parametrize("value", [object(), [object()], ["cat", 3], 10**30, 3])
 def test_a_value_that_no_column_has_is_refused(value):
-    with pytest.raises(RequestError, match="cannot be applied"):
+    with refuses("invalid_condition"):
         make_condition(label=value)
 
 
@@ -198,13 +199,13 @@ def test_a_value_that_no_column_has_is_refused(value):
 )
 def test_numbers_that_do_not_fit_are_refused(tmp_path, condition):
     shard = write_index(tmp_path, INDEX_SCHEMA.names)
-    with pytest.raises(RequestError, match="cannot be applied"):
+    with refuses("invalid_condition"):
         find_rows(str(tmp_path), shard, make_condition(condition))
 
 
 def test_an_unknown_column_is_refused_with_the_known_ones():
     for arguments in (("colour = 'red'",), (pc.field("colour") == "red",)):
-        with pytest.raises(RequestError, match=r"colour.*label"):
+        with refuses("invalid_condition", says=["colour", "label"]):
             make_condition(*arguments)
 
 

@@ -13,9 +13,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from beam_tfrecords import load, mix, open_dataset
-from beam_tfrecords.errors import RequestError
 from beam_tfrecords.reading.mixing import MixOrder
 from tests.annotated_inputs import CATEGORIES, PICTURES, save_pictures, write_coco
+from tests.refusals import refuses
 
 SEVERAL = "cat|dog", "dog", "red|cat", "blue"
 PARTS = st.lists(st.tuples(st.integers(1, 300), st.floats(0.01, 10)), min_size=1, max_size=4)
@@ -168,10 +168,10 @@ def test_what_cannot_be_mixed_is_refused(datasets, tmp_path, photos, build):
         mix([(records, 1), (records[:0], 1)])
     with pytest.raises(TypeError, match=r"load\(mix"):
         mix([(load(datasets[0], "train"), 1)])
-    with pytest.raises(RequestError, match="no finished dataset"):
+    with refuses("no_dataset", "output"):
         mix([(tmp_path / "none", 1)])
     other = build(tmp_path / "other", f"--input={photos}", "--layout=imagenet", "--image_size=8")
-    with pytest.raises(RequestError, match=r"part 1 have other features .* filename is bytes in part 0 and missing"):
+    with refuses("layouts_differ", "layout", says=["part 1", "filename is bytes in part 0 and missing"]):
         mix([(datasets[0], 1), (other, 1)])
     small = build(tmp_path / "small", f"--input={photos}", "--image_size=8", "--resize_mode=crop")
     with pytest.raises(ValueError, match="different sizes"):

@@ -7,11 +7,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from beam_tfrecords import storage
-from beam_tfrecords.errors import BuildError, RequestError
+from beam_tfrecords.errors import BuildError
 from beam_tfrecords.output.pointers import find_latest_damage, pin, point_to, read_pinned, unpin
 from beam_tfrecords.output.versions import State, find_newest, list_versions, remove
 from beam_tfrecords.reading.dataset import open_whole, read_latest
 from tests.beam_tfrecords.storage.test_beam_files import DictionaryFiles
+from tests.refusals import refuses
 from tests.version_folders import finish, put_version
 
 VERSIONS = ("20260101T000000Z", "20260102T000000Z", "20260103T000000Z")
@@ -43,7 +44,7 @@ def test_a_pin_holds_latest_while_versions_are_published(root):
 
 
 def test_a_version_that_is_not_finished_is_not_pinned(root):
-    with pytest.raises(RequestError, match=f"the newest whole version is {VERSIONS[1]}"):
+    with refuses("damaged_dataset", says=[f"is {VERSIONS[1]}"]):
         pin(root, VERSIONS[2], staging=STAGING)
     assert read_pinned(root) is None
 
@@ -93,7 +94,7 @@ def test_what_does_not_name_itself_is_no_version(root):
     states = {version.name: version.state for version in list_versions(root)}
     assert [name for name, state in states.items() if state is State.FOREIGN] == copies
     assert find_newest(root) == VERSIONS[1]
-    with pytest.raises(RequestError, match=f"not a version of this dataset: .* whole version is {VERSIONS[1]}"):
+    with refuses("foreign_version", says=[f"is {VERSIONS[1]}"]):
         pin(root, "20990101T000000Z", staging=STAGING)
     assert (read_latest(root), read_pinned(root)) == (VERSIONS[1], None)
 
@@ -119,7 +120,7 @@ def test_latest_names_whole_versions_only_whatever_is_lost(data):
             if files := files_of(root, name):
                 hurt(data.draw(st.sampled_from(files)), is_cut=data.draw(st.booleans()))
         if open_whole(f"{root}/{pinned}")[0] is None:
-            with pytest.raises(RequestError):
+            with refuses("damaged_dataset"):
                 pin(root, pinned, staging=STAGING)
             assert read_pinned(root) is None
         else:
@@ -172,6 +173,6 @@ def test_a_version_whose_removal_has_begun_is_not_pinned(root, monkeypatch):
         return write_new(path, data)
 
     monkeypatch.setattr(storage, "write_new", write)
-    with pytest.raises(RequestError, match="no finished version"):
+    with refuses("no_dataset"):
         pin(root, VERSIONS[0], staging=STAGING)
     assert (read_latest(root), read_pinned(root)) == (VERSIONS[1], None)

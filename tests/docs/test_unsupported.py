@@ -17,12 +17,12 @@ import pytest
 from PIL import Image
 
 from beam_tfrecords import open_dataset
-from beam_tfrecords.errors import RequestError
 from beam_tfrecords.transforms.sources.unsupported_formats import FORMATS, JSON_ARRAY, JSON_OBJECT, TOOLS
 from tests.beam_pipelines.listed_records import read
 from tests.docs.following import run_here
 from tests.docs.inputs import PHOTOS
 from tests.docs.pages import UNSUPPORTED, Passage, passages_of
+from tests.refusals import refuses
 
 ROWS = [(f"cat/{number}.jpg", "cat") for number in range(3)] + [
     (f"flower/{number}.jpg", "flower") for number in range(3)
@@ -226,8 +226,8 @@ def test_the_files_of_a_tool_beside_images_are_named(tool, tmp_path, monkeypatch
         Path(image).parent.mkdir(exist_ok=True)
         shutil.copyfile(sorted((PHOTOS / label).iterdir())[0], image)
     INPUTS[tool]()
-    with pytest.raises(RequestError, match=f"which docs/unsupported.md#{tool} converts"):
+    with refuses("no_class_folders", "input", "label_pattern", says=[f"docs/unsupported.md#{tool} "]):
         read([f"--input={tool}", "--output=out"], tmp_path / "listing")
     (file,) = [one for one in Path(tool).rglob("*") if one.suffix in (".json", ".xml")][:1]
-    with pytest.raises(RequestError, match=f"docs/unsupported.md#{tool} shows"):
+    with refuses("unsupported_format", "input", says=[f"docs/unsupported.md#{tool} "]):
         read([f"--input={file}", "--output=out"], tmp_path / "listing")

@@ -15,10 +15,11 @@ import tensorflow as tf
 import tensorflow_datasets as tfds
 from PIL import Image
 
-from beam_tfrecords import RequestError, load, open_dataset
+from beam_tfrecords import load, open_dataset
 from beam_tfrecords.grain import RecordSource
 from beam_tfrecords.torch import RecordDataset, RecordStream
 from tests.annotated_inputs import CATEGORIES, PICTURES, save_pictures, write_captions, write_coco
+from tests.refusals import refuses
 
 
 @pytest.fixture
@@ -334,7 +335,7 @@ def test_split_expressions_name_the_same_records(shards_of_splits, seed):
     try:
         theirs = builder.as_dataset(split=expression, read_config=config, decoders=decoders)
     except ValueError:  # no record
-        with pytest.raises(RequestError, match="has no record"):
+        with refuses("empty_split"):
             dataset.records(expression)
         return
     names = [example["filename"].decode() for example in theirs.as_numpy_iterator()]

@@ -11,7 +11,7 @@ from apache_beam.runners.dataflow.dataflow_runner import DataflowPipelineResult
 from beam_tfrecords.beam_pipelines.runners.arguments import BeamArguments
 from beam_tfrecords.beam_pipelines.runners.dataflow_runner import DataflowRunner
 from beam_tfrecords.beam_pipelines.runners.find_runner import find_runner
-from beam_tfrecords.errors import RequestError
+from tests.refusals import refuses
 
 OPTIONS = ("--project=project", "--region=europe-west4", "--job_name=photos")
 
@@ -31,7 +31,7 @@ def test_a_template_waits_for_no_other_job_and_leaves_one():
     runner = find_runner(["--runner=DataflowRunner", *OPTIONS, TEMPLATE])
     assert runner.most_listed_here(5) == math.inf
     assert runner.add_nothing() is not None
-    with pytest.raises(RequestError, match="template_location=gs://bucket/job_object`: archives are listed by a job"):
+    with refuses("template_cannot_list", "template_location", says=["gs://bucket/job_object"]):
         runner.check_listing_job()
 
 

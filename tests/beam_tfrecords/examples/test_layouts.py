@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from beam_tfrecords.errors import RequestError
 from beam_tfrecords.examples.layouts import NAMED, parse_layout, resolve_types, table_layout, with_images
 from tests.each import each
+from tests.refusals import Refusal, refuses
 
 
 @each("name", NAMED)
@@ -28,20 +28,20 @@ def test_what_a_layout_says_of_itself_can_be_read_again():
 
 
 @each(
-    "value, message",
+    "value, refusal",
     [
-        ("tdfs", "unknown layout"),
-        ({}, "expected a name or a mapping"),
-        ({"x": "image.heigth"}, "did you mean image.height"),
-        ({"x": "column."}, "unknown field"),
-        ({"x": 5}, "feature 'x'"),
-        ({"x": {"field": "key", "kind": "bytes"}}, "expected `field`, `type`"),
-        ({"x": {"field": "key", "type": "string"}}, "unknown type 'string'"),
-        ({"x": {"field": "image.encoded", "type": "int64"}}, "cannot be stored as int64"),
+        ("tdfs", Refusal("unknown_layout", "layout")),
+        ({}, Refusal("invalid_layout", "layout")),
+        ({"x": "image.heigth"}, Refusal("unknown_field", "layout", says=["image.height?"])),
+        ({"x": "column."}, Refusal("unknown_field", "layout")),
+        ({"x": 5}, Refusal("invalid_layout", "layout", says=["feature 'x'"])),
+        ({"x": {"field": "key", "kind": "bytes"}}, Refusal("invalid_layout", "layout", says=["'field', 'type'"])),
+        ({"x": {"field": "key", "type": "string"}}, Refusal("unknown_type", "layout", says=["'string'"])),
+        ({"x": {"field": "image.encoded", "type": "int64"}}, Refusal("type_does_not_fit", "layout", says=["int64"])),
     ],
 )
-def test_what_is_no_layout_is_refused_with_its_place(value, message):
-    with pytest.raises(RequestError, match=message):
+def test_what_is_no_layout_is_refused_with_its_place(value, refusal):
+    with refuses(refusal):
         parse_layout(value)
 
 
@@ -58,15 +58,18 @@ def test_several_images_take_the_place_of_one():
 
 
 @pytest.mark.parametrize(
-    ("layout", "message"),
+    ("layout", "refusal"),
     [
-        ({"a": "images.right"}, r"images\.right: samples have no image of this name; .*found: left, label"),
-        ("tfds", "two of its features have the name 'label'; a spec file can say"),
-        ("detection", "boxes and masks are those of one image; a spec file"),
+        (
+            {"a": "images.right"},
+            Refusal("unknown_image", "layout", "image_column", says=["images.right", "left, label"]),
+        ),
+        ("tfds", Refusal("several_images", says=["'label'"])),
+        ("detection", Refusal("several_images", says=["boxes and masks"])),
     ],
 )
-def test_images_that_a_layout_cannot_hold_are_refused(layout, message):
-    with pytest.raises(RequestError, match=message):
+def test_images_that_a_layout_cannot_hold_are_refused(layout, refusal):
+    with refuses(refusal):
         with_images(parse_layout(layout), {"left": False, "label": False})
 
 
@@ -76,7 +79,7 @@ def test_a_column_without_a_type_takes_the_sources_type():
 
 
 def test_a_column_whose_type_nobody_says_is_refused():
-    with pytest.raises(RequestError, match="'x' needs a type"):
+    with refuses("missing_column_type", "layout", says=["'x'"]):
         resolve_types(parse_layout({"x": "column.x"}), None)
 
 

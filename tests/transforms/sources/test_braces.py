@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from beam_tfrecords.errors import RequestError
 from beam_tfrecords.transforms.sources.braces import expand_braces, has_braces, split_list
 from tests.each import each
+from tests.refusals import refuses
 
 WORDS = st.sampled_from(["a", "b.tar", "é", "-", "/", "x y", ""])
 NUMBERS = st.from_regex(r"0{0,2}[0-9]{1,2}", fullmatch=True)
@@ -43,7 +43,7 @@ def test_any_braces_stand_for_what_they_do_in_a_shell(path):
 
 def test_braces_that_stand_for_too_many_names_are_refused():
     for path in ("{0..99999999999}", "{000..999}" * 4):
-        with pytest.raises(RequestError, match=r"the braces stand for .* names; expected 10,000,000 at most"):
+        with refuses("too_many_names", "input", says=["10,000,000"]):
             expand_braces(path)
 
 

@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from beam_tfrecords.errors import RequestError
 from beam_tfrecords.transforms.sources.path_labels import path_label
+from tests.refusals import refuses
 
 WORD = st.text("abcxyz", min_size=1, max_size=5)
 
@@ -56,5 +56,5 @@ def test_groups_that_the_layout_does_not_take_are_noted(opened_pattern):
     source, samples = opened_pattern()
     assert all(not sample.columns for sample in samples)
     assert "groups of `label_pattern` not used: subject, view; a layout takes such as column.subject" in source.notes
-    with pytest.raises(RequestError, match="which `label_pattern` has no group for"):
+    with refuses("missing_group", "layout", "label_pattern", says=["column.age"]):
         opened_pattern(columns=frozenset({"age"}))

@@ -4,12 +4,12 @@ import os
 
 import pytest
 
-from beam_tfrecords.errors import RequestError
 from beam_tfrecords.transforms.settings import read_settings, settings_of, write_settings
 from beam_tfrecords.transforms.sources.registry import NAMES
 from beam_tfrecords.transforms.sources.skipped import Skipped
 from beam_tfrecords.transforms.sources.source_spec import SourceSpec
 from beam_tfrecords.transforms.sources.tables.table_settings import UnknownLabels
+from tests.refusals import refuses
 
 
 def read(**words):
@@ -38,7 +38,7 @@ def test_relative_inputs_become_absolute(monkeypatch, tmp_path):
 
 @pytest.mark.parametrize("words", [{}, {"input": ""}, {"input": []}, {"input": ["a", ""]}, {"input": [None]}])
 def test_a_missing_input_is_refused(words):
-    with pytest.raises(RequestError, match="`input` is missing; expected folder, glob, table or archive"):
+    with refuses("missing_setting", "input"):
         read(**words)
 
 

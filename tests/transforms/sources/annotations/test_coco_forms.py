@@ -19,6 +19,7 @@ from beam_tfrecords.errors import RequestError
 from tests.annotated_inputs import PICTURES, coco_of, save_pictures
 from tests.beam_pipelines.listed_records import commands_of, read
 from tests.each import each
+from tests.refusals import refuses
 
 OBJECTS = {"train": {"": len(PICTURES)}}
 
@@ -172,7 +173,7 @@ def test_images_at_similar_paths_are_found_and_the_command_is_right(tmp_path, wr
         image["file_name"] = written.format(image["file_name"])
     (folder / "x.json").write_text(json.dumps(content))
     argv = [f"--input={folder / 'x.json'}", "--output=out", "--allow_outside_root"]
-    with pytest.raises(RequestError, match="none of the first 4 images is there, such as") as refused:
+    with refuses("missing_images", "input", says=["first 4 images"]) as refused:
         read(argv, tmp_path / "listing")
     lines = explain(refused.value, "convert", argv)
     (command,) = commands_of(lines)

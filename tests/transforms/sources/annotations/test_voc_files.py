@@ -9,9 +9,9 @@ from xml.etree import ElementTree
 import pytest
 
 from beam_tfrecords.beam_pipelines.settings.suggested_commands import explain
-from beam_tfrecords.errors import RequestError
 from tests.annotated_inputs import PICTURES, Picture, save_pictures, voc_of
 from tests.beam_pipelines.listed_records import commands_of, read
+from tests.refusals import refuses
 from tests.source_requests import FRACTIONS
 
 # Folders of the images and of the XML files, and the split that both say.
@@ -115,7 +115,7 @@ def test_random_trees_are_read_as_they_were_written(tmp_path, opened, listed, se
 def test_the_command_of_a_folder_reads_them(tmp_path, images, annotations):
     root = write(tmp_path / "in", dict(PICTURES), images, annotations)
     argv = [f"--input={root}", "--output=out"]
-    with pytest.raises(RequestError, match=r"annotations of Pascal VOC") as refused:
+    with refuses("no_class_folders", "input", "label_pattern", says=["annotations of Pascal VOC"]) as refused:
         read(argv, tmp_path / "listing")
     first, *_ = commands_of(explain(refused.value, "convert", argv))
     assert "--source=voc" in first
@@ -124,5 +124,5 @@ def test_the_command_of_a_folder_reads_them(tmp_path, images, annotations):
 
 def test_a_folder_without_any_is_refused(tmp_path, opened):
     save_pictures(tmp_path)
-    with pytest.raises(RequestError, match=r"has no folder JPEGImages.* or XML files of the names of images"):
+    with refuses("not_found", "input", says=["JPEGImages"]):
         opened(tmp_path, source="voc")

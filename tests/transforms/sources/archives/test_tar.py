@@ -12,11 +12,11 @@ import pytest
 import zstandard
 
 from beam_tfrecords import storage
-from beam_tfrecords.errors import RequestError
 from beam_tfrecords.transforms.refs.sample_refs import Range
 from beam_tfrecords.transforms.settings import read_settings
 from beam_tfrecords.transforms.sources.source_spec import SourceSpec
 from beam_tfrecords.transforms.splits import Splits
+from tests.refusals import refuses
 from tests.source_requests import FRACTIONS
 
 MODES = {".tar": "w", ".tar.gz": "w:gz", ".tgz": "w:gz", ".tar.bz2": "w:bz2", ".tar.xz": "w:xz", ".tar.zst": "w"}
@@ -125,7 +125,7 @@ def test_braces_of_one_archive_give_the_keys_that_it_will_have_with_two(pack, li
 
 def test_archives_that_braces_name_and_that_are_missing_are_refused_by_name(pack, opened):
     path = pack("cat/1.jpg", to="001.tar").parent / "{001..003}.tar"
-    with pytest.raises(RequestError, match=r"\{001\.\.003\}\.tar`: of 3 files, /.*002\.tar and 1 more do not exist"):
+    with refuses("not_found", "input", says=["{001..003}.tar", "3 files", "002.tar and 1 more"]):
         opened(path)
 
 
@@ -317,22 +317,24 @@ def test_a_pattern_reads_the_label_from_the_key(pack, listed_tar):
 
 
 def test_a_column_setting_is_refused(pack, opened):
-    with pytest.raises(RequestError, match=r"`label_column=x`: .*photos\.tar` is read as tar, which has no columns"):
+    with refuses(
+        "setting_not_applicable", "label_column", "input", says=["label_column=x", "photos.tar", "tar, which"]
+    ):
         opened(pack("cat/1.jpg"), label_column="x")
 
 
 def test_a_pattern_without_a_label_group_is_refused(pack, opened):
-    with pytest.raises(RequestError, match="has no group named label"):
+    with refuses("missing_group", "label_pattern"):
         opened(pack("cat/1.jpg"), label_pattern="cat")
 
 
 def test_a_glob_that_matches_no_archive_is_refused(tmp_path, opened):
-    with pytest.raises(RequestError, match=r"`input=.*\*\.tar` matches no file"):
+    with refuses("not_found", "input", says=["*.tar"]):
         opened(tmp_path / "*.tar")
 
 
 @pytest.mark.parametrize("data", [b"", b"no archive", b"no archive" * 1000, b"\x1f\x8b not gzip"])
 def test_a_single_file_that_is_not_a_tar_archive_is_refused(tmp_path, opened, data):
     (tmp_path / "a.tar").write_bytes(data)
-    with pytest.raises(RequestError, match=r"`input=.*a\.tar` is not a tar archive: "):
+    with refuses("invalid_file", "input", says=["a.tar"]):
         opened(tmp_path / "a.tar").check_containers()

@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from beam_tfrecords.beam_pipelines.settings.suggested_commands import explain
-from beam_tfrecords.errors import RequestError
 from tests.annotated_inputs import CATEGORIES, PICTURES, coco_of, save_pictures, write_yolo, yolo_rows
 from tests.beam_pipelines.listed_records import commands_of, read
+from tests.refusals import refuses
 
 CLASSES = "".join(f"{name}\n" for name in CATEGORIES)
 
@@ -56,7 +56,7 @@ def test_the_first_command_reads_both_splits(write, tmp_path):
     root.mkdir()
     write(root)
     argv = [f"--input={root}", "--output=out"]
-    with pytest.raises(RequestError) as refused:
+    with refuses("no_class_folders", "input", "label_pattern") as refused:
         read(argv, tmp_path / "listing")
     first, *_ = commands_of(explain(refused.value, "convert", argv))
     assert "--layout=detection" in first

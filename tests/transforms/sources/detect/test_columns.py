@@ -8,10 +8,10 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from beam_tfrecords.errors import RequestError
 from beam_tfrecords.examples.contents import Content
 from beam_tfrecords.transforms.sources.detect.columns import has_labels
 from beam_tfrecords.transforms.sources.tables.any_table import open_table
+from tests.refusals import Refusal, refuses
 
 
 @pytest.fixture
@@ -106,21 +106,22 @@ def test_columns_of_zeros_and_ones_are_labels(csv_file, opened):
 
 def test_columns_of_zeros_and_ones_are_hinted_at_together(csv_file, opened):
     table = csv_file("image,healthy,rust", "1.jpg,1,0", "2.jpg,0,1")
-    with pytest.raises(
-        RequestError, match=r"a class for each of the columns healthy, rust: `label_columns=healthy,rust`"
-    ):
+    with refuses("missing_label_column", "input", "label_column", says=["label_columns=healthy,rust"]):
         opened(table)
 
 
 @pytest.mark.parametrize(
-    ("fields", "message"),
+    ("fields", "refusal"),
     [
-        ({"label_columns": ("healthy", "no")}, "has no column 'no'"),
-        ({"label_columns": ("healthy",), "label_column": "image"}, "both say where the labels are"),
+        ({"label_columns": ("healthy", "no")}, Refusal("unknown_column", "label_columns", says=["'no'"])),
+        (
+            {"label_columns": ("healthy",), "label_column": "image"},
+            Refusal("conflicting_settings", "label_column", "label_columns"),
+        ),
     ],
 )
-def test_columns_of_labels_that_cannot_be_are_refused(csv_file, opened, fields, message):
-    with pytest.raises(RequestError, match=message):
+def test_columns_of_labels_that_cannot_be_are_refused(csv_file, opened, fields, refusal):
+    with refuses(refusal):
         opened(csv_file("image,healthy", "1.jpg,1"), **fields)
 
 
@@ -137,17 +138,23 @@ def test_an_empty_cell_in_a_pattern_is_an_invalid_row(csv_file, opened):
 
 
 @pytest.mark.parametrize(
-    ("fields", "message"),
+    ("fields", "refusal"),
     [
-        ({"image_path": "{name}.jpg"}, r"`image_path={name}\.jpg`: .*has no column 'name'; it has: id, label"),
-        ({"image_path": "id.jpg"}, "expected a path with columns in braces"),
-        ({"image_path": "{id.jpg"}, "expected a path with columns in braces"),
-        ({"image_path": "{id}}.jpg"}, "expected a path with columns in braces"),
-        ({"image_path": "{id}.jpg", "image_column": "id"}, "`image_column=id` both say where"),
+        (
+            {"image_path": "{name}.jpg"},
+            Refusal("unknown_column", "image_path", says=["image_path={name}.jpg", "'name'", "it has: id, label"]),
+        ),
+        ({"image_path": "id.jpg"}, Refusal("invalid_value", "image_path")),
+        ({"image_path": "{id.jpg"}, Refusal("invalid_value", "image_path")),
+        ({"image_path": "{id}}.jpg"}, Refusal("invalid_value", "image_path")),
+        (
+            {"image_path": "{id}.jpg", "image_column": "id"},
+            Refusal("conflicting_settings", "image_path", "image_column", says=["image_column=id"]),
+        ),
     ],
 )
-def test_a_wrong_pattern_is_refused(csv_file, opened, fields, message):
-    with pytest.raises(RequestError, match=message):
+def test_a_wrong_pattern_is_refused(csv_file, opened, fields, refusal):
+    with refuses(refusal):
         opened(csv_file("id,label", "7,cat"), **fields)
 
 
@@ -170,7 +177,9 @@ def test_columns_that_look_like_images_and_labels_are_named_with_their_settings(
         {"image_column": "foto", "label_column": "kind"},
         {"image_column": "foto", "layout": "image"},
     ]
-    with pytest.raises(RequestError, match=r"no column 'label'.*`image_column=foto` `label_column=kind`"):
+    with refuses(
+        "missing_label_column", "input", "label_column", says=["'label'", "`image_column=foto` `label_column=kind`"]
+    ):
         opened(table)
 
 
@@ -194,19 +203,19 @@ def test_columns_of_zeros_and_ones_are_suggested_in_the_order_of_their_numbers(c
     names = [f"label_{number}" for number in range(1, 12)]
     header = ",".join(["image", *sorted(names), "ones"])
     path = csv_file(header, "a.jpg," + "0," * 11 + "1", "b.jpg," + "1," * 11 + "1")
-    with pytest.raises(RequestError) as refused:
+    with refuses("missing_label_column", "input", "label_column") as refused:
         opened(path)
     assert {"label_columns": ",".join(names)} in [one.settings for one in refused.value.suggestions]
 
 
 def test_constant_columns_are_no_classes(csv_file, opened):
-    with pytest.raises(RequestError) as refused:
+    with refuses("missing_label_column", "input", "label_column") as refused:
         opened(csv_file("image,a,b", "a.jpg,0,1", "b.jpg,0,1"))
     assert [one.settings for one in refused.value.suggestions] == [{"layout": "image"}]
 
 
 def test_cells_of_several_labels_are_suggested_with_their_separator(csv_file, opened):
-    with pytest.raises(RequestError) as refused:
+    with refuses("missing_label_column", "input", "label_column") as refused:
         opened(csv_file("image,tags", "a.jpg,cat|small", "b.jpg,dog|small", "c.jpg,cat|dog"))
     first, _ = refused.value.suggestions
     assert first.settings == {"label_column": "tags", "label_separator": "|"}

@@ -11,8 +11,8 @@ import pytest
 
 from beam_tfrecords import storage
 from beam_tfrecords.beam_pipelines.settings.suggested_commands import explain
-from beam_tfrecords.errors import RequestError
 from tests.beam_pipelines.listed_records import PICTURE, commands_of, read
+from tests.refusals import refuses
 
 # Files, the cell of the column `image` for each, more flags, and what the command says.
 CASES = [
@@ -52,7 +52,7 @@ def table(tmp_path):
 def test_images_at_similar_paths_are_found_and_the_command_is_right(table, tmp_path, file, cell, flags, says):
     path = table(file, cell)
     argv = [f"--input={path}", "--output=out", *flags]
-    with pytest.raises(RequestError, match="none of the first 5 images is there, such as") as refused:
+    with refuses("missing_images", "input", says=["first 5 images"]) as refused:
         read(argv, tmp_path / "listing")
     lines = explain(refused.value, "convert", argv)
     (command,) = commands_of(lines)

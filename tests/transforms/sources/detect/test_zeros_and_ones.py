@@ -14,10 +14,10 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from beam_tfrecords.errors import RequestError
 from beam_tfrecords.examples import example_pb2
 from beam_tfrecords.transforms.sources.tables.table_settings import UnknownLabels
 from tests.framing import framed
+from tests.refusals import refuses
 
 JPEG = next(Path(__file__).parents[3].glob("data/photos/*/*.jpg")).read_bytes()
 Labels = list[list[int]]
@@ -99,7 +99,7 @@ def test_with_a_single_one_in_each_row_they_are_one_label(read):
 
 
 def test_beside_zeros_and_ones_a_minus_one_is_refused_with_what_it_may_be(read):
-    with pytest.raises(RequestError, match="1 labels of the first 1,000 rows are -1, which is unknown") as refused:
+    with refuses("unknown_labels", "input", "unknown_labels", says=["1 labels", "1,000 rows", "-1"]) as refused:
         read([[0, 1, 0], [1, -1, 0]])
     assert [one.settings for one in refused.value.suggestions] == [
         {"unknown_labels": "no"},
@@ -154,7 +154,7 @@ CHEXPERT = """Path,Sex,No Finding,Edema,Fracture
 def test_columns_of_chexpert_are_refused_and_read_as_the_request_says(opened, touch, tmp_path, meaning, labels):
     touch("1.jpg")
     (tmp_path / "train.csv").write_text(CHEXPERT)
-    with pytest.raises(RequestError, match="no column 'label'") as refused:
+    with refuses("missing_label_column", "input", "label_column", says=["'label'"]) as refused:
         opened(tmp_path / "train.csv")
     settings = {"image_column": "Path"} | {"label_columns": "No Finding,Edema,Fracture"}
     suggested = [one.settings for one in refused.value.suggestions if one.settings.get("unknown_labels") == meaning]

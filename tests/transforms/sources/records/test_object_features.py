@@ -7,15 +7,14 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-import pytest
 import tensorflow as tf
 
 from beam_tfrecords.beam_pipelines.settings.suggested_commands import explain
-from beam_tfrecords.errors import RequestError
 from beam_tfrecords.transforms.sources.records.object_features import find_object_features
 from beam_tfrecords.transforms.sources.records.tfds_features import Features, parse_features
 from tests.beam_pipelines.listed_records import PICTURE, commands_of, read
 from tests.each import each
+from tests.refusals import refuses
 
 _TFDS = "tensorflow_datasets.core.features"
 # The features of `kitti` and of others in the catalog of TFDS: those with boxes, by their names and classes.
@@ -64,7 +63,7 @@ def test_the_usual_name_is_the_class(names, label, turned):
 
 def test_no_usual_name_is_refused_with_the_choices():
     tree = {"image": "Image", "objects": ["bbox:BBox", "color:Class", "shape:Class"]}
-    with pytest.raises(RequestError, match=r"`input=x`: several .*: objects/color, objects/shape") as refused:
+    with refuses("several_label_features", "input", says=["input=x", "objects/color, objects/shape"]) as refused:
         found(tree)
     assert [one.settings["label_column"] for one in refused.value.suggestions] == ["objects/color", "objects/shape"]
     for name in ("color", "shape"):
@@ -85,7 +84,7 @@ def test_the_boxes_are_those_of_the_image():
 
 def test_two_kinds_of_boxes_are_refused_with_the_choices():
     tree = {"image": "Image", "faces": ["bbox:BBox", "label:Class"], "objects": ["bbox:BBox", "label:Class"]}
-    with pytest.raises(RequestError, match="several features may be the classes"):
+    with refuses("several_label_features", "input"):
         found(tree)
     assert found(tree, label="faces/label") == ("faces/bbox", "faces/label")
 
@@ -112,7 +111,7 @@ def test_each_command_of_the_refusal_reads_its_classes(tmp_path):
     example = tf.train.Example(features=tf.train.Features(feature=features))
     write(folder / "x-train.tfrecord-00000-of-00001", example.SerializeToString())
     argv = ["--source=tfrecord", f"--input={folder}", "--output=out"]
-    with pytest.raises(RequestError) as refused:
+    with refuses("several_label_features", "input") as refused:
         read(argv, tmp_path / "listing")
     commands = commands_of(explain(refused.value, "convert", argv))
     given = [read(command, tmp_path / f"{number}") for number, command in enumerate(commands)]

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from beam_tfrecords.errors import RequestError
 from beam_tfrecords.transforms.sources.tables.box_list import open_box_list
+from tests.refusals import refuses
 
 WIDER = """0--Parade/a b.jpg
 2
@@ -73,7 +73,7 @@ def test_more_boxes_than_an_image_can_have_are_not_held(source):
 
 def test_a_text_by_another_name_is_refused_with_what_reads_it(tmp_path, opened):
     (tmp_path / "list.txt").write_text(WIDER)
-    with pytest.raises(RequestError, match="looks like a list of boxes") as refused:
+    with refuses("unknown_format", "input") as refused:
         opened(tmp_path / "list.txt")
     assert [one.settings for one in refused.value.suggestions] == [{"source": "csv", "layout": "detection"}]
 

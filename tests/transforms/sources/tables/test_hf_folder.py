@@ -9,7 +9,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from beam_tfrecords.errors import RequestError
+from tests.refusals import refuses
 from tests.source_requests import FRACTIONS
 
 ROWS = [{"file_name": "1.jpg", "label": "cat"}, {"file_name": "in/2.jpg", "label": "dog"}]
@@ -125,7 +125,7 @@ def test_a_column_of_masks_is_no_image(touch, opened, listed):
     assert images_of(listed(source)["1.jpg"], root) == {"image": "1.jpg"}
     masked = listed(opened(root, source="hf_folder", needs_mask=True))["1.jpg"]
     assert images_of(masked, root) == {"image": "1.jpg", "mask": "1.png"}
-    with pytest.raises(RequestError, match=r"'mask' would be compressed as a photo; say `mask_column=mask_file_name`"):
+    with refuses("mask_as_image", "mask_column", "layout", says=["'mask'", "mask_column=mask_file_name"]):
         opened(root, source="hf_folder", image_column="file_name,mask_file_name")
 
 
@@ -138,15 +138,15 @@ def test_an_image_that_is_missing_or_outside_is_a_failure(touch, opened, listed)
 
 def test_what_does_not_fit_is_refused(touch, opened):
     root = touch("1.jpg")
-    with pytest.raises(RequestError, match=r"there is none of metadata\.csv, metadata\.jsonl, metadata\.parquet in it"):
+    with refuses("not_found", "input", says=["metadata.csv", "metadata.jsonl", "metadata.parquet"]):
         opened(root, source="hf_folder")
     write(root / "metadata.csv", [{"name": "1.jpg", "label": "x"}])
-    with pytest.raises(RequestError, match=r"has no column with a name such as 'file_name'.*it has: name, label"):
+    with refuses("missing_image_column", "input", "image_column", says=["'file_name'", "it has: name, label"]):
         opened(root, source="hf_folder")
-    with pytest.raises(RequestError, match=r"`image_path=\{a\}`: .* is read as hf_folder"):
+    with refuses("setting_not_applicable", "image_path", "input", says=["image_path={a}", "hf_folder"]):
         opened(root, source="hf_folder", image_path="{a}")
     write(root / "metadata.jsonl", ROWS)
-    with pytest.raises(RequestError, match=r"metadata\.csv and .*metadata\.jsonl both say the images of one folder"):
+    with refuses("several_metadata_files", says=["metadata.csv", "metadata.jsonl"]):
         opened(root, source="hf_folder")
-    with pytest.raises(RequestError, match="is a file; `source=hf_folder` reads a folder"):
+    with refuses("not_a_folder", "input", "source", says=["source=hf_folder"]):
         opened(root / "metadata.csv", source="hf_folder")

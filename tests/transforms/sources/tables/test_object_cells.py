@@ -46,8 +46,8 @@ def test_what_is_no_box_has_no_sides():
 @pytest.mark.parametrize(
     ("cell", "says"),
     [
-        ("[[1, 2, 3, 4]]", "expected an object with `bbox` and `categories`"),
-        ([[1, 2, 3, 4]], "expected an object with `bbox` and `categories`"),
+        ("[[1, 2, 3, 4]]", "expected an object with 'bbox' and 'categories'"),
+        ([[1, 2, 3, 4]], "expected an object with 'bbox' and 'categories'"),
         ({"bbox": PAIR, "categories": [1]}, "lists of 1 and 2 elements"),
         ({"bbox": PAIR, "categories": [1, 2], "area": [3]}, "lists of 1 and 2 elements"),
     ],

@@ -10,10 +10,10 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from beam_tfrecords.errors import RequestError
 from beam_tfrecords.transforms.sources.tables import parquet_table
 from beam_tfrecords.transforms.sources.tables.parquet_table import open_parquet
 from beam_tfrecords.transforms.sources.tables.table import InvalidRow, RowRange
+from tests.refusals import refuses
 
 
 @pytest.fixture
@@ -106,20 +106,20 @@ def test_a_broken_string_makes_one_invalid_row(table):
 
 def test_a_file_of_another_format_is_refused(tmp_path):
     (tmp_path / "m.parquet").write_bytes(b"image,label\n")
-    with pytest.raises(RequestError, match="is not a valid Parquet file"):
+    with refuses("invalid_file", "input"):
         open_parquet(str(tmp_path / "m.parquet"))
 
 
 def test_an_empty_file_is_refused(tmp_path):
     (tmp_path / "m.parquet").write_bytes(b"")
-    with pytest.raises(RequestError, match="is not a valid Parquet file"):
+    with refuses("invalid_file", "input"):
         open_parquet(str(tmp_path / "m.parquet"))
 
 
 def test_columns_of_the_same_name_are_refused(tmp_path):
     table = pa.Table.from_arrays([pa.array([1]), pa.array([2])], names=["x", "x"])
     pq.write_table(table, tmp_path / "m.parquet")
-    with pytest.raises(RequestError, match="more than one column named 'x'"):
+    with refuses("duplicate_column", "input", says=["'x'"]):
         open_parquet(str(tmp_path / "m.parquet"))
 
 
@@ -137,7 +137,7 @@ def test_every_row_that_a_damaged_file_lacks_is_invalid(table, tmp_path):
 
 def test_an_image_column_of_bytes_is_refused_if_the_request_says_that_it_has_paths(tmp_path, opened):
     pq.write_table(pa.table({"image": [b"\xff\xd8"], "label": [1]}), tmp_path / "m.parquet")
-    with pytest.raises(RequestError, match="column 'image' holds the images themselves") as refused:
+    with refuses("embedded_images", "input", says=["'image'"]) as refused:
         opened(tmp_path / "m.parquet", source="parquet")
     (suggestion,) = refused.value.suggestions
     assert suggestion.settings == {"source": "hf_parquet", "image_column": "image"}

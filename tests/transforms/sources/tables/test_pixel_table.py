@@ -13,9 +13,9 @@ import pyarrow.parquet as pq
 import pytest
 
 from beam_tfrecords import storage
-from beam_tfrecords.errors import RequestError
 from beam_tfrecords.transforms.refs.sample_refs import PixelRange, SampleRef
 from beam_tfrecords.transforms.sources.source import Source
+from tests.refusals import refuses
 
 PIXELS = np.random.default_rng(0).integers(0, 256, (6, 8, 8), dtype=np.uint8)
 COLORS = np.random.default_rng(1).integers(0, 256, (6, 8, 8, 3), dtype=np.uint8)
@@ -122,14 +122,14 @@ def test_the_columns_of_an_oblong_image_say_its_sides(listed, tmp_path):
 )
 def test_columns_whose_numbers_do_not_tell_the_places_of_pixels_are_refused(opened, tmp_path, names):
     path = save(tmp_path / "a.csv", ["label", *names], [[0, *range(64)]])
-    with pytest.raises(RequestError, match="numbers are not those of each pixel once"):
+    with refuses("unclear_pixel_columns", "input"):
         opened(path)
 
 
 def test_other_tables_of_pixels_are_read_if_the_request_says_so(opened, listed, tmp_path):
     table = pa.table({"label": LABELS, "pixels": list(map(text, PIXELS))})
     pq.write_table(table, tmp_path / "a.parquet")
-    with pytest.raises(RequestError) as refused:
+    with refuses("embedded_pixels", "input") as refused:
         opened(tmp_path / "a.parquet").column_suggestions(needs_label=False)
     (suggestion,) = refused.value.suggestions
     assert suggestion.settings["source"] == "pixel_table"
@@ -145,8 +145,7 @@ def test_columns_of_other_names_that_hold_such_numbers_are_offered_as_pixels(con
     rows = ([label, *image.ravel()[np.array(numbers) - 1]] for label, image in zip(LABELS, PIXELS, strict=True))
     path = save(tmp_path / "rows.csv", header, rows)
     ran = convert(f"--input={path}", f"--output={tmp_path / 'out'}")
-    assert ran.code == 2
-    assert "pixels of images of 8 x 8" in ran.err
+    ran.refused("embedded_pixels", "input", says=["8 x 8"])
     assert ran.err.rstrip().endswith("--source=pixel_table")
     np.testing.assert_array_equal(pixels_of(listed(path, source="pixel_table")[1]), PIXELS)
 
@@ -155,7 +154,7 @@ def test_many_numbered_zeros_and_ones_are_no_pixels(convert, tmp_path):
     rows = ([f"{row}.jpg", *(int(number == row) for number in range(64))] for row in range(6))
     path = save(tmp_path / "rows.csv", ["name", *(f"tag_{number}" for number in range(64))], rows)
     ran = convert(f"--input={path}", f"--output={tmp_path / 'out'}")
-    assert ran.code == 2
+    ran.refused("missing_image_column", "input", "image_column", "image_path")
     assert "pixels" not in ran.err
 
 
@@ -186,10 +185,10 @@ def test_tables_of_something_else_are_no_pixels(opened, touch):
 
 def test_a_request_for_pixels_where_there_are_none_is_refused(opened, tmp_path):
     save(tmp_path / "a.csv", ["label", "x"], [["a", "1 2 3"]])
-    with pytest.raises(RequestError, match="no pixels of square images"):
+    with refuses("missing_pixel_columns", "input"):
         opened(tmp_path / "a.csv", source="pixel_table")
     save(tmp_path / "c.csv", ["name", "pixels"], [["a", text(PIXELS[0])]])
-    with pytest.raises(RequestError, match="no column 'label'"):
+    with refuses("missing_label_column", "input", "label_column", says=["'label'"]):
         opened(tmp_path / "c.csv")
 
 

@@ -12,9 +12,9 @@ from collections.abc import Iterator
 
 import pytest
 
-from beam_tfrecords.errors import RequestError
 from beam_tfrecords.transforms.sources.tables import text_file
 from beam_tfrecords.transforms.sources.tables.text_file import find_encoding
+from tests.refusals import refuses
 
 TEXT = "image,label\na.jpg,Hündin\nb.jpg,Kätzchen\n"
 ROWS = [("a.jpg", "Hündin"), ("b.jpg", "Kätzchen")]
@@ -106,7 +106,7 @@ def test_gzip_is_read(write, opened, name):
 
 
 def test_what_is_no_gzip_is_refused(write, opened):
-    with pytest.raises(RequestError, match=r"labels\.csv\.gz.* is not a valid gzip file"):
+    with refuses("invalid_file", "input", says=["labels.csv.gz"]):
         opened(write(TEXT.encode(), "labels.csv.gz"))
 
 
@@ -168,7 +168,7 @@ def test_a_jsonl_file_in_utf_16_is_read(write, opened):
     "header", ["a.jpg,cat\nb.jpg,dog\n", "0,1,2\n1,2,3\n", "x/1.PNG;cat\n"], ids=["images", "numbers", "semicolons"]
 )
 def test_a_table_without_a_header_is_refused(write, opened, header):
-    with pytest.raises(RequestError, match=r"the first row looks like data \(.*add a first line such as image,label"):
+    with refuses("missing_header", "input", says=["image,label"]):
         opened(write(header.encode()))
 
 

@@ -1,0 +1,69 @@
+"""Every code of a refusal is one name of one fault, is provoked by a test, and is on the page that users read."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator
+
+from beam_tfrecords.beam_pipelines.settings.definitions import _FLAGS
+from tests.refusals import PAGE, ROOT, Seen, is_there, merge, read_snapshot, with_table
+
+# Besides flags: an argument of Python, a flag of Dataflow, and settings of a test.
+KNOWN = _FLAGS | {"cache", "template_location", "colors", "shape", "corners", "loud"}
+
+
+def codes() -> Iterator[str]:
+    """The codes in the program, each of which is a keyword."""
+    for path in (ROOT / "beam_tfrecords").rglob("*.py"):
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.keyword) and node.arg == "code":
+                yield from strings_of(node.value)
+
+
+def strings_of(value: ast.expr) -> Iterator[str]:
+    if isinstance(value, ast.IfExp):
+        yield from strings_of(value.body)
+        yield from strings_of(value.orelse)
+    elif isinstance(value, ast.Constant) and isinstance(value.value, str):
+        yield value.value
+
+
+def test_a_code_is_words_in_snake_case():
+    found = set(codes())
+    assert len(found) > 100
+    assert [code for code in found if not re.fullmatch(r"[a-z]+(_[a-z0-9]+)*", code)] == []
+
+
+def test_every_code_is_provoked_by_a_test():
+    snapshot = read_snapshot()
+    assert sorted(set(codes()) - set(snapshot)) == []
+    assert sorted(set(snapshot) - set(codes())) == []
+    assert [test for tests in snapshot.values() for test in tests if not is_there(test)] == []
+
+
+def test_the_page_has_every_code():
+    page = PAGE.read_text(encoding="utf-8")
+    assert page == with_table(page, read_snapshot()), "say python -m pytest --update-refusals"
+
+
+def test_backticks_in_a_message_are_for_settings():
+    others = {
+        f"{code}: {name}"
+        for code, tests in read_snapshot().items()
+        for messages in tests.values()
+        for message in messages
+        for name in re.findall(r"`([a-z_]+)(?:=[^`]*)?`", message)
+        if name not in KNOWN and code != "unknown_setting"
+    }
+    assert sorted(others) == []
+
+
+def test_an_update_keeps_what_other_tests_see():
+    here = "tests/test_refusals.py::test_the_page_has_every_code"
+    before = {"a": {here: ["old"]}, "b": {"tests/test_refusals.py::test_that_is_gone": ["old"]}}
+    seen = [Seen("x", "b", "1", "one"), Seen("y", "b", "1", "same place"), Seen("z", "b", "2", "other")]
+    assert merge(before, [], set()) == {"a": before["a"]}
+    assert merge(before, seen, {"x", "y", "z"}) == {"a": before["a"], "b": {"x": ["one"], "z": ["other"]}}
+    assert merge(before, [Seen(here, "a", "1", "new")], {here}) == {"a": {here: ["new"]}}
+    assert merge(before, [], {here}) == {}
