@@ -6,6 +6,7 @@ import os
 import signal
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -88,11 +89,13 @@ class Manager:
 
 
 @pytest.fixture
-def manager(tmp_path) -> Iterator[Manager]:
-    running = Manager(tmp_path)
-    yield running
-    running.process.kill()
-    running.process.wait()
+def manager() -> Iterator[Manager]:
+    # A short path: the kernel limits the length of socket paths.
+    with tempfile.TemporaryDirectory() as folder:
+        running = Manager(Path(folder))
+        yield running
+        running.process.kill()
+        running.process.wait()
 
 
 def test_all_workers_come_from_one_template(manager):
