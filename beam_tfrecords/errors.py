@@ -66,7 +66,7 @@ class RequestError(Exception):
     """
 
     def __init__(self, message: str, suggestions: Sequence[Suggestion] = (), *, code: str, traceback: str = "") -> None:
-        whole = f"{message}; say {'; or '.join(map(str, suggestions))}" if suggestions else message
+        whole = f"{message}; for {'; or for '.join(map(str, suggestions))}" if suggestions else message
         super().__init__(escape(whole))
         self.message = escape(message)
         self.code = code
@@ -87,7 +87,7 @@ class BuildError(Exception):
 
 
 PYTHON_ENDS = (
-    "Python is exiting and starts no threads any more; call this before the main thread ends, not in a function that "
+    "Python is exiting and cannot start threads; call this before the main thread ends, not in a function that "
     "atexit calls"
 )
 

@@ -42,7 +42,7 @@ def check_limits() -> None:
     if soft != resource.RLIM_INFINITY and soft < needed:
         if hard != resource.RLIM_INFINITY and hard < needed:
             raise RequestError(
-                f"this process may open {hard} files, and a build on {usable_cores()} cores needs {needed}; say "
+                f"this process may open {hard} files, and a build on {usable_cores()} cores needs {needed}; run "
                 f"`ulimit -n {needed}` first",
                 code="open_file_limit",
             )
@@ -50,7 +50,7 @@ def check_limits() -> None:
     memory, _ = resource.getrlimit(resource.RLIMIT_AS)
     if memory != resource.RLIM_INFINITY and memory < _ADDRESS_SPACE:
         raise RequestError(
-            f"a process may have {memory >> 10:,} KiB of memory; say `ulimit -v {_ADDRESS_SPACE >> 10}` first, or more",
+            f"a process may have {memory >> 10:,} KiB of memory; run `ulimit -v {_ADDRESS_SPACE >> 10}` first, or more",
             code="memory_limit",
         )
     try:
@@ -66,7 +66,7 @@ def describe_shortage(error: Exception) -> str | None:
     if isinstance(error, OSError):
         remedy = _SHORTAGES.get(error.errno or 0)
         if remedy is None and error.filename and storage.is_unanswered(error):
-            remedy = "the same command goes on once that is mended"
+            remedy = "the same command goes on once this is fixed"
         return remedy and f"{error.filename or 'this process'}: {error.strerror}; {remedy}"
     if isinstance(error, MemoryError) or "can't start new thread" in str(error):
         return f"out of memory; {_SHORTAGES[errno.ENOMEM]}"

@@ -403,7 +403,7 @@ def with_images(layout: Layout, images: Mapping[str, bool]) -> Layout:
         why = f"two of its features have the name {twice!r}" if twice else "boxes and masks are those of one image"
         raise RequestError(
             f"the samples have the images {', '.join(images)}, and the layout cannot hold them as it is: {why}; a spec "
-            f"file can say the features, such as layout: {{image: image.encoded, other: {NAMED_IMAGE}{[*images][-1]}}}",
+            f"file can list features, such as layout: {{image: image.encoded, other: {NAMED_IMAGE}{[*images][-1]}}}",
             code="several_images",
         )
     return result

@@ -118,7 +118,7 @@ def read_pinned(root: str) -> str | None:
     if name == "":
         raise BuildError(
             f"{storage.join(root, PINNED)} names no version; `beam-tfrecords status --output={root} --pin=VERSION` "
-            "writes it anew, and `--unpin` removes it"
+            "writes it again, and `--unpin` removes it"
         )
     return name
 

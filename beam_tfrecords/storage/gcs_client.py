@@ -174,7 +174,7 @@ def _payer(access: _Access) -> str | None:
         payer = access.project
         if payer is None:
             raise BuildError(
-                "`requester_pays=true`: the Google credentials name no project that pays; say `requester_pays=PROJECT`"
+                "`requester_pays=true`: the Google credentials name no project that pays; use `requester_pays=PROJECT`"
             )
     return payer
 
@@ -324,7 +324,7 @@ def _error_of(path: str, error: exceptions.GoogleAPICallError) -> Exception:
     if error.code == 403:
         return denied(path, kind, message)
     if "requester pays" in message:
-        return BuildError(f"{path}: the bucket lets the requester pay; say `requester_pays=PROJECT`")
+        return BuildError(f"{path}: the bucket lets the requester pay; use `requester_pays=PROJECT`")
     return (ServiceFaultError if is_fault_status(error.code) else StorageError)(f"{path}: {message}")
 
 

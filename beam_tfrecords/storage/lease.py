@@ -127,7 +127,7 @@ class Lease:
             if state is None and is_locked is not False:  # released in the meantime
                 continue
             if state is None:
-                return "a build that has just begun"
+                return "a build that has just started"
             data, version = state
             other = _decoded(data)
             # The lock was free, so a writer on this machine is dead.

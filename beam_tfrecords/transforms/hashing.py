@@ -35,10 +35,10 @@ def _hash64(purpose: bytes, seed: int, keys: Iterable[str]) -> array[int]:
     # This hash must never change: another one would move every image, with fractions also to another split, so that
     # test images of yesterday's build would train tomorrow's model.
     # blake2b is stable across platforms and Python versions; Python's own hash() is not.
-    begun = hashlib.blake2b(digest_size=8, key=b"%d" % seed, person=purpose)
+    hasher = hashlib.blake2b(digest_size=8, key=b"%d" % seed, person=purpose)
     digests = []
     for key in keys:
-        digest = begun.copy()
+        digest = hasher.copy()
         digest.update(key.encode())
         digests.append(digest.digest())
     hashes = array("Q", b"".join(digests))

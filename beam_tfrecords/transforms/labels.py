@@ -31,7 +31,7 @@ MAX_CLASSES = 1_000_000
 _SEPARATORS = "|;, "
 # At least this many different numbers with gaps between them are rarely classes.
 _MANY_NUMBERS = 24
-_REMEDY = "say `label_type=float` to store numbers, or name the classes with `class_names`"
+_REMEDY = "use `label_type=float` to store numbers, or name the classes with `class_names`"
 # Maximum number of names in a message.
 _MOST_NAMES = 20
 
@@ -217,7 +217,7 @@ def describe_labels(labels: Iterable[Scalar], class_names: ClassNames, *, in_cel
         several = [text for text in texts if separator in text]
         notes.append(
             f"labels such as {_quote(several)} look like several labels in one cell; if they are, "
-            f"say `label_separator={separator}`"
+            f"use `label_separator={separator}`"
         )
     return notes
 
@@ -233,7 +233,7 @@ def describe_unique(counts: Mapping[Scalar, int]) -> list[str]:
         return []
     return [
         f"there are {len(texts):,} classes for {sum(texts.values()):,} labels, such as {_quote(texts)}; if they are "
-        "texts such as captions, say `label_type=text`"
+        "texts such as captions, use `label_type=text`"
     ]
 
 
@@ -314,8 +314,8 @@ def _is_fraction(label: Scalar) -> bool:
 def _say_all(names: Iterable[str]) -> str:
     ordered = sorted(names)
     if len(ordered) <= _MOST_NAMES and not any("," in name for name in ordered):
-        return f"say `class_names={','.join(ordered)}`, in the order of the indices"
-    return "say `class_names` with all of them in index order"
+        return f"use `class_names={','.join(ordered)}`, in the order of the indices"
+    return "use `class_names` with all of them in index order"
 
 
 def _parts(text: str, separator: str) -> set[str]:

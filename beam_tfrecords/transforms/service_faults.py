@@ -37,4 +37,4 @@ def retry_faults(name: str, action: Callable[[], Result]) -> Result:
 def describe_fault(name: str, error: OSError) -> str:
     """Describes a service fault in one line: the file, the fault, and how to continue."""
     fault = error.strerror or str(error).removeprefix(f"{name}: ")
-    return f"{error.filename or name} cannot be read: {fault}; the same command resumes once it can"
+    return f"{error.filename or name} cannot be read: {fault}; once this is fixed, the same command resumes"

@@ -200,7 +200,7 @@ def test_a_build_while_python_exits_is_refused_in_one_sentence(pets, tmp_path, p
     ran = run_program(AT_EXIT.format(prepare=prepare, start=start), pets, tmp_path / "out")
     assert ran.stderr == ""
     assert ran.stdout.count("\n") == 1, ran.stdout
-    assert "Error: Python is exiting and starts no threads any more; call this before" in ran.stdout
+    assert "Error: Python is exiting and cannot start threads; call this before" in ran.stdout
     assert not (tmp_path / "out").exists()
 
 

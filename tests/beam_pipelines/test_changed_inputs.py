@@ -184,6 +184,6 @@ def test_a_table_that_is_replaced_while_it_is_read_ends_the_build(
         patch.setattr(list_input, "write_listing", write_and_replace)
         ran = convert(*flags)
     assert ran.code == 1
-    assert f"{path} has changed while it was read; run the same command again once it is complete" in ran.err
+    assert f"{path} has changed while it was read; run the same command again when it is complete" in ran.err
     assert not (tmp_path / "out/_SUCCESS").exists()
     assert convert(*flags).code == 0

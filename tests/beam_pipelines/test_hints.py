@@ -70,13 +70,13 @@ def table(header: str, *columns: Sequence[object]) -> Mapping[str, str]:
 
 HINTS = [
     # Settings that contradict each other
-    Hint("say `image_encoding=png`, `image_encoding=", f"{FOLDER} --channels=4", PETS, [PETS_READ] * 3),
-    Hint("; say `image_encoding=png`", f"{FOLDER} --bit_depth=16", PETS, [PETS_READ]),
+    Hint("use `image_encoding=png`, `image_encoding=", f"{FOLDER} --channels=4", PETS, [PETS_READ] * 3),
+    Hint("; use `image_encoding=png`", f"{FOLDER} --bit_depth=16", PETS, [PETS_READ]),
     Hint("it has a meaning with `image_encoding=keep` only", f"{FOLDER} --keep_any_format", PETS, [PETS_READ]),
-    Hint("say for instance `image_size=224`", f"{FOLDER} --resize_mode=crop", PETS, [PETS_READ] * 2),
-    Hint("say `image_encoding=raw`", f"{FOLDER} --layout=raw --image_encoding=png", PETS, [PETS_READ]),
+    Hint("use, for example, `image_size=224`", f"{FOLDER} --resize_mode=crop", PETS, [PETS_READ] * 2),
+    Hint("use `image_encoding=raw`", f"{FOLDER} --layout=raw --image_encoding=png", PETS, [PETS_READ]),
     Hint(
-        "{} needs fractions; say for instance",
+        "{} needs fractions; use, for example,",
         f"{FOLDER} --stratify",
         "photos/{a,b}/{1..10}.jpg",
         [{"train": {"a": 9, "b": 9}, "test": {"a": 1, "b": 1}}],
@@ -90,19 +90,19 @@ HINTS = [
         {"s.yaml": "layout: {age: {field: column.age, type: int64}}"},
     ),
     Hint("`label_pattern` or `class_names` says otherwise", "--input={folder}", PETS, []),
-    Hint(" needs `versioned`; say both, or leave it out", f"{FOLDER} --keep_versions=2", PETS, [PETS_READ]),
-    Hint("; say `versioned`, or choose", f"{FOLDER} --output={{folder}}/versions", PETS, [PETS_READ]),
-    Hint("; say `overwrite` to replace it", f"{FOLDER} --output={{folder}}/out", PETS, [PETS_READ]),
+    Hint(" needs `versioned`; set both, or leave it out", f"{FOLDER} --keep_versions=2", PETS, [PETS_READ]),
+    Hint("; use `versioned`, or choose", f"{FOLDER} --output={{folder}}/versions", PETS, [PETS_READ]),
+    Hint("; use `overwrite` to replace it", f"{FOLDER} --output={{folder}}/out", PETS, [PETS_READ]),
     Hint(", or `reuse=none`", f"{FOLDER} --reuse={{folder}}", PETS, [PETS_READ]),
     Hint(
-        "; say `classes={}` to leave them out",
+        "; use `classes={}` to leave them out",
         f"{FOLDER} --class_names=cat,emu,dog",
         "photos/{cat,dog,c+w}/{1..2}.jpg",
         [PETS_READ],
     ),
     # Patterns
-    Hint("needs `label_pattern`; say for instance", f"{FOLDER} --source=filename_pattern", NAMED, [PETS_READ]),
-    Hint("has no group named label; say for instance", f"{FOLDER} --label_pattern=cat|dog", NAMED, [PETS_READ]),
+    Hint("needs `label_pattern`; use, for example,", f"{FOLDER} --source=filename_pattern", NAMED, [PETS_READ]),
+    Hint("has no group named label; use, for example,", f"{FOLDER} --label_pattern=cat|dog", NAMED, [PETS_READ]),
     Hint(
         "leave it out and name the column",
         f"{TABLE} --label_pattern=(?P<label>cat)",
@@ -111,7 +111,7 @@ HINTS = [
         table("image,label", KINDS),
     ),
     Hint(
-        "to leave them out, say",
+        "to leave them out, use",
         f"{FOLDER} --label_pattern=(?P<label>cat|dog)",
         "photos/{images,masks+[1]}/{cat,dog}_{1..2}.jpg",
         [PETS_READ],
@@ -199,7 +199,7 @@ HINTS = [
         {"t.txt": table("image my_label", KINDS)["t.csv"].replace(",", " ")},
     ),
     Hint(
-        "; say `layout=multilabel`",
+        "; use `layout=multilabel`",
         f"{TABLE} --label_separator=| --layout=tfds",
         FLAT,
         [in_train(**{"['cat', 'pet']": 2, "['dog']": 2})],
@@ -208,43 +208,43 @@ HINTS = [
     Hint("or leave `label_type` out", f"{FOLDER} --label_type=float", PETS, [PETS_READ]),
     # Labels
     Hint(
-        "; if they are, say `label_separator=",
+        "; if they are, use `label_separator=",
         TABLE,
         FLAT,
         [in_train(**{"['cat', 'pet']": 2, "['cat']": 2})],
         table("image,label", ["cat|pet", "cat", "cat|pet", "cat"]),
     ),
     Hint(
-        "; if they are, say `label_separator=",
+        "; if they are, use `label_separator=",
         TABLE,
         FLAT,
         [in_train(**{"['traffic', 'light']": 1, "['traffic']": 2, "['light']": 1})],
         table("image,label", ["traffic light", "traffic", "light", "traffic"]),
     ),
     Hint(
-        "; if they are, say `label_separator=",
+        "; if they are, use `label_separator=",
         TABLE,
         FLAT,
         [in_train(**{str(["cat", "it's, old"]): 1, "['dog']": 2, "[]": 1})],
         table("image,label", ['"[\'cat\', ""it\'s, old""]"', "['dog']", "['dog']", "[]"]),
     ),
     Hint(
-        "; if they are, say `label_separator=",
+        "; if they are, use `label_separator=",
         TABLE,
         FLAT,
         [in_train(**{"['1', '2']": 2, "['3', '4']": 2})],
         table("image,label", ['"[1, 2]"', '"[3, 4]"'] * 2),
     ),
-    Hint("say `label_type=float` to store numbers", TABLE, FLAT, [ALL], table("image,label", [0.25, 0.5, 0.25, 0.5])),
+    Hint("use `label_type=float` to store numbers", TABLE, FLAT, [ALL], table("image,label", [0.25, 0.5, 0.25, 0.5])),
     Hint(
-        "say `class_names={}`, in the order of the indices",
+        "use `class_names={}`, in the order of the indices",
         TABLE,
         FLAT,
         [in_train(**{"cat 1": 2, "7": 2})],
         table("image,label", ["cat 1", 7] * 2),
     ),
     Hint(
-        "say `class_names` with all of them",
+        "use `class_names` with all of them",
         TABLE,
         FLAT,
         [],
@@ -252,14 +252,14 @@ HINTS = [
     ),
     # Splits of tables
     Hint(
-        "if it says the splits, say",
+        "if it says the splits, use",
         TABLE,
         FLAT,
         [{"train": {"cat": 1, "dog": 1}, "validation": {"cat": 1, "dog": 1}}],
         table("image,label,fold", KINDS, ["0 a", "0 a", 1, 1]),
     ),
     Hint(
-        "; leave `splits` out to use it, or say",
+        "; leave `splits` out to use it, or use",
         f"{TABLE} --splits=train=1",
         FLAT,
         [{"train": {"cat": 1, "dog": 1}, "test": {"cat": 1, "dog": 1}}, PETS_READ],
@@ -360,46 +360,46 @@ def test_a_pattern_for_a_webdataset_is_for_the_folders_of_an_archive(tmp_path):
             archive.addfile(member, io.BytesIO(data))
     argv = [f"--input={tmp_path / 'a.tar'}", "--source=webdataset", "--label_pattern=(?P<label>cat|dog)"]
     line, *_ = say([*argv, "--output=out"], tmp_path / "listing")
-    _, found, offered = line.partition("leave it out, or say --source=tar")
+    _, found, offered = line.partition("leave it out, or use --source=tar")
     (command,) = apply([*argv, "--output=out"], found + offered)
     assert read(command, tmp_path / "again")[0] == in_train(cat=1, dog=1)
 
 
 # Hints whose request is not refused by the listing -> the test that follows them, or the server that they need.
 ELSEWHERE = {
-    "if they are captions, say `layout=captions`": "tests/beam_pipelines/test_captions.py",
-    "if these are boxes, say `layout=detection`": "tests/beam_pipelines/test_captions.py",
-    "say `layout=detection` for the boxes alone": "tests/beam_pipelines/test_detection.py",
-    "has 'keypoints'; say `layout=detection`": "tests/beam_pipelines/test_detection.py",
-    "from which masks are drawn; say `layout=detection`": "tests/beam_pipelines/test_detection.py",
-    "if they are texts such as captions, say `label_type=text`": "tests/transforms/test_labels.py",
-    "if it says them, say `split_column={}`": "tests/transforms/sources/detect/test_split_column.py",
+    "if they are captions, use `layout=captions`": "tests/beam_pipelines/test_captions.py",
+    "if these are boxes, use `layout=detection`": "tests/beam_pipelines/test_captions.py",
+    "use `layout=detection` for the boxes alone": "tests/beam_pipelines/test_detection.py",
+    "has 'keypoints'; use `layout=detection`": "tests/beam_pipelines/test_detection.py",
+    "from which masks are drawn; use `layout=detection`": "tests/beam_pipelines/test_detection.py",
+    "if they are texts such as captions, use `label_type=text`": "tests/transforms/test_labels.py",
+    "if it says them, use `split_column={}`": "tests/transforms/sources/detect/test_split_column.py",
     "extract it, and give the folder or the archives as `input`": "tests/beam_pipelines/test_archive_input.py",
-    "if each is a class, say `label_columns=": "tests/beam_pipelines/test_tables.py",
+    "if each is a class, use `label_columns=": "tests/beam_pipelines/test_tables.py",
     "cannot be read at random; read it with load()": "tests/beam_tfrecords/test_records.py",
-    "if rows of a table share images, say `group_rows`": "test_rows_that_share_images_are_grouped_as_the_failure_says",
-    "and there is none; say `versioned` or `reuse`": "tests/beam_pipelines/test_class_order.py",
+    "if rows of a table share images, use `group_rows`": "test_rows_that_share_images_are_grouped_as_the_failure_says",
+    "and there is none; use `versioned` or `reuse`": "tests/beam_pipelines/test_class_order.py",
     "which says the splits itself; leave `splits` out": "tests/transforms/sources/annotations",
-    "say the folder that it is in with `image_root`": "tests/transforms/sources/annotations/test_yolo.py",
-    "or say `source={}` to read a folder of images": "test_a_pattern_for_a_webdataset_is_for_the_folders_of_an_archive",
-    "the layout has no masks; say `layout=segmentation`": "test_what_messages_about_masks_offer_is_right",
-    "8 bits hold up to 255; say `mask_bit_depth=16`": "test_what_messages_about_masks_offer_is_right",
-    "would be compressed as a photo; say `mask_column=": "test_what_messages_about_several_images_offer_is_right",
+    "give the folder that it is in with `image_root`": "tests/transforms/sources/annotations/test_yolo.py",
+    "or use `source={}` to read a folder of images": "test_a_pattern_for_a_webdataset_is_for_the_folders_of_an_archive",
+    "the layout has no masks; use `layout=segmentation`": "test_what_messages_about_masks_offer_is_right",
+    "8 bits hold up to 255; use `mask_bit_depth=16`": "test_what_messages_about_masks_offer_is_right",
+    "would be compressed as a photo; use `mask_column=": "test_what_messages_about_several_images_offer_is_right",
     "and these have several; leave it out, and name": "test_what_messages_about_several_images_offer_is_right",
-    "it is about the function of `map`; say for instance": "tests/beam_pipelines/test_map.py",
-    "get a whole one, or say `allow_damaged_containers`": "tests/beam_pipelines/test_damaged_containers.py",
-    "If that is right, say --accept=": "tests/beam_pipelines/test_guards.py",
-    "say `requester_pays=PROJECT`": "tests/integration/test_gcs.py",
-    "or say what starts Python workers, by `environment_type`": "tests/integration/test_flink.py",
+    "it is about the function of `map`; use, for example,": "tests/beam_pipelines/test_map.py",
+    "get a whole one, or use `allow_damaged_containers`": "tests/beam_pipelines/test_damaged_containers.py",
+    "If that is right, use --accept=": "tests/beam_pipelines/test_guards.py",
+    "use `requester_pays=PROJECT`": "tests/integration/test_gcs.py",
+    "or set the command of Python workers by `environment_type`": "tests/integration/test_flink.py",
     "or set `parallelism` for a job that waits": "tests/integration/test_flink.py",
     "or set `environment_type` and `environment_config`": "tests/beam_pipelines/execution",
     "names by host:port; here set `parallelism`": "tests/beam_pipelines/execution",
-    "leave `dry_run` out, and say for instance `limit=100`": "tests/beam_pipelines/test_python_source.py",
+    "leave `dry_run` out, and use, for example, `limit=100`": "tests/beam_pipelines/test_python_source.py",
     "allow more, or lower `max_image_memory`": "tests/integration/test_memory_kills.py",
-    "allow more, or say less with `max_image_memory`": "tests/integration/test_memory_kills.py",
+    "allow more, or set less with `max_image_memory`": "tests/integration/test_memory_kills.py",
 }
 _IS_HINT = re.compile(
-    r"\b(?:say|leave|lower|set|give|run|read it)\b[^`;.]{0,60}(?:`[a-z_]+[`=]|--[a-z])|\bor `[a-z_]+="
+    r"\b(?:say|use|leave|lower|set|give|run|read it)\b[^`;.]{0,60}(?:`[a-z_]+[`=]|--[a-z])|\bor `[a-z_]+="
 )
 
 

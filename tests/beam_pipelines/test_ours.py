@@ -165,7 +165,7 @@ def test_a_link_named_like_our_folder_is_refused(source, pets, convert, snapshot
     (source.output / ".build").symlink_to(theirs)
     for words in ([], ["--versioned"]):
         ran = convert(pets, f"--output={source.output}", *FLAGS, *words)
-        ran.refused("linked_workspace", "output", says=[".build leads to "])
+        ran.refused("linked_workspace", "output", says=[".build links to "])
     assert sorted(snapshot(theirs)) == ["./", "photo.png"]
 
 

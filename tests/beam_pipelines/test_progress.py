@@ -68,7 +68,7 @@ def test_a_block_that_was_converted_twice_does_not_lead_beyond_the_end():
         ),
         (
             StageCounts(rewritten=1, searched=7, ranges=15, evaluated=1),
-            "judged limits and guards, placing parts in shards",
+            "checked limits and guards, placing parts in shards",
         ),
         (StageCounts(1_200, 120, {"train": 1_990, "test": 10}), "composed 120 of 2,000 shards"),
         (StageCounts(0, 2_003, {"train": 2_000}), "composed 2,000 shards, publishing"),
@@ -97,7 +97,7 @@ def test_a_line_about_what_a_dead_worker_has_not_counted_says_the_stage(tmp_path
     add_evaluated(str(tmp_path))
     with Progress(str(tmp_path), total=10, stream=stream):
         time.sleep(0.5)
-    assert stream.getvalue().splitlines()[-1].startswith("judged limits and guards")
+    assert stream.getvalue().splitlines()[-1].startswith("checked limits and guards")
 
 
 def test_the_counts_of_the_stages_are_those_of_all_workers_in_this_launch(tmp_path):

@@ -314,7 +314,7 @@ def test_a_pattern_beats_the_rules_and_the_masks_are_noted(make, tmp_path):
     records, notes = read(argv, tmp_path / "listing")
     assert records == {"train": {"cat": 6, "dog": 6}}
     assert notes == [
-        f"`input={root}`: the 6 images in masks look like masks or annotations; to leave them out, say "
+        f"`input={root}`: the 6 images in masks look like masks or annotations; to leave them out, use "
         "`exclude=masks/**`"
     ]
     assert read([*argv, "--exclude=masks/**"], tmp_path / "other") == ({"train": {"cat": 3, "dog": 3}}, [])

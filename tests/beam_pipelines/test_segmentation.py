@@ -342,7 +342,7 @@ BAD: Mapping[str, tuple[Any, str, str]] = {
     "large numbers": (
         lambda: encoded(Image.fromarray(mask_of("a").astype(np.uint16) + 100), "PNG"),
         "invalid_mask",
-        "the mask has the number 355, and 8 bits hold up to 255; say `mask_bit_depth=16`",
+        "the mask has the number 355, and 8 bits hold up to 255; use `mask_bit_depth=16`",
     ),
     "a broken file": (lambda: encoded(Image.fromarray(mask_of("a")), "PNG")[:60], "truncated", "mask: "),
     "no image": (lambda: b"a text", "not_an_image", "mask: "),

@@ -166,7 +166,7 @@ def test_a_slow_build_has_a_speed_and_the_stage_that_runs(source, status, run):
     assert "stage: " not in shown
     # A worker died before it had counted the last sample.
     add_evaluated(str(folder))
-    assert "stage: judged limits and guards" in run("status", f"--output={source.output}").out
+    assert "stage: checked limits and guards" in run("status", f"--output={source.output}").out
 
 
 def test_a_launcher_that_left_its_job_has_submitted_it_and_no_heartbeat(source, run):

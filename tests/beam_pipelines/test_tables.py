@@ -131,7 +131,7 @@ def test_one_of_several_columns_of_zeros_and_ones_as_the_label_is_noted(photos, 
     flags = [f"--input={tmp_path / 'table.csv'}", "--allow_outside_root", "--image_size=8"]
     ran = convert(*flags, f"--output={tmp_path / 'one'}", "--label_column=healthy")
     assert ran.code == 0
-    assert "if each is a class, say --label_columns=healthy,rust" in ran.out
+    assert "if each is a class, use --label_columns=healthy,rust" in ran.out
     assert convert(*flags, f"--output={tmp_path / 'each'}", "--label_columns=healthy,rust").code == 0
     assert open_dataset(tmp_path / "each").class_names == ("healthy", "rust")
 

@@ -17,11 +17,11 @@ from beam_tfrecords.storage import SchemeError
         ("`output` is missing", ["output"]),
         ("`image_column=a`: t.csv has no such column; name one with `image_column`", ["image_column"]),
         (
-            "`splits` has fractions, but `input=a b/t.csv` says them; say `split_column=`",
+            "`splits` has fractions, but `input=a b/t.csv` says them; use `split_column=`",
             ["splits", "input", "split_column"],
         ),
         ("--save=x.gif: expected another name, not --image", ["save"]),
-        ("set `taskmanager.memory: 1` and say `ulimit -n 10`", []),
+        ("set `taskmanager.memory: 1` and use `ulimit -n 10`", []),
         ("there is no such command", []),
     ],
 )

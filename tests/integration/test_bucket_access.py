@@ -207,7 +207,7 @@ def test_a_requester_pays_by_a_setting(paid, scheme, tmp_path):
     words = ["convert", f"--input={scheme}://photos", f"--output={tmp_path}/out", "--image_size=32"]
     ran = run(*words, environment=paid)
     assert ran.returncode == 1
-    wanted = {"gs": "the bucket lets the requester pay; say --requester_pays=PROJECT", "s3": "s3:ListBucket"}
+    wanted = {"gs": "the bucket lets the requester pay; use --requester_pays=PROJECT", "s3": "s3:ListBucket"}
     assert wanted[scheme] in ran.stderr.splitlines()[-1]
     ran = run(*words, "--requester_pays=my-project", environment=paid)
     assert (ran.returncode, without_progress(ran.stderr)) == (0, "")

@@ -268,7 +268,7 @@ def test_a_job_server_that_cannot_be_downloaded_is_explained(photos, tmp_path, o
     monkeypatch.setenv("HOME", str(tmp_path))
     monkeypatch.setenv("https_proxy", f"http://localhost:{processes.free_port()}")
     line = refused(photos, tmp_path / "out", *on_flink)
-    assert "Beam's job server for flink 1.19 cannot be had: Unable to fetch remote job server jar" in line
+    assert "Beam's job server for flink 1.19 is not available: Unable to fetch remote job server jar" in line
     assert "build one with deploy/flink/job-server/build.sh, or name a jar with --flink_job_server_jar" in line
 
 

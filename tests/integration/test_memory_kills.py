@@ -64,7 +64,7 @@ def test_a_build_whose_workers_are_killed_for_their_memory_says_so_and_resumes(t
         (line,) = without_progress(ran.stderr).splitlines()
         assert line == (
             f"beam-tfrecords: the run failed: the decoder was killed twice at {tmp_path}/in/cat/large.png; the "
-            "system kills a process when memory runs out; allow more, or say less with --max_image_memory or "
+            "system kills a process when memory runs out; allow more, or set less with --max_image_memory or "
             "--direct_num_workers; the same command resumes"
         )
         # With the remedy, it is rejected.

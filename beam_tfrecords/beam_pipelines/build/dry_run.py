@@ -60,8 +60,8 @@ def _describe(spec: BuildSpec) -> DryRun:
     spec, source = open_spec_source(spec)
     if source.pipeline is not None:
         raise RequestError(
-            f"`dry_run`: what a pipeline gives is known when it has run; `input={source.pipeline.function.name}` is "
-            "one; leave `dry_run` out, and say for instance `limit=100`",
+            f"`dry_run`: `input={source.pipeline.function.name}` is a pipeline: its samples are known when it has run; "
+            "leave `dry_run` out, and use, for example, `limit=100`",
             code="pipeline_input",
         )
     with tempfile.TemporaryDirectory(prefix="beam-tfrecords-") as folder:

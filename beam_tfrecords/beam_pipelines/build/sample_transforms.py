@@ -117,7 +117,7 @@ class ConvertSamples(beam.PTransform):
         layout = spec.layout or parse_layout("tfds")
         if (layout.needs_label or layout.needs_objects) and spec.class_names is None:
             raise RequestError(
-                "ConvertSamples: the layout has class indices, and nobody knows all classes before the pipeline runs; "
+                "ConvertSamples: the layout has class indices, and the classes are unknown before the pipeline runs; "
                 "name them with `class_names`, or choose another `layout`, such as `layout=image`",
                 code="missing_class_names",
             )

@@ -107,7 +107,7 @@ def _of_source(named: str, shown: str, revision: str | None, file: str) -> UserF
         try:
             tree = ast.parse(sources[found])
         except (SyntaxError, ValueError) as error:
-            raise RequestError(f"{shown}: {path} is no Python module: {error}", code="invalid_module") from error
+            raise RequestError(f"{shown}: {path} is not a Python module: {error}", code="invalid_module") from error
         waiting += _imports_of(tree, found, is_package=path.endswith(f"{_PACKAGE}.py"))
         if found == module and name not in _names_of(tree):
             raise RequestError(

@@ -54,7 +54,7 @@ def explain_unpublished(outcome: Unpublished, spec: BuildSpec) -> Iterator[str]:
     if outcome.violated:
         yield "Nothing was published: the new version differs too much from the one before it."
         yield from (f"  guard {line}" for line in outcome.violated)
-        yield f"If that is right, say --accept={','.join(outcome.guards)}; the finished work is not done again."
+        yield f"If that is right, use --accept={','.join(outcome.guards)}; the finished work is not done again."
         yield f"changes: {storage.join(outcome.folder, CHANGES)}"
     else:
         yield show_flags(f"Nothing was published: {'; '.join(outcome.causes)}.")

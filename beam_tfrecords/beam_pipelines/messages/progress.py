@@ -279,7 +279,7 @@ def describe_stage(stages: StageCounts) -> str:
     if shards:
         return f"composed {stages.composed:,} of {counted(shards, 'shard')}"
     if stages.evaluated:
-        return "judged limits and guards, placing parts in shards"
+        return "checked limits and guards, placing parts in shards"
     removed = [f"removed duplicates from {counted(stages.rewritten, 'part')}"] if stages.rewritten else []
     # Near-duplicates are searched after identical images are removed.
     searched = [f"searched {stages.searched:,} of {stages.ranges:,} ranges of hashes"] if stages.ranges else []

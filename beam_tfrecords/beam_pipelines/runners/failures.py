@@ -44,7 +44,7 @@ def describe_trace(text: str, *, more: str) -> str:
     lines = [line.strip() for line in lines if line.strip()] or ["no reason is given"]
     fault = _OS_ERROR.fullmatch(lines[-1])
     if fault and storage.is_service_fault(OSError(int(fault[1]), "")):
-        return f"{fault[2]}; the same command resumes once that is mended"
+        return f"{fault[2]}; the same command resumes once this is fixed"
     return f"{lines[-1]} ({more})"
 
 

@@ -104,8 +104,8 @@ def _find_obstacle(failures: Sequence[str]) -> str:
     missing = next((found[1] for text in failures if (found := _NO_PROGRAM.search(text))), None)
     if missing:
         return (
-            f"a task manager has no {missing}; install this package there in the same place as here, or say what "
-            "starts Python workers, by `environment_type` and `environment_config`"
+            f"a task manager has no {missing}; install this package there in the same place as here, or set "
+            "the command of Python workers by `environment_type` and `environment_config`"
         )
     errors = [message for text in failures if (message := find_build_error(text))]
     return errors[0] if len(errors) != len(set(errors)) else ""

@@ -85,7 +85,7 @@ class FlinkRunner(Runner):
             )
         if not (cluster.free_slots or self.has_job) and given["parallelism"] is None:
             raise RequestError(
-                f"{where}: none of its {cluster.slots} task slots is free; wait for the job that has them, start task "
+                f"{where}: none of its {cluster.slots} task slots is free; wait for the job that uses them, start task "
                 "managers, or set `parallelism` for a job that waits",
                 code="no_free_slots",
             )

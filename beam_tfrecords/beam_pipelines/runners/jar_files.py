@@ -35,7 +35,7 @@ def find_jar(name: str, target: str) -> str:
     except (OSError, RuntimeError) as error:
         reason = str(error).partition(". Also failed")[0]
         raise RequestError(
-            f"Beam's job server for {target.replace(':', ' ')} cannot be had: {reason}; build one with "
+            f"Beam's job server for {target.replace(':', ' ')} is not available: {reason}; build one with "
             f"deploy/{runner}/job-server/build.sh, or name a jar with `{runner}_job_server_jar`",
             code="missing_job_server",
         ) from error

@@ -319,7 +319,7 @@ def _read_spec(path: str) -> dict[str, Any]:
             beam_flags = flag_names(add_beam_flags(Parser(add_help=False, allow_abbrev=False)))
             if name in (*_SWITCHES, *_FILES, *beam_flags):
                 raise RequestError(
-                    f"--spec={path}: {name!r} is no setting; give it on the command line, as --{name}",
+                    f"--spec={path}: {name!r} is not a setting; give it on the command line, as --{name}",
                     code="flag_in_spec",
                 )
             near = difflib.get_close_matches(str(name), SETTINGS, n=1)

@@ -33,7 +33,7 @@ def check_names(raw_values: Iterable[str]) -> None:
     if unknown is not None:
         near = difflib.get_close_matches(unknown, SETTINGS, n=1)
         raise RequestError(
-            f"`{unknown}` is no setting" + (f"; did you mean `{near[0]}`?" if near else ""), code="unknown_setting"
+            f"`{unknown}` is not a setting" + (f"; did you mean `{near[0]}`?" if near else ""), code="unknown_setting"
         )
 
 

@@ -188,8 +188,8 @@ class ConvertSample:
             names = placed.class_names if placed else None
             return PreparedSample({}, index_columns, names, len(example), example)
         fields = read_fields(self.layout, example, prefix=("image.", "mask.", *(["source_id"] if self.records else [])))
-        anew = {name: value for name, value in index_columns.items() if name != "sample_hash"}
-        return _with_objects(PreparedSample(fields, anew, size=len(example)), placed)
+        remade = {name: value for name, value in index_columns.items() if name != "sample_hash"}
+        return _with_objects(PreparedSample(fields, remade, size=len(example)), placed)
 
     def finish(self, refs: RefColumns, prepared: Sequence[PreparedSample]) -> ConvertedBatch:
         """Makes the examples of a batch.

@@ -21,7 +21,7 @@ from beam_tfrecords.transforms.stats import Key
 DUPLICATE_KEY = FailureReason.DUPLICATE_KEY.value, "another sample has the same key, and says the same"
 CONFLICTING_ROWS = (
     FailureReason.CONFLICTING_ROWS.value,
-    "samples with this key contradict each other; if rows of a table share images, say `group_rows`",
+    "samples with this key contradict each other; if rows of a table share images, use `group_rows`",
 )
 
 

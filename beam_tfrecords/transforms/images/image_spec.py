@@ -248,20 +248,20 @@ class ImageSpec:
             lacks, other = ("transparency", "webp") if channels == 4 else ("grey images", "jpeg")
             raise RequestError(
                 f"`channels={channels}`: {encoding.name} has no {lacks}; "
-                f"say `image_encoding=png`, `image_encoding={other}` or `image_encoding=raw`",
+                f"use `image_encoding=png`, `image_encoding={other}` or `image_encoding=raw`",
                 code="conflicting_settings",
             )
         if self.bit_depth not in (8, 16):
             raise RequestError(f"`bit_depth={self.bit_depth}`: expected 8 or 16", code="invalid_value")
         if self.bit_depth == 16 and encoding is not ImageEncoding.PNG:
             raise RequestError(
-                f"`bit_depth=16`: `image_encoding={encoding.value}` stores 8 bits per channel; say "
+                f"`bit_depth=16`: `image_encoding={encoding.value}` stores 8 bits per channel; use "
                 "`image_encoding=png`",
                 code="conflicting_settings",
             )
         if self.mask_bit_depth == 8 and self.mask_padding > 255:
             raise RequestError(
-                f"`mask_padding={self.mask_padding}`: 8 bits hold up to 255; say `mask_bit_depth=16`",
+                f"`mask_padding={self.mask_padding}`: 8 bits hold up to 255; use `mask_bit_depth=16`",
                 code="conflicting_settings",
             )
         if self.check is Check.HEADER and encoding is not ImageEncoding.KEEP:

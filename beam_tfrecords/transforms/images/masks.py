@@ -76,7 +76,7 @@ def convert_mask(data: bytes | None, geometry: Geometry, spec: ImageSpec) -> byt
     mask = read_mask(data, spec)
     largest = int(mask.max())
     if largest >= 1 << spec.mask_bit_depth:
-        raise _invalid(f"the mask has the number {largest}, and 8 bits hold up to 255; say `mask_bit_depth=16`")
+        raise _invalid(f"the mask has the number {largest}, and 8 bits hold up to 255; use `mask_bit_depth=16`")
     file = io.BytesIO()
     placed = place_mask(mask, geometry, padding=spec.mask_padding)
     Image.fromarray(placed.astype(f"uint{spec.mask_bit_depth}")).save(file, "PNG")

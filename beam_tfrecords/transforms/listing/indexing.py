@@ -112,7 +112,7 @@ def read_unchanged(container: Container, read: Callable[[Container], Result]) ->
             if pause is None:
                 raise BuildError(
                     f"{container.uri} changes while it is read, {len(PAUSES) + 1} times in a row; the same command "
-                    "starts again once it is complete"
+                    "starts again when it is complete"
                 ) from error
         except OSError as error:
             if not storage.is_service_fault(error):

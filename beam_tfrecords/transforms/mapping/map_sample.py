@@ -112,7 +112,7 @@ class MapSample:
         if not isinstance(made, Sample):
             raise TypeError(f"the function returned {type(made).__name__}; expected a Sample, or None to leave it out")
         if (made.key, made.split) != (sample.key, sample.split):
-            raise ValueError("the function returned another key or split; say `sample.replace(…)`, which keeps both")
+            raise ValueError("the function returned another key or split; use `sample.replace(…)`, which keeps both")
         files = _take_images(images, sample, made)
         changed = dataclasses.replace(
             ref,

@@ -114,7 +114,7 @@ class Sample:
             object.__setattr__(self, name, value)
 
     def __setattr__(self, name: str, value: Any) -> None:
-        raise AttributeError(f"a sample is read-only; say `sample.replace({name}=…)`")
+        raise AttributeError(f"a sample is read-only; use `sample.replace({name}=…)`")
 
     def __reduce__(self) -> tuple[Any, ...]:
         images, mask, objects = self._images, self._mask, self._objects

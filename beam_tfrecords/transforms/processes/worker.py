@@ -39,7 +39,7 @@ _log = logging.getLogger(__name__)
 _END_SECONDS = 0.5
 # Advice for a worker that was killed.
 OUT_OF_MEMORY = (
-    "the system kills a process when memory runs out; allow more, or say less with `max_image_memory` or "
+    "the system kills a process when memory runs out; allow more, or set less with `max_image_memory` or "
     "--direct_num_workers; the same command resumes"
 )
 

@@ -361,7 +361,7 @@ class BuildSpec:
         encoding, resize_mode = self.image.image_encoding, self.image.resize_mode
         if self.image.image_size is None and resize_mode is not ResizeMode.SHORTER:
             raise RequestError(
-                f"`resize_mode={resize_mode.value}`: without `image_size`, images keep their sizes; say for instance "
+                f"`resize_mode={resize_mode.value}`: without `image_size`, images keep their sizes; use, for example, "
                 "`image_size=224`, or leave `resize_mode` out",
                 code="needs_setting",
             )
@@ -374,28 +374,28 @@ class BuildSpec:
         has_earlier = self.schedule.versioned or self.schedule.reuse not in (None, NO_REUSE)
         if self.class_order is ClassOrder.STABLE and not has_earlier:
             raise RequestError(
-                "`class_order=stable` keeps the indices of an earlier dataset, and there is none; say `versioned` or "
+                "`class_order=stable` keeps the indices of a previous dataset, and there is none; use `versioned` or "
                 "`reuse`, or leave it out",
                 code="needs_setting",
             )
         if self.map is None and (self.map_revision or self.check_map):
             name = "map_revision" if self.map_revision else "check_map"
             raise RequestError(
-                f"`{name}`: it is about the function of `map`; say for instance `map=my_steps:clean`",
+                f"`{name}`: it is about the function of `map`; use, for example, `map=my_steps:clean`",
                 code="needs_setting",
             )
         self._check_fractions()
         if self.layout and "image.pixels" in self.layout.fields and encoding is not ImageEncoding.RAW:
             raise RequestError(
                 f"`image_encoding={encoding.value}`: the layout asks for image.pixels, which is raw; "
-                "say `image_encoding=raw`, or ask for image.encoded",
+                "use `image_encoding=raw`, or ask for image.encoded",
                 code="conflicting_settings",
             )
         is_known = self.image.has_fixed_size and self.image.channels
         if self.layout and self.layout.image_names and encoding is ImageEncoding.RAW and not is_known:
             raise RequestError(
-                "`image_encoding=raw`: an example does not say the sizes of several images, so they must be equal; say "
-                "for instance `image_size=224` `resize_mode=pad`",
+                "`image_encoding=raw`: an example does not hold the sizes of several images, so they must be equal; "
+                "use, for example, `image_size=224` `resize_mode=pad`",
                 code="needs_setting",
             )
 
@@ -404,7 +404,7 @@ class BuildSpec:
         grouped = f"`group_column={group_column}`" if group_column else f"`label_pattern={pattern}`"
         if self.splits.fractions is None and (self.stratify or group_column):
             raise RequestError(
-                f"{'`stratify`' if self.stratify else grouped} needs fractions; say for instance "
+                f"{'`stratify`' if self.stratify else grouped} needs fractions; use, for example, "
                 "`splits=train=0.9,test=0.1`",
                 code="needs_setting",
             )

@@ -139,4 +139,4 @@ class ScheduleSpec:
 
     def __post_init__(self) -> None:
         if not self.versioned and self.keep_versions is not None:
-            raise RequestError("`keep_versions` needs `versioned`; say both, or leave it out", code="needs_setting")
+            raise RequestError("`keep_versions` needs `versioned`; set both, or leave it out", code="needs_setting")

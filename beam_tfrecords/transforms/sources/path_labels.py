@@ -75,7 +75,7 @@ def compile_pattern(label_pattern: str | None) -> re.Pattern[str] | None:
     if "label" not in pattern.groupindex:
         raise RequestError(
             f"`label_pattern={label_pattern}` has no group named label; "
-            "say for instance `label_pattern=(?P<label>cat|dog)`",
+            "use, for example, `label_pattern=(?P<label>cat|dog)`",
             code="missing_group",
         )
     return pattern

@@ -90,5 +90,5 @@ def unchanged(path: str, version: str) -> Iterator[None]:
                 storage.open_read(path, version=version).close()
     except storage.ChangedError as error:
         raise BuildError(
-            f"{path} has changed while it was read; run the same command again once it is complete"
+            f"{path} has changed while it was read; run the same command again when it is complete"
         ) from error

@@ -33,7 +33,7 @@ def refuse_settings(entry: Entry, spec: SourceSpec) -> None:
 def _explain(name: str, entry: Entry) -> str:
     """Explains why a source does not accept a setting, and what to do."""
     if name == "label_pattern" and entry.among and name in find_source(entry.among, "").takes:
-        return f"has labels of its own; leave it out, or say `source={entry.among}` to read a folder of images"
+        return f"has labels of its own; leave it out, or use `source={entry.among}` to read a folder of images"
     if name == "label_pattern" and entry.has_columns:
         return "has no folders; leave it out and name the column of the labels with `label_column`"
     if name in MASK_FILES:

@@ -162,7 +162,7 @@ def refuse_embedded(path: str, column: str, settings: Mapping[str, str]) -> Requ
       settings: settings that name the other columns.
     """
     return RequestError(
-        f"{quote_input(path)}: column {column!r} holds the images themselves, as Hugging Face's do; expected paths",
+        f"{quote_input(path)}: column {column!r} contains the images, as Hugging Face datasets do; expected paths",
         [Suggestion("the images in it", {"source": "hf_parquet", "image_column": column, **settings})],
         code="embedded_images",
     )

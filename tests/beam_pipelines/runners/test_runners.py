@@ -89,7 +89,7 @@ def lose_the_disk(_: object) -> None:
 
 
 def test_a_service_fault_in_a_worker_says_what_to_do():
-    said = r"^Input/output error: 'out/file'; the same command resumes once that is mended$"
+    said = r"^Input/output error: 'out/file'; the same command resumes once this is fixed$"
     with pytest.raises(BuildError, match=said):
         run(FnApiRunner(), lose_the_disk)
 

@@ -100,7 +100,7 @@ def test_the_written_spec_is_read_back_as_the_same_request():
     ("message", "shown"),
     [
         ("`image_size=x`: expected a size", "--image_size=x: expected a size"),
-        ("say `overwrite`, or `no_upscale`", "say --overwrite, or --no_upscale"),
+        ("use `overwrite`, or `no_upscale`", "use --overwrite, or --no_upscale"),
         ("`label_pattern=(?P<label>cat|dog)` finds nothing", "--label_pattern='(?P<label>cat|dog)' finds nothing"),
         ("the column `colour` of `input=a b.csv`", "the column `colour` of --input='a b.csv'"),
         ("nothing `quoted", "nothing `quoted"),

@@ -381,7 +381,9 @@ def test_a_fault_of_the_machine_within_a_decoder_ends_the_build(monkeypatch, cod
         raise OSError(code, os.strerror(code))
 
     monkeypatch.setitem(decode._OPENERS, "png", fail)
-    with pytest.raises(BuildError, match=rf"^1\.png cannot be read: {os.strerror(code)}; the same command resumes"):
+    with pytest.raises(
+        BuildError, match=rf"^1\.png cannot be read: {os.strerror(code)}; once this is fixed, the same command resumes"
+    ):
         convert_sample(PNG.prepare, SampleRef("1.png", {}), {IMAGE: b"\x89PNG\r\n\x1a\n" + bytes(100)})
 
 

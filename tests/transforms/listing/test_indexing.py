@@ -138,7 +138,9 @@ def test_a_service_fault_is_not_the_fault_of_the_archive(archive, faults):
     if faults == 2:
         assert images_of(index(archive, fail)) == OLD
     else:
-        with pytest.raises(BuildError, match=rf"{archive} cannot be read: Input/output error; the same command"):
+        with pytest.raises(
+            BuildError, match=rf"{archive} cannot be read: Input/output error; once this is fixed, the same command"
+        ):
             index(archive, fail)
 
 

@@ -101,7 +101,7 @@ def test_an_invalid_box_stays_invalid():
 
 def test_a_sample_is_read_only_but_by_replace():
     sample = drawn([(0, 0, 4, 4)])
-    with pytest.raises(AttributeError, match=r"say `sample\.replace\(label=…\)`"):
+    with pytest.raises(AttributeError, match=r"use `sample\.replace\(label=…\)`"):
         sample.label = "dog"
     with pytest.raises(ValueError, match="read-only"):
         sample.image[0] = 0

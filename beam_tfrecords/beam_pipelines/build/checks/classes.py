@@ -112,7 +112,7 @@ def _check_given(spec: BuildSpec, source: Source, listing: Listing, class_names:
         raise RequestError(
             f"`class_names={','.join(class_names.names)}`: {samples} of {listing.total} samples have a class "
             f"that is not among them: {shown}{', …' if len(unknown) > 5 else ''}"
-            + (f"; say `classes={','.join(known)}` to leave them out" if fits else ""),
+            + (f"; use `classes={','.join(known)}` to leave them out" if fits else ""),
             code="unknown_class",
         )
     source.notes += _describe_missing_classes(spec, listing, class_names)
@@ -134,8 +134,8 @@ def _check_names(class_names: ClassNames) -> ClassNames:
     unfit = [name for name in class_names.names if not fits_label_file(name)]
     if unfit:
         raise RequestError(
-            f"class {unfit[0]!r} begins or ends with a space or holds a line break, and TensorFlow Datasets would read "
-            "another name; rename the class in the input",
+            f"class {unfit[0]!r} starts or ends with a space or contains a line break, so TensorFlow Datasets would "
+            "read another name; rename the class in the input",
             code="invalid_class_name",
         )
     return class_names
@@ -151,7 +151,7 @@ def _describe_one_hot(spec: BuildSpec, source: Source, listing: Listing) -> Iter
     if column in columns and len(columns) > 1:
         yield (
             f"columns {', '.join(columns)} have zeros and ones, and {column!r} alone is the label; if each is a class, "
-            f"say `label_columns={','.join(columns)}`"
+            f"use `label_columns={','.join(columns)}`"
         )
 
 

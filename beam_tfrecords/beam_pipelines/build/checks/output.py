@@ -41,12 +41,12 @@ def check_output(spec: BuildSpec) -> list[str]:
         )
     if has_versions and not versioned:
         raise RequestError(
-            f"`output={spec.output}`: holds versions of a dataset; say `versioned`, or choose another folder",
+            f"`output={spec.output}`: holds versions of a dataset; use `versioned`, or choose another folder",
             code="output_versioned",
         )
     if is_finished and not spec.overwrite:
         raise RequestError(
-            f"`output={spec.output}`: holds a finished dataset; say `overwrite` to replace it, or choose another "
+            f"`output={spec.output}`: holds a finished dataset; use `overwrite` to replace it, or choose another "
             "folder",
             code="output_exists",
         )

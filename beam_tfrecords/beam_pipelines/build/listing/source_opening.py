@@ -31,8 +31,8 @@ QUALITY = frozenset({"brightness", "contrast", "sharpness", "phash"})
 _REMEDIES = {
     Content.MASK: "give folders, a table or a folder of Pascal VOC, or choose another `layout`",
     Content.OBJECTS: "name the source that has them, such as `source=coco`, or choose another `layout`",
-    Content.POLYGONS: "say `layout=detection` for the boxes alone",
-    Content.KEYPOINTS: "say `layout=detection` for the boxes alone",
+    Content.POLYGONS: "use `layout=detection` for the boxes alone",
+    Content.KEYPOINTS: "use `layout=detection` for the boxes alone",
     Content.COLUMNS: "give a table as `input` or another `layout`",
     Content.CAPTIONS: "give a table as `input` or another `layout`",
     Content.LABEL: "choose another `layout`, such as `layout=image`",
@@ -88,7 +88,7 @@ def open_spec_source(spec: BuildSpec) -> tuple[BuildSpec, Source]:
     if table.label_separator and any(field.startswith("label.") for field in layout.fields):
         raise RequestError(
             f"`label_separator={table.label_separator}`: the layout holds one label per sample; "
-            "say `layout=multilabel`, or ask for labels.index",
+            "use `layout=multilabel`, or ask for labels.index",
             code="single_label_layout",
         )
     layout = with_images(layout, source.images)
@@ -131,11 +131,11 @@ def _check_contents(spec: BuildSpec, source: Source, layout: Layout) -> None:
 def _without_images(spec: BuildSpec, source: Source, *, needs_label: bool) -> RequestError:
     """Returns the error for a table without images, with suggestions that find them."""
     suggestions = [*source.column_suggestions(needs_label=needs_label)]
-    alone = f"; a spec file may say a dataset of columns alone: {_column_layout(source)}"
+    alone = f"; a spec file can request a dataset of columns only: {_column_layout(source)}"
     if source.column_types:
-        suggestions, alone = [*suggestions, Suggestion("a dataset of the columns alone", {"layout": "columns"})], ""
+        suggestions, alone = [*suggestions, Suggestion("a dataset of the columns only", {"layout": "columns"})], ""
     return RequestError(
-        f"`input={spec.source.input[0]}`: no column has the usual name of a column with images, such as image or "
+        f"`input={spec.source.input[0]}`: no column has a usual name for images, such as image or "
         "path; name it with `image_column`, or make paths with `image_path`; it has: "
         f"{', '.join(source.columns)}{alone}",
         suggestions,
@@ -148,7 +148,7 @@ def _check_mask_settings(spec: BuildSpec, layout: Layout | None) -> None:
     named = next(iter(spec.source.mask_settings), None)
     if named and not (layout is not None and layout.needs_mask):
         raise RequestError(
-            f"`{named}`: the layout has no masks; say `layout=segmentation`, or leave `{named}` out",
+            f"`{named}`: the layout has no masks; use `layout=segmentation`, or leave `{named}` out",
             code="setting_not_applicable",
         )
 

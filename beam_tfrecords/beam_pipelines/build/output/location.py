@@ -42,7 +42,7 @@ def check_location(spec: BuildSpec) -> None:
     leads_to = storage.real_path(temporary)
     if leads_to != Workspace(output).path:
         raise RequestError(
-            f"`output={spec.output}`: {temporary} leads to {leads_to}; remove that link", code="linked_workspace"
+            f"`output={spec.output}`: {temporary} links to {leads_to}; remove the link", code="linked_workspace"
         )
     for word in name_inputs(spec.source.input).paths:
         for path in expand_braces(word) if has_braces(word) and names_several(word) else [word]:

@@ -182,7 +182,7 @@ def open_folder(folder: str, output: LockedOutput, *, keeps: str | None = None) 
 def _not_writable(output: str, error: OSError) -> RequestError | BuildError:
     reason = error.strerror or str(error)
     if storage.is_service_fault(error) and not isinstance(error, storage.AccessDeniedError):
-        return BuildError(f"{output} cannot be written: {reason}; the same command resumes once it can be")
+        return BuildError(f"{output} cannot be written: {reason}; fix this and run the same command again to resume")
     return RequestError(f"`output={output}`: cannot be written: {reason}", code="output_not_writable")
 
 

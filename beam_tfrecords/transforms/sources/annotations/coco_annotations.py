@@ -122,7 +122,7 @@ class CocoAnnotations:
         image_id, caption = _as_id(value.get("image_id")), value.get("caption")
         if not isinstance(caption, str) or not is_utf8(caption):
             raise JsonError(
-                f"an annotation has no 'caption', or not as Unicode: {ascii(value)[:100]}; if these are boxes, say "
+                f"an annotation has no 'caption' in Unicode: {ascii(value)[:100]}; if these are boxes, use "
                 "`layout=detection`"
             )
         if image_id is None:
@@ -147,14 +147,14 @@ class CocoAnnotations:
           JsonError: no annotation has a box, or the needed polygons or keypoints.
         """
         if len(self._of_image) and not self._with_box and self._needs_boxes:
-            raise JsonError("none of its annotations has a 'bbox'; if they are captions, say `layout=captions`")
+            raise JsonError("none of its annotations has a 'bbox'; if they are captions, use `layout=captions`")
         if self._polygons and not any(self._polygons):
             raise JsonError(
-                f"none of its {len(self._polygons):,} objects has a 'segmentation', from which masks are drawn; say "
+                f"none of its {len(self._polygons):,} objects has a 'segmentation', from which masks are drawn; use "
                 "`layout=detection`"
             )
         if self._keypoints is not None and not any(self._keypoints):
-            raise JsonError(f"none of its {len(self._keypoints):,} objects has 'keypoints'; say `layout=detection`")
+            raise JsonError(f"none of its {len(self._keypoints):,} objects has 'keypoints'; use `layout=detection`")
         # All objects get the same number of keypoints; missing keypoints count as not labeled.
         self._keypoint_bytes = max(map(len, self._keypoints or [b""]))
         # Otherwise an image that is listed twice would yield its objects twice.

@@ -124,7 +124,7 @@ class YoloSource(Source):
         if without and without == listed:
             raise RequestError(
                 f"{quote_input(self._places.input)}: none of its {listed:,} objects has a polygon, from which masks "
-                "are drawn; say `layout=detection`",
+                "are drawn; use `layout=detection`",
                 code="no_polygons",
             )
         if without:

@@ -288,7 +288,7 @@ def _refuse(path: str, tried: Iterable[str], places: YoloPaths, *, leads_outside
     # Makes no suggestion, because checking one would access files outside the allowed folders.
     either = ", or `allow_outside_root` if all that it names may be read" if leads_outside else ""
     return RequestError(
-        f"{quote_input(places.input)} names {shorten(path)}, and {', and '.join(problems)}; say the folder that it "
+        f"{quote_input(places.input)} names {shorten(path)}, and {', and '.join(problems)}; give the folder that it "
         f"is in with `image_root`{either}",
         code="outside_root" if leads_outside else "not_found",
     )

@@ -47,7 +47,7 @@ def refuse_annotations(tree: FolderTree, request: Request, base: str) -> list[st
         what = f"the {count:,} images in {show_names(found)} look like masks or annotations"
         if request.spec.label_pattern is not None:
             globs = [f"`exclude={one}`" for one in globs_of(found[:_MOST_NAMES], request, None)]
-            return [f"{what}; to leave them out, say {' '.join(globs)}"]
+            return [f"{what}; to leave them out, use {' '.join(globs)}"]
         masks = [] if request.root is None else _find_masks(tree, found, request)
         others = _without_folders(tree, found)
         raise UnclearError(

@@ -55,7 +55,7 @@ def name_images(
         )
     if MASK in images:
         raise RequestError(
-            f"column {images[MASK]!r}: an image of the name {MASK!r} would be compressed as a photo; say "
+            f"column {images[MASK]!r}: an image named {MASK!r} would be compressed as a photo; use "
             f"`mask_column={images[MASK]}` `layout=segmentation`, or give the column another name",
             code="mask_as_image",
         )

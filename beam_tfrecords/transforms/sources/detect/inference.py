@@ -76,7 +76,7 @@ class ApplyInterpretations:
             if folder.images and split not in (None, said):
                 by_folders = Suggestion("the splits of the folders", {"input": list(inputs.paths)})
                 raise RequestError(
-                    f"an input is said to be {said}, but its folder {printable(key)} looks like {split}; expected one "
+                    f"an input is declared as {said}, but its folder {printable(key)} looks like {split}; expected one "
                     "split in each input",
                     [by_folders] if inputs.splits else [],
                     code="contradicting_splits",

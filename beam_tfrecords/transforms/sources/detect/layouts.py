@@ -283,7 +283,7 @@ def _name_splits(request: Request, base: str, splits: Mapping[str, str | None]) 
 def _divide_anew(tree: FolderTree, request: Request, base: str, names: Sequence[str]) -> list[Suggestion]:
     """Suggests dividing the images of all split folders by fractions."""
     if request.root is None:
-        return [Suggestion("all images divided anew", {"label_pattern": request.class_pattern(depth_of(base) + 1)})]
+        return [Suggestion("all images, split again", {"label_pattern": request.class_pattern(depth_of(base) + 1)})]
     inputs = []
     for name in names:
         try:
@@ -292,7 +292,7 @@ def _divide_anew(tree: FolderTree, request: Request, base: str, names: Sequence[
         except UnclearError:
             continue
     which = "all images" if len(inputs) == len(names) else f"the images in {', '.join(inputs)}"
-    return [Suggestion(f"{which} divided anew", {"input": inputs})] if inputs else []
+    return [Suggestion(f"{which}, split again", {"input": inputs})] if inputs else []
 
 
 def _has_classes(tree: FolderTree, path: str) -> bool:
@@ -378,7 +378,7 @@ def _directly_in(found: str, level: Level) -> UnclearError:
                 back = {"splits": None} if request.needs.splits.folders else {}
                 names.append(Suggestion(meaning, {"input": request.path(base), "label_pattern": pattern, **back}))
     return UnclearError(
-        f"{found}, so that no folder names their class{_HOW_TO_LABEL}", answers, names, code="no_class_folders"
+        f"{found}, so no folder names their class{_HOW_TO_LABEL}", answers, names, code="no_class_folders"
     )
 
 

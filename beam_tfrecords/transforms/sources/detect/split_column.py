@@ -96,7 +96,7 @@ def find_split_column(
     if named or (len(found_splits) > 1 and set(found_splits) <= set(SPLIT_NAMES.values())):
         raise RequestError(
             f"`splits` has fractions, but column {found.name!r} of {quote_input(table.path)} says the splits "
-            f"({', '.join(found_splits[:5])}); leave `splits` out to use it, or say `split_column=` to ignore it",
+            f"({', '.join(found_splits[:5])}); leave `splits` out to use it, or use `split_column=` to ignore it",
             code="input_has_splits",
         )
     return None, ""
@@ -133,7 +133,7 @@ def _infer(table: Table, taken: Sequence[str | None]) -> tuple[SplitColumn | Non
             return SplitColumn(column), f"splits from column {column!r}"
         if 1 < len(words) <= _MOST_WORDS:
             first = sorted(words)[0]
-            note = f"column {column!r} is not used; if it says the splits, say `splits=validation={first}`"
+            note = f"column {column!r} is not used; if it says the splits, use `splits=validation={first}`"
     for name, plain in _plain(table).items():
         if plain in SPLIT_FLAGS and name not in taken:
             words = {word.lower() for word in _words(table, name)}
@@ -165,7 +165,7 @@ def _find_by_words(table: Table, taken: Sequence[str | None]) -> tuple[SplitColu
         return SplitColumn(certain[0]), f"splits from column {certain[0]!r}"
     notes = (
         f"column {name!r} looks like splits ({', '.join(sorted(words[name])[:3])}) and is not used; if it says them, "
-        f"say `split_column={name}`"
+        f"use `split_column={name}`"
         for name in certain or seen
         if len(words[name]) <= _MOST_WORDS
     )

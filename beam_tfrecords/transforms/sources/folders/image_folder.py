@@ -121,7 +121,7 @@ def open_input(inputs: Inputs, spec: SourceSpec, needs: Needs) -> MakeSource:
     """
     if spec.source == "filename_pattern" and spec.label_pattern is None:
         raise RequestError(
-            "`source=filename_pattern` needs `label_pattern`; say for instance `label_pattern=(?P<label>cat|dog)`",
+            "`source=filename_pattern` needs `label_pattern`; use, for example, `label_pattern=(?P<label>cat|dog)`",
             code="needs_setting",
         )
     compile_pattern(spec.label_pattern)

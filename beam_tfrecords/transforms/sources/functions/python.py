@@ -85,8 +85,8 @@ def _first_samples(function: UserFunction, calls: Iterable[tuple[Any, ...]]) -> 
     wrong = next((one for one in found if not isinstance(one, Sample)), None)
     if wrong is not None:
         raise RequestError(
-            f"{quote_input(function.name)}: the function gave {type(wrong).__name__}; expected a beam_tfrecords.Sample "
-            "for each sample",
+            f"{quote_input(function.name)}: the function returned {type(wrong).__name__}; expected a "
+            "beam_tfrecords.Sample for each sample",
             code="wrong_return_type",
         )
     return found

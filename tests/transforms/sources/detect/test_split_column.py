@@ -59,7 +59,7 @@ def test_other_words_are_noted_with_the_flag_that_uses_them(table, opened, liste
     source = opened(table("set", *words))
     assert splits_of(listed(source)) == [None] * len(words)
     assert source.notes == [
-        f"m.csv: column 'set' is not used; if it says the splits, say `splits=validation={words[0]}`"
+        f"m.csv: column 'set' is not used; if it says the splits, use `splits=validation={words[0]}`"
     ]
 
 
@@ -79,7 +79,7 @@ def test_a_column_that_may_say_the_splits_is_noted_with_the_flag_that_uses_it(ta
     assert splits_of(listed(source)) == [None] * len(words)
     shown = ", ".join(sorted(set(words))[:3])
     assert source.notes == [
-        f"m.csv: column 'stage' looks like splits ({shown}) and is not used; if it says them, say `split_column=stage`"
+        f"m.csv: column 'stage' looks like splits ({shown}) and is not used; if it says them, use `split_column=stage`"
     ]
 
 
