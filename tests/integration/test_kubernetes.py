@@ -13,7 +13,7 @@ import pytest
 import yaml
 from apache_beam.options.pipeline_options import FlinkRunnerOptions
 
-from beam_tfrecords.beam_pipelines.runners import flink
+from beam_tfrecords.beam_pipelines.runners import jobs
 from beam_tfrecords.beam_pipelines.runners.jar_files import jar_folder
 from beam_tfrecords.beam_pipelines.settings.beam_flags import add_beam_flags, flag_names
 from beam_tfrecords.beam_pipelines.settings.command_line import Parser, parse_arguments
@@ -166,7 +166,7 @@ def test_a_launcher_that_is_moved_costs_neither_an_attempt_nor_its_job():
     pod = job["template"]["spec"]
     assert "--keep_job" in pod["containers"][0]["args"]
     # Without that, it waits so long for the end of the job that it cancels.
-    assert pod["terminationGracePeriodSeconds"] > flink._AWAY
+    assert pod["terminationGracePeriodSeconds"] > jobs._AWAY
 
 
 def test_the_launcher_and_the_cluster_agree():
