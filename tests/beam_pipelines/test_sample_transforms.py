@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -51,6 +52,20 @@ def test_a_pipeline_makes_the_examples_of_a_build(form, tmp_path, convert):
         converted = samples | ConvertSamples(layout=layout, class_names=classes or None, **of_image)
         _ = converted | WriteTFRecordShards(tmp_path / "written/all")
     assert records_in(tmp_path / "written") == records_in(tmp_path / "built")
+
+
+@pytest.mark.parametrize("name", ["photos", "photos.tar", "photos.zip"])
+def test_a_folder_for_temporary_files_keeps_nothing_of_another_request(name, tmp_path):
+    shutil.copytree(PHOTOS, tmp_path / "photos")
+    if kind := name.partition(".")[2]:
+        shutil.make_archive(str(tmp_path / "photos"), kind, PHOTOS)
+    label_of = {path.relative_to(PHOTOS).as_posix(): path.parent.name for path in PHOTOS.glob("*/*.jpg")}
+    number_of = {key: key[-6:-4] for key in label_of}
+    for settings, expected in (({}, label_of), ({"label_pattern": r"_(?P<label>\d+)\."}, number_of)):
+        with beam.Pipeline() as pipeline:
+            source = ReadSamples(input=str(tmp_path / name), temp_folder=str(tmp_path / "temporary"), **settings)
+            found = pipeline | source | beam.Map(lambda sample: (sample.key, sample.label))
+            assert_that(found, equal_to(expected.items()))
 
 
 def test_failures_have_their_reasons(tmp_path):

@@ -32,9 +32,11 @@ class Executor(Protocol):
 
     Attributes:
       here: local folder for the chunk files of samples that this process lists.
+      resumes: whether a run may read the checkpoints of an earlier run, because the request names their folder.
     """
 
     here: str
+    resumes: bool
 
     def most_listed_here(self, source: Source) -> float:
         """Returns the number of samples up to which this process lists an input itself, rather than in partitions."""
@@ -76,6 +78,8 @@ class LocalExecutor:
       folder: folder for chunk files and copies.
       copies: copies samples without random access, for callers that read them.
     """
+
+    resumes = False
 
     def __init__(self, folder: str, *, copies: bool) -> None:
         self.here = BuildFolder(folder).listing
@@ -122,6 +126,8 @@ class WorkerExecutor:
       output: the locked output.
       previous: the previous datasets.
     """
+
+    resumes = True
 
     def __init__(self, execution: Execution, output: LockedOutput, previous: Previous) -> None:
         self._execution = execution

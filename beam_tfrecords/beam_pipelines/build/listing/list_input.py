@@ -144,7 +144,7 @@ def _list_partitions(
         plan_listing(spec, source),
         executor.max_file_size(spec),
         run_id=uuid.uuid4().hex,
-        trusts_time=spec.source.fingerprint is Fingerprint.STAT,
+        trusts_time=executor.resumes and spec.source.fingerprint is Fingerprint.STAT,
     )
     write_containers(partitions, folder)
     executor.index(partitions, source, plan)
