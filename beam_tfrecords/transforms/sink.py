@@ -45,9 +45,9 @@ class WriteTFRecordShards(beam.PTransform):
       >>> import apache_beam as beam
       >>> from beam_tfrecords import WriteTFRecordShards
       >>> with beam.Pipeline() as pipeline:
-      ...     _ = pipeline | beam.Create([b"one", b"two"]) | WriteTFRecordShards("out/words", num_shards=1)
+      ...     _ = pipeline | beam.Create([b"one", b"two"]) | WriteTFRecordShards("text/words", num_shards=1)
       >>> import os
-      >>> os.listdir("out")
+      >>> os.listdir("text")
       ['words.tfrecord-00000-of-00001']
     """
 
