@@ -5,10 +5,11 @@
 
 from __future__ import annotations
 
+import abc
 import socket
 
 
-class OpensOwnSocket:
+class OpensOwnSocket(abc.ABC):
     """A mixin for urllib3's connections: a subclass chooses the address to connect to.
 
     Certificates are checked against the host of the URL, whatever the address.
@@ -16,9 +17,9 @@ class OpensOwnSocket:
 
     _dns_host: str
 
+    @abc.abstractmethod
     def open_socket(self, name: str) -> socket.socket:
         """Connects to a host; a subclass calls `connect_to` with one of its addresses."""
-        raise NotImplementedError
 
     def connect_to(self, address: str) -> socket.socket:
         """Connects to an address.

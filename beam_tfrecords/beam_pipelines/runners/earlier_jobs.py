@@ -7,6 +7,7 @@ import dataclasses
 
 from beam_tfrecords.beam_pipelines.runners.find_runner import find_runner
 from beam_tfrecords.beam_pipelines.runners.jobs import FollowedJob, JobRecord, JobState, UnreachableError, read_job
+from beam_tfrecords.beam_pipelines.runners.runner import Runner
 from beam_tfrecords.transforms.workspace.build_folder import Workspace
 from beam_tfrecords.transforms.workspace.counts import read_last_block_time
 
@@ -18,7 +19,7 @@ def find_state(record: JobRecord, last_block: float | None) -> JobState | None:
       record: record of the job.
       last_block: time of its last finished block, in seconds since the epoch.
     """
-    return find_runner([f"--runner={record.runner}"]).find_state(record, last_block)
+    return _runner_of(record).find_state(record, last_block)
 
 
 def find_running(folder: str) -> FollowedJob | None:
@@ -31,7 +32,7 @@ def find_running(folder: str) -> FollowedJob | None:
     if record is None:
         return None
     with contextlib.suppress(UnreachableError):
-        job = find_runner([f"--runner={record.runner}"]).open_job(record)
+        job = _runner_of(record).open_job(record)
         if job is not None and job.state().is_running:
             return job
     return None
@@ -66,3 +67,8 @@ def find_writing(output: str) -> WritingJob | None:
         if state is None or state.is_running:
             return WritingJob(record, folder, is_known=state is not None)
     return None
+
+
+def _runner_of(record: JobRecord) -> Runner:
+    """Returns the runner that a job was submitted to."""
+    return find_runner([f"--runner={record.runner}"])

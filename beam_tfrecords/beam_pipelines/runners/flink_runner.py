@@ -91,8 +91,8 @@ class FlinkRunner(Runner):
             )
         cluster.check_buffers(where)
         self._job_name = self.name_job()
-        self.workers = int(given["parallelism"] or min(cluster.free_slots, most or cluster.free_slots))
         slots = min(cluster.free_slots, most or cluster.free_slots)
+        self.workers = int(given["parallelism"] or slots)
         filled = {
             **worker_flags(self.arguments, self._job_name),
             "flink_version": version,
