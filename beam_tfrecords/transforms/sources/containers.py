@@ -62,9 +62,9 @@ class Container:
 
     def rejected(self, error: SampleError) -> SampleRef:
         """Returns the rejected sample that represents this container."""
-        return SampleRef(
-            storage.basename(self.uri), one_image(File(self.uri)), failure=(error.reason.value, error.detail)
-        )
+        name, prefix = storage.basename(self.uri), self.key_prefix.rstrip("/")
+        key = prefix if prefix.endswith(name) else name
+        return SampleRef(key, one_image(File(self.uri)), failure=(error.reason.value, error.detail))
 
 
 def reject_missing(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import re
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 from urllib.parse import unquote
@@ -134,7 +135,9 @@ def quote_input(path: str) -> str:
 
 
 def key_prefixes(paths: Sequence[str], *, always: bool = False, splits: Sequence[str | None] = ()) -> list[str]:
-    """Returns each path's key prefix: empty for a single path, else its last component and `/`.
+    """Returns each path's key prefix: the shortest end of the paths that tells them apart, and `/`.
+
+    Usually this is the last component. A single path has an empty prefix.
 
     Args:
       paths: the paths.
@@ -142,22 +145,23 @@ def key_prefixes(paths: Sequence[str], *, always: bool = False, splits: Sequence
       splits: splits of the paths, if the request states them. A split with a single path is the path's prefix.
 
     Raises:
-      RequestError: two paths have the same last component.
+      RequestError: two paths are equal.
     """
     if len(paths) == 1 and not always:
         return [""]
-    taken: dict[str, str] = {}
-    for path, split in zip(paths, splits or [None] * len(paths), strict=True):
-        is_alone = split is not None and splits.count(split) == 1
-        prefix = f"{split if is_alone else storage.basename(path)}/"
-        if prefix in taken:
-            raise RequestError(
-                f"{quote_input(taken[prefix])} and {quote_input(path)} have the same last component, which is the "
-                "prefix of their keys; rename one of them, or convert them separately",
-                code="duplicate_key_prefix",
-            )
-        taken[prefix] = path
-    return list(taken)
+    splits = splits or [None] * len(paths)
+    counts = Counter(splits)
+    parts = [(path.partition("://")[2] or path).strip("/").split("/") for path in paths]
+    for depth in range(1, max(map(len, parts)) + 1):
+        ends = ["/".join(part[-depth:]) for part in parts]
+        prefixes = [split if split and counts[split] == 1 else end for split, end in zip(splits, ends, strict=True)]
+        if _are_apart(prefixes):
+            return [f"{prefix}/" for prefix in prefixes]
+    twice = next(path for path, prefix in zip(paths, prefixes, strict=True) if prefixes.count(prefix) > 1)
+    raise RequestError(
+        f"two inputs read {quote_input(twice)}, so that their keys would be equal; give one input for both",
+        code="duplicate_key_prefix",
+    )
 
 
 def find_files(inputs: Inputs, *, by_name: bool) -> list[InputFile]:
@@ -209,11 +213,14 @@ def find_files_below(inputs: Inputs, name: re.Pattern[str], what: str) -> list[I
             found.sort(key=lambda one: one.path)
         if not found:
             raise RequestError(f"{quote_input(path)}: there is no {what}", code="not_found")
-        for one in found:
-            # A glob or a folder may have more files later.
-            shown = one.path[start:] if is_folder else storage.basename(one.path)
-            own = f"{shown}/" if is_folder or names_several(path) else ""
-            files.append(InputFile(prefix + own, one, inputs.splits.get(path)))
+        # A glob or a folder may have more files later.
+        own = (
+            [f"{one.path[start:]}/" for one in found]
+            if is_folder
+            else key_prefixes([one.path for one in found], always=names_several(path))
+        )
+        split = inputs.splits.get(path)
+        files += [InputFile(prefix + below, one, split) for below, one in zip(own, found, strict=True)]
     return files
 
 
@@ -275,6 +282,13 @@ def _keep_inputs(suggestion: Suggestion, inputs: Inputs) -> Suggestion | None:
         f"{inputs.splits[path]}={one}" if inputs.splits else one for path, one in zip(inputs.paths, kept, strict=True)
     ]
     return dataclasses.replace(suggestion, settings={**suggestion.settings, "input": said})
+
+
+def _are_apart(prefixes: Sequence[str]) -> bool:
+    """Whether no prefix is another one, or a folder of another one."""
+    found = set(prefixes)
+    outer = {prefix[: slash.start()] for prefix in prefixes for slash in re.finditer("/", prefix)}
+    return len(found) == len(prefixes) and found.isdisjoint(outer)
 
 
 def _guess(path: str, splits: Mapping[str, str]) -> str:

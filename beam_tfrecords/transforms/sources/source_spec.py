@@ -63,8 +63,8 @@ class SourceSpec:
 
     Attributes:
       order: the settings in the order of the help and of the manifest.
-      input: absolute paths of folders, tables, archives or globs. With several inputs, the last component of each path
-        is the prefix of its keys, which keeps keys unique.
+      input: absolute paths of folders, tables, archives or globs. With several inputs, keys begin with the shortest
+        end of each path that tells the inputs apart, usually its last component.
       source: name of the source, or auto.
       parts: arguments of the input function, which is called once for each.
       label_pattern: regular expression that finds the label in a key; None if folders or columns give the labels.

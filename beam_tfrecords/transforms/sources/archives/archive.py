@@ -56,13 +56,15 @@ class ArchiveSource(InferredSource, ContainerSource):
     def infer(self, folders: FolderSummary) -> Callable[[SampleRef], SampleRef] | None:
         """See `Source.infer`; interprets the folders of all archives together."""
         prefix = self._containers[0].key_prefix
-        tree = folders.joined() if prefix else folders.tree()
+        prefixes = dict.fromkeys(container.key_prefix for container in self._containers)
+        tree = folders.joined(prefixes)
         names = [storage.basename(container.uri) for container in self._containers]
         where = quote_input(",".join(self._inputs.paths))
         if prefix and tree.images("") == tree.total() and self._names_are_classes(names):
             self.notes.append(f"{where}: the archives have no folders; the name of each is the class")
             keeps_splits = self._needs.splits.fractions is not None
-            return ApplyInterpretations({"*": Interpretation()}, _archive_name(self.name), keeps_splits, self._splits)
+            found = dict.fromkeys(prefixes, Interpretation())
+            return ApplyInterpretations(found, _archive_name(self.name), keeps_splits, self._splits)
         uri = self._containers[0].uri
         archive = "" if prefix or storage.has_scheme(uri) else uri
         request = Request(
@@ -75,9 +77,8 @@ class ArchiveSource(InferredSource, ContainerSource):
             archive=archive,
             says_splits=bool(self._inputs.splits),
         )
-        found = self._infer(tree, request)
-        key = "*" if prefix else ""
-        return self._change({key: found}, {key: tree}, folders=folders, splits=self._splits)
+        found = dict.fromkeys(prefixes, self._infer(tree, request))
+        return self._change(found, {prefix: tree}, folders=folders, splits=self._splits)
 
     def _names_are_classes(self, names: Sequence[str]) -> bool:
         """Whether the names of the archives are classes, rather than numbered parts, splits or other known words."""

@@ -18,6 +18,7 @@ from beam_tfrecords.errors import FailureReason, RequestError, SampleError, Stag
 from beam_tfrecords.transforms.sources.arrays.stacks import Stack, find_axes, open_stacks, read_exactly, reading_stack
 from beam_tfrecords.transforms.sources.containers import Container
 from beam_tfrecords.transforms.sources.inputs import InputFile, Inputs, find_files_below, quote_input
+from beam_tfrecords.transforms.sources.names import printable
 from beam_tfrecords.transforms.sources.source import MakeSource
 from beam_tfrecords.transforms.sources.tables.table_settings import TableSettings
 
@@ -28,6 +29,7 @@ _TRANSPOSED = re.compile(r"emnist-", re.IGNORECASE)
 # Third byte of a file -> dtype; all are big-endian.
 _DTYPES = {8: "|u1", 9: "|i1", 11: ">i2", 12: ">i4", 13: ">f4", 14: ">f8"}
 _CHUNK = 1 << 14
+_GZ = re.compile(r"\.gz$", re.IGNORECASE)
 
 
 def open_input(inputs: Inputs, table: TableSettings) -> MakeSource:
@@ -37,7 +39,10 @@ def open_input(inputs: Inputs, table: TableSettings) -> MakeSource:
       RequestError: a file does not exist, or the files do not fit the request.
     """
     files = find_files_below(inputs, _FILE, "IDX file in it, such as train-images-idx3-ubyte.gz")
-    images = [_of_images(file) for file in files if "images" in storage.basename(file.entry.path).lower()]
+    images = [file for file in files if "images" in storage.basename(file.entry.path).lower()]
+    names = {file.entry.path for file in images}
+    copies = [file.entry.path for file in images if _GZ.sub("", file.entry.path) in names - {file.entry.path}]
+    images = [_of_images(file) for file in images if file.entry.path not in copies]
     if not images:
         path = files[0].entry.path
         raise RequestError(
@@ -47,6 +52,9 @@ def open_input(inputs: Inputs, table: TableSettings) -> MakeSource:
     labels = {file.entry.path: found for file in images if (found := _labels_of(file.entry.path))}
     transposed = any(_TRANSPOSED.match(storage.basename(file.entry.path)) for file in images)
     notes = ["rows and columns are exchanged, because EMNIST stores its images lying"] if transposed else []
+    if copies:
+        shown = printable(storage.basename(copies[0]))
+        notes.append(f"not read: {len(copies)} compressed files that are also there without .gz, such as {shown}")
     return open_stacks(
         images,
         functools.partial(_find_stacks, labels),
@@ -100,13 +108,13 @@ def _find_stacks(label_files: Mapping[str, str], container: Container) -> list[S
 
 def _of_images(file: InputFile) -> InputFile:
     """Returns the file with a key prefix that does not depend on its compression."""
-    return file._replace(key_prefix=re.sub(r"\.gz/$", "/", file.key_prefix, flags=re.IGNORECASE))
+    return file._replace(key_prefix=_GZ.sub("", file.key_prefix.rstrip("/")) + file.key_prefix[-1:])
 
 
 def _labels_of(path: str) -> str | None:
     """Finds the label file, compressed or not, next to an image file; returns None without one."""
     name = re.sub(r"images([.-])idx3", r"labels\1idx1", storage.basename(path), flags=re.IGNORECASE)
-    plain = re.sub(r"\.gz$", "", name, flags=re.IGNORECASE)
+    plain = _GZ.sub("", name)
     found = (storage.join(storage.dirname(path), one) for one in dict.fromkeys((name, plain, f"{plain}.gz")))
     return next((one for one in found if one != path and storage.is_file(one)), None)
 

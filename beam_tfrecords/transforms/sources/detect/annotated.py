@@ -125,7 +125,7 @@ def globs_of(paths: Sequence[str], request: Request, tree: FolderTree | None) ->
       tree: folders of the input, to merge many folders with the same name and depth into one glob if it matches no
         others. None for one glob per folder.
     """
-    head = "*/" if request.key_prefix else ""
+    head = "*/" * request.key_prefix.count("/")
     if tree is not None and len(paths) > _MOST_PATHS:
         kinds = dict.fromkeys((path.count("/"), path.rpartition("/")[2]) for path in paths)
         folders = [path.split("/") for path, folder in tree.walk() if folder.images]

@@ -23,7 +23,7 @@ from beam_tfrecords.transforms.sources.detect.interpretation import (
 from beam_tfrecords.transforms.sources.detect.layouts import interpret
 from beam_tfrecords.transforms.sources.detect.list_sidecars import find_lists, name_split_lists
 from beam_tfrecords.transforms.sources.detect.suggestions import list_rows, refuse
-from beam_tfrecords.transforms.sources.detect.tree import FolderSummary, FolderTree
+from beam_tfrecords.transforms.sources.detect.tree import FolderSummary, FolderTree, find_prefix
 from beam_tfrecords.transforms.sources.inputs import Inputs
 from beam_tfrecords.transforms.sources.names import printable
 from beam_tfrecords.transforms.sources.needs import Needs
@@ -38,8 +38,7 @@ class ApplyInterpretations:
     """Sets the inferred label and split of a reference.
 
     Attributes:
-      found: key prefix -> interpretation of the folders below it. The single entry "*" stands for any archive name at
-        the start of keys.
+      found: key prefix -> interpretation of the folders below it.
       pattern: pattern that gives the labels; None for folders.
       keeps_splits: whether to keep splits, because the listing assigned them by fractions.
       splits: key prefix -> split of all samples below it, if the inputs state their splits.
@@ -84,11 +83,9 @@ class ApplyInterpretations:
 
     def _find(self, key: str) -> tuple[Interpretation, str, str | None]:
         """Returns the interpretation for a key, the path to interpret, and the split that its input states."""
-        head, _, rest = key.partition("/")
-        for prefix, path in ((f"{head}/", rest), ("*", rest), ("", key)):
-            if prefix in self.found:
-                return self.found[prefix], path, self.splits.get("" if prefix == "" else f"{head}/")
-        raise KeyError(key)
+        # The key of an unreadable archive is its prefix, without the slash.
+        prefix = find_prefix(f"{key}/", self.found)
+        return self.found.get(prefix, Interpretation()), key[len(prefix) :], self.splits.get(prefix)
 
 
 def assume_folders(pattern: re.Pattern[str] | None, needs: Needs) -> Assumption | Interpretation:

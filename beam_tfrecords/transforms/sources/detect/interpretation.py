@@ -145,8 +145,7 @@ class Request:
 
     def class_pattern(self, depth: int) -> str:
         """Returns the `label_pattern` that uses the folder at a depth below the input as the class."""
-        head = "[^/]+/" if self.key_prefix else ""
-        return f"^{head}{'[^/]+/' * depth}(?P<label>[^/]+)/"
+        return f"^{'[^/]+/' * (self.key_prefix.count('/') + depth)}(?P<label>[^/]+)/"
 
 
 class UnclearError(Exception):

@@ -115,11 +115,12 @@ class FolderSummary:
             }
         )
 
-    def joined(self) -> FolderTree:
-        """Merges the folders below all top-level folders; for archives, whose names are the first component of keys."""
+    def joined(self, prefixes: Container[str]) -> FolderTree:
+        """Merges the folders below several key prefixes; for archives, whose names begin the keys."""
         joined = FolderSummary()
         for path, folder in self.folders.items():
-            joined.merge(FolderSummary({path.partition("/")[2]: folder}))
+            below = f"{path}/"
+            joined.merge(FolderSummary({below[len(find_prefix(below, prefixes)) : -1]: folder}))
         return joined.tree()
 
     def _new(self, path: str) -> Folder | None:
@@ -226,6 +227,16 @@ def _sample(names: list[tuple[int, str]], name: str, *, most: int) -> None:
         heapq.heappush(names, one)
     elif one > names[0]:
         heapq.heapreplace(names, one)
+
+
+def find_prefix(key: str, prefixes: Container[str]) -> str:
+    """Returns the prefix of a key, of any number of folders; "" if none of the prefixes matches."""
+    end = 0
+    while key[:end] not in prefixes:
+        end = key.find("/", end) + 1
+        if not end:
+            return ""
+    return key[:end]
 
 
 def pair_stem(stem: str) -> str:

@@ -80,6 +80,6 @@ def test_the_memory_does_not_grow_with_the_number_of_folders(monkeypatch):
 
 
 def test_the_folders_of_archives_are_taken_together():
-    summary = summary_of(["a.tar/cat/1.jpg", "b.tar/cat/2.jpg", "b.tar/dog/3.jpg", "b.tar/4.jpg"])
-    tree = summary.joined()
+    summary = summary_of(["a.tar/cat/1.jpg", "x/b.tar/cat/2.jpg", "x/b.tar/dog/3.jpg", "x/b.tar/4.jpg"])
+    tree = summary.joined({"a.tar/", "x/b.tar/"})
     assert (tree.below(""), tree.images(""), tree.images("cat")) == (["cat", "dog"], 1, 2)

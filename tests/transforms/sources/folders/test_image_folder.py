@@ -261,10 +261,16 @@ def test_keys_of_several_inputs_begin_with_their_folders_names(touch, opened, li
     assert labels(listed(opened(root / "a", f"{root}/b/"))) == {"a/cat/1.jpg": "cat", "b/cat/1.jpg": "cat"}
 
 
-def test_several_inputs_with_the_same_name_are_refused(touch, opened):
+def test_keys_of_inputs_with_the_same_name_begin_with_the_folders_around_them_too(touch, opened, listed):
     root = touch("x/photos/cat/1.jpg", "y/photos/cat/1.jpg")
-    with refuses("duplicate_key_prefix", "input", says=["x/photos", "y/photos"]):
-        opened(root / "x/photos", root / "y/photos")
+    keys = {"x/photos/cat/1.jpg": "cat", "y/photos/cat/1.jpg": "cat"}
+    assert labels(listed(opened(root / "x/photos", root / "y/photos"))) == keys
+
+
+def test_an_input_that_is_given_twice_is_refused(touch, opened):
+    root = touch("photos/cat/1.jpg", "photos/cat/2.png")
+    with refuses("duplicate_key_prefix", "input", says=["/photos"]):
+        opened(root / "photos/**/*.jpg", root / "photos/**/*.png")
 
 
 @pytest.mark.exhaustive
