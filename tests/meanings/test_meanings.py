@@ -1,0 +1,49 @@
+"""Inputs that are drawn with a meaning are read with that meaning, or refused with suggestions that read it."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator
+
+import pytest
+
+from tests.meanings.forms import draw_case
+from tests.meanings.known import KNOWN
+from tests.meanings.oracle import CRASH, WRONG
+from tests.meanings.report import Found, group
+from tests.meanings.runs import run_cases
+
+
+@pytest.fixture(autouse=True)
+def quiet() -> Iterator[None]:
+    """Logs nothing: thousands of inputs are refused."""
+    logging.disable(logging.CRITICAL)
+    yield
+    logging.disable(logging.NOTSET)
+
+
+def find_wrong(seed: int, count: int) -> list[Found]:
+    """Returns the outcomes that are wrong, without those of a known kind."""
+    found = [one for one in run_cases(seed, count) if one.outcome.kind in (WRONG, CRASH)]
+    return [one for one in found if not one.kind.startswith(tuple(KNOWN))]
+
+
+def show(found: list[Found]) -> str:
+    """Returns the smallest input of each kind."""
+    return "\n".join(f"{len(ones)} x {kind}: {ones[0].show()}" for kind, ones in group(found).items())
+
+
+def test_what_an_input_means_is_read_or_asked() -> None:
+    found = find_wrong(seed=46, count=100)
+    assert not found, show(found)
+
+
+@pytest.mark.exhaustive
+def test_what_thousands_of_inputs_mean_is_read_or_asked() -> None:
+    found = find_wrong(seed=1, count=5000)
+    assert not found, show(found)
+
+
+def test_a_seed_draws_the_same_input_again() -> None:
+    first, again = draw_case(3, 5), draw_case(3, 5)
+    assert (first.files, first.settings, first.meaning) == (again.files, again.settings, again.meaning)
