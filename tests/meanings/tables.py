@@ -538,7 +538,7 @@ def _add_junk(draft: Draft) -> None:
             "lon": lambda _: round(chance.uniform(-170, 170), 5),
             "verified": lambda _: chance.choice((True, False)),
         }
-        draft.columns[field] = [values.get(field, lambda n: f"{field}{n % 4}")(n) for n in range(draft.count)]
+        draft.columns[field] = [values[field](n) if field in values else f"{field}{n % 4}" for n in range(draft.count)]
 
 
 _MORE: Sequence[tuple[float, Callable[[Draft], None]]] = (

@@ -100,8 +100,10 @@ VECTORS = (
 )
 JSON_CELLS = ("annotations", "label", "region_attributes", "labels", "Label", "meta", "polygon_json")
 FOUR_SIDES = (
-    (("xmin", "ymin", "xmax", "ymax"), "xyxy"), (("x1", "y1", "x2", "y2"), "xyxy"), (("x", "y", "width", "height"), "xywh"),
-    (("XMin", "YMin", "XMax", "YMax"), "xyxy"), (("x", "y", "w", "h"), "xywh"), (("left", "top", "right", "bottom"), "xyxy"),
+    (("xmin", "ymin", "xmax", "ymax"), "xyxy"), (("x1", "y1", "x2", "y2"), "xyxy"),
+    (("x", "y", "width", "height"), "xywh"),
+    (("XMin", "YMin", "XMax", "YMax"), "xyxy"), (("x", "y", "w", "h"), "xywh"),
+    (("left", "top", "right", "bottom"), "xyxy"),
     (("bbox_x1", "bbox_y1", "bbox_x2", "bbox_y2"), "xyxy"), (("Roi.X1", "Roi.Y1", "Roi.X2", "Roi.Y2"), "xyxy"),
 )  # fmt: skip
 BOX_CELLS = ("bbox", "box", "bounding_box", "bboxes", "BBox", "roi")
@@ -122,7 +124,8 @@ CLASSES = (
 )  # fmt: skip
 SENTENCES = (
     "a dog runs on the beach", "Two people, one bike", "An old car parked", "no acute findings", "sunset over hills",
-    "A man says \"hello\"", "5 birds on a wire", "a plate of food; tasty", "AB 1000", "KL 22 XY", "it's raining", "grey",
+    "A man says \"hello\"", "5 birds on a wire", "a plate of food; tasty", "AB 1000", "KL 22 XY",
+    "it's raining", "grey",
 )  # fmt: skip
 NOTES = ("ok", "blurred", "checked twice", "see mail", "from archive", "retake?")
 SOURCES = ("flickr", "clinic A", "web", "street view")
