@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import math
 import types
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from typing import Any, TypeAlias
 
 from beam_tfrecords.errors import Suggestion
@@ -61,6 +61,7 @@ class Source:
       columns: columns of a table; empty for a source without columns.
       label_column: column with the labels, or None.
       table: columns and first rows of the table; None for a source without columns.
+      used: columns that the request uses.
       has_several_labels: whether a sample may have several labels or none.
       labels_are_numbered: whether labels are `numbered_label`s.
       groups_rows: whether rows with the same key form one sample, as with one row per box.
@@ -88,6 +89,7 @@ class Source:
     columns: Sequence[str] = ()
     label_column: str | None = None
     table: Table | None = None
+    used: Collection[str | None] = frozenset()
     has_several_labels = False
     labels_are_numbered = False
     groups_rows = False

@@ -21,6 +21,7 @@ from beam_tfrecords.examples.layouts import (
 from beam_tfrecords.transforms.images.image_spec import ImageEncoding
 from beam_tfrecords.transforms.request.build_spec import BuildSpec
 from beam_tfrecords.transforms.settings import change_settings
+from beam_tfrecords.transforms.sources.detect.judge import describe_unused
 from beam_tfrecords.transforms.sources.opening import open_input
 from beam_tfrecords.transforms.sources.source import Source
 from beam_tfrecords.transforms.sources.tables.table_settings import LabelType
@@ -96,6 +97,8 @@ def open_spec_source(spec: BuildSpec) -> tuple[BuildSpec, Source]:
     spec = dataclasses.replace(spec, layout=resolve_types(layout, source.column_types), source=grouped)
     if spec.where is not None:
         _check_condition(spec, spec.where)
+    if source.table is not None and not spec.needs.takes_all:
+        source.notes += describe_unused(source.table, source.used)
     return spec, source
 
 

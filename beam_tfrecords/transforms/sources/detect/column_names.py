@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator, Sequence
 
 from beam_tfrecords.transforms.sources.names import IMAGE_EXTENSIONS
 
@@ -25,8 +26,14 @@ NOT_LABEL_NAMES = re.compile(
     r"source|confidence|conf$|prob|count|group|path|file|url|width|height|age$|year|date|time|score|price|rating|text|caption"
     r"|split|^set$|subset|partition|phase|usage|fold"
 )
+TEXT_NAMES = re.compile(r"caption|description|^text$|comment|report")
+# Names of split columns, in order of preference. Any word in the first, documented one is a split. The others count if
+# their words are split names; they take precedence over columns with other names.
+SPLIT_NAMES = ("split", "set", "subset", "partition", "phase", "usage", "fold", "kfold")
+# Fields with the sides of a box, or of several.
+BOX_NAMES = frozenset({"bbox", "bboxes", "box", "boxes", "bndbox", "boundingbox", "boundingboxes"})
 
-
+_MEANT = BOX_NAMES | {*MASK_NAMES, *USUAL_LABELS, "objects", "annotations"}
 _MASK_WORDS = re.compile("mask|seg|annot")
 
 
@@ -45,3 +52,22 @@ def is_label_name(name: str) -> bool:
     """Whether a column's name contains a word for classes."""
     plain = plain_name(name)
     return bool(LABEL_NAMES.search(plain)) and not NOT_LABEL_NAMES.search(plain)
+
+
+def may_be_meant(name: str) -> bool:
+    """Whether a column's name is a usual one for splits, labels, masks, boxes or annotated objects."""
+    plain = plain_name(name)
+    return plain in _MEANT or is_split_name(name) or is_label_name(name)
+
+
+def is_split_name(name: str) -> bool:
+    """Whether a column has a usual name of split columns."""
+    return plain_name(name) in SPLIT_NAMES
+
+
+def find_usual(columns: Sequence[str], names: Sequence[str]) -> Iterator[str]:
+    """Yields the columns with one of the usual names, in the order of these names."""
+    if names and names[0] in columns:
+        yield names[0]
+    plain = {plain_name(column): column for column in reversed(columns)}
+    yield from (plain[name] for name in dict.fromkeys(names) if name in plain and plain[name] != names[0])

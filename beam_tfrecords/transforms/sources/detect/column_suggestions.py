@@ -5,9 +5,9 @@ from __future__ import annotations
 import itertools
 import posixpath
 import re
-from collections.abc import Mapping, Sequence
+import shlex
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
-from urllib.parse import urlsplit
 
 from beam_tfrecords import storage
 from beam_tfrecords.errors import Suggestion
@@ -20,8 +20,10 @@ from beam_tfrecords.transforms.sources.detect.numbered_columns import (
     is_pixel_name,
     square_shape,
 )
-from beam_tfrecords.transforms.sources.names import is_image_name
+from beam_tfrecords.transforms.sources.detect.roles import Role, role_of
+from beam_tfrecords.transforms.sources.detect.unnamed_columns import IMAGE, LABEL
 from beam_tfrecords.transforms.sources.tables.image_paths import fill_pattern
+from beam_tfrecords.transforms.sources.tables.list_file import ListFile
 from beam_tfrecords.transforms.sources.tables.table import InvalidRow, Table
 from beam_tfrecords.transforms.sources.unsupported_formats import refuse_embedded, refuse_pixels
 
@@ -31,6 +33,11 @@ _MOST_SUGGESTIONS = 2
 FOLDERS = ("", "train", "images", "img", "train_images", "data")
 _EXTENSIONS = (".jpg", ".png", ".jpeg")
 
+# A program that turns the first word and the rest of each line into a table. Arguments: list and table.
+_JOIN = (
+    "import csv, sys; l, t = sys.argv[1:]; r = [one.split(None, 1) for one in open(l) if one.strip()]; "
+    "csv.writer(open(t, 'w', newline='')).writerows([('image', 'label'), *((i, c.strip()) for i, c in r)])"
+)
 _PIXELS = re.compile(r"\d+(?: \d+){63,}")
 
 
@@ -66,7 +73,18 @@ def column_suggestions(table: Table, *, image: str | None, needs_image: bool, ne
     found = [*find_labels(others, rows, repeats=repeats)]
     found = found if any("unknown_labels" in labels for _, labels in found) else found[:_MOST_SUGGESTIONS]
     suggestions = [Suggestion(meaning, {**images, **labels}) for meaning, labels in found]
+    suggestions = [*_join_words(table), *suggestions]
     return [*suggestions, Suggestion("the images without labels", {**images, "layout": "image"})]
+
+
+def _join_words(table: Table) -> Iterator[Suggestion]:
+    """Yields the suggestions that take the rest of each line as one class, or as one text."""
+    if not isinstance(table, ListFile) or not table.other_labels or table.columns[0] != IMAGE or table.tabs:
+        return
+    if not storage.has_scheme(table.path) and not storage.exists(f"{table.path}.csv"):
+        command = shlex.join(["python3", "-c", _JOIN, table.path, f"{table.path}.csv"])
+        yield Suggestion("the rest of each line as its class", {"input": f"{table.path}.csv"}, [command])
+    yield Suggestion("the rest of each line as a text", {"label_type": "text", "label_column": LABEL})
 
 
 def one_hot_columns(table: Table) -> list[str]:
@@ -85,7 +103,7 @@ def find_pattern(table: Table, column: str, values: Sequence[str | int], *, repe
     """
     # A class name may also be a file name.
     is_class = len(set(values)) * 2 <= len(values) and not repeats
-    if storage.has_scheme(table.path) or "/" in str(values[0]) or is_class:
+    if storage.has_scheme(table.path) or "/" in str(values[0]) or is_class or re.search("[{}]", column):
         return None
     root = storage.dirname(table.path)
     some = [str(values[index]) for index in (0, len(values) // 2, -1)]
@@ -164,15 +182,9 @@ def _find_images(table: Table, cells: Cells, *, repeats: bool = False) -> dict[s
       cells: column -> cells of the first rows.
       repeats: whether several rows may have the same image.
     """
-    names = [
-        name for name, values in cells.items() if values and sum(map(_names_image, map(str, values))) * 2 > len(values)
-    ]
-    if names:
-        return {"image_column": min(names, key=is_mask_name)}
+    names = [name for name, values in cells.items() if role_of(name, values) in (Role.IMAGE, Role.MASK)]
+    if photos := [name for name in names if not is_mask_name(name)] or names[:1]:
+        return {"image_column": ",".join(photos)}
     found = (find_pattern(table, name, values, repeats=repeats) for name, values in cells.items() if values)
     pattern = next(filter(None, found), None)
     return {"image_path": pattern} if pattern else None
-
-
-def _names_image(value: str) -> bool:
-    return is_image_name(value) or (storage.is_web(value) and is_image_name(urlsplit(value).path))

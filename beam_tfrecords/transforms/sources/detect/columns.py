@@ -8,21 +8,32 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 
 from beam_tfrecords import storage
-from beam_tfrecords.errors import RequestError
+from beam_tfrecords.errors import RequestError, Suggestion
 from beam_tfrecords.transforms.refs.sample_refs import IMAGE
 from beam_tfrecords.transforms.sources.detect.box_columns import describe_boxes, find_boxes
-from beam_tfrecords.transforms.sources.detect.column_names import IMAGE_NAMES, MASK_NAMES, USUAL_LABELS, is_label_name
+from beam_tfrecords.transforms.sources.detect.column_names import (
+    IMAGE_NAMES,
+    MASK_NAMES,
+    USUAL_LABELS,
+    find_usual,
+    is_label_name,
+)
 from beam_tfrecords.transforms.sources.detect.column_suggestions import column_suggestions
-from beam_tfrecords.transforms.sources.detect.image_columns import find_lists, find_name, name_images
+from beam_tfrecords.transforms.sources.detect.image_columns import find_lists, name_images
+from beam_tfrecords.transforms.sources.detect.roles import NO_LABELS, Role, describe_fields, role_of
 from beam_tfrecords.transforms.sources.detect.split_column import SplitColumn, find_split_column
 from beam_tfrecords.transforms.sources.inputs import quote_input
 from beam_tfrecords.transforms.sources.names import printable
 from beam_tfrecords.transforms.sources.needs import Needs
 from beam_tfrecords.transforms.sources.tables.box_cells import BoxColumns
 from beam_tfrecords.transforms.sources.tables.image_paths import fill_pattern, pattern_columns
+from beam_tfrecords.transforms.sources.tables.list_file import ListFile
 from beam_tfrecords.transforms.sources.tables.object_cells import find_objects
-from beam_tfrecords.transforms.sources.tables.table import Table, available
+from beam_tfrecords.transforms.sources.tables.table import Table, available, first_cells
 from beam_tfrecords.transforms.sources.tables.table_settings import LabelType, TableSettings
+
+# Number of columns of images that a refusal suggests on their own.
+_MOST_IMAGES = 2
 
 
 @dataclasses.dataclass(frozen=True)
@@ -72,8 +83,16 @@ class Columns:
         return self.image is not None or self.pattern is not None
 
 
-def choose_columns(table: Table, settings: TableSettings, needs: Needs) -> tuple[Columns, list[str]]:
+def choose_columns(
+    table: Table, settings: TableSettings, needs: Needs, *, has_classes: bool = False
+) -> tuple[Columns, list[str]]:
     """Returns the columns of a table by role, and notes on guessed columns.
+
+    Args:
+      table: the table.
+      settings: settings of the table.
+      needs: requested contents.
+      has_classes: whether the file declares the classes of the label column.
 
     Raises:
       RequestError: a column in the request does not exist, or its values do not fit its role.
@@ -90,7 +109,7 @@ def choose_columns(table: Table, settings: TableSettings, needs: Needs) -> tuple
                     f"`{setting}={named}`: {table.path} has no such column; {available(table)}", code="unknown_column"
                 )
             return named
-        guessed = _guess(table, names, text=text)
+        guessed = find_label(table, names) if setting == "label_column" else _guess(table, names, text=text)
         if guessed is not None and guessed != names[0]:
             taken.append(f"{what} from column {guessed!r}")
         return guessed
@@ -99,6 +118,8 @@ def choose_columns(table: Table, settings: TableSettings, needs: Needs) -> tuple
     images = name_images(table.columns, table, settings, needs.images)
     if not images or images.get(IMAGE) == "":
         guessed = choose("image_column", usual_images, "images", text=True)
+        if usual_images and guessed != IMAGE_NAMES[0] and needs.image and not images:
+            _refuse_several_images(table, guessed)
         images = {**images, IMAGE: guessed} if guessed else {}
     listed = find_lists(table, images)
     images = {column if column in listed and name == IMAGE else name: column for name, column in images.items()}
@@ -106,6 +127,10 @@ def choose_columns(table: Table, settings: TableSettings, needs: Needs) -> tuple
     image = next(iter(images.values()), None)
     usual_labels = () if settings.label_columns else USUAL_LABELS if needs.label else USUAL_LABELS[:1]
     label = choose("label_column", usual_labels, "labels")
+    if label is not None and settings.label_column is None and needs.label:
+        _refuse_other_labels(table, label)
+    if settings.label_column is not None and settings.label_type is LabelType.CLASS and not has_classes:
+        _refuse_other_cells(table, settings.label_column, image=image)
     mask = choose("mask_column", MASK_NAMES, "masks", text=True) if needs.mask else None
     key = choose("key_column", (), "keys")
     group = choose("group_column", (), "groups")
@@ -158,9 +183,10 @@ def _choose_boxes(table: Table, settings: TableSettings, needs: Needs, taken: li
         boxes = find_boxes(table, settings.boxes, needs, None)
     if boxes is None:
         return None
-    is_taken = needs.objects and not settings.label_columns and settings.label_type is LabelType.CLASS
-    taken.append(describe_boxes(boxes) if is_taken else f"{describe_boxes(boxes)}, are not used by this layout")
-    return boxes if is_taken else None
+    if not needs.objects or settings.label_columns or settings.label_type is not LabelType.CLASS:
+        return None
+    taken.append(describe_boxes(boxes))
+    return boxes
 
 
 def _check_needed(table: Table, settings: TableSettings, needs: Needs, found: Columns) -> None:
@@ -176,6 +202,8 @@ def _check_needed(table: Table, settings: TableSettings, needs: Needs, found: Co
             code="column_without_images",
         )
     if found.label is None and needs.label and not settings.label_columns and not (found.objects or found.boxes):
+        for name in find_usual(table.columns, USUAL_LABELS):
+            _refuse_other_cells(table, name, image=found.image)
         raise RequestError(
             f"{quote_input(table.path)} has no column 'label', which the layout needs; name another with "
             f"`label_column`; {available(table)}",
@@ -199,6 +227,54 @@ def _check_needed(table: Table, settings: TableSettings, needs: Needs, found: Co
             "what tells rows apart with `key_column`",
             code="several_images_per_row",
         )
+
+
+def _refuse_several_images(table: Table, guessed: str | None) -> None:
+    """Refuses a table with several columns of images, none of which is named `image`, because all may be meant."""
+    columns = [name for name in table.columns if name not in table.embedded]
+    found = [one.name for one in describe_fields(first_cells(table, columns)) if one.role is Role.IMAGE]
+    if len(found) < 2:
+        return
+    found.sort(key=lambda name: name != guessed)
+    raise RequestError(
+        f"{quote_input(table.path)} has several columns with images ({', '.join(found)}); name those of a sample with "
+        f"`image_column`; {available(table)}",
+        [
+            Suggestion(f"the images in columns {' and '.join(map(repr, found))}", {"image_column": ",".join(found)}),
+            *(Suggestion(f"the images in column {name!r}", {"image_column": name}) for name in found[:_MOST_IMAGES]),
+        ],
+        code="several_image_columns",
+    )
+
+
+def _refuse_other_labels(table: Table, label: str) -> None:
+    """Refuses a list without a header in which other columns may be the label as well."""
+    others = table.other_labels if isinstance(table, ListFile) else ()
+    if not others:
+        return
+    raise RequestError(
+        f"{quote_input(table.path)}: no first line names the columns, and {', '.join((label, *others))} may be the "
+        f"labels; name their column with `label_column`; {available(table)}",
+        column_suggestions(table, image=IMAGE, needs_image=False, needs_label=True),
+        code="unclear_label_column",
+    )
+
+
+def _refuse_other_cells(table: Table, label: str, *, image: str | None) -> None:
+    """Refuses a label column whose cells are no classes, such as names of images, annotations or vectors."""
+    role = role_of(label, first_cells(table, [label])[label])
+    if role not in NO_LABELS:
+        return
+    suggestions = column_suggestions(table, image=image, needs_image=False, needs_label=True)
+    if role is Role.VECTOR:
+        vectors = Suggestion(f"the numbers in column {label!r}", {"label_column": label, "label_type": "float"})
+        suggestions = [vectors, *suggestions]
+    raise RequestError(
+        f"{quote_input(table.path)}: column {label!r} has {role.value}, which are no classes; name the column of the "
+        f"classes with `label_column`; {available(table)}",
+        suggestions,
+        code="column_without_labels",
+    )
 
 
 def has_labels(table: Table, named: Sequence[str]) -> bool:
@@ -233,9 +309,11 @@ def choose_label(
     if settings.label_column is not None or settings.label_columns or not needs.label:
         return settings.label_column
     classes = [name for name in declared if name in table.columns]
-    usual = next((name for name in first if name in table.columns), None) or find_label(table)
+    usual = find_label(table, (*first, *USUAL_LABELS))
     label = classes[0] if len(classes) == 1 else usual or next((name for name in then if name in table.columns), None)
     if label is None and find_objects(table, settings, needs, None) is None:
+        for name in find_usual(table.columns, (*first, *USUAL_LABELS)):
+            _refuse_other_cells(table, name, image=None)
         raise RequestError(
             f"{quote_input(table.path)} has {lacks}, which the layout needs; name another with `label_column`; "
             f"{available(table)}",
@@ -245,9 +323,16 @@ def choose_label(
     return label
 
 
-def find_label(table: Table) -> str | None:
-    """Returns the label column with a usual name; None if there is none."""
-    return _guess(table, USUAL_LABELS, text=False)
+def find_label(table: Table, names: Sequence[str] = USUAL_LABELS) -> str | None:
+    """Returns the first column with a usual name whose cells may be classes; None if there is none."""
+    return next(
+        (
+            name
+            for name in find_usual(table.columns, names)
+            if role_of(name, first_cells(table, [name])[name]) not in NO_LABELS
+        ),
+        None,
+    )
 
 
 def _check_pattern(table: Table, pattern: str) -> None:
@@ -267,4 +352,5 @@ def _check_pattern(table: Table, pattern: str) -> None:
 
 def _guess(table: Table, names: Sequence[str], *, text: bool) -> str | None:
     """Returns the first column with a usual name; with `text`, only the first name may be a column without strings."""
-    return find_name(table.columns, names, lambda column: not text or table.may_hold_text(column))
+    found = find_usual(table.columns, names)
+    return next((name for name in found if not text or name == names[0] or table.may_hold_text(name)), None)

@@ -3,12 +3,18 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from beam_tfrecords.errors import RequestError
 from beam_tfrecords.transforms.refs.sample_refs import IMAGE, MASK
-from beam_tfrecords.transforms.sources.detect.column_names import IMAGE_NAMES, MASK_NAMES, is_mask_name, plain_name
+from beam_tfrecords.transforms.sources.detect.column_names import (
+    IMAGE_NAMES,
+    MASK_NAMES,
+    find_usual,
+    is_mask_name,
+    plain_name,
+)
 from beam_tfrecords.transforms.sources.inputs import quote_input
 from beam_tfrecords.transforms.sources.selection import read_names
 from beam_tfrecords.transforms.sources.tables.cells import is_path_list
@@ -96,7 +102,7 @@ def choose_image(kinds: Iterable[Sequence[str]], table: Table, named: str | None
 
 def find_image_column(columns: Sequence[str]) -> str | None:
     """Returns the image column with a usual name; None if there is none."""
-    return find_name(columns, IMAGE_NAMES)
+    return next(find_usual(columns, IMAGE_NAMES), None)
 
 
 def choose_mask(columns: Sequence[str], table: Table, named: str | None) -> str:
@@ -110,7 +116,7 @@ def choose_mask(columns: Sequence[str], table: Table, named: str | None) -> str:
     Raises:
       RequestError: there is no mask column.
     """
-    mask = find_name(columns, MASK_NAMES) if named is None else named
+    mask = next(find_usual(columns, MASK_NAMES), None) if named is None else named
     if mask is None or mask not in columns:
         what = f"{named or 'mask'!r} with the bytes of masks"
         raise RequestError(
@@ -163,17 +169,6 @@ def find_file_names(table: Table, named: str | None, wanted: Mapping[str, str]) 
     # A custom layout names its images; otherwise `image.encoded` is the first image.
     found = {name: column for name, column in images.items() if name in wanted}
     return found if found.keys() == wanted.keys() and found else images
-
-
-def find_name(
-    columns: Sequence[str], names: Sequence[str], is_fit: Callable[[str], bool] = lambda _: True
-) -> str | None:
-    """Returns the first suitable column with one of the usual names; an exact match of the first name always counts."""
-    if names and names[0] in columns:
-        return names[0]
-    plain = {plain_name(column): column for column in reversed(columns)}
-    found = (plain[name] for name in names if name in plain)
-    return next((column for column in found if is_fit(column)), None)
 
 
 def find_lists(table: Table, images: Mapping[str, str]) -> set[str]:

@@ -7,8 +7,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, TypeAlias
 
 from beam_tfrecords.transforms.labels import find_separator
-from beam_tfrecords.transforms.sources.detect.column_names import LABEL_NAMES, NOT_LABEL_NAMES, plain_name
+from beam_tfrecords.transforms.sources.detect.column_names import LABEL_NAMES, NOT_LABEL_NAMES, TEXT_NAMES, plain_name
 from beam_tfrecords.transforms.sources.detect.numbered_columns import sort_by_number
+from beam_tfrecords.transforms.sources.detect.roles import NO_LABELS, role_of
 from beam_tfrecords.transforms.sources.detect.split_column import SPLIT_FLAGS, are_splits
 from beam_tfrecords.transforms.sources.tables.flags import UNKNOWN_MEANINGS, find_column_flags
 
@@ -18,7 +19,6 @@ _MOST_LABELS = 2
 _LONGEST_LABEL = 60
 # Here -1 means absent, as in CelebA's attributes.
 _ONE_HOT = {"0", "1", "0.0", "1.0", "-1", "-1.0"}
-_TEXT_NAMES = re.compile(r"caption|description|^text$|comment|report")
 _VALUE_NAMES = re.compile(r"age$|price|score|rating|value|^target$|^y$")
 _NUMBER = re.compile(r"[+-]?\d+(?:\.\d+)?")
 _FRACTION = re.compile(r"-?\d*\.\d+")
@@ -87,7 +87,7 @@ def find_labels(cells: Cells, rows: int, *, repeats: bool = False) -> Iterator[t
         several = {"label_separator": separator} if separator else {}
         yield f"the classes in column {name!r}", {"label_column": name, **several}
     for name, values in cells.items():
-        kind = "text" if _TEXT_NAMES.search(plain_name(name)) else "float"
+        kind = "text" if TEXT_NAMES.search(plain_name(name)) else "float"
         is_value = kind == "text" or (
             _VALUE_NAMES.search(plain_name(name)) and all(map(_NUMBER.fullmatch, map(str, values)))
         )
@@ -126,4 +126,5 @@ def _may_be_labels(values: Sequence[Any], *, is_only: bool) -> bool:
 
 def _may_be_named(name: str, values: Sequence[Any]) -> bool:
     """Whether neither the name nor the cells of a column rule out labels."""
-    return not (NOT_LABEL_NAMES.search(plain_name(name)) or are_splits(values))
+    is_other = NOT_LABEL_NAMES.search(plain_name(name)) or are_splits(values)
+    return not is_other and role_of(name, values) not in NO_LABELS

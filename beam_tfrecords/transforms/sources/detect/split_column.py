@@ -10,15 +10,13 @@ from typing import Any
 
 from beam_tfrecords.errors import FailureReason, RequestError, SampleError, Stage
 from beam_tfrecords.output.split_names import SPLIT_NAMES
+from beam_tfrecords.transforms.sources.detect.column_names import SPLIT_NAMES as COLUMN_NAMES
 from beam_tfrecords.transforms.sources.detect.names import split_in_name
 from beam_tfrecords.transforms.sources.inputs import quote_input
 from beam_tfrecords.transforms.sources.tables.cells import invalid_row
 from beam_tfrecords.transforms.sources.tables.table import InvalidRow, Table
 from beam_tfrecords.transforms.splits import Splits
 
-# Usual names, compared without case, spaces, dashes and underscores. Any word in the first, documented one is a split.
-# The others count if their words are split names; they take precedence over columns with other names.
-_NAMES = ("split", "set", "subset", "partition", "phase", "usage", "fold", "kfold")
 # Boolean column -> splits for true and false.
 SPLIT_FLAGS = {
     **dict.fromkeys(("isvalid", "isvalidation", "isval", "valid", "validation", "val"), ("validation", "train")),
@@ -125,7 +123,7 @@ def _chosen(table: Table, folders: Mapping[str, str], column: str | None) -> Spl
 def _infer(table: Table, taken: Sequence[str | None]) -> tuple[SplitColumn | None, str]:
     """Returns a column with a usual name, or a boolean column, or the only column of split names; and a note on it."""
     column, note = _usual(table, taken), ""
-    if column == _NAMES[0]:
+    if column == COLUMN_NAMES[0]:
         return SplitColumn(column), ""
     if column is not None:
         words = _words(table, column)
@@ -182,7 +180,7 @@ def _splits_in(words: Iterable[str]) -> set[str]:
 
 def _usual(table: Table, taken: Sequence[str | None]) -> str | None:
     plain = {plain: name for name, plain in reversed(_plain(table).items()) if name not in taken}
-    return next((plain[name] for name in _NAMES if name in plain), None)
+    return next((plain[name] for name in COLUMN_NAMES if name in plain), None)
 
 
 def _plain(table: Table) -> dict[str, str]:

@@ -1,7 +1,8 @@
-"""Guesses column names for tables without a header, and a command that adds it. Pure functions."""
+"""Names the columns of tables without a header, by their cells. Pure functions."""
 
 from __future__ import annotations
 
+import math
 import shlex
 from collections.abc import Iterator, Sequence
 
@@ -11,12 +12,59 @@ from beam_tfrecords.transforms.sources.detect.split_column import are_splits
 from beam_tfrecords.transforms.sources.names import is_image_name
 from beam_tfrecords.transforms.sources.tables.box_cells import read_number
 
+IMAGE, LABEL, SPLIT = "image", "label", "split"
+_CORNERS, _SIZES = ("xmin", "ymin", "xmax", "ymax"), ("x", "y", "width", "height")
+# Among fewer rows, each may have a class of its own.
+_FEW = 20
+
+
+def name_cells(columns: Sequence[Sequence[str]], images: Sequence[int]) -> list[str]:
+    """Returns a name for each column: `image`, `split`, `label`, the sides of a box, or `column_3`.
+
+    Several images of a row are `image_1` and `image_2`. Four consecutive columns of numbers behind the only image are a
+    box. The first remaining column is the label; see `find_other_labels`.
+
+    Args:
+      columns: the cells of each column.
+      images: the columns with images.
+    """
+    names = {number: f"{IMAGE}_{place}" for place, number in enumerate(images, 1)}
+    names = names if len(images) > 1 else {images[0]: IMAGE}
+    box = dict(_find_box([() if number in names else cells for number, cells in enumerate(columns)]))
+    names |= box if len(images) == 1 and min(box, default=0) > images[0] else {}
+    rest = [number for number in range(len(columns)) if number not in names]
+    split = next((number for number in rest if are_splits(columns[number])), None)
+    names |= {} if split is None else {split: SPLIT}
+    labels = [number for number in rest if number != split and not counts(columns[number])]
+    names |= {labels[0]: LABEL} if labels else {}
+    return [names.get(number, f"column_{number + 1}") for number in range(len(columns))]
+
+
+def find_other_labels(columns: Sequence[Sequence[str]], names: Sequence[str], *, are_words: bool = False) -> list[str]:
+    """Returns the columns that may be the label as well as the one of this name; [] if it is certain.
+
+    A column with a single value beside others is no label, nor is one that the label decides, such as the species
+    beside a breed.
+
+    Args:
+      columns: the cells of each column.
+      names: names of the columns, as `name_cells` returns them.
+      are_words: whether cells are the words of a line that begins with its image, so that a class or a text of two
+        words is two cells.
+    """
+    if LABEL not in names[: len(columns)]:
+        return []
+    label = columns[names.index(LABEL)]
+    first = max(number for number, name in enumerate(names) if name.startswith(IMAGE))
+    others = [number for number in range(first + 1, len(columns)) if names[number].startswith("column_")]
+    others = others if are_words else [number for number in others if len({*columns[number]}) > 1]
+    if all(map(_are_numbers, (label, *(columns[number] for number in others)))) and len({*label}) < len(label):
+        others = [number for number in others if len({*zip(label, columns[number], strict=True)}) > len({*label})]
+    return [names[number] for number in others]
+
 
 def name_columns(path: str, rows: Sequence[Sequence[str]], delimiter: str) -> list[Suggestion]:
-    """Suggests a command that adds a header to a table; [] if its first row does not name an image.
-
-    The first column with image names is the image, a column of split names is the split, four consecutive columns of
-    numbers are a box, and the first remaining column is the label.
+    """Suggests a command that adds a header to a table; [] if its first row names no image.
 
     Args:
       path: path of the table.
@@ -25,32 +73,42 @@ def name_columns(path: str, rows: Sequence[Sequence[str]], delimiter: str) -> li
     """
     width = len(rows[0])
     columns = [[row[number] for row in rows if len(row) == width] for number in range(width)]
-    image = next((number for number, cell in enumerate(rows[0]) if is_image_name(cell)), None)
-    if image is None or storage.has_scheme(path) or path.endswith(".gz"):
+    images = [number for number, cell in enumerate(rows[0]) if is_image_name(cell)]
+    if not images or storage.has_scheme(path) or path.endswith(".gz"):
         return []
-    names = {image: "image", **dict(_find_box(columns))}
-    split = next((number for number in range(width) if number not in names and are_splits(columns[number])), None)
-    names |= {} if split is None else {split: "split"}
-    label = next((number for number in range(width) if number not in names), None)
-    names |= {} if label is None else {label: "label"}
-    header = delimiter.join(names.get(number, f"column_{number + 1}") for number in range(width))
+    names = name_cells(columns, images)
+    if find_other_labels(columns, names):
+        number = names.index(LABEL)
+        names[number] = f"column_{number + 1}"
+    header = delimiter.join(names)
     shown = header.replace("\t", "\\t")
     command = f"{{ printf '{shown}\\n'; cat {shlex.quote(path)}; }} > {shlex.quote(path + '.csv')}"
-    unlabelled = {"layout": "image"} if label is None and len(names) < 4 else {}
-    settings = {**({"delimiter": " "} if delimiter == " " else {}), **unlabelled}
-    return [Suggestion(f"the columns {shown}", {"input": f"{path}.csv", **settings}, [command])]
+    settings = {"input": f"{path}.csv", **({"delimiter": " "} if delimiter == " " else {})}
+    meaning = f"the columns {shown}"
+    if len(images) > 1:
+        several = ",".join(names[number] for number in images)
+        settings, meaning = {**settings, "image_column": several}, f"{meaning}, with {len(images)} images in each row"
+    if LABEL not in names and not {*_CORNERS} <= {*names} and not {*_SIZES} <= {*names}:
+        settings = {**settings, "layout": "image"}
+        meaning += ", without labels" if len(names) > 1 else ""
+    return [Suggestion(meaning, settings, [command])]
+
+
+def counts(cells: Sequence[str]) -> bool:
+    """Whether each cell is unique in its column, like row numbers or row names."""
+    return len({*cells}) == len(cells) > 1 and (len(cells) > _FEW or all(map(str.isdecimal, cells)))
 
 
 def _find_box(columns: Sequence[Sequence[str]]) -> Iterator[tuple[int, str]]:
     """Yields names for the only four numeric columns if these are consecutive: two corners if possible, else a size."""
-    numbers = [
-        number
-        for number, cells in enumerate(columns)
-        if any(map(str.strip, cells)) and all(read_number(cell) == read_number(cell) for cell in cells if cell.strip())
-    ]
-    if len(numbers) != 4 or numbers[3] - numbers[0] != 3:
+    numbers = [number for number, cells in enumerate(columns) if _are_numbers(cells)]
+    if len(numbers) != len(_CORNERS) or numbers[-1] - numbers[0] != len(_CORNERS) - 1:
         return
     boxes = [list(map(read_number, box)) for box in zip(*(columns[number] for number in numbers), strict=True)]
     are_sizes = any(third <= x or fourth <= y for x, y, third, fourth in boxes)
-    names = ("x", "y", "width", "height") if are_sizes else ("xmin", "ymin", "xmax", "ymax")
-    yield from zip(numbers, names, strict=True)
+    yield from zip(numbers, _SIZES if are_sizes else _CORNERS, strict=True)
+
+
+def _are_numbers(cells: Sequence[str]) -> bool:
+    filled = [cell for cell in cells if cell.strip()]
+    return bool(filled) and all(not math.isnan(read_number(cell)) for cell in filled)

@@ -25,7 +25,6 @@ from beam_tfrecords.transforms.sources.selection import Selection
 from beam_tfrecords.transforms.sources.source import MakeSource
 from beam_tfrecords.transforms.sources.tables.row_source import (
     RowSource,
-    describe_unused,
     shard_splits,
     splits_of,
 )
@@ -108,8 +107,7 @@ class TfrecordSource(RowSource):
             for path in (file.entry.path for file in files)
             if (length := described[storage.dirname(path)].length_of(path)) is not None
         }
-        used = {image, mask, *sides, *(objects.features if objects else ()), *cells.needed}
-        self.notes += describe_unused(table, used, needs)
+        self.used = {image, mask, *sides, *(objects.features if objects else ()), *cells.needed}
         self.read_container: ReadTfrecord = ReadTfrecord(
             cells,
             image,

@@ -19,7 +19,7 @@ from beam_tfrecords.transforms.sources.tables.csv_dialect import Dialect, find_d
 from beam_tfrecords.transforms.sources.tables.csv_rows import Cells, count_rows, read_rows
 from beam_tfrecords.transforms.sources.tables.list_file import ListFile, open_list
 from beam_tfrecords.transforms.sources.tables.table import InvalidRow, Row, RowRange
-from beam_tfrecords.transforms.sources.tables.table_settings import DETECTED, TableSettings, TextSettings
+from beam_tfrecords.transforms.sources.tables.table_settings import DETECTED, LabelType, TableSettings, TextSettings
 from beam_tfrecords.transforms.sources.tables.table_source import open_tables
 from beam_tfrecords.transforms.sources.tables.text_file import Lines, cut_text, open_bytes, read_start
 from beam_tfrecords.transforms.sources.unsupported_formats import refuse_json
@@ -88,11 +88,17 @@ def open_input(
     Raises:
       RequestError: a file cannot be read, or does not fit the request.
     """
-    return open_tables(lambda path: open_csv(path, text), inputs, table, paths, needs)
+    has_texts = table.label_type is LabelType.TEXT
+    return open_tables(lambda path: open_csv(path, text, has_texts=has_texts), inputs, table, paths, needs)
 
 
-def open_csv(path: str, text: TextSettings = DETECTED) -> CsvTable | ListFile | BoxList:
+def open_csv(path: str, text: TextSettings = DETECTED, *, has_texts: bool = False) -> CsvTable | ListFile | BoxList:
     """Opens a csv file and reads its header; recognizes image lists and box lists, which have no header.
+
+    Args:
+      path: path of the file.
+      text: settings of the text.
+      has_texts: as in `open_list`.
 
     Raises:
       RequestError: the file is empty, or its first row cannot name columns.
@@ -101,7 +107,7 @@ def open_csv(path: str, text: TextSettings = DETECTED) -> CsvTable | ListFile | 
     refusal = refuse_json(path, start) if start.lstrip()[:1] in (b"[", b"{") else None
     if refusal is not None:
         raise refusal
-    listed = None if text.delimiter else open_box_list(path, start) or open_list(path, start)
+    listed = None if text.delimiter else open_box_list(path, start) or open_list(path, start, has_texts=has_texts)
     if listed is not None:
         return listed
     dialect, notes = find_dialect(path, start, delimiter=text.delimiter, encoding=text.encoding)

@@ -10,7 +10,7 @@ from beam_tfrecords import storage
 from beam_tfrecords.errors import RequestError
 from beam_tfrecords.transforms.refs.sample_refs import SampleRef
 from beam_tfrecords.transforms.settings import change_settings
-from beam_tfrecords.transforms.sources.detect.image_columns import find_file_names, is_file_list, is_mask_file
+from beam_tfrecords.transforms.sources.detect.image_columns import find_file_names, is_file_list
 from beam_tfrecords.transforms.sources.input_settings import PathSettings
 from beam_tfrecords.transforms.sources.inputs import InputFile, Inputs, key_prefixes, quote_input
 from beam_tfrecords.transforms.sources.needs import Needs
@@ -68,10 +68,7 @@ def _make_source(
     else:
         settings, needs = change_settings(settings, image_column=None), dataclasses.replace(needs, images=images)
     place = functools.partial(_place, folders) if needs.splits.are_auto and settings.split_column is None else None
-    source = TableSource(tables, inputs, settings, paths, needs, place)
-    if of_masks := [*filter(is_mask_file, opened[0].columns)]:
-        source.notes += [] if needs.mask else [f"column {of_masks[0]!r}: masks are read with `layout=segmentation`"]
-    return source
+    return TableSource(tables, inputs, settings, paths, needs, place)
 
 
 def _place(folders: Sequence[str], ref: SampleRef) -> SampleRef:

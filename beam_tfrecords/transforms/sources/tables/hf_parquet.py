@@ -76,7 +76,7 @@ class HfParquetSource(RowSource):
         self.images = {name: is_list(kinds[column]) for name, column in images.items() if name != MASK}
         rest = dataclasses.replace(
             table,
-            embedded=(),
+            embedded=tuple(name for name in table.embedded if name not in images.values()),
             columns=tuple(name for name in table.columns if name not in images.values()),
             column_types={name: kind for name, kind in table.column_types.items() if name not in images.values()},
         )

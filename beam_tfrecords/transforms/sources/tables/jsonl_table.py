@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import dataclasses
 import functools
+import itertools
 from collections.abc import Iterator, Sequence
 from typing import Any
 
 from beam_tfrecords.errors import RequestError
+from beam_tfrecords.transforms.sources.detect.column_names import may_be_meant
 from beam_tfrecords.transforms.sources.input_settings import PathSettings
 from beam_tfrecords.transforms.sources.inputs import Inputs
 from beam_tfrecords.transforms.sources.json_text import read_json
@@ -27,10 +29,13 @@ from beam_tfrecords.transforms.sources.tables.text_file import (
 )
 from beam_tfrecords.transforms.sources.unsupported_formats import refuse_json
 
+# Number of rows whose fields are the columns.
+_ROWS = 1000
+
 
 @dataclasses.dataclass(frozen=True)
 class JsonlTable:
-    """A jsonl file. The names in its first object are its columns. Empty lines are ignored."""
+    """A jsonl file. The names in its first objects are its columns. Empty lines are ignored."""
 
     path: str
     encoding: str
@@ -45,9 +50,21 @@ class JsonlTable:
         return True
 
     def rows(self, columns: Sequence[str], part: RowRange | None = None) -> Iterator[Row]:
-        """See `Table.rows`; a line that is not a JSON object is an `InvalidRow`."""
+        """See `Table.rows`.
+
+        A line that is not a JSON object is an `InvalidRow`, and so is one with a field of an important name that the
+        first rows lack: leaving out a split or a label that appears late would be silent.
+        """
+        known = frozenset(self.columns)
         for row in self.objects(part):
-            yield row if isinstance(row, InvalidRow) else {name: row.get(name) for name in columns}
+            if isinstance(row, InvalidRow):
+                yield row
+                continue
+            late = [] if row.keys() <= known else [name for name in row.keys() - known if may_be_meant(name)]
+            if late:
+                yield InvalidRow(f"the field {min(late)!r}, which none of the first {_ROWS:,} rows has")
+            else:
+                yield {name: row.get(name) for name in columns}
 
     def cut(self) -> tuple[Sequence[RowRange], str]:
         """See `TableFile.cut`."""
@@ -85,7 +102,7 @@ def open_input(
 
 
 def open_jsonl(path: str, encoding: str | None = None) -> JsonlTable:
-    """Opens a jsonl file, and reads its columns from the first object.
+    """Opens a jsonl file, and reads its columns from the first objects.
 
     Args:
       encoding: encoding of the text; None to detect it.
@@ -99,9 +116,10 @@ def open_jsonl(path: str, encoding: str | None = None) -> JsonlTable:
         raise refusal
     found = encoding or find_encoding(start)
     table = JsonlTable(path, found, notes=[] if encoding else note_encoding(path, found))
-    for row in table.objects():
-        if not isinstance(row, InvalidRow):
-            return dataclasses.replace(table, columns=tuple(row))
+    first = (row for row in itertools.islice(table.objects(), _ROWS) if not isinstance(row, InvalidRow))
+    columns = tuple(dict.fromkeys(itertools.chain.from_iterable(first)))
+    if columns:
+        return dataclasses.replace(table, columns=columns)
     raise RequestError(
         f"`input={path}` has no line with a JSON object; a jsonl file has one on every line", code="invalid_file"
     )

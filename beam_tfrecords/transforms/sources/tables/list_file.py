@@ -13,11 +13,18 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 
 from beam_tfrecords import storage
+from beam_tfrecords.transforms.sources.detect.unnamed_columns import (
+    IMAGE,
+    LABEL,
+    SPLIT,
+    counts,
+    find_other_labels,
+    name_cells,
+)
 from beam_tfrecords.transforms.sources.names import is_image_name, printable
 from beam_tfrecords.transforms.sources.tables.table import InvalidRow, Row, RowRange
 from beam_tfrecords.transforms.sources.tables.text_file import Lines, cut_text, find_encoding, open_bytes
 
-IMAGE, LABEL, SPLIT = "image", "label", "split"
 _ID = "column_1"
 # Column -> text file next to an image list that contains the column's values by image number.
 _JOINED = {LABEL: "image_class_labels.txt", SPLIT: "train_test_split.txt"}
@@ -25,8 +32,6 @@ _CLASSES = "classes.txt"
 # Limit of rows in these files, which are kept in memory.
 _MOST_JOINED = 1_000_000
 _ROWS = 50
-# In a list this short, every row may have a different class.
-_FEW = 20
 _EXTENSIONS = (".txt", ".lst", ".list")
 
 
@@ -42,6 +47,7 @@ class ListFile:
       skips: number of lines before the first row.
       encoding: encoding of the text.
       joined: column -> text file next to the list with its values, keyed by the cells of `column_1`.
+      other_labels: columns that may be the label as well as `label`.
     """
 
     path: str
@@ -51,6 +57,7 @@ class ListFile:
     skips: int
     encoding: str
     joined: Mapping[str, str] = dataclasses.field(default_factory=dict)
+    other_labels: Sequence[str] = ()
     notes: Sequence[str] = ()
     column_types: None = None
     embedded: Sequence[str] = ()
@@ -75,9 +82,12 @@ class ListFile:
                 yield InvalidRow(f"line {line.number}: {detail}")
             elif cells:
                 row = dict(zip(self.columns, cells, strict=False))
-                row[IMAGE] = row[IMAGE].lstrip("/").removeprefix("./")
-                if LABEL in self.columns:
-                    row.setdefault(LABEL, _class_of(row[IMAGE]))
+                row = {
+                    name: _plain_path(cell) if is_image_name(cell) or name == IMAGE else cell
+                    for name, cell in row.items()
+                }
+                if LABEL in self.columns and LABEL not in row:
+                    row[LABEL] = _class_of(row[IMAGE])
                 row |= {name: values.get(row[_ID], "") for name, values in joined.items()}
                 yield {name: row[name] for name in columns}
 
@@ -87,12 +97,13 @@ class ListFile:
         return [part._replace(row=part.row - self.skips) if part.start else part for part in ranges], problem
 
 
-def open_list(path: str, start: bytes) -> ListFile | None:
+def open_list(path: str, start: bytes, *, has_texts: bool = False) -> ListFile | None:
     """Opens an image list; returns None if the text is not an image list.
 
     Args:
       path: path of the file.
       start: first bytes of the file.
+      has_texts: whether the rest of each line is one text.
     """
     if not path.lower().endswith(_EXTENSIONS):
         return None
@@ -110,20 +121,33 @@ def open_list(path: str, start: bytes) -> ListFile | None:
         # The paths contain spaces.
         rows = [_split(line, tabs=tabs, cells=1) for line in lines[skips:][:_ROWS] if line.strip()]
     width = Counter(map(len, rows)).most_common(1)[0][0]
-    is_even = sum(len(cells) == width for cells in rows) > 0.9 * len(rows)
+    is_even = sum(len(cells) == width for cells in rows) > 0.9 * len(rows) and not (has_texts and not tabs)
     if not is_even:
         # The class names contain spaces.
         rows = [cells for line in lines[skips:][:_ROWS] if (cells := _split(line, tabs=tabs, cells=0))]
         if sum(len(cells) == 2 for cells in rows) <= 0.9 * len(rows):
             return None
     width = width if is_even else 2
-    columns = _name_columns([cells for cells in rows if len(cells) == width], header)
+    by_column = [*zip(*(row for row in rows if len(row) == width), strict=True)]
+    columns = _name_columns(by_column, header)
     if columns is None:
         return None
+    has_words = is_even and not tabs and columns[0] == IMAGE
+    other_labels = [] if header else find_other_labels(by_column, columns, are_words=has_words)
     joined = _find_joined(path, rows) if columns[:2] == [_ID, IMAGE] and header is None else {}
     columns = [*dict.fromkeys([*columns, *joined])]
     note = f"{printable(storage.basename(path))}: a list without a header, read as the columns {', '.join(columns)}"
-    return ListFile(path, columns, width if is_even else 0, tabs, skips, encoding, joined, [] if header else [note])
+    return ListFile(
+        path,
+        columns,
+        width if is_even else 0,
+        tabs,
+        skips,
+        encoding,
+        joined,
+        () if joined else other_labels,
+        [] if header else [note],
+    )
 
 
 def _split(line: str, *, tabs: bool, cells: int = -1) -> list[str]:
@@ -134,12 +158,11 @@ def _split(line: str, *, tabs: bool, cells: int = -1) -> list[str]:
     return [word.strip() for word in words] if line.strip() else []
 
 
-def _name_columns(rows: Sequence[Sequence[str]], header: Sequence[str] | None) -> list[str] | None:
-    """Names the columns of some rows; returns None if they are not an image list."""
-    columns = list(zip(*rows, strict=True))
+def _name_columns(columns: Sequence[Sequence[str]], header: Sequence[str] | None) -> list[str] | None:
+    """Returns names for the columns of some rows; None if they are not an image list."""
     images = [number for number, cells in enumerate(columns) if all(map(is_image_name, cells))]
-    images = images or [number for number, cells in enumerate(columns) if all("/" in cell for cell in cells)]
-    has_numbers = any(cell.lstrip("-").isdecimal() for cell in rows[0])
+    images = images or [number for number, cells in enumerate(columns) if all("/" in cell for cell in cells)][:1]
+    has_numbers = any(cells[0].lstrip("-").isdecimal() for cells in columns)
     if not images and has_numbers and len(columns) > 1:
         images = [0]
     if not images:
@@ -149,15 +172,17 @@ def _name_columns(rows: Sequence[Sequence[str]], header: Sequence[str] | None) -
         names = [IMAGE, *header] if len(header) == len(columns) - 1 else [*header]
         names[image : image + 1] = [IMAGE]
         return names if len(names) == len(columns) == len({*names}) else None
-    names = [f"column_{number + 1}" for number in range(len(columns))]
-    names[image] = IMAGE
-    # Row numbers and row names are not classes.
-    others = [number for number in range(len(columns)) if number != image and not _counts(columns[number])]
-    if others:
-        names[others[0]] = LABEL
-    elif all(posixpath.dirname(cell.strip("/")) for cell in columns[image]):
+    names = name_cells(columns, images)
+    is_alone = all(
+        name in (IMAGE, SPLIT) or (number < image and counts(columns[number])) for number, name in enumerate(names)
+    )
+    if is_alone and all(posixpath.dirname(cell.strip("/")) for cell in columns[image]):
         names.append(LABEL)
     return names
+
+
+def _plain_path(path: str) -> str:
+    return path.lstrip("/").removeprefix("./")
 
 
 def _class_of(path: str) -> str:
@@ -166,11 +191,6 @@ def _class_of(path: str) -> str:
     return (
         "/".join(rest) if len(first) == 1 and rest and rest[0].lower().startswith(first.lower()) else [first, *rest][-1]
     )
-
-
-def _counts(cells: Sequence[str]) -> bool:
-    """Whether each cell is unique in its column, like row numbers or row names."""
-    return len({*cells}) == len(cells) > 1 and (len(cells) > _FEW or all(map(str.isdecimal, cells)))
 
 
 def _find_joined(path: str, rows: Sequence[Sequence[str]]) -> dict[str, str]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import re
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
 from beam_tfrecords import storage
 from beam_tfrecords.examples.contents import Content
@@ -13,15 +13,12 @@ from beam_tfrecords.transforms.settings import change_settings
 from beam_tfrecords.transforms.sources.detect.columns import choose_columns, find_label
 from beam_tfrecords.transforms.sources.detect.names import split_in_name
 from beam_tfrecords.transforms.sources.inputs import InputFile, Inputs
-from beam_tfrecords.transforms.sources.names import printable
 from beam_tfrecords.transforms.sources.needs import Needs
 from beam_tfrecords.transforms.sources.source import ContainerSource
 from beam_tfrecords.transforms.sources.tables.object_cells import find_objects
 from beam_tfrecords.transforms.sources.tables.row_values import RowReader, row_reader
 from beam_tfrecords.transforms.sources.tables.table import Table
 from beam_tfrecords.transforms.sources.tables.table_settings import TableSettings
-
-_MOST_NAMED = 20
 
 
 class RowSource(ContainerSource):
@@ -64,14 +61,14 @@ class RowSource(ContainerSource):
         named = change_settings(settings, image_column=None, label_column=label, split_column=split)
         # Each row is a sample, so there are no further rows with its boxes.
         plain = dataclasses.replace(needs, image=False, label=False, mask=False, objects=False, images={})
-        columns, notes = choose_columns(table, named, plain)
+        columns, notes = choose_columns(table, named, plain, has_classes=has_several)
         # A column named `image` does not contain image paths here.
         objects = find_objects(table, settings, needs, label or find_label(table))
         columns = dataclasses.replace(columns, image=None, images={}, lists=frozenset(), objects=objects)
         cells = row_reader(table, columns, settings, needs, has_several=has_several)
         self.notes += [*notes, *cells.notes]
         self.columns, self.column_types, self.label_column = table.columns, table.column_types, label
-        self.table, self.has_several_labels = table, cells.has_several_labels
+        self.table, self.used, self.has_several_labels = table, frozenset(cells.needed), cells.has_several_labels
         self.provides = cells.provides | {Content.IMAGE, *([Content.MASK] if has_mask else [])}
         has_several = len(self.images) > 1 or any(self.images.values())
         self.provides |= {Content.IMAGES} if has_several else frozenset()
@@ -81,24 +78,6 @@ class RowSource(ContainerSource):
         """Adds a note on splits that come only from the file names."""
         if splits and not self._inputs.splits:
             self.notes.append(f"splits from the names of the files: {', '.join(sorted(set(splits.values())))}")
-
-
-def describe_unused(table: Table, used: Collection[str | None], needs: Needs) -> list[str]:
-    """Returns a note on the unused columns of a file.
-
-    Args:
-      table: columns of the file.
-      used: used columns; may include columns that are not in the table.
-      needs: requested contents.
-    """
-    names = [name for name in table.columns if name not in used]
-    if not names or needs.takes_all:
-        return []
-    more = f" and {len(names) - _MOST_NAMED:,} more" if len(names) > _MOST_NAMED else ""
-    return [
-        f"{printable(storage.basename(table.path))}: not used: {', '.join(names[:_MOST_NAMED])}{more}; a layout takes "
-        f"such as column.{names[0]}"
-    ]
 
 
 def splits_of(files: Sequence[InputFile]) -> dict[str, str]:

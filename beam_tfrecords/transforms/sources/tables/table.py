@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import itertools
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple, Protocol, TypeAlias
 
@@ -75,6 +76,12 @@ class Table(Protocol):
 
     def rows(self, columns: Sequence[str]) -> Iterator[Row]:
         """Yields the rows in file order with only these columns; None for a column that a row lacks."""
+
+
+def first_cells(table: Table, columns: Sequence[str], *, rows: int = 100) -> dict[str, list[Any]]:
+    """Returns column -> cells of the first rows, of those that can be read."""
+    found = [row for row in itertools.islice(table.rows(columns), rows) if not isinstance(row, InvalidRow)]
+    return {name: [row[name] for row in found] for name in columns}
 
 
 def available(table: Table) -> str:

@@ -99,6 +99,7 @@ class TableSource(Source):
         columns = self._readers[0].columns
         self.label_column = columns.label
         self.table = self._readers[0].table
+        self.used = frozenset(self._readers[0].cells.needed)
         self.groups_rows = columns.boxes is not None
         self.has_several_labels = self._readers[0].cells.has_several_labels
         self.has_images = columns.has_images

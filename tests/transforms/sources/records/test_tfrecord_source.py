@@ -17,6 +17,7 @@ from beam_tfrecords import storage
 from beam_tfrecords.examples import example_pb2
 from beam_tfrecords.tfrecord import masked_crc32c
 from beam_tfrecords.transforms.refs.sample_refs import PixelRange, SampleRef
+from beam_tfrecords.transforms.sources.detect.judge import describe_unused
 from beam_tfrecords.transforms.sources.skipped import Skipped
 from tests.framing import framed
 from tests.refusals import refuses
@@ -372,12 +373,15 @@ def test_a_label_map_keeps_the_numbers_that_it_leaves_out(opened, read, tmp_path
 
 def test_features_that_nothing_takes_are_named(write, opened):
     source = opened(write(2, source_id=[b"a", b"b"], weight=[0.5, 1.0]))
-    assert "a.tfrecord: not used: source_id, weight; a layout takes such as column.source_id" in source.notes
+    assert describe_unused(source.table, source.used) == [
+        "a.tfrecord: not used: source_id, weight; a layout takes such as column.source_id"
+    ]
     source = opened(write(2, source_id=[b"a", b"b"]), columns=frozenset({"source_id"}))
-    assert not any("not used" in note for note in source.notes)
+    assert not describe_unused(source.table, source.used)
 
 
 def test_a_feature_of_a_described_dataset_that_nothing_takes_is_named(write, opened, tmp_path):
     path = write(view=[b"front", b"back", b"front"])
     (tmp_path / "features.json").write_text(features_json(image="Image", label="ClassLabel", view="Text"))
-    assert any("not used: view;" in note for note in opened(path, source="tfrecord").notes)
+    source = opened(path, source="tfrecord")
+    assert {*source.table.columns} - {*source.used} == {"view"}

@@ -121,7 +121,7 @@ def test_a_column_of_masks_is_no_image(touch, opened, listed):
     root = touch("1.jpg", "1.png")
     write(root / "metadata.csv", [{"file_name": "1.jpg", "mask_file_name": "1.png", "label": "x"}])
     source = opened(root, source="hf_folder")
-    assert source.notes == ["column 'mask_file_name': masks are read with `layout=segmentation`"]
+    assert "mask_file_name" not in source.used
     assert images_of(listed(source)["1.jpg"], root) == {"image": "1.jpg"}
     masked = listed(opened(root, source="hf_folder", needs_mask=True))["1.jpg"]
     assert images_of(masked, root) == {"image": "1.jpg", "mask": "1.png"}

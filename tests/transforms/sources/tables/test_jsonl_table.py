@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 from beam_tfrecords.transforms.sources.tables.jsonl_table import open_jsonl
 from beam_tfrecords.transforms.sources.tables.table import MOST_ROW_SIZE, InvalidRow
+from tests.each import each
 from tests.refusals import refuses
 
 
@@ -20,10 +21,18 @@ def table(tmp_path):
     return write
 
 
-def test_the_first_object_names_the_columns_and_other_rows_may_lack_some(table):
+def test_the_first_objects_name_the_columns_and_rows_may_lack_some(table):
     opened = table(b'{"a": 1, "b": "x"}\n{"b": "y", "c": 3}\n')
-    assert opened.columns == ("a", "b")
-    assert list(opened.rows(["a", "b"])) == [{"a": 1, "b": "x"}, {"a": None, "b": "y"}]
+    assert opened.columns == ("a", "b", "c")
+    assert list(opened.rows(["a", "c"])) == [{"a": 1, "c": None}, {"a": None, "c": 3}]
+
+
+@each("name, is_meant", [("split", True), ("label", True), ("bbox", True), ("weather", False)])
+def test_a_row_with_a_late_field_that_may_be_meant_is_invalid(table, name, is_meant):
+    opened = table(b'{"a": 1}\n' * 1000 + b'{"a": 2, "%s": "x"}\n' % name.encode() + b'{"a": 3}\n')
+    *_, late, last = opened.rows(["a"])
+    assert isinstance(late, InvalidRow) == is_meant
+    assert last == {"a": 3}
 
 
 def test_a_bom_windows_line_ends_and_empty_lines_are_read(table):

@@ -1,0 +1,43 @@
+"""The one judge for what an input means: compares the roles of its fields with those that the layout stores.
+
+Sources report fields and the ones that they use; what was recognised and is not used is named here, and nowhere else.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+
+from beam_tfrecords import storage
+from beam_tfrecords.transforms.sources.detect.roles import Field, Role, describe_fields
+from beam_tfrecords.transforms.sources.names import printable
+from beam_tfrecords.transforms.sources.tables.table import Table, first_cells
+
+_MOST_NAMED = 20
+# Role -> the setting that uses a field of this role.
+_REMEDIES = {
+    Role.IMAGE: "`image_column` with all of them takes several images",
+    Role.MASK: "`layout=segmentation` takes masks",
+    Role.OBJECTS: "`layout=detection` takes boxes",
+    Role.BOXES: "`layout=detection` takes boxes",
+    Role.BOX: "`layout=detection` takes boxes",
+}
+
+
+def describe_unused(table: Table, used: Collection[str | None]) -> list[str]:
+    """Returns a note on the fields of an input that its layout does not store, with what they are.
+
+    Args:
+      table: the fields and the first samples.
+      used: used fields; may include others.
+    """
+    names = [name for name in table.columns if name not in used]
+    if not names:
+        return []
+    plain = [name for name in names[:_MOST_NAMED] if name not in table.embedded]
+    roles = {one.name: one.role for one in describe_fields(first_cells(table, plain))}
+    fields = [Field(name, roles.get(name, Role.IMAGE)) for name in names[:_MOST_NAMED]]
+    shown = ", ".join(f"{name} ({role.value})" if role.value else name for name, role in fields)
+    more = f" and {len(names) - _MOST_NAMED:,} more" if len(names) > _MOST_NAMED else ""
+    remedies = dict.fromkeys(_REMEDIES[role] for _, role in fields if role in _REMEDIES)
+    remedy = "; ".join([*remedies, f"a layout takes such as column.{names[0]}"])
+    return [f"{printable(storage.basename(table.path))}: not used: {shown}{more}; {remedy}"]

@@ -1,0 +1,174 @@
+"""The roles of an input's fields: what columns, features and members hold, by their cells and names. Pure functions.
+
+A column of a table, a feature of a record, a field of a JSON document and a member of a WebDataset sample are all
+fields. Cells decide before names: a cell that names an image is never a class, whatever its column is called.
+"""
+
+from __future__ import annotations
+
+import ast
+import contextlib
+import enum
+import json
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, NamedTuple
+from urllib.parse import urlsplit
+
+from beam_tfrecords import storage
+from beam_tfrecords.transforms.sources.detect.column_names import (
+    BOX_NAMES,
+    TEXT_NAMES,
+    is_label_name,
+    is_mask_name,
+    is_split_name,
+    plain_name,
+)
+from beam_tfrecords.transforms.sources.names import is_image_name
+from beam_tfrecords.transforms.sources.tables.flags import find_list_flags
+
+# Larger numbers in a list are measurements or counts rather than classes.
+_MOST_CLASSES = 10_000
+_BOXES = ("bbox", "bboxes", "box", "boxes", "bndbox", "boundingbox", "boundingboxes")
+_SIDES = 4
+# Python's parser may take much memory for a long text.
+_MOST_PARSED = 10_000
+
+
+class Role(enum.Enum):
+    """What the cells of a field are; the value is how messages name them."""
+
+    NOTHING = "nothing"
+    IMAGE = "names of images"
+    MASK = "names of masks"
+    OBJECTS = "objects with boxes"
+    ANNOTATION = "annotations (JSON)"
+    BOX = "a box"
+    BOXES = "lists of boxes"
+    VECTOR = "lists of numbers"
+    CLASSES = "lists of classes"
+    SPLIT = "splits"
+    TEXT = "texts"
+    LABEL = "classes"
+    OTHER = ""
+
+
+# Cells of these roles are never classes.
+NO_LABELS = frozenset({Role.IMAGE, Role.MASK, Role.OBJECTS, Role.ANNOTATION, Role.BOX, Role.BOXES, Role.VECTOR})
+
+
+class Field(NamedTuple):
+    """A field of an input, and its role.
+
+    Attributes:
+      name: name of the column, feature or member.
+      role: what its cells are.
+    """
+
+    name: str
+    role: Role
+
+
+def describe_fields(cells: Mapping[str, Sequence[Any]]) -> list[Field]:
+    """Returns the role of each field.
+
+    Args:
+      cells: field -> cells of the first samples.
+    """
+    return [Field(name, role_of(name, values)) for name, values in cells.items()]
+
+
+def role_of(name: str, cells: Iterable[Any]) -> Role:
+    """Returns the role of a field by its first cells; its name decides what cells leave open.
+
+    Args:
+      name: name of the field.
+      cells: cells of the first samples; empty ones do not count.
+    """
+    values = [value for value in cells if not (value is None or value != value or value == "")]
+    if not values:
+        return Role.NOTHING
+    if _most(names_image(value) for value in values):
+        return Role.MASK if is_mask_name(name) else Role.IMAGE
+    opened = [parse_cell(value) for value in values]
+    if _most(isinstance(value, dict) for value in opened):
+        return Role.OBJECTS if any(map(has_boxes, opened)) else Role.ANNOTATION
+    lists = [value for value in opened if isinstance(value, list)]
+    if len(lists) * 2 > len(opened):
+        return _role_of_lists(name, lists)
+    if is_split_name(name):
+        return Role.SPLIT
+    if TEXT_NAMES.search(plain_name(name)):
+        return Role.TEXT
+    return Role.LABEL if is_label_name(name) else Role.OTHER
+
+
+def names_image(value: Any) -> bool:
+    """Whether a cell is the name, path or URL of an image."""
+    return isinstance(value, str) and (
+        is_image_name(value) or (storage.is_web(value) and is_image_name(urlsplit(value).path))
+    )
+
+
+def parse_cell(value: Any) -> Any:
+    """Returns the object or list whose text, as JSON or as Python prints it, a cell holds; else the cell unchanged."""
+    if not isinstance(value, str) or value.lstrip()[:1] not in ("{", "["):
+        return value
+    with contextlib.suppress(ValueError, RecursionError):
+        return json.loads(value)
+    if len(value) <= _MOST_PARSED:
+        with contextlib.suppress(ValueError, SyntaxError, RecursionError, MemoryError):
+            return ast.literal_eval(value.strip())
+    return value
+
+
+def has_boxes(value: Mapping[str, Any]) -> bool:
+    """Whether an object has a box."""
+    return not BOX_NAMES.isdisjoint(map(plain_name, value))
+
+
+def are_vectors(lists: Sequence[Sequence[Any]]) -> bool:
+    """Whether lists of numbers are vectors, such as votes or probabilities, and not sets of classes.
+
+    A set of classes has each number once, and no fraction or negative number. Vectors have one length, and are not all
+    in ascending order. Zeros and ones, one for each class, are classes.
+    """
+    numbers = [number for numbers in lists for number in numbers]
+    if not numbers or not all(map(_is_number, numbers)) or find_list_flags(lists, None) is not None:
+        return False
+    if any(number < 0 or number != int(number) or number > _MOST_CLASSES for number in numbers if _is_finite(number)):
+        return True
+    if any(len(set(numbers)) < len(numbers) for numbers in lists):
+        return True
+    lengths = {len(numbers) for numbers in lists}
+    is_sorted = all(list(numbers) == sorted(numbers) for numbers in lists)
+    return len(lengths) == 1 and lengths != {1} and not is_sorted
+
+
+def _role_of_lists(name: str, lists: Sequence[list[Any]]) -> Role:
+    parts = [part for one in lists for part in one]
+    if parts and all(isinstance(part, dict) for part in parts):
+        return Role.OBJECTS if any(map(has_boxes, parts)) else Role.ANNOTATION
+    if parts and all(isinstance(part, list) for part in parts):
+        are_boxes = all(len(part) == _SIDES and all(map(_is_number, part)) for part in parts)
+        return Role.BOXES if are_boxes else Role.ANNOTATION
+    if parts and all(map(_is_number, parts)):
+        if plain_name(name) in _BOXES and all(len(one) in (0, _SIDES) for one in lists):
+            return Role.BOX
+        return Role.VECTOR if are_vectors(lists) else Role.CLASSES
+    if parts and all(isinstance(part, str) for part in parts):
+        return Role.IMAGE if _most(map(names_image, parts)) else Role.CLASSES
+    return Role.OTHER
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)
+
+
+def _is_finite(value: float) -> bool:
+    return math.isfinite(value)
+
+
+def _most(found: Iterable[bool]) -> bool:
+    found = list(found)
+    return sum(found) * 2 > len(found)
