@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import os
 import re
 import subprocess
 import traceback
@@ -76,7 +77,13 @@ def _judge_refusal(case: Case, settings: Mapping[str, Any], error: RequestError,
             found = f"crash of a suggestion: {_last_line()}"
             return Outcome(CRASH, [found], suggestion.settings, traceback.format_exc(limit=-6))
         said = f"{error.message}\n{suggestion.meaning}\n{reading.text}"
-        kind, problems = judge_reading(case.meaning, changed, dataclasses.replace(reading, text=said), is_offered=True)
+        kind, problems = judge_reading(
+            case.meaning,
+            changed,
+            dataclasses.replace(reading, text=said),
+            is_offered=True,
+            is_part=_is_folder_of(suggestion.settings.get("input"), settings["input"]),
+        )
         if kind == STOPPED and problems:
             kind, problems = WRONG, [f"publishes nothing, {one}" for one in problems]
         if kind == WRONG:
@@ -85,14 +92,20 @@ def _judge_refusal(case: Case, settings: Mapping[str, Any], error: RequestError,
 
 
 def judge_reading(
-    meaning: Meaning, settings: Mapping[str, Any], reading: Reading, *, is_offered: bool = False
+    meaning: Meaning,
+    settings: Mapping[str, Any],
+    reading: Reading,
+    *,
+    is_offered: bool = False,
+    is_part: bool = False,
 ) -> tuple[str, list[str]]:
     """Compares records with a meaning; returns the kind of the outcome, and what is wrong.
 
     Args:
       is_offered: whether a suggestion has the settings.
+      is_part: whether the suggestion says that it reads a folder of the input.
     """
-    problems = list(_Reading(meaning, settings, reading, is_offered=is_offered).problems())
+    problems = list(_Reading(meaning, settings, reading, is_offered=is_offered, is_part=is_part).problems())
     if not reading.published:
         return STOPPED, problems
     return (WRONG if problems else READ), problems
@@ -101,8 +114,10 @@ def judge_reading(
 class _Reading:
     """The records of a request beside the items that they mean."""
 
-    def __init__(self, meaning: Meaning, settings: Mapping[str, Any], reading: Reading, *, is_offered: bool) -> None:
-        self._is_offered = is_offered
+    def __init__(
+        self, meaning: Meaning, settings: Mapping[str, Any], reading: Reading, *, is_offered: bool, is_part: bool
+    ) -> None:
+        self._is_offered, self._is_part = is_offered, is_part
         self._meaning, self._settings, self._reading = meaning, settings, reading
         self._used: set[str] = set()
         # Fields of a sample without which it may be rejected.
@@ -149,7 +164,8 @@ class _Reading:
         if doubled:
             yield f"images: the image of item {doubled[0]} is in {self._items.count(doubled[0])} records"
         named = self._settings.get("image_column")
-        if named and not set(str(named).split(",")) <= self._used:
+        columns = set(str(named).split(",")) & set(images)
+        if not columns <= self._used:
             yield f"images: {named} was named, and {sorted(self._used)} are stored"
         for field in self._used:
             self._needed.append([number is not None for number in images[field]])
@@ -189,7 +205,7 @@ class _Reading:
         if label.names and is_raw and "class_names" in self._settings:
             yield f"labels: `class_names` was given, and the classes are {list(self._reading.class_names)[:6]}"
         if label.names and not is_raw:
-            self._used.update(one for role in self._meaning.roles if role.kind == "names" for one in role.words)
+            self._use("names")
         if not label.is_first and "label_column" not in self._settings and not self._is_asked():
             yield f"labels: {label.fields} were taken as the label"
         self._used.update(label.fields)
@@ -241,9 +257,9 @@ class _Reading:
     def _columns(self) -> Iterator[str]:
         for record, item in self._pairs():
             for name, values in record.columns.items():
-                if name not in self._meaning.cells:
+                labels = [one for one in self._meaning.labels if name == one.fields[0] and one.kind != "class"]
+                if not labels and name not in self._meaning.cells:
                     continue
-                labels = [one for one in self._meaning.labels if one.fields == (name,) and one.kind != "class"]
                 self._used.add(name)
                 wanted = [list(label.values[item]) for label in labels]
                 if not labels and name in self._meaning.cells:
@@ -291,13 +307,13 @@ class _Reading:
         if boxes is None:
             yield f"boxes: found {self._shown_labels()}, and there are none"
             return
-        self._used.update(word for role in self._meaning.roles if role.kind == "box" for word in role.words)
+        self._use("box")
         if self._is_offered and "box_format" in self._settings:
             return
         for record, item in self._pairs():
-            wanted = sorted(_to_shares(box) for box in boxes[item])
-            given = sorted(box for box, _ in record.objects or [])
-            if len(wanted) != len(given) or not all(map(_alike, given, wanted)):
+            wanted = [_to_shares(box) for box in boxes[item]]
+            given = [box for box, _ in record.objects or []]
+            if len(wanted) != len(given) or not all(any(_alike(box, other) for other in given) for box in wanted):
                 yield f"boxes: {record.key} has {_rounded(given)}, not {_rounded(wanted)}"
                 return
 
@@ -308,15 +324,21 @@ class _Reading:
         if masks is None:
             yield "masks: there are none, and the records have some"
             return
-        self._used.update(word for role in self._meaning.roles if role.kind == "mask" for word in role.words)
+        self._use("mask")
         self._needed.append([mask is not None for mask in masks])
         for record, item in self._pairs():
             if record.mask != masks[item]:
                 yield f"masks: {record.key} has {record.mask}, not {masks[item]}"
                 return
 
+    def _use(self, kind: str) -> None:
+        """Notes that the records store all roles of a kind."""
+        self._used.update(word for role in self._meaning.roles if role.kind == kind for word in role.words)
+
     def _lost(self) -> Iterator[str]:
         """Yields items without a record that lack nothing that the records store."""
+        if self._is_part:
+            return
         there = set(self._items)
         lost = [item for item in range(self._meaning.count) if item not in there]
         lost = [item for item in lost if all(has[item] for has in self._needed)]
@@ -342,6 +364,11 @@ def _may_be_classes(label: Label) -> bool:
     """Whether a label is a class; texts that recur may be meant as classes."""
     texts = [tuple(values) for values in label.values]
     return label.kind == "class" or (label.kind == "text" and len(set(texts)) * 2 <= len(texts))
+
+
+def _is_folder_of(path: Any, whole: Any) -> bool:
+    """Whether a path is a folder below an input."""
+    return isinstance(path, str) and isinstance(whole, str) and path.startswith(f"{whole}/") and os.path.isdir(path)
 
 
 def _to_shares(box: Sequence[float]) -> tuple[float, ...]:

@@ -15,80 +15,16 @@ import pyarrow.parquet as pq
 
 from tests.meanings import pictures, words
 from tests.meanings.class_files import draw_class_file
-from tests.meanings.meaning import Case, Label, Meaning, Role, Split, canonical
+from tests.meanings.drafts import SPLIT_OF, Draft, new_draft
+from tests.meanings.meaning import Case, Label, Role, Split, canonical
 
 TABLE_FORMS = (
     "csv", "tsv", "csv_headerless", "list", "jsonl", "parquet", "hf_folder", "hf_parquet",
 )  # fmt: skip
 # Forms that name no columns.
 HEADERLESS = ("csv_headerless", "list")
-_SPLIT_OF = {
-    **dict.fromkeys(("train", "training"), "train"),
-    **dict.fromkeys(("val", "valid", "validation", "dev", "publictest"), "validation"),
-    **dict.fromkeys(("test", "testing", "holdout", "privatetest"), "test"),
-}
 # Rows of a table, and the first row that has a value that comes later.
 _SIZES = {0: range(6, 13), 5: range(12, 17), 60: range(75, 90), 1200: range(1220, 1240)}
-
-
-@dataclasses.dataclass
-class Draft:
-    """A table in the making.
-
-    Attributes:
-      count: number of rows; each is an item.
-      columns: name -> cell of each row; None is empty.
-      later: columns that the first rows lack.
-    """
-
-    chance: random.Random
-    form: str
-    count: int
-    start: int
-    columns: dict[str, list[Any]] = dataclasses.field(default_factory=dict)
-    images: dict[str, list[int | None]] = dataclasses.field(default_factory=dict)
-    labels: list[Label] = dataclasses.field(default_factory=list)
-    splits: list[Split] = dataclasses.field(default_factory=list)
-    boxes: list[Any] | None = None
-    masks: list[int | None] | None = None
-    roles: list[Role] = dataclasses.field(default_factory=list)
-    files: dict[str, bytes] = dataclasses.field(default_factory=dict)
-    settings: dict[str, Any] = dataclasses.field(default_factory=dict)
-    kinds: list[str] = dataclasses.field(default_factory=list)
-    unclear: str = ""
-    table: str = ""
-    folder: str = ""
-    prefixes: list[str] = dataclasses.field(default_factory=list)
-    numbers: list[int] = dataclasses.field(default_factory=list)
-
-    def name(self, names: Sequence[str]) -> str:
-        """Draws the name of a column that no other has."""
-        taken = {name.lower() for name in self.columns}
-        free = [name for name in names if name.lower() not in taken]
-        return self.chance.choice(free or [f"{names[0]}_{len(taken)}"])
-
-    def is_free(self, names: Sequence[str]) -> bool:
-        """Whether no column has one of these names."""
-        return not {name.lower() for name in self.columns} & {name.lower() for name in names}
-
-    def pick_classes(self) -> list[str]:
-        """Draws class names."""
-        return list(self.chance.choice(words.CLASSES))
-
-    def spread(self, values: Sequence[Any]) -> list[Any]:
-        """Draws a value for each row, so that each value occurs at least twice where rows allow."""
-        several = [values[n % len(values)] for n in range(self.count)]
-        self.chance.shuffle(several)
-        return several
-
-    def shorten(self, cells: list[Any]) -> list[Any]:
-        """Takes the value from the first rows, if this table has a role that comes later."""
-        return [None if row < self.start else cell for row, cell in enumerate(cells)]
-
-    def add_pictures(self) -> list[int]:
-        """Returns the numbers of pictures for each row that no other role has."""
-        taken, self.numbers = self.numbers[: self.count], self.numbers[self.count :]
-        return taken
 
 
 def draw_table(chance: random.Random, form: str) -> Case:
@@ -96,8 +32,7 @@ def draw_table(chance: random.Random, form: str) -> Case:
     # In a list, no cell is empty.
     start = 0 if form == "list" else chance.choices((0, 5, 60, 1200), (70, 20, 9, 0.4))[0]
     count = chance.choice(_SIZES[start])
-    draft = Draft(chance, form, count, start)
-    draft.numbers = chance.sample(range(pictures.COUNT), min(pictures.COUNT, 4 * count))
+    draft = new_draft(chance, form, count, start=start)
     draft.folder = "" if form == "hf_folder" else chance.choice(("", "images/", "images/", "img/", "data/pics/"))
     _add_split_prefix(draft)
     _add_image(draft)
@@ -122,18 +57,7 @@ def _finish(draft: Draft) -> Case:
     cells = dict(draft.columns)
     if draft.form in HEADERLESS:
         cells = {f"column_{n}": values for n, values in enumerate(draft.columns.values(), 1)}
-    meaning = Meaning(
-        draft.images,
-        draft.labels,
-        draft.splits,
-        draft.boxes,
-        draft.masks,
-        draft.roles,
-        draft.unclear,
-        cells,
-        draft.table,
-    )
-    return Case(draft.form, draft.files, draft.settings, meaning, draft.kinds)
+    return draft.case(cells)
 
 
 # Roles ---------------------------------------------------------------------------------------------------------------
@@ -147,7 +71,7 @@ def _add_split_prefix(draft: Draft) -> None:
     chosen = draft.chance.choice((("train", "test"), ("train", "val"), ("train", "val", "test"), ("Train", "Test")))
     folders = draft.spread(chosen)
     draft.prefixes = [f"{folder}/" for folder in folders]
-    draft.splits.append(Split(("paths",), [_SPLIT_OF[folder.lower()] for folder in folders]))
+    draft.splits.append(Split(("paths",), [SPLIT_OF[folder.lower()] for folder in folders]))
     draft.roles.append(Role("split", (*chosen, "split", "splits", "validation")))
     draft.kinds.append("split:paths")
 
@@ -435,7 +359,7 @@ def _add_split(draft: Draft) -> None:
                 cells = draft.shorten(cells)
                 draft.kinds.append("split:later")
             draft.columns[field] = cells
-            draft.splits.append(Split((field,), [cell and _SPLIT_OF[cell.lower()] for cell in cells]))
+            draft.splits.append(Split((field,), [cell and SPLIT_OF[cell.lower()] for cell in cells]))
     draft.kinds.append(f"split:{style}")
     draft.roles += [Role("split", split.fields) for split in draft.splits]
 
