@@ -13,6 +13,7 @@ from beam_tfrecords.beam_pipelines.build.checks.listing import check_listing
 from beam_tfrecords.beam_pipelines.build.listing.executors import LocalExecutor
 from beam_tfrecords.beam_pipelines.build.listing.list_input import list_input
 from beam_tfrecords.beam_pipelines.build.listing.source_opening import open_spec_source
+from beam_tfrecords.beam_pipelines.build.listing.trial import trying_suggestions
 from beam_tfrecords.beam_pipelines.settings.command_line import parse_arguments
 from beam_tfrecords.beam_pipelines.settings.inherited_settings import read_request
 from beam_tfrecords.transforms.listing.listing import read_refs
@@ -44,11 +45,13 @@ def write_layout(layout: Layout, folder: Path) -> Path:
 
 def read(argv: list[str], folder: Path) -> tuple[Records, list[str]]:
     """The records that a command line lists, as a build does before it starts, and the notes."""
-    spec, source = open_spec_source(read_request(parse_arguments(argv).raw_values))
-    folder.mkdir(exist_ok=True)
-    listed = list_input(spec, source, LocalExecutor(str(folder), copies=False))
-    assert listed is not None
-    check_listing(spec, source, listed.listing, listed.skipped)
+    spec = read_request(parse_arguments(argv).raw_values)
+    with trying_suggestions(spec):
+        spec, source = open_spec_source(spec)
+        folder.mkdir(exist_ok=True)
+        listed = list_input(spec, source, LocalExecutor(str(folder), copies=False))
+        assert listed is not None
+        check_listing(spec, source, listed.listing, listed.skipped)
     records: dict[str, Counter[str]] = {}
     for ref in read_refs(listed.listing):
         assert ref.failure is None, ref

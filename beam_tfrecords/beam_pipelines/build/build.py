@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Literal, overload
 from beam_tfrecords import storage
 from beam_tfrecords.beam_pipelines.build.finish import finish, note_left
 from beam_tfrecords.beam_pipelines.build.listing.source_opening import open_spec_source
+from beam_tfrecords.beam_pipelines.build.listing.trial import trying_suggestions
 from beam_tfrecords.beam_pipelines.build.output.lock import lock_output
 from beam_tfrecords.beam_pipelines.build.output.previous import open_previous
 from beam_tfrecords.beam_pipelines.build.prepare import prepare_build
@@ -169,13 +170,14 @@ def build_dataset(
 def _build(
     spec: BuildSpec, runner: Runner, prepare: Callable[[], Execution], *, wait: bool, fails_job: bool, report: bool
 ) -> Published | Unpublished | JobRecord:
-    spec = find_functions(spec)
+    spec = given = find_functions(spec)
     runner.arguments.check_known()
     with lock_output(spec, runner) as output:
         # Workers import their modules while this process opens the input.
         _log.info("building %s with %s and %d worker processes", spec.output, type(runner).__name__, runner.processes)
         runner.start_workers(*storage.modules_for([spec.output, *spec.source.input]))
-        spec, source = open_spec_source(spec)
+        with trying_suggestions(spec):
+            spec, source = open_spec_source(spec)
         runner.dataset, runner.has_job = spec.name, output.job is not None
         execution = prepare()
         previous = open_previous(spec)
@@ -184,7 +186,8 @@ def _build(
                 f"warning: {spec.output}: {previous.warning}; until a whole one takes its place, readers fail",
                 file=sys.stderr,
             )
-        prepared = prepare_build(spec, source, execution, output=output, previous=previous)
+        with trying_suggestions(given):
+            prepared = prepare_build(spec, source, execution, output=output, previous=previous)
         outcome: Published | Unpublished | JobRecord
         if prepared is None:
             assert previous.newest

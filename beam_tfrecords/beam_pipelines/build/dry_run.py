@@ -13,6 +13,7 @@ from beam_tfrecords.beam_pipelines.build.listing.expected_failures import Expect
 from beam_tfrecords.beam_pipelines.build.listing.list_input import list_input
 from beam_tfrecords.beam_pipelines.build.listing.listing_tables import describe_refs, describe_splits
 from beam_tfrecords.beam_pipelines.build.listing.source_opening import open_spec_source
+from beam_tfrecords.beam_pipelines.build.listing.trial import trying_suggestions
 from beam_tfrecords.beam_pipelines.build.output.location import check_location
 from beam_tfrecords.beam_pipelines.build.output.previous import open_previous, previous_classes
 from beam_tfrecords.beam_pipelines.build.user_functions import find_functions
@@ -50,13 +51,14 @@ def describe_build(spec: BuildSpec) -> DryRun:
       RequestError: the request is wrong; the build raises the same error.
     """
     with storage.using(spec.source.storage_options()):
-        return _describe(spec)
+        check_location(spec)
+        check_output(spec)
+        spec = find_functions(spec)
+        with trying_suggestions(spec):
+            return _describe(spec)
 
 
 def _describe(spec: BuildSpec) -> DryRun:
-    check_location(spec)
-    check_output(spec)
-    spec = find_functions(spec)
     spec, source = open_spec_source(spec)
     if source.pipeline is not None:
         raise RequestError(

@@ -14,6 +14,7 @@ from beam_tfrecords import storage
 from beam_tfrecords.beam_pipelines.build.listing.executors import LocalExecutor
 from beam_tfrecords.beam_pipelines.build.listing.list_input import list_input
 from beam_tfrecords.beam_pipelines.build.listing.source_opening import open_spec_source
+from beam_tfrecords.beam_pipelines.build.listing.trial import trying_suggestions
 from beam_tfrecords.beam_pipelines.build.user_functions import find_functions
 from beam_tfrecords.beam_pipelines.settings.definitions import read_build_spec
 from beam_tfrecords.beam_pipelines.settings.inherited_settings import read_request
@@ -154,7 +155,12 @@ def _own_folder() -> str:
 
 def _list(spec: BuildSpec, folder: str) -> OpenSample:
     """Lists the samples of a request in a folder; returns the function that opens them."""
-    spec, source = open_spec_source(find_functions(spec))
+    with trying_suggestions(spec):
+        return _open(find_functions(spec), folder)
+
+
+def _open(spec: BuildSpec, folder: str) -> OpenSample:
+    spec, source = open_spec_source(spec)
     if source.pipeline is not None:
         raise RequestError(
             f"`input={spec.source.input[0]}`: is a pipeline itself; expected that it is called", code="pipeline_input"

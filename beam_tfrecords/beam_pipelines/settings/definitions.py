@@ -14,7 +14,7 @@ from beam_tfrecords.escaping import escape
 from beam_tfrecords.transforms.images.image_spec import ImageSpec
 from beam_tfrecords.transforms.request.build_spec import BuildSpec, needs_of
 from beam_tfrecords.transforms.request.schedule_spec import ScheduleSpec
-from beam_tfrecords.transforms.settings import Setting, make_settings, settings_of
+from beam_tfrecords.transforms.settings import Setting, change_settings, make_settings, settings_of
 from beam_tfrecords.transforms.sources.source_spec import SourceSpec
 
 KINDS = (SourceSpec, BuildSpec, ImageSpec, ScheduleSpec)
@@ -50,6 +50,15 @@ def read_build_spec(raw_values: Mapping[str, Any]) -> BuildSpec:
     source, image, schedule = (make_settings(kind, values) for kind in (SourceSpec, ImageSpec, ScheduleSpec))
     spec = make_settings(BuildSpec, values, source=source, image=image, schedule=schedule)
     return dataclasses.replace(spec, needs=needs_of(spec))
+
+
+def change_request(spec: BuildSpec, raw_values: Mapping[str, Any]) -> BuildSpec:
+    """Returns a request with other raw values for some settings; None stands for the default."""
+    values = {name: SETTINGS[name].value_of({name: value}, {}) for name, value in raw_values.items()}
+    parts = {name: change_settings(getattr(spec, name), **values) for name in ("source", "image", "schedule")}
+    own = {one.name: values[one.name] for one in settings_of(BuildSpec) if one.name in values}
+    changed = dataclasses.replace(spec, **parts, **own)
+    return dataclasses.replace(changed, needs=needs_of(changed))
 
 
 def fill_spec(spec: Mapping[str, Any]) -> dict[str, Any]:

@@ -8,7 +8,6 @@ from collections.abc import Mapping, Sequence
 
 from beam_tfrecords import storage
 from beam_tfrecords.errors import RequestError, Suggestion
-from beam_tfrecords.transforms.sources.detect.unnamed_columns import name_columns
 from beam_tfrecords.transforms.sources.inputs import quote_input
 from beam_tfrecords.transforms.sources.names import is_image_name
 
@@ -53,6 +52,7 @@ FORMATS = (
     UnsupportedFormat("a RAR archive", "7z-and-rar-archives", r"\.rar$", rb"Rar!"),
 )
 # One number per line.
+_LIST = re.compile(r"\.(?:txt|lst|list)$", re.IGNORECASE)
 NUMBER_LIST = re.compile(rb"\s*\d+[ \t]*\r?\n[ \t]*\d+[ \t]*(?:\r?\n[ \t]*\d+[ \t]*)*\s*$")
 # Files that annotation tools write next to images.
 TOOLS = (
@@ -141,14 +141,14 @@ def refuse_text(path: str, start: bytes) -> RequestError | None:
         cells = first.split(delimiter)
         settings = {"source": "csv"} if delimiter in ",;\t" else {"source": "csv", "delimiter": delimiter}
         if any(map(is_image_name, cells)):
-            rows = [line.split(delimiter) for line in lines]
-            shown, suggestions = "a list of images", name_columns(path, rows, delimiter)
+            shown, settings = "a list of images", {"source": "csv"} if _LIST.search(path) else settings
         elif len(cells) > 1 and any(map(is_image_name, second.split(delimiter))):
-            shown, suggestions = "a table", [Suggestion("its rows", settings)]
+            shown = "a table"
         else:
             continue
+        rows = Suggestion("its rows", settings)
         return RequestError(
-            f"{quote_input(path)} looks like {shown}, but is not called .csv", suggestions, code="unknown_format"
+            f"{quote_input(path)} looks like {shown}, but is not called .csv", [rows], code="unknown_format"
         )
     return None
 

@@ -27,7 +27,6 @@ from beam_tfrecords.transforms.sources.names import printable
 from beam_tfrecords.transforms.sources.needs import Needs
 from beam_tfrecords.transforms.sources.tables.box_cells import BoxColumns
 from beam_tfrecords.transforms.sources.tables.image_paths import fill_pattern, pattern_columns
-from beam_tfrecords.transforms.sources.tables.list_file import ListFile
 from beam_tfrecords.transforms.sources.tables.object_cells import find_objects
 from beam_tfrecords.transforms.sources.tables.table import Table, available, first_cells
 from beam_tfrecords.transforms.sources.tables.table_settings import LabelType, TableSettings
@@ -248,13 +247,12 @@ def _refuse_several_images(table: Table, guessed: str | None) -> None:
 
 
 def _refuse_other_labels(table: Table, label: str) -> None:
-    """Refuses a list without a header in which other columns may be the label as well."""
-    others = table.other_labels if isinstance(table, ListFile) else ()
-    if not others:
+    """Refuses a table without a header in which other columns may be the label as well."""
+    if not table.other_labels:
         return
     raise RequestError(
-        f"{quote_input(table.path)}: no first line names the columns, and {', '.join((label, *others))} may be the "
-        f"labels; name their column with `label_column`; {available(table)}",
+        f"{quote_input(table.path)}: no header names the columns, and {', '.join((label, *table.other_labels))} may be "
+        f"the labels; name their column with `label_column`; {available(table)}",
         column_suggestions(table, image=IMAGE, needs_image=False, needs_label=True),
         code="unclear_label_column",
     )

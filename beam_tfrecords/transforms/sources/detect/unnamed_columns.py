@@ -3,13 +3,9 @@
 from __future__ import annotations
 
 import math
-import shlex
 from collections.abc import Iterator, Sequence
 
-from beam_tfrecords import storage
-from beam_tfrecords.errors import Suggestion
 from beam_tfrecords.transforms.sources.detect.split_column import are_splits
-from beam_tfrecords.transforms.sources.names import is_image_name
 from beam_tfrecords.transforms.sources.tables.box_cells import read_number
 
 IMAGE, LABEL, SPLIT = "image", "label", "split"
@@ -61,37 +57,6 @@ def find_other_labels(columns: Sequence[Sequence[str]], names: Sequence[str], *,
     if all(map(_are_numbers, (label, *(columns[number] for number in others)))) and len({*label}) < len(label):
         others = [number for number in others if len({*zip(label, columns[number], strict=True)}) > len({*label})]
     return [names[number] for number in others]
-
-
-def name_columns(path: str, rows: Sequence[Sequence[str]], delimiter: str) -> list[Suggestion]:
-    """Suggests a command that adds a header to a table; [] if its first row names no image.
-
-    Args:
-      path: path of the table.
-      rows: cells of its first rows.
-      delimiter: cell delimiter.
-    """
-    width = len(rows[0])
-    columns = [[row[number] for row in rows if len(row) == width] for number in range(width)]
-    images = [number for number, cell in enumerate(rows[0]) if is_image_name(cell)]
-    if not images or storage.has_scheme(path) or path.endswith(".gz"):
-        return []
-    names = name_cells(columns, images)
-    if find_other_labels(columns, names):
-        number = names.index(LABEL)
-        names[number] = f"column_{number + 1}"
-    header = delimiter.join(names)
-    shown = header.replace("\t", "\\t")
-    command = f"{{ printf '{shown}\\n'; cat {shlex.quote(path)}; }} > {shlex.quote(path + '.csv')}"
-    settings = {"input": f"{path}.csv", **({"delimiter": " "} if delimiter == " " else {})}
-    meaning = f"the columns {shown}"
-    if len(images) > 1:
-        several = ",".join(names[number] for number in images)
-        settings, meaning = {**settings, "image_column": several}, f"{meaning}, with {len(images)} images in each row"
-    if LABEL not in names and not {*_CORNERS} <= {*names} and not {*_SIZES} <= {*names}:
-        settings = {**settings, "layout": "image"}
-        meaning += ", without labels" if len(names) > 1 else ""
-    return [Suggestion(meaning, settings, [command])]
 
 
 def counts(cells: Sequence[str]) -> bool:

@@ -39,6 +39,7 @@ class BoxList:
     notes: Sequence[str] = ()
     column_types: None = None
     embedded: Sequence[str] = ()
+    other_labels: Sequence[str] = ()
     delimiter: None = None
 
     def may_hold_text(self, column: str) -> bool:

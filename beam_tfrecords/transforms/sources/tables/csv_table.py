@@ -8,10 +8,12 @@ import itertools
 from collections import Counter
 from collections.abc import Iterator, Sequence
 
+from beam_tfrecords import storage
 from beam_tfrecords.errors import RequestError
-from beam_tfrecords.transforms.sources.detect.unnamed_columns import name_columns
+from beam_tfrecords.transforms.sources.detect.unnamed_columns import find_other_labels, name_cells
 from beam_tfrecords.transforms.sources.input_settings import PathSettings
 from beam_tfrecords.transforms.sources.inputs import Inputs
+from beam_tfrecords.transforms.sources.names import is_image_name, printable
 from beam_tfrecords.transforms.sources.needs import Needs
 from beam_tfrecords.transforms.sources.source import MakeSource
 from beam_tfrecords.transforms.sources.tables.box_list import BoxList, open_box_list
@@ -30,16 +32,25 @@ _ROWS = 1000
 
 @dataclasses.dataclass(frozen=True)
 class CsvTable:
-    """A csv file whose first row names its columns.
+    """A csv file.
 
     Quoting follows RFC 4180: a quoted cell may contain delimiters, line ends and doubled quotes. Empty lines
     are ignored.
+
+    Attributes:
+      path: path of the file.
+      dialect: how the text is written.
+      columns: names of the columns.
+      has_header: whether the first row names the columns.
+      other_labels: as in `Table`.
     """
 
     path: str
     dialect: Dialect
     columns: Sequence[str]
     notes: Sequence[str] = ()
+    has_header: bool = True
+    other_labels: Sequence[str] = ()
     column_types: None = None
     embedded: Sequence[str] = ()
 
@@ -56,7 +67,8 @@ class CsvTable:
         """See `Table.rows`; a row whose number of cells differs from the header's becomes an `InvalidRow`."""
         with open_bytes(self.path, part) as file:
             lines = Lines(file, self.path, self.dialect.encoding, first=part.line if part else 1)
-            yield from lines.until_damage(self._rows(lines, columns, has_header=not part or part.start == 0))
+            has_header = self.has_header and (not part or part.start == 0)
+            yield from lines.until_damage(self._rows(lines, columns, has_header=has_header))
 
     def _rows(self, lines: Lines, columns: Sequence[str], *, has_header: bool) -> Iterator[Row]:
         cells = [(name, self.columns.index(name)) for name in columns]
@@ -68,7 +80,7 @@ class CsvTable:
             if isinstance(row, InvalidRow):
                 yield row
             elif len(row.cells) != width:
-                yield InvalidRow(f"line {row.line}: {len(row.cells)} cells, but the header has {width}")
+                yield InvalidRow(f"line {row.line}: {len(row.cells)} cells; expected {width}")
             else:
                 yield {name: row.cells[index] for name, index in cells}
 
@@ -77,7 +89,7 @@ class CsvTable:
         count = functools.partial(count_rows, width=len(self.columns), options=self.dialect.options)
         ranges, problem = cut_text(self.path, self.dialect.encoding, count)
         # The header does not count as a row.
-        return [part._replace(row=part.row - 1) if part.start else part for part in ranges], problem
+        return [part._replace(row=part.row - self.has_header) if part.start else part for part in ranges], problem
 
 
 def open_input(
@@ -126,12 +138,7 @@ def open_csv(path: str, text: TextSettings = DETECTED, *, has_texts: bool = Fals
         raise RequestError(f"`input={path}`: the header cannot be read: {header.detail}", code="invalid_file")
     names = [name.strip() for name in header.cells]
     if is_data:
-        raise RequestError(
-            f"`input={path}`: the first row looks like data ({', '.join(names[:5])}), but it must name the columns; "
-            "add a first line such as image,label",
-            name_columns(path, [names, *rows], dialect.delimiter),
-            code="missing_header",
-        )
+        return _name_columns(path, dialect, notes, rows)
     twice = [name for name, count in Counter(names).items() if count > 1]
     if twice:
         raise RequestError(
@@ -142,3 +149,30 @@ def open_csv(path: str, text: TextSettings = DETECTED, *, has_texts: bool = Fals
     if header.cells != names:
         dialect = dataclasses.replace(dialect, skip_spaces=True)
     return CsvTable(path, dialect, tuple(names), notes)
+
+
+def _name_columns(path: str, dialect: Dialect, notes: Sequence[str], rows: Sequence[Sequence[str]]) -> CsvTable:
+    """Returns a table without a header, with names for its columns.
+
+    Args:
+      path: path of the table.
+      dialect: how its text is written.
+      notes: notes on the dialect.
+      rows: cells of its first rows.
+
+    Raises:
+      RequestError: no column names images.
+    """
+    width = len(rows[0])
+    columns = [[row[number].strip() for row in rows if len(row) == width] for number in range(width)]
+    images = [number for number, cell in enumerate(rows[0]) if is_image_name(cell.strip())]
+    if not images:
+        raise RequestError(
+            f"`input={path}`: the first row looks like data ({', '.join(rows[0][:5])}), but it must name the columns; "
+            "add a first line such as image,label",
+            code="missing_header",
+        )
+    names = name_cells(columns, images)
+    note = f"{printable(storage.basename(path))}: no header, read as the columns {', '.join(names)}"
+    others = find_other_labels(columns, names)
+    return CsvTable(path, dialect, tuple(names), [*notes, note], has_header=False, other_labels=others)

@@ -43,6 +43,7 @@ class JsonlTable:
     column_types: None = None
     notes: Sequence[str] = ()
     embedded: Sequence[str] = ()
+    other_labels: Sequence[str] = ()
     delimiter: None = None
 
     def may_hold_text(self, column: str) -> bool:

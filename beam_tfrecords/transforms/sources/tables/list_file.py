@@ -47,7 +47,7 @@ class ListFile:
       skips: number of lines before the first row.
       encoding: encoding of the text.
       joined: column -> text file next to the list with its values, keyed by the cells of `column_1`.
-      other_labels: columns that may be the label as well as `label`.
+      other_labels: as in `Table`.
     """
 
     path: str

@@ -65,6 +65,7 @@ class ParquetTable:
     group_rows: Sequence[int]
     notes: Sequence[str] = ()
     embedded: Sequence[str] = ()
+    other_labels: Sequence[str] = ()
     delimiter: None = None
 
     def may_hold_text(self, column: str) -> bool:

@@ -68,6 +68,10 @@ class Table(Protocol):
         """Cell delimiter of a csv file; None for other formats."""
 
     @property
+    def other_labels(self) -> Sequence[str]:
+        """Columns that may be the label as well as `label`, if the file does not name its columns."""
+
+    @property
     def embedded(self) -> Sequence[str]:
         """Columns that may contain image bytes."""
 
@@ -100,6 +104,7 @@ class FirstRows:
     notes: Sequence[str] = ()
     delimiter: None = None
     embedded: Sequence[str] = ()
+    other_labels: Sequence[str] = ()
 
     def may_hold_text(self, column: str) -> bool:
         """See `Table`."""

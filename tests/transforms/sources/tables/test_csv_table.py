@@ -83,8 +83,8 @@ def test_a_damaged_header_is_refused(table, header, settings):
 @pytest.mark.parametrize(
     ("bad", "detail"),
     [
-        (b"1", "1 cells, but the header has 2"),
-        (b"1,2,3", "3 cells, but the header has 2"),
+        (b"1", "1 cells; expected 2"),
+        (b"1,2,3", "3 cells; expected 2"),
         (b"1,a\0b", "a NUL byte"),
         (b"\0", "a NUL byte"),
         (b"1,caf\xe9\n" + "3,é".encode(), "not valid UTF-8"),

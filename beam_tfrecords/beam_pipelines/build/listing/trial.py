@@ -1,0 +1,119 @@
+"""Tries what a refusal suggests: each suggestion is a request that was listed with all settings of the refused one."""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import itertools
+import tempfile
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from beam_tfrecords import storage
+from beam_tfrecords.beam_pipelines.build.checks.listing import check_listing
+from beam_tfrecords.beam_pipelines.build.listing.source_opening import open_spec_source
+from beam_tfrecords.beam_pipelines.settings.definitions import change_request
+from beam_tfrecords.errors import BuildError, RequestError, Suggestion
+from beam_tfrecords.transforms.refs.ref_columns import one_by_one
+from beam_tfrecords.transforms.request.build_spec import BuildSpec
+
+if TYPE_CHECKING:
+    from beam_tfrecords.transforms.sources.source import Source
+
+_MOST_SUGGESTIONS = 4
+# Most requests to try for one refusal, and most settings to add one after the other.
+_MOST_TRIED = 16
+_DEEPEST = 3
+# An input of more samples, or of larger containers, is listed only in part.
+_MOST_LISTED = 1000
+_MOST_BYTES = 64 << 20
+
+
+@contextlib.contextmanager
+def trying_suggestions(spec: BuildSpec) -> Iterator[None]:
+    """Keeps of a refusal's suggestions those that work; one that leads to another question is joined with its answers.
+
+    Args:
+      spec: the request.
+    """
+    try:
+        yield
+    except RequestError as error:
+        if not error.suggestions or spec.input_function is not None or spec.map is not None:
+            raise
+        found = itertools.islice(_Trial(spec).follow_all(error, Suggestion("", {}), _DEEPEST), _MOST_SUGGESTIONS)
+        raise RequestError(error.message, [*found], code=error.code, traceback=error.traceback) from error.__cause__
+
+
+@dataclasses.dataclass
+class _Trial:
+    """Tries requests that differ from a refused one in some settings.
+
+    Attributes:
+      spec: the refused request.
+      tried: number of requests that were tried.
+      offered: settings of the suggestions that were found.
+    """
+
+    spec: BuildSpec
+    tried: int = 0
+    offered: list[object] = dataclasses.field(default_factory=list)
+
+    def follow_all(self, error: RequestError, said: Suggestion, depth: int) -> Iterator[Suggestion]:
+        """Yields the suggestions of a refusal that work, each with what was said before."""
+        for one in error.suggestions:
+            meaning = ", ".join(filter(None, (said.meaning, one.meaning)))
+            joined = Suggestion(meaning, {**said.settings, **one.settings}, one.before)
+            yield from self._follow(joined, depth)
+
+    def _follow(self, suggestion: Suggestion, depth: int) -> Iterator[Suggestion]:
+        self.tried += 1
+        if self.tried > _MOST_TRIED or suggestion.settings in self.offered:
+            return
+        if not suggestion.before:  # Only the command makes its input.
+            try:
+                if not _is_listed(change_request(self.spec, suggestion.settings)):
+                    return
+            except RequestError as error:
+                if depth:
+                    yield from self.follow_all(error, suggestion, depth - 1)
+                return
+            except (BuildError, OSError) as error:
+                if storage.is_unanswered(error) or storage.is_unanswered(error.__cause__):
+                    raise
+                return
+        self.offered.append(suggestion.settings)
+        yield suggestion
+
+
+def _is_listed(spec: BuildSpec) -> bool:
+    """Whether a request can be listed, and at least half of the first samples are valid.
+
+    Raises:
+      RequestError, BuildError: it is refused.
+    """
+    opened, source = open_spec_source(spec)
+    if source.pipeline is not None:
+        return True
+    if source.containers() is None:
+        refs = list(itertools.islice(one_by_one(source.samples()), _MOST_LISTED + 1))
+        if sum(ref.failure is None for ref in refs) * 2 < len(refs):
+            return False
+        if len(refs) > _MOST_LISTED:
+            return True
+        opened, source = open_spec_source(spec)
+    elif sum(container.size for container in source.containers() or ()) > _MOST_BYTES:
+        return True
+    _list(opened, source)
+    return True
+
+
+def _list(spec: BuildSpec, source: Source) -> None:
+    # Only refused requests need these modules here.
+    from beam_tfrecords.beam_pipelines.build.listing.executors import LocalExecutor
+    from beam_tfrecords.beam_pipelines.build.listing.list_input import list_input
+
+    with tempfile.TemporaryDirectory(prefix="beam-tfrecords-") as folder:
+        listed = list_input(spec, source, LocalExecutor(folder, copies=False))
+        assert listed is not None
+        check_listing(spec, source, listed.listing, listed.skipped)
