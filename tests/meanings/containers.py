@@ -367,9 +367,9 @@ def _draw_npy(draft: Draft) -> None:
 
 def grey_pictures(draft: Draft) -> tuple[list[int], np.ndarray]:
     """Draws pictures of grey; returns their numbers, and their pixels: [N, 12, 12] uint8."""
-    levels = draft.chance.sample(range(12), draft.count)
-    values = np.array([pictures.colour_of(157 * level)[0] for level in levels], np.uint8)
-    return [157 * level for level in levels], np.broadcast_to(values[:, None, None], (draft.count, 12, 12)).copy()
+    numbers = [pictures.grey(level) for level in draft.chance.sample(range(12), draft.count)]
+    values = np.array([pictures.colour_of(number)[0] for number in numbers], np.uint8)
+    return numbers, np.broadcast_to(values[:, None, None], (draft.count, 12, 12)).copy()
 
 
 def _idx_of(array: np.ndarray) -> bytes:

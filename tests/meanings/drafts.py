@@ -101,5 +101,6 @@ class Draft:
 def new_draft(chance: random.Random, form: str, count: int, *, start: int = 0) -> Draft:
     """Returns a draft with pictures for several images of each item."""
     draft = Draft(chance, form, count, start)
-    draft.numbers = chance.sample(range(pictures.COUNT), min(pictures.COUNT, 4 * count))
+    coloured = [number for number in range(pictures.COUNT) if not pictures.is_grey(number)]
+    draft.numbers = chance.sample(coloured, min(len(coloured), 4 * count))
     return draft

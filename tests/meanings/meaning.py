@@ -8,6 +8,9 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+# Fields of the label that is the rest of a line, behind the image.
+REST = ("rest",)
+
 
 @dataclasses.dataclass(frozen=True)
 class Label:

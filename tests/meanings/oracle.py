@@ -9,12 +9,11 @@ import subprocess
 import traceback
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from pathlib import Path
 from typing import Any
 
 from beam_tfrecords.errors import RequestError
-from tests.meanings.meaning import Case, Label, Meaning, Split, canonical
-from tests.meanings.pictures import HEIGHT, WIDTH
+from tests.meanings.meaning import REST, Case, Label, Meaning, Split, canonical
+from tests.meanings.pictures import HEIGHT, WIDTH, is_grey
 from tests.meanings.program import Reading, Record, read_input
 
 READ, ASKED, REFUSED, STOPPED, WRONG, CRASH = OUTCOMES = ("read", "asked", "refused", "stopped", "wrong", "crash")
@@ -51,6 +50,8 @@ def judge(case: Case, settings: Mapping[str, Any], *, read: Read = read_input) -
     kind, problems = judge_reading(case.meaning, settings, reading)
     if case.meaning.unclear and kind == READ:
         return Outcome(WRONG, [f"guessed: {case.meaning.unclear}"], settings, reading.text)
+    if kind == STOPPED and problems:
+        return Outcome(WRONG, [f"stopped, {one}" for one in problems], settings, reading.text)
     return Outcome(kind, problems, settings, reading.text)
 
 
@@ -107,7 +108,9 @@ def judge_reading(
     """
     problems = list(_Reading(meaning, settings, reading, is_offered=is_offered, is_part=is_part).problems())
     if not reading.published:
-        return STOPPED, problems
+        # Its message says how rows that contradict each other become one sample.
+        is_said = set(reading.failures) == {"conflicting_rows"}
+        return STOPPED, [] if is_said else [one for one in problems if is_offered or one.startswith("lost")]
     return (WRONG if problems else READ), problems
 
 
@@ -137,6 +140,7 @@ class _Reading:
 
     def _match_images(self) -> Iterator[str]:
         images = self._meaning.images
+        named = self._settings.get("image_column")
         places = {
             number: (item, field)
             for field, numbers in images.items()
@@ -148,6 +152,9 @@ class _Reading:
             items = set()
             for name, numbers in record.images.items():
                 for number in numbers if isinstance(numbers, list) else [numbers]:
+                    if self._is_offered and self._meaning.masks and is_grey(number) and number not in places:
+                        # A mask as an image, as the suggestion says.
+                        continue
                     item, field = places.get(number, (-1, ""))
                     items.add(item)
                     if isinstance(numbers, int) and of_name.setdefault(name, field) != field:
@@ -156,6 +163,8 @@ class _Reading:
                     self._used.add(field)
             if not record.images:
                 items = {self._item_of_key(record)}
+            if not items:
+                return
             if len(items) != 1 or -1 in items:
                 yield f"images: {record.key} has the images {record.images} of the items {sorted(items)}"
                 return
@@ -163,7 +172,6 @@ class _Reading:
         doubled = [item for item, count in Counter(self._items).items() if count > 1]
         if doubled:
             yield f"images: the image of item {doubled[0]} is in {self._items.count(doubled[0])} records"
-        named = self._settings.get("image_column")
         columns = set(str(named).split(",")) & set(images)
         if not columns <= self._used:
             yield f"images: {named} was named, and {sorted(self._used)} are stored"
@@ -186,7 +194,14 @@ class _Reading:
             return
         if {name for record in records for _, name in record.objects or []} == {"object"}:
             return
+        if self._is_offered and {name for record in records for name in record.labels or []} == {
+            self._settings.get("class_names")
+        }:
+            # The only class, as the suggestion says.
+            return
         fitting = [label for label in self._meaning.labels if _may_be_classes(label) and self._is_wanted(label)]
+        if not (self._is_offered and "rest of each line" in self._reading.text):
+            fitting = [label for label in fitting if label.fields != REST]
         if not fitting and self._is_offered and self._settings.get("label_column") in self._meaning.cells:
             column = self._settings["label_column"]
             wrong = next((one for one in self._meaning.roles if column in one.words and one.kind in _NO_CLASSES), None)
@@ -206,7 +221,12 @@ class _Reading:
             yield f"labels: `class_names` was given, and the classes are {list(self._reading.class_names)[:6]}"
         if label.names and not is_raw:
             self._use("names")
-        if not label.is_first and "label_column" not in self._settings and not self._is_asked():
+        if (
+            not label.is_first
+            and label.fields != REST
+            and "label_column" not in self._settings
+            and not self._is_asked()
+        ):
             yield f"labels: {label.fields} were taken as the label"
         self._used.update(label.fields)
         if records and records[0].labels is not None and "label.index" in self._reading.fields:
@@ -215,7 +235,10 @@ class _Reading:
     def _offered(self, column: str) -> Label:
         """Returns the label of a column that a suggestion names."""
         separator = self._settings.get("label_separator")
-        cells = [[] if cell in (None, "") else [str(cell)] for cell in self._meaning.cells[column]]
+        cells = [
+            list(map(canonical, cell)) if isinstance(cell, list) else [] if cell in (None, "") else [canonical(cell)]
+            for cell in self._meaning.cells[column]
+        ]
         if separator:
             cells = [[part for cell in one for part in cell.split(separator)] for one in cells]
         return Label((column,), [[canonical(part) for part in one] for one in cells])
@@ -265,7 +288,10 @@ class _Reading:
                 if not labels and name in self._meaning.cells:
                     cell = self._meaning.cells[name][item]
                     wanted = [cell if isinstance(cell, list) else [] if cell is None else [cell]]
-                if not any(_alike(values, one) for one in wanted):
+                wanted = [one for one in wanted if not any(isinstance(value, dict) for value in one)]
+                if wanted and not any(
+                    _alike(values, one) or sorted(map(str, values)) == sorted(map(str, one)) for one in wanted
+                ):
                     yield f"values: {record.key} has {values} in {name}, not {wanted[0]}"
                     return
         for name in self._reading.records[0].columns if self._reading.records else ():
@@ -396,8 +422,3 @@ def _is_number(value: Any) -> bool:
     except (TypeError, ValueError):
         return False
     return True
-
-
-def run_case(case: Case, root: Path, *, read: Read = read_input) -> Outcome:
-    """Writes a case below a folder and judges it."""
-    return judge(case, case.write(root), read=read)

@@ -12,6 +12,7 @@ import PIL.Image
 WIDTH, HEIGHT = 48, 36
 _STEPS, _STEP = 12, 23
 COUNT = _STEPS**3
+_GREY = 1 + _STEPS + _STEPS**2
 
 
 def colour_of(number: int) -> tuple[int, int, int]:
@@ -23,6 +24,16 @@ def number_of(colour: tuple[int, ...] | np.ndarray) -> int:
     """Returns the number of the image with a colour, which may be off by the loss of a JPEG file."""
     red, green, blue = (min(round(int(value) / _STEP), _STEPS - 1) for value in colour[:3])
     return red + green * _STEPS + blue * _STEPS**2
+
+
+def is_grey(number: int) -> bool:
+    """Whether the image with a number is grey, as a mask is."""
+    return number % _GREY == 0
+
+
+def grey(level: int) -> int:
+    """Returns the number of the image of a grey, from 0 (black) to 11."""
+    return level * _GREY
 
 
 @functools.lru_cache(maxsize=4096)

@@ -18,6 +18,7 @@ from beam_tfrecords.beam_pipelines.build.listing.source_opening import open_spec
 from beam_tfrecords.beam_pipelines.build.user_functions import find_functions
 from beam_tfrecords.beam_pipelines.messages.notes import describe_request
 from beam_tfrecords.beam_pipelines.messages.summary import describe_classes, describe_reasons, describe_skipped
+from beam_tfrecords.beam_pipelines.settings.definitions import show_flags
 from beam_tfrecords.beam_pipelines.settings.inherited_settings import read_request
 from beam_tfrecords.errors import SampleError
 from beam_tfrecords.examples import example_pb2
@@ -114,11 +115,10 @@ def _read(spec: BuildSpec, folder: str) -> Reading:
             examples.setdefault(found[0], (ref.key, found[1]))
     total = len(records) + failures.total()
     lines = [
-        *describe_classes(_count_classes(records)),
+        *describe_classes(_count_classes(records, class_names.names)),
         *describe_reasons(failures, examples),
         *describe_skipped({kind: (count, skipped.examples[kind]) for kind, count in skipped.counts.items()}),
-        *source.notes,
-        *describe_request(spec),
+        *(f"note: {show_flags(note)}" for note in (*source.notes, *describe_request(spec))),
     ]
     published = bool(records) and failures.total() <= spec.max_failures * total
     return Reading(records, failures, "\n".join(lines), published, class_names.names, layout.fields)
@@ -194,12 +194,12 @@ def _objects(values: Mapping[str, list[Any]], class_names: Sequence[str]) -> lis
     return list(zip(boxes, names, strict=True))
 
 
-def _count_classes(records: Sequence[Record]) -> dict[str, dict[str, int]]:
+def _count_classes(records: Sequence[Record], class_names: Sequence[str]) -> dict[str, dict[str, int]]:
     counts: dict[str, Counter[str]] = {}
-    for record in records:
-        found = record.labels if record.objects is None else [name for _, name in record.objects]
+    for record in sorted(records, key=lambda record: record.split):
+        found = record.labels if record.objects is None else {name for _, name in record.objects}
         counts.setdefault(record.split, Counter()).update(found or [])
-    return counts
+    return {split: {name: found[name] for name in class_names if name in found} for split, found in counts.items()}
 
 
 def _text(value: Any) -> Any:

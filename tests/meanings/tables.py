@@ -16,7 +16,8 @@ import pyarrow.parquet as pq
 from tests.meanings import pictures, words
 from tests.meanings.class_files import draw_class_file
 from tests.meanings.drafts import SPLIT_OF, Draft, new_draft
-from tests.meanings.meaning import Case, Label, Role, Split, canonical
+from tests.meanings.meaning import REST, Case, Label, Role, Split, canonical
+from tests.meanings.shared_rows import SHARED_FORMS, draw_shared_rows
 
 TABLE_FORMS = (
     "csv", "tsv", "csv_headerless", "list", "jsonl", "parquet", "hf_folder", "hf_parquet",
@@ -34,6 +35,10 @@ def draw_table(chance: random.Random, form: str) -> Case:
     count = chance.choice(_SIZES[start])
     draft = new_draft(chance, form, count, start=start)
     draft.folder = "" if form == "hf_folder" else chance.choice(("", "images/", "images/", "img/", "data/pics/"))
+    if form in SHARED_FORMS and chance.random() < 0.1:
+        cells = draw_shared_rows(draft)
+        WRITERS[form](draft)
+        return draft.case(cells)
     _add_split_prefix(draft)
     _add_image(draft)
     _LABELS[chance.choices(list(_LABELS), [weight for weight, _ in _LABELS.values()])[0]][1](draft)
@@ -43,7 +48,38 @@ def draw_table(chance: random.Random, form: str) -> Case:
     if start and not any("later" in kind for kind in draft.kinds):
         draft.start = 0
     _add_junk(draft)
+    if form not in HEADERLESS and chance.random() < 0.25:
+        _state(draft)
     return _finish(draft)
+
+
+def _state(draft: Draft) -> None:
+    """States what a user would: which columns hold what; this decides what is unclear otherwise."""
+    stated: dict[str, Any] = {}
+    if len(draft.images) > 1 and "images" in draft.unclear:
+        stated["image_column"] = draft.chance.choice((",".join(draft.images), next(iter(draft.images))))
+    elif draft.form not in ("hf_folder", "hf_parquet"):
+        stated["image_column"] = next(iter(draft.images))
+    label = next(iter(draft.labels), None)
+    if label is not None and label.kind == "class" and "label_column" not in draft.settings:
+        stated |= (
+            {"label_columns": ",".join(label.fields)} if len(label.fields) > 1 else {"label_column": label.fields[0]}
+        )
+        separator = next((one for one in "|;," if any(one in str(cell) for cell in draft.columns[label.fields[0]])), "")
+        if "label:list" in draft.kinds and separator and not str(draft.columns[label.fields[0]][0]).startswith("["):
+            stated["label_separator"] = separator
+    if draft.splits and draft.splits[0].fields[0] in draft.columns and draft.chance.random() < 0.5:
+        stated["split_column"] = draft.splits[0].fields[0]
+    if ("images" in draft.unclear and "image_column" not in stated) or (
+        "splits" in draft.unclear and "split_column" not in stated
+    ):
+        return
+    draft.settings |= stated
+    draft.kinds.append("stated")
+    if not (
+        draft.unclear.startswith(("boxes", "no image")) or ("classes" in draft.unclear and "label_column" not in stated)
+    ):
+        draft.unclear = ""
 
 
 def _finish(draft: Draft) -> Case:
@@ -72,7 +108,7 @@ def _add_split_prefix(draft: Draft) -> None:
     folders = draft.spread(chosen)
     draft.prefixes = [f"{folder}/" for folder in folders]
     draft.splits.append(Split(("paths",), [SPLIT_OF[folder.lower()] for folder in folders]))
-    draft.roles.append(Role("split", (*chosen, "split", "splits", "validation")))
+    draft.roles.append(Role("split", ("paths", *chosen, "split", "splits", "validation")))
     draft.kinds.append("split:paths")
 
 
@@ -99,8 +135,8 @@ def _add_image(draft: Draft) -> None:
         ]
         draft.kinds.append("image:embedded")
         return
-    style = chance.choices(("path", "bare", "id", "pair"), (70, 15, 8, 7))[0]
-    if draft.form in ("hf_folder", "list", "csv_headerless") and style in ("id", "pair"):
+    style = chance.choices(("path", "bare", "id", "pair", "parts"), (67, 15, 8, 7, 3))[0]
+    if draft.form in ("hf_folder", *HEADERLESS) and style in ("id", "pair", "parts"):
         style = "path"
     if style == "pair":
         pair = chance.choice(words.SECOND_IMAGES)
@@ -109,12 +145,22 @@ def _add_image(draft: Draft) -> None:
         draft.unclear = "two columns of images, neither of which is the image"
         draft.kinds.append("image:doubled")
         return
+    if style == "parts" and not any(draft.prefixes):
+        draft.prefixes = draft.spread(("a/", "b/"))
     names = words.RARE_IMAGES if chance.random() < 0.25 and draft.form != "hf_folder" else words.IMAGES
     field = draft.name(("file_name",) if draft.form == "hf_folder" else names)
     _add_paths(
-        draft, field, chance.choice(("img", "photo", "x", "DSC")), in_cell=style == "path", has_end=style != "id"
+        draft,
+        field,
+        chance.choice(("img", "photo", "x", "DSC")),
+        in_cell=style in ("path", "parts"),
+        has_end=style != "id",
     )
     draft.kinds.append(f"image:{style}")
+    if style == "parts":
+        draft.columns["folder"] = [path.rpartition("/")[0] for path in draft.columns[field]]
+        draft.columns[field] = [path.rpartition("/")[2] for path in draft.columns[field]]
+        return
     if chance.random() < 0.12:
         second = draft.name(words.BESIDE_IMAGE)
         _add_paths(draft, second, "second", in_cell=style == "path")
@@ -252,11 +298,20 @@ def _label_list(draft: Draft) -> None:
 def _label_float(draft: Draft) -> None:
     field = draft.name(words.VALUES)
     digits = draft.chance.choice((1, 2, 4))
-    values = [round(draft.chance.uniform(0.5, 90), digits) for _ in range(draft.count)]
+    values: list[Any] = [round(draft.chance.uniform(0.5, 90), digits) for _ in range(draft.count)]
+    of_each = [[value] for value in values]
+    missing = draft.chance.random() < 0.2
+    if missing:
+        row = draft.chance.randrange(draft.count)
+        is_typed = draft.form in ("jsonl", "parquet", "hf_parquet")
+        values[row] = draft.chance.choice(
+            (None, float("nan"), float("inf")) if is_typed else ("", "NaN", "inf", "nan", " ")
+        )
+        of_each[row] = []
     draft.columns[field] = values
-    draft.labels.append(Label((field,), [[value] for value in values], kind="float"))
+    draft.labels.append(Label((field,), of_each, kind="float"))
     draft.roles.append(Role("value", (field,)))
-    draft.kinds.append("label:float")
+    draft.kinds.append("label:float" + ("_missing" if missing else ""))
     _state_type(draft, field, "float", 0.6)
 
 
@@ -420,6 +475,75 @@ def _add_mask(draft: Draft) -> None:
     draft.kinds.append("mask:present")
 
 
+def _add_objects(draft: Draft) -> None:
+    """Adds the objects of each image in a cell, in the forms that Hugging Face's datasets and others have."""
+    if draft.form not in ("jsonl", "parquet", "hf_parquet") or draft.boxes is not None:
+        return
+    chance = draft.chance
+    names = chance.choice(words.CLASSES)
+    found = []
+    for n in range(draft.count):
+        corners = [(chance.randrange(1, 15), chance.randrange(1, 12)) for _ in range(chance.choice((1, 2)) if n else 2)]
+        found.append(
+            [
+                (names[m % 2] if not n else chance.choice(names), (x, y, x + 20, y + 18))
+                for m, (x, y) in enumerate(corners)
+            ]
+        )
+    draft.boxes = [[box for _, box in objects] for objects in found]
+    sizes = [[[x, y, 20, 18] for _, (x, y, *_) in objects] for objects in found]
+    labels = [[name for name, _ in objects] for objects in found]
+    style = chance.choice(("objects", "annotations", "bboxes", "bbox"))
+    key = chance.choice(("category", "label", "class"))
+    if style in ("objects", "annotations"):
+        is_lists = chance.random() < 0.5 or draft.form != "jsonl"
+        cells: list[Any] = [{"bbox": boxes, key: own} for boxes, own in zip(sizes, labels, strict=True)]
+        if not is_lists:
+            cells = [
+                [{"bbox": box, key: name} for box, name in zip(boxes, own, strict=True)]
+                for boxes, own in zip(sizes, labels, strict=True)
+            ]
+        draft.columns[style] = cells
+        draft.labels.append(Label((style,), [list(dict.fromkeys(own)) for own in labels], rows=labels, is_first=False))
+    else:
+        # Of a plain list of boxes, nobody says whether they are corners or sizes.
+        draft.columns[style] = sizes
+    draft.roles.append(Role("box", (style,)))
+    draft.kinds.append(f"box:{style}")
+
+
+def _add_outline(draft: Draft) -> None:
+    """Adds a polygon, keypoints or an angle of each image."""
+    chance = draft.chance
+    kind = chance.choice(("polygon", "keypoints", "angle"))
+    if kind == "angle":
+        field = draft.name(("angle", "rotation", "theta", "orientation"))
+        draft.columns[field] = [round(chance.uniform(-90, 90), 1) for _ in range(draft.count)]
+    else:
+        field = draft.name(
+            {"polygon": ("polygon", "segmentation_points", "outline"), "keypoints": ("keypoints", "landmarks", "pose")}[
+                kind
+            ]
+        )
+        values = [[chance.randrange(1, 40) for _ in range(8 if kind == "polygon" else 6)] for _ in range(draft.count)]
+        is_typed = draft.form in ("jsonl", "parquet", "hf_parquet")
+        draft.columns[field] = values if is_typed else [json.dumps(value) for value in values]
+    draft.roles.append(Role(kind, (field,)))
+    draft.kinds.append(f"{kind}:present")
+
+
+def _lose_images(draft: Draft) -> None:
+    """Leaves out the files: no reference leads anywhere."""
+    if draft.form == "hf_parquet":
+        return
+    draft.files = {
+        name: data for name, data in draft.files.items() if not name.lower().endswith((".png", ".jpg", ".jpeg"))
+    }
+    draft.files["other/unrelated.png"] = pictures.picture(0)
+    draft.unclear = "no image is there"
+    draft.kinds.append("image:lost")
+
+
 def _add_caption(draft: Draft) -> None:
     if any(label.kind == "text" for label in draft.labels):
         return
@@ -471,6 +595,9 @@ _MORE: Sequence[tuple[float, Callable[[Draft], None]]] = (
     (0.07, _add_mask),
     (0.08, _add_caption),
     (0.08, _add_group),
+    (0.1, _add_objects),
+    (0.06, _add_outline),
+    (0.03, _lose_images),
 )
 
 
@@ -519,7 +646,10 @@ def _unname(draft: Draft) -> None:
     def fields_of(one: Label | Split, usual: str) -> tuple[str, ...]:
         return (*(f"column_{places[name]}" for name in one.fields if name in places), usual)
 
-    draft.labels = [dataclasses.replace(label, fields=fields_of(label, "label")) for label in draft.labels]
+    draft.labels = [
+        label if label.fields == REST else dataclasses.replace(label, fields=fields_of(label, "label"))
+        for label in draft.labels
+    ]
     draft.splits = [dataclasses.replace(split, fields=fields_of(split, "split")) for split in draft.splits]
 
 
@@ -541,7 +671,10 @@ def _write_list(draft: Draft) -> None:
         draft.labels = list(map(_without_spaces, draft.labels))
     elif draft.labels[0].kind == "text" and draft.chance.random() < 0.6:
         draft.settings["label_type"] = "text"
-    lines = [" ".join(map(_cell, row)) for row in zip(*draft.columns.values(), strict=True)]
+    rows = list(zip(*draft.columns.values(), strict=True))
+    lines = [" ".join(map(_cell, row)) for row in rows]
+    rest = [[" ".join(map(_cell, row[1:]))] for row in rows]
+    draft.labels.append(Label(REST, rest, is_first=False))
     name = draft.chance.choice(("list.txt", "labels.txt", "train.txt", "files.txt", "annotations.txt"))
     draft.files[name] = ("\n".join(lines) + "\n").encode()
     draft.settings["input"] = f"{{root}}/{name}"
