@@ -14,6 +14,7 @@ KNOWN: Mapping[str, str] = {
     "lost": _ISSUE,
     "silent": _ISSUE,
     "splits": _ISSUE,
+    "stopped": _ISSUE,
     "suggestion": _ISSUE,
     "values": _ISSUE,
 }
