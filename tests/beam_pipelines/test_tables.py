@@ -60,6 +60,8 @@ def test_a_table_with_ids_and_several_labels_is_read_as_the_refusals_say(picture
 
 def test_a_parquet_file_without_a_column_of_images_is_refused_unless_columns_are_meant(tmp_path):
     pq.write_table(pa.table({"picture": ["1.jpg", "2.jpg"], "count": [1, 2]}), tmp_path / "m.parquet")
+    for name in ("1.jpg", "2.jpg"):
+        (tmp_path / name).write_bytes(b"x")
     request = [f"--input={tmp_path / 'm.parquet'}", f"--output={tmp_path / 'out'}"]
     ran = run_command("convert", *request)
     ran.refused("missing_image_column", "input", "image_column", "image_path")
@@ -179,6 +181,21 @@ def test_labels_that_are_no_classes_are_stored_as_values(tmp_path, photos, build
     assert dataset.class_names == ()
     labels = [example["label"] for example in dataset.records("train")]
     assert sorted(one if isinstance(one, str) else float(one) for one in labels) == sorted(values)
+    assert dataset.verify() == []
+
+
+@pytest.mark.parametrize("name", ["t.csv", "t.jsonl"])
+def test_vectors_are_stored_as_numbers(tmp_path, photos, build, name):
+    paths = sorted(photos.glob("*/*"))[:3]
+    votes = [[12, 0, 3], [0.5, 0.25, 0.25], [7, 7, 1]]
+    rows = [{"image": str(path), "votes": one} for path, one in zip(paths, votes, strict=True)]
+    text = "".join(json.dumps(row) + "\n" for row in rows)
+    if name.endswith("csv"):
+        text = "\n".join(["image,votes", *(f'{row["image"]},"{row["votes"]}"' for row in rows), ""])
+    (tmp_path / name).write_text(text)
+    flags = ["--label_type=float", "--label_column=votes", "--image_size=8", "--allow_outside_root"]
+    dataset = open_dataset(build(tmp_path / "out", f"--input={tmp_path / name}", *flags))
+    assert sorted(list(map(float, example["label"])) for example in dataset.records("train")) == sorted(votes)
     assert dataset.verify() == []
 
 

@@ -15,6 +15,7 @@ from beam_tfrecords.beam_pipelines.build.checks.listing import check_listing
 from beam_tfrecords.beam_pipelines.build.listing.executors import LocalExecutor
 from beam_tfrecords.beam_pipelines.build.listing.list_input import list_input
 from beam_tfrecords.beam_pipelines.build.listing.source_opening import open_spec_source
+from beam_tfrecords.beam_pipelines.build.listing.trial import trying_suggestions
 from beam_tfrecords.beam_pipelines.build.user_functions import find_functions
 from beam_tfrecords.beam_pipelines.messages.notes import describe_request
 from beam_tfrecords.beam_pipelines.messages.summary import describe_classes, describe_reasons, describe_skipped
@@ -92,7 +93,9 @@ def read_input(settings: Mapping[str, Any]) -> Reading:
     with scratch_folder() as folder:
         spec = read_request({**settings, "output": f"{folder}/out"})
         with storage.using(spec.source.storage_options()):
-            return _read(find_functions(spec), folder)
+            spec = find_functions(spec)
+            with trying_suggestions(spec):
+                return _read(spec, folder)
 
 
 def _read(spec: BuildSpec, folder: str) -> Reading:

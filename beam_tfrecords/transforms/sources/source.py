@@ -150,6 +150,13 @@ class Source:
         """
         return None
 
+    def check_images(self) -> None:
+        """Checks that images which the input names are there. Called before the listing.
+
+        Raises:
+          RequestError: none of the first images exists.
+        """
+
     def check_containers(self) -> None:
         """Checks that the containers fit the request. Called before the first container is read.
 

@@ -22,8 +22,10 @@ from beam_tfrecords.transforms.images.image_spec import ImageEncoding
 from beam_tfrecords.transforms.request.build_spec import BuildSpec
 from beam_tfrecords.transforms.settings import change_settings
 from beam_tfrecords.transforms.sources.detect.judge import describe_unused
+from beam_tfrecords.transforms.sources.detect.roles import parse_cell
 from beam_tfrecords.transforms.sources.opening import open_input
 from beam_tfrecords.transforms.sources.source import Source
+from beam_tfrecords.transforms.sources.tables.table import first_cells
 from beam_tfrecords.transforms.sources.tables.table_settings import LabelType
 
 # Index columns that are measured on pixels.
@@ -97,6 +99,7 @@ def open_spec_source(spec: BuildSpec) -> tuple[BuildSpec, Source]:
     spec = dataclasses.replace(spec, layout=resolve_types(layout, source.column_types), source=grouped)
     if spec.where is not None:
         _check_condition(spec, spec.where)
+    source.check_images()
     if source.table is not None and not spec.needs.takes_all:
         source.notes += describe_unused(source.table, source.used)
     return spec, source
@@ -168,7 +171,9 @@ def _with_label_values(layout: Layout, spec: BuildSpec, source: Source) -> Layou
             code="setting_not_applicable",
         )
     kind = "float" if label_type is LabelType.FLOAT else "bytes"
-    return with_values(layout, source.label_column, kind, several=spec.source.table.group_rows)
+    cells = first_cells(source.table, [source.label_column])[source.label_column] if source.table else []
+    are_lists = any(isinstance(parse_cell(cell) if kind == "float" else cell, list) for cell in cells)
+    return with_values(layout, source.label_column, kind, several=are_lists or spec.source.table.group_rows)
 
 
 def _column_layout(source: Source) -> str:

@@ -108,7 +108,8 @@ def choose_columns(
                     f"`{setting}={named}`: {table.path} has no such column; {available(table)}", code="unknown_column"
                 )
             return named
-        guessed = find_label(table, names) if setting == "label_column" else _guess(table, names, text=text)
+        are_classes = setting == "label_column" and settings.label_type is LabelType.CLASS
+        guessed = find_label(table, names) if are_classes else _guess(table, names, text=text)
         if guessed is not None and guessed != names[0]:
             taken.append(f"{what} from column {guessed!r}")
         return guessed
@@ -307,10 +308,12 @@ def choose_label(
     if settings.label_column is not None or settings.label_columns or not needs.label:
         return settings.label_column
     classes = [name for name in declared if name in table.columns]
-    usual = find_label(table, (*first, *USUAL_LABELS))
+    usual_names = (*first, *USUAL_LABELS)
+    are_classes = settings.label_type is LabelType.CLASS
+    usual = find_label(table, usual_names) if are_classes else _guess(table, usual_names, text=False)
     label = classes[0] if len(classes) == 1 else usual or next((name for name in then if name in table.columns), None)
     if label is None and find_objects(table, settings, needs, None) is None:
-        for name in find_usual(table.columns, (*first, *USUAL_LABELS)):
+        for name in find_usual(table.columns, usual_names):
             _refuse_other_cells(table, name, image=None)
         raise RequestError(
             f"{quote_input(table.path)} has {lacks}, which the layout needs; name another with `label_column`; "

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import itertools
 import posixpath
@@ -21,6 +22,9 @@ from beam_tfrecords.transforms.sources.tables.table import InvalidRow, Table
 
 # Number of rows to inspect, and of leading folders that may come from another machine.
 _ROWS = 5
+_MOST_ROWS = 1000
+# Number of files to look at for an image.
+_MOST_FILES = 20_000
 _MOST_FOLDERS = 6
 _EXTENSIONS = (".jpg", ".jpeg", ".png", ".JPG", ".JPEG", ".PNG", ".webp", ".bmp", ".tif", ".gif")
 _IDS = ("id", "imageid", "uid", "uuid")
@@ -59,7 +63,7 @@ class _Change:
 
 
 def refuse_missing(table: Table, columns: Columns, inputs: Inputs, roots: Sequence[str]) -> None:
-    """Checks whether none of a table's first images exists but all exist at similar paths.
+    """Checks whether none of a table's first images is there, on local disks.
 
     Args:
       table: a table of the request.
@@ -68,15 +72,18 @@ def refuse_missing(table: Table, columns: Columns, inputs: Inputs, roots: Sequen
       roots: folders to search for the images.
 
     Raises:
-      RequestError: all images exist at similar paths; suggests the fix.
+      RequestError: none of the first images exists; suggests the fix if all of the very first exist at similar paths.
     """
     if any(map(storage.has_scheme, (table.path, *roots))):
         return
-    names = first_images(table, columns)
+    names = list(itertools.islice(first_images(table, columns), _MOST_ROWS))
+    if not _are_missing(names[:_ROWS], roots):
+        return
+    suggestion = next(_suggestions(table, columns, inputs, names[:_ROWS], roots[-1]), None)
+    if suggestion is not None:
+        raise _refusal(table.path, names[:_ROWS], roots, suggestion)
     if _are_missing(names, roots):
-        suggestion = next(_suggestions(table, columns, inputs, names, roots[-1]), None)
-        if suggestion is not None:
-            raise _refusal(table.path, names, roots, suggestion)
+        raise _refusal(table.path, names, roots)
 
 
 def refuse_missing_names(path: str, names: Sequence[str], roots: Sequence[str], inputs: Inputs) -> None:
@@ -111,27 +118,26 @@ def _are_missing(names: Sequence[str], roots: Sequence[str]) -> bool:
     return not any(storage.is_file(storage.join(root, name)) for root in roots for name in names)
 
 
-def _refusal(path: str, names: Sequence[str], roots: Sequence[str], suggestion: Suggestion) -> RequestError:
+def _refusal(
+    path: str, names: Sequence[str], roots: Sequence[str], suggestion: Suggestion | None = None
+) -> RequestError:
+    advice = "" if suggestion else "; `image_root` names the folder that the paths of the images are relative to"
     return RequestError(
-        f"{quote_input(path)}: none of the first {len(names)} images is there, such as "
-        f"{shorten(storage.join(roots[-1], names[0]))}",
-        [suggestion],
+        f"{quote_input(path)}: none of the first {len(names):,} images is there, such as "
+        f"{shorten(storage.join(roots[-1], names[0]))}{advice}",
+        [suggestion] if suggestion else [],
         code="missing_images",
     )
 
 
-def first_images(table: Table, columns: Columns) -> list[str]:
-    """Returns the image paths in the first rows."""
+def first_images(table: Table, columns: Columns) -> Iterator[str]:
+    """Yields the image paths of the rows, in their order."""
     pattern = columns.pattern or f"{{{columns.image}}}"
     needed = pattern_columns(pattern) if columns.has_images else []
-    names = []
-    for row in itertools.islice(table.rows(needed), _ROWS) if needed else ():
-        try:
-            if not isinstance(row, InvalidRow):
-                names.append(fill_pattern(pattern, {name: read_text(row, name) for name in needed}))
-        except SampleError:
-            continue
-    return names
+    for row in table.rows(needed) if needed else ():
+        if not isinstance(row, InvalidRow):
+            with contextlib.suppress(SampleError):
+                yield fill_pattern(pattern, {name: read_text(row, name) for name in needed})
 
 
 def _suggestions(
@@ -174,6 +180,27 @@ def _find_changes(names: Sequence[str], root: str, beside: str) -> Iterator[tupl
             for change in _variants(start, has_extension="." in parts[-1]):
                 if all(storage.is_file(storage.join(where, change(name))) for name in names):
                     yield change, where
+    # Last, looks for the first image everywhere below the table's folder.
+    path = _Change(slashes)(names[0])
+    for where, prefix in dict.fromkeys(_find_folders(path, beside)):
+        start = (*slashes, *((f"^{re.escape(prefix)}", "") if prefix else ()))
+        for change in _variants(start, has_extension="." in parts[-1]):
+            if all(storage.is_file(storage.join(where, change(name))) for name in names):
+                yield change, where
+
+
+def _find_folders(path: str, root: str) -> Iterator[tuple[str, str]]:
+    """Yields the folders below a root that have a file of an image's name, and the start of the path to remove."""
+    stem = posixpath.splitext(posixpath.basename(path))[0].lower()
+    folders = path.split("/")[:-1]
+    for entry in storage.list_files(root, limit=_MOST_FILES, literal=True):
+        folder, _, name = entry.path.rpartition("/")
+        if posixpath.splitext(name)[0].lower() != stem:
+            continue
+        for count in range(len(folders) + 1):
+            inner = "".join(f"/{one}" for one in folders[count:])
+            if folder.endswith(inner):
+                yield folder.removesuffix(inner), "".join(f"{one}/" for one in folders[:count])
 
 
 def _variants(start: tuple[str, ...], *, has_extension: bool) -> Iterator[_Change]:

@@ -11,6 +11,7 @@ import contextlib
 import enum
 import json
 import math
+import posixpath
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 from urllib.parse import urlsplit
@@ -24,6 +25,7 @@ from beam_tfrecords.transforms.sources.detect.column_names import (
     is_split_name,
     plain_name,
 )
+from beam_tfrecords.transforms.sources.detect.names import is_mask_folder
 from beam_tfrecords.transforms.sources.names import is_image_name
 from beam_tfrecords.transforms.sources.tables.flags import find_list_flags
 
@@ -89,7 +91,8 @@ def role_of(name: str, cells: Iterable[Any]) -> Role:
     if not values:
         return Role.NOTHING
     if _most(names_image(value) for value in values):
-        return Role.MASK if is_mask_name(name) else Role.IMAGE
+        in_mask_folders = _most(is_mask_folder(posixpath.dirname(value).rpartition("/")[2]) for value in values)
+        return Role.MASK if is_mask_name(name) or in_mask_folders else Role.IMAGE
     opened = [parse_cell(value) for value in values]
     if _most(isinstance(value, dict) for value in opened):
         return Role.OBJECTS if any(map(has_boxes, opened)) else Role.ANNOTATION

@@ -5,17 +5,18 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 
+from beam_tfrecords.transforms.sources.detect.roles import Role, role_of
 from beam_tfrecords.transforms.sources.detect.split_column import are_splits
 from beam_tfrecords.transforms.sources.tables.box_cells import read_number
 
-IMAGE, LABEL, SPLIT = "image", "label", "split"
+IMAGE, LABEL, MASK, SPLIT = "image", "label", "mask", "split"
 _CORNERS, _SIZES = ("xmin", "ymin", "xmax", "ymax"), ("x", "y", "width", "height")
 # Among fewer rows, each may have a class of its own.
 _FEW = 20
 
 
 def name_cells(columns: Sequence[Sequence[str]], images: Sequence[int]) -> list[str]:
-    """Returns a name for each column: `image`, `split`, `label`, the sides of a box, or `column_3`.
+    """Returns a name for each column: `image`, `mask`, `split`, `label`, the sides of a box, or `column_3`.
 
     Several images of a row are `image_1` and `image_2`. Four consecutive columns of numbers behind the only image are a
     box. The first remaining column is the label; see `find_other_labels`.
@@ -24,14 +25,17 @@ def name_cells(columns: Sequence[Sequence[str]], images: Sequence[int]) -> list[
       columns: the cells of each column.
       images: the columns with images.
     """
-    names = {number: f"{IMAGE}_{place}" for place, number in enumerate(images, 1)}
-    names = names if len(images) > 1 else {images[0]: IMAGE}
-    box = dict(_find_box([() if number in names else cells for number, cells in enumerate(columns)]))
-    names |= box if len(images) == 1 and min(box, default=0) > images[0] else {}
-    rest = [number for number in range(len(columns)) if number not in names]
+    masks = [number for number in images if role_of("", columns[number]) is Role.MASK]
+    photos = [number for number in images if number not in masks] or images
+    names = {number: f"{IMAGE}_{place}" for place, number in enumerate(photos, 1)}
+    names = names if len(photos) > 1 else {photos[0]: IMAGE}
+    names |= {masks[0]: MASK} if len(masks) == 1 and masks != photos else {}
+    box = dict(_find_box([() if number in images else cells for number, cells in enumerate(columns)]))
+    names |= box if len(photos) == 1 and min(box, default=0) > photos[0] else {}
+    rest = [number for number in range(len(columns)) if number not in names and number not in images]
     split = next((number for number in rest if are_splits(columns[number])), None)
     names |= {} if split is None else {split: SPLIT}
-    labels = [number for number in rest if number != split and not counts(columns[number])]
+    labels = _find_labels(columns, [number for number in rest if number != split], photos[0])
     names |= {labels[0]: LABEL} if labels else {}
     return [names.get(number, f"column_{number + 1}") for number in range(len(columns))]
 
@@ -51,17 +55,29 @@ def find_other_labels(columns: Sequence[Sequence[str]], names: Sequence[str], *,
     if LABEL not in names[: len(columns)]:
         return []
     label = columns[names.index(LABEL)]
-    first = max(number for number, name in enumerate(names) if name.startswith(IMAGE))
-    others = [number for number in range(first + 1, len(columns)) if names[number].startswith("column_")]
-    others = others if are_words else [number for number in others if len({*columns[number]}) > 1]
+    image = min(number for number, name in enumerate(names) if name.startswith(IMAGE))
+    others = [number for number in range(len(columns)) if names[number].startswith("column_")]
+    if are_words and not all(map(_are_numbers, columns[image + 1 :])):
+        return [names[number] for number in others if number > image]
+    others = [number for number in _find_labels(columns, others, image) if len({*columns[number]}) > 1]
     if all(map(_are_numbers, (label, *(columns[number] for number in others)))) and len({*label}) < len(label):
         others = [number for number in others if len({*zip(label, columns[number], strict=True)}) > len({*label})]
     return [names[number] for number in others]
 
 
+def _find_labels(columns: Sequence[Sequence[str]], others: Sequence[int], image: int) -> list[int]:
+    """Returns the columns that may be the label: neither row numbers nor, before the image, names of rows."""
+    may_be = [number for number in others if not counts(columns[number])]
+    return [number for number in may_be if number > image or not _are_unique(columns[number])] or may_be
+
+
 def counts(cells: Sequence[str]) -> bool:
     """Whether each cell is unique in its column, like row numbers or row names."""
-    return len({*cells}) == len(cells) > 1 and (len(cells) > _FEW or all(map(str.isdecimal, cells)))
+    return _are_unique(cells) and (len(cells) > _FEW or all(map(str.isdecimal, cells)))
+
+
+def _are_unique(cells: Sequence[str]) -> bool:
+    return len({*cells}) == len(cells) > 1
 
 
 def _find_box(columns: Sequence[Sequence[str]]) -> Iterator[tuple[int, str]]:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import json
+import math
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from types import NoneType
 from typing import Any
 
@@ -18,6 +19,8 @@ _LIST = re.compile(r"\s*[\[(](.*)[\])]\s*", re.DOTALL)
 _QUOTED = re.compile(r"'([^']*)'|\"([^\"]*)\"")
 # The maximum length of a path on Linux.
 _MOST_TEXT = 4096
+# Numbers that are no values, as Python writes and reads them.
+_NOT_FINITE = frozenset({"nan", "inf", "infinity"})
 
 
 def read_text(row: Mapping[str, Any], column: str, *, required: bool = True) -> str:
@@ -123,6 +126,20 @@ def read_values(rows: Sequence[Mapping[str, Any]], column: str) -> list[Any]:
         or (kinds == {int} and max(map(abs, found)) < 2**63)
     )
     return values if is_plain else [read_value(row, column) for row in rows]
+
+
+def is_missing(value: Scalar, words: Collection[str], *, is_number: bool) -> bool:
+    """Whether a value is no label: empty, blank, one of the words for empty cells, or a number that is not finite.
+
+    Args:
+      value: the value of a cell, or of an element of its list.
+      words: words for an empty cell.
+      is_number: whether a text is that of a number.
+    """
+    if isinstance(value, str):
+        text = value.strip()
+        return not text or text in words or (is_number and text.lower().lstrip("+-") in _NOT_FINITE)
+    return value is None or (isinstance(value, float) and not math.isfinite(value))
 
 
 def invalid_row(detail: str) -> SampleError:

@@ -9,18 +9,22 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from beam_tfrecords import storage
-from beam_tfrecords.errors import RequestError, SampleError, Suggestion
+from beam_tfrecords.errors import FailureReason, RequestError, SampleError, Stage, Suggestion
 from beam_tfrecords.examples.contents import Content
 from beam_tfrecords.examples.layouts import CAPTIONS
 from beam_tfrecords.transforms.labels import numbered_label
 from beam_tfrecords.transforms.objects.objects import Objects
 from beam_tfrecords.transforms.refs.ref_columns import RefColumns
 from beam_tfrecords.transforms.refs.sample_refs import Locator, SampleRef, Scalar, Value
+from beam_tfrecords.transforms.sources.detect.column_names import USUAL_LABELS, find_usual
 from beam_tfrecords.transforms.sources.detect.columns import Columns
+from beam_tfrecords.transforms.sources.detect.roles import parse_cell
 from beam_tfrecords.transforms.sources.inputs import quote_input
 from beam_tfrecords.transforms.sources.needs import Needs
+from beam_tfrecords.transforms.sources.path_rule import shorten
 from beam_tfrecords.transforms.sources.tables.cells import (
     invalid_row,
+    is_missing,
     plain_labels,
     read_label,
     read_text,
@@ -86,6 +90,8 @@ class RowReader:
       class_names: class names of labels that are indices; empty if the table does not name classes.
       flags: meaning of labels that are zeros and ones, in columns or lists; None for other labels.
       text: column with the class name for a label that is a number, or None.
+      value_label: column of labels that are numbers or texts instead of classes; None for other labels.
+      are_numbers: whether these labels are numbers, or lists of numbers, also as text.
       has_several: whether an empty label means an empty list of labels.
       has_several_labels: whether a label in the first rows is a list with several classes or none.
     """
@@ -98,6 +104,8 @@ class RowReader:
     class_names: Sequence[str] = ()
     flags: Flags | None = None
     text: str | None = None
+    value_label: str | None = None
+    are_numbers: bool = False
     has_several: bool = False
     has_several_labels: bool = False
 
@@ -198,6 +206,8 @@ class RowReader:
         if of.objects or of.boxes:
             shared["objects"] = [found and list(found.pack()) for found in map(self.objects, rows)]
         values = {name: read_values(rows, name) for name in self.features}
+        if self.value_label is not None:
+            values[self.value_label] = list(map(self._value_label, rows))
         return RefColumns.of_rows([prefix + key for key in keys], self._labels(rows), values, **shared)
 
     def split(self, row: Mapping[str, Any]) -> str | None:
@@ -240,7 +250,24 @@ class RowReader:
 
     def values(self, row: Mapping[str, Any]) -> Mapping[str, Value]:
         """Returns the values of the features."""
-        return {name: read_value(row, name) for name in self.features}
+        values = {name: read_value(row, name) for name in self.features}
+        if self.value_label is not None:
+            values[self.value_label] = self._value_label(row)
+        return values
+
+    def _value_label(self, row: Mapping[str, Any]) -> Value:
+        """Returns a label that is a number or a text.
+
+        Raises:
+          SampleError: it is missing, blank or not finite.
+        """
+        name = self.value_label or ""
+        value = read_value({name: parse_cell(row[name])} if self.are_numbers else row, name)
+        parts = value if isinstance(value, list) else [value]
+        if not parts or any(is_missing(part, self.missing, is_number=self.are_numbers) for part in parts):
+            shown = shorten(str(value))
+            raise SampleError(Stage.LIST, FailureReason.LABEL_MISSING, f"column {name!r} has no label: {shown}")
+        return value
 
     def objects(self, row: Mapping[str, Any]) -> Objects | None:
         """Returns the annotated objects; None for a table without object columns."""
@@ -287,7 +314,18 @@ def row_reader(
                     code="unknown_column",
                 )
     separator, missing = settings.label_separator, frozenset(settings.missing_values)
-    cells = RowReader(columns, features, separator, missing, has_several=has_several)
+    value_label = None
+    if settings.label_type is not LabelType.CLASS:
+        value_label = settings.label_column or next(find_usual(table.columns, USUAL_LABELS), None)
+    cells = RowReader(
+        columns,
+        features,
+        separator,
+        missing,
+        value_label=value_label if value_label in features else None,
+        are_numbers=settings.label_type is LabelType.FLOAT,
+        has_several=has_several,
+    )
     names = columns.labels or ((columns.label,) if columns.label and settings.label_type is LabelType.CLASS else ())
     rows = itertools.islice(table.rows(names), _ROWS) if names else ()
     found = [row[name] for row in rows if not isinstance(row, InvalidRow) for name in names]

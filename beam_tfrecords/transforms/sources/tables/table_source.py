@@ -34,6 +34,8 @@ from beam_tfrecords.transforms.sources.tables.table_settings import TableSetting
 
 # For smaller tables, parallel listing costs more time than it saves.
 _LEAST_BYTES = 4 << 20
+# Number of images from which to choose a table's folder of images.
+_FIRST_IMAGES = 5
 
 
 class TableSource(Source):
@@ -78,7 +80,6 @@ class TableSource(Source):
             cells = row_reader(table, columns, said, needs)
             self.notes += [*notes, *cells.notes]
             chosen = _choose_root(table, columns, roots, paths)
-            refuse_missing(table, columns, inputs, chosen)
             mask = dataclasses.replace(columns, pattern=f"{{{columns.mask}}}") if columns.mask else None
             self._readers.append(
                 TableReader(
@@ -126,6 +127,14 @@ class TableSource(Source):
             )
         except RequestError as error:
             raise keep_inputs(error, self._inputs) from error.__cause__
+
+    def check_images(self) -> None:
+        """See `Source.check_images`."""
+        for reader in self._readers:
+            try:
+                refuse_missing(reader.table, reader.columns, self._inputs, reader.roots)
+            except RequestError as error:
+                raise keep_inputs(error, self._inputs) from error.__cause__
 
     def other_labels(self) -> tuple[str, Sequence[Suggestion]]:
         """See `Source.other_labels`; suggests other columns of the first table."""
@@ -212,7 +221,9 @@ def _check_labels(
 
 def _choose_root(table: TableFile, columns: Columns | None, roots: FileRoots, paths: PathSettings) -> tuple[str, ...]:
     """Returns the folders to search for the files that the columns name; `columns` is None if there are none."""
-    names = [] if columns is None or len(roots.every) == 1 else first_images(table, columns)
+    names: list[str] = []
+    if columns is not None and len(roots.every) > 1:
+        names += itertools.islice(first_images(table, columns), _FIRST_IMAGES)
     return roots.choose(names, allow_outside_root=paths.allow_outside_root)
 
 

@@ -78,5 +78,7 @@ def test_one_image_that_is_there_is_enough(table, opened):
 def test_few_paths_are_looked_at(table, opened, monkeypatch):
     looks, is_file = [], storage.is_file
     monkeypatch.setattr(storage, "is_file", lambda path: looks.append(path) or is_file(path))
-    opened(table("{}.jpg", "/a/b/c/d/e/f/g/x{}.jpg"), allow_outside_root=True)
+    source = opened(table("{}.jpg", "/a/b/c/d/e/f/g/x{}.jpg"), allow_outside_root=True)
+    with refuses("missing_images", "input", "image_root"):
+        source.check_images()
     assert 100 < len(looks) < 4000

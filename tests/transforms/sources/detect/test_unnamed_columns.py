@@ -16,7 +16,7 @@ from tests.each import each
         (["a.jpg train", "b.jpg plane"], "image label", ""),
         (["a.jpg 1 2 3 4 dog", "b.jpg _ _ _ _ _"], "image xmin ymin xmax ymax label", ""),
         (["a.jpg 9 9 3 4 dog"], "image x y width height label", ""),
-        (["a.jpg 1 x", "b.jpg 2 y"], "image column_2 label", "column_2"),
+        (["a.jpg 1 x", "b.jpg 2 y"], "image column_2 label", ""),
         (["a.jpg cat x", "b.jpg dog y", "c.jpg cat y"], "image label column_3", "column_3"),
         (["a.jpg cat x", "b.jpg dog x"], "image label column_3", ""),
         (["pug_1.jpg 1 1", "pug_2.jpg 1 1", "cat_3.jpg 2 1", "fox_4.jpg 3 2"], "image label column_3", ""),
@@ -36,6 +36,9 @@ def test_cells_say_the_names(rows, names, others):
 
 
 def test_the_words_of_a_line_may_be_one_class():
-    columns = [("a.jpg", "b.jpg"), ("golden", "labrador"), ("retriever", "retriever")]
-    names = name_cells(columns, [0])
-    assert find_other_labels(columns, names, are_words=True) == ["column_3"]
+    for columns in (
+        [("a.jpg", "b.jpg"), ("golden", "labrador"), ("retriever", "retriever")],
+        [("a.jpg", "b.jpg"), ("AB", "CD"), ("1000", "1001")],
+    ):
+        names = name_cells(columns, [0])
+        assert find_other_labels(columns, names, are_words=True) == ["column_3"]

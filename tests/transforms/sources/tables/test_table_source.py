@@ -16,6 +16,8 @@ from hypothesis import strategies as st
 from beam_tfrecords import storage
 from beam_tfrecords.examples.contents import Content
 from beam_tfrecords.transforms.refs.sample_refs import File, SampleRef, one_image
+from beam_tfrecords.transforms.sources.tables.table_settings import LabelType
+from tests.each import each
 from tests.refusals import refuses
 from tests.source_requests import open_source
 
@@ -51,6 +53,22 @@ def test_a_row_names_its_image_relative_to_the_table(touch, csv_file, opened, li
     sample = listed(source)["sub/cat.jpg"]
     entry = storage.stat(str(root / "sub/cat.jpg"))
     assert sample == SampleRef("sub/cat.jpg", one_image(File(entry.path, entry.version)), 6, entry.fingerprint, "cat")
+
+
+MISSING = {
+    "float": ["", " ", None, "nan", "NaN", float("nan"), float("inf"), "-inf", "Infinity", "N/A", [], [1.0, None]],
+    "text": ["", " \n", None, "null", [], ["a", " "]],
+}
+
+
+@each("kind, value", [(kind, value) for kind, values in MISSING.items() for value in values], ids=repr)
+def test_a_label_that_is_a_number_or_a_text_may_not_be_missing(touch, jsonl_file, opened, listed, kind, value):
+    touch("1.jpg")
+    path = jsonl_file({"image": "1.jpg", "y": value})
+    for row in ({"image": "1.jpg"}, {}):  # Rows without images are read together.
+        path = jsonl_file({**row, "y": value})
+        source = opened(path, label_type=LabelType(kind), label_column="y", needs_label=False, columns=frozenset({"y"}))
+        assert only(listed(source)).failure[0] == "label_missing"
 
 
 def test_a_table_given_by_a_relative_path_gives_absolute_ones(touch, csv_file, opened, listed, monkeypatch):
