@@ -19,7 +19,7 @@ from beam_tfrecords.examples.layouts import (
     with_values,
 )
 from beam_tfrecords.transforms.images.image_spec import ImageEncoding
-from beam_tfrecords.transforms.request.build_spec import BuildSpec
+from beam_tfrecords.transforms.request.build_spec import BuildSpec, needs_of
 from beam_tfrecords.transforms.settings import change_settings
 from beam_tfrecords.transforms.sources.detect.judge import describe_unused
 from beam_tfrecords.transforms.sources.detect.roles import parse_cell
@@ -100,9 +100,17 @@ def open_spec_source(spec: BuildSpec) -> tuple[BuildSpec, Source]:
     if spec.where is not None:
         _check_condition(spec, spec.where)
     source.check_images()
+    spec = dataclasses.replace(spec, needs=needs_of(spec))
     if source.table is not None and not spec.needs.takes_all:
-        source.notes += describe_unused(source.table, source.used)
+        source.notes += describe_unused(source.table, _used_columns(spec, source))
     return spec, source
+
+
+def _used_columns(spec: BuildSpec, source: Source) -> set[str | None]:
+    """Returns the columns of the source that the layout stores, or that decide what is stored."""
+    needs = spec.needs
+    is_label = needs.label or needs.objects or source.label_column in (needs.columns or ())
+    return {name for name in source.used if is_label or name != source.label_column}
 
 
 def _check_condition(spec: BuildSpec, where: str) -> None:

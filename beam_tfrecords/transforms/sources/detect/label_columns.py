@@ -126,5 +126,6 @@ def _may_be_labels(values: Sequence[Any], *, is_only: bool) -> bool:
 
 def _may_be_named(name: str, values: Sequence[Any]) -> bool:
     """Whether neither the name nor the cells of a column rule out labels."""
-    is_other = NOT_LABEL_NAMES.search(plain_name(name)) or are_splits(values)
+    plain = plain_name(name)
+    is_other = NOT_LABEL_NAMES.search(plain) or plain in SPLIT_FLAGS or are_splits(values)
     return not is_other and role_of(name, values) not in NO_LABELS
