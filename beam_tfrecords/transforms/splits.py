@@ -113,10 +113,10 @@ def assign_splits(refs: RefColumns, *, splits: Splits, seed: int) -> RefColumns:
         cuts = [_cut(value, splits.fractions) for value in split_hashes(seed=seed, keys=groups)]
         return refs.replace(split=cuts, group=None)
     words = refs.shared["split"]
-    if not isinstance(words, list) and (named := _name_split(words)) is not None:
+    if not isinstance(words, list) and (named := name_split(words)) is not None:
         return refs.replace(split=named, group=None)
     words = refs.each("split")
-    found = list(map(_name_split, words))
+    found = list(map(name_split, words))
     unknown = FailureReason.UNKNOWN_SPLIT.value
     failures = [
         failure or ([unknown, f"split {word!r}; expected {NAME_RULE}"] if named is None else None)
@@ -126,7 +126,7 @@ def assign_splits(refs: RefColumns, *, splits: Splits, seed: int) -> RefColumns:
 
 
 @functools.lru_cache(maxsize=64)
-def _name_split(word: str | None) -> str | None:
+def name_split(word: str | None) -> str | None:
     """Returns the split for a word of the source, or None if the word is not a valid split."""
     if not word:
         return DEFAULT_SPLIT

@@ -932,7 +932,7 @@ LAYOUTS = (
         "ImageNet's validation with a list",
         "ILSVRC2012_val_0000000{1..4}.JPEG",
         refused=Refusal("no_class_folders", "input", "label_pattern"),
-        suggestions=[{"validation": {"0": 2, "1": 2}}, unlabelled(train=4)],
+        suggestions=[{"validation": {"0": 2, "1": 2}}, unlabelled(validation=4)],
         root="val",
         tables={
             "val.txt": lines(

@@ -9,6 +9,7 @@ import itertools
 import socket
 from collections import Counter
 from collections.abc import Iterable, Iterator
+from typing import Any
 
 import msgpack
 
@@ -25,6 +26,7 @@ from beam_tfrecords.transforms.refs.ref_columns import (
     unpack_refs,
 )
 from beam_tfrecords.transforms.refs.sample_refs import SampleRef, Scalar
+from beam_tfrecords.transforms.sources.detect.path_splits import PathWords
 from beam_tfrecords.transforms.sources.detect.tree import FolderSummary
 from beam_tfrecords.transforms.sources.selection import EVERYTHING, Selection
 from beam_tfrecords.transforms.sources.skipped import Skipped
@@ -58,6 +60,7 @@ class Listing:
       read_with: file beside the containers that was opened or looked up during listing -> its fingerprint;
         None if there are too many files to track, or if containers name files outside themselves.
       objects: totals of the annotated objects.
+      paths: split words in the paths of the samples, if `ListPlan.finds_splits`.
     """
 
     samples: Counter[str] = dataclasses.field(default_factory=Counter)
@@ -73,6 +76,7 @@ class Listing:
     objects: ObjectTotals = dataclasses.field(default_factory=ObjectTotals)
     ref_bytes: Counter[str] = dataclasses.field(default_factory=Counter)
     overflow_files: list[str] = dataclasses.field(default_factory=list)
+    paths: PathWords = dataclasses.field(default_factory=PathWords)
 
     @property
     def files(self) -> list[str]:
@@ -135,6 +139,7 @@ class Listing:
         self.unknown += other.unknown
         self.folders.merge(other.folders)
         self.objects.merge(other.objects)
+        self.paths.merge(other.paths)
         if self.read_with is not None:
             self.read_with = None if other.read_with is None else {**other.read_with, **self.read_with}
         if other.unmatched is not None:
@@ -146,9 +151,8 @@ class Listing:
         split_labels = [(split, list(labels)) for split, labels in self.split_labels.items()]
         files = (self.chunks, self.unknown, self.folders.pack(), sorted(self.unmatched or ()), self.read_with)
         objects = dataclasses.astuple(self.objects)
-        packed: bytes = msgpack.packb(
-            (*totals, self.fingerprint, split_labels, *files, objects, dict(self.ref_bytes), self.overflow_files)
-        )
+        late = dict(self.ref_bytes), self.overflow_files, self.paths.pack()
+        packed: bytes = msgpack.packb((*totals, self.fingerprint, split_labels, *files, objects, *late))
         return packed
 
     @classmethod
@@ -156,8 +160,9 @@ class Listing:
         """Unpacks the output of `pack`."""
         samples, sizes, labels, fingerprint, *rest = msgpack.unpackb(packed)
         split_labels, chunks, unknown, folders, unmatched, read_with, objects, *of_late = rest
-        # Checkpoints of earlier releases lack both values.
-        ref_bytes, overflow_files = of_late if len(of_late) == 2 else ({}, [])
+        # Checkpoints of earlier releases lack some of these values.
+        none: list[Any] = [{}, [], ([], [])]
+        ref_bytes, overflow_files, paths = of_late + none[len(of_late) :]
         return cls(
             Counter(samples),
             Counter(sizes),
@@ -172,6 +177,7 @@ class Listing:
             ObjectTotals(*objects),
             Counter(ref_bytes),
             overflow_files,
+            PathWords.unpack(paths),
         )
 
 
@@ -185,6 +191,8 @@ class ListPlan:
       count_labels: whether to count labels. False saves memory when none are needed, as every row may have another.
       selection: which samples to list.
       summarizes_folders: whether to collect a summary of the samples' folders.
+      finds_splits: whether to collect the split words in the samples' paths.
+      paths_are_images: as `by_image` of `PathWords.add`.
     """
 
     splits: Splits | None
@@ -192,6 +200,8 @@ class ListPlan:
     count_labels: bool = True
     selection: Selection = EVERYTHING
     summarizes_folders: bool = False
+    finds_splits: bool = False
+    paths_are_images: bool = False
 
 
 def write_listing(
@@ -237,6 +247,8 @@ def write_listing(
     if plan.selection != EVERYTHING:
         samples = (sample for sample in one_by_one(samples) if is_wanted(sample))
     for refs in by_column(samples):
+        if plan.finds_splits:
+            listing.paths.add(refs, by_image=plan.paths_are_images)
         if plan.splits is not None:
             refs = assign_splits(refs, splits=plan.splits, seed=plan.seed)
         sizes = listing.add(refs, count_labels=plan.count_labels)

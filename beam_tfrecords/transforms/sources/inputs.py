@@ -129,6 +129,14 @@ def names_several(path: str) -> bool:
     return (storage.is_glob(path) or has_braces(path)) and not _is_there(path)
 
 
+def name_of_input(path: str) -> str:
+    """Returns the name of a folder or file, or of the last folder before the wildcards of a glob; "" of a function."""
+    if names_function(path):
+        return ""
+    plain = re.split(r"[*?[{]", path, maxsplit=1)[0].rpartition("/")[0] if names_several(path) else path
+    return storage.basename(plain)
+
+
 def quote_input(path: str) -> str:
     """Returns the setting with this path, as messages quote it."""
     return f"`input={printable(path)}`"

@@ -60,6 +60,7 @@ class Source:
       name: value of the setting `source` that selects this source.
       columns: columns of a table; empty for a source without columns.
       label_column: column with the labels, or None.
+      split_column: column with the splits, or None.
       table: columns and first rows of the table; None for a source without columns.
       used: columns that the request uses.
       has_several_labels: whether a sample may have several labels or none.
@@ -71,6 +72,7 @@ class Source:
       unit: word for one sample in messages: "image" or "row".
       last_member_wins: whether the last of several archive members with the same name counts, as in extraction.
       is_inferred_later: whether folders give labels or splits, so that `infer` determines them.
+      prefix_depth: number of folders that key prefixes have, if `is_inferred_later`.
       class_names: class names in index order, if the source defines them; labels are then names.
       first_class: number of the class with index 0, if the source has class numbers and no names.
       labels_may_be_indices: whether a numeric label is a class index; never true for folder names.
@@ -88,6 +90,7 @@ class Source:
     name: str
     columns: Sequence[str] = ()
     label_column: str | None = None
+    split_column: str | None = None
     table: Table | None = None
     used: Collection[str | None] = frozenset()
     has_several_labels = False
@@ -99,6 +102,7 @@ class Source:
     unit = "image"
     last_member_wins = False
     is_inferred_later = False
+    prefix_depth = 0
     class_names: Sequence[str] = ()
     first_class = 0
     labels_may_be_indices = False

@@ -6,14 +6,18 @@ import dataclasses
 from collections.abc import Callable, Sequence
 from typing import TypeVar
 
-from beam_tfrecords.errors import LimitError
+from beam_tfrecords.errors import LimitError, RequestError, Suggestion
 from beam_tfrecords.transforms.listing.limiting import limit_listing
-from beam_tfrecords.transforms.listing.listing import Listing, ListPlan, read_refs, write_listing
+from beam_tfrecords.transforms.listing.listing import Listing, ListPlan, read_batches, read_refs, write_listing
+from beam_tfrecords.transforms.listing.shared_keys import find_shared_key
 from beam_tfrecords.transforms.listing.stratifying import stratify
 from beam_tfrecords.transforms.refs.sample_refs import SampleRef
 from beam_tfrecords.transforms.request.build_spec import BuildSpec
+from beam_tfrecords.transforms.sources.detect.path_splits import MOST_DEPTH, WordsOf, judge_splits
+from beam_tfrecords.transforms.sources.inputs import key_prefixes, name_inputs, name_of_input, names_several
 from beam_tfrecords.transforms.sources.names import printable
-from beam_tfrecords.transforms.sources.selection import Selection
+from beam_tfrecords.transforms.sources.registry import FUNCTIONS
+from beam_tfrecords.transforms.sources.selection import EVERYTHING, Selection
 from beam_tfrecords.transforms.sources.skipped import Damage, Skipped
 from beam_tfrecords.transforms.sources.source import Source
 from beam_tfrecords.transforms.splits import Splits
@@ -38,7 +42,18 @@ def plan_listing(spec: BuildSpec, source: Source) -> ListPlan:
         count_labels=count_labels,
         selection=selection,
         summarizes_folders=source.is_inferred_later,
+        finds_splits=_may_find_splits(spec, source),
+        # The rows of a table have ids as keys then, and images in files.
+        paths_are_images=spec.source.table.key_column is not None
+        and source.unit == "row"
+        and source.containers() is None,
     )
+
+
+def _may_find_splits(spec: BuildSpec, source: Source) -> bool:
+    """Whether paths may say the splits: the request does not, and the samples are not records with splits."""
+    is_said = name_inputs(spec.source.input).splits or spec.source.table.split_column is not None
+    return spec.splits.are_auto and not is_said and source.records is None
 
 
 def finish_listing(listing: Listing, spec: BuildSpec, source: Source, skipped: Skipped, folder: str) -> Listing:
@@ -63,12 +78,46 @@ def finish_listing(listing: Listing, spec: BuildSpec, source: Source, skipped: S
     if source.is_inferred_later and listing.total:
         change = source.infer(listing.folders)
         if change is not None or spec.source.selection.classes:
+            paths = listing.paths
             listing = _infer_labels(listing, spec, source, skipped, folder, change or _as_it_is)
+            if change is None:  # Their splits are set already.
+                listing.paths = paths
+    if _may_find_splits(spec, source) and listing.total:
+        listing = _find_splits(listing, spec, source, folder)
     if spec.stratify and spec.splits.fractions is not None:
         listing = stratify(listing, folder, fractions=spec.splits.fractions, seed=spec.seed)
+    if _may_share_keys(spec, source) and sum(1 for split in listing.samples if split) > 1:
+        _refuse_shared_key(listing, source)
     if spec.limit is not None:
         listing = limit_listing(listing, limit=spec.limit, seed=spec.seed, folder=folder)
     return listing
+
+
+def _may_share_keys(spec: BuildSpec, source: Source) -> bool:
+    """Whether something other than the key decides the split of a row, so that rows of one image may be in several."""
+    by_group = spec.splits.fractions is not None and (spec.stratify or spec.source.table.group_column is not None)
+    return source.split_column is not None or source.name == FUNCTIONS or by_group
+
+
+def _refuse_shared_key(listing: Listing, source: Source) -> None:
+    """Checks that samples with one key are in one split.
+
+    Raises:
+      RequestError: names a key that is in several.
+    """
+    found = find_shared_key(listing)
+    if found is None:
+        return
+    key, splits = found
+    by = f"column {source.split_column!r} says" if source.split_column else "the rows are in"
+    whole = {"split_column": ""} if source.split_column else {"stratify": None, "group_column": None}
+    suggestions = [] if source.name == FUNCTIONS else [Suggestion("splits that follow from the key", whole)]
+    raise RequestError(
+        f"{by} the splits {' and '.join(splits)} for {source.unit}s with the key {printable(key)}; expected one split "
+        "for each image",
+        suggestions,
+        code="shared_key",
+    )
 
 
 def _allow_damage(spec: BuildSpec, damaged: Sequence[Damage]) -> str:
@@ -109,6 +158,35 @@ def _infer_labels(
         summarizes_folders=False,
     )
     return write_listing(map(change, read_refs(listing)), folder, plan=plan, skipped=skipped, stem="inferred-")
+
+
+def _find_splits(listing: Listing, spec: BuildSpec, source: Source, folder: str) -> Listing:
+    """Returns the listing with the splits that the paths or the input's name say.
+
+    Raises:
+      RequestError: they may be splits or not, or contradict a split column.
+    """
+    paths = name_inputs(spec.source.input).paths
+    selection, plan = spec.source.selection, plan_listing(spec, source)
+    by_image = plan.paths_are_images
+    prefixes = {} if any(map(names_several, paths)) else dict(zip(paths, key_prefixes(paths), strict=True))
+    inputs = WordsOf(
+        f"`input={','.join(map(printable, paths))}`",
+        prefixes,
+        name=name_of_input(paths[0]) if len(paths) == 1 else "",
+        most_depth=source.prefix_depth if source.is_inferred_later else MOST_DEPTH,
+        column=source.split_column,
+        by_image=by_image,
+        include=selection.include,
+        exclude=selection.exclude,
+    )
+    placement = judge_splits(listing.paths, inputs)
+    if placement is None:
+        return listing
+    source.notes.append(placement.note)
+    plan = dataclasses.replace(plan, splits=None, selection=EVERYTHING, summarizes_folders=False, finds_splits=False)
+    placed = (placement.place(refs, by_image=by_image) for refs in read_batches(listing))
+    return write_listing(placed, folder, plan=plan, stem="placed-")
 
 
 def _as_it_is(ref: SampleRef) -> SampleRef:

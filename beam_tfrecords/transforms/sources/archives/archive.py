@@ -39,6 +39,7 @@ class ArchiveSource(InferredSource, ContainerSource):
         self._splits = {file.key_prefix: file.split for file in files if file.split}
         self.notes += describe_splits([file.entry.path for file in files], [file.split for file in files], inputs)
         self.read_container: ReadArchive = read
+        self.prefix_depth = max(file.key_prefix.count("/") for file in files)
         self._take_request(inputs, spec, needs)
 
     def check_containers(self) -> None:

@@ -58,7 +58,6 @@ def open_input(inputs: Inputs, table: TableSettings) -> MakeSource:
     return open_stacks(
         images,
         functools.partial(_find_stacks, labels),
-        read_name=lambda path: path.replace("t10k", "test"),
         notes=notes,
         inputs=inputs,
         settings=table,

@@ -54,9 +54,20 @@ def split_in_name(name: str) -> str | None:
     known = split_of_folder(name)
     if known is not None:
         return known
+    name = name.replace("t10k", "test")  # MNIST's name for its test images.
     words = [*re.findall(r"[a-z]+", name.lower()), *_words(name)]
     splits = {SPLIT_NAMES.get(_SPLIT_WORD.sub("", word)) for word in words if len(word) > 2} - {None}
     return splits.pop() if len(splits) == 1 else None
+
+
+def named_split(name: str) -> tuple[str | None, bool]:
+    """Returns `split_in_name`, and whether the name says little else: `val2017`, `test_images` or `mnist_test`."""
+    split = split_in_name(name)
+    if split is None or split_of_folder(name):
+        return split, split is not None
+    known = _CONTAINERS | _WEAK | _SERIES | _ANNOTATIONS | _FILLERS | {"idx"}
+    words = [word for word in _words(name.replace("t10k", "test")) if not word.isdecimal() and word not in known]
+    return split, bool(words) and SPLIT_NAMES.get(_SPLIT_WORD.sub("", words[-1])) == split
 
 
 @functools.lru_cache(maxsize=4096)

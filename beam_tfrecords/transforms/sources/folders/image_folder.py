@@ -48,6 +48,7 @@ class ImageFolder(InferredSource):
         self._masks: Mapping[str, MaskFiles] = {}
         self.notes += describe_splits([root.folder for root in roots], [root.split for root in roots], inputs)
         self.read_container: ReadImages = ReadImages({root.key_prefix: root for root in roots}, self._pattern, needs)
+        self.prefix_depth = max(root.key_prefix.count("/") for root in roots)
         # With masks, every worker would need the names of all masks in memory.
         if not self._has_masks and all(storage.can_partition(root.listing) for root in roots):
             self.most_listed_here = MOST_LISTED_HERE

@@ -8,7 +8,6 @@ from collections.abc import Sequence
 
 from beam_tfrecords import storage
 from beam_tfrecords.errors import RequestError
-from beam_tfrecords.transforms.refs.sample_refs import SampleRef
 from beam_tfrecords.transforms.settings import change_settings
 from beam_tfrecords.transforms.sources.detect.image_columns import find_file_names, is_file_list
 from beam_tfrecords.transforms.sources.input_settings import PathSettings
@@ -19,7 +18,6 @@ from beam_tfrecords.transforms.sources.tables.any_table import open_table
 from beam_tfrecords.transforms.sources.tables.table import TableFile
 from beam_tfrecords.transforms.sources.tables.table_settings import TableSettings, TextSettings
 from beam_tfrecords.transforms.sources.tables.table_source import TableSource
-from beam_tfrecords.transforms.splits import split_of_folder
 
 METADATA = ("metadata.csv", "metadata.jsonl", "metadata.parquet")
 
@@ -50,12 +48,11 @@ def open_input(
                 )
             file = InputFile(key, entry, inputs.splits.get(path))
             tables[key] = file, open_table(entry.path, text)
-    return functools.partial(_make_source, list(tables.values()), folders, inputs, table, paths)
+    return functools.partial(_make_source, list(tables.values()), inputs, table, paths)
 
 
 def _make_source(
     tables: Sequence[tuple[InputFile, TableFile]],
-    folders: Sequence[str],
     inputs: Inputs,
     settings: TableSettings,
     paths: PathSettings,
@@ -67,19 +64,4 @@ def _make_source(
         settings = change_settings(settings, image_column=next(iter(images.values())))
     else:
         settings, needs = change_settings(settings, image_column=None), dataclasses.replace(needs, images=images)
-    place = functools.partial(_place, folders) if needs.splits.are_auto and settings.split_column is None else None
-    return TableSource(tables, inputs, settings, paths, needs, place)
-
-
-def _place(folders: Sequence[str], ref: SampleRef) -> SampleRef:
-    """Sets the split of an image in a folder such as `train`, unless its row names a split.
-
-    Args:
-      folders: the inputs, each with a trailing `/`.
-    """
-    if ref.split is not None or ref.uri is None:
-        return ref
-    folder = next((folder for folder in folders if ref.uri.startswith(folder)), ref.uri)
-    first, slash, _ = ref.uri[len(folder) :].partition("/")
-    split = split_of_folder(first) if slash else None
-    return dataclasses.replace(ref, split=split) if split else ref
+    return TableSource(tables, inputs, settings, paths, needs)

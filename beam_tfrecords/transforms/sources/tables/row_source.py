@@ -68,6 +68,7 @@ class RowSource(ContainerSource):
         cells = row_reader(table, columns, settings, needs, has_several=has_several)
         self.notes += [*notes, *cells.notes]
         self.columns, self.column_types, self.label_column = table.columns, table.column_types, label
+        self.split_column = columns.split.name if columns.split else None
         self.table, self.used, self.has_several_labels = table, frozenset(cells.needed), cells.has_several_labels
         self.provides = cells.provides | {Content.IMAGE, *([Content.MASK] if has_mask else [])}
         has_several = len(self.images) > 1 or any(self.images.values())

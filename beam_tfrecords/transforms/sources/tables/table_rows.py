@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, cast
 
 from beam_tfrecords import storage
@@ -197,11 +197,9 @@ class ReadRows:
 
     Attributes:
       readers: (table, key prefix) -> reader of the table.
-      place: sets the split of a reference whose row states none; None to leave references unchanged.
     """
 
     readers: Mapping[tuple[str, str], TableReader]
-    place: Callable[[SampleRef], SampleRef] | None = None
 
     def __call__(
         self, container: Container, staging: StagingFiles, skipped: Skipped
@@ -212,10 +210,8 @@ class ReadRows:
           BuildError: the table was replaced since its columns were read.
         """
         reader = self.readers[container.uri, container.key_prefix]
-        refs = reader.samples(RowRange(*map(int, container.partition)) if container.partition else None)
-        return map(self.place, one_by_one(refs)) if self.place else refs
+        return reader.samples(RowRange(*map(int, container.partition)) if container.partition else None)
 
     def samples(self, reader: TableReader) -> Iterator[SampleRef]:
         """Yields the references of a whole table."""
-        refs = one_by_one(reader.samples())
-        return map(self.place, refs) if self.place else refs
+        return one_by_one(reader.samples())

@@ -47,7 +47,6 @@ class TableSource(Source):
       settings: settings of the rows.
       paths: settings of image and mask paths.
       needs: requested contents.
-      place: as in `ReadRows`.
 
     Raises:
       RequestError: a column of the request does not exist, or the tables do not fit together.
@@ -64,7 +63,6 @@ class TableSource(Source):
         settings: TableSettings,
         paths: PathSettings,
         needs: Needs,
-        place: Callable[[SampleRef], SampleRef] | None = None,
     ) -> None:
         super().__init__()
         self._inputs = inputs
@@ -94,11 +92,11 @@ class TableSource(Source):
                 )
             )
         readers = {(reader.table.path, reader.key_prefix): reader for reader in self._readers}
-        self.read_container: ReadRows = ReadRows(readers, place)
+        self.read_container: ReadRows = ReadRows(readers)
         self.columns = tuple(dict.fromkeys(column for _, table in tables for column in table.columns))
         self.column_types = _merge_types([table for _, table in tables])
         columns = self._readers[0].columns
-        self.label_column = columns.label
+        self.label_column, self.split_column = columns.label, columns.split.name if columns.split else None
         self.table = self._readers[0].table
         self.used = frozenset(self._readers[0].cells.needed)
         self.groups_rows = columns.boxes is not None
