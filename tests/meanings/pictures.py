@@ -10,7 +10,7 @@ import PIL.Image
 
 # Every image is as large as this, in pixels: wide enough for boxes.
 WIDTH, HEIGHT = 48, 36
-_STEPS, _STEP = 12, 23
+_STEPS, _STEP = 18, 15
 COUNT = _STEPS**3
 _GREY = 1 + _STEPS + _STEPS**2
 
@@ -32,7 +32,7 @@ def is_grey(number: int) -> bool:
 
 
 def grey(level: int) -> int:
-    """Returns the number of the image of a grey, from 0 (black) to 11."""
+    """Returns the number of the image of a grey, from 0 (black) to 17."""
     return level * _GREY
 
 

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import itertools
 import os
 import tempfile
+import unittest.mock
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
@@ -79,9 +81,17 @@ class Reading:
     fields: frozenset[str]
 
 
+@contextlib.contextmanager
+def temporary_in_memory() -> Iterator[None]:
+    """Makes temporary folders in memory where there is such a file system: removing folders took a fifth of the time."""
+    folder = "/dev/shm" if os.path.isdir("/dev/shm") else None
+    with unittest.mock.patch.object(tempfile, "tempdir", folder):
+        yield
+
+
 def scratch_folder() -> tempfile.TemporaryDirectory[str]:
-    """Makes a folder, in memory where there is such a file system: removing folders took a fifth of the time."""
-    return tempfile.TemporaryDirectory(prefix="meanings-", dir="/dev/shm" if os.path.isdir("/dev/shm") else None)
+    """Makes a temporary folder."""
+    return tempfile.TemporaryDirectory(prefix="meanings-")
 
 
 def read_input(settings: Mapping[str, Any]) -> Reading:

@@ -7,8 +7,8 @@ from pathlib import Path
 
 from tests.meanings.built import find_difference
 from tests.meanings.forms import draw_case
-from tests.meanings.oracle import WRONG, Outcome, judge
-from tests.meanings.program import scratch_folder
+from tests.meanings.oracle import CRASH, WRONG, Outcome, judge
+from tests.meanings.program import scratch_folder, temporary_in_memory
 from tests.meanings.report import Found
 
 # One of so many inputs is built too; a prime, so that each form is.
@@ -27,14 +27,15 @@ def run_cases(
       form: form of all; None draws one for each.
       keep: folder that keeps the inputs.
     """
-    for number in range(first, first + count):
-        case = draw_case(seed, number, form)
-        with scratch_folder() as folder:
-            root = (keep or Path(folder)) / f"{seed}-{number}"
-            root.mkdir(parents=True)
-            name = f"{seed}/{number}" + (f" --form={form}" if form else "")
-            settings = case.write(root)
-            outcome = judge(case, settings)
-            if number % _BUILT == 0 and (difference := find_difference(settings)):
-                outcome = Outcome(WRONG, [f"build: {difference}"], settings)
-            yield Found(name, case, outcome, str(root))
+    with temporary_in_memory():
+        for number in range(first, first + count):
+            case = draw_case(seed, number, form)
+            with scratch_folder() as folder:
+                root = (keep or Path(folder)) / f"{seed}-{number}"
+                root.mkdir(parents=True)
+                name = f"{seed}/{number}" + (f" --form={form}" if form else "")
+                settings = case.write(root)
+                outcome = judge(case, settings)
+                if number % _BUILT == 0 and outcome.kind != CRASH and (difference := find_difference(settings)):
+                    outcome = Outcome(WRONG, [f"build: {difference}"], settings)
+                yield Found(name, case, outcome, str(root))
