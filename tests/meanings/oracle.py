@@ -17,6 +17,8 @@ from tests.meanings.pictures import HEIGHT, WIDTH, is_grey
 from tests.meanings.program import Reading, Record, read_input
 
 READ, ASKED, REFUSED, STOPPED, WRONG, CRASH = OUTCOMES = ("read", "asked", "refused", "stopped", "wrong", "crash")
+# How the program says the names that it has given to the columns of a table.
+_NAMED = re.compile(r"(?:read as the columns|for the columns) ([^:\n]+?)(?:, with|, without|:|\n|$)")
 # Roles of columns that hold no class names.
 _NO_CLASSES = frozenset({"box", "vector", "annotation", "image", "mask", "split", "value"})
 Read = Callable[[Mapping[str, Any]], Reading]
@@ -130,6 +132,8 @@ class _Reading:
     def problems(self) -> Iterator[str]:
         """Yields what is wrong with the records."""
         yield from self._match_images()
+        if self._is_all_images() and not self._is_named((self._meaning.table,)):
+            yield f"silent table: {self._meaning.table} is not named"
         if len(self._items) < len(self._reading.records):
             return
         for check in (self._labels, self._columns, self._splits, self._boxes, self._masks, self._lost, self._roles):
@@ -147,6 +151,8 @@ class _Reading:
             for item, number in enumerate(numbers)
             if number is not None
         }
+        if self._is_all_images():
+            return
         of_name: dict[str, str] = {}
         for record in self._reading.records:
             items = set()
@@ -182,6 +188,11 @@ class _Reading:
             if not named and not self._is_named((first,)):
                 yield f"images: {sorted(self._used)} are stored, not {first}"
 
+    def _is_all_images(self) -> bool:
+        """Whether a suggestion reads all images of a folder, and not the table in it."""
+        is_folder = self._meaning.table and self._settings.get("source") != "hf_folder"
+        return bool(self._is_offered and is_folder and self._settings.get("layout") == "image")
+
     def _item_of_key(self, record: Record) -> int:
         return int(record.key) if record.key.isdecimal() and int(record.key) < self._meaning.count else -1
 
@@ -202,8 +213,8 @@ class _Reading:
         fitting = [label for label in self._meaning.labels if _may_be_classes(label) and self._is_wanted(label)]
         if not (self._is_offered and "rest of each line" in self._reading.text):
             fitting = [label for label in fitting if label.fields != REST]
-        if not fitting and self._is_offered and self._settings.get("label_column") in self._meaning.cells:
-            column = self._settings["label_column"]
+        column = self._place(str(self._settings.get("label_column")))
+        if not fitting and self._is_offered and column in self._meaning.cells:
             wrong = next((one for one in self._meaning.roles if column in one.words and one.kind in _NO_CLASSES), None)
             if wrong:
                 yield f"offers: {column}, which is a {wrong.kind}, as the classes"
@@ -229,6 +240,8 @@ class _Reading:
         ):
             yield f"labels: {label.fields} were taken as the label"
         self._used.update(label.fields)
+        if label.fields == REST:
+            self._use_all()
         if records and records[0].labels is not None and "label.index" in self._reading.fields:
             self._needed.append([bool(values) for values in label.values])
 
@@ -236,7 +249,7 @@ class _Reading:
         """Returns the label of a column that a suggestion names."""
         separator = self._settings.get("label_separator")
         cells = [
-            list(map(canonical, cell)) if isinstance(cell, list) else [] if cell in (None, "") else [canonical(cell)]
+            list(map(canonical, cell)) if isinstance(cell, list) else list(filter(None, [canonical(cell or "")]))
             for cell in self._meaning.cells[column]
         ]
         if separator:
@@ -247,8 +260,24 @@ class _Reading:
         return "layout" in self._settings or "label_columns" in self._settings
 
     def _is_wanted(self, label: Label) -> bool:
+        named = {self._place(name) for name in self._named_labels()}
+        return not named or named == set(label.fields) - {"label"} or named == set(label.fields)
+
+    def _named_labels(self) -> Sequence[str]:
         named = self._settings.get("label_columns") or self._settings.get("label_column")
-        return not named or set(label.fields) == set(str(named).split(","))
+        return str(named).split(",") if named else ()
+
+    def _place(self, name: str) -> str:
+        """Returns a column by its place, such as column_2, if the program has named the columns."""
+        return next((place for place, given in self._given_names().items() if given == name), name)
+
+    def _given_names(self) -> Mapping[str, str]:
+        """Returns the place of a column, such as column_2 -> the name that the program gave to it."""
+        found = _NAMED.findall(self._reading.text.replace("\\t", ","))
+        if not found or "column_1" not in self._meaning.cells:
+            return {}
+        names = re.split(r"[,;|\s]+", found[-1].strip())
+        return {f"column_{place}": name for place, name in enumerate(names, 1)}
 
     def _shown_labels(self) -> str:
         record = self._reading.records[0]
@@ -280,6 +309,8 @@ class _Reading:
     def _columns(self) -> Iterator[str]:
         for record, item in self._pairs():
             for name, values in record.columns.items():
+                if name == "label" and "rest of each line" in self._reading.text:
+                    self._use_all()
                 labels = [one for one in self._meaning.labels if name == one.fields[0] and one.kind != "class"]
                 if not labels and name not in self._meaning.cells:
                     continue
@@ -357,6 +388,10 @@ class _Reading:
                 yield f"masks: {record.key} has {record.mask}, not {masks[item]}"
                 return
 
+    def _use_all(self) -> None:
+        """Notes that the records store what the whole line of a list says."""
+        self._used.update(word for role in self._meaning.roles for word in role.words)
+
     def _use(self, kind: str) -> None:
         """Notes that the records store all roles of a kind."""
         self._used.update(word for role in self._meaning.roles if role.kind == kind for word in role.words)
@@ -382,6 +417,8 @@ class _Reading:
                 return
 
     def _is_named(self, words: Sequence[str]) -> bool:
+        given = self._given_names()
+        words = [*words, *(given[word] for word in words if word in given)]
         text = (self._reading.text + "\n" + " ".join(map(str, self._settings.values()))).replace("\\t", " ")
         return any(re.search(rf"(?<![\w]){re.escape(word)}(?![\w])", text) for word in words)
 

@@ -83,7 +83,7 @@ class Reading:
 
 @contextlib.contextmanager
 def temporary_in_memory() -> Iterator[None]:
-    """Makes temporary folders in memory where there is such a file system: removing folders took a fifth of the time."""
+    """Makes temporary folders in memory, if there is such a file system: removing some took a fifth of the time."""
     folder = "/dev/shm" if os.path.isdir("/dev/shm") else None
     with unittest.mock.patch.object(tempfile, "tempdir", folder):
         yield

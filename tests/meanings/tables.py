@@ -41,13 +41,17 @@ def draw_table(chance: random.Random, form: str) -> Case:
         return draft.case(cells)
     _add_split_prefix(draft)
     _add_image(draft)
-    _LABELS[chance.choices(list(_LABELS), [weight for weight, _ in _LABELS.values()])[0]][1](draft)
+    styles = {name: one for name, one in _LABELS.items() if form not in HEADERLESS or name not in _NEED_NAMES}
+    styles[chance.choices(list(styles), [weight for weight, _ in styles.values()])[0]][1](draft)
+    # Without names, the only further column would be taken for the label, and could be it.
+    is_bare = form in HEADERLESS and not draft.labels
     for share, add in _MORE:
-        if chance.random() < share:
+        if chance.random() < share and not (is_bare and add in (_add_group, _add_caption, _add_outline)):
             add(draft)
     if start and not any("later" in kind for kind in draft.kinds):
         draft.start = 0
-    _add_junk(draft)
+    if not is_bare:
+        _add_junk(draft)
     if form not in HEADERLESS and chance.random() < 0.25:
         _state(draft)
     return _finish(draft)
@@ -84,7 +88,10 @@ def _state(draft: Draft) -> None:
 
 def _finish(draft: Draft) -> Case:
     names = list(draft.columns)
-    if draft.chance.random() < 0.5:
+    if draft.form in HEADERLESS:
+        # Without names, people keep what belongs together in one place.
+        names = names[1:] + names[:1] if draft.chance.random() < 0.2 else names
+    elif draft.chance.random() < 0.5:
         first, *others = names
         draft.chance.shuffle(others)
         names = [first, *others] if draft.chance.random() < 0.7 else draft.chance.sample(names, len(names))
@@ -396,6 +403,9 @@ def _add_split(draft: Draft) -> None:
         return
     chance = draft.chance
     style = chance.choices(("words", "flag", "doubled"), (75, 15, 10))[0]
+    if style == "flag" and draft.form in HEADERLESS:
+        # Without a name, nobody knows it from a class.
+        style = "words"
     if style == "flag":
         field, true, false = chance.choice(words.FLAGS)
         cells = draft.spread((True, False))
@@ -565,7 +575,7 @@ def _add_junk(draft: Draft) -> None:
     chance = draft.chance
     if draft.form == "list":
         return
-    if chance.random() < 0.3:
+    if chance.random() < (0.1 if draft.form in HEADERLESS else 0.3):
         field = draft.name(words.KEYS)
         draft.columns = {field: [f"r{n * 7 + 3}" for n in range(draft.count)], **draft.columns}
     for _ in range(chance.choices((0, 1, 2, 3), (40, 30, 20, 10))[0]):
@@ -589,6 +599,8 @@ def _add_junk(draft: Draft) -> None:
         draft.columns[field] = [values[field](n) if field in values else f"{field}{n % 4}" for n in range(draft.count)]
 
 
+# Labels that say nothing without the names of columns.
+_NEED_NAMES = ("pair", "one_hot", "vector", "json")
 _MORE: Sequence[tuple[float, Callable[[Draft], None]]] = (
     (0.3, _add_split),
     (0.14, _add_boxes),
