@@ -112,7 +112,7 @@ def judge_reading(
     if not reading.published:
         # Its message says how rows that contradict each other become one sample.
         is_said = set(reading.failures) == {"conflicting_rows"}
-        return STOPPED, [] if is_said else [one for one in problems if is_offered or one.startswith("lost")]
+        return STOPPED, [] if is_said else [one for one in problems if one.startswith("lost")]
     return (WRONG if problems else READ), problems
 
 
@@ -249,7 +249,9 @@ class _Reading:
         """Returns the label of a column that a suggestion names."""
         separator = self._settings.get("label_separator")
         cells = [
-            list(map(canonical, cell)) if isinstance(cell, list) else list(filter(None, [canonical(cell or "")]))
+            list(map(canonical, cell))
+            if isinstance(cell, list)
+            else list(filter(None, [canonical("" if cell is None else cell)]))
             for cell in self._meaning.cells[column]
         ]
         if separator:

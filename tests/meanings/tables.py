@@ -98,6 +98,8 @@ def _finish(draft: Draft) -> Case:
     draft.columns = {name: draft.columns[name] for name in names}
     WRITERS[draft.form](draft)
     cells = dict(draft.columns)
+    if draft.form not in ("jsonl", "parquet", "hf_parquet"):
+        cells = {name: [str(one) if isinstance(one, bool) else one for one in found] for name, found in cells.items()}
     if draft.form in HEADERLESS:
         cells = {f"column_{n}": values for n, values in enumerate(draft.columns.values(), 1)}
     return draft.case(cells)
