@@ -253,6 +253,12 @@ def find_separator(texts: Collection[str]) -> str | None:
     return None
 
 
+def repeats_parts(cells: Sequence[Scalar], separator: str | None) -> bool:
+    """Whether cells contain several labels each, which recur in other cells."""
+    parts = [part.strip() for cell in cells for part in str(cell).split(separator)] if separator else []
+    return len(parts) > len(cells) and 1 < len(set(parts)) < len(parts)
+
+
 def _describe_case(names: Iterable[str]) -> Iterator[str]:
     by_case: dict[str, list[str]] = {}
     for name in names:

@@ -136,7 +136,7 @@ HINTS = [
         "name another with",
         TABLE,
         FLAT,
-        [PETS_READ, in_train(**{"0": 1, "1": 3}), ALL],
+        [PETS_READ, in_train(p=2, q=1, r=1), ALL],
         table("image,my kind,flag,other", KINDS, [0, 1, 1, 1], ["p", "q", "r", "p"]),
     ),
     Hint(
@@ -208,32 +208,45 @@ HINTS = [
     Hint("or leave `label_type` out", f"{FOLDER} --label_type=float", PETS, [PETS_READ]),
     # Labels
     Hint(
-        "; if they are, use `label_separator=",
+        "expected what separates them, in `label_separator`",
         TABLE,
         FLAT,
-        [in_train(**{"['cat', 'pet']": 2, "['cat']": 2})],
+        [in_train(**{"['cat', 'pet']": 2, "['cat']": 2}), in_train(**{"cat|pet": 2, "cat": 2})],
         table("image,label", ["cat|pet", "cat", "cat|pet", "cat"]),
     ),
     Hint(
-        "; if they are, use `label_separator=",
+        "expected what separates them, in `label_separator`",
         TABLE,
         FLAT,
-        [in_train(**{"['traffic', 'light']": 1, "['traffic']": 2, "['light']": 1})],
+        [
+            in_train(**{"['traffic', 'light']": 1, "['traffic']": 2, "['light']": 1}),
+            in_train(**{"traffic light": 1, "traffic": 2, "light": 1}),
+        ],
         table("image,label", ["traffic light", "traffic", "light", "traffic"]),
     ),
     Hint(
-        "; if they are, use `label_separator=",
+        "expected what separates them, in `label_separator`",
         TABLE,
         FLAT,
-        [in_train(**{str(["cat", "it's, old"]): 1, "['dog']": 2, "[]": 1})],
+        [
+            in_train(**{str(["cat", "it's, old"]): 1, "['dog']": 2, "[]": 1}),
+            in_train(**{"['cat', \"it's, old\"]": 1, "['dog']": 2, "[]": 1}),
+        ],
         table("image,label", ['"[\'cat\', ""it\'s, old""]"', "['dog']", "['dog']", "[]"]),
+    ),
+    Hint(
+        "expected what separates them, in `label_separator`",
+        TABLE,
+        FLAT,
+        [in_train(**{"['1', '2']": 2, "['3', '4']": 2}), in_train(**{"[1, 2]": 2, "[3, 4]": 2})],
+        table("image,label", ['"[1, 2]"', '"[3, 4]"'] * 2),
     ),
     Hint(
         "; if they are, use `label_separator=",
         TABLE,
         FLAT,
-        [in_train(**{"['1', '2']": 2, "['3', '4']": 2})],
-        table("image,label", ['"[1, 2]"', '"[3, 4]"'] * 2),
+        [in_train(**{"['tench', 'tinca']": 2, "['trout', 'salmo']": 2})],
+        table("image,label", ['"tench, tinca"', '"trout, salmo"'] * 2),
     ),
     Hint("use `label_type=float` to store numbers", TABLE, FLAT, [ALL], table("image,label", [0.25, 0.5, 0.25, 0.5])),
     Hint(

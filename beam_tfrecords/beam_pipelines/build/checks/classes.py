@@ -13,9 +13,11 @@ from beam_tfrecords.transforms.labels import (
     describe_labels,
     describe_order,
     describe_unique,
+    find_separator,
     infer_class_names,
     keep_indices,
     name_numbered,
+    repeats_parts,
 )
 from beam_tfrecords.transforms.refs.sample_refs import Scalar
 from beam_tfrecords.transforms.request.build_spec import BuildSpec
@@ -59,17 +61,38 @@ def resolve_classes(spec: BuildSpec, source: Source, listing: Listing, kept: Seq
         return _number_classes(spec, source, listing, ClassNames(tuple(source.class_names)), kept)
     if source.labels_are_numbered:
         return _number_classes(spec, source, listing, name_numbered(listing.labels), kept)
+    in_cells = source.labels_may_be_indices and spec.source.table.label_separator is None
+    if in_cells:
+        _refuse_lists(spec, listing)
     inferred = infer_class_names(
         listing.labels, numbers_are_indices=source.labels_may_be_indices, first_class=source.first_class
     )
     if not kept:
         _refuse_single_class(spec, source, listing, inferred)
     numbered = _number_classes(spec, source, listing, inferred, kept)
-    in_cells = source.labels_may_be_indices and spec.source.table.label_separator is None
     source.notes += describe_labels(listing.labels, numbered, in_cells=in_cells)
     if source.labels_may_be_indices:
         source.notes += describe_unique(listing.labels)
     return numbered
+
+
+def _refuse_lists(spec: BuildSpec, listing: Listing) -> None:
+    """Refuses cells such as `cat|dog` beside `dog|fox`, which may be one class or several."""
+    texts = [label for label in listing.labels if isinstance(label, str) and label]
+    separator = find_separator(texts)
+    are_lists = any(text.strip()[:1] == "[" and text.strip()[-1:] == "]" for text in texts)
+    if separator is None or not (are_lists or repeats_parts(texts, separator)):
+        return
+    several = [text for text in texts if separator in text]
+    raise RequestError(
+        f"`input={', '.join(spec.source.input)}`: labels such as {printable(repr(several[0]))} may be several classes "
+        "in one cell; expected what separates them, in `label_separator`",
+        [
+            Suggestion(f"the classes between {separator!r}", {"label_separator": separator}),
+            Suggestion("each cell as one class", {"label_separator": ""}),
+        ],
+        code="unclear_labels",
+    )
 
 
 def _refuse_single_class(spec: BuildSpec, source: Source, listing: Listing, found: ClassNames) -> None:

@@ -21,7 +21,7 @@ from beam_tfrecords.transforms.sources.detect.numbered_columns import (
     square_shape,
 )
 from beam_tfrecords.transforms.sources.detect.roles import Role, role_of
-from beam_tfrecords.transforms.sources.detect.unnamed_columns import IMAGE, LABEL
+from beam_tfrecords.transforms.sources.detect.unnamed_columns import LABEL
 from beam_tfrecords.transforms.sources.tables.image_paths import fill_pattern
 from beam_tfrecords.transforms.sources.tables.list_file import ListFile
 from beam_tfrecords.transforms.sources.tables.table import InvalidRow, Table
@@ -69,8 +69,12 @@ def column_suggestions(table: Table, *, image: str | None, needs_image: bool, ne
         return [Suggestion(f"the images in {_describe(images)}", images)] if images else []
     column = images.get("image_column") or image
     others = {name: values for name, values in cells.items() if name != column}
-    repeats = column is not None and len(set(cells[column])) < len(cells[column])
-    found = [*find_labels(others, rows, repeats=repeats)]
+    images_of = cells.get(column or "", ())
+    repeats = len(set(images_of)) < len(images_of)
+    if table.other_labels:
+        # Without a header, names of columns mean nothing.
+        others = {name: others[name] for name in (LABEL, *table.other_labels) if name in others}
+    found = [*find_labels(others, rows, repeats=repeats, are_named=not table.other_labels)]
     found = found if any("unknown_labels" in labels for _, labels in found) else found[:_MOST_SUGGESTIONS]
     suggestions = [Suggestion(meaning, {**images, **labels}) for meaning, labels in found]
     suggestions = [*_join_words(table), *suggestions]
@@ -79,7 +83,7 @@ def column_suggestions(table: Table, *, image: str | None, needs_image: bool, ne
 
 def _join_words(table: Table) -> Iterator[Suggestion]:
     """Yields the suggestions that take the rest of each line as one class, or as one text."""
-    if not isinstance(table, ListFile) or not table.other_labels or table.columns[0] != IMAGE or table.tabs:
+    if not isinstance(table, ListFile) or not table.has_words:
         return
     if not storage.has_scheme(table.path) and not storage.exists(f"{table.path}.csv"):
         command = shlex.join(["python3", "-c", _JOIN, table.path, f"{table.path}.csv"])

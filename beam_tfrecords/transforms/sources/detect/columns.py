@@ -128,7 +128,7 @@ def choose_columns(
     usual_labels = () if settings.label_columns else USUAL_LABELS if needs.label else USUAL_LABELS[:1]
     label = choose("label_column", usual_labels, "labels")
     if label is not None and settings.label_column is None and needs.label:
-        _refuse_other_labels(table, label)
+        _refuse_other_labels(table, label, image=image)
     if settings.label_column is not None and settings.label_type is LabelType.CLASS and not has_classes:
         _refuse_other_cells(table, settings.label_column, image=image)
     mask = choose("mask_column", MASK_NAMES, "masks", text=True) if needs.mask else None
@@ -247,14 +247,14 @@ def _refuse_several_images(table: Table, guessed: str | None) -> None:
     )
 
 
-def _refuse_other_labels(table: Table, label: str) -> None:
+def _refuse_other_labels(table: Table, label: str, *, image: str | None) -> None:
     """Refuses a table without a header in which other columns may be the label as well."""
     if not table.other_labels:
         return
     raise RequestError(
         f"{quote_input(table.path)}: no header names the columns, and {', '.join((label, *table.other_labels))} may be "
         f"the labels; name their column with `label_column`; {available(table)}",
-        column_suggestions(table, image=IMAGE, needs_image=False, needs_label=True),
+        column_suggestions(table, image=image, needs_image=False, needs_label=True),
         code="unclear_label_column",
     )
 

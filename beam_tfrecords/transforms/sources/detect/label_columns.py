@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, TypeAlias
 
-from beam_tfrecords.transforms.labels import find_separator
+from beam_tfrecords.transforms.labels import find_separator, repeats_parts
 from beam_tfrecords.transforms.sources.detect.column_names import LABEL_NAMES, NOT_LABEL_NAMES, TEXT_NAMES, plain_name
 from beam_tfrecords.transforms.sources.detect.numbered_columns import sort_by_number
 from beam_tfrecords.transforms.sources.detect.roles import NO_LABELS, role_of
@@ -48,19 +48,20 @@ def find_one_hot(cells: Cells, rows: int) -> list[str]:
     return [next(numbered) if re.search(r"\d", name) else name for name in names]
 
 
-def _repeats_parts(values: Sequence[str | int], separator: str | None) -> bool:
-    """Whether cells contain several labels each, which recur in other cells."""
-    parts = [part.strip() for value in values for part in str(value).split(separator)] if separator else []
-    return len(parts) > len(values) and 1 < len(set(parts)) < len(parts)
+def _are_numbers(values: Sequence[str | int]) -> bool:
+    return all(_NUMBER.fullmatch(str(value)) for value in values)
 
 
-def find_labels(cells: Cells, rows: int, *, repeats: bool = False) -> Iterator[tuple[str, dict[str, Any]]]:
+def find_labels(
+    cells: Cells, rows: int, *, repeats: bool = False, are_named: bool = True
+) -> Iterator[tuple[str, dict[str, Any]]]:
     """Yields settings that find labels, with their meaning: (meaning, settings).
 
     Args:
       cells: cells of the columns that may contain labels.
       rows: number of rows.
       repeats: whether several rows may have the same image.
+      are_named: whether the file names its columns.
     """
     may_be = {name for name, values in cells.items() if _may_be_named(name, values)}
     one_hot = find_one_hot(cells, rows)
@@ -70,9 +71,9 @@ def find_labels(cells: Cells, rows: int, *, repeats: bool = False) -> Iterator[t
         for name, values in cells.items()
         if name in may_be
         and max(map(len, map(str, values)), default=_LONGEST_LABEL) < _LONGEST_LABEL
-        and (1 < len(set(values)) < len(values) or _repeats_parts(values, separators[name]))
+        and (1 < len(set(values)) < len(values) or repeats_parts(values, separators[name]))
     ]
-    named = [name for name in labels if LABEL_NAMES.search(plain_name(name))]
+    named = [name for name in labels if are_named and LABEL_NAMES.search(plain_name(name))]
     if len(one_hot) > 1 and set(named) <= set(one_hot):
         shown, settings = f"a class for each of the columns {', '.join(one_hot)}", {"label_columns": ",".join(one_hot)}
         if not find_column_flags(value for name in one_hot for value in cells[name]).unknown:
@@ -81,9 +82,10 @@ def find_labels(cells: Cells, rows: int, *, repeats: bool = False) -> Iterator[t
         for unknown, meaning in UNKNOWN_MEANINGS.items():
             yield f"{shown}, {meaning}", {**settings, "unknown_labels": unknown.value}
         return
-    labels = sorted(named or labels, key=lambda name: len(set(cells[name])))
+    # Words are classes rather than numbers.
+    labels = sorted(named or labels, key=lambda name: (_are_numbers(cells[name]), len(set(cells[name]))))
     for name in labels[:_MOST_LABELS]:
-        separator = separators[name] if _repeats_parts(cells[name], separators[name]) else None
+        separator = separators[name] if repeats_parts(cells[name], separators[name]) else None
         several = {"label_separator": separator} if separator else {}
         yield f"the classes in column {name!r}", {"label_column": name, **several}
     for name, values in cells.items():

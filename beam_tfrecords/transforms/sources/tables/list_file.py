@@ -63,6 +63,11 @@ class ListFile:
     embedded: Sequence[str] = ()
     delimiter: None = None
 
+    @property
+    def has_words(self) -> bool:
+        """Whether a class or a text of several words may be several cells."""
+        return bool(self.other_labels) and not self.tabs and self.columns[0] == IMAGE
+
     def may_hold_text(self, column: str) -> bool:
         """Returns True: all cells are strings."""
         return True

@@ -96,7 +96,7 @@ class TableSettings:
       key_column: column with the key; None for the image path as written, or the row number in rows without images.
       group_column: column whose equal values keep samples in one split, if splits are fractions.
       group_rows: whether rows with the same key form one sample with the labels and objects of all.
-      label_separator: separator of several labels in one cell; None for one label per cell.
+      label_separator: separator of several labels in one cell; "" for one label per cell, None if unknown.
       unknown_labels: meaning of -1 and empty cells next to zeros and ones; None raises an error if first rows have -1.
       missing_values: words that mean an empty cell, in columns that are not features.
       boxes: how to read boxes.
