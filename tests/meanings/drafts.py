@@ -10,6 +10,9 @@ from typing import Any
 from tests.meanings import pictures, words
 from tests.meanings.meaning import Case, Label, Meaning, Role, Split
 
+# Forms that name no columns, and those whose cells are more than text.
+HEADERLESS = ("csv_headerless", "list")
+TYPED = ("jsonl", "parquet", "hf_parquet")
 # Lower-case word -> the split that it means.
 SPLIT_OF = {
     **dict.fromkeys(("train", "training"), "train"),
