@@ -63,6 +63,7 @@ class Source:
       split_column: column with the splits, or None.
       table: columns and first rows of the table; None for a source without columns.
       used: columns that the request uses.
+      other_images: images of a sample that the request does not use.
       has_several_labels: whether a sample may have several labels or none.
       labels_are_numbered: whether labels are `numbered_label`s.
       groups_rows: whether rows with the same key form one sample, as with one row per box.
@@ -93,6 +94,7 @@ class Source:
     split_column: str | None = None
     table: Table | None = None
     used: Collection[str | None] = frozenset()
+    other_images: Sequence[str] = ()
     has_several_labels = False
     labels_are_numbered = False
     groups_rows = False

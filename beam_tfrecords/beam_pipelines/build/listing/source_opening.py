@@ -102,7 +102,7 @@ def open_spec_source(spec: BuildSpec) -> tuple[BuildSpec, Source]:
     source.check_images()
     spec = dataclasses.replace(spec, needs=needs_of(spec))
     if source.table is not None and not spec.needs.takes_all:
-        source.notes += describe_unused(source.table, _used_columns(spec, source))
+        source.notes += describe_unused(source.table, _used_columns(spec, source), source.other_images)
     return spec, source
 
 

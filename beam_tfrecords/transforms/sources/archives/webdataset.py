@@ -69,6 +69,9 @@ class WebDatasetSource(RowSource):
         image, mask = _choose_images(start, settings, needs)
         label = _choose_label(start, settings, needs)
         cells = self._take_columns(start, settings, needs, label, has_mask=mask is not None)
+        self.other_images = [
+            suffix for suffix in sorted(start.images) if suffix not in (image, mask) and (image or "." in suffix)
+        ]
         self.read_container: ReadWebDataset = ReadWebDataset(cells, image, splits_of(files), mask)
 
 

@@ -29,6 +29,8 @@ from beam_tfrecords.transforms.sources.unsupported_formats import refuse_embedde
 
 _ROWS = 100
 _MOST_SUGGESTIONS = 2
+# Among more columns without names, a suggested label would be a guess.
+_MOST_UNNAMED = 3
 # Usual image folders next to tables that have ids instead of paths.
 FOLDERS = ("", "train", "images", "img", "train_images", "data")
 _EXTENSIONS = (".jpg", ".png", ".jpeg")
@@ -74,6 +76,7 @@ def column_suggestions(table: Table, *, image: str | None, needs_image: bool, ne
     if table.other_labels:
         # Without a header, names of columns mean nothing.
         others = {name: others[name] for name in (LABEL, *table.other_labels) if name in others}
+        others = others if len(others) <= _MOST_UNNAMED else {}
     found = [*find_labels(others, rows, repeats=repeats, are_named=not table.other_labels)]
     found = found if any("unknown_labels" in labels for _, labels in found) else found[:_MOST_SUGGESTIONS]
     suggestions = [Suggestion(meaning, {**images, **labels}) for meaning, labels in found]

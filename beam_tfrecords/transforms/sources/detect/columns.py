@@ -175,17 +175,16 @@ def _refuse_contradictions(table: Table, settings: TableSettings) -> None:
 
 def _choose_boxes(table: Table, settings: TableSettings, needs: Needs, taken: list[str]) -> BoxColumns | None:
     """Returns the box columns unless the request wants only labels; adds to `taken` for the note."""
+    if not needs.objects or settings.label_columns or settings.label_type is not LabelType.CLASS:
+        return None
     by_name = [name for name in table.columns if is_label_name(name)]
     label = settings.label_column or find_label(table) or (by_name[0] if len(by_name) == 1 else None)
     boxes = find_boxes(table, settings.boxes, needs, label)
     if boxes and label in boxes.sides:
         # A column `y` may be a class, but not next to a column `x`.
         boxes = find_boxes(table, settings.boxes, needs, None)
-    if boxes is None:
-        return None
-    if not needs.objects or settings.label_columns or settings.label_type is not LabelType.CLASS:
-        return None
-    taken.append(describe_boxes(boxes))
+    if boxes is not None:
+        taken.append(describe_boxes(boxes))
     return boxes
 
 

@@ -5,9 +5,10 @@ Sources report fields and the ones that they use; what was recognised and is not
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 
 from beam_tfrecords import storage
+from beam_tfrecords.transforms.sources.detect.column_names import is_mask_name
 from beam_tfrecords.transforms.sources.detect.roles import Field, Role, describe_fields
 from beam_tfrecords.transforms.sources.names import printable
 from beam_tfrecords.transforms.sources.tables.table import Table, first_cells
@@ -23,19 +24,22 @@ _REMEDIES = {
 }
 
 
-def describe_unused(table: Table, used: Collection[str | None]) -> list[str]:
+def describe_unused(table: Table, used: Collection[str | None], images: Sequence[str] = ()) -> list[str]:
     """Returns a note on the fields of an input that its layout does not store, with what they are.
 
     Args:
       table: the fields and the first samples.
       used: used fields; may include others.
+      images: further fields, which hold images.
     """
-    names = [name for name in table.columns if name not in used]
+    names = [name for name in (*images, *table.columns) if name not in used]
     if not names:
         return []
-    plain = [name for name in names[:_MOST_NAMED] if name not in table.embedded]
+    embedded = {*images, *table.embedded}
+    plain = [name for name in names[:_MOST_NAMED] if name not in embedded]
     roles = {one.name: one.role for one in describe_fields(first_cells(table, plain))}
-    fields = [Field(name, roles.get(name, Role.IMAGE)) for name in names[:_MOST_NAMED]]
+    roles |= {name: Role.MASK if is_mask_name(name) else Role.IMAGE for name in embedded}
+    fields = [Field(name, roles[name]) for name in names[:_MOST_NAMED]]
     shown = ", ".join(f"{name} ({role.value})" if role.value else name for name, role in fields)
     more = f" and {len(names) - _MOST_NAMED:,} more" if len(names) > _MOST_NAMED else ""
     remedies = dict.fromkeys(_REMEDIES[role] for _, role in fields if role in _REMEDIES)

@@ -122,7 +122,8 @@ def open_list(path: str, start: bytes, *, has_texts: bool = False) -> ListFile |
     rows = [cells for line in lines[skips:][:_ROWS] if (cells := _split(line, tabs=tabs))]
     if not rows or any(mark in lines[skips] for mark in ",;|"):
         return None
-    if any("/" in word for word in rows[0][:-1]) and all(is_image_name(cells[-1]) for cells in rows):
+    only_last = all(is_image_name(cells[-1]) and not any(map(is_image_name, cells[:-1])) for cells in rows)
+    if only_last and any("/" in word for word in rows[0][:-1]):
         # The paths contain spaces.
         rows = [_split(line, tabs=tabs, cells=1) for line in lines[skips:][:_ROWS] if line.strip()]
     width = Counter(map(len, rows)).most_common(1)[0][0]
