@@ -36,18 +36,24 @@ def label_map(layout: Layout, class_names: Sequence[str]) -> dict[str, bytes]:
     return {LABEL_MAP: "".join(items).encode()}
 
 
-def read_label_map(data: bytes) -> list[str]:
-    """Returns the class names of a StringIntLabelMap, from number 1; TensorFlow's rule names missing numbers.
-
-    Returns no names if a number exceeds any model's number of classes.
-    """
+def parse_label_map(text: str) -> dict[int, str]:
+    """Returns number -> class name of a StringIntLabelMap."""
     found: dict[int, str] = {}
-    for item in _ITEM.findall(data.decode(errors="replace")):
+    for item in _ITEM.findall(text):
         values = dict(_VALUE.findall(item))
         name = values.get("display_name") or values.get("name")
         if name and values.get("id", "").isdecimal():
             # The escapes of the text format that matter in names are those of JSON.
             found[int(values["id"])] = json.loads(f'"{name[1:-1]}"') if name[0] == '"' else name[1:-1]
+    return found
+
+
+def read_label_map(data: bytes) -> list[str]:
+    """Returns the class names of a StringIntLabelMap, from number 1; TensorFlow's rule names missing numbers.
+
+    Returns no names if a number exceeds any model's number of classes.
+    """
+    found = parse_label_map(data.decode(errors="replace"))
     largest = max(found, default=0)
     return [found.get(number, f"category_{number}") for number in range(1, largest + 1)] if largest < _MOST else []
 

@@ -50,7 +50,8 @@ class ClassNames:
     Attributes:
       numbers_are_indices: whether a label that is a whole number is a class index, as in a table. If the names are
         numbers themselves, the label is the class with that name. A folder named `1` is always the class `1`.
-      names_of: label of the source -> its class, for labels that are neither names nor indices.
+      names_of: label of the source -> its class, for labels that are neither names nor indices. A whole number is a key
+        for the number as a text too.
     """
 
     names: tuple[str, ...]
@@ -67,11 +68,13 @@ class ClassNames:
         """Returns the index of a label given as a name or as an index; None if there is no such class."""
         if label is None or label == "":
             return None
-        label = self.names_of.get(label, label)
         index: int | None = self._index.get(_text(label))  # type: ignore[attr-defined]
+        number = None if index is not None else whole_number(label)
+        if index is None and self.names_of:
+            name = self.names_of.get(label, None if number is None else self.names_of.get(number))
+            index = None if name is None else self._index.get(_text(name))  # type: ignore[attr-defined]
         if index is not None or not self.numbers_are_indices:
             return index
-        number = whole_number(label)
         if self._numbers:  # type: ignore[attr-defined]
             found: int | None = self._numbers.get(number)  # type: ignore[attr-defined]
             return found
@@ -110,12 +113,33 @@ def name_numbered(labels: Iterable[Scalar]) -> ClassNames:
     return ClassNames(tuple(names), names_of=names_of)
 
 
+def name_by_texts(labels: Iterable[Scalar]) -> tuple[ClassNames, bool]:
+    """Returns the classes of a table's `numbered_label`s in the order of their numbers, and whether texts name them.
+
+    The numbers name the classes if a number has several texts, or a text several numbers.
+
+    Raises:
+      RequestError: as `infer_class_names`.
+    """
+    numbered = [label for label in labels if isinstance(label, str) and "\t" in label]
+    others = [label for label in labels if label not in set(numbered)]
+    pairs = {label: label.split("\t", 1) for label in numbered}
+    texts = {int(number): text for number, text in pairs.values()}
+    are_names = len(texts) == len(set(texts.values())) == len(pairs) and not any(
+        label not in (None, "") for label in others
+    )
+    classes = infer_class_names([*texts, *others], numbers_are_indices=True)
+    names = {name: texts.get(int(name), f"category_{name}") if are_names else name for name in classes.names}
+    names_of: dict[Scalar, str] = {label: names[str(int(number))] for label, (number, _) in pairs.items()}
+    return ClassNames(tuple(names.values()), classes.numbers_are_indices and not are_names, names_of), are_names
+
+
 def infer_class_names(labels: Iterable[Scalar], *, numbers_are_indices: bool, first_class: int = 0) -> ClassNames:
     """Infers class names if the request gives none; see the rules above.
 
     Args:
       numbers_are_indices: whether numbers can be class indices; False for names of folders.
-      first_class: name of the class with index 0 if classes are numbers.
+      first_class: number of the class with index 0 if classes are numbers; 0 if a label is 0.
 
     Raises:
       RequestError: the labels are numbers that are neither class indices nor names, or mix numbers and names.
@@ -141,17 +165,15 @@ def infer_class_names(labels: Iterable[Scalar], *, numbers_are_indices: bool, fi
         return ClassNames(sort_names(names))
     integers = set(numbers.values())
     smallest, largest = min(integers), max(integers)
-    is_dense = largest < _SMALL or len(integers) * 2 > largest
+    first = min(smallest, first_class)
+    is_dense = largest - first < _SMALL or len(integers) * 2 > largest - first
     if smallest < 0 or largest >= MAX_CLASSES or (largest > _SPARSE and not is_dense):
         raise RequestError(
             f"the labels are {len(integers):,} integers from {smallest} to {largest}, which are not class indices; "
             f"{_REMEDY}",
             code="labels_not_classes",
         )
-    names_of: dict[Scalar, str] = {
-        number: str(number + first_class) for number in (range(largest + 1) if is_dense else sorted(integers))
-    }
-    return ClassNames(tuple(names_of.values()), True, names_of if first_class else {})
+    return ClassNames(tuple(map(str, range(first, largest + 1) if is_dense else sorted(integers))), True)
 
 
 def order_classes(previous: Sequence[str], found: Sequence[str], order: ClassOrder) -> tuple[str, ...]:

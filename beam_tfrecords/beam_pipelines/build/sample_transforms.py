@@ -23,8 +23,8 @@ from beam_tfrecords.examples.layouts import Layout, parse_layout
 from beam_tfrecords.transforms.blocks.convert_sample import ConvertSample
 from beam_tfrecords.transforms.blocks.guard import failure_of
 from beam_tfrecords.transforms.blocks.write_samples import describe_failure
+from beam_tfrecords.transforms.class_list import ClassList, fit_classes
 from beam_tfrecords.transforms.images.image_spec import ImageSpec
-from beam_tfrecords.transforms.labels import ClassNames
 from beam_tfrecords.transforms.listing.listing import read_chunk, write_chunk_names
 from beam_tfrecords.transforms.listing.stage import ListSource
 from beam_tfrecords.transforms.mapping.from_sample import files_of, objects_of, parts_of, values_of
@@ -122,7 +122,7 @@ class ConvertSamples(beam.PTransform):
                 "name them with `class_names`, or choose another `layout`, such as `layout=image`",
                 code="missing_class_names",
             )
-        classes = ClassNames(spec.class_names or (), numbers_are_indices=True)
+        classes = fit_classes(spec.class_names or ClassList(()), (), numbers_are_indices=True)
         self._convert = ConvertSample(spec.image, layout, classes, invalid_boxes=spec.invalid_boxes)
 
     def expand(self, samples: PCollection[Sample]) -> PCollection[bytes]:

@@ -51,7 +51,7 @@ class BuildSettings(TypedDict, total=False):
     join_key: str
     fingerprint: Literal['stat', 'content']
     requester_pays: str
-    class_names: Words
+    class_names: Words | Sequence[Mapping[str, Any]] | Mapping[Any, Any]
     class_order: Literal['stable', 'sorted']
     splits: str | Mapping[str, Any]
     stratify: bool

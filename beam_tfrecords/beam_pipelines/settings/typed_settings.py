@@ -34,6 +34,7 @@ class BuildSettings(TypedDict, total=False):
 _BY_NAME = {
     "input": "Words | Callable[..., Any]",
     "parts": "str | Sequence[str | int | float]",
+    "class_names": "Words | Sequence[Mapping[str, Any]] | Mapping[Any, Any]",
     "output": "Path",
     "reuse": "Path",
     "image_size": "int | str | tuple[int, int]",

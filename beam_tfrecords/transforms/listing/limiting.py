@@ -22,6 +22,7 @@ def limit_listing(listing: Listing, *, limit: int, seed: int, folder: str) -> Li
     plan = ListPlan(None, seed, count_labels=bool(listing.labels))
     limited = write_listing(load_oversized(chosen), folder, plan=plan, stem="limited-")
     limited.labels.update(dict.fromkeys(listing.labels, 0))
+    limited.objects.left_out = listing.objects.left_out
     return limited
 
 

@@ -15,6 +15,7 @@ import msgpack
 
 from beam_tfrecords import storage
 from beam_tfrecords.errors import BuildError
+from beam_tfrecords.transforms.labels import ClassNames
 from beam_tfrecords.transforms.listing.object_totals import ObjectTotals
 from beam_tfrecords.transforms.refs.overflow_rows import OverflowRows, load_oversized, name_overflow_file
 from beam_tfrecords.transforms.refs.ref_columns import (
@@ -28,7 +29,7 @@ from beam_tfrecords.transforms.refs.ref_columns import (
 from beam_tfrecords.transforms.refs.sample_refs import SampleRef, Scalar
 from beam_tfrecords.transforms.sources.detect.path_splits import PathWords
 from beam_tfrecords.transforms.sources.detect.tree import FolderSummary
-from beam_tfrecords.transforms.sources.selection import EVERYTHING, Selection
+from beam_tfrecords.transforms.sources.selection import EVERYTHING, OTHER_CLASS, Selection
 from beam_tfrecords.transforms.sources.skipped import Skipped
 from beam_tfrecords.transforms.splits import Splits, assign_splits
 from beam_tfrecords.transforms.workspace.build_folder import BuildFolder
@@ -193,6 +194,7 @@ class ListPlan:
       summarizes_folders: whether to collect a summary of the samples' folders.
       finds_splits: whether to collect the split words in the samples' paths.
       paths_are_images: as `by_image` of `PathWords.add`.
+      known: the classes, as in `Selection.class_filter`.
     """
 
     splits: Splits | None
@@ -202,6 +204,7 @@ class ListPlan:
     summarizes_folders: bool = False
     finds_splits: bool = False
     paths_are_images: bool = False
+    known: ClassNames | None = None
 
 
 def write_listing(
@@ -237,15 +240,27 @@ def write_listing(
     seen = Skipped() if skipped is None else skipped
     seen.unmatched = set(plan.selection.globs)
 
+    wants = plan.selection.class_filter(plan.known)
+
     def is_wanted(sample: SampleRef) -> bool:
         seen.see(sample.key)
-        kind = plan.selection.skips(sample)
+        kind = plan.selection.skips(sample, wants)
         if kind is not None and skipped is not None:
             skipped.add(kind, sample.key)
+        if kind == OTHER_CLASS and sample.objects is not None:
+            listing.objects.left_out += len(sample.objects.labels)
         return kind is None
 
+    def select_objects(sample: SampleRef) -> SampleRef:
+        objects = sample.objects
+        numbers = [number for number, label in enumerate(objects.labels) if wants(label)] if objects else []
+        if objects is None or len(numbers) == len(objects.labels):
+            return sample
+        listing.objects.left_out += len(objects.labels) - len(numbers)
+        return dataclasses.replace(sample, objects=objects.select(numbers))
+
     if plan.selection != EVERYTHING:
-        samples = (sample for sample in one_by_one(samples) if is_wanted(sample))
+        samples = map(select_objects, filter(is_wanted, one_by_one(samples)))
     for refs in by_column(samples):
         if plan.finds_splits:
             listing.paths.add(refs, by_image=plan.paths_are_images)

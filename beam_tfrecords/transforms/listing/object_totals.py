@@ -25,6 +25,7 @@ class ObjectTotals:
       placed: boxes in shares of the image's size, or in pixels of an image whose size the source gives.
       beyond: placed boxes that reach beyond the image.
       as_corners: placed boxes that stay valid and inside the image if their width and height are read as xmax and ymax.
+      left_out: objects of classes that the request does not want; not counted above.
     """
 
     samples: int = 0
@@ -34,6 +35,7 @@ class ObjectTotals:
     placed: int = 0
     beyond: int = 0
     as_corners: int = 0
+    left_out: int = 0
 
     def add(self, packed: Iterable[Sequence[Any] | None]) -> None:
         """Counts the packed objects (`Objects.pack`) of samples; None stands for a sample that cannot have objects."""

@@ -128,6 +128,17 @@ class Objects:
             keypoints=join("keypoints"),
         )
 
+    def select(self, numbers: Sequence[int]) -> Objects:
+        """Returns the objects with these numbers, in their order."""
+        return dataclasses.replace(
+            self,
+            boxes=tuple(side for number in numbers for side in self.boxes[4 * number : 4 * number + 4]),
+            labels=tuple(self.labels[number] for number in numbers),
+            values={name: tuple(column[number] for number in numbers) for name, column in self.values.items()},
+            polygons=tuple(self.polygons[number] for number in numbers) if self.polygons else (),
+            keypoints=tuple(self.keypoints[number] for number in numbers) if self.keypoints else (),
+        )
+
     @staticmethod
     def unpack_labels(packed: Sequence[Any]) -> tuple[str | int | None, ...]:
         """Returns `labels` from the output of `pack`."""

@@ -13,6 +13,7 @@ from beam_tfrecords.byte_sizes import number_of_bytes
 from beam_tfrecords.errors import RequestError
 from beam_tfrecords.examples.layouts import IMAGE_FIELDS, Layout, parse_layout
 from beam_tfrecords.tfrecord import Compression
+from beam_tfrecords.transforms.class_list import ClassList, list_classes, parse_class_words
 from beam_tfrecords.transforms.images.image_spec import ImageEncoding, ImageSpec, ResizeMode
 from beam_tfrecords.transforms.labels import ClassOrder
 from beam_tfrecords.transforms.mapping.user_function import UserFunction, name_of
@@ -31,12 +32,13 @@ from beam_tfrecords.transforms.settings import (
     whole_number,
     write_settings,
 )
+from beam_tfrecords.transforms.sources.class_files import read_class_file
 from beam_tfrecords.transforms.sources.needs import Needs
 from beam_tfrecords.transforms.sources.source_spec import SourceSpec
 from beam_tfrecords.transforms.splits import NAME_RULE, Splits, is_name, read_splits, write_splits
 
 # Matches names of files, which are unlikely names of classes.
-_FILE_NAME = re.compile(r"\.(?:txt|names|csv|tsv|lst|list|json|ya?ml)$", re.IGNORECASE)
+_FILE_NAME = re.compile(r"\.(?:txt|names|csv|tsv|lst|list|json|ya?ml|pbtxt)$", re.IGNORECASE)
 
 
 class Duplicates(str, enum.Enum):
@@ -84,26 +86,22 @@ def name_from_input(first_input: str) -> str:
     return name if is_name(name) else f"dataset_{name}".rstrip("_")
 
 
-def read_class_names(word: Any) -> tuple[str, ...]:
-    """Reads class names from a list, a mapping of names and indices, a comma-separated string or a file of lines."""
-    if isinstance(word, str) and "," not in word:
-        if storage.is_file(storage.absolute(word)):
-            text = storage.read_bytes(storage.absolute(word)).decode("utf-8-sig")
-            word = [line for line in text.splitlines() if line.strip()]
-        elif "/" in word or _FILE_NAME.search(word):
-            raise ValueError("there is no such file; expected a file with one name per line, or the names")
-    if isinstance(word, Mapping):
-        word = _in_index_order(word)
-    if not isinstance(word, (str, list, tuple)):
-        raise ValueError("expected names in index order, or a mapping of name to index")
-    unfit = [name for name in word if not isinstance(name, (str, int)) or isinstance(name, bool)]
-    if unfit:
-        raise ValueError(f"YAML reads {unfit[0]!r} there; write names in quotes, such as 'no', 'null' or '1.0'")
-    names = [str(name).strip() for name in (word.split(",") if isinstance(word, str) else word)]
-    if not names or not all(names):
-        raise ValueError("expected names in index order, none of them empty")
-    check_unique(names)
-    return tuple(names)
+def read_class_names(word: Any) -> ClassList:
+    """Reads class names from a list, a mapping, a comma-separated string or a file; see `class_list` for the forms."""
+    is_text = isinstance(word, str)
+    if is_text and "," not in word and storage.is_file(storage.absolute(word)):
+        classes = read_class_file(storage.absolute(word))
+    elif is_text and "," not in word and ("/" in word or _FILE_NAME.search(word)):
+        raise ValueError("there is no such file; expected a file of class names, or the names")
+    elif is_text:
+        classes = parse_class_words(word.split(","))
+    else:
+        classes = list_classes(word)
+    count = len(classes)
+    if isinstance(word, Mapping) and classes.numbers not in ((), tuple(range(count))):
+        raise ValueError(f"expected every index from 0 to {count - 1} once")
+    check_unique(list(classes.names))
+    return classes
 
 
 def read_output(word: Any) -> str:
@@ -115,14 +113,8 @@ def read_output(word: Any) -> str:
     return folder
 
 
-def _in_index_order(mapping: Mapping[Any, Any]) -> list[Any]:
-    """Returns the names in index order, from a mapping of names to indices or of indices to names."""
-    by_index = {index: name for name, index in mapping.items()}
-    if all(type(name) is int for name in mapping) and not all(type(index) is int for index in by_index):
-        by_index = dict(mapping)
-    if len(by_index) != len(mapping) or set(by_index) != set(range(len(by_index))):
-        raise ValueError(f"expected every index from 0 to {len(mapping) - 1} once")
-    return [by_index[index] for index in range(len(by_index))]
+def _write_class_names(classes: ClassList | None) -> Any:
+    return classes and classes.to_json()
 
 
 def read_compression(word: Any) -> Compression:
@@ -165,12 +157,13 @@ class BuildSpec:
     source: SourceSpec
     image: ImageSpec
     schedule: ScheduleSpec
-    class_names: tuple[str, ...] | None = setting(
+    class_names: ClassList | None = setting(
         None,
-        help="names in index order: comma-separated, or a file with one per line",
+        help="names in index order: comma-separated, or a file of them",
         shown_default="the labels, sorted",
         group=INPUT,
         read=read_class_names,
+        write=_write_class_names,
         decides_records=False,
     )
     class_order: ClassOrder | None = setting(
@@ -434,7 +427,7 @@ def needs_of(spec: BuildSpec) -> Needs:
         all_columns=has_map,
         boxes_are_columns=has_map,
         splits=spec.splits,
-        class_names=spec.class_names or (),
+        class_names=(*spec.class_names.names, *spec.class_names.ids) if spec.class_names else (),
     )
     if layout is None:
         return needs

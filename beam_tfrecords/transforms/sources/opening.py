@@ -13,6 +13,7 @@ from beam_tfrecords import storage
 from beam_tfrecords.errors import BuildError, RequestError
 from beam_tfrecords.transforms.mapping.user_function import UserFunction
 from beam_tfrecords.transforms.service_faults import describe_fault
+from beam_tfrecords.transforms.sources.class_files import FoundClasses, find_class_files
 from beam_tfrecords.transforms.sources.containers import Container
 from beam_tfrecords.transforms.sources.inputs import (
     Inputs,
@@ -56,6 +57,7 @@ class OpenedInput:
       notes: notes on how the source was recognized.
       make: makes the source for the needs of a request.
       files: files that were opened or looked up.
+      class_files: files of class names beside the inputs.
     """
 
     inputs: Inputs
@@ -63,6 +65,7 @@ class OpenedInput:
     notes: Sequence[str]
     make: MakeSource
     files: storage.DependencyTracker
+    class_files: Sequence[FoundClasses]
 
     def source(self, needs: Needs) -> Source:
         """Makes the source for these needs, which may differ from the needs given to `open_input`.
@@ -76,6 +79,7 @@ class OpenedInput:
         source.name = self.entry.name
         source.notes[:0] = self.notes
         source.read_with = self.files.fingerprints
+        source.found_classes = (*source.found_classes, *self.class_files)
         return source
 
 
@@ -113,8 +117,9 @@ def open_input(spec: SourceSpec, needs: Needs, function: UserFunction | None = N
         chosen = dataclasses.replace(spec, input=tuple(paths), source=entry.name)
         refuse_settings(entry, chosen)
         make: MakeSource = _call(_module(entry).open_input, {**parts, "spec": chosen})
+        class_files = [] if needs.class_names or entry.name == FUNCTIONS else find_class_files(inputs)
     read_as = f"{quote_input(paths[0])} is read as {entry.name}, not as {entry.among} (`source`)"
-    return OpenedInput(inputs, entry, [] if entry == named else [read_as], make, files)
+    return OpenedInput(inputs, entry, [] if entry == named else [read_as], make, files, class_files)
 
 
 def _call(function: Callable[..., Any], parts: Mapping[str, Any]) -> Any:

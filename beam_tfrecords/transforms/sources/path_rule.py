@@ -5,11 +5,12 @@ All sources share one rule: paths in the request are trusted; paths in a file mu
 
 from __future__ import annotations
 
+import posixpath
 import re
 from urllib.parse import unquote
 
 from beam_tfrecords.errors import FailureReason, SampleError, Stage
-from beam_tfrecords.storage.paths import is_inside, is_web, without_dots
+from beam_tfrecords.storage.paths import is_inside, is_web, shown, without_dots
 
 _SCHEME = re.compile(r"^([A-Za-z][A-Za-z0-9+.-]+)://")
 _STORAGE_SCHEMES = frozenset({"gs", "s3", "hdfs", "azfs"})
@@ -48,6 +49,13 @@ def resolve(path: str, *, root: str, allow_outside_root: bool, base: str = "") -
     if not is_inside(full, root):
         raise _rejected(FailureReason.OUTSIDE_ROOT, f"outside {root}; `allow_outside_root` permits it", path)
     return without_dots(full)
+
+
+def key_of_path(path: str) -> str:
+    """Returns the key of an image from its path in a file: `./a/1.png` and `a//1.png` are `a/1.png`."""
+    if _SCHEME.match(path):
+        return shown(path)
+    return posixpath.normpath(path) if "./" in path or "//" in path else path
 
 
 def shorten(text: str) -> str:

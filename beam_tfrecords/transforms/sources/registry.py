@@ -74,9 +74,9 @@ SOURCES = (
         takes=(*_ROWS, *_TEXT),
     ),
     Entry("hf_folder", "tables.hf_folder", takes=(*_ROWS, *_BOXES, *_TEXT, "image_column", "mask_column", "mask_root")),
-    Entry("coco", "annotations.coco", (".json",), takes=("image_root",)),
-    Entry("yolo", "annotations.yolo", (".yaml", ".yml", ".data"), reads_folders=True, takes=("image_root",)),
-    Entry("voc", "annotations.voc"),
+    Entry("coco", "annotations.coco", (".json",), takes=("image_root", "classes")),
+    Entry("yolo", "annotations.yolo", (".yaml", ".yml", ".data"), reads_folders=True, takes=("image_root", "classes")),
+    Entry("voc", "annotations.voc", takes=("classes",)),
     Entry("tar", "archives.tar", _TAR, takes=_FOLDERS),
     Entry("zip", "archives.zip", (".zip",), takes=_FOLDERS),
     Entry(

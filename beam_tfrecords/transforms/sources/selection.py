@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import functools
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from beam_tfrecords.errors import RequestError
@@ -62,7 +62,7 @@ class Selection:
     )
     classes: tuple[str, ...] = input_setting(
         (),
-        help="the classes that are wanted, comma-separated; samples of others are skipped",
+        help="the classes that are wanted, comma-separated; samples and objects of others are left out",
         read=read_names,
         write=write_list,
         shown_default="all",
@@ -81,16 +81,37 @@ class Selection:
             return "include"
         return None
 
-    def skips(self, ref: SampleRef) -> str | None:
-        """Returns why a sample is skipped; None if it is selected."""
+    def class_filter(self, known: ClassNames | None = None) -> Callable[[Scalar], bool]:
+        """Returns a function that tells whether a label is of a wanted class; a missing label is kept, and fails later.
+
+        Args:
+          known: the classes, if labels may be numbers or ids of classes that `classes` names.
+        """
+        wanted = ClassNames(
+            self.classes, numbers_are_indices=any(whole_number(name) is not None for name in self.classes)
+        )
+        indices = {known.find(name) for name in self.classes} if known else set()
+
+        def wants(label: Scalar) -> bool:
+            if not self.classes or label is None or label == "":
+                return True
+            if known is not None and (index := known.find(label)) is not None:
+                return index in indices
+            parts = label.split("\t", 1) if isinstance(label, str) else [label]
+            return any(wanted.find(part) is not None for part in parts)
+
+        return wants
+
+    def skips(self, ref: SampleRef, wants: Callable[[Scalar], bool]) -> str | None:
+        """Returns why a sample is skipped; None if it is selected. `wants` is the `class_filter`."""
         setting = self.skips_path(ref.key)
         if setting is not None:
             return {"exclude": "excluded", "include": "not included"}[setting]
-        if not self.classes or ref.label is None or ref.failure is not None:
+        if not self.classes or ref.failure is not None:
             return None
-        wanted = _classes(self.classes)
-        labels = ref.label if isinstance(ref.label, list) else [ref.label]
-        return None if all(wanted.find(label) is not None for label in labels) else OTHER_CLASS
+        if ref.objects is not None:
+            return None if not ref.objects.labels or any(map(wants, ref.objects.labels)) else OTHER_CLASS
+        return None if all(map(wants, ref.labels)) else OTHER_CLASS
 
     def check_globs(self, unmatched: Iterable[str], skipped: Iterable[str]) -> None:
         """Checks that every glob matches something.
@@ -116,10 +137,26 @@ class Selection:
                     code="unmatched_glob",
                 )
 
-    def check(self, labels: Mapping[Scalar, int]) -> None:
-        """Checks that every class has a sample; raises `RequestError` otherwise."""
-        found = {_classes(self.classes).find(label) for label in labels}
-        missing = [name for index, name in enumerate(self.classes) if index not in found]
+    def check(self, labels: Mapping[Scalar, int], known: ClassNames | None = None, *, has_others: bool = False) -> None:
+        """Checks that every class has a sample.
+
+        Args:
+          labels: label -> number of samples.
+          known: as for `class_filter`.
+          has_others: whether samples of other classes were left out.
+
+        Raises:
+          RequestError: a class has no sample, or no sample has a label.
+        """
+        if self.classes and not has_others and not labels.keys() - {None, ""}:
+            raise RequestError(
+                f"`classes={','.join(self.classes)}`: the samples have no labels in this layout; expected a layout "
+                "with labels or objects",
+                code="setting_not_applicable",
+            )
+        found = [label for label in labels if label is not None and label != ""]
+        filters = {name: dataclasses.replace(self, classes=(name,)).class_filter(known) for name in self.classes}
+        missing = [name for name, wants in filters.items() if not any(map(wants, found))]
         if missing:
             raise RequestError(
                 f"`classes={','.join(self.classes)}`: no sample has the class {', '.join(missing)}",
@@ -133,11 +170,6 @@ EVERYTHING = Selection()
 def matches(glob: str, key: str) -> bool:
     """Whether a glob matches a key, or a folder in the key."""
     return bool(_compile((glob,)).fullmatch(key))
-
-
-@functools.lru_cache(maxsize=8)
-def _classes(names: tuple[str, ...]) -> ClassNames:
-    return ClassNames(names, numbers_are_indices=any(whole_number(name) is not None for name in names))
 
 
 @functools.lru_cache(maxsize=64)

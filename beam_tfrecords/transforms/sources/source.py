@@ -13,6 +13,7 @@ from beam_tfrecords.examples.contents import Content
 from beam_tfrecords.transforms.mapping.user_function import UserFunction
 from beam_tfrecords.transforms.refs.ref_columns import RefColumns
 from beam_tfrecords.transforms.refs.sample_refs import IMAGE, SampleRef
+from beam_tfrecords.transforms.sources.class_files import FoundClasses
 from beam_tfrecords.transforms.sources.containers import Container, ReadContainer, StagingFiles
 from beam_tfrecords.transforms.sources.detect.column_suggestions import one_hot_columns
 from beam_tfrecords.transforms.sources.detect.tree import FolderSummary
@@ -66,6 +67,10 @@ class Source:
       other_images: images of a sample that the request does not use.
       has_several_labels: whether a sample may have several labels or none.
       labels_are_numbered: whether labels are `numbered_label`s.
+      text_column: column whose texts name the classes of labels that are numbers, if each class has one text; labels
+        are then `numbered_label`s. "" for other labels.
+      found_classes: class names beside the samples, in files and arrays, which name labels that they fit.
+      one_hot_length: number of zeros and ones in a label that is a list of them; 0 for other labels.
       groups_rows: whether rows with the same key form one sample, as with one row per box.
       column_types: column -> "int64", "float" or "bytes"; None if the source has no types.
       images: name of each image of a sample -> whether it is a list of images; empty for rows without images.
@@ -97,6 +102,9 @@ class Source:
     other_images: Sequence[str] = ()
     has_several_labels = False
     labels_are_numbered = False
+    text_column = ""
+    found_classes: Sequence[FoundClasses] = ()
+    one_hot_length = 0
     groups_rows = False
     column_types: Mapping[str, str] | None = None
     images: Mapping[str, bool] = types.MappingProxyType({IMAGE: False})

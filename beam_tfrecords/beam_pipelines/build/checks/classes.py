@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
+from beam_tfrecords.beam_pipelines.build.listing.class_lists import ChosenClasses
 from beam_tfrecords.errors import RequestError, Suggestion
 from beam_tfrecords.examples.contents import Content
 from beam_tfrecords.output.label_files import fits_label_file
@@ -16,6 +17,7 @@ from beam_tfrecords.transforms.labels import (
     find_separator,
     infer_class_names,
     keep_indices,
+    name_by_texts,
     name_numbered,
     repeats_parts,
 )
@@ -31,20 +33,23 @@ if TYPE_CHECKING:
 _MOST_CLASSES = 10
 
 
-def resolve_classes(spec: BuildSpec, source: Source, listing: Listing, kept: Sequence[str]) -> ClassNames:
-    """Returns the class names: those of the request, of the columns, of the source, or of the listed labels.
+def resolve_classes(
+    spec: BuildSpec, source: Source, listing: Listing, kept: Sequence[str], chosen: ChosenClasses
+) -> ClassNames:
+    """Returns the class names: of the request, the columns, the source, a list beside the input, or the listed labels.
 
     Args:
       spec: the request.
       source: the listed source; receives notes.
       listing: its samples.
       kept: the classes of the dataset whose indices may be kept, in index order.
+      chosen: the classes of the request or of a list beside the input.
 
     Raises:
       RequestError: the class names do not fit the labels, or there is only one class.
     """
     if spec.layout is None or not (spec.layout.needs_label or spec.layout.needs_objects):
-        return ClassNames(spec.class_names or ())
+        return ClassNames(spec.class_names.names if spec.class_names else ())
     label_columns = spec.source.table.label_columns
     if spec.class_names is None and label_columns:
         source.notes += [
@@ -52,15 +57,24 @@ def resolve_classes(spec: BuildSpec, source: Source, listing: Listing, kept: Seq
         ]
         return _number_classes(spec, source, listing, ClassNames(label_columns), kept)
     source.notes += _describe_one_hot(spec, source, listing)
-    if spec.class_names is not None and spec.map is not None:
-        # The function returns the labels, so they are unknown here.
-        return _check_names(ClassNames(spec.class_names, source.labels_may_be_indices))
-    if spec.class_names is not None:
-        return _check_given(spec, source, listing, ClassNames(spec.class_names, source.labels_may_be_indices))
+    source.notes += chosen.notes
+    if spec.class_names is not None and chosen.classes is not None:
+        # The labels that a function returns are unknown here.
+        return _check_names(chosen.classes) if spec.map else _check_given(spec, source, listing, chosen.classes)
+    if chosen.classes is not None:
+        return _number_classes(spec, source, listing, chosen.classes, kept)
     if source.class_names:
         return _number_classes(spec, source, listing, ClassNames(tuple(source.class_names)), kept)
     if source.labels_are_numbered:
         return _number_classes(spec, source, listing, name_numbered(listing.labels), kept)
+    if source.text_column:
+        found, are_names = name_by_texts(listing.labels)
+        source.notes.append(
+            f"class names from the column {source.text_column!r}"
+            if are_names
+            else f"the column {source.text_column!r} is not used: it does not have one text for each label"
+        )
+        return _number_classes(spec, source, listing, found, kept)
     in_cells = source.labels_may_be_indices and spec.source.table.label_separator is None
     if in_cells:
         _refuse_lists(spec, listing)
@@ -70,6 +84,8 @@ def resolve_classes(spec: BuildSpec, source: Source, listing: Listing, kept: Seq
     if not kept:
         _refuse_single_class(spec, source, listing, inferred)
     numbered = _number_classes(spec, source, listing, inferred, kept)
+    if source.first_class:
+        return numbered
     source.notes += describe_labels(listing.labels, numbered, in_cells=in_cells)
     if source.labels_may_be_indices:
         source.notes += describe_unique(listing.labels)

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from beam_tfrecords import storage
 from beam_tfrecords.beam_pipelines.build.checks.annotations import check_annotations
 from beam_tfrecords.beam_pipelines.build.checks.classes import resolve_classes
+from beam_tfrecords.beam_pipelines.build.listing.class_lists import choose_classes
 from beam_tfrecords.errors import RequestError, Suggestion
 from beam_tfrecords.transforms.labels import ClassNames
 from beam_tfrecords.transforms.request.build_spec import BuildSpec
@@ -69,7 +70,11 @@ def check_listing(
             "it is searched in the path below `input`",
             code="unmatched_label_pattern",
         )
-    spec.source.selection.check(listing.labels)
+    chosen = choose_classes(spec, source, listing.labels)
+    has_others = bool(skipped.counts[OTHER_CLASS])
+    spec.source.selection.check(listing.labels, chosen.classes, has_others=has_others)
+    if left_out := listing.objects.left_out:
+        source.notes.append(f"`classes` leaves out {left_out:,} object{'s'[: left_out != 1]} of other classes")
     check_annotations(spec, source, listing)
     source.notes += _describe_empty_splits(spec, listing)
     if spec.num_shards is not None:
@@ -78,7 +83,7 @@ def check_listing(
                 raise RequestError(
                     f"`num_shards={spec.num_shards}`: split {split} has only {samples} samples", code="too_few_samples"
                 )
-    return resolve_classes(spec, source, listing, kept)
+    return resolve_classes(spec, source, listing, kept, chosen)
 
 
 def _describe_empty_splits(spec: BuildSpec, listing: Listing) -> list[str]:

@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Sequence
-from typing import TypeVar
+from collections.abc import Sequence
 
+from beam_tfrecords.beam_pipelines.build.listing.class_lists import choose_classes
 from beam_tfrecords.errors import LimitError, RequestError, Suggestion
 from beam_tfrecords.transforms.listing.limiting import limit_listing
 from beam_tfrecords.transforms.listing.listing import Listing, ListPlan, read_batches, read_refs, write_listing
 from beam_tfrecords.transforms.listing.shared_keys import find_shared_key
 from beam_tfrecords.transforms.listing.stratifying import stratify
-from beam_tfrecords.transforms.refs.sample_refs import SampleRef
 from beam_tfrecords.transforms.request.build_spec import BuildSpec
 from beam_tfrecords.transforms.sources.detect.path_splits import MOST_DEPTH, WordsOf, judge_splits
 from beam_tfrecords.transforms.sources.inputs import key_prefixes, name_inputs, name_of_input, names_several
@@ -25,15 +24,13 @@ from beam_tfrecords.transforms.splits import Splits
 # Damaged containers that a message names.
 _MOST_DAMAGED = 3
 
-Result = TypeVar("Result")
-
 
 def plan_listing(spec: BuildSpec, source: Source) -> ListPlan:
     """Plans how to list the samples of a request."""
     needs_label = spec.layout is None or spec.layout.needs_label or spec.layout.needs_objects
     count_labels = needs_label or spec.source.label_pattern is not None or bool(spec.source.selection.classes)
     selection = spec.source.selection
-    if source.is_inferred_later:
+    if _selects_later(spec, source):
         # Classes are still unknown.
         selection = dataclasses.replace(selection, classes=())
     return ListPlan(
@@ -75,15 +72,19 @@ def finish_listing(listing: Listing, spec: BuildSpec, source: Source, skipped: S
         source.notes.append(_allow_damage(spec, skipped.damaged))
     examples = (key for keys in skipped.examples.values() for key in keys)
     spec.source.selection.check_globs(listing.unmatched or (), examples)
-    if source.is_inferred_later and listing.total:
-        change = source.infer(listing.folders)
-        if change is not None or spec.source.selection.classes:
-            paths = listing.paths
-            listing = _infer_labels(listing, spec, source, skipped, folder, change or _as_it_is)
-            if change is None:  # Their splits are set already.
-                listing.paths = paths
+    change = source.infer(listing.folders) if source.is_inferred_later and listing.total else None
+    if change is not None:
+        plan = dataclasses.replace(
+            plan_listing(spec, source),
+            splits=Splits(),  # The fractions are already applied.
+            selection=EVERYTHING,
+            summarizes_folders=False,
+        )
+        listing = write_listing(map(change, read_refs(listing)), folder, plan=plan, skipped=skipped, stem="inferred-")
     if _may_find_splits(spec, source) and listing.total:
         listing = _find_splits(listing, spec, source, folder)
+    if _selects_later(spec, source) and listing.total:
+        listing = _select_classes(listing, spec, source, skipped, folder)
     if spec.stratify and spec.splits.fractions is not None:
         listing = stratify(listing, folder, fractions=spec.splits.fractions, seed=spec.seed)
     if _may_share_keys(spec, source) and sum(1 for split in listing.samples if split) > 1:
@@ -142,22 +143,28 @@ def _allow_damage(spec: BuildSpec, damaged: Sequence[Damage]) -> str:
     raise LimitError(f"{found}; get a whole one, or use `allow_damaged_containers` to leave out what is lost")
 
 
-def _infer_labels(
-    listing: Listing,
-    spec: BuildSpec,
-    source: Source,
-    skipped: Skipped,
-    folder: str,
-    change: Callable[[SampleRef], SampleRef],
-) -> Listing:
-    """Returns the listing with the final label and split of every sample, restricted to the requested classes."""
+def _selects_later(spec: BuildSpec, source: Source) -> bool:
+    """Whether the classes of samples are known only after the listing: from folders, or from all numbers together."""
+    has_names = bool(spec.class_names or source.found_classes)
+    return bool(spec.source.selection.classes) and (source.is_inferred_later or has_names)
+
+
+def _select_classes(listing: Listing, spec: BuildSpec, source: Source, skipped: Skipped, folder: str) -> Listing:
+    """Returns the listing with the samples and objects of the requested classes."""
+    known = choose_classes(spec, source, listing.labels).classes
     plan = dataclasses.replace(
         plan_listing(spec, source),
-        splits=Splits(),  # The fractions are already applied.
+        splits=None,
         selection=Selection(classes=spec.source.selection.classes),
         summarizes_folders=False,
+        finds_splits=False,
+        known=known,
     )
-    return write_listing(map(change, read_refs(listing)), folder, plan=plan, skipped=skipped, stem="inferred-")
+    selected = write_listing(read_refs(listing), folder, plan=plan, skipped=skipped, stem="selected-")
+    if known is not None:
+        # The labels of all samples show whether numbers count from 0 or from 1.
+        selected.labels.update(dict.fromkeys(listing.labels, 0))
+    return selected
 
 
 def _find_splits(listing: Listing, spec: BuildSpec, source: Source, folder: str) -> Listing:
@@ -187,7 +194,3 @@ def _find_splits(listing: Listing, spec: BuildSpec, source: Source, folder: str)
     plan = dataclasses.replace(plan, splits=None, selection=EVERYTHING, summarizes_folders=False, finds_splits=False)
     placed = (placement.place(refs, by_image=by_image) for refs in read_batches(listing))
     return write_listing(placed, folder, plan=plan, stem="placed-")
-
-
-def _as_it_is(ref: SampleRef) -> SampleRef:
-    return ref

@@ -42,6 +42,7 @@ from beam_tfrecords.transforms.sources.inputs import (
     quote_input,
 )
 from beam_tfrecords.transforms.sources.needs import Needs
+from beam_tfrecords.transforms.sources.path_rule import key_of_path
 from beam_tfrecords.transforms.sources.source import MakeSource, Source
 from beam_tfrecords.transforms.sources.unsupported_formats import refuse_json
 
@@ -147,7 +148,7 @@ class CocoSource(Source):
     def _reference(
         self, image: CocoImage, annotations: CocoAnnotations, file: InputFile, roots: Sequence[str]
     ) -> SampleRef:
-        key, split = file.key_prefix + storage.shown(image.name), file.split
+        key, split = file.key_prefix + key_of_path(image.name), file.split
         if image.problem:
             error = SampleError(Stage.LIST, FailureReason.INVALID_ROW, image.problem)
             return rejected(key, error, split=split)

@@ -14,7 +14,9 @@ import yaml
 
 from beam_tfrecords import storage
 from beam_tfrecords.errors import FailureReason, RequestError, SampleError, Stage, Suggestion
+from beam_tfrecords.transforms.class_list import ClassList, list_classes
 from beam_tfrecords.transforms.sources.annotations.yolo_labels import read_text
+from beam_tfrecords.transforms.sources.class_files import read_class_file
 from beam_tfrecords.transforms.sources.input_settings import PathSettings
 from beam_tfrecords.transforms.sources.inputs import quote_input
 from beam_tfrecords.transforms.sources.names import has_extension, printable, skipped_kind
@@ -105,9 +107,11 @@ def read_data(places: YoloPaths) -> YoloData:
             code="invalid_file",
         )
     root = _find_root(data, places)
-    if isinstance(data.get("names"), str):
-        data = {**data, "names": _read_name_file(_find(data["names"], root, places, is_file=True))}
-    names = _read_names(data, shown)
+    names = data.get("names")
+    if isinstance(names, str):
+        names = _read_name_file(_find(names, root, places, is_file=True)).by_number
+    else:
+        names = _read_names(names, shown)
     splits: dict[str, list[str]] = {}
     for word in _SPLITS:
         values = data.get(word) or []
@@ -145,12 +149,12 @@ def _read_darknet(path: str) -> dict[str, Any]:
     return {name.strip(): value.strip() for name, sign, value in pairs if sign}
 
 
-def _read_name_file(path: str) -> list[str]:
+def _read_name_file(path: str) -> ClassList:
     try:
-        return [line.strip() for line in read_text(path).strip().splitlines()]
-    except SampleError as error:
+        return read_class_file(path)
+    except ValueError as error:
         raise RequestError(
-            f"{quote_input(path)} cannot be read as names of classes: {error.detail}", code="invalid_file"
+            f"{quote_input(path)} cannot be read as names of classes: {error}", code="invalid_file"
         ) from error
 
 
@@ -186,7 +190,7 @@ def _read_folder(folder: str) -> YoloData:
             lists.append(entry.path)
         elif skipped_kind(name) is None and has_extension(name):
             folders[path] = next(filter(None, map(split_of_folder, path.split("/"))), None)
-    names = {tuple(_read_name_file(path)) for path in sorted(lists)}
+    names = {_read_name_file(path) for path in sorted(lists)}
     shown = quote_input(folder)
     if len(names) != 1:
         what = f"lists of different classes: {', '.join(sorted(lists)[:3])}" if names else "no list of the classes"
@@ -206,29 +210,19 @@ def _read_folder(folder: str) -> YoloData:
         found = storage.join(root, path) if path else root
         if not any(found.startswith(f"{other}/") for other in known[-1:]):
             known.append(found)
-    return YoloData(root, splits, dict(enumerate(names.pop())), 0)
+    return YoloData(root, splits, names.pop().by_number, 0)
 
 
-def _read_names(data: Mapping[str, Any], shown: str) -> dict[int, str]:
-    found = data.get("names")
-    pairs: Iterable[tuple[Any, Any]] = (
-        found.items() if isinstance(found, dict) else enumerate(found) if isinstance(found, list) else ()
-    )
-    names: dict[int, str] = {}
-    for number, name in pairs:
-        if type(number) is not int or number < 0 or isinstance(name, bool) or not isinstance(name, str | int | float):
-            raise RequestError(
-                f"{shown}: YAML reads an entry of 'names' as {type(number).__name__} and {type(name).__name__}; "
-                "expected numbers from 0, and names in quotes, such as 'no'",
-                code="invalid_class_name",
-            )
-        names[number] = str(name)
-    if not names:
+def _read_names(found: Any, shown: str) -> Mapping[int, str]:
+    if not found or not isinstance(found, (dict, list)):
         raise RequestError(
             f"{shown}: 'names' is missing; expected the class names, as a list or as number: name",
             code="missing_class_names",
         )
-    return names
+    try:
+        return list_classes(found).by_number
+    except ValueError as error:
+        raise RequestError(f"{shown}: 'names': {error}", code="invalid_class_name") from error
 
 
 def _count_keypoints(data: Mapping[str, Any]) -> int:

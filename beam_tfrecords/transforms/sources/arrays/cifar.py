@@ -10,6 +10,7 @@ from typing import Any
 from beam_tfrecords import storage
 from beam_tfrecords.errors import RequestError
 from beam_tfrecords.transforms.sources.arrays.stacks import Stack, open_stacks, read_exactly, reading_stack
+from beam_tfrecords.transforms.sources.class_files import read_class_file
 from beam_tfrecords.transforms.sources.containers import Container
 from beam_tfrecords.transforms.sources.inputs import Inputs, find_files_below, quote_input
 from beam_tfrecords.transforms.sources.source import MakeSource
@@ -113,4 +114,9 @@ def _read_names(folder: str, file: str) -> Sequence[str]:
     path = storage.join(folder, file)
     if not storage.is_file(path):
         return ()
-    return tuple(name.strip() for name in storage.read_bytes(path).decode().splitlines() if name.strip())
+    try:
+        return read_class_file(path).names
+    except ValueError as error:
+        raise RequestError(
+            f"{quote_input(path)} cannot be read as names of classes: {error}", code="invalid_file"
+        ) from error

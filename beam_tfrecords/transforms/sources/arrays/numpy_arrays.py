@@ -19,8 +19,10 @@ import numpy as np
 from beam_tfrecords import storage
 from beam_tfrecords.errors import FailureReason, RequestError, SampleError, Stage
 from beam_tfrecords.output.split_names import SPLIT_NAMES
+from beam_tfrecords.transforms.class_list import list_classes
 from beam_tfrecords.transforms.refs.zip_member import HEADER_BYTES, content_start
 from beam_tfrecords.transforms.sources.arrays.stacks import Stack, find_axes, open_stacks, read_exactly, reading_stack
+from beam_tfrecords.transforms.sources.class_files import FoundClasses
 from beam_tfrecords.transforms.sources.containers import Container
 from beam_tfrecords.transforms.sources.inputs import Inputs, find_files_below, quote_input
 from beam_tfrecords.transforms.sources.reading import parsing
@@ -31,6 +33,9 @@ from beam_tfrecords.transforms.sources.tables.table_settings import TableSetting
 _FILE = re.compile(r"[^/]*\.np[yz]", re.IGNORECASE)
 _IMAGE_WORDS = ("x", "images", "image", "imgs", "img", "data", "pixels")
 _LABEL_WORDS = ("y", "labels", "label", "targets", "target", "classes")
+# Names of arrays with class names.
+_CLASS_WORDS = ("labelnames", "classnames", "classes", "names", "targetnames", "categories", "labelname", "classname")
+_MOST_NAME = 4096
 # Kind of a dtype -> type of a column.
 _TYPES = {"b": "int64", "i": "int64", "u": "int64", "f": "float", "U": "bytes", "S": "bytes"}
 _PIXELS = ("|u1", "<u2", ">u2")
@@ -93,8 +98,30 @@ def open_input(inputs: Inputs, table: TableSettings) -> MakeSource:
         raise RequestError(f"{quote_input(inputs.paths[0])} has labels and no images", code="labels_without_images")
     beside = {path: label for path, label in labels.items() if label}
     return open_stacks(
-        images, functools.partial(_find_stacks, beside, table.image_column), inputs=inputs, settings=table
+        images,
+        functools.partial(_find_stacks, beside, table.image_column),
+        found_classes=list(_find_classes(images[0].entry.path)),
+        inputs=inputs,
+        settings=table,
     )
+
+
+def _find_classes(path: str) -> Iterator[FoundClasses]:
+    """Yields the class names in arrays of an archive."""
+    try:
+        arrays = [one for one in _arrays(path) if "".join(one.words) in _CLASS_WORDS and len(one.shape) == 1]
+        images = max((one.shape[0] for one in _arrays(path) if len(one.shape) > 2), default=0)
+    except SampleError:
+        return  # Opening the file reports the error.
+    for array in (one for one in arrays if one.member and one.dtype.itemsize < _MOST_NAME):
+        where = f"the array {array.member.removesuffix('.npy')!r}"
+        if array.dtype.hasobject:
+            yield FoundClasses(where, problem="it holds Python objects; expected texts: numpy.array(list(names))")
+        elif array.dtype.kind in "US" and array.shape[0] < images:
+            values = [row["names"] for row in _rows({"names": array}, array.shape[0])]
+            names = [one.decode(errors="replace") if isinstance(one, bytes) else one for one in values]
+            with contextlib.suppress(ValueError):
+                yield FoundClasses(where, list_classes(names))
 
 
 def _find_stacks(label_files: Mapping[str, str], image: str | None, container: Container) -> list[Stack]:

@@ -15,6 +15,7 @@ from typing import IO, Any, TypeAlias
 from beam_tfrecords.errors import FailureReason, RequestError, SampleError, Stage
 from beam_tfrecords.transforms.refs.sample_refs import IMAGE, PixelRange, SampleRef
 from beam_tfrecords.transforms.sources.archives.members import check_expansion
+from beam_tfrecords.transforms.sources.class_files import FoundClasses
 from beam_tfrecords.transforms.sources.containers import Container, StagingFiles, reject_missing
 from beam_tfrecords.transforms.sources.detect.columns import choose_label
 from beam_tfrecords.transforms.sources.inputs import InputFile, Inputs, describe_splits, quote_input, splits_of_names
@@ -87,6 +88,7 @@ class StackSource(RowSource):
       stacks: stacks of the first file.
       table: values of its first images.
       class_names: class names, if labels are names; empty if unknown.
+      found_classes: class names in the files, for labels that are numbers.
       read_name: replaces unusual split names in a path with usual ones.
       notes: notes on the files.
       inputs: inputs of the request.
@@ -106,6 +108,7 @@ class StackSource(RowSource):
         stacks: Sequence[Stack],
         table: FirstRows,
         class_names: Sequence[str],
+        found_classes: Sequence[FoundClasses],
         read_name: Callable[[str], str],
         notes: Sequence[str],
         inputs: Inputs,
@@ -120,6 +123,7 @@ class StackSource(RowSource):
         cells = self._take_columns(table, settings, needs, label)
         self.class_names = class_names if needs.label else ()
         self.labels_may_be_indices = not self.class_names
+        self.found_classes = found_classes
         paths = [file.entry.path for file in files]
         split_column = settings.split_column
         by_name = needs.splits.are_auto and not split_column and not inputs.splits
@@ -198,6 +202,7 @@ def open_stacks(
     find: FindStacks,
     *,
     class_names: Sequence[str] = (),
+    found_classes: Sequence[FoundClasses] = (),
     read_name: Callable[[str], str] = str,
     notes: Sequence[str] = (),
     inputs: Inputs,
@@ -216,7 +221,9 @@ def open_stacks(
         raise RequestError(f"{quote_input(first.uri)} cannot be read: {error.detail}", code="invalid_file") from error
     types = stacks[0].column_types
     table = FirstRows(first.uri, tuple(types), types, rows)
-    return functools.partial(StackSource, files, find, stacks, table, class_names, read_name, notes, inputs, settings)
+    return functools.partial(
+        StackSource, files, find, stacks, table, class_names, found_classes, read_name, notes, inputs, settings
+    )
 
 
 def find_axes(shape: Sequence[int]) -> str | None:

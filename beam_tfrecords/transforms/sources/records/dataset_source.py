@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import itertools
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
@@ -10,7 +11,8 @@ from beam_tfrecords import storage
 from beam_tfrecords.errors import RequestError
 from beam_tfrecords.examples.contents import Content
 from beam_tfrecords.examples.layouts import IMAGE_FIELDS, NAMED, Layout, parse_layout
-from beam_tfrecords.output.files import MANIFEST, SUCCESS
+from beam_tfrecords.output.files import LABEL_MAP, MANIFEST, SUCCESS
+from beam_tfrecords.output.label_files import label_files, label_map, parse_label_map, read_label_file
 from beam_tfrecords.output.manifest import Shard
 from beam_tfrecords.reading.dataset import Dataset, is_dataset
 from beam_tfrecords.reading.index_files import read_index
@@ -115,6 +117,8 @@ def find_datasets(paths: Sequence[str]) -> dict[str, Dataset]:
             f"{quote_input(changed)}: {MANIFEST} is not the one that {SUCCESS} names; build it again",
             code="damaged_dataset",
         )
+    for path, dataset in found.items():
+        _refuse_edited_names(path, dataset)
     other = next((path for path in paths if path not in found), None)
     if found and other is not None:
         raise RequestError(
@@ -123,6 +127,27 @@ def find_datasets(paths: Sequence[str]) -> dict[str, Dataset]:
             code="sources_differ",
         )
     return found if all(shard.index for dataset in found.values() for shard in dataset.shards) else {}
+
+
+def _refuse_edited_names(path: str, dataset: Dataset) -> None:
+    """Refuses a dataset whose files of class names were edited: its records have the names of the manifest."""
+    names = list(dataset.class_names)
+    for file in (*label_files(dataset.layout, names), *label_map(dataset.layout, names)):
+        place = storage.join(dataset.path, file)
+        if file not in dataset.files or not storage.is_file(place):
+            continue
+        data = storage.read_bytes(place)
+        is_map = file == LABEL_MAP
+        found = [*parse_label_map(data.decode(errors="replace")).values()] if is_map else read_label_file(data)
+        if found != names:
+            pairs = itertools.zip_longest(found, names)
+            number, (edited, name) = next((number, pair) for number, pair in enumerate(pairs) if pair[0] != pair[1])
+            raise RequestError(
+                f"{quote_input(path)}: {file} was edited: class {number} is {edited!r} there and {name!r} in "
+                f"{MANIFEST}, which has the names of the records; restore the file, and name the classes when the "
+                "dataset is built, with `class_names`",
+                code="edited_class_names",
+            )
 
 
 def open_datasets(

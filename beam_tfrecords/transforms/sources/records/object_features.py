@@ -40,7 +40,7 @@ class ObjectFeatures:
     Attributes:
       boxes: features xmin, ymin, xmax and ymax; or one feature with ymin, xmin, ymax and xmax of each object.
       label: feature with the class of each object, as name or number.
-      first_class: number of the class with index 0.
+      first_class: number of the class with index 0; 0 if a label is 0.
       attributes: name of another attribute -> feature.
       image_id: feature with the dataset's id of the image, or "".
     """
@@ -60,7 +60,6 @@ class ObjectFeatures:
 def find_object_features(
     columns: Collection[str],
     described: Features,
-    rows: Sequence[Mapping[str, Any]],
     *,
     image: str,
     shown: str,
@@ -71,7 +70,6 @@ def find_object_features(
     Args:
       columns: features of the first records.
       described: features in the metadata files.
-      rows: the first records.
       image: feature with the image; with several images, boxes belong to the image in the same feature dictionary.
       shown: the input, as messages quote it.
       label: class feature that the request names, or None.
@@ -85,7 +83,7 @@ def find_object_features(
         return ObjectFeatures(
             tuple(f"{_API}/bbox/{side}" for side in _SIDES),
             label or (text if text in columns else number),
-            0 if any(0 in _as_list(row.get(number)) for row in rows) else 1,
+            1,
             _attributes(columns, _API),
             next((name for name in _IMAGE_IDS if name in columns), ""),
         )
@@ -118,7 +116,7 @@ def read_objects(
     Args:
       record: feature -> kind and values.
       features: the object features.
-      names: class names for labels that are numbers; empty if unknown.
+      names: class names for labels that are numbers from `first_class` on; empty if unknown.
 
     Raises:
       SampleError: the features have different numbers of objects, or there are too many objects.
@@ -157,10 +155,6 @@ def _folder(feature: str) -> str:
     return feature.rpartition("/")[0]
 
 
-def _as_list(value: Any) -> Sequence[Any]:
-    return value if isinstance(value, list) else [value]
-
-
 def _attributes(columns: Collection[str], prefix: str) -> dict[str, str]:
     return {
         name: f"{prefix}/{one}" for name, names in _ATTRIBUTES.items() for one in names if f"{prefix}/{one}" in columns
@@ -170,7 +164,7 @@ def _attributes(columns: Collection[str], prefix: str) -> dict[str, str]:
 def _name(label: Any, names: Sequence[str], first: int) -> Any:
     if isinstance(label, bytes):
         return label.decode(errors="replace")
-    return names[label - first] if first <= label < first + len(names) else label if names else label - first
+    return names[label - first] if first <= label < first + len(names) else label
 
 
 def _image_id(values: Sequence[Any]) -> str:
@@ -195,6 +189,4 @@ def find_objects(
     beside = next((name for name in usual if name in start.columns), None) if label is None else None
     if not wants_objects(dataclasses.replace(settings, label_column=None), needs, beside):
         return None
-    return find_object_features(
-        start.columns, features, start.first_rows, image=image, shown=quote_input(start.path), label=label
-    )
+    return find_object_features(start.columns, features, image=image, shown=quote_input(start.path), label=label)

@@ -88,7 +88,7 @@ class TfrecordSource(RowSource):
         has_several = label in features.several
         cells = self._take_columns(table, settings, needs, label, has_several=has_several, has_mask=mask is not None)
         if is_imagenet and settings.label_type is LabelType.CLASS:
-            cells, self.labels_are_numbered = dataclasses.replace(cells, text=_IMAGENET[1]), True
+            cells, self.labels_are_numbered, self.text_column = dataclasses.replace(cells, text=_IMAGENET[1]), True, ""
         self.provides |= {Content.OBJECTS, Content.LABEL} if objects else frozenset()
         named = objects.label if objects else label or ""
         class_names = {folder: one.class_names.get(named, ()) for folder, one in described.items()}

@@ -69,6 +69,7 @@ class RowSource(ContainerSource):
         self.notes += [*notes, *cells.notes]
         self.columns, self.column_types, self.label_column = table.columns, table.column_types, label
         self.split_column = columns.split.name if columns.split else None
+        self.text_column, self.one_hot_length = cells.text or "", cells.one_hot_length
         self.table, self.used, self.has_several_labels = table, frozenset(cells.needed), cells.has_several_labels
         self.provides = cells.provides | {Content.IMAGE, *([Content.MASK] if has_mask else [])}
         has_several = len(self.images) > 1 or any(self.images.values())

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import functools
 import itertools
@@ -12,11 +13,11 @@ from beam_tfrecords import storage
 from beam_tfrecords.errors import FailureReason, RequestError, SampleError, Stage, Suggestion
 from beam_tfrecords.examples.contents import Content
 from beam_tfrecords.examples.layouts import CAPTIONS
-from beam_tfrecords.transforms.labels import numbered_label
+from beam_tfrecords.transforms.labels import numbered_label, whole_number
 from beam_tfrecords.transforms.objects.objects import Objects
 from beam_tfrecords.transforms.refs.ref_columns import RefColumns
 from beam_tfrecords.transforms.refs.sample_refs import Locator, SampleRef, Scalar, Value
-from beam_tfrecords.transforms.sources.detect.column_names import USUAL_LABELS, find_usual
+from beam_tfrecords.transforms.sources.detect.column_names import USUAL_LABELS, find_usual, plain_name
 from beam_tfrecords.transforms.sources.detect.columns import Columns
 from beam_tfrecords.transforms.sources.detect.roles import parse_cell
 from beam_tfrecords.transforms.sources.inputs import quote_input
@@ -42,6 +43,9 @@ from beam_tfrecords.transforms.sources.tables.object_cells import read_objects
 from beam_tfrecords.transforms.sources.tables.table import InvalidRow, Row, Table, available
 from beam_tfrecords.transforms.sources.tables.table_settings import LabelType, TableSettings, UnknownLabels
 
+# Names of columns with the class names of labels that are numbers: after the label's name, and of any label.
+_TEXT_WORDS = ("name", "text", "title")
+_TEXT_COLUMNS = frozenset({"labelname", "classname", "categoryname", "labeltext", "classtext", "categorytext"})
 # Number of rows from which to infer the kind of labels.
 _ROWS = 1000
 
@@ -126,6 +130,11 @@ class RowReader:
             Content.COLUMNS: True,
         }
         return frozenset(content for content, is_there in found.items() if is_there)
+
+    @property
+    def one_hot_length(self) -> int:
+        """Number of zeros and ones in a label that is a list of them; 0 for other labels."""
+        return self.flags.count if self.flags else 0
 
     @property
     def notes(self) -> Sequence[str]:
@@ -230,8 +239,9 @@ class RowReader:
         if isinstance(label, list):
             label = [one for one in label if one not in self.missing]
             return list(map(self._class_of, label))
-        if self.text and isinstance(label, int):
-            return numbered_label(label, read_text(row, self.text))
+        if self.text and (number := whole_number(label)) is not None:
+            text = " ".join(read_text(row, self.text, required=False).split())
+            return numbered_label(number, text) if text else label
         return [] if label is None and self.has_several else self._class_of(label)
 
     def _class_of(self, label: Scalar) -> Scalar:
@@ -243,7 +253,7 @@ class RowReader:
     def _labels(self, rows: Sequence[Mapping[str, Any]]) -> list[Value]:
         """Applies `label` to several rows."""
         of, labels = self.columns, None
-        are_plain = not (self.flags or self.label_separator or self.class_names or self.has_several)
+        are_plain = not (self.flags or self.text or self.label_separator or self.class_names or self.has_several)
         if of.label is not None and are_plain:
             labels = plain_labels(rows, of.label)
         return [self.label(row) for row in rows] if labels is None else list(labels)
@@ -336,8 +346,29 @@ def row_reader(
         )
     flags = None if has_several else find_list_flags(found, separator)
     flags = flags and _check_unknown(flags, table, settings.unknown_labels)
+    if names and not (flags or separator or has_several or needs.class_names):
+        cells = dataclasses.replace(cells, text=_find_texts(table, cells, needs))
     are_lists = any(isinstance(cell, list) and len(cell) != 1 for cell in found)
     return dataclasses.replace(cells, flags=flags, has_several_labels=flags.are_several if flags else are_lists)
+
+
+def _find_texts(table: Table, cells: RowReader, needs: Needs) -> str | None:
+    """Returns the column whose texts name the classes of labels that are numbers, based on the first rows."""
+    label = cells.columns.label or ""
+    wanted = {f"{plain_name(label)}{word}" for word in _TEXT_WORDS} | _TEXT_COLUMNS
+    for name in table.columns if needs.label else ():
+        if name == label or plain_name(name) not in wanted:
+            continue
+        rows = (row for row in itertools.islice(table.rows((label, name)), _ROWS) if not isinstance(row, InvalidRow))
+        with contextlib.suppress(SampleError):
+            found = [(read_label(row, label), read_text(row, name, required=False)) for row in rows]
+            known = ((str(number), text) for number, text in found if number is not None)
+            pairs = {pair for pair in known if pair[0] not in cells.missing}
+            numbers, texts = {number for number, _ in pairs}, {text for _, text in pairs}
+            are_named = all(map(str.isdecimal, numbers)) and all(text and not text.isdecimal() for text in texts)
+            if are_named and len(numbers) == len(texts) == len(pairs) > 1:
+                return name
+    return None
 
 
 def _check_unknown(flags: Flags, table: Table, meaning: UnknownLabels | None) -> Flags:

@@ -16,6 +16,7 @@ from beam_tfrecords.transforms.sources.containers import Container, StagingFiles
 from beam_tfrecords.transforms.sources.detect.columns import Columns
 from beam_tfrecords.transforms.sources.image_files import find_image, join_fingerprints, look, of_path
 from beam_tfrecords.transforms.sources.names import printable
+from beam_tfrecords.transforms.sources.path_rule import key_of_path
 from beam_tfrecords.transforms.sources.reading import unchanged
 from beam_tfrecords.transforms.sources.skipped import Skipped
 from beam_tfrecords.transforms.sources.tables.cells import check_end, read_paths, read_text
@@ -155,7 +156,7 @@ class _RowImages(Located):
                 self._add(name, read_text(row, column))
 
     def _add(self, name: str, path: str) -> None:
-        self.key = self.key if self.paths else storage.shown(path) or self.key
+        self.key = self.key if self.paths else key_of_path(path) or self.key
         self.paths[name] = path
 
     def find(self, row: Mapping[str, Any]) -> None:

@@ -99,6 +99,8 @@ class TableSource(Source):
         self.label_column, self.split_column = columns.label, columns.split.name if columns.split else None
         self.table = self._readers[0].table
         self.used = frozenset(self._readers[0].cells.needed)
+        self.text_column = next((one.cells.text for one in self._readers if one.cells.text), "")
+        self.one_hot_length = self._readers[0].cells.one_hot_length
         self.groups_rows = columns.boxes is not None
         self.has_several_labels = self._readers[0].cells.has_several_labels
         self.has_images = columns.has_images

@@ -229,7 +229,6 @@ def test_another_file_is_refused(tmp_path, opened, text, refusal):
             {"label_pattern": "x"},
             Refusal("setting_not_applicable", "label_pattern", "input", says=["label_pattern=x", "coco"]),
         ),
-        ({"classes": ("a", "b")}, Refusal("setting_not_applicable", "classes", "input", says=["classes=a,b", "coco"])),
         ({"splits": Splits(folders={"a": "train"})}, Refusal("input_has_splits", "splits", "input")),
     ],
 )

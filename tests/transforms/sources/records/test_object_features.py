@@ -40,7 +40,7 @@ def features_of(tree: Mapping[str, Any]) -> bytes:
 def found(tree: Mapping[str, Any], image: str = "image", label: str | None = None):
     described = parse_features(features_of(tree))
     columns = [*described.images, *described.boxes, *described.labels, "objects/is_crowd"]
-    objects = find_object_features(columns, described, [], image=image, shown="`input=x`", label=label)
+    objects = find_object_features(columns, described, image=image, shown="`input=x`", label=label)
     return objects and (*objects.boxes, objects.label)
 
 
@@ -93,7 +93,7 @@ def test_records_of_the_object_detection_api_have_their_own_names():
     columns = [f"image/object/bbox/{side}" for side in ("xmin", "ymin", "xmax", "ymax")]
     columns += ["image/object/class/text", "image/object/class/label", "image/class/label"]
     for label, expected in ((None, "text"), ("image/object/class/label", "label"), ("image/class/label", None)):
-        objects = find_object_features(columns, Features(), [], image="image/encoded", shown="", label=label)
+        objects = find_object_features(columns, Features(), image="image/encoded", shown="", label=label)
         assert (objects and objects.label) == (expected and f"image/object/class/{expected}")
 
 

@@ -358,8 +358,7 @@ def boxes_of(label: str, *numbers: int) -> dict[str, Any]:
 def test_numbers_of_objects_without_a_text_stay_as_they_are(read, tmp_path):
     records = [boxes_of("image/object/class/label", 1, 90), boxes_of("image/object/class/label", 13)]
     (tmp_path / "a.record").write_bytes(records_of(list(map(example_of, records))))
-    # The number of a stored class is its index and 1.
-    assert [one.objects.labels for one in read(tmp_path / "a.record", needs_label=False)] == [(0, 89), (12,)]
+    assert [one.objects.labels for one in read(tmp_path / "a.record", needs_label=False)] == [(1, 90), (13,)]
 
 
 @pytest.mark.parametrize("name", ["label_map.pbtxt", "mscoco_label_map.pbtxt"])

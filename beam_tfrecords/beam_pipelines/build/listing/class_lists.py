@@ -1,0 +1,140 @@
+"""Chooses the list of classes that names the labels of an input: that of the request, or one found beside the input."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Collection, Iterator, Sequence
+
+from beam_tfrecords.errors import RequestError, Suggestion
+from beam_tfrecords.transforms.class_list import ClassList, fit_classes
+from beam_tfrecords.transforms.labels import ClassNames, whole_number
+from beam_tfrecords.transforms.refs.sample_refs import Scalar
+from beam_tfrecords.transforms.request.build_spec import BuildSpec
+from beam_tfrecords.transforms.sources.class_files import FoundClasses
+from beam_tfrecords.transforms.sources.source import Source
+
+# Objects of such a layout have numbers from 1.
+_NUMBERS_OF_OBJECTS = "objects.id"
+
+
+@dataclasses.dataclass(frozen=True)
+class ChosenClasses:
+    """The classes of the request, or those of a list beside the input.
+
+    Attributes:
+      classes: the classes; None if there is no list that the labels fit.
+      notes: what was used and what was not.
+    """
+
+    classes: ClassNames | None = None
+    notes: Sequence[str] = ()
+
+    def misses(self, label: Scalar) -> bool:
+        """Whether a label is of none of the classes."""
+        return self.classes is None or self.classes.find(label) is None
+
+
+def choose_classes(spec: BuildSpec, source: Source, labels: Collection[Scalar]) -> ChosenClasses:
+    """Chooses the list of classes.
+
+    Args:
+      spec: the request, with its layout.
+      source: the listed source.
+      labels: all labels of the input, also of samples that the request leaves out.
+
+    Raises:
+      RequestError: labels may count from 0 or from 1, a list has another length than the labels, or two lists differ.
+    """
+    labels = [label for label in labels if label is not None and label != ""]
+    if spec.class_names is None:
+        has_others = bool(spec.source.table.label_columns) or not labels
+        return ChosenClasses() if has_others else _choose_found(spec, source, labels)
+    length = len(spec.source.table.label_columns) or source.one_hot_length
+    if spec.map is None and length and length != len(spec.class_names):
+        raise RequestError(
+            f"`class_names`: {len(spec.class_names):,} names, and each label has {length:,} zeros and ones; expected a "
+            "name for each",
+            code="class_count_differs",
+        )
+    # The labels that a function returns are unknown here.
+    known = [] if spec.map is not None else labels
+    return _fit(spec, source, spec.class_names, known)
+
+
+def _choose_found(spec: BuildSpec, source: Source, labels: Collection[Scalar]) -> ChosenClasses:
+    """Chooses the list beside the input that all labels fit."""
+    fitting: dict[tuple[str, ...], tuple[FoundClasses, ChosenClasses]] = {}
+    notes: list[str] = []
+    names_itself = bool(source.class_names) or source.labels_are_numbered or bool(source.text_column)
+    for found in source.found_classes:
+        names = found.classes.names if found.classes else ()
+        if found.classes is None:
+            notes.append(f"{found.where} is not read as class names: {found.problem}")
+        elif names_itself:
+            notes += (
+                [] if names == tuple(source.class_names) else [_unused(found, "the input names its classes itself")]
+            )
+        elif source.one_hot_length not in (0, len(names)):
+            notes.append(_unused(found, f"each label has {source.one_hot_length:,} zeros and ones"))
+        elif len({*names}) < len(names):
+            notes.append(_unused(found, "it has a name twice"))
+        else:
+            numbers = {number for label in labels if (number := whole_number(label)) is not None}
+            has_more = source.labels_may_be_indices and not found.classes.numbers and {0, len(names)} <= numbers
+            chosen = None if has_more else _fit(spec, source, found.classes, labels, where=found.where)
+            unknown = len(names) if chosen is None else next(filter(chosen.misses, labels), None)
+            if chosen is not None and unknown is None:
+                fitting.setdefault(names, (found, chosen))
+            else:
+                notes.append(_unused(found, f"it has no class {unknown!r}"))
+    if len(fitting) > 1:
+        lists = [found for found, _ in fitting.values()]
+        raise RequestError(
+            f"`input={', '.join(spec.source.input)}`: {' and '.join(found.where for found in lists)} have different "
+            "classes, or another order; expected one list of classes",
+            [Suggestion(f"the classes of {one.where}", {"class_names": one.path}) for one in lists if one.path],
+            code="class_names_differ",
+        )
+    for found, chosen in fitting.values():
+        return ChosenClasses(chosen.classes, [f"class names and their order from {found.where}", *chosen.notes, *notes])
+    return ChosenClasses(None, notes)
+
+
+def _unused(found: FoundClasses, why: str) -> str:
+    count = len(found.classes or ())
+    return f"{found.where} has {count:,} class names and is not used: {why}; `class_names` decides the classes"
+
+
+def _fit(
+    spec: BuildSpec, source: Source, classes: ClassList, labels: Collection[Scalar], *, where: str = "`class_names`"
+) -> ChosenClasses:
+    """Returns the classes that the labels mean, with notes on their numbers."""
+    if source.one_hot_length:
+        # The labels are places in a list of zeros and ones.
+        classes = dataclasses.replace(classes, numbers=tuple(range(len(classes))))
+    notes = list(_describe_numbers(classes))
+    if classes.numbers and classes.numbers[0] > 0 and spec.layout and _NUMBERS_OF_OBJECTS in spec.layout.fields:
+        numbers = tuple(range(1, classes.numbers[-1] + 1))
+        by_number = classes.by_number
+        names = tuple(by_number.get(number) or f"category_{number}" for number in numbers)
+        classes, notes = ClassList(names, numbers), []
+    fitted = fit_classes(
+        classes,
+        labels,
+        numbers_are_indices=source.labels_may_be_indices,
+        first_class=source.first_class,
+        where=where,
+    )
+    if not classes.numbers and fitted.names_of.get(1) == classes.names[0]:
+        notes.append(f"the labels are numbers from 1 to {len(classes):,}: 1 is {classes.names[0]}, which has index 0")
+    return ChosenClasses(fitted, notes)
+
+
+def _describe_numbers(classes: ClassList) -> Iterator[str]:
+    numbers = classes.numbers
+    if numbers and numbers != tuple(range(len(numbers))):
+        moved = next(index for index, number in enumerate(numbers) if index != number)
+        yield (
+            f"the class names have numbers from {numbers[0]:,} to {numbers[-1]:,}, and indices count from 0 in their "
+            f"order: {classes.names[moved]}, number {numbers[moved]:,}, has index {moved:,}"
+        )

@@ -1,0 +1,480 @@
+"""Class names that a request or a file gives: a list, or names with the numbers or ids of the classes. Pure functions.
+
+One function reads plain values (`list_classes`) and one reads files of every form (`parse_class_file`); docs/sources.md
+has the table of forms. What neither understands is an error that says what was found, never a class name.
+"""
+
+from __future__ import annotations
+
+import csv
+import dataclasses
+import json
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+import yaml
+
+from beam_tfrecords.errors import RequestError, Suggestion
+from beam_tfrecords.output.label_files import parse_label_map
+from beam_tfrecords.transforms.labels import ClassNames, whole_number
+from beam_tfrecords.transforms.refs.sample_refs import Scalar
+
+EXPECTED = (
+    "expected a name per line, `number: name` lines, CSV with a column of names, a list or mapping as JSON or YAML, or "
+    "a label_map.pbtxt"
+)
+_MOST_CLASSES = 1_000_000
+# Characters. The parser of YAML reads a megabyte in some seconds.
+_MOST_YAML = 1 << 20
+# Names in a message.
+_MOST_SHOWN = 100
+# Names that only a class with the number 0 has.
+_BACKGROUND = ("background", "bg", "void", "none", "unlabeled", "unlabelled", "nothing")
+# Ids of WordNet and of Freebase, as ImageNet and Open Images use them.
+_ID = re.compile(r"(?:[nvar]\d{8}|/[mgt]/[0-9a-z_]+)")
+_NUMBERED = re.compile(r"(\d{1,9})(\s*[:=\t,;|)]\s*|\.\s+|\s+-\s+|\s+)(\S.*)")
+_NUMBERED_WORD = re.compile(r"(\d{1,9}):\s*(\S.*)")
+_NAME_FIRST = re.compile(r"(\S.*?)\s*[:=\t,;|]\s*(\d{1,9})")
+_WITH_ID = re.compile(rf"({_ID.pattern})[\s,:;|]\s*(\S.*)")
+_YAML_KEY = re.compile(
+    r"(?:names|classes|labels|class_names|categories|id2label|label2id)\s*:\s*(?:\[|\{|$)", re.MULTILINE
+)
+_IMAGE = re.compile(r"\.(?:jpe?g|png|gif|bmp|webp|tiff?)(?:\s|,|$)", re.IGNORECASE)
+# Words that the header of a column of names, numbers or ids may be; lower case, without separators.
+_NAME_WORDS = (
+    "name", "classname", "labelname", "displayname", "categoryname", "signname", "class", "label", "category", "names",
+    "classes", "labels", "categories", "title", "text", "words", "species", "breed",
+)  # fmt: skip
+_NUMBER_WORDS = (
+    "id", "index", "idx", "classid", "labelid", "classindex", "classidx", "labelindex", "categoryid", "number",
+    "classnumber", "code", "value", "target", "no", "trainid",
+)  # fmt: skip
+# Keys of JSON and YAML documents below which the classes are.
+_WRAPPERS = (
+    "names", "classes", "class_names", "labels", "label_names", "categories", "id2label", "label2id", "class_to_idx",
+    "class_to_index", "class_indices", "label_map", "idx_to_class", "index_to_class", "items", "item",
+)  # fmt: skip
+
+
+@dataclasses.dataclass(frozen=True)
+class ClassList:
+    """Classes in index order.
+
+    Attributes:
+      names: names of the classes.
+      numbers: number of each class, ascending, if the list has numbers. A label that is a number means one of these.
+      ids: text id of each class, such as `n01440764`; empty if the list has none. A label may be an id instead.
+    """
+
+    names: tuple[str, ...]
+    numbers: tuple[int, ...] = ()
+    ids: tuple[str, ...] = ()
+
+    def __len__(self) -> int:
+        return len(self.names)
+
+    @property
+    def by_number(self) -> Mapping[int, str]:
+        """Number -> name; numbers count from 0 if the list has none."""
+        return dict(zip(self.numbers or range(len(self.names)), self.names, strict=True))
+
+    def to_json(self) -> Any:
+        """Returns a plain value that `list_classes` reads as this list."""
+        known = {"name": self.names, "index": self.numbers, "id": self.ids}
+        if not (self.numbers or self.ids):
+            return list(self.names)
+        return [{key: values[place] for key, values in known.items() if values} for place in range(len(self.names))]
+
+
+def fit_classes(
+    classes: ClassList,
+    labels: Iterable[Scalar],
+    *,
+    numbers_are_indices: bool,
+    first_class: int = 0,
+    where: str = "`class_names`",
+) -> ClassNames:
+    """Returns the classes that labels mean by name, by id or by number.
+
+    Numbers are those of the list. If the list has none, they count from 0 or, if all labels fit only so, from 1.
+
+    Args:
+      labels: all labels of the input.
+      numbers_are_indices: whether labels that are numbers can be indices; False for names of folders.
+      first_class: number of the first class in the format of the input, if no label is smaller.
+      where: the setting or file that has the names, for the message.
+
+    Raises:
+      RequestError: the labels may count from 0 or from 1.
+    """
+    names = classes.names
+    numbered: dict[Scalar, str] = dict(zip(classes.numbers, names, strict=False))
+    ids: dict[Scalar, str] = dict(zip(classes.ids, names, strict=False))
+    plain = ClassNames(names, numbers_are_indices and not numbered, {**ids, **numbered})
+    if numbered or not numbers_are_indices or any(whole_number(name) is not None for name in names):
+        return plain
+    unnamed = (whole_number(label) for label in labels if ClassNames(names).find(label) is None)
+    numbers = {number for number in unnamed if number is not None and number >= 0}
+    if not numbers or numbers == {*range(len(names))}:
+        return plain
+    has_first, has_last = 0 in numbers, len(names) in numbers
+    if (has_first and not has_last) or (not has_last and _plain(names[0]) in _BACKGROUND):
+        return plain
+    if not has_first and (has_last or first_class == 1):
+        return dataclasses.replace(plain, numbers_are_indices=False, names_of=dict(enumerate(names, 1)))
+    span = f"{where} has {len(names):,} names, and the labels are numbers from {min(numbers)} to {max(numbers)}"
+    if has_first:
+        raise RequestError(
+            f"{span}; expected a name for each number from 0 on",
+            [Suggestion("0 as a class `background`", {"class_names": ",".join(["background", *names])})]
+            if _may_be_words(names) and "background" not in names
+            else [],
+            code="unknown_class",
+        )
+    raise RequestError(
+        f"{span}, so they may count from 0 or from 1; expected the number before each name, such as 1:{names[0]}",
+        [
+            Suggestion(f"numbers from {first}", {"class_names": ",".join(f"{n}:{name}" for n, name in numbered_names)})
+            for first in (1, 0)
+            if _may_be_words(names) and (numbered_names := list(enumerate(names, first)))
+        ],
+        code="first_class_number",
+    )
+
+
+def _may_be_words(names: Sequence[str]) -> bool:
+    """Whether a suggestion can list these names."""
+    return len(names) <= _MOST_SHOWN and not any("," in name for name in names)
+
+
+class _Entry(dict[str, Any]):
+    """What is known of one class: `name`, `number`, `id`."""
+
+
+def list_classes(value: Any) -> ClassList:
+    """Reads a plain value: a list of names or objects, or a mapping of names and numbers in either direction.
+
+    Raises:
+      ValueError: the value has another form; says what was found and what was expected.
+    """
+    if isinstance(value, Mapping):
+        wrapped = {key: value[key] for key in value if key in _WRAPPERS and isinstance(value[key], (Mapping, list))}
+        if wrapped:
+            found = {key: list_classes(one) for key, one in wrapped.items()}
+            first, *others = found.values()
+            if any(other.names != first.names for other in others):
+                raise ValueError(f"its keys {' and '.join(found)} have different classes; expected one list of classes")
+            return next((one for one in found.values() if one.numbers), first)
+        return _of_mapping(value)
+    if isinstance(value, (list, tuple)):
+        if any(isinstance(one, (Mapping, list, tuple)) for one in value):
+            return _combine([_of_object(one) for one in value])
+        return _combine([_Entry(name=one) for one in value])
+    raise ValueError(f"{_describe(value)}; expected names in index order, or a mapping of name to number")
+
+
+def parse_class_words(words: Sequence[str]) -> ClassList:
+    """Reads the words of a comma-separated text: names, or `number:name` for all."""
+    found = _match_all(_NUMBERED_WORD, [word.strip() for word in words])
+    if found:
+        return _combine([_Entry(number=int(match[1]), name=match[2]) for match in found])
+    return _combine([_Entry(name=word) for word in words])
+
+
+def parse_class_file(data: bytes, name: str, *, are_numbered: bool = False) -> ClassList:
+    """Reads a file of class names in any form of `EXPECTED`.
+
+    Args:
+      data: content of the file.
+      name: name of the file; its extension tells JSON, YAML and CSV apart where the content does not.
+      are_numbered: whether a number at the start of every line is that of the class, even if there are large gaps.
+
+    Raises:
+      ValueError: as `list_classes`.
+    """
+    try:
+        text = data.decode("utf-16" if data[:2] in (b"\xff\xfe", b"\xfe\xff") else "utf-8-sig")
+    except UnicodeDecodeError:
+        raise ValueError(f"it is not text in UTF-8; {EXPECTED}") from None
+    if "\0" in text:
+        raise ValueError(f"it is a binary file; {EXPECTED}")
+    lines = [re.sub(r"\s+#\s.*", "", line).strip() for line in text.splitlines()]
+    lines = [line for line in lines if line and not line.startswith("#")]
+    if not lines:
+        raise ValueError(f"it is empty; {EXPECTED}")
+    extension = name.rpartition(".")[2].lower()
+    for form, is_meant in (
+        (_parse_json, extension == "json" or text.lstrip()[0] in "[{"),
+        (_parse_label_map, extension == "pbtxt" or re.match(r"item\s*\{", lines[0])),
+        (_parse_yaml, extension in ("yaml", "yml") or _YAML_KEY.match(lines[0]) or _are_items(lines)),
+    ):
+        if is_meant:
+            return form(text)
+    if len(lines) > _MOST_CLASSES:
+        raise ValueError(f"it has {len(lines):,} lines; {EXPECTED}")
+    if pictured := next((line for line in lines if _IMAGE.search(line)), None):
+        raise ValueError(f"it lists images, such as {_shorten(pictured)}; {EXPECTED}")
+    if lines[0].startswith("<"):
+        raise ValueError(f"it begins with {_shorten(lines[0])}; {EXPECTED}")
+    found = _parse_table(lines, "\t" if extension == "tsv" else None) if extension in ("csv", "tsv") else None
+    return found or _parse_lines(lines, are_numbered=are_numbered)
+
+
+def _parse_label_map(text: str) -> ClassList:
+    """Reads a StringIntLabelMap; missing numbers stay missing.
+
+    Raises:
+      ValueError: it has no items with a number and a name.
+    """
+    found = parse_label_map(text)
+    if not found:
+        raise ValueError("it has no `item { id: 1 name: 'cat' }`; expected a StringIntLabelMap")
+    return _combine([_Entry(number=number, name=name) for number, name in found.items()])
+
+
+def _parse_json(text: str) -> ClassList:
+    try:
+        value = json.loads(text, object_pairs_hook=_unique)
+    except (ValueError, RecursionError) as error:
+        if "twice" in str(error):
+            raise
+        lines = [line for line in text.splitlines() if line.strip()]
+        try:
+            # JSON lines, an object per line.
+            objects = [json.loads(line) for line in lines] if len(lines) > 1 else []
+        except ValueError:
+            objects = []
+        # A Python literal such as {0: 'cat'} is YAML too.
+        return list_classes(objects) if objects else _parse_yaml(text, "JSON")
+    return list_classes(value)
+
+
+def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        keys = [key for key, _ in pairs]
+        twice = next(key for key in keys if keys.count(key) > 1)
+        raise ValueError(f"it has the key {twice!r} twice; expected each class once")
+    return found
+
+
+def _parse_yaml(text: str, said: str = "YAML") -> ClassList:
+    if len(text) > _MOST_YAML:
+        raise ValueError(f"it has more than {_MOST_YAML >> 20} MiB of {said}; expected a file of class names")
+    try:
+        value = yaml.safe_load(text)
+    except (yaml.YAMLError, RecursionError, ValueError) as error:
+        raise ValueError(f"it cannot be read as {said}: {_shorten(' '.join(str(error).split()), 120)}") from error
+    return list_classes(value)
+
+
+def _are_items(lines: Sequence[str]) -> bool:
+    """Whether lines are the items of a YAML list."""
+    return all(line.startswith("- ") for line in lines)
+
+
+def _of_mapping(value: Mapping[Any, Any]) -> ClassList:
+    """Reads {name: number}, {number: name}, {number: [id, name]}, {id: name} and {key: object}."""
+    if not value:
+        raise ValueError(f"an empty mapping; {EXPECTED}")
+    keys, values = list(value), list(value.values())
+    if all(isinstance(one, (Mapping, list, tuple)) for one in values):
+        return _combine([_of_object(one, key=key) for key, one in value.items()])
+    are_numbers = [[_number(one) is not None for one in side] for side in (keys, values)]
+    has_int = all(type(one) is int for one in values)
+    if all(type(key) is int for key in keys) and not has_int:
+        are_numbers[1] = [False]
+    if all(are_numbers[1]) and (has_int or not all(are_numbers[0])):
+        return _combine([_Entry(name=key, number=_number(one)) for key, one in value.items()])
+    if all(are_numbers[0]):
+        return _combine([_Entry(number=_number(key), name=one) for key, one in value.items()])
+    for sides in ((keys, values), (values, keys)):
+        if all(isinstance(one, str) and _ID.fullmatch(one) for one in sides[0]):
+            return _combine([_Entry(id=id_, name=name) for id_, name in zip(*sides, strict=True)])
+    raise ValueError(f"a mapping of {_describe(keys[0])} to {_describe(values[0])}; {EXPECTED}")
+
+
+def _of_object(value: Any, key: Any = None) -> _Entry:
+    """Reads {"id": 1, "name": "cat"}, [1, "cat"] and a plain name; `key` is the key of a mapping."""
+    entry = _Entry()
+    if isinstance(value, Mapping):
+        plain = {_plain(str(name)): one for name, one in value.items()}
+        for word in _NAME_WORDS:
+            one = plain.get(word)
+            if isinstance(one, str) or (type(one) is int and word.endswith("name")):
+                entry.setdefault("name", one)
+        for word in _NUMBER_WORDS + _NAME_WORDS[1:]:
+            one = plain.get(word)
+            if type(one) is int:
+                entry.setdefault("number", one)
+            elif isinstance(one, str) and word not in _NAME_WORDS:
+                entry.setdefault("id", one) if _number(one) is None else entry.setdefault("number", _number(one))
+    elif isinstance(value, (list, tuple)):
+        for one in value if len(value) in (1, 2) else ():
+            is_id = isinstance(one, str) and _ID.fullmatch(one)
+            entry.setdefault("id" if is_id else "number" if type(one) is int else "name", one)
+    else:
+        entry["name"] = value
+    if key is not None:
+        kind = "name" if "name" not in entry else "number" if _number(key) is not None else "id"
+        entry.setdefault(kind, _number(key) if kind == "number" else key)
+    if "name" not in entry:
+        raise ValueError(f"{_describe(value)} without a name; {EXPECTED}")
+    return entry
+
+
+def _parse_lines(lines: Sequence[str], *, are_numbered: bool = False) -> ClassList:
+    """Reads lines: names, or names with numbers or ids."""
+    first, *rest = lines
+    if _plain(first) in _NAME_WORDS and len(rest) > 1:
+        lines = rest
+    if table := _find_table(lines):
+        return table
+    if found := _match_all(_WITH_ID, lines):
+        return _combine([_Entry(id=match[1], name=match[2]) for match in found])
+    for pattern, groups in ((_NUMBERED, (1, 3)), (_NAME_FIRST, (2, 1))):
+        found = _match_all(pattern, lines)
+        entries = [_Entry(number=int(match[groups[0]]), name=match[groups[1]]) for match in found]
+        if not found or len({one["name"] for one in entries}) * 2 <= len(entries) > 1:
+            continue
+        numbers = sorted({one["number"] for one in entries})
+        # Names may begin with a number and a space too.
+        are_marked = are_numbered or pattern is _NAME_FIRST or all(match[2].strip(" ") for match in found)
+        are_dense = numbers[0] <= 1 and numbers[-1] <= 2 * len(numbers) + 10
+        if len(numbers) == len(entries) and (are_marked or are_dense):
+            return _combine(entries)
+        raise ValueError(
+            f"its lines begin or end with numbers that are not 0, 1, 2, …, such as {_shorten(lines[0])}; expected "
+            "`number: name` lines, or names that JSON or YAML quotes"
+        )
+    numbered = sum(bool(_NUMBERED.fullmatch(line)) for line in lines)
+    if numbered * 2 > len(lines) > 2 and numbered < len(lines):
+        other = next(line for line in lines if not _NUMBERED.fullmatch(line))
+        raise ValueError(f"most of its lines begin with a number, and {_shorten(other)} does not; {EXPECTED}")
+    for line in lines:
+        if line[0] in "[]{}<\"'" or line[-1] in '[]{}>,;:"' or "\t" in line:
+            raise ValueError(f"it has the line {_shorten(line)}, which is not a name; {EXPECTED}")
+    if len(lines) == 1 and "," in lines[0]:
+        raise ValueError(f"it has one line with commas, {_shorten(lines[0])}; expected a name per line")
+    return _combine([_Entry(name=line) for line in lines])
+
+
+def _match_all(pattern: re.Pattern[str], lines: Sequence[str]) -> list[re.Match[str]]:
+    found = [match for line in lines if (match := pattern.fullmatch(line))]
+    return found if len(found) == len(lines) else []
+
+
+def _find_table(lines: Sequence[str]) -> ClassList | None:
+    """Reads CSV in a file without its extension, if the first line is a header; names may have commas themselves."""
+    for delimiter in "\t,;|":
+        header = [_plain(cell) for cell in lines[0].split(delimiter)]
+        if len(header) > 1 and {*header} & {*_NAME_WORDS} and all(cell.isidentifier() for cell in header):
+            return _parse_table(lines, delimiter)
+    return None
+
+
+def _parse_table(lines: Sequence[str], delimiter: str | None) -> ClassList | None:
+    """Reads CSV; returns None for a single column without a header."""
+    delimiter = delimiter or max("\t,;|", key=lines[0].count)
+    try:
+        rows = [[cell.strip() for cell in row] for row in csv.reader(lines, delimiter=delimiter, skipinitialspace=True)]
+    except csv.Error as error:
+        raise ValueError(f"it cannot be read as CSV: {error}") from error
+    width = len(rows[0])
+    odd = next((row for row in rows if len(row) != width), None)
+    if odd is not None:
+        raise ValueError(
+            f"it has rows of {width} and of {len(odd)} cells, such as {_shorten(' '.join(odd))}; {EXPECTED}"
+        )
+    if width == 1:
+        return None if rows == [[line] for line in lines] else _parse_lines([row[0] for row in rows])
+    words = [_plain(cell) for cell in rows[0]]
+    has_header = bool({*words} & {*_NAME_WORDS, *_NUMBER_WORDS, "mid", "wnid", "synset"}) and not any(
+        _number(cell) is not None for cell in rows[0]
+    )
+    body = rows[1:] if has_header else rows
+    if not body:
+        raise ValueError(f"it has a header and no rows; {EXPECTED}")
+    columns = list(zip(*body, strict=True))
+    are_numbers = [all(_number(cell) is not None for cell in cells) for cells in columns]
+    are_ids = [all(map(_ID.fullmatch, cells)) for cells in columns]
+    words = words if has_header else [""] * width
+    texts = [n for n in range(width) if not are_ids[n] and not are_numbers[n]]
+    if has_header:
+        texts = [n for n in range(width) if not are_ids[n] and words[n] in _NAME_WORDS and not are_numbers[n]]
+        texts = texts or [n for n in range(width) if words[n] in _NAME_WORDS and not are_ids[n]][:1]
+        texts = texts or [n for n in range(width) if not are_ids[n] and not are_numbers[n]]
+    if len(texts) > 1:
+        known = [_NAME_WORDS.index(words[n]) for n in texts if words[n] in _NAME_WORDS]
+        best = min(known, default=None)
+        texts = [n for n in texts if best is not None and words[n] == _NAME_WORDS[best]]
+        texts = texts if best is not None and _NAME_WORDS[best].endswith("name") else []
+    if len(texts) != 1:
+        shown = _shorten(delimiter.join(rows[0]))
+        raise ValueError(f"it has {width} columns, {shown}, and which one has the names is unclear; {EXPECTED}")
+    name = texts[0]
+    others = [n for n in range(width) if n != name and (not has_header or words[n] in _NUMBER_WORDS + _NAME_WORDS)]
+    numbers = [n for n in others if are_numbers[n] and len({*columns[n]}) == len(body)]
+    ids = [n for n in range(width) if are_ids[n]]
+    if not has_header and len(numbers) + len(ids) != width - 1:
+        raise ValueError(f"it has {width} columns without a header, {_shorten(delimiter.join(rows[0]))}; {EXPECTED}")
+    numbers.sort(key=lambda n: _NUMBER_WORDS.index(words[n]) if words[n] in _NUMBER_WORDS else len(_NUMBER_WORDS))
+    return _combine(
+        [
+            _Entry(
+                name=row[name],
+                **({"number": _number(row[numbers[0]])} if numbers else {}),
+                **({"id": row[ids[0]]} if ids else {}),
+            )
+            for row in body
+        ]
+    )
+
+
+def _combine(entries: Sequence[_Entry]) -> ClassList:
+    """Returns the classes in the order of their numbers, or in that of the list.
+
+    Raises:
+      ValueError: a name is not a text, only some classes have numbers, or two have the same number.
+    """
+    if not entries:
+        raise ValueError("expected names in index order, none of them empty")
+    for entry in entries:
+        name = entry["name"]
+        if not isinstance(name, (str, int)) or isinstance(name, bool):
+            raise ValueError(f"YAML reads {name!r} there; write names in quotes, such as 'no', 'null' or '1.0'")
+        if not str(name).strip():
+            raise ValueError("expected names in index order, none of them empty")
+    numbers = [entry["number"] for entry in entries if "number" in entry]
+    if len(numbers) not in (0, len(entries)):
+        raise ValueError("only some of its classes have a number; expected a number for each, or for none")
+    if len({*numbers}) < len(numbers) or min(numbers, default=0) < 0:
+        raise ValueError("two of its classes have the same number, or one is negative; expected each number once")
+    if numbers:
+        entries = sorted(entries, key=lambda entry: entry["number"])
+    ids = [str(entry["id"]) for entry in entries if "id" in entry]
+    return ClassList(
+        tuple(str(entry["name"]).strip() for entry in entries),
+        tuple(sorted(numbers)),
+        tuple(ids) if len(ids) == len(entries) else (),
+    )
+
+
+def _number(value: Any) -> int | None:
+    number = None if isinstance(value, (bool, float)) or not isinstance(value, (str, int)) else whole_number(value)
+    return number if number is not None and number >= 0 else None
+
+
+def _plain(word: str) -> str:
+    return re.sub(r"[\s_\-]+", "", word.strip().strip("\"'").lower())
+
+
+def _describe(value: Any) -> str:
+    kinds = {bool: "true or false", int: "a number", float: "a fraction", str: "a text", type(None): "nothing"}
+    shown = f" ({_shorten(str(value))})" if isinstance(value, (str, int, float)) else ""
+    return kinds.get(type(value), "an object" if isinstance(value, Mapping) else "a list") + shown
+
+
+def _shorten(text: str, most: int = 60) -> str:
+    return text if len(text) <= most else f"{text[:most]}…"

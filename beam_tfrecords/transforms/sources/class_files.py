@@ -1,0 +1,98 @@
+"""Finds and reads files of class names beside an input."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterator, Sequence
+
+from beam_tfrecords import storage
+from beam_tfrecords.output.files import LABEL_MAP
+from beam_tfrecords.storage.threads import map_in_threads
+from beam_tfrecords.transforms.class_list import ClassList, parse_class_file
+from beam_tfrecords.transforms.sources.inputs import Inputs, has_wildcards, names_several
+
+_MOST_BYTES = 16 << 20
+_THREADS = 16
+# Usual names of files of class names; others use some of them for lists of images or annotations too.
+_NAMES = (
+    "classes.txt", "class_names.txt", "classnames.txt", "labels.txt", "label_names.txt", "obj.names", "classes.names",
+    "class_indices.json", "class_to_idx.json", "classes.json", "class_names.json", "cat_to_name.json", "id2label.json",
+    "classes.csv", "class_names.csv", "classes.yaml", LABEL_MAP, "label_map.json",
+)  # fmt: skip
+_SHARED = ("classes.csv", "labels.txt", "label_names.txt")
+
+
+@dataclasses.dataclass(frozen=True)
+class FoundClasses:
+    """Class names that an input has beside its samples.
+
+    Attributes:
+      where: the file or array, as messages name it.
+      classes: the classes; None if they cannot be read.
+      path: the file, which `class_names` can name; "" for an array.
+      problem: why the classes cannot be read.
+    """
+
+    where: str
+    classes: ClassList | None = None
+    path: str = ""
+    problem: str = ""
+
+
+def read_class_file(path: str, *, are_numbered: bool = False) -> ClassList:
+    """Reads a file of class names of bounded size; `are_numbered` is that of `parse_class_file`.
+
+    Raises:
+      ValueError: it is too large, or in no known form.
+    """
+    with storage.open_read(path) as file:
+        data = file.read(_MOST_BYTES + 1)
+    if len(data) > _MOST_BYTES:
+        raise ValueError(f"it has more than {_MOST_BYTES >> 20} MiB; expected a file of class names")
+    return parse_class_file(data, storage.basename(path), are_numbered=are_numbered)
+
+
+def find_class_files(inputs: Inputs) -> list[FoundClasses]:
+    """Reads the files of class names in the folders of an input, or else beside these folders."""
+    inside, beside = _folders(inputs)
+    for folders in (inside, beside):
+        paths = [storage.join(folder, name) for folder in folders for name in _NAMES]
+        there = [path for path, is_there in zip(paths, _are_files(paths), strict=True) if is_there]
+        if found := list(_read_each([path for path in there if path not in inputs.paths])):
+            return found
+    return []
+
+
+def _folders(inputs: Inputs) -> tuple[Sequence[str], Sequence[str]]:
+    """Returns the folders of the inputs, and the folders that contain these."""
+    inside: list[str] = []
+    for path in inputs.paths:
+        folder = path.rstrip("/")
+        if names_several(path) or has_wildcards(path) or not storage.is_folder(path):
+            folder = storage.dirname(path)
+        while storage.is_glob(folder):
+            folder = storage.dirname(folder)
+        inside.append(folder)
+    inside = list(dict.fromkeys(inside))
+    beside = [storage.dirname(folder) for folder in inside if not storage.has_scheme(folder) or folder.count("/") > 2]
+    return inside, [folder for folder in dict.fromkeys(beside) if folder and folder not in inside]
+
+
+def _are_files(paths: Sequence[str]) -> Iterator[bool]:
+    if paths and storage.has_scheme(paths[0]):
+        return map_in_threads(storage.is_file, paths, threads=_THREADS)
+    return map(storage.is_file, paths)
+
+
+def _read_each(paths: Sequence[str]) -> Iterator[FoundClasses]:
+    for path in paths:
+        name = storage.basename(path)
+        try:
+            yield FoundClasses(name, read_class_file(path), path)
+        except ValueError as error:
+            if name not in _SHARED:
+                yield FoundClasses(name, None, path, str(error))
+        except OSError as error:
+            if storage.is_service_fault(error):
+                raise
+            yield FoundClasses(name, None, path, str(error))
