@@ -272,6 +272,22 @@ def test_an_array_names_the_numbers(tmp_path, name):
     assert (found.names, labels_of(found)) == (NAMES, ["dog", "emu", "cat", "dog"])
 
 
+def test_a_file_of_an_array_names_the_numbers(tmp_path):
+    arrays = {"images": pixels_of(4), "labels": np.array([1, 2, 0, 1]), "class_names": np.array(NAMES)}
+    for name, values in arrays.items():
+        np.save(tmp_path / f"{name}.npy", values)
+    for given in (str(tmp_path / "images.npy"), str(tmp_path)):
+        found = list_classes_of(input=given, source="numpy")
+        assert (found.names, labels_of(found)) == (NAMES, ["dog", "emu", "cat", "dog"])
+
+
+def test_a_file_is_named_if_the_layout_has_no_labels(write, tmp_path):
+    given = write("csv", [0, 1, 2])
+    (tmp_path / "csv/label2id.json").write_text(json.dumps({"cat": 0, "dog": 1, "emu": 2}))
+    notes = list_classes_of(**given, layout="image").notes
+    assert any("label2id.json has 3 class names and is not used: the layout has no labels" in note for note in notes)
+
+
 def test_an_array_of_objects_is_named(tmp_path):
     np.savez(tmp_path / "a.npz", images=pixels_of(2), labels=np.array([1, 0]), names=np.array(["a", "b"], object))
     found = list_classes_of(input=str(tmp_path / "a.npz"))

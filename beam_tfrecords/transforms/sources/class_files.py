@@ -13,13 +13,17 @@ from beam_tfrecords.transforms.sources.inputs import Inputs, has_wildcards, name
 
 _MOST_BYTES = 16 << 20
 _THREADS = 16
-# Usual names of files of class names; others use some of them for lists of images or annotations too.
+# Usual names of files of class names, and names that files of other contents have too.
 _NAMES = (
-    "classes.txt", "class_names.txt", "classnames.txt", "labels.txt", "label_names.txt", "obj.names", "classes.names",
-    "class_indices.json", "class_to_idx.json", "classes.json", "class_names.json", "cat_to_name.json", "id2label.json",
-    "classes.csv", "class_names.csv", "classes.yaml", LABEL_MAP, "label_map.json",
+    "classes.txt", "classes.names", "classes.json", "classes.csv", "classes.yaml", "class_names.txt",
+    "class_names.json", "class_names.csv", "class_list.txt", "class_list.csv", "classnames.txt", "obj.names",
+    "class_indices.json", "class_to_idx.json", "idx_to_class.json", "label2id.json", "id2label.json",
+    "cat_to_name.json", "label_map.txt", "label_map.json", LABEL_MAP,
 )  # fmt: skip
-_SHARED = ("classes.csv", "labels.txt", "label_names.txt")
+_SHARED = (
+    "labels.txt", "labels.json", "label_names.txt", "names.txt", "names.json", "names.yml", "names.yaml",
+    "categories.txt", "categories.json", "data.yaml",
+)  # fmt: skip
 
 
 @dataclasses.dataclass(frozen=True)
@@ -56,7 +60,7 @@ def find_class_files(inputs: Inputs) -> list[FoundClasses]:
     """Reads the files of class names in the folders of an input, or else beside these folders."""
     inside, beside = _folders(inputs)
     for folders in (inside, beside):
-        paths = [storage.join(folder, name) for folder in folders for name in _NAMES]
+        paths = [storage.join(folder, name) for folder in folders for name in (*_NAMES, *_SHARED)]
         there = [path for path, is_there in zip(paths, _are_files(paths), strict=True) if is_there]
         if found := list(_read_each([path for path in there if path not in inputs.paths])):
             return found

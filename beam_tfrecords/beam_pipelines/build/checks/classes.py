@@ -57,7 +57,6 @@ def resolve_classes(
         ]
         return _number_classes(spec, source, listing, ClassNames(label_columns), kept)
     source.notes += _describe_one_hot(spec, source, listing)
-    source.notes += chosen.notes
     if spec.class_names is not None and chosen.classes is not None:
         # The labels that a function returns are unknown here.
         return _check_names(chosen.classes) if spec.map else _check_given(spec, source, listing, chosen.classes)

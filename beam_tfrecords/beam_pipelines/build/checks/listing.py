@@ -71,6 +71,7 @@ def check_listing(
             code="unmatched_label_pattern",
         )
     chosen = choose_classes(spec, source, listing.labels)
+    source.notes += chosen.notes
     has_others = bool(skipped.counts[OTHER_CLASS])
     spec.source.selection.check(listing.labels, chosen.classes, has_others=has_others)
     if left_out := listing.objects.left_out:

@@ -47,8 +47,11 @@ def choose_classes(spec: BuildSpec, source: Source, labels: Collection[Scalar]) 
     """
     labels = [label for label in labels if label is not None and label != ""]
     if spec.class_names is None:
-        has_others = bool(spec.source.table.label_columns) or not labels
-        return ChosenClasses() if has_others else _choose_found(spec, source, labels)
+        needs_classes = spec.layout is not None and (spec.layout.needs_label or spec.layout.needs_objects)
+        if spec.source.table.label_columns or not (labels and needs_classes):
+            why = "the columns name the classes" if labels and needs_classes else "the layout has no labels"
+            return ChosenClasses(None, [_unused(found, why) for found in source.found_classes if found.classes])
+        return _choose_found(spec, source, labels)
     length = len(spec.source.table.label_columns) or source.one_hot_length
     if spec.map is None and length and length != len(spec.class_names):
         raise RequestError(

@@ -8,6 +8,7 @@ from __future__ import annotations
 import contextlib
 import functools
 import io
+import itertools
 import math
 import re
 import zipfile
@@ -35,6 +36,7 @@ _IMAGE_WORDS = ("x", "images", "image", "imgs", "img", "data", "pixels")
 _LABEL_WORDS = ("y", "labels", "label", "targets", "target", "classes")
 # Names of arrays with class names.
 _CLASS_WORDS = ("labelnames", "classnames", "classes", "names", "targetnames", "categories", "labelname", "classname")
+_CLASS_FILES = ("label_names", "class_names", "names", "target_names")
 _MOST_NAME = 4096
 # Kind of a dtype -> type of a column.
 _TYPES = {"b": "int64", "i": "int64", "u": "int64", "f": "float", "U": "bytes", "S": "bytes"}
@@ -93,7 +95,7 @@ def open_input(inputs: Inputs, table: TableSettings) -> MakeSource:
     files = find_files_below(inputs, _FILE, "NumPy file in it, .npz or .npy")
     labels = {file.entry.path: _label_file(file.entry.path) for file in files}
     # A folder or glob may include the label files.
-    images = [file for file in files if file.entry.path not in labels.values()]
+    images = [file for file in files if file.entry.path not in (*labels.values(), *_class_files(file.entry.path))]
     if not images:
         raise RequestError(f"{quote_input(inputs.paths[0])} has labels and no images", code="labels_without_images")
     beside = {path: label for path, label in labels.items() if label}
@@ -107,14 +109,15 @@ def open_input(inputs: Inputs, table: TableSettings) -> MakeSource:
 
 
 def _find_classes(path: str) -> Iterator[FoundClasses]:
-    """Yields the class names in arrays of an archive."""
+    """Yields the class names in arrays of an archive, or in .npy files beside a .npy file."""
     try:
-        arrays = [one for one in _arrays(path) if "".join(one.words) in _CLASS_WORDS and len(one.shape) == 1]
-        images = max((one.shape[0] for one in _arrays(path) if len(one.shape) > 2), default=0)
+        all_arrays = [*_arrays(path), *itertools.chain.from_iterable(map(_arrays, _class_files(path)))]
     except SampleError:
         return  # Opening the file reports the error.
-    for array in (one for one in arrays if one.member and one.dtype.itemsize < _MOST_NAME):
-        where = f"the array {array.member.removesuffix('.npy')!r}"
+    images = max((one.shape[0] for one in all_arrays if len(one.shape) > 2), default=0)
+    arrays = [one for one in all_arrays if "".join(one.words) in _CLASS_WORDS and len(one.shape) == 1]
+    for array in (one for one in arrays if one.dtype.itemsize < _MOST_NAME):
+        where = f"the array {array.member.removesuffix('.npy')!r}" if array.member else storage.basename(array.path)
         if array.dtype.hasobject:
             yield FoundClasses(where, problem="it holds Python objects; expected texts: numpy.array(list(names))")
         elif array.dtype.kind in "US" and array.shape[0] < images:
@@ -122,6 +125,14 @@ def _find_classes(path: str) -> Iterator[FoundClasses]:
             names = [one.decode(errors="replace") if isinstance(one, bytes) else one for one in values]
             with contextlib.suppress(ValueError):
                 yield FoundClasses(where, list_classes(names))
+
+
+def _class_files(path: str) -> list[str]:
+    """Returns the .npy files of class names in the folder of a .npy file."""
+    if not path.lower().endswith(".npy"):
+        return []
+    paths = [storage.join(storage.dirname(path), f"{name}.npy") for name in _CLASS_FILES]
+    return list(filter(storage.is_file, paths))
 
 
 def _find_stacks(label_files: Mapping[str, str], image: str | None, container: Container) -> list[Stack]:
