@@ -7,10 +7,9 @@ import math
 import re
 from collections.abc import Iterator, Mapping, Sequence
 
-from beam_tfrecords.errors import RequestError, Suggestion
+from beam_tfrecords.errors import RequestError
 from beam_tfrecords.transforms.objects.objects import BoxFormat, BoxUnit
 from beam_tfrecords.transforms.sources.detect.column_names import plain_name
-from beam_tfrecords.transforms.sources.inputs import quote_input
 from beam_tfrecords.transforms.sources.needs import Needs
 from beam_tfrecords.transforms.sources.tables.box_cells import (
     MOST_SHARE,
@@ -18,6 +17,7 @@ from beam_tfrecords.transforms.sources.tables.box_cells import (
     read_number,
     read_sides,
 )
+from beam_tfrecords.transforms.sources.tables.object_cells import unclear_format
 from beam_tfrecords.transforms.sources.tables.table import InvalidRow, Row, Table
 from beam_tfrecords.transforms.sources.tables.table_settings import BoxSettings
 
@@ -142,12 +142,4 @@ def _format_of(
                 return BoxFormat.CORNERS
     if size and boxes and rows:
         return BoxFormat.SIZE
-    shown = ", ".join(sides)
-    raise RequestError(
-        f"{quote_input(table.path)}: the boxes in {shown} may be two corners, or a corner and a size",
-        [
-            Suggestion("x and y of the top left corner, width and height", {"box_format": "xywh"}),
-            Suggestion("x and y of two corners", {"box_format": "xyxy"}),
-        ],
-        code="unclear_box_format",
-    )
+    raise unclear_format(table, ", ".join(sides))

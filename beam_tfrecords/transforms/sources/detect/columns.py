@@ -27,7 +27,7 @@ from beam_tfrecords.transforms.sources.names import printable
 from beam_tfrecords.transforms.sources.needs import Needs
 from beam_tfrecords.transforms.sources.tables.box_cells import BoxColumns
 from beam_tfrecords.transforms.sources.tables.image_paths import fill_pattern, pattern_columns
-from beam_tfrecords.transforms.sources.tables.object_cells import find_objects
+from beam_tfrecords.transforms.sources.tables.object_cells import ObjectColumns, find_objects
 from beam_tfrecords.transforms.sources.tables.table import Table, available, first_cells
 from beam_tfrecords.transforms.sources.tables.table_settings import LabelType, TableSettings
 
@@ -47,7 +47,7 @@ class Columns:
       key: column with the key.
       group: column with the group; all rows of a group go to the same split.
       labels: columns of zeros and ones, one per class.
-      objects: column of annotated objects.
+      objects: columns of annotated objects.
       mask: column with the mask path.
       images: name of an image -> column with its path or list of paths; empty if a pattern makes the paths.
       lists: names of images whose column has lists.
@@ -61,7 +61,7 @@ class Columns:
     key: str | None
     group: str | None = None
     labels: tuple[str, ...] = ()
-    objects: str | None = None
+    objects: ObjectColumns | None = None
     mask: str | None = None
     images: Mapping[str, str] = dataclasses.field(default_factory=dict)
     lists: frozenset[str] = frozenset()
@@ -71,10 +71,10 @@ class Columns:
     def needed(self) -> list[str]:
         """All columns with a role."""
         split = self.split.name if self.split else None
-        columns = *self.images.values(), self.label, split, self.key, self.group, self.objects, self.mask
+        columns = *self.images.values(), self.label, split, self.key, self.group, self.mask
         named = [name for name in columns if name is not None]
-        boxes = self.boxes.needed if self.boxes else ()
-        return [*named, *self.labels, *pattern_columns(self.pattern or ""), *boxes]
+        annotated = [name for part in (self.objects, self.boxes) if part for name in part.needed]
+        return [*named, *self.labels, *pattern_columns(self.pattern or ""), *annotated]
 
     @property
     def has_images(self) -> bool:
@@ -142,7 +142,8 @@ def choose_columns(
         _check_pattern(table, settings.image_path)
     objects = find_objects(table, settings, needs, find_label(table))
     if objects is not None:
-        taken.append(f"boxes from column {objects!r}")
+        taken.append(f"boxes from column {objects.column!r}")
+        label = None if label == objects.labels else label
     boxes = _choose_boxes(table, settings, needs, taken) if objects is None else None
     if boxes is not None and not needs.label:
         label = None

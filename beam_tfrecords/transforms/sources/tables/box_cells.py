@@ -68,7 +68,7 @@ class BoxColumns:
             raise invalid_row(f"column {self.label!r} has {shorten(str(label))}; expected the class of a box")
         attributes = {name: (int(read_number(row[column]) == 1),) for name, column in self.attributes.items()}
         return Objects(
-            tuple(_corners(values, self.format)), (label,), attributes, size=shown, is_normalized=self.is_normalized
+            tuple(to_corners(values, self.format)), (label,), attributes, size=shown, is_normalized=self.is_normalized
         )
 
 
@@ -107,7 +107,8 @@ def _is_empty(cell: Any) -> bool:
     return cell is None or cell != cell or (isinstance(cell, str) and not cell.strip())
 
 
-def _corners(values: Sequence[float], of: BoxFormat) -> Sequence[float]:
+def to_corners(values: Sequence[float], of: BoxFormat) -> Sequence[float]:
+    """Returns the x and y of two corners, for the four numbers of a box in some format."""
     x, y, third, fourth = values
     if of is BoxFormat.CORNERS:
         return values

@@ -9,14 +9,13 @@ from typing import Any, NamedTuple
 import pyarrow as pa
 
 from beam_tfrecords.transforms.sources.tables.object_cells import CLASS_FIELDS
-from beam_tfrecords.transforms.sources.tables.object_cells import COLUMN as OBJECTS
 
 
 class Declared(NamedTuple):
     """The classes that the description declares.
 
     Attributes:
-      classes: column -> its class names; for the objects column, the class names of its label field.
+      classes: column -> its class names; for a column of objects, the class names of their label field.
       several: columns with a list of classes.
     """
 
@@ -32,10 +31,10 @@ def parse_features(schema: pa.Schema) -> Declared:
         return Declared({}, frozenset())
     plain = {column: _inner(feature) for column, feature in features}
     classes = {column: names for column, feature in plain.items() if (names := _names_of(feature))}
-    objects = plain.get(OBJECTS)
-    if isinstance(objects, dict):
-        field = next((objects[name] for name in CLASS_FIELDS if name in objects), None)
-        classes |= {OBJECTS: names} if (names := _names_of(_inner(field))) else {}
+    for column, feature in plain.items():
+        if isinstance(feature, dict) and "_type" not in feature:
+            field = next((feature[name] for name in CLASS_FIELDS if name in feature), None)
+            classes |= {column: names} if (names := _names_of(_inner(field))) else {}
     several = {column for column, feature in features if column in classes and feature is not plain[column]}
     return Declared(classes, frozenset(several))
 

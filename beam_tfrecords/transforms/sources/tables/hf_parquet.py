@@ -85,7 +85,8 @@ class HfParquetSource(RowSource):
         cells = self._take_columns(
             rest, settings, needs, label, has_several=label in declared.several, has_mask=MASK in images
         )
-        column = cells.columns.objects or label or ""
+        of = cells.columns.objects
+        column = of.classes if of else label or ""
         self.class_names = _all_names(files, column) if column in declared.classes else ()
         self.labels_may_be_indices = not self.class_names
         by_name = needs.splits.are_auto and settings.split_column is None

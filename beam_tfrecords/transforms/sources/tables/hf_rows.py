@@ -111,9 +111,8 @@ class ReadHfParquet:
         """Returns the row reader with the class order of this file."""
         of = self.cells.columns
         names = {**self.classes, **classes}
-        return dataclasses.replace(
-            self.cells, class_names=names.get(of.label or "", ()), object_classes=names.get(of.objects or "", ())
-        )
+        of_objects = names.get(of.objects.classes, ()) if of.objects else ()
+        return dataclasses.replace(self.cells, class_names=names.get(of.label or "", ()), object_classes=of_objects)
 
     def _check_columns(self, file: pq.ParquetFile) -> None:
         missing = {*self.cells.needed, *self.images.values()} - set(file.schema_arrow.names)

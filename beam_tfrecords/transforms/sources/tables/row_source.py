@@ -64,7 +64,8 @@ class RowSource(ContainerSource):
         columns, notes = choose_columns(table, named, plain, has_classes=has_several)
         # A column named `image` does not contain image paths here.
         objects = find_objects(table, settings, needs, label or find_label(table))
-        columns = dataclasses.replace(columns, image=None, images={}, lists=frozenset(), objects=objects)
+        label = None if objects and label == objects.labels else label
+        columns = dataclasses.replace(columns, image=None, images={}, lists=frozenset(), label=label, objects=objects)
         cells = row_reader(table, columns, settings, needs, has_several=has_several)
         self.notes += [*notes, *cells.notes]
         self.columns, self.column_types, self.label_column = table.columns, table.column_types, label

@@ -39,7 +39,6 @@ from beam_tfrecords.transforms.sources.tables.flags import (
     find_column_flags,
     find_list_flags,
 )
-from beam_tfrecords.transforms.sources.tables.object_cells import read_objects
 from beam_tfrecords.transforms.sources.tables.table import InvalidRow, Row, Table, available
 from beam_tfrecords.transforms.sources.tables.table_settings import LabelType, TableSettings, UnknownLabels
 
@@ -283,7 +282,7 @@ class RowReader:
         """Returns the annotated objects; None for a table without object columns."""
         if self.columns.boxes:
             return self.columns.boxes.read(row)
-        return read_objects(row[self.columns.objects], self.object_classes) if self.columns.objects else None
+        return self.columns.objects.read(row, self.object_classes) if self.columns.objects else None
 
     def group(self, row: Mapping[str, Any]) -> str | None:
         """Returns the group of a row; all rows of a group go to the same split."""

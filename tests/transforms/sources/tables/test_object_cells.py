@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import json
 import math
 
 import pytest
 
 from beam_tfrecords.errors import FailureReason, SampleError
-from beam_tfrecords.transforms.objects.objects import Objects
+from beam_tfrecords.examples.contents import Content
+from beam_tfrecords.transforms.objects.objects import BoxFormat, Objects
+from beam_tfrecords.transforms.sources.detect.judge import describe_unused
 from beam_tfrecords.transforms.sources.tables.object_cells import hold_objects, read_objects
 from tests.each import each
+from tests.refusals import refuses
 
 BOXES = (1.0, 2.0, 31.0, 42.0, 5.0, 5.0, 6.0, 7.0)
 PAIR = [[1, 2, 30, 40], [5.0, 5, 1, 2]]
@@ -62,3 +66,50 @@ def test_a_column_holds_objects_if_its_first_filled_cell_does():
     assert hold_objects([None, [], {"bbox": []}])
     assert not hold_objects([None, {"name": ["a"]}, {"bbox": PAIR}])
     assert not hold_objects(["3 cats"])
+
+
+def rows(tmp_path, *cells):
+    path = tmp_path / "m.jsonl"
+    for number in range(len(cells)):
+        (tmp_path / f"{number}.jpg").write_bytes(b"x")
+    path.write_text("".join(json.dumps({"image": f"{number}.jpg", **cell}) + "\n" for number, cell in enumerate(cells)))
+    return path
+
+
+@each("boxes", ["bbox", "bboxes", "boxes"])
+@each("classes", ["labels", "categories", "classes"])
+def test_boxes_with_a_class_each_are_objects(tmp_path, opened, boxes, classes):
+    cells = {boxes: PAIR, classes: ["cat", "dog"]}, {boxes: [], classes: []}
+    source = opened(rows(tmp_path, *cells))
+    first, second = (sample.objects for sample in source.samples())
+    assert (tuple(first.boxes), first.labels, second.labels) == (BOXES, ("cat", "dog"), ())
+    assert Content.OBJECTS in source.provides
+
+
+@each("name", ["objects", "annotations", "instances"])
+def test_objects_in_a_column_of_another_name_are_found(tmp_path, opened, name):
+    source = opened(rows(tmp_path, {name: [{"bbox": PAIR[0], "category": "cat"}]}))
+    assert [sample.objects.labels for sample in source.samples()] == [("cat",)]
+
+
+def test_the_format_of_boxes_is_asked_where_two_are_possible(tmp_path, opened):
+    path = rows(tmp_path, {"bboxes": [[1, 2, 30, 40]], "labels": ["cat"]})
+    with refuses("unclear_box_format", "input") as refused:
+        opened(path)
+    forms = [one.settings["box_format"] for one in refused.value.suggestions]
+    assert [tuple(next(opened(path, box_format=BoxFormat(form)).samples()).objects.boxes) for form in forms] == [
+        (1, 2, 31, 42),
+        (1, 2, 30, 40),
+    ]
+
+
+def test_boxes_as_shares_of_the_image_are_known_by_their_numbers(tmp_path, opened):
+    path = rows(tmp_path, {"bboxes": [[0.5, 0.5, 0.25, 0.25]], "labels": ["cat"]})
+    objects = next(opened(path).samples()).objects
+    assert (tuple(objects.boxes), objects.is_normalized) == ((0.5, 0.5, 0.75, 0.75), True)
+
+
+def test_boxes_without_a_class_each_are_named(tmp_path, opened):
+    source = opened(rows(tmp_path, {"bboxes": PAIR, "label": "cat"}, {"bboxes": PAIR[:1], "label": "dog"}))
+    assert [sample.label for sample in source.samples()] == ["cat", "dog"]
+    assert "bboxes (lists of boxes)" in describe_unused(source.table, source.used)[0]
