@@ -37,6 +37,8 @@ class Comparison:
         # Fields of a sample without which it may be rejected.
         self._needed: list[Sequence[bool]] = []
         self._items: list[int] = []
+        # Item -> the class of each of its boxes, if the records have classes.
+        self._names_of_objects: dict[int, list[str]] = {}
 
     def problems(self) -> Iterator[str]:
         """Yields what is wrong with the records."""
@@ -122,6 +124,9 @@ class Comparison:
         fitting = [label for label in self._meaning.labels if _may_be_classes(label) and self._is_wanted(label)]
         if not (self._is_offered and "rest of each line" in self._reading.text):
             fitting = [label for label in fitting if label.fields != REST]
+        if self._is_offered and self._settings.get("label_separator") == "":
+            # Each cell as one class, as the suggestion says.
+            fitting = [self._offered(name) for one in fitting for name in one.fields if name in self._meaning.cells]
         column = self._place(str(self._settings.get("label_column")))
         if not fitting and self._is_offered and column in self._meaning.cells:
             wrong = next((one for one in self._meaning.roles if column in one.words and one.kind in _NO_CLASSES), None)
@@ -210,13 +215,21 @@ class Comparison:
             return texts if is_raw else [label.names.get(text, text) for text in texts]
 
         if record.objects is not None:
-            wanted = shown(label.rows[item] if label.rows else label.values[item])
+            wanted = list(filter(self._is_allowed, shown(label.rows[item] if label.rows else label.values[item])))
             given = [name for _, name in record.objects]
             if self._meaning.boxes is None or not given:
                 return ""
+            self._names_of_objects[item] = wanted
             return "" if sorted(given) == sorted(wanted) else f"objects of {record.key} are {given}, not {wanted}"
         wanted, given = shown(label.values[item]), list(record.labels or [])
+        if not any(map(self._is_allowed, given)) and "classes" in self._settings:
+            return f"{record.key} is {given}, and `classes` leaves it out"
         return "" if set(given) == set(wanted) else f"{record.key} is {given}, not {wanted} as {label.fields} say"
+
+    def _is_allowed(self, name: str) -> bool:
+        """Whether the request takes a class."""
+        wanted = self._settings.get("classes")
+        return wanted is None or name in str(wanted).split(",")
 
     def _columns(self) -> Iterator[str]:
         for record, item in self._pairs():
@@ -280,10 +293,14 @@ class Comparison:
         if self._is_offered and "box_format" in self._settings:
             return
         for record, item in self._pairs():
-            wanted = [_to_shares(box) for box in boxes[item]]
-            given = [box for box, _ in record.objects or []]
-            if len(wanted) != len(given) or not all(any(_alike(box, other) for other in given) for box in wanted):
-                yield f"boxes: {record.key} has {_rounded(given)}, not {_rounded(wanted)}"
+            if "classes" in self._settings:
+                continue
+            wanted, given = [_to_shares(box) for box in boxes[item]], list(record.objects or [])
+            # "" is any class: the records have none of the input's.
+            names = self._names_of_objects.get(item, [""] * len(wanted))
+            pairs = list(zip(wanted, names, strict=True))
+            if len(pairs) != len(given) or not all(_is_among(*pair, given) for pair in pairs):
+                yield f"boxes: {record.key} has {given}, not {pairs}"
                 return
 
     def _masks(self) -> Iterator[str]:
@@ -315,6 +332,10 @@ class Comparison:
         there = set(self._items)
         lost = [item for item in range(self._meaning.count) if item not in there]
         lost = [item for item in lost if all(has[item] for has in self._needed)]
+        if "classes" in self._settings:
+            # Samples of other classes are left out, as the request says.
+            labels = self._meaning.labels[:1]
+            lost = [item for item in lost if any(self._is_allowed(name) for one in labels for name in one.values[item])]
         if lost:
             failures = dict(self._reading.failures)
             yield f"lost: {len(lost)} of {self._meaning.count} items, such as {lost[0]}; failures: {failures}"
@@ -323,7 +344,12 @@ class Comparison:
         is_unread = self._meaning.table and not self._used - {*self._meaning.images}
         if not self._reading.records or (is_unread and self._is_named((self._meaning.table,))):
             return
+        named = {self._place(name) for name in self._named_labels()}
+        has_names = any(label.names and named & set(label.fields) for label in self._meaning.labels)
         for role in self._meaning.roles:
+            if role.kind == "names" and self._is_offered and named and not has_names:
+                # The names of what the suggestion does not take.
+                continue
             if self._used.isdisjoint(role.words) and not self._is_named(role.words):
                 yield f"silent {role.kind}: {role.kind} in {', '.join(role.words)} is neither stored nor named"
                 return
@@ -345,8 +371,9 @@ def _to_shares(box: Sequence[float]) -> tuple[float, ...]:
     return box[0] / WIDTH, box[1] / HEIGHT, box[2] / WIDTH, box[3] / HEIGHT
 
 
-def _rounded(boxes: Sequence[Sequence[float]]) -> list[list[float]]:
-    return [[round(side, 3) for side in box] for box in boxes]
+def _is_among(box: Sequence[float], name: str, objects: Sequence[tuple[Sequence[float], str]]) -> bool:
+    """Whether there is an object with this box, and this class if one is given."""
+    return any(_alike(box, other) and name in ("", of_class) for other, of_class in objects)
 
 
 def _alike(given: Sequence[Any], wanted: Sequence[Any]) -> bool:

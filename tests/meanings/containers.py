@@ -29,7 +29,7 @@ def draw_container(chance: random.Random, form: str) -> Case:
     return draft.case(draft.columns)
 
 
-def _draw_fields(draft: Draft, roles: Mapping[str, Sequence[Any]]) -> dict[str, list[Any]]:
+def draw_fields(draft: Draft, roles: Mapping[str, Sequence[Any]]) -> dict[str, list[Any]]:
     """Draws the label of each item and what lies beside it; returns name -> value of each item.
 
     Args:
@@ -107,7 +107,7 @@ _MEMBERS = {
 
 def _draw_webdataset(draft: Draft) -> None:
     chance = draft.chance
-    fields = draft.columns = _draw_fields(draft, _MEMBERS)
+    fields = draft.columns = draw_fields(draft, _MEMBERS)
     prefixes = [""] * draft.count
     if not draft.splits and chance.random() < 0.15:
         folders = draft.spread(chance.choice((("train", "test"), ("train", "val"))))
@@ -186,7 +186,7 @@ _FEATURES = {
 
 def _draw_tfrecord(draft: Draft) -> None:
     chance = draft.chance
-    fields = draft.columns = _draw_fields(draft, _FEATURES)
+    fields = draft.columns = draw_fields(draft, _FEATURES)
     image = chance.choice(("image", "image/encoded", "image_raw", "img", "jpeg"))
     draft.images[image] = draft.add_pictures()
     if chance.random() < 0.1:

@@ -34,6 +34,7 @@ class Draft:
       folder: folder of the images, with a slash at its end; or "".
       prefixes: what the path of each image begins with.
       numbers: pictures that no item has yet.
+      declared: column -> the names of its classes, which the schema declares.
     """
 
     chance: random.Random
@@ -55,6 +56,7 @@ class Draft:
     folder: str = ""
     prefixes: list[str] = dataclasses.field(default_factory=list)
     numbers: list[int] = dataclasses.field(default_factory=list)
+    declared: dict[str, list[str]] = dataclasses.field(default_factory=dict)
 
     def name(self, names: Sequence[str]) -> str:
         """Draws the name of a column that no other has."""

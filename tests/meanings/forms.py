@@ -9,6 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from tests.meanings.annotations import ANNOTATION_FORMS, draw_annotations
 from tests.meanings.containers import CONTAINER_FORMS, draw_container
 from tests.meanings.folders import FOLDER_FORMS, draw_folder
+from tests.meanings.functions import FUNCTION_FORMS, draw_function
 from tests.meanings.meaning import Case
 from tests.meanings.several import SEVERAL_FORMS, draw_several
 from tests.meanings.tables import TABLE_FORMS, draw_table
@@ -19,6 +20,7 @@ _DRAWN_BY: Mapping[Callable[..., Case], Sequence[str]] = {
     draw_container: CONTAINER_FORMS,
     draw_annotations: ANNOTATION_FORMS,
     draw_several: SEVERAL_FORMS,
+    draw_function: FUNCTION_FORMS,
 }
 FORMS: Mapping[str, Callable[[random.Random], Case]] = {
     form: functools.partial(draw, form=form) for draw, forms in _DRAWN_BY.items() for form in forms

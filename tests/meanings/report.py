@@ -48,7 +48,8 @@ class Found:
 
         problems = "\n".join(f"- {plain(problem)[:500]}" for problem in self.outcome.problems[:3])
         lines = [f"`{self.name}` {self.case.form}: {' '.join(self.case.kinds)}", "", problems, ""]
-        lines += [f"- request: `{self.case.settings}`", f"- judged settings: `{plain(dict(self.outcome.settings))}`"]
+        lines += [f"- request: `{str(self.case.settings)[:_MOST_WORDS]}`"]
+        lines += [f"- judged settings: `{plain(dict(self.outcome.settings))[:_MOST_WORDS]}`"]
         pictures = [name for name in self.case.files if name.lower().endswith(_PICTURES)]
         lines += [f"- {len(pictures)} images: {', '.join(pictures[:3])} …", ""]
         for name, data in self.case.files.items():

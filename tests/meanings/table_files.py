@@ -121,7 +121,11 @@ def _json_lines(draft: Draft) -> bytes:
 
 def _parquet(draft: Draft) -> bytes:
     file = io.BytesIO()
-    pq.write_table(pa.table(dict(draft.columns)), file)
+    table = pa.table(dict(draft.columns))
+    if draft.declared:
+        features = {name: {"names": names, "_type": "ClassLabel"} for name, names in draft.declared.items()}
+        table = table.replace_schema_metadata({"huggingface": json.dumps({"info": {"features": features}})})
+    pq.write_table(table, file)
     return file.getvalue()
 
 

@@ -87,6 +87,23 @@ def _label_index(draft: Draft) -> None:
             draft.kinds.append("names:stated")
 
 
+def _label_declared(draft: Draft) -> None:
+    """Adds numbers whose names the schema of a Parquet file of Hugging Face declares; two such columns, at times."""
+    if draft.form != "hf_parquet":
+        _label_names(draft)
+        return
+    chance = draft.chance
+    several = chance.random() < 0.3
+    for field in chance.choice(words.PAIRS) if several else [draft.name((*words.INDICES, *words.RARE_LABELS))]:
+        names = draft.pick_classes()
+        texts = {str(n): name for n, name in enumerate(names)}
+        _add_labels(draft, field, draft.spread(range(len(names))), names=texts)
+        draft.declared[field] = names
+    if several:
+        draft.unclear = "two columns of classes, neither of which is the label"
+    draft.kinds.append("label:declared" + ("_doubled" if several else ""))
+
+
 def _label_one_hot(draft: Draft) -> None:
     names = [name for name in draft.pick_classes() if not set(name) & set(",/")]
     if len(names) < 2 or not draft.is_free(names):
@@ -209,6 +226,7 @@ def _state_type(draft: Draft, field: str, kind: str, share: float) -> None:
 LABELS: Mapping[str, tuple[float, Callable[[Draft], None]]] = {
     "names": (26, _label_names),
     "index": (24, _label_index),
+    "declared": (4, _label_declared),
     "pair": (6, _label_pair),
     "beside": (6, _label_beside_label),
     "one_hot": (7, _label_one_hot),

@@ -80,6 +80,11 @@ def _state(draft: Draft) -> None:
         "splits" in draft.unclear and "split_column" not in stated
     ):
         return
+    if "label:names" in draft.kinds and "label:later" not in draft.kinds and draft.chance.random() < 0.2:
+        names = sorted({value for one in draft.labels[0].values for value in one if "," not in value})
+        if len(names) > 2:
+            stated["classes"] = ",".join(names[:2])
+            draft.kinds.append("classes:stated")
     draft.settings |= stated
     draft.kinds.append("stated")
     if not (
@@ -103,7 +108,7 @@ def _finish(draft: Draft) -> Case:
     if draft.form not in TYPED:
         cells = {name: [str(one) if isinstance(one, bool) else one for one in found] for name, found in cells.items()}
     if draft.form in HEADERLESS:
-        cells = {f"column_{n}": values for n, values in enumerate(draft.columns.values(), 1)}
+        cells = {f"column_{n}": values for n, values in enumerate(cells.values(), 1)}
     return draft.case(cells)
 
 
