@@ -142,6 +142,7 @@ class Comparison:
                 yield f"labels: {wrong}"
             return
         label, _, is_raw = right
+        self._names_of_objects = {item: self._names_of(label, item, is_raw) for item in range(self._meaning.count)}
         if label.names and is_raw and "class_names" in self._settings:
             yield f"labels: `class_names` was given, and the classes are {list(self._reading.class_names)[:6]}"
         if label.names and not is_raw:
@@ -210,21 +211,20 @@ class Comparison:
         return wrong, True
 
     def _differs(self, label: Label, record: Record, item: int, is_raw: bool) -> str:
-        def shown(values: Sequence[Any]) -> list[str]:
-            texts = [canonical(value) for value in values]
-            return texts if is_raw else [label.names.get(text, text) for text in texts]
-
         if record.objects is not None:
-            wanted = list(filter(self._is_allowed, shown(label.rows[item] if label.rows else label.values[item])))
-            given = [name for _, name in record.objects]
-            if self._meaning.boxes is None or not given:
+            wanted, given = self._names_of(label, item, is_raw), [name for _, name in record.objects]
+            if self._meaning.boxes is None or not given or sorted(given) == sorted(wanted):
                 return ""
-            self._names_of_objects[item] = wanted
-            return "" if sorted(given) == sorted(wanted) else f"objects of {record.key} are {given}, not {wanted}"
-        wanted, given = shown(label.values[item]), list(record.labels or [])
+            return f"objects of {record.key} are {given}, not {wanted}"
+        wanted, given = _shown(label, label.values[item], is_raw), list(record.labels or [])
         if not any(map(self._is_allowed, given)) and "classes" in self._settings:
             return f"{record.key} is {given}, and `classes` leaves it out"
         return "" if set(given) == set(wanted) else f"{record.key} is {given}, not {wanted} as {label.fields} say"
+
+    def _names_of(self, label: Label, item: int, is_raw: bool) -> list[str]:
+        """Returns the class of each object of an item that the request takes."""
+        names = _shown(label, label.rows[item] if label.rows else label.values[item], is_raw)
+        return list(filter(self._is_allowed, names))
 
     def _is_allowed(self, name: str) -> bool:
         """Whether the request takes a class."""
@@ -297,7 +297,8 @@ class Comparison:
                 continue
             wanted, given = [_to_shares(box) for box in boxes[item]], list(record.objects or [])
             # "" is any class: the records have none of the input's.
-            names = self._names_of_objects.get(item, [""] * len(wanted))
+            names = self._names_of_objects.get(item, [])
+            names = names if len(names) == len(wanted) else [""] * len(wanted)
             pairs = list(zip(wanted, names, strict=True))
             if len(pairs) != len(given) or not all(_is_among(*pair, given) for pair in pairs):
                 yield f"boxes: {record.key} has {given}, not {pairs}"
@@ -347,18 +348,27 @@ class Comparison:
         named = {self._place(name) for name in self._named_labels()}
         has_names = any(label.names and named & set(label.fields) for label in self._meaning.labels)
         for role in self._meaning.roles:
-            if role.kind == "names" and self._is_offered and named and not has_names:
+            if role.kind == "names" and self._is_offered and not has_names and (named or not self._has_classes()):
                 # The names of what the suggestion does not take.
                 continue
             if self._used.isdisjoint(role.words) and not self._is_named(role.words):
                 yield f"silent {role.kind}: {role.kind} in {', '.join(role.words)} is neither stored nor named"
                 return
 
+    def _has_classes(self) -> bool:
+        return any(record.labels is not None or record.objects is not None for record in self._reading.records)
+
     def _is_named(self, words: Sequence[str]) -> bool:
         given = self._given_names()
         words = [*words, *(given[word] for word in words if word in given)]
         text = (self._reading.text + "\n" + " ".join(map(str, self._settings.values()))).replace("\\t", " ")
         return any(re.search(rf"(?<![\w]){re.escape(word)}(?![\w])", text) for word in words)
+
+
+def _shown(label: Label, values: Sequence[Any], is_raw: bool) -> list[str]:
+    """Returns values as the input has them, or the names that they stand for."""
+    texts = [canonical(value) for value in values]
+    return texts if is_raw else [label.names.get(text, text) for text in texts]
 
 
 def _may_be_classes(label: Label) -> bool:

@@ -67,6 +67,8 @@ def add_boxes(draft: Draft) -> None:
     else:
         for place, side in enumerate(sides):
             draft.columns[side] = [box and _as(box, style)[place] for box in corners]
+        if draft.form in HEADERLESS and all(_fits(_as(box, style)) for box in corners if box):
+            draft.unclear = draft.unclear or "boxes that may be corners or sizes"
         draft.roles.append(Role("box", sides))
         draft.kinds.append(f"box:four_{style}")
     draft.boxes = [[box] if box else [] for box in corners]
