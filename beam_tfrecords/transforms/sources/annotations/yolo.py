@@ -6,9 +6,11 @@ and height of the box as fractions of the image size, or by the points of a poly
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import functools
-from collections.abc import Iterator, Sequence
+import itertools
+from collections.abc import Iterable, Iterator, Sequence
 
 from beam_tfrecords import storage
 from beam_tfrecords.errors import FailureReason, RequestError, SampleError, Stage
@@ -29,7 +31,12 @@ from beam_tfrecords.transforms.sources.annotations.yolo_data import (
     read_data,
     without_folders,
 )
-from beam_tfrecords.transforms.sources.annotations.yolo_labels import LabelFiles, read_objects, read_text
+from beam_tfrecords.transforms.sources.annotations.yolo_labels import (
+    LabelFiles,
+    count_keypoints,
+    read_objects,
+    read_text,
+)
 from beam_tfrecords.transforms.sources.input_settings import PathSettings
 from beam_tfrecords.transforms.sources.inputs import Inputs, quote_input, split_of_word
 from beam_tfrecords.transforms.sources.names import has_extension, is_utf8, printable, skipped_kind
@@ -40,6 +47,8 @@ from beam_tfrecords.transforms.sources.source import MakeSource, Source
 _NO_IMAGES = (".txt", ".cache", ".npy", ".yaml", ".yml")
 _THREADS = 16
 # Number of lines of a list for finding the image folder.
+# Number of images whose labels tell poses from polygons.
+_FIRST_IMAGES = 64
 _MOST_LINES = 5
 
 
@@ -92,6 +101,7 @@ class YoloSource(Source):
         self._data = data
         self._places = places
         self._needs = needs
+        self._keypoints = data.keypoints
         self._label_files = LabelFiles((data.root, *places.roots))
 
     def samples(self) -> Iterator[SampleRef]:
@@ -104,6 +114,9 @@ class YoloSource(Source):
         self.notes, self.unmatched = [], []
         is_remote = storage.has_scheme(self._data.root)
         found = self._images()
+        first = list(itertools.islice(found, _FIRST_IMAGES))
+        self._keypoints = self._data.keypoints or count_keypoints(self._read_texts(first))
+        found = itertools.chain(first, found)
         labelled = (
             map_in_threads(self._with_labels, found, threads=_THREADS) if is_remote else map(self._with_labels, found)
         )
@@ -198,6 +211,15 @@ class YoloSource(Source):
         below = f"{self._data.root.rstrip('/')}/"
         return uri.removeprefix(below) if uri.startswith(below) else f"{split}/{storage.basename(uri)}"
 
+    def _read_texts(self, images: Iterable[_Image]) -> Iterator[str]:
+        """Yields the label files of some images, of those that can be read."""
+        for image in images:
+            if not image.failure:
+                with contextlib.suppress(SampleError, FileNotFoundError):
+                    path = self._label_files.path_of(image.uri)
+                    if storage.is_file(path):
+                        yield retry_faults(path, functools.partial(read_text, path))
+
     def _with_labels(self, image: _Image) -> tuple[_Image, Objects | SampleError | None]:
         """Returns an image with its objects; None instead of objects without a label file."""
         if image.failure:
@@ -206,9 +228,7 @@ class YoloSource(Source):
         try:
             text = retry_faults(path, lambda: read_text(path))
             needs_polygons = self._needs.polygons
-            return image, read_objects(
-                text, self._data.names, keypoints=self._data.keypoints, needs_polygons=needs_polygons
-            )
+            return image, read_objects(text, self._data.names, keypoints=self._keypoints, needs_polygons=needs_polygons)
         except OSError:
             # Only local file systems raise a specific error for a missing file.
             if storage.is_file(path):

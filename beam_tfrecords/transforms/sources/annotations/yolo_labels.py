@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from beam_tfrecords import storage
 from beam_tfrecords.errors import FailureReason, RequestError, SampleError, Stage
@@ -178,15 +178,16 @@ def read_objects(text: str, names: Mapping[int, str], *, keypoints: int = 0, nee
             values = [float(word) for word in words]
         except ValueError:
             values = []
-        if len(values) in (5, 5 + keypoints) or _is_pose(values):
+        if len(values) in (5, 5 + keypoints):
             x, y, width, height = values[1:5]
             boxes += (x - width / 2, y - height / 2, x + width / 2, y + height / 2)
             polygons += [b""] if needs_polygons else []
-        elif len(values) >= 7 and len(values) % 2:
+        elif len(values) >= 7 and len(values) % 2 and not keypoints:
             boxes += (min(values[1::2]), min(values[2::2]), max(values[1::2]), max(values[2::2]))
             polygons += [pack_polygons([values[1:]])] if needs_polygons else []
         else:
-            raise _error(FailureReason.INVALID_ROW, f"line {number}: {line.strip()[:80]!r} is neither box nor polygon")
+            what = f"no box with {keypoints} values of keypoints" if keypoints else "neither box nor polygon"
+            raise _error(FailureReason.INVALID_ROW, f"line {number}: {line.strip()[:80]!r} is {what}")
         if not math.isfinite(values[0]) or int(values[0]) != values[0] or int(values[0]) not in names:
             detail = f"line {number}: class {words[0][:20]}; the data file names {min(names)} to {max(names)}"
             raise _error(FailureReason.UNKNOWN_CLASS, detail)
@@ -195,21 +196,32 @@ def read_objects(text: str, names: Mapping[int, str], *, keypoints: int = 0, nee
     return Objects(tuple(boxes), tuple(labels), is_normalized=True, polygons=tuple(polygons))
 
 
-def _is_pose(values: Sequence[float]) -> bool:
-    """Whether a row is a box with keypoints and their visibility (0 to 2): all labeled points lie inside the box.
+def count_keypoints(texts: Iterable[str]) -> int:
+    """Returns the number of keypoint values in a row after the box, by some label files; 0 if rows may be polygons.
 
-    Distinguishes such a row from a polygon with the same number of values.
+    In a pose dataset, each row has as many values: a box, and keypoints with their visibility (0 to 2), of which those
+    that are labelled lie in the box. Decided for the dataset, because one polygon may look like a pose.
     """
+    rows = [line.split() for text in texts for line in text.splitlines() if line.strip()]
+    lengths = {len(row) for row in rows}
+    try:
+        found = [_count_inside([*map(float, row)]) for row in rows]
+    except ValueError:
+        return 0
+    return lengths.pop() - 5 if len(lengths) == 1 and None not in found and any(found) else 0
+
+
+def _count_inside(values: Sequence[float]) -> int | None:
+    """Returns the number of labelled keypoints of a row; None if it is no pose."""
     if len(values) < 8 or (len(values) - 5) % 3:
-        return False
+        return None
     x, y, width, height = values[1:5]
     points = list(zip(values[5::3], values[6::3], values[7::3], strict=True))
     labelled = [(right, down) for right, down, visibility in points if visibility]
-    return (
-        bool(labelled)
-        and all(visibility in (0, 1, 2) for _, _, visibility in points)
-        and all(abs(right - x) <= 0.55 * width and abs(down - y) <= 0.55 * height for right, down in labelled)
+    is_pose = all(visibility in (0, 1, 2) for _, _, visibility in points) and all(
+        abs(right - x) <= 0.55 * width and abs(down - y) <= 0.55 * height for right, down in labelled
     )
+    return len(labelled) if is_pose else None
 
 
 def _error(reason: FailureReason, detail: str) -> SampleError:

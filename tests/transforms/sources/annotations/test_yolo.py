@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from beam_tfrecords.errors import SampleError
-from beam_tfrecords.transforms.sources.annotations.yolo_labels import LabelFiles, read_objects
+from beam_tfrecords.transforms.sources.annotations.yolo_labels import LabelFiles, count_keypoints, read_objects
 from tests.annotated_inputs import CATEGORIES, PICTURES, Picture, save_pictures, write_yolo, yolo_rows
 from tests.each import each
 from tests.refusals import Refusal, refuses
@@ -217,7 +217,10 @@ def test_a_data_file_is_the_only_input(data, opened, inputs):
 @each("needs_polygons", [False, True])
 def test_a_box_and_points_with_their_visibility_are_no_polygon(sizes, needs_polygons):
     points = " ".join(f"{0.3 + 0.4 * number / sizes} {0.5} {2 - number % 3}" for number in range(sizes))
-    objects = read_objects(f"0 0.5 0.5 0.5 0.25 {points}", NAMES, needs_polygons=needs_polygons)
+    row = f"0 0.5 0.5 0.5 0.25 {points}"
+    keypoints = count_keypoints([row, f"1 0.5 0.5 0.5 0.25{' 0' * 3 * sizes}"])
+    assert keypoints == 3 * sizes
+    objects = read_objects(row, NAMES, keypoints=keypoints, needs_polygons=needs_polygons)
     assert objects.boxes == (0.25, 0.375, 0.75, 0.625)
     assert objects.polygons == ((b"",) if needs_polygons else ())
 
@@ -231,6 +234,21 @@ def test_a_box_and_points_with_their_visibility_are_no_polygon(sizes, needs_poly
         "0 0.2 0.2 0.4 0.2 0.9 0.9 1 0.5 1 1",
     ],
 )
+def test_a_polygon_that_may_be_a_pose_is_none_among_polygons(row):
+    assert count_keypoints([row, "0 0.1 0.1 0.9 0.2 0.5 0.9"]) == 0
+
+
+@pytest.mark.parametrize("text", ["", "0 0.5 0.5 0.5 0.25", "0 0.5 0.5 0.5 0.25 0 0 0", "0 0.1 0.2 0.9 0.2 0.9 x 0.5"])
+def test_without_a_labelled_keypoint_rows_may_be_polygons(text):
+    assert count_keypoints([text]) == 0
+
+
+def test_a_polygon_among_poses_is_an_invalid_row():
+    with pytest.raises(SampleError, match="is no box with 3 values of keypoints"):
+        read_objects("0 0.1 0.1 0.9 0.2 0.5 0.9 0.1 0.1", NAMES, keypoints=3)
+
+
+@pytest.mark.parametrize("row", ["0 0.1 0.2 0.9 0.2 0.9 0.8 0.5 0.9 0.1 0.8", "0 0 0 1 0 1 1 0 1 0 0"])
 def test_a_polygon_of_five_points_is_one(row):
     values = [float(word) for word in row.split()[1:]]
     expected = (min(values[::2]), min(values[1::2]), max(values[::2]), max(values[1::2]))
