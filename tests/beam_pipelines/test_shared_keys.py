@@ -72,14 +72,6 @@ def test_boxes_of_one_image_in_one_split_go_together(tmp_path, convert):
     assert convert(flag, f"--output={tmp_path}/out", "--name=x").code == 0
 
 
-def test_repeated_rows_without_boxes_are_in_one_split_too(tmp_path, convert):
-    (tmp_path / "in").mkdir()
-    for name in ("a.png", "b.png"):
-        Image.fromarray(np.full((8, 8, 3), 90, np.uint8)).save(tmp_path / "in" / name)
-    (tmp_path / "in/t.csv").write_text("image,label,split\na.png,cat,train\nb.png,dog,train\na.png,cat,test\n")
-    convert(f"--input={tmp_path}/in/t.csv", f"--output={tmp_path}/out").refused("shared_key", says=["a.png"])
-
-
 rows = st.lists(st.tuples(st.sampled_from("abcdefgh"), st.sampled_from(["train", "test"])), min_size=1, max_size=30)
 
 

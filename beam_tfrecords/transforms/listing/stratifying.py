@@ -7,6 +7,7 @@ from bisect import bisect_right
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 
+from beam_tfrecords.errors import RequestError
 from beam_tfrecords.transforms.hashing import split_hashes
 from beam_tfrecords.transforms.listing.listing import Listing, ListPlan, read_batches, write_listing
 from beam_tfrecords.transforms.refs.ref_columns import RefColumns
@@ -22,11 +23,16 @@ def stratify(listing: Listing, folder: str, *, fractions: Mapping[str, float], s
     Args:
       listing: the samples. Needs 8 bytes of memory per sample.
       folder: where the new chunk files go, which replace those of the listing.
+
+    Raises:
+      RequestError: no sample has a label.
     """
     hashes: defaultdict[object, array[int]] = defaultdict(lambda: array("Q"))
     for refs in read_batches(listing):
         for label, value in zip(refs.labels, split_hashes(seed=seed, keys=refs.keys), strict=True):
             hashes[_stratum(label)].append(value)
+    if hashes.keys() <= {None}:
+        raise RequestError("`stratify`: the samples have no labels to stratify by", code="setting_not_applicable")
     cuts = {stratum: _cuts(sorted(values), fractions) for stratum, values in hashes.items()}
     splits = list(fractions)
 

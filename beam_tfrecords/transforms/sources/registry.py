@@ -39,15 +39,16 @@ class Entry:
         return "label_column" in self.takes
 
 
-# Groups of settings: for folders, masks, rows, boxes, tables and text files.
+# Groups of settings: for folders, masks, rows, boxes, paths, tables and text files.
 _FOLDERS = ("label_pattern", "classes")
 MASK_FILES = ("mask_root", "mask_suffix", "image_suffix")
 _ROWS = (
     "label_column", "label_columns", "label_separator", "unknown_labels", "split_column", "key_column", "group_column",
-    "classes",
+    "classes", "group_rows", "missing_values",
 )  # fmt: skip
 _BOXES = ("box_columns", "box_format", "box_unit")
-_TABLE = (*_ROWS, *_BOXES, "image_column", "image_path", "image_root", "mask_column", "mask_root")
+_PATHS = ("image_root", "allow_outside_root")
+_TABLE = (*_ROWS, *_BOXES, *_PATHS, "image_column", "image_path", "mask_column", "mask_root")
 _TEXT = ("delimiter", "encoding")
 _CSV = (".csv", ".tsv", ".csv.gz", ".tsv.gz")
 _TAR = (".tar", ".tar.gz", ".tgz", ".tar.bz2", ".tar.xz", ".tar.zst", ".tzst")
@@ -64,7 +65,7 @@ SOURCES = (
         (".parquet",),
         among="parquet",
         reads_folders=True,
-        takes=(*_ROWS, "image_column", "image_root", "mask_column"),
+        takes=(*_ROWS, *_PATHS, "image_column", "mask_column"),
     ),
     Entry(
         "pixel_table",
@@ -73,9 +74,13 @@ SOURCES = (
         among="csv",
         takes=(*_ROWS, *_TEXT),
     ),
-    Entry("hf_folder", "tables.hf_folder", takes=(*_ROWS, *_BOXES, *_TEXT, "image_column", "mask_column", "mask_root")),
-    Entry("coco", "annotations.coco", (".json",), takes=("image_root", "classes")),
-    Entry("yolo", "annotations.yolo", (".yaml", ".yml", ".data"), reads_folders=True, takes=("image_root", "classes")),
+    Entry(
+        "hf_folder",
+        "tables.hf_folder",
+        takes=(*_ROWS, *_BOXES, *_TEXT, "allow_outside_root", "image_column", "mask_column", "mask_root"),
+    ),
+    Entry("coco", "annotations.coco", (".json",), takes=(*_PATHS, "classes")),
+    Entry("yolo", "annotations.yolo", (".yaml", ".yml", ".data"), reads_folders=True, takes=(*_PATHS, "classes")),
     Entry("voc", "annotations.voc", takes=("classes",)),
     Entry("tar", "archives.tar", _TAR, takes=_FOLDERS),
     Entry("zip", "archives.zip", (".zip",), takes=_FOLDERS),
@@ -96,7 +101,7 @@ SOURCES = (
         among="tar",
         takes=(*_ROWS, "image_column", "mask_column"),
     ),
-    Entry("python", "functions.python", takes=("parts", "classes", "group_column", "image_root")),
+    Entry("python", "functions.python", takes=("parts", "classes", "group_column", "group_rows", *_PATHS)),
 )
 FUNCTIONS = "python"
 NAMES = tuple(entry.name for entry in SOURCES)

@@ -150,6 +150,10 @@ class Source:
         """
         return ()
 
+    def images_beside(self) -> Iterator[tuple[str, str]]:
+        """Yields key and path of the image files beside the rows; those that no row names are counted as skipped."""
+        return iter(())
+
     def infer(self, folders: FolderSummary) -> Callable[[SampleRef], SampleRef] | None:
         """Interprets the folders after all samples are listed, and adds notes on the result.
 

@@ -27,7 +27,8 @@ def refuse_settings(entry: Entry, spec: SourceSpec) -> None:
         value = values[name]
         if value != _DEFAULTS[name] and name not in entry.takes:
             shown = ",".join(value) if isinstance(value, tuple) else getattr(value, "value", value)
-            raise RequestError(f"`{name}={shown}`: {where} {_explain(name, entry)}", code="setting_not_applicable")
+            quoted = f"`{name}`" if value is True else f"`{name}={shown}`"
+            raise RequestError(f"{quoted}: {where} {_explain(name, entry)}", code="setting_not_applicable")
 
 
 def _explain(name: str, entry: Entry) -> str:
@@ -36,6 +37,8 @@ def _explain(name: str, entry: Entry) -> str:
         return f"has labels of its own; leave it out, or use `source={entry.among}` to read a folder of images"
     if name == "label_pattern" and entry.has_columns:
         return "has no folders; leave it out and name the column of the labels with `label_column`"
+    if name == "allow_outside_root":
+        return "names no files elsewhere; leave it out"
     if name in MASK_FILES:
         return "takes no files of masks; leave it out, or give folders or a table"
     if name in ("label_pattern", "classes") or entry.has_columns:

@@ -101,10 +101,7 @@ def _other_inputs(spec: BuildSpec, skipped: Skipped) -> list[Suggestion]:
         return []
     keys = sorted(key for keys in skipped.examples.values() for key in keys)
     request = Request(spec.source, spec.needs)
-    # Several archives of arrays are separate datasets.
-    found = {source_of_file(key) for key in keys if not key.endswith(".npz")}
-    of_files = [Suggestion(meaning, {"source": name}) for name, meaning in _READ_BY_FILES.items() if name in found]
-    if of_files:
+    if of_files := [*_files(folder, keys)]:
         return of_files
     if parquet := [key for key in keys if key.endswith(".parquet")]:
         if is_usable(request, {"source": "hf_parquet"}):
@@ -117,6 +114,26 @@ def _other_inputs(spec: BuildSpec, skipped: Skipped) -> list[Suggestion]:
     unsupported = [key for key in keys if find_unsupported(key) and "labels" not in storage.basename(key)]
     by_name = [Suggestion(f"the file {key}", {"input": storage.join(folder, key)}) for key in tables + unsupported]
     return [*_archives(request, folder, keys), *by_name][:_MOST_CHOICES]
+
+
+def _files(folder: str, keys: Sequence[str]) -> Iterator[Suggestion]:
+    """Suggests a source for the files directly in a folder, or globs of the files below it."""
+    # Most requests do not need the readers of records.
+    from beam_tfrecords.transforms.sources.records.tfrecord import RECORD_FILE
+
+    found: dict[str, list[str]] = {}
+    for key in keys:
+        name = "tfrecord" if RECORD_FILE.fullmatch(storage.basename(key)) else source_of_file(key)
+        # Several archives of arrays are separate datasets.
+        if name in _READ_BY_FILES and not key.endswith(".npz"):
+            found.setdefault(name, []).append(key)
+    for name, files in found.items():
+        settings: dict[str, object] = {"source": name}
+        if any("/" in key for key in files):
+            globs = sorted({f"**/*{ending_of_file(key) or '-of-'}*" for key in files})
+            paths = [storage.join(folder, one) for one in globs]
+            settings["input"] = paths[0] if len(paths) == 1 else paths
+        yield Suggestion(_READ_BY_FILES[name], settings)
 
 
 def _archives(request: Request, folder: str, keys: Sequence[str]) -> Iterator[Suggestion]:

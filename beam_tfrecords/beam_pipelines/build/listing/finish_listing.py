@@ -3,12 +3,21 @@
 from __future__ import annotations
 
 import dataclasses
+import itertools
 from collections.abc import Sequence
 
+from beam_tfrecords.beam_pipelines.build.checks.settings import refuse_idle_roots
 from beam_tfrecords.beam_pipelines.build.listing.class_lists import choose_classes
 from beam_tfrecords.errors import LimitError, RequestError, Suggestion
 from beam_tfrecords.transforms.listing.limiting import limit_listing
-from beam_tfrecords.transforms.listing.listing import Listing, ListPlan, read_batches, read_refs, write_listing
+from beam_tfrecords.transforms.listing.listing import (
+    Listing,
+    ListPlan,
+    read_batches,
+    read_light,
+    read_refs,
+    write_listing,
+)
 from beam_tfrecords.transforms.listing.shared_keys import find_shared_key
 from beam_tfrecords.transforms.listing.stratifying import stratify
 from beam_tfrecords.transforms.request.build_spec import BuildSpec
@@ -83,6 +92,10 @@ def finish_listing(listing: Listing, spec: BuildSpec, source: Source, skipped: S
         listing = write_listing(map(change, read_refs(listing)), folder, plan=plan, skipped=skipped, stem="inferred-")
     if _may_find_splits(spec, source) and listing.total:
         listing = _find_splits(listing, spec, source, folder)
+    if listing.total:
+        refuse_idle_roots(spec, listing)
+        if not spec.source.selection.classes:
+            _count_unnamed(listing, spec, source, skipped)
     if _selects_later(spec, source) and listing.total:
         listing = _select_classes(listing, spec, source, skipped, folder)
     if spec.stratify and spec.splits.fractions is not None:
@@ -97,7 +110,8 @@ def finish_listing(listing: Listing, spec: BuildSpec, source: Source, skipped: S
 def _may_share_keys(spec: BuildSpec, source: Source) -> bool:
     """Whether something other than the key decides the split of a row, so that rows of one image may be in several."""
     by_group = spec.splits.fractions is not None and (spec.stratify or spec.source.table.group_column is not None)
-    return source.split_column is not None or source.name == FUNCTIONS or by_group
+    is_said = source.split_column is not None or source.name == FUNCTIONS
+    return spec.source.table.group_rows and (is_said or by_group)
 
 
 def _refuse_shared_key(listing: Listing, source: Source) -> None:
@@ -119,6 +133,18 @@ def _refuse_shared_key(listing: Listing, source: Source) -> None:
         suggestions,
         code="shared_key",
     )
+
+
+def _count_unnamed(listing: Listing, spec: BuildSpec, source: Source, skipped: Skipped) -> None:
+    """Counts the images beside a table that no row names."""
+    beside = source.images_beside()
+    first = next(beside, None)
+    if first is not None:
+        # Hashes take less memory than paths.
+        named = {hash(file) for refs in read_light(listing) for file in refs.files()}
+        for key, path in itertools.chain([first], beside):
+            if hash(path) not in named and spec.source.selection.skips_path(key) is None:
+                skipped.add("without a row", key)
 
 
 def _allow_damage(spec: BuildSpec, damaged: Sequence[Damage]) -> str:

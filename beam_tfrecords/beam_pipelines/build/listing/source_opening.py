@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import json
 
+from beam_tfrecords.beam_pipelines.build.checks.settings import Reading, refuse_idle_settings
 from beam_tfrecords.errors import RequestError, Suggestion
 from beam_tfrecords.examples.contents import Content
 from beam_tfrecords.examples.layouts import (
@@ -96,7 +97,8 @@ def open_spec_source(spec: BuildSpec) -> tuple[BuildSpec, Source]:
         )
     layout = with_images(layout, source.images)
     grouped = change_settings(spec.source, group_rows=table.group_rows or source.groups_rows)
-    spec = dataclasses.replace(spec, layout=resolve_types(layout, source.column_types), source=grouped)
+    given, spec = spec, dataclasses.replace(spec, layout=resolve_types(layout, source.column_types), source=grouped)
+    refuse_idle_settings(given, Reading(spec, source))
     if spec.where is not None:
         _check_condition(spec, spec.where)
     source.check_images()

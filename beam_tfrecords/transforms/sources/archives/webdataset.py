@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from beam_tfrecords.errors import RequestError, SampleError
+from beam_tfrecords.errors import RequestError, SampleError, Suggestion
 from beam_tfrecords.transforms.sources.archives.tar_reader import open_tar
 from beam_tfrecords.transforms.sources.archives.webdataset_members import (
     PICKLES,
@@ -31,11 +31,13 @@ from beam_tfrecords.transforms.sources.needs import Needs
 from beam_tfrecords.transforms.sources.source import MakeSource
 from beam_tfrecords.transforms.sources.tables.row_source import RowSource, splits_of
 from beam_tfrecords.transforms.sources.tables.table import MOST_ROW_SIZE, FirstRows
-from beam_tfrecords.transforms.sources.tables.table_settings import TableSettings
+from beam_tfrecords.transforms.sources.tables.table_settings import LabelType, TableSettings
 
 # Number of samples for finding the columns, and of members for recognizing a WebDataset.
 _SAMPLES = 32
 _MEMBERS = 64
+# Suffix of captions.
+_TEXTS = "txt"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -157,4 +159,9 @@ def _choose_label(start: _Start, settings: TableSettings, needs: Needs) -> str |
             "opened; write them as .cls, .txt or .json",
             code="pickle_labels",
         )
-    return choose_label(start, settings, needs, first=("cls",), lacks="no .cls and no field 'label'")
+    try:
+        return choose_label(start, settings, needs, first=("cls",), lacks="no .cls and no field 'label'")
+    except RequestError as error:
+        texts = {"label_column": _TEXTS, "label_type": LabelType.TEXT.value}
+        captions = [Suggestion("the texts of .txt as captions", texts)] if _TEXTS in start.columns else []
+        raise RequestError(error.message, [*captions, *error.suggestions], code=error.code) from None

@@ -78,6 +78,8 @@ class ZipReader:
                 error = raised
             expanded += entry.size
             check_expansion(expanded, self._container)
+            # Some programs for Windows write backslashes, which the format forbids.
+            entry = dataclasses.replace(entry, name=entry.name.replace("\\", "/"))
             if not entry.name.endswith("/") and not stat.S_ISDIR(entry.mode):
                 # Members usually follow each other without gaps, in directory order.
                 is_next = following is not None and following.offset > entry.offset

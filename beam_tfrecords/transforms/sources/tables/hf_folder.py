@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 from beam_tfrecords import storage
 from beam_tfrecords.errors import RequestError
@@ -12,6 +12,7 @@ from beam_tfrecords.transforms.settings import change_settings
 from beam_tfrecords.transforms.sources.detect.image_columns import find_file_names, is_file_list
 from beam_tfrecords.transforms.sources.input_settings import PathSettings
 from beam_tfrecords.transforms.sources.inputs import InputFile, Inputs, key_prefixes, quote_input
+from beam_tfrecords.transforms.sources.names import has_extension, printable, skipped_kind
 from beam_tfrecords.transforms.sources.needs import Needs
 from beam_tfrecords.transforms.sources.source import MakeSource
 from beam_tfrecords.transforms.sources.tables.any_table import open_table
@@ -51,6 +52,19 @@ def open_input(
     return functools.partial(_make_source, list(tables.values()), inputs, table, paths)
 
 
+class HfFolder(TableSource):
+    """Lists the rows of the tables of folders."""
+
+    def images_beside(self) -> Iterator[tuple[str, str]]:
+        """See `Source.images_beside`: all images in the folders."""
+        for path, prefix in zip(self._inputs.paths, key_prefixes(self._inputs.paths), strict=True):
+            folder = path.rstrip("/") + "/"
+            for entry in storage.list_files(folder, literal=True):
+                relative = entry.path[len(folder) :]
+                if entry.size and skipped_kind(relative) is None and has_extension(relative):
+                    yield printable(prefix + relative), entry.path
+
+
 def _make_source(
     tables: Sequence[tuple[InputFile, TableFile]],
     inputs: Inputs,
@@ -64,4 +78,4 @@ def _make_source(
         settings = change_settings(settings, image_column=next(iter(images.values())))
     else:
         settings, needs = change_settings(settings, image_column=None), dataclasses.replace(needs, images=images)
-    return TableSource(tables, inputs, settings, paths, needs)
+    return HfFolder(tables, inputs, settings, paths, needs)

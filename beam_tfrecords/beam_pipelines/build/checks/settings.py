@@ -1,0 +1,189 @@
+"""Refuses settings that cannot act. Each setting declares here what it needs besides a source that takes it."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING
+
+from beam_tfrecords.errors import RequestError
+from beam_tfrecords.examples.contents import Content
+from beam_tfrecords.examples.layouts import Layout
+from beam_tfrecords.transforms.request.build_spec import BuildSpec
+from beam_tfrecords.transforms.settings import setting_values, settings_of, write_settings
+from beam_tfrecords.transforms.sources.inputs import name_inputs, split_of_word
+from beam_tfrecords.transforms.sources.source import Source
+from beam_tfrecords.transforms.sources.tables.table_settings import LabelType
+
+if TYPE_CHECKING:
+    from beam_tfrecords.transforms.listing.listing import Listing
+
+_BINARY = (".parquet",)
+_JSON = (".jsonl", ".ndjson", ".jsonl.gz", ".ndjson.gz")
+
+
+@dataclasses.dataclass(frozen=True)
+class Reading:
+    """How a request is read.
+
+    Attributes:
+      spec: the request, with its layout.
+      source: the opened source.
+    """
+
+    spec: BuildSpec
+    source: Source
+
+    @property
+    def layout(self) -> Layout:
+        return self.spec.layout or Layout(())
+
+
+# Returns what a setting lacks; "" if it can act.
+Need = Callable[[Reading], str]
+
+
+def _anything(reading: Reading) -> str:
+    return ""
+
+
+def _images(reading: Reading) -> str:
+    return "" if reading.layout.needs_image or reading.spec.map else "the layout has no image"
+
+
+def _labels(reading: Reading) -> str:
+    spec, layout = reading.spec, reading.layout
+    is_read = layout.needs_label or layout.needs_objects or spec.map or spec.stratify or spec.source.selection.classes
+    are_values = spec.source.table.label_type is not LabelType.CLASS
+    return "" if is_read or are_values else "the layout has no label"
+
+
+def _classes(reading: Reading) -> str:
+    label_type = reading.spec.source.table.label_type
+    if label_type is not LabelType.CLASS:
+        return f"labels are not classes with `label_type={label_type.value}`"
+    # Names of classes also say which folders are classes, and what the values of masks are.
+    return "" if reading.source.is_inferred_later or reading.layout.needs_mask else _labels(reading)
+
+
+def _label_texts(reading: Reading) -> str:
+    if reading.spec.source.table.label_columns:
+        return "`label_columns` has zeros and ones, which nothing separates"
+    has_column = reading.source.label_column or reading.spec.map
+    return _labels(reading) if has_column else "the input has no column of labels"
+
+
+def _zeros_and_ones(reading: Reading) -> str:
+    are_flags = reading.source.has_several_labels or reading.spec.source.table.label_columns
+    return _labels(reading) if are_flags or reading.spec.map else "the labels are not zeros and ones"
+
+
+def _objects(reading: Reading) -> str:
+    return "" if reading.layout.needs_objects else "the layout has no objects"
+
+
+def _boxes(reading: Reading) -> str:
+    if reading.spec.map:
+        return ""
+    return _objects(reading) if Content.OBJECTS in reading.source.provides else "the input has no boxes"
+
+
+def _text(reading: Reading) -> str:
+    table = reading.source.table
+    return "the table is not a text file" if table and table.path.lower().endswith(_BINARY) else ""
+
+
+def _cells(reading: Reading) -> str:
+    table = reading.source.table
+    return "JSON lines have no cells" if table and table.path.lower().endswith(_JSON) else _text(reading)
+
+
+def _rows_say_splits(reading: Reading) -> str:
+    inputs, column = name_inputs(reading.spec.source.input), reading.spec.source.table.split_column
+    return "`input` says the split of each input" if inputs.splits and column else ""
+
+
+def _join(reading: Reading) -> str:
+    return "" if reading.spec.source.join else "there is no `join`"
+
+
+# Setting -> what it needs. Sources declare in the registry which of the others they take.
+NEEDS: Mapping[str, Need] = {
+    **dict.fromkeys(("image_column", "image_path"), _images),
+    **dict.fromkeys(("label_column", "label_columns"), _labels),
+    "label_separator": _label_texts,
+    "unknown_labels": _zeros_and_ones,
+    "split_column": _rows_say_splits,
+    **dict.fromkeys(("box_columns", "box_format", "box_unit"), _boxes),
+    "delimiter": _cells,
+    "encoding": _text,
+    "join_key": _join,
+    **dict.fromkeys(("class_names", "class_order"), _classes),
+    **dict.fromkeys(("near_duplicates", "max_file_size"), _images),
+    "invalid_boxes": _objects,
+    # The others need nothing, or another place checks them: the registry, `BuildSpec`, the listing, or the source.
+    **dict.fromkeys(
+        (
+            "input", "source", "parts", "label_pattern", "label_type", "group_rows", "key_column", "allow_outside_root",
+            "allow_private_addresses", "trust_annotations", "duplicates",
+            "image_root", "mask_root", "mask_column", "mask_suffix", "image_suffix",
+            "missing_values", "include", "exclude", "classes", "group_column", "join", "fingerprint", "requester_pays",
+            "splits", "stratify", "limit", "map", "map_revision", "check_map", "where", "output", "name", "description",
+            "license", "homepage", "layout", "shard_size", "num_shards", "compression", "seed", "dali_index",
+            "overwrite", "max_failures", "allow_damaged_containers", "image_timeout",
+        ),
+        _anything,
+    ),
+}  # fmt: skip
+
+
+def refuse_idle_settings(given: BuildSpec, reading: Reading) -> None:
+    """Checks that each setting that is not a default can act.
+
+    Args:
+      given: the request as the user made it.
+      reading: how it is read.
+
+    Raises:
+      RequestError: names a setting and what it lacks.
+    """
+    for spec in (given.source, given):
+        values, written = setting_values(spec), write_settings(spec)
+        for one in settings_of(type(spec)):
+            if one.name in NEEDS and values[one.name] != one.default and (lacks := NEEDS[one.name](reading)):
+                raise _refusal(one.name, written.get(one.name), lacks)
+
+
+def refuse_idle_roots(spec: BuildSpec, listing: Listing) -> None:
+    """Checks that paths of images are relative to `image_root`, which only the samples show.
+
+    Raises:
+      RequestError: no image lies in a folder of `image_root`.
+    """
+    roots = [split_of_word(word)[1].rstrip("/") + "/" for word in spec.source.paths.image_root]
+    if roots and (found := _first_outside(listing, roots)):
+        raise _refusal(
+            "image_root",
+            ",".join(spec.source.paths.image_root),
+            f"no path of an image is relative to it; the first image is {found}",
+        )
+
+
+def _first_outside(listing: Listing, roots: list[str]) -> str | None:
+    """Returns the first image if none lies in one of the folders; usually the first image does."""
+    from beam_tfrecords.transforms.listing.listing import read_light
+
+    first: str | None = None
+    for refs in read_light(listing):
+        for uri, failure in zip(refs.uris(), refs.each("failure"), strict=True):
+            if uri and failure is None:
+                if any(uri.startswith(root) for root in roots):
+                    return None
+                first = first or uri
+    return first
+
+
+def _refusal(name: str, value: object, lacks: str) -> RequestError:
+    shown = ",".join(map(str, value)) if isinstance(value, list | tuple) else value
+    quoted = f"`{name}`" if value is True or value is None else f"`{name}={shown}`"
+    return RequestError(f"{quoted}: {lacks}; leave `{name}` out", code="setting_not_applicable")

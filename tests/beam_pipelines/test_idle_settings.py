@@ -1,0 +1,157 @@
+"""Settings that cannot act are refused; defaults never are."""
+
+from __future__ import annotations
+
+import csv
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from beam_tfrecords.beam_pipelines.build.checks.settings import NEEDS
+from beam_tfrecords.transforms.request.build_spec import BuildSpec
+from beam_tfrecords.transforms.settings import settings_of
+from beam_tfrecords.transforms.sources.registry import SOURCES
+from beam_tfrecords.transforms.sources.source_spec import SourceSpec
+from tests.each import each
+from tests.identity_inputs import INPUTS, flags_of
+
+# Setting -> a value, the source and more flags with which it cannot act.
+IDLE = {
+    "parts": ("a", "csv", ()),
+    "label_pattern": ("(?P<label>cat)", "csv", ()),
+    "image_column": ("image", "csv", ("--layout=columns-of-label",)),
+    "image_path": ("{image}", "csv", ("--layout=columns-of-label",)),
+    "label_column": ("label", "csv", ("--layout=image",)),
+    "label_columns": ("label", "csv", ("--layout=image",)),
+    "label_type": ("text", "image_folder", ()),
+    "group_rows": (None, "tar", ()),
+    "split_column": ("label", "csv", ("said",)),
+    "key_column": ("key", "zip", ()),
+    "allow_outside_root": (None, "image_folder", ()),
+    "image_root": ("{root}/elsewhere", "csv", ("absolute",)),
+    "mask_root": ("{root}", "csv", ()),
+    "mask_column": ("image", "csv", ("--layout=image",)),
+    "mask_suffix": ("_mask", "image_folder", ("--layout=image",)),
+    "image_suffix": ("_sat", "image_folder", ("--layout=image",)),
+    "label_separator": (" ", "csv", ("--layout=image",)),
+    "unknown_labels": ("no", "csv", ()),
+    "missing_values": ("none", "coco", ()),
+    "delimiter": (";", "parquet", ()),
+    "encoding": ("cp1252", "parquet", ()),
+    "include": ("nowhere", "csv", ()),
+    "exclude": ("nowhere", "csv", ()),
+    "classes": ("cow", "csv", ()),
+    "group_column": ("label", "csv", ()),
+    "box_columns": ("a,b,c,d", "tar", ()),
+    "box_format": ("xyxy", "csv", ()),
+    "box_unit": ("pixels", "csv", ()),
+    "join": ("{root}/t.csv", "tfrecord", ()),
+    "join_key": ("id", "tfrecord", ()),
+    "class_names": ("cat,dog", "csv", ("--layout=image",)),
+    "class_order": ("sorted", "csv", ("--layout=image",)),
+    "stratify": (None, "coco", ("--splits=train=0.5,test=0.5",)),
+    "map_revision": ("2", "csv", ()),
+    "check_map": (None, "csv", ()),
+    "near_duplicates": ("4", "parquet", ("--layout=columns",)),
+    "max_file_size": ("1MB", "parquet", ("--layout=columns",)),
+    "invalid_boxes": ("drop", "csv", ()),
+}
+# These act on every input, allow something, or their values are checked where they are read.
+ALWAYS = {
+    "input", "source", "trust_annotations", "duplicates",
+    "allow_private_addresses", "fingerprint", "requester_pays", "splits", "limit", "map", "where",
+    "output", "name", "description", "license", "homepage", "layout", "shard_size", "num_shards", "compression", "seed",
+    "dali_index", "overwrite", "max_failures", "allow_damaged_containers", "image_timeout",
+}  # fmt: skip
+
+
+def test_every_setting_declares_what_it_needs():
+    names = {one.name for spec in (SourceSpec, BuildSpec) for one in settings_of(spec)}
+    assert names == NEEDS.keys() == IDLE.keys() | ALWAYS
+    assert {name for entry in SOURCES for name in entry.takes} <= IDLE.keys()
+
+
+def _flags(root, source, more):
+    (root / "in").mkdir()
+    INPUTS[source][0](root / "in", 0)
+    flags = flags_of(source, root / "in")
+    for word in more:
+        if word == "said":
+            flags[0] = flags[0].replace("--input=", "--input=train=")
+        elif word == "absolute":
+            (root / "elsewhere").mkdir()
+            _make_absolute(root / "in/table.csv")
+        elif word == "--layout=columns-of-label":
+            (root / "spec.yaml").write_text("layout: {label: {field: column.label, type: bytes}}\n")
+            flags.append(f"--spec={root}/spec.yaml")
+        else:
+            flags.append(word)
+    return flags
+
+
+def _make_absolute(table):
+    rows = list(csv.reader(table.open()))
+    with table.open("w", newline="") as file:
+        csv.writer(file).writerows([rows[0], *([str(table.parent / row[0]), *row[1:]] for row in rows[1:])])
+
+
+@each("name", IDLE)
+def test_a_setting_that_cannot_act_is_refused(tmp_path, convert, name):
+    value, source, more = IDLE[name]
+    flags = _flags(tmp_path, source, more)
+    flag = (
+        f"--{name}"
+        if value is None
+        else f"--{name}={value.format(root=tmp_path)}"
+        if "{root}" in value
+        else f"--{name}={value}"
+    )
+    ran = convert(
+        *flags, flag, f"--output={tmp_path}/out", "--allow_outside_root" if "absolute" in more else "--seed=0"
+    )
+    assert ran.code == 2, ran.err
+    assert name in ran.refusal.settings, ran.err
+    # The same request without the setting is read.
+    ran = convert(*flags, f"--output={tmp_path}/out", *(["--allow_outside_root"] if "absolute" in more else []))
+    assert ran.code == 0, ran.err
+
+
+@each("source", INPUTS)
+def test_defaults_are_never_refused(tmp_path, convert, source):
+    flags = _flags(tmp_path, source, ())
+    assert convert(*flags, f"--output={tmp_path}/out", "--max_failures=0.01", "--duplicates=keep").code == 0
+
+
+@pytest.mark.parametrize(
+    ("header", "flags"),
+    [
+        (("image", "label", "xmin", "ymin", "xmax", "ymax"), ["--box_format=xyxy", "--box_unit=pixels"]),
+        (("image", "label", "xmin", "ymin", "xmax", "ymax"), ["--invalid_boxes=drop", "--trust_annotations"]),
+        (("image", "label", "xmin", "ymin", "xmax", "ymax"), ["--group_rows", "--key_column=image"]),
+        (("image", "label"), ["--label_separator=|", "--layout=multilabel"]),
+        (("image", "label"), ["--delimiter=,", "--encoding=utf-8", "--missing_values=x"]),
+        (("image", "label"), ["--splits=train=0.5,test=0.5", "--stratify"]),
+        (("image", "label"), ["--class_names=cat,dog", "--image_column=image", "--label_column=label"]),
+        (("image", "cat", "dog"), ["--label_columns=cat,dog", "--unknown_labels=no"]),
+        (("image", "label"), ["--image_root={root}", "--duplicates=drop", "--near_duplicates=4"]),
+    ],
+)
+def test_settings_that_act_are_not_refused(tmp_path, convert, header, flags):
+    rows = []
+    for number in range(6):
+        values = {
+            "image": f"{number}.png",
+            "label": "cat" if number % 2 else "dog",
+            "cat": number % 2,
+            "dog": 1 - number % 2,
+        }
+        boxes = {"xmin": 1, "ymin": 1, "xmax": 5, "ymax": 5}
+        rows.append([{**values, **boxes}[name] for name in header])
+        pixels = np.random.default_rng(number).integers(0, 256, (8, 8, 3), np.uint8)
+        Image.fromarray(pixels).save(tmp_path / f"{number}.png")
+    with (tmp_path / "t.csv").open("w", newline="") as file:
+        csv.writer(file).writerows([header, *rows])
+    words = [flag.format(root=tmp_path) for flag in flags]
+    ran = convert(f"--input={tmp_path}/t.csv", "--output=" + str(tmp_path / "out"), *words)
+    assert ran.code == 0, ran.err
