@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import math
 import types
+from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from typing import Any, TypeAlias
 
@@ -84,6 +85,8 @@ class Source:
       labels_may_be_indices: whether a numeric label is a class index; never true for folder names.
       skipped: files that are not samples; complete when `samples` has ended. Containers are not included.
       unmatched: annotations, label files or masks without an image; complete when `samples` has ended.
+      unread: content -> number of objects that have it, of contents that the request does not read; complete when
+        `samples` has ended.
       notes: warnings about a valid but unusual input, one line each; complete when `samples` has ended.
       most_listed_here: the caller calls `partitions` once `samples` has yielded more samples than this; 0 for at once.
       read_with: file that was opened or looked up while opening the source -> its fingerprint then; None if there are
@@ -126,6 +129,7 @@ class Source:
         self.skipped = Skipped()
         self.notes: list[str] = []
         self.unmatched: list[Unmatched] = []
+        self.unread: Counter[Content] = Counter()
 
     def column_suggestions(self, *, needs_label: bool) -> Sequence[Suggestion]:
         """Suggests settings for the image and label columns of a table with unusual column names, based on its rows."""

@@ -14,6 +14,7 @@ from beam_tfrecords.errors import RequestError, Suggestion
 from beam_tfrecords.transforms.labels import ClassNames
 from beam_tfrecords.transforms.request.build_spec import BuildSpec
 from beam_tfrecords.transforms.sources.detect.interpretation import Request
+from beam_tfrecords.transforms.sources.detect.judge import describe_unread
 from beam_tfrecords.transforms.sources.detect.table_sidecars import is_table
 from beam_tfrecords.transforms.sources.detect.trial import is_usable
 from beam_tfrecords.transforms.sources.registry import ending_of_file, source_of_file
@@ -78,6 +79,7 @@ def check_listing(
         source.notes.append(f"`classes` leaves out {left_out:,} object{'s'[: left_out != 1]} of other classes")
     check_annotations(spec, source, listing)
     source.notes += _describe_empty_splits(spec, listing)
+    source.notes += describe_unread(source.unread, source.provides)
     if spec.num_shards is not None:
         for split, samples in listing.samples.items():
             if split and samples < spec.num_shards:

@@ -9,6 +9,7 @@ import dataclasses
 import functools
 import itertools
 import re
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 
 from beam_tfrecords import storage
@@ -117,13 +118,14 @@ class CocoSource(Source):
         """
         classes = dict[str, None]()
         paths = [file.entry.path for file in self._files]
-        self.unmatched = []
+        self.unmatched, self.unread = [], Counter()
         self.notes = describe_splits(paths, [file.split for file in self._files], self._inputs)
         for file, roots in zip(self._files, pair_roots(self._files, self._roots.image_root), strict=True):
             has_captions, has_boxes = self._has_captions, not (self._has_captions or self._are_classes)
             annotations = read_coco(file.entry, self._needs, needs_captions=has_captions, needs_boxes=has_boxes)
             classes.update(dict.fromkeys(annotations.class_names))
             self.unmatched += annotations.unmatched(file.entry.path)
+            self.unread += annotations.unread
             self.notes += annotations.notes(file.entry.path)
             chosen = self._choose_roots(annotations, file.entry.path, roots)
             for image in annotations.images:

@@ -6,6 +6,7 @@ import array
 import contextlib
 import dataclasses
 import itertools
+from collections import Counter
 from collections.abc import Iterator
 from typing import Any, cast
 
@@ -13,6 +14,7 @@ import numpy as np
 
 from beam_tfrecords import storage
 from beam_tfrecords.errors import RequestError
+from beam_tfrecords.examples.contents import Content
 from beam_tfrecords.transforms.objects.objects import Objects, check_count
 from beam_tfrecords.transforms.objects.polygons import bounds_of, pack_segmentation
 from beam_tfrecords.transforms.refs.sample_refs import Scalar
@@ -66,6 +68,8 @@ class CocoAnnotations:
         self._keypoints: list[bytes] | None = [] if needs.keypoints else None
         self._captions: list[str] | None = [] if needs_captions else None
         self._with_box = self._unplaced = 0
+        # Content -> number of objects that have it, of contents that are not read.
+        self.unread: Counter[Content] = Counter()
 
     def add(self, kind: str, value: Any) -> None:
         """Adds an element of one of the three arrays."""
@@ -113,8 +117,12 @@ class CocoAnnotations:
         self._crowds.append(value.get("iscrowd") in (1, True))
         if self._polygons is not None:
             self._polygons.append(pack_segmentation(value.get("segmentation")))
+        elif value.get("segmentation"):
+            self.unread[Content.POLYGONS] += 1
         if self._keypoints is not None:
             self._keypoints.append(_pack_keypoints(value.get("keypoints")))
+        elif value.get("keypoints"):
+            self.unread[Content.KEYPOINTS] += 1
         self._of_image.append(self._number(self._image_ids, image_id))
         self._of_category.append(self._number(self._category_ids, category))
 

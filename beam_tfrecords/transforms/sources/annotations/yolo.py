@@ -10,6 +10,7 @@ import contextlib
 import dataclasses
 import functools
 import itertools
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 
 from beam_tfrecords import storage
@@ -111,7 +112,7 @@ class YoloSource(Source):
           RequestError: the label folder is ambiguous, or masks are needed and there are no polygons.
         """
         images, background, listed, without = 0, 0, 0, 0
-        self.notes, self.unmatched = [], []
+        self.notes, self.unmatched, self.unread = [], [], Counter()
         is_remote = storage.has_scheme(self._data.root)
         found = self._images()
         first = list(itertools.islice(found, _FIRST_IMAGES))
@@ -228,7 +229,9 @@ class YoloSource(Source):
         try:
             text = retry_faults(path, lambda: read_text(path))
             needs_polygons = self._needs.polygons
-            return image, read_objects(text, self._data.names, keypoints=self._keypoints, needs_polygons=needs_polygons)
+            return image, read_objects(
+                text, self._data.names, keypoints=self._keypoints, needs_polygons=needs_polygons, unread=self.unread
+            )
         except OSError:
             # Only local file systems raise a specific error for a missing file.
             if storage.is_file(path):

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import itertools
 import math
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from beam_tfrecords import storage
 from beam_tfrecords.errors import FailureReason, RequestError, SampleError, Stage
+from beam_tfrecords.examples.contents import Content
 from beam_tfrecords.transforms.objects.objects import Objects, check_count
 from beam_tfrecords.transforms.objects.polygons import pack_polygons
 from beam_tfrecords.transforms.service_faults import retry_faults
@@ -155,7 +157,14 @@ def _stem(name: str) -> str:
     return stem if dot else name
 
 
-def read_objects(text: str, names: Mapping[int, str], *, keypoints: int = 0, needs_polygons: bool = False) -> Objects:
+def read_objects(
+    text: str,
+    names: Mapping[int, str],
+    *,
+    keypoints: int = 0,
+    needs_polygons: bool = False,
+    unread: Counter[Content] | None = None,
+) -> Objects:
     """Reads the objects in a label file.
 
     Args:
@@ -163,6 +172,7 @@ def read_objects(text: str, names: Mapping[int, str], *, keypoints: int = 0, nee
       names: class number -> name.
       keypoints: number of keypoint values in a row after the box, in a pose dataset.
       needs_polygons: whether to return polygons in addition to boxes.
+      unread: counts the objects with a content that is not returned.
 
     Raises:
       SampleError: a row is not in YOLO's format, or has an unknown class number.
@@ -182,9 +192,13 @@ def read_objects(text: str, names: Mapping[int, str], *, keypoints: int = 0, nee
             x, y, width, height = values[1:5]
             boxes += (x - width / 2, y - height / 2, x + width / 2, y + height / 2)
             polygons += [b""] if needs_polygons else []
+            if unread is not None and len(values) > 5:
+                unread[Content.KEYPOINTS] += 1
         elif len(values) >= 7 and len(values) % 2 and not keypoints:
             boxes += (min(values[1::2]), min(values[2::2]), max(values[1::2]), max(values[2::2]))
             polygons += [pack_polygons([values[1:]])] if needs_polygons else []
+            if unread is not None and not needs_polygons:
+                unread[Content.POLYGONS] += 1
         else:
             what = f"no box with {keypoints} values of keypoints" if keypoints else "neither box nor polygon"
             raise _error(FailureReason.INVALID_ROW, f"line {number}: {line.strip()[:80]!r} is {what}")

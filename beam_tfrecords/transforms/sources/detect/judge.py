@@ -5,15 +5,21 @@ Sources report fields and the ones that they use; what was recognised and is not
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 
 from beam_tfrecords import storage
+from beam_tfrecords.examples.contents import Content
 from beam_tfrecords.transforms.sources.detect.column_names import is_mask_name
 from beam_tfrecords.transforms.sources.detect.roles import Field, Role, describe_fields
 from beam_tfrecords.transforms.sources.names import printable
 from beam_tfrecords.transforms.sources.tables.table import Table, first_cells
 
 _MOST_NAMED = 20
+# Content of objects -> its name, and the layout that stores it.
+_PARTS = {
+    Content.POLYGONS: ("polygons", "detection_masks"),
+    Content.KEYPOINTS: ("keypoints", "detection_keypoints"),
+}
 # Role -> the setting that uses a field of this role.
 _REMEDIES = {
     Role.IMAGE: "`image_column` with all of them takes several images",
@@ -22,6 +28,19 @@ _REMEDIES = {
     Role.BOXES: "`layout=detection` takes boxes",
     Role.BOX: "`layout=detection` takes boxes",
 }
+
+
+def describe_unread(unread: Mapping[Content, int], provides: Collection[Content]) -> Iterator[str]:
+    """Yields notes on parts of annotated objects that their layout does not store.
+
+    Args:
+      unread: content -> number of objects that have it.
+      provides: contents that the source can read.
+    """
+    for content, count in unread.items():
+        name, layout = _PARTS[content]
+        remedy = f"; use `layout={layout}`" if content in provides else ""
+        yield f"{count:,} objects have {name}, which are not stored{remedy}"
 
 
 def describe_unused(table: Table, used: Collection[str | None], images: Sequence[str] = ()) -> list[str]:

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import random
+from collections import Counter
 from pathlib import Path
 
 import pytest
 
 from beam_tfrecords.errors import SampleError
+from beam_tfrecords.examples.contents import Content
 from beam_tfrecords.transforms.sources.annotations.yolo_labels import LabelFiles, count_keypoints, read_objects
+from beam_tfrecords.transforms.sources.detect.judge import describe_unread
 from tests.annotated_inputs import CATEGORIES, PICTURES, Picture, save_pictures, write_yolo, yolo_rows
 from tests.each import each
 from tests.refusals import Refusal, refuses
@@ -445,3 +448,15 @@ def test_only_files_with_the_extension_of_an_image_are_samples(data, opened, lis
     source = opened(data)
     assert {key.rpartition("/")[2] for key in listed(source)} == {*TRAIN, *VALID}
     assert sum(source.skipped.counts.values()) == 5
+
+
+def test_parts_of_objects_that_are_not_read_are_counted():
+    unread = Counter()
+    read_objects("0 0.1 0.1 0.9 0.2 0.5 0.9\n0 0.5 0.5 0.1 0.1", NAMES, unread=unread)
+    read_objects("0 0.5 0.5 0.5 0.25 0.5 0.5 2", NAMES, keypoints=3, unread=unread)
+    assert unread == {Content.POLYGONS: 1, Content.KEYPOINTS: 1}
+    polygons, keypoints = describe_unread(unread, {Content.POLYGONS})
+    assert polygons == "1 objects have polygons, which are not stored; use `layout=detection_masks`"
+    assert keypoints == "1 objects have keypoints, which are not stored"
+    read_objects("0 0.1 0.1 0.9 0.2 0.5 0.9", NAMES, needs_polygons=True, unread=unread)
+    assert unread.total() == 2
