@@ -386,6 +386,7 @@ ELSEWHERE = {
     "has 'keypoints'; use `layout=detection`": "tests/beam_pipelines/test_detection.py",
     "from which masks are drawn; use `layout=detection`": "tests/beam_pipelines/test_detection.py",
     "if they are texts such as captions, use `label_type=text`": "tests/transforms/test_labels.py",
+    "; use `layout={}`": "tests/transforms/sources/annotations/test_yolo.py",
     "if it says them, use `split_column={}`": "tests/transforms/sources/detect/test_split_column.py",
     "extract it, and give the folder or the archives as `input`": "tests/beam_pipelines/test_archive_input.py",
     "if each is a class, use `label_columns=": "tests/beam_pipelines/test_tables.py",

@@ -6,7 +6,7 @@ import contextlib
 import dataclasses
 import itertools
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from beam_tfrecords import storage
@@ -15,6 +15,7 @@ from beam_tfrecords.beam_pipelines.build.listing.source_opening import open_spec
 from beam_tfrecords.beam_pipelines.settings.definitions import change_request
 from beam_tfrecords.errors import BuildError, RequestError, Suggestion
 from beam_tfrecords.transforms.refs.ref_columns import one_by_one
+from beam_tfrecords.transforms.refs.sample_refs import SampleRef
 from beam_tfrecords.transforms.request.build_spec import BuildSpec
 
 if TYPE_CHECKING:
@@ -97,23 +98,26 @@ def _is_listed(spec: BuildSpec) -> bool:
         return True
     if source.containers() is None:
         refs = list(itertools.islice(one_by_one(source.samples()), _MOST_LISTED + 1))
-        if sum(ref.failure is None for ref in refs) * 2 < len(refs):
-            return False
         if len(refs) > _MOST_LISTED:
-            return True
+            return _are_valid(refs)
         opened, source = open_spec_source(spec)
     elif sum(container.size for container in source.containers() or ()) > _MOST_BYTES:
         return True
-    _list(opened, source)
-    return True
+    return _are_valid(_list(opened, source))
 
 
-def _list(spec: BuildSpec, source: Source) -> None:
+def _list(spec: BuildSpec, source: Source) -> list[SampleRef]:
     # Only refused requests need these modules here.
     from beam_tfrecords.beam_pipelines.build.listing.executors import LocalExecutor
     from beam_tfrecords.beam_pipelines.build.listing.list_input import list_input
+    from beam_tfrecords.transforms.listing.listing import read_refs
 
     with tempfile.TemporaryDirectory(prefix="beam-tfrecords-") as folder:
         listed = list_input(spec, source, LocalExecutor(folder, copies=False))
         assert listed is not None
         check_listing(spec, source, listed.listing, listed.skipped)
+        return list(read_refs(listed.listing))
+
+
+def _are_valid(refs: Sequence[SampleRef]) -> bool:
+    return sum(ref.failure is None for ref in refs) * 2 >= len(refs)

@@ -80,7 +80,10 @@ def column_suggestions(table: Table, *, image: str | None, needs_image: bool, ne
     found = [*find_labels(others, rows, repeats=repeats, are_named=not table.other_labels)]
     found = found if any("unknown_labels" in labels for _, labels in found) else found[:_MOST_SUGGESTIONS]
     suggestions = [Suggestion(meaning, {**images, **labels}) for meaning, labels in found]
-    suggestions = [*_join_words(table), *suggestions]
+    if any("label_columns" in one.settings for one in suggestions):
+        return [*suggestions, Suggestion("the images without labels", {**images, "layout": "image"})]
+    # A word of a class is no class.
+    suggestions = [*_join_words(table)] or suggestions
     return [*suggestions, Suggestion("the images without labels", {**images, "layout": "image"})]
 
 

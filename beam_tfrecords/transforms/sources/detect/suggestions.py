@@ -106,8 +106,20 @@ def _extract(tree: FolderTree, request: Request) -> Iterator[Suggestion]:
     yield Suggestion(meaning, {"source": None, "input": folder}, [f"mkdir -p {quoted} && {command}"])
 
 
+def _find_samples(tree: FolderTree, request: Request) -> Iterator[Suggestion]:
+    """Suggests a WebDataset for a tar archive with a text or JSON file beside each image."""
+    if not request.archive or source_of_file(request.archive) != "tar":
+        return
+    names = [name.split(".") for path, _ in tree.walk() for name in tree.others(path)]
+    stems = {stem for stem, *_, extension in names if extension in ("json", "txt", "cls")}
+    images = {name.partition(".")[0] for path, folder in tree.walk() for _, name in folder.names}
+    if images and images <= stems:
+        yield Suggestion("the samples of a WebDataset", {"source": "webdataset"})
+
+
 def _suggestions(error: UnclearError, tree: FolderTree, request: Request) -> Iterator[Suggestion]:
     """Yields all suggestions, the most certain ones first."""
+    yield from _find_samples(tree, request)
     yield from _extract(tree, request)
     yield from find_annotations(tree, request)
     followed = _answer(error, tree, request, Suggestion("", {}), _MOST_ANSWERS)
