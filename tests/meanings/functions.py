@@ -40,7 +40,7 @@ def draw_function(chance: random.Random, form: str) -> Case:
     draft.roles = [role for role in draft.roles if role.kind in ("split", "image") or label in role.words]
     draft.unclear = ""
     draft.labels = [
-        dataclasses.replace(one, kind="class") if one.kind == "text" and label in one.fields else one
+        dataclasses.replace(one, kind="class", is_first=True) if one.kind == "text" and label in one.fields else one
         for one in draft.labels
     ]
     if not label:

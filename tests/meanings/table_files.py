@@ -100,7 +100,9 @@ def _without_spaces(label: Label) -> Label:
         return [[one.replace(" ", "_") if isinstance(one, str) else one for one in values] for values in several]
 
     names = {number: name.replace(" ", "_") for number, name in label.names.items()}
-    return dataclasses.replace(label, values=joined(label.values), rows=joined(label.rows), names=names)
+    # A text in one word may be a class.
+    kind = "class" if label.kind == "text" else label.kind
+    return dataclasses.replace(label, kind=kind, values=joined(label.values), rows=joined(label.rows), names=names)
 
 
 def _write_jsonl(draft: Draft) -> None:
