@@ -128,6 +128,9 @@ class Comparison:
             # Each cell as one class, as the suggestion says.
             fitting = [self._offered(name) for one in fitting for name in one.fields if name in self._meaning.cells]
         column = self._place(str(self._settings.get("label_column")))
+        columns = [self._place(name) for name in self._named_labels()]
+        if not fitting and self._is_offered and len(columns) > 1 and set(columns) <= self._meaning.cells.keys():
+            fitting = [self._offered_columns(columns)]
         if not fitting and self._is_offered and column in self._meaning.cells:
             wrong = next((one for one in self._meaning.roles if column in one.words and one.kind in _NO_CLASSES), None)
             if wrong:
@@ -173,6 +176,12 @@ class Comparison:
         if separator:
             cells = [[part for cell in one for part in cell.split(separator)] for one in cells]
         return Label((column,), [[canonical(part) for part in one] for one in cells])
+
+    def _offered_columns(self, columns: Sequence[str]) -> Label:
+        """Returns the label of columns that a suggestion names, with a class each."""
+        cells = self._meaning.cells
+        ones = [[name for name in columns if canonical(cells[name][n]) == "1"] for n in range(self._meaning.count)]
+        return Label(tuple(columns), ones)
 
     def _is_asked(self) -> bool:
         return "layout" in self._settings or "label_columns" in self._settings

@@ -357,6 +357,12 @@ def _draw_npy(draft: Draft) -> None:
     )
     draft.images[images] = draft.add_pictures()
     values, others = _draw_array_labels(draft, labels)
+    # Only names tie a file to the images: that of the labels without the split, and no other.
+    draft.roles = [
+        Role(role.kind, (*role.words, *(word.removeprefix("train_") for word in role.words))) for role in draft.roles
+    ]
+    if draft.unclear:
+        draft.roles, draft.unclear = [], ""
     for name, array in {images: _pixels(draft.images[images], 16), **values, **others}.items():
         file = io.BytesIO()
         np.save(file, array)

@@ -80,7 +80,8 @@ def _write_list(draft: Draft) -> None:
     if not is_text:
         for name, values in draft.columns.items():
             draft.columns[name] = [value.replace(" ", "_") if isinstance(value, str) else value for value in values]
-        draft.labels = list(map(_without_spaces, draft.labels))
+        has_twin = "label:twin" in draft.kinds
+        draft.labels = [_without_spaces(label, has_twin=has_twin) for label in draft.labels]
     elif draft.labels[0].kind == "text" and draft.chance.random() < 0.6:
         draft.settings["label_type"] = "text"
     rows = list(zip(*draft.columns.values(), strict=True))
@@ -95,11 +96,11 @@ def _write_list(draft: Draft) -> None:
     _unname(draft)
 
 
-def _without_spaces(label: Label) -> Label:
+def _without_spaces(label: Label, *, has_twin: bool) -> Label:
     def joined(several: Sequence[Sequence[Any]]) -> list[list[Any]]:
         return [[one.replace(" ", "_") if isinstance(one, str) else one for one in values] for values in several]
 
-    names = {number: name.replace(" ", "_") for number, name in label.names.items()}
+    names = {n: name.replace(" ", "_") for n, name in label.names.items()} if has_twin else label.names
     # A text in one word may be a class.
     kind = "class" if label.kind == "text" else label.kind
     return dataclasses.replace(label, kind=kind, values=joined(label.values), rows=joined(label.rows), names=names)

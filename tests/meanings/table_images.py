@@ -97,6 +97,7 @@ def lose_images(draft: Draft) -> None:
     draft.files = {
         name: data for name, data in draft.files.items() if not name.lower().endswith((".png", ".jpg", ".jpeg"))
     }
-    draft.files["other/unrelated.png"] = pictures.picture(0)
+    if draft.form != "hf_folder":
+        draft.files["other/unrelated.png"] = pictures.picture(0)
     draft.unclear = "no image is there"
     draft.kinds.append("image:lost")
