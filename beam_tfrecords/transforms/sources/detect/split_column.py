@@ -8,13 +8,13 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from beam_tfrecords.errors import FailureReason, RequestError, SampleError, Stage
+from beam_tfrecords.errors import FailureReason, RequestError, SampleError, Stage, Suggestion
 from beam_tfrecords.output.split_names import SPLIT_NAMES
 from beam_tfrecords.transforms.sources.detect.column_names import SPLIT_NAMES as COLUMN_NAMES
 from beam_tfrecords.transforms.sources.detect.names import split_in_name
 from beam_tfrecords.transforms.sources.inputs import quote_input
 from beam_tfrecords.transforms.sources.tables.cells import invalid_row
-from beam_tfrecords.transforms.sources.tables.table import InvalidRow, Table
+from beam_tfrecords.transforms.sources.tables.table import InvalidRow, Table, first_cells
 from beam_tfrecords.transforms.splits import Splits
 
 # Boolean column -> splits for true and false.
@@ -121,13 +121,18 @@ def _chosen(table: Table, folders: Mapping[str, str], column: str | None) -> Spl
 
 
 def _infer(table: Table, taken: Sequence[str | None]) -> tuple[SplitColumn | None, str]:
-    """Returns a column with a usual name, or a boolean column, or the only column of split names; and a note on it."""
+    """Returns a column with a usual name, or a boolean column, or the only column of split names; and a note on it.
+
+    Raises:
+      RequestError: two columns with usual names have different splits.
+    """
     column, note = _usual(table, taken), ""
     if column == COLUMN_NAMES[0]:
         return SplitColumn(column), ""
     if column is not None:
         words = _words(table, column)
         if are_splits(words):
+            _refuse_other_splits(table, column, taken)
             return SplitColumn(column), f"splits from column {column!r}"
         if 1 < len(words) <= _MOST_WORDS:
             first = sorted(words)[0]
@@ -143,6 +148,24 @@ def _infer(table: Table, taken: Sequence[str | None]) -> tuple[SplitColumn | Non
                 ), f"splits from column {name!r}: {true} where it is true, else {false}"
     found, seen = _find_by_words(table, [*taken, column])
     return found, seen or note
+
+
+def _refuse_other_splits(table: Table, column: str, taken: Sequence[str | None]) -> None:
+    """Refuses another column with a usual name that has other splits, because either may be meant."""
+    usual = [name for name, plain in _plain(table).items() if plain in COLUMN_NAMES and name not in taken]
+    if len(usual) < 2:
+        return
+    cells = first_cells(table, usual, rows=_ROWS)
+    splits = {name: [SPLIT_NAMES.get(_word(cell).lower()) for cell in cells[name]] for name in usual}
+    other = next((name for name in usual if splits[name] != splits[column] and are_splits(cells[name])), None)
+    if other is None:
+        return
+    raise RequestError(
+        f"{quote_input(table.path)}: columns {column!r} and {other!r} say different splits; name one with "
+        "`split_column`",
+        [Suggestion(f"the splits in column {name!r}", {"split_column": name}) for name in (column, other)],
+        code="unclear_split_column",
+    )
 
 
 def are_splits(words: Iterable[Any]) -> bool:

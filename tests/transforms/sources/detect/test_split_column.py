@@ -203,3 +203,16 @@ def test_words_for_missing_values_are_empty_cells(table, opened, listed, word):
 def test_words_for_missing_values_are_left_out_of_several_labels(table, opened, listed):
     (sample,) = listed(opened(table("kind", "dog|None|?"), label_column="kind", label_separator="|")).values()
     assert sample.label == ["dog"]
+
+
+def test_two_columns_of_different_splits_are_a_question(table, opened, listed):
+    path = table("subset,partition", "train,test", "test,train")
+    with refuses("unclear_split_column", "input", "split_column", says=["'subset'", "'partition'"]) as refused:
+        opened(path)
+    columns = [one.settings["split_column"] for one in refused.value.suggestions]
+    assert [splits_of(listed(opened(path, split_column=one))) for one in columns] == [
+        ["train", "test"],
+        ["test", "train"],
+    ]
+    same = opened(table("subset,partition", "train,Training", "test,test"))
+    assert splits_of(listed(same)) == ["train", "test"]
