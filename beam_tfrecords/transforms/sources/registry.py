@@ -65,7 +65,7 @@ SOURCES = (
         (".parquet",),
         among="parquet",
         reads_folders=True,
-        takes=(*_ROWS, *_PATHS, "image_column", "mask_column"),
+        takes=(*_ROWS, *_BOXES, *_PATHS, "image_column", "mask_column"),
     ),
     Entry(
         "pixel_table",
@@ -89,7 +89,7 @@ SOURCES = (
         "records.tfrecord",
         (".tfrecord", ".tfrecords", ".tfrec", ".record", ".tfrecord.gz"),
         reads_folders=True,
-        takes=(*_ROWS, "image_column", "mask_column", "join", "join_key"),
+        takes=(*_ROWS, *_BOXES, "image_column", "mask_column", "join", "join_key"),
     ),
     Entry("numpy", "arrays.numpy_arrays", (".npz", ".npy"), reads_folders=True, takes=(*_ROWS, "image_column")),
     Entry("idx", "arrays.idx", ("-ubyte", "-ubyte.gz"), reads_folders=True, takes=_ROWS),
@@ -99,7 +99,7 @@ SOURCES = (
         "archives.webdataset",
         _TAR,
         among="tar",
-        takes=(*_ROWS, "image_column", "mask_column"),
+        takes=(*_ROWS, *_BOXES, "image_column", "mask_column"),
     ),
     Entry("python", "functions.python", takes=("parts", "classes", "group_column", "group_rows", *_PATHS)),
 )

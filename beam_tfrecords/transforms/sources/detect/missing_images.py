@@ -18,7 +18,7 @@ from beam_tfrecords.transforms.sources.inputs import Inputs, quote_input
 from beam_tfrecords.transforms.sources.path_rule import shorten
 from beam_tfrecords.transforms.sources.tables.cells import read_text
 from beam_tfrecords.transforms.sources.tables.image_paths import fill_pattern, pattern_columns
-from beam_tfrecords.transforms.sources.tables.table import InvalidRow, Table
+from beam_tfrecords.transforms.sources.tables.table import InvalidRow, Table, first_cells
 
 # Number of rows to inspect, and of leading folders that may come from another machine.
 _ROWS = 5
@@ -144,6 +144,8 @@ def _suggestions(
     table: Table, columns: Columns, inputs: Inputs, names: Sequence[str], root: str
 ) -> Iterator[Suggestion]:
     written = columns.pattern or f"{{{columns.image}}}"
+    for path in _add_folders(table, written, root):
+        yield Suggestion(f"the images at {path}", {"image_path": path, "image_column": None})
     for change, folder in _find_changes(names, root, storage.dirname(table.path)):
         where = {"image_root": folder} if folder != root else {}
         match change:
@@ -165,6 +167,21 @@ def _suggestions(
             if pattern:
                 settings = {"image_path": pattern, "image_column": None, "image_root": None}
                 yield Suggestion(f"the images that are named by {name!r}", settings)
+
+
+def _add_folders(table: Table, written: str, root: str) -> Iterator[str]:
+    """Yields patterns in which another column says the folder of the images."""
+    of_images = pattern_columns(written)
+    others = [name for name in table.columns if name not in (*of_images, *table.embedded) and not set("{}") & set(name)]
+    cells = first_cells(table, [*of_images, *others], rows=_ROWS)
+    rows = len(next(iter(cells.values()), ()))
+    for name in others:
+        pattern = f"{{{name}}}/{written}"
+        words = [{one: str(cells[one][row]) for one in (name, *of_images)} for row in range(rows)]
+        if words and all(
+            one[name] and storage.is_file(storage.join(root, fill_pattern(pattern, one))) for one in words
+        ):
+            yield pattern
 
 
 def _find_changes(names: Sequence[str], root: str, beside: str) -> Iterator[tuple[_Change, str]]:

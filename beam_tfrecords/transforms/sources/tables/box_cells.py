@@ -45,8 +45,12 @@ class BoxColumns:
         label = [self.label] if self.label else []
         return [*self.sides, *label, *self.size, *self.attributes.values()]
 
-    def read(self, row: Mapping[str, Any]) -> Objects:
+    def read(self, row: Mapping[str, Any], class_names: Sequence[str] = ()) -> Objects:
         """Returns the object of a row; no object if all sides are empty, as for an image without boxes.
+
+        Args:
+          row: column -> cell.
+          class_names: names of the classes, if these are indices.
 
         Raises:
           SampleError: a cell has an invalid value.
@@ -66,6 +70,8 @@ class BoxColumns:
         label = self.only if self.label is None else read_label(row, self.label)
         if isinstance(label, list | bytes | float):
             raise invalid_row(f"column {self.label!r} has {shorten(str(label))}; expected the class of a box")
+        if class_names and type(label) is int and 0 <= label < len(class_names):
+            label = class_names[label]
         attributes = {name: (int(read_number(row[column]) == 1),) for name, column in self.attributes.items()}
         return Objects(
             tuple(to_corners(values, self.format)), (label,), attributes, size=shown, is_normalized=self.is_normalized

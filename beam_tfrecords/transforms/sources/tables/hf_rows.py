@@ -111,8 +111,9 @@ class ReadHfParquet:
         """Returns the row reader with the class order of this file."""
         of = self.cells.columns
         names = {**self.classes, **classes}
-        of_objects = names.get(of.objects.classes, ()) if of.objects else ()
-        return dataclasses.replace(self.cells, class_names=names.get(of.label or "", ()), object_classes=of_objects)
+        classes = of.objects.classes if of.objects else of.boxes.label if of.boxes else None
+        class_names, object_classes = (names.get(column or "", ()) for column in (of.label, classes))
+        return dataclasses.replace(self.cells, class_names=class_names, object_classes=object_classes)
 
     def _check_columns(self, file: pq.ParquetFile) -> None:
         missing = {*self.cells.needed, *self.images.values()} - set(file.schema_arrow.names)

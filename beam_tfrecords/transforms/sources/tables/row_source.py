@@ -59,8 +59,9 @@ class RowSource(ContainerSource):
         # As in other tables, a split stated in `input` takes precedence over a column.
         split = "" if self._inputs.splits else settings.split_column
         named = change_settings(settings, image_column=None, label_column=label, split_column=split)
-        # Each row is a sample, so there are no further rows with its boxes.
-        plain = dataclasses.replace(needs, image=False, label=False, mask=False, objects=False, images={})
+        # Each row is a sample, so there are no further rows with its boxes; only a layout of objects asks for its box.
+        has_box = needs.names_objects
+        plain = dataclasses.replace(needs, image=False, label=False, mask=False, objects=has_box, images={})
         columns, notes = choose_columns(table, named, plain, has_classes=has_several)
         # A column named `image` does not contain image paths here.
         objects = find_objects(table, settings, needs, label or find_label(table))

@@ -281,7 +281,7 @@ class RowReader:
     def objects(self, row: Mapping[str, Any]) -> Objects | None:
         """Returns the annotated objects; None for a table without object columns."""
         if self.columns.boxes:
-            return self.columns.boxes.read(row)
+            return self.columns.boxes.read(row, self.object_classes)
         return self.columns.objects.read(row, self.object_classes) if self.columns.objects else None
 
     def group(self, row: Mapping[str, Any]) -> str | None:

@@ -65,6 +65,21 @@ def test_images_at_similar_paths_are_found_and_the_command_is_right(table, tmp_p
     assert read(command, tmp_path / "listing1")[0] == {split: {"a": 3, "b": 3}}
 
 
+def test_folders_in_another_column_are_found(tmp_path, opened):
+    lines = ["folder,filename,label"]
+    for number in range(4):
+        path = tmp_path / "ab"[number % 2] / f"{number}.jpg"
+        path.parent.mkdir(exist_ok=True)
+        path.write_bytes(PICTURE)
+        lines.append(f"{'ab'[number % 2]},{number}.jpg,x{number % 2}")
+    (tmp_path / "t.csv").write_text("\n".join(lines))
+    argv = [f"--input={tmp_path / 't.csv'}", "--output=out"]
+    with refuses("missing_images", "input") as refused:
+        read(argv, tmp_path / "listing")
+    (command,) = commands_of(explain(refused.value, "convert", argv))
+    assert read(command, tmp_path / "listing1")[0] == {"train": {"x0": 2, "x1": 2}}
+
+
 @pytest.mark.parametrize("cell", ["nowhere/x{}.gif", "gs://bucket/{}.jpg", "{}\0.jpg"])
 def test_images_that_are_nowhere_near_are_failures_as_before(table, opened, cell):
     path = table("{}.jpg", cell)

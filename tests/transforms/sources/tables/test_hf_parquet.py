@@ -15,6 +15,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from beam_tfrecords import storage
+from beam_tfrecords.transforms.objects.objects import BoxFormat
 from beam_tfrecords.transforms.refs.sample_refs import File, SampleRef
 from beam_tfrecords.transforms.sources.skipped import Skipped
 from tests.refusals import refuses
@@ -353,3 +354,16 @@ def test_a_list_of_images_is_several(write, opened, read, compression):
 def test_an_image_of_a_list_without_bytes_rejects_its_row(write, read):
     path = write([[{"bytes": b"x", "path": None}, {"bytes": None, "path": None}]], kind=pa.list_(IMAGE), features={})
     assert read(path)[0].failure == ("invalid_row", "column 'image' has neither bytes nor a path")
+
+
+def test_a_box_beside_a_label_is_read_where_the_layout_asks_for_objects(write, read, opened):
+    boxes = [[1.0, 2.0, 20.0, 10.0]] * 3
+    path = write(rows_of(PICTURES[:3]), columns={"bbox": boxes})
+    assert [(sample.label, sample.objects) for sample in read(path)] == [("cat", None), ("dog", None), ("cat", None)]
+    objects = {"needs_names_objects": True, "needs_label": False}
+    with refuses("unclear_box_format", "input"):
+        opened(path, **objects)
+    samples = read(path, box_format=BoxFormat.SIZE, **objects)
+    assert [(tuple(sample.objects.boxes), sample.objects.labels) for sample in samples] == [
+        ((1, 2, 21, 12), (name,)) for name in ("cat", "dog", "cat")
+    ]
