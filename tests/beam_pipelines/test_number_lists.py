@@ -83,11 +83,12 @@ def test_what_is_not_certain_is_not_offered(refuse, files, numbers):
 
 
 def test_the_command_replaces_no_file(refuse, tmp_path):
-    root = write_layout(Layout("there", "val/{1..4}.jpg", tables={f"{NAME}.csv": "image,label\n"}), tmp_path)
+    table = "image,label\n1.jpg,7\n2.jpg,3\n3.jpg,3\n4.jpg,7\n"
+    root = write_layout(Layout("there", "val/{1..4}.jpg", tables={f"{NAME}.csv": table}), tmp_path)
     lines, _ = refuse("val/{1..4}.jpg", "7\n3\n3\n7\n")
     assert "which are there already" in offers(lines)[0]
     assert not any("python3 -c" in line for line in lines)
-    assert (root / f"{NAME}.csv").read_text() == "image,label\n"
+    assert (root / f"{NAME}.csv").read_text() == table
 
 
 def test_a_list_of_numbers_by_itself_is_named(tmp_path):

@@ -132,10 +132,36 @@ def test_the_command_keeps_the_other_inputs_and_their_splits(tmp_path):
     assert read(command, tmp_path / "listing1")[0] == {"train": {"a": 1, "b": 2}, "test": {"a": 1}}
 
 
+@pytest.mark.parametrize(
+    ("name", "row", "settings"),
+    [
+        ("t.csv", "{image},{label},{split}x", [{"label_column": "column_3"}, {"label_column": "label"}]),
+        ("t.txt", "{image} big word{label}", [{"label_type": "text", "label_column": "label"}]),
+        ("t.txt", "{image} {label} {other}", [{"label_columns": "label,column_3"}]),
+    ],
+)
+def test_several_columns_without_names_that_may_be_labels_are_a_question(tmp_path, name, row, settings):
+    argv = [f"--input={write_rows(tmp_path, name, row)}", "--source=csv", "--output=out"]
+    with refuses("unclear_label_column", "input", "label_column", says=["no header"]) as refused:
+        read(argv, tmp_path / "listing")
+    offered = [one.settings for one in refused.value.suggestions if not one.before]
+    assert offered == [*settings, {"layout": "image"}]
+
+
+def test_cells_that_may_be_several_classes_are_a_question(tmp_path):
+    argv = [f"--input={write_rows(tmp_path, 't.csv', '{image},w{label}|x')}", "--output=out"]
+    with refuses("unclear_labels", "input", "label_separator", says=["'w0|x'"]) as refused:
+        read(argv, tmp_path / "listing")
+    several, one = commands_of(explain(refused.value, "convert", argv))
+    assert read(one, tmp_path / "listing1")[0] == in_train(**{"w0|x": 2, "w1|x": 2})
+    assert read(several, tmp_path / "listing2")[0] == in_train(**{"['w0', 'x']": 2, "['w1', 'x']": 2})
+
+
 def write_rows(folder, name, row):
     for number in range(4):
         (folder / f"{number}.jpg").write_bytes(PICTURE)
-    lines = [row.format(image=f"{n}.jpg", label=n % 2, split=("training", "test")[n % 2]) for n in range(4)]
+    splits = ("training", "test")
+    lines = [row.format(image=f"{n}.jpg", label=n % 2, other=n // 2, split=splits[n % 2]) for n in range(4)]
     (folder / name).write_text("\n".join([*lines, ""]))
     return folder / name
 

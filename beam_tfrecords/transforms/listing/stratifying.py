@@ -31,7 +31,7 @@ def stratify(listing: Listing, folder: str, *, fractions: Mapping[str, float], s
     for refs in read_batches(listing):
         for label, value in zip(refs.labels, split_hashes(seed=seed, keys=refs.keys), strict=True):
             hashes[_stratum(label)].append(value)
-    if hashes.keys() <= {None}:
+    if hashes and hashes.keys() <= {None}:
         raise RequestError("`stratify`: the samples have no labels to stratify by", code="setting_not_applicable")
     cuts = {stratum: _cuts(sorted(values), fractions) for stratum, values in hashes.items()}
     splits = list(fractions)

@@ -28,6 +28,8 @@ _DEEPEST = 3
 # An input of more samples, or of larger containers, is listed only in part.
 _MOST_LISTED = 1000
 _MOST_BYTES = 64 << 20
+# Share of samples that may fail, if the request does not allow more.
+_MOST_FAILED = 0.5
 
 
 @contextlib.contextmanager
@@ -99,11 +101,11 @@ def _is_listed(spec: BuildSpec) -> bool:
     if source.containers() is None:
         refs = list(itertools.islice(one_by_one(source.samples()), _MOST_LISTED + 1))
         if len(refs) > _MOST_LISTED:
-            return _are_valid(refs)
+            return _are_valid(refs, spec)
         opened, source = open_spec_source(spec)
     elif sum(container.size for container in source.containers() or ()) > _MOST_BYTES:
         return True
-    return _are_valid(_list(opened, source))
+    return _are_valid(_list(opened, source), spec)
 
 
 def _list(spec: BuildSpec, source: Source) -> list[SampleRef]:
@@ -119,5 +121,6 @@ def _list(spec: BuildSpec, source: Source) -> list[SampleRef]:
         return list(read_refs(listed.listing))
 
 
-def _are_valid(refs: Sequence[SampleRef]) -> bool:
-    return sum(ref.failure is None for ref in refs) * 2 >= len(refs)
+def _are_valid(refs: Sequence[SampleRef], spec: BuildSpec) -> bool:
+    failed = sum(ref.failure is not None for ref in refs)
+    return failed <= max(spec.max_failures, _MOST_FAILED) * len(refs)

@@ -115,7 +115,14 @@ def _are_missing(names: Sequence[str], roots: Sequence[str]) -> bool:
     """Whether all names are local paths and none of them exists in any of the folders; False without names."""
     if not names or any(map(storage.has_scheme, names)):
         return False
-    return not any(storage.is_file(storage.join(root, name)) for root in roots for name in names)
+    return not any(_may_exist(storage.join(root, name)) for root in roots for name in names)
+
+
+def _may_exist(path: str) -> bool:
+    try:
+        return storage.is_file(path)
+    except OSError:  # Listing the image reports the error.
+        return True
 
 
 def _refusal(

@@ -111,8 +111,8 @@ class ReadHfParquet:
         """Returns the row reader with the class order of this file."""
         of = self.cells.columns
         names = {**self.classes, **classes}
-        classes = of.objects.classes if of.objects else of.boxes.label if of.boxes else None
-        class_names, object_classes = (names.get(column or "", ()) for column in (of.label, classes))
+        of_objects = of.objects.classes if of.objects else of.boxes.label if of.boxes else None
+        class_names, object_classes = (names.get(column or "", ()) for column in (of.label, of_objects))
         return dataclasses.replace(self.cells, class_names=class_names, object_classes=object_classes)
 
     def _check_columns(self, file: pq.ParquetFile) -> None:

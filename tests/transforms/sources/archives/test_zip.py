@@ -199,7 +199,7 @@ def renamed(data: bytes, old: bytes, new: bytes, *, system: int = 3, flags: int 
         (b"\x82/001.jpg", 0, 0, "é/001.jpg"),  # DOS
         (b"\xff/001.jpg", 3, 1 << 11, "\\xff/001.jpg"),
         (b"c\\001.jpg", 0, 0, "c/001.jpg"),  # .NET
-        (b"c\\001.jpg", 3, 0, "c\\001.jpg"),
+        (b"c\\001.jpg", 3, 0, "c/001.jpg"),
         (b"c/1.jpg\0x", 3, 0, "c/1.jpg"),
     ],
 )
