@@ -102,7 +102,7 @@ def test_the_image_of_another_root_is_not_taken_where_the_first_may_not_be_looke
     with monkeypatch.context() as patch:
         patch.setattr(os, "stat", refuse)
         ran = convert(*words)
-    assert ran.code == 2
+    assert ran.code == 3
     assert f"Permission denied: '{tmp_path / 'one/cat.png'}'" in ran.err
     (tmp_path / "two/cat.png").unlink()
     assert convert(*words).code == 0

@@ -83,6 +83,8 @@ def test_a_block_has_the_same_references_however_many_of_them_are_oversized(fold
         )
         assert sorted(read_refs(overflow), key=repr) == sorted(read_refs(plain), key=repr)
         assert read_all(overflow, blocks=2) == read_all(plain, blocks=2)
+        if refs and all(ref.label is None for ref in refs):
+            return  # Without labels, `stratify` is refused.
         stratified = [
             stratify(listing, str(folder / name), fractions=FRACTIONS, seed=3)
             for name, listing in (("plain", plain), ("overflow", overflow))
