@@ -6,7 +6,7 @@ import ast
 import http.server
 import socket
 import threading
-from pathlib import Path
+from collections.abc import Iterable
 
 import pytest
 import urllib3
@@ -17,8 +17,8 @@ from beam_tfrecords.beam_pipelines.settings.beam_flags import add_beam_flags, fl
 from beam_tfrecords.beam_pipelines.settings.command_line import Parser
 from beam_tfrecords.storage import beam_files
 from beam_tfrecords.storage.urllib3_private import OpensOwnSocket
+from tests.package_code import PACKAGE, package_nodes
 
-PACKAGE = Path(__file__).parents[1] / "beam_tfrecords"
 # Module -> the private names of others that it uses. Of the standard library: a process ends by `os._exit`, arguments
 # are read by argparse, and processes are started by multiprocessing's fork server. Each library has an upper bound in
 # setup.py; those of urllib3 are overridden in storage/urllib3_private.py, and Pillow's `_setup` in images/tiff.py.
@@ -48,23 +48,27 @@ def is_private(name: str) -> bool:
     return name.startswith("_") and not name.startswith("__")
 
 
-def names_defined_in(tree: ast.AST) -> set[str]:
+def is_self(node: ast.AST) -> bool:
+    return isinstance(node, ast.Name) and node.id == "self"
+
+
+def names_defined_in(nodes: Iterable[ast.AST]) -> set[str]:
     found = set()
-    for node in ast.walk(tree):
+    for node in nodes:
         if isinstance(node, ast.FunctionDef | ast.ClassDef):
             found.add(node.name)
         elif isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
             found.add(node.id)
-        elif isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Store) and ast.unparse(node.value) == "self":
+        elif isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Store) and is_self(node.value):
             found.add(node.attr)
         elif isinstance(node, ast.Constant) and isinstance(node.value, str):  # `__slots__`, `setattr`
             found.add(node.value)
     return found
 
 
-def private_names_in(tree: ast.AST) -> set[str]:
+def private_names_in(nodes: Iterable[ast.AST]) -> set[str]:
     found = set()
-    for node in ast.walk(tree):
+    for node in nodes:
         if isinstance(node, ast.Attribute):
             found.add(node.attr)
         elif isinstance(node, ast.ImportFrom) and node.module and not node.module.startswith("beam_tfrecords"):
@@ -73,13 +77,9 @@ def private_names_in(tree: ast.AST) -> set[str]:
 
 
 def test_private_names_of_libraries_are_used_in_few_modules():
-    trees = {
-        str(path.relative_to(PACKAGE)): ast.parse(path.read_text(encoding="utf-8"))
-        for path in PACKAGE.rglob("*.py")
-        if not path.name.endswith("_pb2.py")
-    }
-    ours = NAMED_TUPLE.union(*map(names_defined_in, trees.values()))
-    found = {path: private_names_in(tree) - ours for path, tree in trees.items()}
+    modules = {str(path.relative_to(PACKAGE)): nodes for path, nodes in package_nodes().items()}
+    ours = NAMED_TUPLE.union(*map(names_defined_in, modules.values()))
+    found = {path: private_names_in(nodes) - ours for path, nodes in modules.items()}
     assert {path: names for path, names in found.items() if names} == ALLOWED
 
 

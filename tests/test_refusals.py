@@ -7,7 +7,8 @@ import re
 from collections.abc import Iterator
 
 from beam_tfrecords.beam_pipelines.settings.definitions import _FLAGS
-from tests.refusals import PAGE, ROOT, Seen, is_there, merge, read_snapshot, with_table
+from tests.package_code import package_nodes
+from tests.refusals import PAGE, Seen, is_there, merge, read_snapshot, with_table
 
 # Besides flags: an argument of Python, a flag of Dataflow, and settings of a test.
 KNOWN = _FLAGS | {"cache", "template_location", "colors", "shape", "corners", "loud"}
@@ -15,8 +16,8 @@ KNOWN = _FLAGS | {"cache", "template_location", "colors", "shape", "corners", "l
 
 def codes() -> Iterator[str]:
     """The codes in the program, each of which is a keyword."""
-    for path in (ROOT / "beam_tfrecords").rglob("*.py"):
-        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+    for nodes in package_nodes().values():
+        for node in nodes:
             if isinstance(node, ast.keyword) and node.arg == "code":
                 yield from strings_of(node.value)
 

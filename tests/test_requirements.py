@@ -12,6 +12,8 @@ from pathlib import Path
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
+from tests.package_code import package_nodes
+
 ROOT = Path(__file__).parents[1]
 PACKAGE = "beam_tfrecords"
 # Module -> the distribution that has it, where several share a namespace or it may not be installed here.
@@ -35,8 +37,8 @@ DISTRIBUTIONS = {
 def imported_modules() -> set[str]:
     """Modules that the package imports, anywhere in a module."""
     names: set[str] = set()
-    for path in (ROOT / PACKAGE).rglob("*.py"):
-        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+    for nodes in package_nodes().values():
+        for node in nodes:
             if isinstance(node, ast.Import):
                 names.update(alias.name for alias in node.names)
             elif isinstance(node, ast.ImportFrom) and node.module:

@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 
 from tests.each import each
+from tests.package_code import nodes_of
 
 ROOT = Path(__file__).parents[1]
 PACKAGE = ROOT / "beam_tfrecords"
@@ -75,12 +76,6 @@ WORK_ON_OWN_FILES = {
 }
 # Whose functions of these names are others; `files` and `blob_at` are of stores.
 ASKED_RIGHTLY = {"storage", "_system", "file_stat", "ast", "files", "blob_at"}
-
-
-@functools.cache
-def nodes_of(code: str) -> tuple[ast.AST, ...]:
-    """Returns all nodes; several tests look at each module."""
-    return tuple(ast.walk(ast.parse(code)))
 
 
 unparse = functools.cache(ast.unparse)

@@ -22,6 +22,7 @@ from beam_tfrecords.beam_pipelines.settings.suggested_commands import explain
 from beam_tfrecords.errors import RequestError
 from tests.beam_pipelines.listed_records import PICTURE, commands_of, read
 from tests.beam_pipelines.public_layouts import Layout, Records, in_train, rows, unlabelled
+from tests.package_code import package_nodes
 
 ROOT = Path(__file__).parents[2]
 _FLAG = re.compile(r"(leave )?--([a-z_]+)(=(?:'[^']*'|[^\s;()'])*)?")
@@ -419,15 +420,14 @@ _IS_HINT = re.compile(
 
 def messages() -> Iterator[tuple[str, str]]:
     """The texts in the code that offer flags, and where they are; `{}` stands for what is filled in."""
-    for path in sorted((ROOT / "beam_tfrecords").rglob("*.py")):
-        tree = ast.parse(path.read_text(encoding="utf-8"))
+    for path, nodes in package_nodes().items():
         left_out: set[ast.AST] = set()
-        for node in ast.walk(tree):
+        for node in nodes:
             if isinstance(node, ast.Expr | ast.JoinedStr):  # docstrings, and the parts of a text
                 left_out.update(ast.iter_child_nodes(node))
             elif isinstance(node, ast.keyword) and node.arg in ("help", "shown_default"):
                 left_out.update(ast.walk(node.value))
-        for node in set(ast.walk(tree)) - left_out:
+        for node in set(nodes) - left_out:
             parts = node.values if isinstance(node, ast.JoinedStr) else [node]
             text = "".join(str(one.value) if isinstance(one, ast.Constant) else "{}" for one in parts)
             if isinstance(node, ast.JoinedStr | ast.Constant) and _IS_HINT.search(text):

@@ -24,6 +24,7 @@ from beam_tfrecords.transforms.listing.listing import Listing
 from beam_tfrecords.transforms.settings import setting_values
 from beam_tfrecords.transforms.sources.skipped import Skipped
 from beam_tfrecords.transforms.sources.source import Source
+from tests.package_code import PACKAGE, package_nodes
 
 ROOT = Path(__file__).parents[3]
 REQUIRED = {"input": "/photos", "output": "/out"}
@@ -112,8 +113,8 @@ def test_quoted_settings_of_a_message_are_shown_as_flags_and_other_words_are_not
 
 def messages_of_errors() -> Iterator[tuple[str, str]]:
     """Every string in the arguments of an error, with its place in the code."""
-    for path in (ROOT / "beam_tfrecords/transforms").rglob("*.py"):
-        for call in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+    for path, nodes in package_nodes().items():
+        for call in nodes if path.is_relative_to(PACKAGE / "transforms") else ():
             if isinstance(call, ast.Call) and isinstance(call.func, ast.Name) and call.func.id.endswith("Error"):
                 for node in ast.walk(call):
                     if isinstance(node, ast.Constant) and isinstance(node.value, str):
