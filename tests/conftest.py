@@ -23,7 +23,7 @@ from beam_tfrecords.beam_pipelines.messages import progress
 from beam_tfrecords.errors import RequestError
 from tests import rotation
 from tests.each import Case, find_repeated, leaves_out_cases
-from tests.plain_runner import plain_pipelines
+from tests.plain_runner import plain_pipelines, without_reports
 from tests.refusals import Refusal, RefusalSnapshot, expect
 
 PHOTOS = Path(__file__).parent / "data/photos"
@@ -46,6 +46,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line("markers", "any_workers: a stage; also run with `-m any_workers --beam_workers`")
     config.addinivalue_line("markers", "local_runner: about runners, workers or their processes; not run plainly")
+    config.addinivalue_line("markers", "report: looks at the reports of builds, which others do not write")
     config.addinivalue_line("markers", "exhaustive: run with `--exhaustive` alone")
     config.addinivalue_line("markers", "every_value: fewer combinations; each value of each parameter is in one")
     config.addinivalue_line("markers", "every_pair: fewer combinations; each two values of two parameters are in one")
@@ -63,7 +64,7 @@ def pytest_configure(config: pytest.Config) -> None:
         # How long an example takes depends on what else the machine does.
         deadline=None,
         suppress_health_check=[HealthCheck.too_slow],
-        max_examples=100 if config.getoption("exhaustive") else 25,
+        max_examples=100 if config.getoption("exhaustive") else 15,
     )
     hypothesis.settings.load_profile("ours")
 
@@ -129,8 +130,9 @@ def mixed(items: Iterable[pytest.Item]) -> list[pytest.Item]:
 
 
 def pytest_collection_finish() -> None:
-    # What is imported by now stays: going through it takes the collector half a second.
+    # Imported modules stay: the collector needs half a second to go through them. Later, it finds little to free.
     gc.freeze()
+    gc.set_threshold(50_000, 20, 100)
 
 
 @pytest.hookimpl(wrapper=True)
@@ -138,7 +140,11 @@ def pytest_runtest_protocol(item: pytest.Item) -> Iterator[Any]:
     """Fixtures of a whole session are in it too."""
     option, marker = item.config.getoption, item.get_closest_marker
     is_plain = not (option("beam_workers") or option("local_runner") or any(map(marker, LOCAL_RUNNER_MARKERS)))
-    with plain_pipelines() if is_plain else contextlib.nullcontext():
+    with contextlib.ExitStack() as patches:
+        if is_plain:
+            patches.enter_context(plain_pipelines())
+        if not (marker("report") or option("exhaustive") or option("beam_workers")):
+            patches.enter_context(without_reports())
         return (yield)
 
 

@@ -17,6 +17,7 @@ from PIL import Image
 from beam_tfrecords.beam_pipelines.report import failed_images
 from tests.beam_pipelines.test_report import Page, page_of, thumbnail
 
+pytestmark = pytest.mark.report
 FLAGS = ("--max_failures=0.9", "--image_size=64", "--class_names=cat,flower", "--max_pixels=1000000")
 
 

@@ -75,7 +75,8 @@ def test_they_are_only_listed(plain, near, verify):
     assert verify(near).code == 0
 
 
-def test_the_report_lists_them_beside_identical_images(near):
+def test_the_report_lists_them_beside_identical_images(near, run):
+    assert run("report", near).code == 0
     page = (near / "report.html").read_text()
     assert "None: no two files have the same bytes." in page
     count = manifest_of(near)["near_duplicates"]["groups"]

@@ -34,6 +34,7 @@ ROOT = Path(__file__).parents[2]
 # Elements without an end.
 VOID = {"meta", "link", "img", "br", "rect"}
 SCRIPT = "<script>alert(1)</script>"
+pytestmark = pytest.mark.report
 
 
 class Page(HTMLParser):
@@ -516,6 +517,7 @@ def test_the_settings_build_the_same_records_again(photos_out, tmp_path, build):
     ]
 
 
+@pytest.mark.exhaustive
 def test_the_code_for_keras_trains_on_the_dataset(photos_out):
     code = next(word for word in page_of(photos_out).words if word.startswith("import keras"))
     found: dict = {}

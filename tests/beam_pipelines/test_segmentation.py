@@ -153,6 +153,7 @@ TREES: Mapping[str, tuple[tuple[str, str], list[str]]] = {
 }
 
 
+@pytest.mark.sampled(6)
 @pytest.mark.parametrize("tree", TREES)
 def test_masks_are_found_by_their_names(tree, tmp_path, pair, build):
     (image, mask), flags = TREES[tree]
@@ -516,6 +517,7 @@ CONTAINERS: Mapping[str, tuple[Callable[..., None], str, Sequence[str]]] = {
 }
 
 
+@pytest.mark.sampled(6)
 @pytest.mark.parametrize(("kind", "mask"), [(kind, one) for kind, (_, _, masks) in CONTAINERS.items() for one in masks])
 def test_masks_are_read_from_files_that_hold_the_images(kind, mask, tmp_path, pair, convert):
     for name in NAMES:
@@ -624,6 +626,7 @@ def test_masks_are_drawn_in_the_picture_of_a_record_and_in_the_report(out, tmp_p
     for values in colors.values():
         assert np.abs(values - values.mean(axis=0)).max() < 4
     assert np.abs(colors[1].mean(axis=0) - colors[2].mean(axis=0)).max() > 100
+    assert run("report", out).code == 0
     page = (out / "report.html").read_text()
     pictures = re.findall(r"data:image/jpeg;base64,([^\"]+)", page)
     shown = [np.asarray(Image.open(io.BytesIO(base64.b64decode(one))).convert("RGB"), int) for one in pictures]

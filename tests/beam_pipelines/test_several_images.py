@@ -145,6 +145,7 @@ def test_records_that_are_read_together_keep_their_images_apart(build_pairs):
             np.testing.assert_array_equal(together[name], alone)
 
 
+@pytest.mark.exhaustive
 def test_a_list_of_images_of_different_sizes_needs_a_size_to_be_loaded(build_pairs):
     out = build_pairs("out")
     with pytest.raises(ValueError, match=r"the images of a list \(views\) have different sizes; pass image_size="):
@@ -153,7 +154,7 @@ def test_a_list_of_images_of_different_sizes_needs_a_size_to_be_loaded(build_pai
     assert {len(example["views"]) for example in load(out, "train", image_size=8)} == {0, 1, 2, 3}
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("encoding", ["raw", "png", "webp", "keep"])
 def test_images_of_every_encoding_are_read_back(encoding, pairs, build_pairs):
     size = [] if encoding == "keep" else ["--image_size=16x12", "--resize_mode=exact"]
@@ -359,6 +360,7 @@ def test_people_see_all_images(pairs, build_pairs, run):
     drawn, record = np.asarray(Image.open(pairs / "x.png")), open_dataset(out).records("train")[row]
     np.testing.assert_array_equal(drawn[:20, :30], record["left"])
     np.testing.assert_array_equal(drawn[:25, 30 : 30 + record["right"].shape[1]], record["right"])
+    assert run("report", out).code == 0
     page = html.unescape((out / "report.html").read_text())
     assert "image_1, image_2, image_3, label = batch['left'], batch['right'], batch['views'], batch['label']" in page
     assert 'width="' in page

@@ -18,7 +18,7 @@ def test_requests_are_counted_while_counts_are_taken():
             leaked = Closing()
             leaked.append(leaked)
             del leaked
-            gc.collect()
+            gc.collect(0)
 
     taken = request_metrics.take_request_metrics()
     thread = threading.Thread(target=collect, daemon=True)
