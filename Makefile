@@ -29,8 +29,9 @@ typecheck: $(VENV)/.installed
 	$(BIN)/mypy
 
 # A module in one of three processes: builds and servers wait for a good part of their time.
+TEMP_ROOT = PYTEST_DEBUG_TEMPROOT=$$($(PYTHON) tests/temp_root.py)
 unit: $(VENV)/.installed
-	PYTEST_DEBUG_TEMPROOT=$$($(BIN)/python tests/temp_root.py) $(BIN)/python -m pytest -n 3 --dist loadfile
+	$(TEMP_ROOT) $(BIN)/python -m pytest -n 3 --dist loadfile
 
 # Two steps, so that the demo need not wait for what only the tests use. Installed modules are compiled at once: every
 # worker process would otherwise do it again where bytecode is not written.
@@ -57,12 +58,12 @@ endef
 # of each stage once more, by Beam's own workers, and what `make test` leaves out: combinations of parameters, and what
 # takes long. With SHARE=0.33, a third of the cases that are alike, another third each day.
 SHARE ?= 1
-PYTEST_INTEGRATION = $(VENV)-integration/bin/python -m pytest -n 2 --dist loadfile --share=$(SHARE)
+PYTEST_INTEGRATION = $(VENV)-integration/bin/python -m pytest --dist loadfile --share=$(SHARE)
 test-integration: $(VENV)-integration/.installed
 	tests/integration/install.sh
-	$(PYTEST_INTEGRATION) --no-loadscope-reorder tests/integration
-	$(PYTEST_INTEGRATION) tests -m any_workers --beam_workers
-	NIGHT_SEEDS=2 $(PYTEST_INTEGRATION) tests --exhaustive
+	$(PYTEST_INTEGRATION) -n 2 --no-loadscope-reorder tests/integration
+	$(TEMP_ROOT) $(PYTEST_INTEGRATION) -n 2 tests -m any_workers --beam_workers
+	$(TEMP_ROOT) NIGHT_SEEDS=2 $(PYTEST_INTEGRATION) -n 3 tests --exhaustive
 
 # The lowest versions that setup.py allows, on the oldest Python and on the newest.
 PIN_PYTHONS ?= python3.10 python3.13
