@@ -34,6 +34,7 @@ def test_all_are_run_without_a_share() -> None:
     assert draw("abc", Options(1.0, 5), name=str) == ["a", "b", "c"]
 
 
+@pytest.mark.exhaustive
 def test_a_run_says_how_to_repeat_it_and_tests_that_are_not_marked_stay(tmp_path: Path) -> None:
     (tmp_path / "test_some.py").write_text(
         "import pytest\n"

@@ -48,6 +48,7 @@ FORMS: dict[str, tuple[Callable[[Path], None], str, np.ndarray, list[str]]] = {
 }
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("form", FORMS)
 def test_every_pixel_and_label_is_stored(form, tmp_path, build, read):
     save, name, images, flags = FORMS[form]

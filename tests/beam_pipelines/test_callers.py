@@ -45,6 +45,7 @@ def run_program(program: str, *arguments: object, cwd: Path = ROOT) -> subproces
     return subprocess.run(command, cwd=cwd, env=environment, capture_output=True, text=True, check=False, timeout=300)
 
 
+@pytest.mark.exhaustive
 def test_what_another_thread_logs_during_import_and_build_arrives(pets, tmp_path):
     program = """
         import logging, sys, threading
@@ -73,7 +74,8 @@ def test_what_another_thread_logs_during_import_and_build_arrives(pets, tmp_path
         thread.start()
         import beam_tfrecords
         for number in range(2):
-            beam_tfrecords.build(input=sys.argv[1], output=f"{sys.argv[2]}/{number}", image_size=16, quiet=True)
+            output = f"{sys.argv[2]}/{number}"
+            beam_tfrecords.build(input=sys.argv[1], output=output, image_size=16, quiet=True, report=False)
         beam_tfrecords.verify(f"{sys.argv[2]}/0")
         end.set()
         thread.join()
@@ -118,19 +120,18 @@ def test_a_map_function_logs_and_prints_by_this_process(pets, tmp_path, caplog, 
     assert {f"printed {key}" for key in keys} <= set(capsys.readouterr().out.splitlines())
 
 
-def test_the_program_shows_what_a_map_function_logs_with_its_name_and_level(pets, tmp_path):
+@pytest.mark.parametrize(
+    ("flag", "levels"),
+    [("--verbose", {"INFO", "WARNING"}), pytest.param("--quiet", {"WARNING"}, marks=pytest.mark.exhaustive)],
+)
+def test_the_program_shows_what_a_map_function_logs_with_its_name_and_level(pets, tmp_path, flag, levels):
     (tmp_path / "logging_steps.py").write_text(STEPS)
     program = "from beam_tfrecords.beam_pipelines.commands.cli import run; run()"
     words = ["convert", f"--input={pets}", f"--output={tmp_path / 'out'}", "--map=logging_steps:keep", "--no_report"]
-    shown = {}
-    for flag in ("--quiet", "--verbose"):
-        ran = run_program(program, *words, "--overwrite", flag, cwd=tmp_path)
-        assert ran.returncode == 0, ran.stderr
-        shown[flag] = {line.partition(": ")[0] for line in ran.stderr.splitlines() if "steps.of.mine" in line}
-    assert shown == {
-        "--quiet": {"WARNING steps.of.mine"},
-        "--verbose": {"INFO steps.of.mine", "WARNING steps.of.mine"},
-    }
+    ran = run_program(program, *words, flag, cwd=tmp_path)
+    assert ran.returncode == 0, ran.stderr
+    shown = {line.partition(": ")[0] for line in ran.stderr.splitlines() if "steps.of.mine" in line}
+    assert shown == {f"{level} steps.of.mine" for level in levels}
 
 
 @pytest.mark.local_runner
@@ -152,6 +153,7 @@ def test_a_build_draws_none_of_the_random_numbers_of_its_caller(pets, tmp_path):
     assert str(np.random.get_state()) == str(before_numpy)
 
 
+@pytest.mark.exhaustive
 @pytest.mark.local_runner
 def test_a_fork_and_a_daemonic_process_build_as_their_parent_does(pets, tmp_path):
     def build(name: str) -> list[bytes]:
@@ -187,6 +189,7 @@ def build():
 """
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("prepare", ["", "beam_tfrecords.build"], ids=["new", "imported"])
 @pytest.mark.parametrize(
     "start",
@@ -204,6 +207,7 @@ def test_a_build_while_python_exits_is_refused_in_one_sentence(pets, tmp_path, p
     assert not (tmp_path / "out").exists()
 
 
+@pytest.mark.exhaustive
 def test_in_a_deleted_working_folder_absolute_paths_work_and_others_are_refused(pets, tmp_path):
     program = """
         import os, sys

@@ -180,6 +180,7 @@ def test_cocos_captions_are_those_that_pycocotools_reads(tmp_path, build, opened
     assert built(out) == expected
 
 
+@pytest.mark.every_value
 @pytest.mark.parametrize("seed", range(2))
 @pytest.mark.parametrize("form", ["jsonl", "parquet"])
 def test_captions_of_a_table_are_those_that_other_readers_have(tmp_path, build, opened_captions, form, seed):

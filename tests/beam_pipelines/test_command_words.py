@@ -121,6 +121,7 @@ echo "${{COMPREPLY[@]}}"
         assert expected in ran.stdout.split()
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("buffered", ["", "1"])
 def test_a_full_standard_output_ends_with_one_line(built, buffered):
     environment = {**os.environ, "PYTHONUNBUFFERED": buffered}

@@ -101,6 +101,7 @@ def test_the_module_is_the_same_program(tmp_path):
     assert "nowhere" in ran.stderr
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(
     "command", [[], ["convert"], ["verify"], ["inspect"]], ids=["all", "convert", "verify", "inspect"]
 )

@@ -187,6 +187,7 @@ def test_without_a_whole_version_everything_is_converted(source, scratch):
     assert source.changes["note"] == "no earlier version is whole: there is nothing to compare it with"
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("pattern", ["*.tfrecord-*", "index/*.parquet", "features.json"])
 def test_an_unchanged_input_replaces_a_version_with_missing_files(source, scratch, pattern):
     assert source.build(*FLAGS).code == 0
@@ -221,6 +222,7 @@ def test_a_damaged_dataset_to_reuse_is_named_and_not_used(source, scratch, tmp_p
     assert content_of(tmp_path / "new") == scratch
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("size", [None, 0, 7])
 def test_a_damaged_list_of_duplicates_ends_no_build(tmp_path, picture, save, convert, size):
     source = make_source(tmp_path, 9, picture=picture, save=save, convert=convert)

@@ -86,7 +86,7 @@ def check_same(first: Path, second: Path) -> None:
 
 @each("encoding", [(), ("--image_encoding=keep",)])
 @each("source", INPUTS)
-@pytest.mark.every_value
+@pytest.mark.sampled(8)
 def test_a_dataset_of_every_source_comes_back(tmp_path, build, verify, source, encoding):
     (tmp_path / "in").mkdir()
     INPUTS[source][0](tmp_path / "in", 0)
@@ -191,7 +191,7 @@ LAYOUTS = {
 }
 
 
-@pytest.mark.sampled(4)
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("encoding", [(), ("--image_encoding=keep",)])
 @pytest.mark.parametrize("layout", LAYOUTS)
 def test_every_layout_comes_back(tmp_path, build, verify, layout, encoding):
@@ -236,7 +236,7 @@ def check_halves(tmp_path: Path, build: Any, words: list[str], whole: Path) -> N
     assert same == {key: {**row, "key": ""} for key, row in facts(whole).items()}
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("layout", LAYOUTS)
 def test_two_halves_of_every_layout_give_the_whole(tmp_path, build, layout):
     write, flags = LAYOUTS[layout]
@@ -244,7 +244,7 @@ def test_two_halves_of_every_layout_give_the_whole(tmp_path, build, layout):
     check_halves(tmp_path, build, words, build(tmp_path / "whole", *words))
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("source", INPUTS)
 def test_two_halves_of_every_source_give_the_whole(tmp_path, build, source):
     (tmp_path / "in").mkdir()
@@ -253,7 +253,7 @@ def test_two_halves_of_every_source_give_the_whole(tmp_path, build, source):
     check_halves(tmp_path, build, words, build(tmp_path / "whole", *words))
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("form", FORMS)
 def test_two_halves_of_every_form_give_the_whole(tmp_path, build, form):
     write_form(form, tmp_path / "in")
@@ -344,7 +344,7 @@ def test_objects_and_masks_move_with_a_new_size(tmp_path, build):
                 assert again["train"][key][name] == (kind, values), name
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("orientation", range(1, 9))
 def test_objects_of_kept_files_move_with_an_image_that_is_turned_now(tmp_path, build, orientation):
     save_pictures(tmp_path)
@@ -395,7 +395,7 @@ def test_of_versions_the_one_of_latest_is_read(tmp_path, build):
     assert {row["label"] for row in facts(second).values()} == {"cat", "flower"}
 
 
-@pytest.mark.sampled(4)
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("compression", ["none", "gzip"])
 @pytest.mark.parametrize("damage", ["header", "data", "cut", "index"])
 def test_damage_is_listed_with_the_keys_of_the_dataset(tmp_path, build, convert, damage, compression):

@@ -36,6 +36,7 @@ def test_a_table_of_columns_alone(tmp_path, run, build):
     check(tmp_path, "columns", run, build)
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("last", ["index", "id", "name"])
 def test_images_that_are_called_like_fields(tmp_path, picture, save, run, build, last):
     paths = [save(tmp_path / f"{number}.png", picture(number, 8, 8)).name for number in range(ROWS)]

@@ -61,7 +61,7 @@ REQUESTS = {
 }
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(1)
 @pytest.mark.any_workers
 @pytest.mark.parametrize("request_name", REQUESTS)
 def test_the_dataset_is_the_same(photos, tmp_path, in_parts, snapshot, beam_workers, request_name):

@@ -21,6 +21,7 @@ def modules_after(*words: str, then: Sequence[str] = ()) -> set[str]:
     return set(ran.stdout.splitlines()[-1].split())
 
 
+@pytest.mark.exhaustive
 def test_writing_and_verifying_import_neither_tensorflow_nor_ipython(tmp_path):
     in_memory = "--direct_running_mode=in_memory"  # the workers are this process
     flags = [f"--input={PHOTOS}", f"--output={tmp_path}", "--image_size=16", in_memory]
@@ -41,6 +42,7 @@ def test_a_version_that_would_change_nothing_needs_no_beam(tmp_path):
     imported = modules_after(*words)
     # The latter evaluates conditions, and counts rows for the report.
     assert ("apache_beam" in imported, "pyarrow.compute" in imported) == (True, False)
+    assert "tensorflow" not in imported
     assert "apache_beam" not in modules_after(*words)
 
 

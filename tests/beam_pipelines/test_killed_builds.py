@@ -231,6 +231,7 @@ def test_a_second_sigterm_does_not_interrupt_the_cleaning_up(many, tmp_path):
     assert not list(tmp_path.glob("out/.build/lease*"))
 
 
+@pytest.mark.exhaustive
 def test_sigterm_ends_verify(many, tmp_path):
     command = [BEAM_TFRECORDS, "verify", f"--dataset={many.expected}"]
     # Where the findings go: by then the workers are at work.
@@ -259,6 +260,7 @@ def test_sigterm_while_workers_list_archives_ends_the_build(many, tmp_path, buil
     build(output, *words)
 
 
+@pytest.mark.exhaustive
 def test_a_second_build_into_the_same_folder_is_refused_while_the_first_runs(many, tmp_path, convert):
     process = start_build(many, tmp_path / "out")
     refused = convert(f"--input={many.folder}", f"--output={tmp_path / 'out'}", *SLOW)

@@ -127,6 +127,7 @@ def steps(tmp_path, monkeypatch) -> Iterator[Path]:
         sys.modules.pop(name, None)
 
 
+@pytest.mark.every_value
 @pytest.mark.parametrize("function", ["same", "look"])
 @pytest.mark.parametrize(
     "flags",
@@ -146,7 +147,7 @@ def test_images_that_are_not_replaced_are_stored_as_without_a_function(
     assert shards_of(out) == shards_of(expected)
 
 
-@pytest.mark.sampled(8)
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("form", FORMS)
 def test_samples_of_every_source_are_stored_as_without_a_function(form, steps, tmp_path, build):
     write_form(form, tmp_path / "input")
@@ -209,7 +210,13 @@ FAILING = {
 }
 
 
-@pytest.mark.parametrize("body", FAILING)
+# A worker process for every attempt, or seconds without one.
+SLOW = {"os.abort()", "sys.exit(3)", "raise KeyboardInterrupt", "time.sleep(9)"}
+
+
+@pytest.mark.parametrize(
+    "body", [pytest.param(body, marks=pytest.mark.exhaustive if body in SLOW else ()) for body in FAILING]
+)
 def test_a_function_with_which_every_sample_fails_is_refused_before_the_build(animals, steps, tmp_path, convert, body):
     (steps / "my_steps.py").write_text(f"import os, sys, time\ndef bad(sample):\n    {body}\n")
     spec = {"layout": {"image": "image.encoded", "label": "label.index"}}

@@ -13,7 +13,7 @@ from tests.beam_pipelines.nights import SOURCES, History
 @pytest.mark.parametrize("source", SOURCES)
 def test_the_newest_version_is_a_build_from_scratch(tmp_path, run, source):
     history = History(tmp_path, source, 0, run=run, disturbs=False)
-    for _ in range(8):
+    for _ in range(6):
         history.night()
 
 

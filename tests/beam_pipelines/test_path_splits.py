@@ -190,7 +190,7 @@ def _run(convert, out, flags):
     ids=["words", "below", "deep"],
 )
 @each("form", [form for form in FORMS if form not in _BY_FOLDERS])
-@pytest.mark.every_value
+@pytest.mark.sampled(8)
 def test_paths_with_split_words_say_the_splits(tmp_path, convert, form, folders, wanted):
     (tmp_path / "in").mkdir()
     flags = FORMS[form](tmp_path / "in", _paths(*folders))
@@ -201,6 +201,7 @@ def test_paths_with_split_words_say_the_splits(tmp_path, convert, form, folders,
     assert _splits_of(tmp_path / "one") == {"train": sum(wanted.values())}
 
 
+@pytest.mark.sampled(8)
 @each("form", FORMS)
 def test_all_paths_in_the_folder_of_one_split_are_of_that_split(tmp_path, convert, form):
     (tmp_path / "in").mkdir()
@@ -213,7 +214,7 @@ def test_all_paths_in_the_folder_of_one_split_are_of_that_split(tmp_path, conver
 
 @each("folders", [("train", "test", "extra"), ("val", "more")], ids=["three", "two"])
 @each("form", [form for form in FORMS if form not in _BY_FOLDERS])
-@pytest.mark.every_value
+@pytest.mark.sampled(8)
 def test_paths_of_which_some_have_split_words_are_a_question(tmp_path, convert, form, folders):
     (tmp_path / "in").mkdir()
     flags = FORMS[form](tmp_path / "in", _paths(*folders))
@@ -237,7 +238,7 @@ def _check_suggestions(convert, root, flags, refusal):
 
 @each("folders", [("car", "train", "bus"), ("cat", "dog"), ("train",), ("test_crash", "road")])
 @each("form", [form for form in FORMS if form not in _BY_FOLDERS])
-@pytest.mark.every_value
+@pytest.mark.sampled(8)
 def test_other_paths_are_not_taken_for_splits(tmp_path, convert, form, folders):
     (tmp_path / "in").mkdir()
     flags = FORMS[form](tmp_path / "in", _paths(*folders))
@@ -260,7 +261,7 @@ def _renamed(form: str, root: Path, name: str) -> list[str]:
 
 @each("name", ["test", "flowers_val"])
 @each("form", FORMS)
-@pytest.mark.every_value
+@pytest.mark.sampled(8)
 def test_the_name_of_a_single_input_may_say_its_split(tmp_path, convert, form, name):
     flags = _renamed(form, tmp_path / "in", name)
     ran = _run(convert, tmp_path / "out", flags)

@@ -135,6 +135,7 @@ def halve(path: Path) -> None:
     os.truncate(path, path.stat().st_size // 2)
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("hurt", [delete, halve])
 def test_a_version_that_lacks_a_file_or_a_part_of_one_is_not_read(source, night, status, hurt):
     """Whatever the file: it is not pinned, LATEST does not go back to it, and `status` fails if LATEST names it."""
@@ -174,6 +175,7 @@ def spoil_manifest(version: Path) -> None:
     (version / "manifest.json").write_text("{}")
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("hurt", [remove_all, remove_shards, spoil_manifest])
 def test_a_pinned_version_that_cannot_be_read_is_an_error_that_names_the_remedy(source, night, status, hurt):
     night()
@@ -214,6 +216,7 @@ def test_a_version_that_is_pinned_and_damaged_during_a_build_ends_it_with_an_err
     assert source.latest.name == source.versions[-1]
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("hurt", [remove_all, remove_shards, spoil_manifest])
 def test_a_warning_says_that_readers_fail_although_the_build_is_quiet(source, night, hurt):
     night()

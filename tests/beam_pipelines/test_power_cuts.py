@@ -126,7 +126,7 @@ def test_parts_of_the_right_size_with_zeros_in_them_are_not_published(pets, tmp_
     assert manifest_of(output)["shards"] == manifest_of(expected)["shards"]
 
 
-@pytest.mark.sampled(1)
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("zeros", [False, True], ids=["emptied", "zeros"])
 @pytest.mark.parametrize("pattern", ["containers/*", "staging/*", "listing/*"])
 def test_an_archive_is_indexed_again_if_a_power_cut_damaged_what_was_made_of_it(

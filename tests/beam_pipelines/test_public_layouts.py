@@ -111,7 +111,7 @@ LABELLED = [
 ]
 
 
-@pytest.mark.every_value
+@pytest.mark.sampled(2)
 @each("extension", ["tar.gz", "zip"])
 @each("name", LABELLED)
 def test_an_archive_with_labels_beside_its_images_is_offered_as_a_folder(name, extension, tmp_path):
@@ -329,6 +329,7 @@ def test_masks_in_split_folders_that_the_request_names_are_refused(make, tmp_pat
     assert read(command, tmp_path / "listing1")[0] == {"train": {"": 3}, "test": {"": 3}}
 
 
+@pytest.mark.every_value
 @pytest.mark.parametrize("name", ["Intel image classification", "Oxford Pets", "SUN397", "splits below the classes"])
 @pytest.mark.parametrize("how", ["folder", "archive"])
 def test_a_layout_is_built(name, how, convert, tmp_path):
@@ -365,6 +366,7 @@ MASKED = (
 )
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("name", MASKED)
 def test_the_command_for_masks_builds_them(name, make, convert, tmp_path):
     layout = next(layout for layout in LAYOUTS if layout.name == name)

@@ -360,7 +360,11 @@ def test_without_a_command_the_known_ones_are_shown(run):
 
 
 @pytest.mark.parametrize(
-    "words", [["--image_sise=32"], ["--output={root}/finished"]], ids=["unknown flag", "finished output"]
+    "words",
+    [
+        pytest.param(["--image_sise=32"], id="unknown flag"),
+        pytest.param(["--output={root}/finished"], id="finished output", marks=pytest.mark.exhaustive),
+    ],
 )
 def test_the_program_refuses_a_wrong_request_in_one_line(words, world, snapshot):
     before = snapshot(world)

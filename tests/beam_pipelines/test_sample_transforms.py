@@ -36,7 +36,7 @@ def settings_of(flags: list[str]) -> dict[str, Any]:
     return {name: word if sign else True for name, sign, word in words}
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("form", sorted(FORMS))
 def test_a_pipeline_makes_the_examples_of_a_build(form, tmp_path, convert):
     write_form(form, tmp_path / "in")
@@ -54,6 +54,7 @@ def test_a_pipeline_makes_the_examples_of_a_build(form, tmp_path, convert):
     assert records_in(tmp_path / "written") == records_in(tmp_path / "built")
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("name", ["photos", "photos.tar", "photos.zip"])
 def test_a_folder_for_temporary_files_keeps_nothing_of_another_request(name, tmp_path):
     shutil.copytree(PHOTOS, tmp_path / "photos")

@@ -56,7 +56,7 @@ def test_kept_files_with_an_orientation_are_counted_and_the_ways_out_are_right(t
     assert (rows["cat/6.jpg"]["height"], rows["cat/6.jpg"]["width"]) == (50, 30)
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("channels", [1, 3])
 @pytest.mark.parametrize("flags", [(), (KEEP,), ("--image_size=16",)])
 def test_16_bits_that_become_nearly_black_are_noted_and_the_way_out_is_right(tmp_path, convert, channels, flags):
@@ -90,6 +90,7 @@ def test_a_dark_image_among_bright_ones_is_not_noted(tmp_path, convert):
     assert index_of(tmp_path / "out")["scan/2.png"]["stored_maximum"] == 13
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("flags", [(), (KEEP, "--channels=3"), ("--image_encoding=png", "--bit_depth=16")])
 def test_channels_that_are_not_stored_are_noted_and_the_way_out_is_right(tmp_path, convert, flags):
     bands = np.random.default_rng(0).integers(0, 256, (9, 12, 4)).astype(np.uint8)

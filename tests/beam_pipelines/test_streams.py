@@ -74,7 +74,7 @@ def test_a_build_with_all_streams_closed_writes_nothing_but_its_dataset(flags, b
     assert manifest_of(tmp_path / "out")["records"] == 6
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("streams", STREAMS)
 def test_a_refused_build_ends_as_refused(flags, built, streams):
     ran = run(streams, "convert", *flags, f"--output={built}")
@@ -82,7 +82,7 @@ def test_a_refused_build_ends_as_refused(flags, built, streams):
     assert no_traceback(ran)
 
 
-@pytest.mark.sampled(1)
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("streams", [">&- 2>&-", ">/dev/full", "2>/dev/full", "| sleep 0"])
 def test_the_result_of_verify_is_its_exit_code(built, streams):
     ran = run(streams, "verify", f"--dataset={built}")
@@ -96,7 +96,7 @@ def test_a_damaged_dataset_is_one_whether_or_not_it_can_be_said(damaged, streams
     assert (ran.returncode, no_traceback(ran)) == (1, True), ran.stderr
 
 
-@pytest.mark.sampled(1)
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("streams", [">&- 2>&-", ">/dev/full", "| sleep 0"])
 def test_a_report_is_written_whether_or_not_it_can_be_said(built, tmp_path, streams):
     out = shutil.copytree(built, tmp_path / "out")
@@ -106,7 +106,7 @@ def test_a_report_is_written_whether_or_not_it_can_be_said(built, tmp_path, stre
     assert (out / "report.html").exists()
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("command", ["inspect", "status"])
 @pytest.mark.parametrize("streams", [*CLOSED, "2>/dev/full"])
 def test_what_the_caller_closed_is_not_missed(built, command, streams):

@@ -39,7 +39,7 @@ def no_reader():
     os.close(writing)
 
 
-@pytest.mark.sampled(1)
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("unbuffered", ["", "1"], ids=["buffered", "unbuffered"])
 def test_a_reader_that_is_gone_neither_fails_a_build_nor_makes_it_talk(photos, tmp_path, no_reader, unbuffered):
     flags = [f"--input={photos}", f"--output={tmp_path / 'out'}", "--image_size=8"]

@@ -42,7 +42,7 @@ def test_every_flipped_bit_of_a_shard_is_found(damaged, name):
     dataset = open_dataset(str(path))
     check = ShardCheck.of(dataset)
     by_file = {shard.file: shard for shard in dataset.shards}
-    for file, bit in random_bits(path, 200):
+    for file, bit in random_bits(path, 100):
         flip(path, file, bit)
         findings = list(check(by_file[file]))
         assert findings, f"bit {bit} of {file} (seed {SEED})"

@@ -43,6 +43,7 @@ print(len(list(examples)), open_dataset(sys.argv[2]).manifest["records"])
     assert (ran.code, ran.out) == (0, "42 42\n"), ran.err
 
 
+@pytest.mark.exhaustive
 def test_a_dataset_is_built_beside_it(project, photos, tmp_path):
     code = """
 from beam_tfrecords import WriteTFRecordShards, build

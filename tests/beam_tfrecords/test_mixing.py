@@ -110,6 +110,7 @@ def test_a_shuffled_epoch_has_the_proportions_and_others_order(datasets):
         assert set(Counter(name for name in names if name in second).values()) <= {2, 3}
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("options", [{}, {"shuffle": 9, "seed": 1}])
 def test_a_checkpoint_goes_on_in_a_mixture(datasets, tmp_path, options):
     def batches():
@@ -181,6 +182,7 @@ def test_what_cannot_be_mixed_is_refused(datasets, tmp_path, photos, build):
         mix([(parts[0], 1), (parts[1], 1)])
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("layout", ["tfds", "detection"])
 def test_objects_have_joined_classes(tmp_path, build, layout):
     found = []

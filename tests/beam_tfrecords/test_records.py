@@ -48,6 +48,7 @@ def test_every_record_is_what_tensorflow_reads(dataset, records):
         assert np.abs(ours["image"].astype(int) - expected["image"]).mean() < 3
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("encoding", ["png", "webp", "raw"])
 def test_other_encodings_are_decoded(tmp_path, photos, build, encoding):
     flags = ["--image_size=24x32", "--resize_mode=exact", f"--image_encoding={encoding}"]

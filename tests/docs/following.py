@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import os
 import re
 import shlex
-import subprocess
-import sys
 from pathlib import Path
 
 from tests.conftest import run_command
@@ -35,9 +32,7 @@ class Follower:
                 self._run(passage)
 
     def _run(self, passage: Passage) -> None:
-        if passage.language == "bash" and passage.page.name == "README.md":
-            run_in_shell(passage.text)
-        elif passage.language == "bash":
+        if passage.language == "bash":
             run_here(passage.text)
         elif name := _FILE_NAME.match(passage.text):
             (self.folder / name[1]).write_text(passage.text, encoding="utf-8")
@@ -47,13 +42,6 @@ class Follower:
             exec(code, {"__name__": "__main__"})
         else:
             assert passage.language == "text", "passages are bash, python, text, or files that begin with their name"
-
-
-def run_in_shell(text: str) -> None:
-    """Runs commands with the installed program."""
-    path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
-    done = subprocess.run(["bash", "-euc", text], env={**os.environ, "PATH": path}, capture_output=True, text=True)
-    assert done.returncode == 0, done.stderr
 
 
 def run_here(text: str) -> None:

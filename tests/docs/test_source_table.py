@@ -17,7 +17,7 @@ PAGES = (PROJECT / "README.md", PROJECT / "docs" / "sources.md")
 ROWS = [(page, match) for page in PAGES for match in ROW.finditer(page.read_text(encoding="utf-8"))]
 
 
-@pytest.mark.sampled(5)
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize(("page", "row"), ROWS, ids=[f"{page.name} {row['flags']}" for page, row in ROWS])
 def test_the_command_of_a_source_makes_a_dataset(page, row, follower, tmp_path, monkeypatch):
     monkeypatch.chdir(follower(page).folder)

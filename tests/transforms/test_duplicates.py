@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 import pyarrow.parquet as pq
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from beam_tfrecords.errors import BuildError
@@ -122,7 +122,6 @@ SAMPLES = st.lists(
 )
 
 
-@settings(max_examples=60)
 @given(samples=SAMPLES, buckets=st.integers(1, 5))
 def test_the_groups_are_those_of_a_dict_of_all_samples(tmp_path_factory, samples, buckets):
     folder = tmp_path_factory.mktemp("groups")

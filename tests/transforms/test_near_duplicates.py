@@ -108,7 +108,6 @@ def clustered(draw) -> list[int]:
     return hashes
 
 
-@settings(max_examples=25)
 @given(
     hashes=clustered(),
     most=st.integers(1, 10),

@@ -92,8 +92,14 @@ def test_every_name_is_in_one_part(names, size, parts):
         assert sorted(found) == sorted(f"gs://photos/{name}" for name in names)
 
 
-@pytest.mark.sampled(1)
-@pytest.mark.parametrize("layout", ["{0:06d}.jpg", "n{1:04d}/{0:06d}.jpg", "a/long/beginning/{2}/img_{0}.jpg"])
+@pytest.mark.parametrize(
+    "layout",
+    [
+        "{0:06d}.jpg",
+        pytest.param("n{1:04d}/{0:06d}.jpg", marks=pytest.mark.exhaustive),
+        pytest.param("a/long/beginning/{2}/img_{0}.jpg", marks=pytest.mark.exhaustive),
+    ],
+)
 def test_parts_have_about_as_many_names(layout, monkeypatch):
     monkeypatch.setattr(name_ranges, "_PARTS", 50)
     names = sorted(layout.format(number, number % 200, number % 3) for number in range(20_000))

@@ -325,7 +325,7 @@ def test_a_finished_block_is_taken_from_its_checkpoint(block):
     assert block.convert(Hostile(Converter(), crash=KEYS[0])) == first
 
 
-@pytest.mark.sampled(8)
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("pattern", ["blocks/*.json", "parts/*0001.tfrecord", "parts/*.parquet", "failures/*"])
 @pytest.mark.parametrize("damage", ["emptied", "cut", "grown", "gone", "zeros"])
 def test_a_block_with_a_file_that_a_power_cut_damaged_is_done_again(block, pattern, damage):

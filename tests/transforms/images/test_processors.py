@@ -34,17 +34,12 @@ LEVELS = {
 }
 
 
-# Least like this processor; each part that chooses its code by the processor is changed by one of them.
-USUAL = {"SSE4.2", "none"}
-
-
 @pytest.fixture(scope="module")
 def expected() -> Digests:
     return make_digests("few")
 
 
-@pytest.mark.parametrize(
-    "level", [pytest.param(level, marks=() if level in USUAL else pytest.mark.exhaustive) for level in LEVELS]
-)
+@pytest.mark.exhaustive
+@pytest.mark.parametrize("level", LEVELS)
 def test_every_level_of_vector_code_makes_the_same_bytes(expected, level):
     assert find_differences(make_digests("few", environment={**os.environ, **LEVELS[level]}), expected) == {}

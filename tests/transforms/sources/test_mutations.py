@@ -136,7 +136,7 @@ def _try(name: str, folder: Path, *, seed: int, count: int) -> None:
 @pytest.mark.usefixtures("limited")
 @each("name", FORMS)
 def test_a_damaged_input_ends_in_failures_or_one_line(name, tmp_path):
-    _try(name, tmp_path, seed=30, count=8)
+    _try(name, tmp_path, seed=30, count=4)
 
 
 @pytest.mark.exhaustive
