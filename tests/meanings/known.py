@@ -9,7 +9,7 @@ from collections.abc import Mapping
 
 KNOWN: Mapping[str, str] = {
     "boxes": "four numbers without names are taken as corners where sizes fit too",
-    "guessed": "two columns of splits: one is used and the other is named",
+    "guessed": "boxes beside two columns of classes: one is their class and the other is named",
     "images": "two folders of images of the same things are taken as classes, such as left and right",
     "labels (label:list": "labels between spaces",
     "labels (label:text)": "a text of its own for each image, in a table without a header",
