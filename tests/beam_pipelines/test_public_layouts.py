@@ -100,8 +100,8 @@ def test_archives_are_refused_by_the_same_rules(layout, archives, tmp_path):
 
 
 def _reads_what_is_there(command: list[str]) -> bool:
-    """Whether a command reads no archive that is extracted first; another test does so."""
-    return not any(word.endswith(".extracted") for word in command)
+    """Whether a command reads no archive that is extracted first, as that of another test does."""
+    return not any(".extracted" in word for word in command)
 
 
 LABELLED = [
@@ -125,14 +125,11 @@ def test_an_archive_with_labels_beside_its_images_is_offered_as_a_folder(name, e
     with pytest.raises(RequestError) as refused:
         read(argv, tmp_path / "listing")
     _, meaning, before, _, *_ = lines = explain(refused.value, "convert", argv)
-    assert "the folder that the archive makes" in meaning
+    assert "the folder that the archive makes, in which files beside the images are read, " in meaning
     subprocess.run(["bash", "-euc", before], check=True)
     command, *_ = commands_of(lines)
-    assert command == ["--output=out", f"--input={archive}.extracted"]
-    with pytest.raises(RequestError) as refused:
-        read(command, tmp_path / "listing1")
-    commands = commands_of(explain(refused.value, "convert", command))
-    assert read(commands[0], tmp_path / "listing2")[0] == layout.suggestions[0]
+    assert any(f"{archive}.extracted" in word for word in command)
+    assert read(command, tmp_path / "listing1")[0] == layout.suggestions[0]
 
 
 VAL = {f"v_{number}.jpg": "dog" if number % 2 else "cat" for number in range(1, 5)}

@@ -6,8 +6,8 @@ import contextlib
 import dataclasses
 import itertools
 import tempfile
-from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
 
 from beam_tfrecords import storage
 from beam_tfrecords.beam_pipelines.build.checks.listing import check_listing
@@ -17,6 +17,7 @@ from beam_tfrecords.errors import BuildError, RequestError, Suggestion
 from beam_tfrecords.transforms.refs.ref_columns import one_by_one
 from beam_tfrecords.transforms.refs.sample_refs import SampleRef
 from beam_tfrecords.transforms.request.build_spec import BuildSpec
+from beam_tfrecords.transforms.sources.archives.extracting import EXTRACTED, extract
 
 if TYPE_CHECKING:
     from beam_tfrecords.transforms.sources.source import Source
@@ -44,8 +45,10 @@ def trying_suggestions(spec: BuildSpec) -> Iterator[None]:
     except RequestError as error:
         if not error.suggestions or spec.input_function is not None or spec.map is not None:
             raise
-        found = itertools.islice(_Trial(spec).follow_all(error, Suggestion("", {}), _DEEPEST), _MOST_SUGGESTIONS)
-        raise RequestError(error.message, [*found], code=error.code, traceback=error.traceback) from error.__cause__
+        with tempfile.TemporaryDirectory(prefix="beam-tfrecords-") as folder:
+            trial = _Trial(spec, folder)
+            found = [*itertools.islice(trial.follow_all(error, Suggestion("", {}), _DEEPEST), _MOST_SUGGESTIONS)]
+        raise RequestError(error.message, found, code=error.code, traceback=error.traceback) from error.__cause__
 
 
 @dataclasses.dataclass
@@ -54,11 +57,15 @@ class _Trial:
 
     Attributes:
       spec: the refused request.
+      folder: local folder for what archives hold.
+      extracted: folder that a command would make of an archive -> the folder that holds the same here.
       tried: number of requests that were tried.
       offered: settings of the suggestions that were found.
     """
 
     spec: BuildSpec
+    folder: str
+    extracted: dict[str, str] = dataclasses.field(default_factory=dict)
     tried: int = 0
     offered: list[object] = dataclasses.field(default_factory=list)
 
@@ -66,20 +73,21 @@ class _Trial:
         """Yields the suggestions of a refusal that work, each with what was said before."""
         for one in error.suggestions:
             meaning = ", ".join(filter(None, (said.meaning, one.meaning)))
-            joined = Suggestion(meaning, {**said.settings, **one.settings}, one.before)
+            joined = Suggestion(meaning, {**said.settings, **one.settings}, [*said.before, *one.before])
             yield from self._follow(joined, depth)
 
     def _follow(self, suggestion: Suggestion, depth: int) -> Iterator[Suggestion]:
         self.tried += 1
         if self.tried > _MOST_TRIED or suggestion.settings in self.offered:
             return
-        if not suggestion.before:  # Only the command makes its input.
+        settings = self._find_extracted(suggestion)
+        if settings is not None:  # Otherwise, only the command makes the input.
             try:
-                if not _is_listed(change_request(self.spec, suggestion.settings)):
+                if not _is_listed(change_request(self.spec, settings)):
                     return
             except RequestError as error:
                 if depth:
-                    yield from self.follow_all(error, suggestion, depth - 1)
+                    yield from self.follow_all(self._as_given(error), suggestion, depth - 1)
                 return
             except (BuildError, OSError) as error:
                 if storage.is_unanswered(error) or storage.is_unanswered(error.__cause__):
@@ -87,6 +95,43 @@ class _Trial:
                 return
         self.offered.append(suggestion.settings)
         yield suggestion
+
+    def _find_extracted(self, suggestion: Suggestion) -> Mapping[str, Any] | None:
+        """Returns the settings to try; None if the input does not exist yet and is no small archive."""
+        given = suggestion.settings.get("input", [])
+        inputs = given if isinstance(given, list) else [given]
+        made = [word for word in inputs if word.endswith(EXTRACTED)]
+        for folder in made:
+            if folder not in self.extracted:
+                target = storage.join(self.folder, str(len(self.extracted)))
+                if not extract(folder.removesuffix(EXTRACTED), target, most_bytes=_MOST_BYTES):
+                    return None
+                self.extracted[folder] = target
+        settings = _replace(suggestion.settings, self.extracted)
+        return None if suggestion.before and settings == suggestion.settings else settings
+
+    def _as_given(self, error: RequestError) -> RequestError:
+        """Returns the refusal of an extracted archive as that of the folder that the command would make."""
+        given = {here: made for made, here in self.extracted.items()}
+        suggestions = [
+            dataclasses.replace(one, settings=_replace(one.settings, given))
+            for one in error.suggestions
+            if not one.before
+        ]
+        return RequestError(error.message, suggestions, code=error.code)
+
+
+def _replace(settings: Mapping[str, Any], folders: Mapping[str, str]) -> dict[str, Any]:
+    """Returns settings with other folders in their paths."""
+
+    def change(value: Any) -> Any:
+        if isinstance(value, list):
+            return [*map(change, value)]
+        for old, new in folders.items() if isinstance(value, str) else ():
+            value = value.replace(old, new)
+        return value
+
+    return {name: change(value) for name, value in settings.items()}
 
 
 def _is_listed(spec: BuildSpec) -> bool:

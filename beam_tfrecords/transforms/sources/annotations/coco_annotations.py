@@ -30,6 +30,9 @@ _ARRAYS = ("images", "annotations", "categories")
 _MOST_NAMES = 3
 _MOST_ANNOTATIONS = 100
 
+# Fields of annotations that are no captions.
+_BOXED = frozenset({"bbox", "segmentation", "category_id"})
+
 
 @dataclasses.dataclass
 class CocoImage:
@@ -103,6 +106,9 @@ class CocoAnnotations:
         if self._captions is not None:
             self._add_caption(value)
             return
+        if "caption" in value and _BOXED.isdisjoint(value):
+            self.unread[Content.CAPTIONS] += 1
+            return
         image_id, category = _as_id(value.get("image_id")), _as_id(value.get("category_id"))
         box = value.get("bbox") or bounds_of(value.get("segmentation"))
         self._with_box += box is not None
@@ -154,7 +160,8 @@ class CocoAnnotations:
         Raises:
           JsonError: no annotation has a box, or the needed polygons or keypoints.
         """
-        if len(self._of_image) and not self._with_box and self._needs_boxes:
+        has_any = len(self._of_image) or self.unread[Content.CAPTIONS]
+        if has_any and not self._with_box and self._needs_boxes:
             raise JsonError("none of its annotations has a 'bbox'; if they are captions, use `layout=captions`")
         if self._polygons and not any(self._polygons):
             raise JsonError(

@@ -15,10 +15,11 @@ from beam_tfrecords.transforms.sources.names import printable
 from beam_tfrecords.transforms.sources.tables.table import Table, first_cells
 
 _MOST_NAMED = 20
-# Content of objects -> its name, and the layout that stores it.
+# Content of annotations -> its name, and the layout that stores it.
 _PARTS = {
     Content.POLYGONS: ("polygons", "detection_masks"),
     Content.KEYPOINTS: ("keypoints", "detection_keypoints"),
+    Content.CAPTIONS: ("captions", "captions"),
 }
 # Role -> the setting that uses a field of this role.
 _REMEDIES = {
@@ -34,13 +35,13 @@ def describe_unread(unread: Mapping[Content, int], provides: Collection[Content]
     """Yields notes on parts of annotated objects that their layout does not store.
 
     Args:
-      unread: content -> number of objects that have it.
+      unread: content -> number of annotations that have it.
       provides: contents that the source can read.
     """
     for content, count in unread.items():
         name, layout = _PARTS[content]
-        remedy = f"; use `layout={layout}`" if content in provides else ""
-        yield f"{count:,} objects have {name}, which are not stored{remedy}"
+        remedy = f"; use `layout={layout}`" if content in provides or content is Content.CAPTIONS else ""
+        yield f"{count:,} annotations have {name}, which are not stored{remedy}"
 
 
 def describe_unused(table: Table, used: Collection[str | None], images: Sequence[str] = ()) -> list[str]:

@@ -87,7 +87,7 @@ def find_split_column(
         return _chosen(table, splits.folders, named or _usual(table, taken)), ""
     if named == "":
         return None, ""
-    found, note = (SplitColumn(named), "") if named else _infer(table, taken)
+    found, note = (_read_flags(table, named) or SplitColumn(named), "") if named else _infer(table, taken)
     if splits.are_auto or found is None:
         return found, note
     found_splits = sorted(_splits_in(_words(table, found.name)))
@@ -137,17 +137,23 @@ def _infer(table: Table, taken: Sequence[str | None]) -> tuple[SplitColumn | Non
         if 1 < len(words) <= _MOST_WORDS:
             first = sorted(words)[0]
             note = f"column {column!r} is not used; if it says the splits, use `splits=validation={first}`"
-    for name, plain in _plain(table).items():
-        if plain in SPLIT_FLAGS and name not in taken:
-            words = {word.lower() for word in _words(table, name)}
-            if len(words) == 2 and words <= {*_TRUE, *_FALSE}:
-                true, false = SPLIT_FLAGS[plain]
-                meanings = {**dict.fromkeys(_TRUE, true), **dict.fromkeys(_FALSE, false)}
-                return SplitColumn(
-                    name, meanings
-                ), f"splits from column {name!r}: {true} where it is true, else {false}"
+    for name in table.columns:
+        flags = None if name in taken else _read_flags(table, name)
+        if flags is not None:
+            true, false = SPLIT_FLAGS[_plain(table)[name]]
+            return flags, f"splits from column {name!r}: {true} where it is true, else {false}"
     found, seen = _find_by_words(table, [*taken, column])
     return found, seen or note
+
+
+def _read_flags(table: Table, column: str) -> SplitColumn | None:
+    """Returns a column such as `is_valid` with the splits of true and false; None for other columns."""
+    splits = SPLIT_FLAGS.get(_plain(table)[column])
+    words = {word.lower() for word in _words(table, column)} if splits else set()
+    if splits is None or len(words) != 2 or not words <= {*_TRUE, *_FALSE}:
+        return None
+    true, false = splits
+    return SplitColumn(column, {**dict.fromkeys(_TRUE, true), **dict.fromkeys(_FALSE, false)})
 
 
 def _refuse_other_splits(table: Table, column: str, taken: Sequence[str | None]) -> None:

@@ -12,6 +12,7 @@ from typing import Any
 from beam_tfrecords import storage
 from beam_tfrecords.errors import RequestError, Suggestion
 from beam_tfrecords.transforms.settings import change_settings
+from beam_tfrecords.transforms.sources.archives.extracting import EXTRACTED
 from beam_tfrecords.transforms.sources.detect.annotation_sidecars import describe_annotations, find_annotations
 from beam_tfrecords.transforms.sources.detect.interpretation import Interpretation, Request, UnclearError, join
 from beam_tfrecords.transforms.sources.detect.layouts import ALSO_THINGS, interpret
@@ -98,7 +99,7 @@ def _extract(tree: FolderTree, request: Request) -> Iterator[Suggestion]:
     """Suggests extracting an archive whose labels are in files next to its images."""
     if not request.archive or not (list_rows(tree, request) or describe_annotations(tree)):
         return
-    folder = f"{request.archive}.extracted"
+    folder = f"{request.archive}{EXTRACTED}"
     archive, quoted = shlex.quote(request.archive), shlex.quote(folder)
     is_zip = source_of_file(request.archive) == "zip"
     command = f"python3 -m zipfile -e {archive} {quoted}" if is_zip else f"tar -xf {archive} -C {quoted}"

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from beam_tfrecords.errors import BuildError
+from beam_tfrecords.examples.contents import Content
 from beam_tfrecords.transforms.objects.objects import Objects
 from beam_tfrecords.transforms.objects.polygons import unpack_polygons
 from beam_tfrecords.transforms.splits import Splits
@@ -299,3 +300,16 @@ def test_an_image_has_so_many_objects_at_most(images, opened, count):
     first = next(source.samples())
     assert len(first.objects.labels if first.objects else ()) == (count if count == 100_000 else 0)
     assert first.failure == (None if count == 100_000 else ("invalid_row", "more than 100,000 objects in one image"))
+
+
+def test_captions_beside_boxes_are_named(tmp_path, opened):
+    annotations = [
+        {"image_id": 1, "category_id": 1, "bbox": [1, 2, 3, 4]},
+        {"image_id": 1, "caption": "a dog"},
+    ]
+    (tmp_path / "1.jpg").write_bytes(b"x")
+    document = {"images": [{"id": 1, "file_name": "1.jpg"}], "categories": [{"id": 1, "name": "dog"}]}
+    (tmp_path / "x.json").write_text(json.dumps({**document, "annotations": annotations}))
+    source = opened(tmp_path / "x.json")
+    assert [sample.objects.labels for sample in source.samples()] == [("dog",)]
+    assert source.unread == {Content.CAPTIONS: 1}

@@ -456,7 +456,7 @@ def test_parts_of_objects_that_are_not_read_are_counted():
     read_objects("0 0.5 0.5 0.5 0.25 0.5 0.5 2", NAMES, keypoints=3, unread=unread)
     assert unread == {Content.POLYGONS: 1, Content.KEYPOINTS: 1}
     polygons, keypoints = describe_unread(unread, {Content.POLYGONS})
-    assert polygons == "1 objects have polygons, which are not stored; use `layout=detection_masks`"
-    assert keypoints == "1 objects have keypoints, which are not stored"
+    assert polygons == "1 annotations have polygons, which are not stored; use `layout=detection_masks`"
+    assert keypoints == "1 annotations have keypoints, which are not stored"
     read_objects("0 0.1 0.1 0.9 0.2 0.5 0.9", NAMES, needs_polygons=True, unread=unread)
     assert unread.total() == 2
