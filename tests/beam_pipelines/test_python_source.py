@@ -287,3 +287,12 @@ def test_rows_of_a_database(tmp_path, build_of):
     dataset = build_of(rows, parts=range(4), image_root=str(folder))
     assert len(dataset) == 20
     assert sorted(indexed(dataset, "train", "uri")) == sorted(str(folder / f"{number}.png") for number in range(20))
+
+
+def test_vectors_of_a_function_are_no_classes(build_of):
+    def votes():
+        for number in range(4):
+            yield Sample(str(number), image=make_pixels(number), label=[12 - number, 0, number])
+
+    with refuses("column_without_labels", "input", "columns", says=["lists of numbers"]):
+        build_of(votes)

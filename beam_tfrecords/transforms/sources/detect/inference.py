@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 
 from beam_tfrecords.errors import FailureReason, RequestError, Suggestion
 from beam_tfrecords.transforms.refs.sample_refs import SampleRef
@@ -19,9 +19,11 @@ from beam_tfrecords.transforms.sources.detect.interpretation import (
     Request,
     UnclearError,
     depth_of,
+    show_names,
 )
 from beam_tfrecords.transforms.sources.detect.layouts import interpret
 from beam_tfrecords.transforms.sources.detect.list_sidecars import find_lists, name_split_lists
+from beam_tfrecords.transforms.sources.detect.names import is_known
 from beam_tfrecords.transforms.sources.detect.suggestions import list_rows, refuse
 from beam_tfrecords.transforms.sources.detect.tree import FolderSummary, FolderTree, find_prefix
 from beam_tfrecords.transforms.sources.inputs import Inputs
@@ -119,11 +121,21 @@ def infer_folders(tree: FolderTree, request: Request) -> tuple[Interpretation, l
     tables = [path for path in list_rows(tree, request) if path not in read]
     for one in describe_unread(tree, request.root):
         notes.append(f"{request.where}: the folders give the labels; not read: {one}")
+    if not request.needs.label:
+        notes += [f"{request.where}: {one}" for one in _describe_classes(found, tree)]
     if tables:
         more = ", …" if len(tables) > _MOST_TABLES else ""
         shown = ", ".join(tables[:_MOST_TABLES])
         notes.append(f"{request.where}: the folders give the labels; not read: {shown}{more}")
     return found, notes
+
+
+def _describe_classes(found: Interpretation, tree: FolderTree) -> Iterator[str]:
+    """Yields a note on folders that may be classes, for a layout without labels."""
+    folders = {found.place(f"{path}/")[0] for path, folder in tree.walk() if folder.images and path}
+    names = sorted(name for name in folders if name is not None and not is_known(name))
+    if len(names) > 1:
+        yield f"the layout does not store the folders {show_names(names)}, which may be classes"
 
 
 def _refuse_annotated(found: Interpretation, tree: FolderTree, request: Request) -> None:

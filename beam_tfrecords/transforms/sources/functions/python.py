@@ -19,6 +19,7 @@ from beam_tfrecords.transforms.mapping.sample import Sample
 from beam_tfrecords.transforms.mapping.user_function import UserFunction
 from beam_tfrecords.transforms.refs.sample_refs import SampleRef
 from beam_tfrecords.transforms.sources.containers import Container, StagingFiles
+from beam_tfrecords.transforms.sources.detect.roles import are_vectors
 from beam_tfrecords.transforms.sources.functions.sample_reader import SampleReader
 from beam_tfrecords.transforms.sources.input_settings import PathSettings
 from beam_tfrecords.transforms.sources.inputs import quote_input
@@ -150,10 +151,17 @@ class PythonSource(_FunctionSource):
                 f"{quote_input(function.name)} has it; they have: {', '.join(self.columns) or 'no columns'}",
                 code="unknown_column",
             )
+        lists = [sample.label for sample in first if isinstance(sample.label, list | tuple)]
+        if needs.label and are_vectors(lists):
+            raise RequestError(
+                f"{quote_input(function.name)}: the labels of its first samples are lists of numbers, which are no "
+                "classes; put numbers into `columns`, and name the column in the layout",
+                code="column_without_labels",
+            )
         names = dict.fromkeys(name for sample in first for name in sample.parts["images"])
-        lists = {name: _OF_LIST.fullmatch(name) for name in names}
+        of_lists = {name: _OF_LIST.fullmatch(name) for name in names}
         if names:
-            self.images = {found[1] if found else name: bool(found) for name, found in lists.items()}
+            self.images = {found[1] if found else name: bool(found) for name, found in of_lists.items()}
         self.unit = "image" if names or not first else "row"
         self.has_several_labels = any(isinstance(sample.label, list | tuple) for sample in first)
         self.provides = _contents(first) if first else frozenset({Content.IMAGE, Content.LABEL})

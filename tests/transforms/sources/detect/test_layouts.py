@@ -267,3 +267,9 @@ def test_each_layout_is_the_first_that_matches_its_example(layout):
         assert one.match(level) is None
     with contextlib.suppress(UnclearError):
         assert layout.match(level) is not None
+
+
+def test_folders_that_may_be_classes_are_named_where_the_layout_has_no_labels(touch, opened, listed):
+    source = opened(touch("train/cat/1.jpg", "train/dog/2.jpg", "test/cat/3.jpg"), needs_label=False)
+    listed(source)
+    assert any("does not store the folders cat, dog, which may be classes" in note for note in source.notes)
