@@ -148,7 +148,7 @@ def _may_be_words(names: Sequence[str]) -> bool:
     return len(names) <= _MOST_SHOWN and not any("," in name for name in names)
 
 
-class _Entry(dict[str, Any]):
+class _Named(dict[str, Any]):
     """What is known of one class: `name`, `number`, `id`."""
 
 
@@ -170,7 +170,7 @@ def list_classes(value: Any) -> ClassList:
     if isinstance(value, (list, tuple)):
         if any(isinstance(one, (Mapping, list, tuple)) for one in value):
             return _combine([_of_object(one) for one in value])
-        return _combine([_Entry(name=one) for one in value])
+        return _combine([_Named(name=one) for one in value])
     raise ValueError(f"{_describe(value)}; expected names in index order, or a mapping of name to number")
 
 
@@ -178,8 +178,8 @@ def parse_class_words(words: Sequence[str]) -> ClassList:
     """Reads the words of a comma-separated text: names, or `number:name` for all."""
     found = _match_all(_NUMBERED_WORD, [word.strip() for word in words])
     if found:
-        return _combine([_Entry(number=int(match[1]), name=match[2]) for match in found])
-    return _combine([_Entry(name=word) for word in words])
+        return _combine([_Named(number=int(match[1]), name=match[2]) for match in found])
+    return _combine([_Named(name=word) for word in words])
 
 
 def parse_class_file(data: bytes, name: str, *, are_numbered: bool = False) -> ClassList:
@@ -230,7 +230,7 @@ def _parse_label_map(text: str) -> ClassList:
     found = parse_label_map(text)
     if not found:
         raise ValueError("it has no `item { id: 1 name: 'cat' }`; expected a StringIntLabelMap")
-    return _combine([_Entry(number=number, name=name) for number, name in found.items()])
+    return _combine([_Named(number=number, name=name) for number, name in found.items()])
 
 
 def _parse_json(text: str) -> ClassList:
@@ -286,18 +286,18 @@ def _of_mapping(value: Mapping[Any, Any]) -> ClassList:
     if all(type(key) is int for key in keys) and not has_int:
         are_numbers[1] = [False]
     if all(are_numbers[1]) and (has_int or not all(are_numbers[0])):
-        return _combine([_Entry(name=key, number=_number(one)) for key, one in value.items()])
+        return _combine([_Named(name=key, number=_number(one)) for key, one in value.items()])
     if all(are_numbers[0]):
-        return _combine([_Entry(number=_number(key), name=one) for key, one in value.items()])
+        return _combine([_Named(number=_number(key), name=one) for key, one in value.items()])
     for sides in ((keys, values), (values, keys)):
         if all(isinstance(one, str) and _ID.fullmatch(one) for one in sides[0]):
-            return _combine([_Entry(id=id_, name=name) for id_, name in zip(*sides, strict=True)])
+            return _combine([_Named(id=id_, name=name) for id_, name in zip(*sides, strict=True)])
     raise ValueError(f"a mapping of {_describe(keys[0])} to {_describe(values[0])}; {EXPECTED}")
 
 
-def _of_object(value: Any, key: Any = None) -> _Entry:
+def _of_object(value: Any, key: Any = None) -> _Named:
     """Reads {"id": 1, "name": "cat"}, [1, "cat"] and a plain name; `key` is the key of a mapping."""
-    entry = _Entry()
+    entry = _Named()
     if isinstance(value, Mapping):
         plain = {_plain(str(name)): one for name, one in value.items()}
         for word in _NAME_WORDS:
@@ -332,10 +332,10 @@ def _parse_lines(lines: Sequence[str], *, are_numbered: bool = False) -> ClassLi
     if table := _find_table(lines):
         return table
     if found := _match_all(_WITH_ID, lines):
-        return _combine([_Entry(id=match[1], name=match[2]) for match in found])
+        return _combine([_Named(id=match[1], name=match[2]) for match in found])
     for pattern, groups in ((_NUMBERED, (1, 3)), (_NAME_FIRST, (2, 1))):
         found = _match_all(pattern, lines)
-        entries = [_Entry(number=int(match[groups[0]]), name=match[groups[1]]) for match in found]
+        entries = [_Named(number=int(match[groups[0]]), name=match[groups[1]]) for match in found]
         if not found or len({one["name"] for one in entries}) * 2 <= len(entries) > 1:
             continue
         numbers = sorted({one["number"] for one in entries})
@@ -357,7 +357,7 @@ def _parse_lines(lines: Sequence[str], *, are_numbered: bool = False) -> ClassLi
             raise ValueError(f"it has the line {_shorten(line)}, which is not a name; {EXPECTED}")
     if len(lines) == 1 and "," in lines[0]:
         raise ValueError(f"it has one line with commas, {_shorten(lines[0])}; expected a name per line")
-    return _combine([_Entry(name=line) for line in lines])
+    return _combine([_Named(name=line) for line in lines])
 
 
 def _match_all(pattern: re.Pattern[str], lines: Sequence[str]) -> list[re.Match[str]]:
@@ -422,7 +422,7 @@ def _parse_table(lines: Sequence[str], delimiter: str | None) -> ClassList | Non
     numbers.sort(key=lambda n: _NUMBER_WORDS.index(words[n]) if words[n] in _NUMBER_WORDS else len(_NUMBER_WORDS))
     return _combine(
         [
-            _Entry(
+            _Named(
                 name=row[name],
                 **({"number": _number(row[numbers[0]])} if numbers else {}),
                 **({"id": row[ids[0]]} if ids else {}),
@@ -432,7 +432,7 @@ def _parse_table(lines: Sequence[str], delimiter: str | None) -> ClassList | Non
     )
 
 
-def _combine(entries: Sequence[_Entry]) -> ClassList:
+def _combine(entries: Sequence[_Named]) -> ClassList:
     """Returns the classes in the order of their numbers, or in that of the list.
 
     Raises:

@@ -195,7 +195,7 @@ class WordsOf:
 
 
 @dataclasses.dataclass(frozen=True)
-class Placement:
+class PathSplits:
     """Where references get their splits from.
 
     Attributes:
@@ -237,7 +237,7 @@ class Placement:
         return found.pop() if found else None
 
 
-def judge_splits(words: PathWords, inputs: WordsOf) -> Placement | None:
+def judge_splits(words: PathWords, inputs: WordsOf) -> PathSplits | None:
     """Decides what the split words in paths and in the input's name mean; None if they change nothing.
 
     Raises:
@@ -252,9 +252,9 @@ def judge_splits(words: PathWords, inputs: WordsOf) -> Placement | None:
         if not agreeing:
             raise _contradicts(depths[certain[0]], inputs)
         certain = agreeing if words.samples[None] else []
-        return Placement(_note_folders(depths[certain[0]]), certain) if certain else None
+        return PathSplits(_note_folders(depths[certain[0]]), certain) if certain else None
     if certain:
-        return Placement(_note_folders(depths[certain[0]]), certain)
+        return PathSplits(_note_folders(depths[certain[0]]), certain)
     for number, depth in enumerate(depths):
         if depth.may_be_splits(total, is_first=all(one.is_single(total) for one in depths[:number])):
             raise _ask(depth, number, total, inputs)
@@ -275,7 +275,7 @@ def judge_splits(words: PathWords, inputs: WordsOf) -> Placement | None:
     if split is None or split == DEFAULT_SPLIT:
         return None
     where = "the folders in the paths" if by_folder else "the name of the input"
-    return Placement(f"the split {split} is that of {where}; {_HOW_TO_DENY}", split=split)
+    return PathSplits(f"the split {split} is that of {where}; {_HOW_TO_DENY}", split=split)
 
 
 def _find_constant(depths: Sequence[Depth], total: int) -> str | None:
