@@ -36,6 +36,7 @@ _ID = re.compile(r"(?:[nvar]\d{8}|/[mgt]/[0-9a-z_]+)")
 _NUMBERED = re.compile(r"(\d{1,9})(\s*[:=\t,;|)]\s*|\.\s+|\s+-\s+|\s+)(\S.*)")
 _NUMBERED_WORD = re.compile(r"(\d{1,9}):\s*(\S.*)")
 _NAME_FIRST = re.compile(r"(\S.*?)\s*[:=\t,;|]\s*(\d{1,9})")
+_NUMBER_LAST = re.compile(r"(\S.*?)\s+(\d{1,9})")
 _WITH_ID = re.compile(rf"({_ID.pattern})[\s,:;|]\s*(\S.*)")
 _YAML_KEY = re.compile(
     r"(?:names|classes|labels|class_names|categories|id2label|label2id)\s*:\s*(?:\[|\{|$)", re.MULTILINE
@@ -348,6 +349,15 @@ def _parse_lines(lines: Sequence[str], *, are_numbered: bool = False) -> ClassLi
             f"its lines begin or end with numbers that are not 0, 1, 2, …, such as {_shorten(lines[0])}; expected "
             "`number: name` lines, or names that JSON or YAML quotes"
         )
+    if found := _match_all(_NUMBER_LAST, lines):
+        # Names may end with a number too, but not with each number once.
+        numbers, names = sorted(int(match[2]) for match in found), {match[1] for match in found}
+        if (
+            len(names) == len(found) > 1
+            and numbers == [*range(numbers[0], numbers[0] + len(found))]
+            and numbers[0] <= 1
+        ):
+            return _combine([_Entry(number=int(match[2]), name=match[1]) for match in found])
     numbered = sum(bool(_NUMBERED.fullmatch(line)) for line in lines)
     if numbered * 2 > len(lines) > 2 and numbered < len(lines):
         other = next(line for line in lines if not _NUMBERED.fullmatch(line))
