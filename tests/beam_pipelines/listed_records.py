@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import io
 import shlex
 from collections import Counter
@@ -16,7 +17,10 @@ from beam_tfrecords.beam_pipelines.build.listing.source_opening import open_spec
 from beam_tfrecords.beam_pipelines.build.listing.trial import trying_suggestions
 from beam_tfrecords.beam_pipelines.settings.command_line import parse_arguments
 from beam_tfrecords.beam_pipelines.settings.inherited_settings import read_request
+from beam_tfrecords.transforms.labels import ClassNames
 from beam_tfrecords.transforms.listing.listing import read_refs
+from beam_tfrecords.transforms.refs.sample_refs import SampleRef
+from beam_tfrecords.transforms.request.build_spec import BuildSpec
 from tests.beam_pipelines.public_layouts import Layout, Records
 
 
@@ -38,27 +42,51 @@ def write_layout(layout: Layout, folder: Path) -> Path:
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_bytes(PICTURE)
     for name, text in layout.tables.items():
-        (root / name).parent.mkdir(exist_ok=True)
+        (root / name).parent.mkdir(parents=True, exist_ok=True)
         (root / name).write_text(text)
     return root
 
 
-def read(argv: list[str], folder: Path) -> tuple[Records, list[str]]:
-    """The records that a command line lists, as a build does before it starts, and the notes."""
+@dataclasses.dataclass(frozen=True)
+class Listed:
+    """What a command line lists, as a build does before it starts.
+
+    Attributes:
+      spec: the request.
+      notes: what the summary says.
+      classes: the class names.
+      refs: the samples.
+    """
+
+    spec: BuildSpec
+    notes: list[str]
+    classes: ClassNames
+    refs: list[SampleRef]
+
+
+def list_samples(argv: list[str], folder: Path) -> Listed:
+    """Lists the samples of a command line, with the files of the listing in a folder."""
     spec = read_request(parse_arguments(argv).raw_values)
     with trying_suggestions(spec):
         spec, source = open_spec_source(spec)
         folder.mkdir(exist_ok=True)
         listed = list_input(spec, source, LocalExecutor(str(folder), copies=False))
         assert listed is not None
-        check_listing(spec, source, listed.listing, listed.skipped)
+        classes = check_listing(spec, source, listed.listing, listed.skipped)
+    refs = [*read_refs(listed.listing)]
+    assert not any(ref.failure for ref in refs), refs
+    return Listed(spec, source.notes, classes, refs)
+
+
+def read(argv: list[str], folder: Path) -> tuple[Records, list[str]]:
+    """The records that a command line lists, and the notes."""
+    listed = list_samples(argv, folder)
     records: dict[str, Counter[str]] = {}
-    for ref in read_refs(listed.listing):
-        assert ref.failure is None, ref
-        label = ref.label if spec.layout.needs_label else ""
+    for ref in listed.refs:
+        label = ref.label if listed.spec.layout.needs_label else ""
         assert label is not None, ref
         records.setdefault(ref.split, Counter())[str(label)] += 1
-    return records, source.notes
+    return records, listed.notes
 
 
 def commands_of(lines: list[str]) -> list[list[str]]:

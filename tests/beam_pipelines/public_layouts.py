@@ -10,12 +10,25 @@ import dataclasses
 import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 from tests.refusals import Refusal
 
 # split -> label -> samples; the label of an image without one is "".
 Records: TypeAlias = Mapping[str, Mapping[str, int]]
+
+
+@dataclasses.dataclass(frozen=True)
+class Command:
+    """A command that the user of a dataset writes, because the program does not offer it.
+
+    Attributes:
+      flags: as in a shell, with DIR for the input.
+      records: what the command reads: split -> class -> samples, objects or texts; the class is "" without classes.
+    """
+
+    flags: str
+    records: Records
 
 
 @dataclasses.dataclass(frozen=True)
@@ -31,6 +44,9 @@ class Layout:
       tables: path -> text of the files that are tables.
       notes: what the summary says.
       root: folder below that is the input.
+      recommended: the command that reads the labels that people train on: a number of a suggestion, or a command that
+        the user writes.
+      remark: what the page says about the labels; if the command reads none, why.
     """
 
     name: str
@@ -41,6 +57,8 @@ class Layout:
     tables: Mapping[str, str] = dataclasses.field(default_factory=dict)
     notes: str = ""
     root: str = ""
+    recommended: int | Command = 0
+    remark: str = ""
 
     def paths(self) -> Iterator[str]:
         """The files."""
@@ -86,15 +104,38 @@ def unlabelled(**splits: int) -> Records:
     return {split: {"": count} for split, count in splits.items()}
 
 
-def coco(*names: str) -> str:
-    """A file of COCO's annotations, with an object in the first image."""
+def coco(*names: str, outlined: bool = False) -> str:
+    """A file of COCO's annotations, with an object, and perhaps its outline, in the first image."""
     images = [{"id": number, "file_name": name, "width": 8, "height": 8} for number, name in enumerate(names)]
-    annotation = {"image_id": 0, "category_id": 1, "bbox": [1, 1, 4, 4]}
+    annotation: dict[str, Any] = {"image_id": 0, "category_id": 1, "bbox": [1, 1, 4, 4]}
+    if outlined:
+        annotation["segmentation"] = [[1, 1, 5, 1, 5, 5]]
     content = {"images": images, "annotations": [annotation], "categories": [{"id": 1, "name": "cat"}]}
     return json.dumps(content)
 
 
 _IDS = [f"{number:04d}" for number in range(1, 7)]
+_CASSAVA = (
+    "Cassava Bacterial Blight (CBB)",
+    "Cassava Brown Streak Disease (CBSD)",
+    "Cassava Green Mottle (CGM)",
+    "Cassava Mosaic Disease (CMD)",
+    "Healthy",
+)
+_GTSRB = "Width,Height,Roi.X1,Roi.Y1,Roi.X2,Roi.Y2,ClassId,Path"
+_CELEBA_LABELS = {"train": {"['Male', 'Young']": 1, "['Male']": 1, "['Young']": 1, "[]": 1}}
+_CELEBA = ("000001.jpg,1,-1", "000002.jpg,-1,1", "000003.jpg,1,1", "000004.jpg,-1,-1")
+_AIRCRAFT = {"family": ("Boeing 707", "A320"), "manufacturer": ("Boeing", "Airbus"), "variant": ("707-320", "A320")}
+_AIRCRAFT_SPLITS = {
+    "train": ("0034309", "0034958"),
+    "val": ("1025794", "0056978"),
+    "trainval": ("0034309", "0034958"),
+    "test": ("1236289", "2222222"),
+}
+_OBJECTS365 = (
+    "images/v1/patch{0..1}/objects365_v1_0000000{1..2}.jpg",
+    "images/v2/patch{16..17}/objects365_v2_0090873{1..2}.jpg",
+)
 _DIGITS = {str(digit): 1 for digit in range(10)}
 
 LAYOUTS = (
@@ -227,13 +268,19 @@ LAYOUTS = (
     # Tables that name images.
     Layout(
         "Cassava leaf disease",
-        "train_images/{0001..0006}.jpg test_images/0007.jpg label_num_to_disease_map.json",
+        "train_images/{0001..0006}.jpg test_images/0007.jpg",
         refused=Refusal("split_or_class", "input", says=["test_images, train_images"]),
         tables={
             "train.csv": rows("image_id,label", *(f"{one}.jpg,{int(one) % 3}" for one in _IDS)),
             "sample_submission.csv": rows("image_id,label", "0007.jpg,4"),
+            "label_num_to_disease_map.json": json.dumps(dict(enumerate(_CASSAVA))),
         },
         suggestions=[in_train(**{"0": 2, "1": 2, "2": 2}), unlabelled(train=6, test=1)],
+        recommended=Command(
+            "--input=DIR/train.csv --image_column=image_id --image_root=DIR/train_images --label_column=label "
+            "--class_names=DIR/label_num_to_disease_map.json",
+            {"train": dict.fromkeys(_CASSAVA[:3], 2)},
+        ),
     ),
     Layout(
         "APTOS 2019",
@@ -285,11 +332,16 @@ LAYOUTS = (
         refused=Refusal("split_or_class", "input"),
         tables={
             "Train.csv": rows(
-                "Width,Height,ClassId,Path", *(f"27,{n},{n % 2},Train/{n % 2}/0000{n // 2 + 1}.png" for n in range(6))
+                _GTSRB, *(f"27,2{n},5,5,22,20,{n % 2},Train/{n % 2}/0000{n // 2 + 1}.png" for n in range(6))
             ),
-            "Meta.csv": rows("Path,ClassId,ShapeId", "Meta/0.png,0,1", "Meta/1.png,1,1"),
+            "Test.csv": rows(_GTSRB, "53,54,6,5,48,49,1,Test/00001.png", "42,45,5,5,36,40,0,Test/00002.png"),
+            "Meta.csv": rows("Path,ClassId,ShapeId,ColorId,SignId", "Meta/0.png,0,1,0,3.29", "Meta/1.png,1,1,0,3.29"),
         },
         suggestions=[in_train(**{"0": 3, "1": 3}), in_train(**{"0": 3, "1": 3}), unlabelled(train=6, test=2)],
+        recommended=Command(
+            "--input=train=DIR/Train.csv --input=test=DIR/Test.csv --image_column=Path --label_column=ClassId",
+            {"train": {"0": 3, "1": 3}, "test": {"0": 1, "1": 1}},
+        ),
     ),
     Layout(
         "HAM10000",
@@ -297,26 +349,40 @@ LAYOUTS = (
         refused=Refusal("no_class_folders", "input", "label_pattern", says=["HAM10000_images_part_1"]),
         tables={
             "HAM10000_metadata.csv": rows(
-                "lesion_id,image_id,dx,age",
-                *(f"H{one},ISIC_{one},{'nv' if int(one) % 2 else 'mel'},50" for one in _IDS),
+                "lesion_id,image_id,dx,dx_type,age,sex,localization",
+                *(f"HAM_{one},ISIC_{one},{'nv' if int(one) % 2 else 'mel'},histo,50.0,male,back" for one in _IDS),
             )
         },
         suggestions=[unlabelled(train=6)],
+        recommended=Command(
+            "--input=DIR/HAM10000_metadata.csv '--image_path={image_id}.jpg' --label_column=dx "
+            "--image_root=DIR/HAM10000_images_part_1 --image_root=DIR/HAM10000_images_part_2",
+            in_train(nv=3, mel=3),
+        ),
     ),
     Layout(
         "CelebA",
         "img_align_celeba/img_align_celeba/{000001..000004}.jpg",
         refused=Refusal("no_class_folders", "input", "label_pattern"),
         tables={
-            "list_attr_celeba.csv": rows("image_id,Male,Young", "000001.jpg,1,-1", "000002.jpg,-1,1", "000003.jpg,1,1")
+            "list_attr_celeba.csv": rows("image_id,Male,Young", *_CELEBA),
+            "list_eval_partition.csv": rows(
+                "image_id,partition", "000001.jpg,0", "000002.jpg,0", "000003.jpg,1", "000004.jpg,2"
+            ),
+            "list_bbox_celeba.csv": rows("image_id,x_1,y_1,width,height", "000001.jpg,95,71,226,313"),
         },
-        suggestions=[unlabelled(train=4)],
+        suggestions=[_CELEBA_LABELS, unlabelled(train=4)],
+        remark="two of the 40 columns",
     ),
     Layout(
         "NYU Depth",
         "rgb/{1..4}.png depth/{1..4}.png",
         refused=Refusal("images_and_masks", "input", says=["depth"]),
         suggestions=[unlabelled(train=4)],
+        recommended=Command(
+            "--input=DIR/rgb --mask_root=DIR/depth --mask_bit_depth=16 --layout=segmentation", unlabelled(train=4)
+        ),
+        remark="depth",
     ),
     Layout(
         "images and a few folders",
@@ -326,9 +392,19 @@ LAYOUTS = (
     ),
     Layout(
         "Flickr8k",
-        "Images/{0001..0003}.jpg captions.txt",
+        "Images/{0001..0003}.jpg",
         refused=Refusal("no_class_folders", "input", "label_pattern", says=["Images"]),
         suggestions=[unlabelled(train=3)],
+        tables={
+            "captions.txt": rows(
+                "image,caption", *(f"{one}.jpg,A dog runs {where} ." for one in _IDS[:3] for where in ("up", "down"))
+            )
+        },
+        recommended=Command(
+            "--source=csv --input=DIR/captions.txt --label_column=caption --label_type=text --group_rows "
+            "--image_root=DIR/Images",
+            unlabelled(train=6),
+        ),
     ),
     # Classes in the names of files.
     Layout(
@@ -344,12 +420,15 @@ LAYOUTS = (
         "annotations/xmls/Abyssinian_1.xml annotations/list.txt",
         refused=Refusal("images_and_masks", "input", says=["annotations"]),
         suggestions=[unlabelled(train=12), in_train(Abyssinian=6, great_pyrenees=6), unlabelled(train=12)],
+        remark="animal, border, background",
     ),
     Layout(
         "UTKFace",
         "{21,30,45}_{0,1}_2_2017.jpg.chip.jpg",
         refused=Refusal("no_class_folders", "input", "label_pattern"),
         suggestions=[unlabelled(train=6)],
+        recommended=Command(r"--input=DIR '--label_pattern=^\d+_(?P<label>[01])_'", in_train(**{"0": 3, "1": 3})),
+        remark="gender; the names also have age and race",
     ),
     # Datasets of objects and masks.
     Layout(
@@ -385,9 +464,14 @@ LAYOUTS = (
     ),
     Layout(
         "COCO128 of Ultralytics",
-        "images/train2017/{1..3}.jpg labels/train2017/{1..3}.txt",
+        "README.txt images/train2017/{1..3}.jpg",
         refused=Refusal("split_or_class", "input", says=["YOLO"]),
-        suggestions=[unlabelled(train=3)],
+        suggestions=[unlabelled(train=3)] * 2,
+        tables={
+            "coco128.yaml": "path: coco128\ntrain: images/train2017\nval: images/train2017\nnames:\n  0: person\n",
+            **dict.fromkeys(expand("labels/train2017/{1..3}.txt"), "0 0.5 0.5 0.2 0.2\n"),
+        },
+        remark="Ultralytics' code has coco128.yaml: copy it into DIR",
     ),
     Layout(
         "Pascal VOC 2012",
@@ -403,15 +487,21 @@ LAYOUTS = (
     ),
     Layout(
         "KITTI object detection",
-        "training/image_2/{000001..000003}.png training/label_2/{000001..000003}.txt testing/image_2/000001.png",
+        "training/image_2/{000001..000003}.png testing/image_2/000001.png",
         refused=Refusal("no_class_folders", "input", "label_pattern"),
         suggestions=[unlabelled(train=3, test=1)],
+        tables=dict.fromkeys(
+            expand("training/label_2/{000001..000003}.txt"),
+            "Car 0.00 0 -1.58 1.00 1.00 5.00 5.00 1.65 1.67 3.64 -0.65 1.71 46.70 -1.59\n",
+        ),
+        remark="in KITTI's own text format",
     ),
     Layout(
         "Kvasir-SEG",
         "images/{1..3}.jpg masks/{1..3}.jpg kavsir_bboxes.json",
         refused=Refusal("images_and_masks", "input", says=["masks"]),
         suggestions=[unlabelled(train=3)],
+        remark="the masks are JPEG files, which do not preserve numbers",
     ),
     Layout(
         "Carvana",
@@ -450,6 +540,7 @@ LAYOUTS = (
             in_train(COVID=3, Lung_Opacity=3, Normal=3, Pneumonia=3),
             unlabelled(train=12),
         ],
+        recommended=1,
     ),
     Layout(
         "Breast ultrasound (BUSI)",
@@ -462,6 +553,7 @@ LAYOUTS = (
         "stage1_train/{aa,bb}/images/x.png stage1_train/{aa,bb}/masks/{1..3}.png",
         refused=Refusal("images_and_masks", "input"),
         suggestions=[unlabelled(train=2)],
+        remark="each nucleus has its own mask file",
     ),
     Layout(
         "MVTec AD, one category",
@@ -512,9 +604,10 @@ LAYOUTS = (
         "cars_train/{00001..00003}.jpg cars_test/{00001..00002}.jpg devkit/cars_meta.mat",
         refused=Refusal("split_or_class", "input"),
         suggestions=[unlabelled(train=3, test=2)],
+        remark="in a .mat file",
     ),
     Layout(
-        "Tiny ImageNet",
+        "classes in train, and annotations that are no list",
         "train/{n01443537,n01629819}/images/x_{1..3}.JPEG train/n01443537/n01443537_boxes.txt "
         "val/images/val_{1..4}.JPEG "
         "val/val_annotations.txt test/images/test_{1..2}.JPEG {words,wnids}.txt",
@@ -539,6 +632,8 @@ LAYOUTS = (
             in_train(n000002=2, n000003=2),
             unlabelled(train=4, test=4),
         ],
+        recommended=1,
+        remark="people; those in test are others",
     ),
     Layout(
         "cat, dog and a test without labels",
@@ -556,25 +651,22 @@ LAYOUTS = (
         "PlantVillage",
         "{color,grayscale,segmented}/{Apple,Corn}/{1..2}.jpg",
         refused=Refusal("unclear_class_level", "input"),
-        suggestions=[
-            in_train(color=4, grayscale=4, segmented=4),
-            in_train(Apple=6, Corn=6),
-            in_train(Apple=2, Corn=2),
-        ],
+        suggestions=[in_train(Apple=6, Corn=6), in_train(color=4, grayscale=4, segmented=4), in_train(Apple=2, Corn=2)],
+        recommended=2,
     ),
     Layout(
         "days with good and bad parts",
         "{day1,day2}/{ok,scratch}/{1..2}.jpg",
         refused=Refusal("unclear_class_level", "input"),
-        suggestions=[in_train(day1=4, day2=4), in_train(ok=4, scratch=4), in_train(ok=2, scratch=2)],
+        suggestions=[in_train(ok=4, scratch=4), in_train(day1=4, day2=4), in_train(ok=2, scratch=2)],
     ),
     Layout(
         "PACS",
         "{art_painting,cartoon,photo,sketch}/{dog,guitar}/{1..2}.jpg",
         refused=Refusal("unclear_class_level", "input"),
         suggestions=[
-            in_train(art_painting=4, cartoon=4, photo=4, sketch=4),
             in_train(dog=8, guitar=8),
+            in_train(art_painting=4, cartoon=4, photo=4, sketch=4),
             in_train(dog=2, guitar=2),
         ],
     ),
@@ -582,7 +674,7 @@ LAYOUTS = (
         "Office-31",
         "{amazon,dslr}/images/{back_pack,bike}/{1..2}.jpg",
         refused=Refusal("unclear_class_level", "input"),
-        suggestions=[in_train(amazon=4, dslr=4), in_train(back_pack=4, bike=4), in_train(back_pack=2, bike=2)],
+        suggestions=[in_train(back_pack=4, bike=4), in_train(amazon=4, dslr=4), in_train(back_pack=2, bike=2)],
     ),
     Layout(
         "iNaturalist 2017",
@@ -593,12 +685,14 @@ LAYOUTS = (
             in_train(Ara_ara=2, Corvus_corax=2, Apis_mellifera=1),
             unlabelled(train=5),
         ],
+        recommended=1,
     ),
     Layout(
         "BreakHis",
-        "{benign,malignant}/SOB/{adenosis,ductal}/{1..2}.png",
+        "benign/SOB/adenosis/SOB_B_A_14-1/{40X,100X}/1.png "
+        "malignant/SOB/ductal_carcinoma/SOB_M_DC_14-2/{40X,100X}/1.png",
         refused=Refusal("unclear_class_level", "input"),
-        suggestions=[in_train(benign=4, malignant=4), in_train(adenosis=4, ductal=4), unlabelled(train=8)],
+        suggestions=[in_train(benign=2, malignant=2), in_train(adenosis=2, ductal_carcinoma=2), unlabelled(train=4)],
     ),
     Layout(
         "MVTec AD, all categories",
@@ -606,6 +700,10 @@ LAYOUTS = (
         "{bottle,cable}/ground_truth/bent/1_mask.png",
         refused=Refusal("images_and_masks", "input"),
         suggestions=[unlabelled(train=8)],
+        recommended=Command(
+            "'--input=train=DIR/*/train/**' '--input=test=DIR/*/test/**' '--label_pattern=(?P<label>[^/]+)/[^/]+$'",
+            {"train": {"good": 4}, "test": {"good": 2, "bent": 2}},
+        ),
     ),
     Layout(
         "class folders at different depths",
@@ -619,18 +717,32 @@ LAYOUTS = (
     ),
     Layout(
         "Market-1501",
-        "bounding_box_train/0002_c1s1_{1..3}.jpg bounding_box_test/0003_c1s1_{1..2}.jpg query/0003_c1s1_9.jpg "
+        "bounding_box_train/{0002,0007}_c1s1_{1..3}.jpg bounding_box_test/0003_c1s1_{1..2}.jpg query/0003_c1s1_9.jpg "
         "gt_bbox/0002_c1s1_{1..3}.jpg",
         refused=Refusal("images_and_masks", "input", says=["gt_bbox"]),
-        suggestions=[unlabelled(train=3, test=2)],
+        suggestions=[unlabelled(train=6, test=2)],
+        recommended=Command(
+            r"--input=DIR/bounding_box_train '--label_pattern=^(?P<label>\d+)_'", in_train(**{"0002": 3, "0007": 3})
+        ),
+        remark="people; those in test are others",
     ),
     # A single folder is rarely a class.
     Layout(
         "MedMNIST as png",
-        "pathmnist/train{0..3}_{0,1}.png pathmnist/val0_1.png pathmnist/test0_1.png",
+        "pathmnist/train{0..3}_0.png pathmnist/train{4..7}_1.png pathmnist/val0_1.png pathmnist/test0_1.png",
         refused=Refusal("single_class", "input", says=["pathmnist ", "10 images", "pathmnist.csv"]),
-        suggestions=[in_train(pathmnist=10), unlabelled(train=10)],
-        tables={"pathmnist.csv": rows("TRAIN,train0_0.png,0", "TRAIN,train1_1.png,1", "TEST,test0_1.png,1")},
+        suggestions=[
+            {"train": {"0": 4, "1": 4}, "validation": {"1": 1}, "test": {"1": 1}},
+            in_train(pathmnist=10),
+            unlabelled(train=10),
+        ],
+        tables={
+            "pathmnist.csv": lines(
+                *(f"TRAIN,train{number}_{number // 4}.png,{number // 4}" for number in range(8)),
+                "VALIDATION,val0_1.png,1",
+                "TEST,test0_1.png,1",
+            )
+        },
     ),
     Layout(
         "a single class folder",
@@ -652,6 +764,8 @@ LAYOUTS = (
         "0001TP_{006690,006720,006750,008550}.png 0001TP_{006690,006720,006750,008550}_L.png",
         refused=Refusal("images_and_masks", "input", says=["_L"]),
         suggestions=[unlabelled(train=4), unlabelled(train=4)],
+        recommended=1,
+        remark="the masks hold colors, not class numbers",
     ),
     Layout(
         "pairs in folders of any name",
@@ -671,12 +785,16 @@ LAYOUTS = (
         "701_StillsRaw_full/0001TP_{006690,006720,006750}.png LabeledApproved_full/0001TP_{006690,006720,006750}_L.png",
         refused=Refusal("images_and_masks", "input"),
         suggestions=[unlabelled(train=3), unlabelled(train=3), unlabelled(train=3)],
+        recommended=1,
+        remark="the masks hold colors, not class numbers",
     ),
     Layout(
         "ISPRS Potsdam",
         "2_Ortho_RGB/top_potsdam_{2_10,2_11,3_12}_RGB.tif 5_Labels_all/top_potsdam_{2_10,2_11,3_12}_label.tif",
         refused=Refusal("images_and_masks", "input"),
         suggestions=[unlabelled(train=3), unlabelled(train=3), unlabelled(train=3)],
+        recommended=1,
+        remark="the masks hold colors, not class numbers",
     ),
     Layout(
         "ISIC 2018, segmentation",
@@ -698,12 +816,26 @@ LAYOUTS = (
         "DUTS-TE/DUTS-TE-Image/{d1,e2}.jpg DUTS-TE/DUTS-TE-Mask/{d1,e2}.png",
         refused=Refusal("images_and_masks", "input"),
         suggestions=[unlabelled(train=5), unlabelled(train=5), unlabelled(train=5)],
+        recommended=Command(
+            "--input=train=DIR/DUTS-TR/DUTS-TR-Image --input=test=DIR/DUTS-TE/DUTS-TE-Image "
+            "--mask_root=train=DIR/DUTS-TR/DUTS-TR-Mask --mask_root=test=DIR/DUTS-TE/DUTS-TE-Mask "
+            "--layout=segmentation",
+            unlabelled(train=3, test=2),
+        ),
     ),
     Layout(
-        "Objects365, one split",
+        "numbered patches of one split",
         "{patch0,patch1,patch2}/objects365_v1_{00000001..00000003}.jpg",
         refused=Refusal("no_class_folders", "input", "label_pattern", says=["patch0, patch1, patch2"]),
         suggestions=[unlabelled(train=9)],
+    ),
+    Layout(
+        "Objects365, train",
+        " ".join(_OBJECTS365),
+        refused=Refusal("unclear_folders", "input", says=["COCO"]),
+        suggestions=[unlabelled(train=8), in_train(v1=4, v2=4), unlabelled(train=8)],
+        root="train",
+        tables={"zhiyuan_objv2_train.json": coco(*(path for word in _OBJECTS365 for path in expand(word)))},
     ),
     Layout(
         "BigEarthNet",
@@ -711,12 +843,20 @@ LAYOUTS = (
         refused=Refusal("single_bands", "input", says=["B01"]),
         suggestions=[unlabelled(train=36)],
         root="BigEarthNet-v1.0",
+        remark="in a .json file beside the bands of each image",
     ),
     Layout(
         "Human Protein Atlas",
         "train/{aa,b1}_{red,green,blue,yellow}.png test/{c,d}_{red,green,blue,yellow}.png",
         refused=Refusal("single_bands", "input", says=["blue, green"]),
         suggestions=[unlabelled(train=8, test=8)],
+        tables={"train.csv": rows("Id,Target", "aa,16 0", "b1,7")},
+        recommended=Command(
+            "--input=DIR/train.csv '--image_path={Id}_green.png' --image_root=DIR/train --label_column=Target "
+            "'--label_separator= '",
+            in_train(**{"0": 1, "7": 1, "16": 1}),
+        ),
+        remark="of the green images, which show the protein",
     ),
     Layout(
         "KITTI semantics",
@@ -731,6 +871,12 @@ LAYOUTS = (
         "{training,validation}/v1.2/{labels,instances,panoptic}/{aa,b1,c2}.png testing/images/{d,e}.jpg",
         refused=Refusal("images_and_masks", "input", says=["training/v1.2/instances, training/v1.2/labels"]),
         suggestions=[unlabelled(train=3, validation=3, test=2)],
+        recommended=Command(
+            "--input=train=DIR/training/images --input=validation=DIR/validation/images "
+            "--mask_root=train=DIR/training/v1.2/labels --mask_root=validation=DIR/validation/v1.2/labels "
+            "--layout=segmentation",
+            unlabelled(train=3, validation=3),
+        ),
     ),
     Layout(
         "DRIVE vessels",
@@ -739,6 +885,11 @@ LAYOUTS = (
         "test/1st_manual/{01..03}_manual1.gif test/mask/{01..03}_test_mask.gif",
         refused=Refusal("images_and_masks", "input", says=["training/1st_manual, training/mask"]),
         suggestions=[unlabelled(train=4, test=3)],
+        recommended=Command(
+            "--input=DIR/training/images --mask_root=DIR/training/1st_manual --image_suffix=_training "
+            "--mask_suffix=_manual1 --layout=segmentation",
+            unlabelled(train=4),
+        ),
     ),
     Layout(
         "DeepGlobe roads",
@@ -752,6 +903,11 @@ LAYOUTS = (
         "train/Instance_masks/images/P{0000..0003}_instance_id_RGB.png",
         refused=Refusal("images_and_masks", "input", says=["train/Semantic_masks"]),
         suggestions=[unlabelled(train=4), unlabelled(train=4), unlabelled(train=4)],
+        tables={"train/Annotations/iSAID_train.json": coco(*expand("P{0000..0003}.png"), outlined=True)},
+        recommended=Command(
+            "--input=DIR/train/Annotations/iSAID_train.json --image_root=DIR/train/images --layout=detection_masks",
+            in_train(cat=1),
+        ),
     ),
     Layout(
         "LoveDA",
@@ -806,6 +962,14 @@ LAYOUTS = (
             in_train(Avesta=6, Greek=6, Keble=6, Latin=6),
             unlabelled(train=24),
         ],
+        recommended=Command(
+            "--input=train=DIR/images_background --input=test=DIR/images_evaluation "
+            "'--label_pattern=(?P<label>[^/]+/[^/]+)/[^/]+$'",
+            {
+                split: dict.fromkeys(expand(f"{{{alphabets}}}/character{{01,02}}"), 3)
+                for split, alphabets in (("train", "Greek,Latin"), ("test", "Avesta,Keble"))
+            },
+        ),
     ),
     Layout(
         "CASIA-WebFace",
@@ -814,10 +978,14 @@ LAYOUTS = (
     ),
     Layout(
         "DOTA",
-        "train/images/P{0000..0003}.png train/labelTxt/P{0000..0003}.txt val/images/P{0010..0012}.png "
-        "val/labelTxt/P{0010..0012}.txt",
+        "train/images/P{0000..0003}.png val/images/P{0010..0012}.png",
         refused=Refusal("no_class_folders", "input", "label_pattern"),
         suggestions=[unlabelled(train=4, validation=3)],
+        tables=dict.fromkeys(
+            (*expand("train/labelTxt/P{0000..0003}.txt"), *expand("val/labelTxt/P{0010..0012}.txt")),
+            "imagesource:GoogleEarth\ngsd:0.146\n1.0 1.0 5.0 1.0 5.0 5.0 1.0 5.0 plane 0\n",
+        ),
+        remark="in DOTA's own text format",
     ),
     # Lists of images, with and without classes, for each split.
     Layout(
@@ -899,18 +1067,31 @@ LAYOUTS = (
     ),
     Layout(
         "FGVC Aircraft",
-        "images/{0034309,0034958,1025794,0056978}.jpg families.txt manufacturers.txt variants.txt",
+        "images/{0034309,0034958,1025794,0056978,1236289,2222222}.jpg",
         refused=Refusal("no_class_folders", "input", "label_pattern", says=["images"]),
         suggestions=[
-            {"train": {"A320": 1, "Boeing 707": 1}, "test": {"A320": 1, "Boeing 707": 1}},
-            unlabelled(train=4),
+            {split: {"A320": 1, "Boeing 707": 1} for split in ("train", "validation", "test")},
+            {split: {"Airbus": 1, "Boeing": 1} for split in ("train", "validation", "test")},
+            unlabelled(train=6),
         ],
         root="data",
         tables={
-            "images_family_train.txt": lines("0034309 Boeing 707", "0034958 A320"),
-            "images_family_test.txt": lines("1025794 Boeing 707", "0056978 A320"),
+            **{
+                f"images_{level}_{split}.txt": lines(*map(" ".join, zip(images, names, strict=True)))
+                for level, names in _AIRCRAFT.items()
+                for split, images in _AIRCRAFT_SPLITS.items()
+            },
+            "families.txt": lines("A320", "Boeing 707"),
+            "manufacturers.txt": lines("Airbus", "Boeing"),
+            "variants.txt": lines("707-320", "A320"),
             "images_box.txt": lines("0034309 1 1 5 5"),
         },
+        recommended=Command(
+            "--source=csv --input=train=DIR/images_variant_train.txt --input=validation=DIR/images_variant_val.txt "
+            "--input=test=DIR/images_variant_test.txt '--image_path={image}.jpg' --label_column=label "
+            "--image_root=DIR/images",
+            {split: {"707-320": 1, "A320": 1} for split in ("train", "validation", "test")},
+        ),
     ),
     Layout(
         "Places365, validation",
@@ -927,6 +1108,11 @@ LAYOUTS = (
             ),
             "categories_places365.txt": lines("/a/airfield 0", "/a/alcove 1"),
         },
+        recommended=Command(
+            "--source=csv --input=validation=DIR/places365_val.txt --label_column=label --image_root=DIR/val_256 "
+            "--class_names=DIR/categories_places365.txt",
+            {"validation": {"/a/airfield": 2, "/a/alcove": 2}},
+        ),
     ),
     Layout(
         "ImageNet's validation with a list",
@@ -1000,13 +1186,14 @@ LAYOUTS = (
             ),
             "annotations/test.txt": lines("Abyssinian_5 1 1 1", "Abyssinian_6 1 1 1", "pug_5 2 1 1", "pug_6 2 1 1"),
         },
+        remark="numbers of the breeds",
     ),
     Layout(
         "CelebA, the original tree",
         "Img/img_align_celeba/{000001..000004}.jpg",
         refused=Refusal("single_class", "input", says=["img_align_celeba ", "4 images"]),
         suggestions=[
-            {"train": {"['Male', 'Young']": 1, "['Male']": 1, "['Young']": 1, "[]": 1}},
+            _CELEBA_LABELS,
             in_train(img_align_celeba=4),
             unlabelled(train=4),
         ],
@@ -1051,6 +1238,7 @@ LAYOUTS = (
         "00000/{00000..00002}.png 01000/{01000..01002}.png 02000/{02000..02002}.png",
         refused=Refusal("no_class_folders", "input", "label_pattern", says=["00000, 01000, 02000"]),
         suggestions=[unlabelled(train=9)],
+        remark="the dataset has none",
     ),
     Layout(
         "EuroSAT, the folder above",
@@ -1097,5 +1285,6 @@ LAYOUTS = (
             "wider_face_split/wider_face_test_filelist.txt": lines("0--Parade/1.jpg", "1--Handshaking/1.jpg"),
             "wider_face_split/readme.txt": lines("blur:", "  clear->0"),
         },
+        remark="faces",
     ),
 )

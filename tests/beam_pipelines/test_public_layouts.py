@@ -16,7 +16,8 @@ from beam_tfrecords.beam_pipelines.settings.suggested_commands import explain
 from beam_tfrecords.errors import RequestError
 from tests.beam_pipelines.dataset_checks import manifest_of
 from tests.beam_pipelines.listed_records import commands_of, read, write_layout
-from tests.beam_pipelines.public_layouts import LAYOUTS, Layout
+from tests.beam_pipelines.public_layouts import LAYOUTS, Command, Layout
+from tests.beam_pipelines.recommended_commands import recommend
 from tests.each import each
 from tests.refusals import refuses
 
@@ -57,6 +58,11 @@ def test_a_layout_that_is_unclear_is_refused_with_commands_that_are_right(layout
     given = [read(command, tmp_path / f"listing{number}")[0] for number, command in enumerate(commands)]
     assert given == list(layout.suggestions), "\n".join(lines)
     assert 1 <= len(commands) <= 3
+
+
+@each("layout", [layout for layout in LAYOUTS if isinstance(layout.recommended, Command)], ids=lambda one: one.name)
+def test_a_command_that_the_program_does_not_offer_reads_the_labels(layout, tmp_path):
+    assert recommend(layout, tmp_path).records == layout.recommended.records
 
 
 def pack_layout(layout: Layout, folder: Path, *, archives: int = 1) -> str:

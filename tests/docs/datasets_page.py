@@ -5,28 +5,30 @@ python -m tests.docs.datasets_page > docs/datasets.md
 
 from __future__ import annotations
 
-import ast
-import itertools
-import re
 import shlex
 import tempfile
-from collections.abc import Iterator
 from pathlib import Path
 
-from beam_tfrecords.beam_pipelines.settings.suggested_commands import explain
-from beam_tfrecords.errors import RequestError
-from tests.beam_pipelines.listed_records import commands_of, read, write_layout
-from tests.beam_pipelines.public_layouts import LAYOUTS, Layout, Records
+from tests.beam_pipelines.public_layouts import Layout
+from tests.beam_pipelines.recommended_commands import DATASETS, Recommendation, recommend
 
 _MOST_LABELS = 3
+_SPLITS = ("train", "validation", "test")
 _HEADER = """# Commands for public datasets
 
-Each row has the command that reads a well-known dataset from the folder that you unpacked it into, in its original form
-or as Kaggle and Roboflow distribute it. If a tree is ambiguous, `convert` with `--input` alone stops and prints the
-commands to choose from; this page shows the first of them. Add `--dry_run` to see classes, splits, counts and five
-samples. A test lists each layout, reduced to a few files, with its command, and generates this page
-(`python -m tests.docs.datasets_page`). The same rules read archives of these trees, but you have to extract an archive
-whose tables or lists are needed; the message has the command.
+Each row has the command that reads a well-known dataset, with the labels that people train on, from the folder that you
+unpacked it into, in its original form or as Kaggle and Roboflow distribute it. `DIR` is that folder. Add `--dry_run` to
+see classes, splits, counts and five samples.
+
+Some commands differ from the first one that `convert` prints for the folder alone, because the folder does not say
+which of two folder levels or lists you want, or what a number in a file name means. Where the column of labels says
+`not read`, the command reads only the images, and the reason follows; [unsupported.md](unsupported.md) shows how to
+convert other formats. The same rules read archives of these trees, but you have to extract an archive whose tables
+or lists are needed; the message has the command.
+
+The labels are examples. They come from a copy of each dataset that is reduced to a few files: a test runs each command
+on that copy and generates this page (`python -m tests.docs.datasets_page`). So COCO has only the class `cat` here, and
+a command with a list of columns or folders has only those of the copy.
 
 | dataset | command: `beam-tfrecords convert --output=out …` | splits | labels |
 |---|---|---|---|
@@ -35,39 +37,28 @@ whose tables or lists are needed; the message has the command.
 
 def page() -> str:
     """The page."""
-    # The others show a rule, and are no dataset.
-    named = [layout for layout in LAYOUTS if re.search("[A-Z_]", layout.name)]
-    return _HEADER + "".join(sorted(map(_row, named), key=str.lower))
+    return _HEADER + "".join(sorted(map(_row, DATASETS), key=str.lower))
 
 
 def _row(layout: Layout) -> str:
     with tempfile.TemporaryDirectory() as folder:
-        root = write_layout(layout, Path(folder))
-        words, records = [f"--input={root}"], layout.records
-        if records is None:
-            try:
-                read([*words, "--output=out"], Path(folder) / "listing")
-            except RequestError as refusal:
-                words = commands_of(explain(refusal, "convert", [*words, "--output=out"]))[0]
-                records = layout.suggestions[0]
-        assert records is not None
-        shown = shlex.join(word for word in words if word != "--output=out")
-        command = shown.replace(str(root), root.name if layout.root else "DIR").replace("|", "\\|")
-    name = re.sub(r"[|]", "", layout.name)
-    return f"| {name} | `{command}` | {', '.join(records)} | {', '.join(_labels(records))} |\n"
+        found = recommend(layout, Path(folder))
+    command = shlex.join(found.words).replace("|", "\\|")
+    name = layout.name.replace("|", "")
+    splits = ", ".join(sorted(found.records, key=_SPLITS.index))
+    return f"| {name} | `{command}` | {splits} | {_labels(layout, found)} |\n"
 
 
-def _labels(records: Records) -> Iterator[str]:
-    found = {label for counts in records.values() for label in counts}
-    # Several labels are listed as text.
-    several = (ast.literal_eval(label) if label.startswith("[") else [label] for label in found)
-    labels = sorted(set(itertools.chain.from_iterable(several)))
-    if labels == [""]:
-        yield "none, or objects and masks"
-        return
-    yield from labels[:_MOST_LABELS]
-    if len(labels) > _MOST_LABELS:
-        yield "…"
+def _labels(layout: Layout, found: Recommendation) -> str:
+    if found.kind == "nothing":
+        assert layout.remark, (
+            f"{layout.name}: expected a command that reads labels, or a remark that says why none does"
+        )
+        return f"not read: {layout.remark}"
+    names = sorted({name for counts in found.records.values() for name in counts if name})
+    shown = ", ".join([*names[:_MOST_LABELS], *["…"] * (len(names) > _MOST_LABELS)])
+    labels = shown if found.kind == "classes" else ": ".join(filter(None, (found.kind, shown)))
+    return f"{labels} ({layout.remark})" if layout.remark else labels
 
 
 if __name__ == "__main__":

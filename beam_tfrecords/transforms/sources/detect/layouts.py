@@ -549,14 +549,17 @@ def _two_levels(level: Level) -> Interpretation | None:
     alone = []
     repeats = sum(map(len, level.inner.values())) > len(found)
     are_classes = len(level.inner[names[0]]) > 1 or all(map(is_container, found))
+    # The same classes in each folder make the outer folders variants, such as color and grayscale.
+    are_variants = repeats and are_classes and len(shared) == len(found)
+    levels = [] if all(map(split_of_folder, found)) else [[outer]]
+    levels = [[inner], *levels] if are_variants else [*levels, [inner]]
     if repeats and are_classes and request.root and not any(level.bases.values()):
         one = join(base, names[0])
         alone = [Suggestion(f"the folders in {one} as classes", {"input": request.path(one)})]
     depths = "" if len(level.deep) == len(names) else "the images lie at different depths: "
     raise UnclearError(
         f"{depths}the folders {show_names(names)} hold {hold} ({show_names(found)}), so that either may be the classes",
-        [] if all(map(split_of_folder, found)) else [outer],
-        [inner],
+        *levels,
         alone,
         code="unclear_class_level",
     )

@@ -11,7 +11,7 @@ from beam_tfrecords import storage
 from beam_tfrecords.errors import Suggestion
 from beam_tfrecords.transforms.sources.detect.image_columns import is_file_name
 from beam_tfrecords.transforms.sources.detect.interpretation import Request
-from beam_tfrecords.transforms.sources.detect.label_columns import find_only_label
+from beam_tfrecords.transforms.sources.detect.label_columns import find_one_hot, find_only_label
 from beam_tfrecords.transforms.sources.detect.names import split_in_name
 from beam_tfrecords.transforms.sources.detect.sidecar_rows import list_sidecars, read_first_rows, spread
 from beam_tfrecords.transforms.sources.detect.tree import FolderTree
@@ -97,8 +97,12 @@ def settings_of_table(path: str, tree: FolderTree, root: str) -> dict[str, Any] 
     if images is None:
         return None
     column, settings = images
-    label = find_only_label({name: values for name, values in cells.items() if name != column})
-    return None if label is None else {**settings, "label_column": label}
+    others = {name: values for name, values in cells.items() if name != column}
+    if label := find_only_label(others):
+        return {**settings, "label_column": label}
+    columns = find_one_hot(others, len(cells[column]))
+    are_classes = 1 < len(columns) == len(others)
+    return {**settings, "label_columns": ",".join(columns)} if are_classes else None
 
 
 def _find_images(
