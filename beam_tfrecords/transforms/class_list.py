@@ -357,7 +357,7 @@ def _parse_lines(lines: Sequence[str], *, are_numbered: bool = False) -> ClassLi
             and numbers == [*range(numbers[0], numbers[0] + len(found))]
             and numbers[0] <= 1
         ):
-            return _combine([_Entry(number=int(match[2]), name=match[1]) for match in found])
+            return _combine([_Named(number=int(match[2]), name=match[1]) for match in found])
     numbered = sum(bool(_NUMBERED.fullmatch(line)) for line in lines)
     if numbered * 2 > len(lines) > 2 and numbered < len(lines):
         other = next(line for line in lines if not _NUMBERED.fullmatch(line))
