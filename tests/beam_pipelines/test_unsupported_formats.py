@@ -157,6 +157,29 @@ def test_cells_that_may_be_several_classes_are_a_question(tmp_path):
     assert read(several, tmp_path / "listing2")[0] == in_train(**{"['w0', 'x']": 2, "['w1', 'x']": 2})
 
 
+def test_texts_of_several_words_are_no_classes_without_a_word(tmp_path):
+    for number in range(8):
+        (tmp_path / f"{number}.jpg").write_bytes(PICTURE)
+    texts = [
+        "a dog runs",
+        "the red car",
+        "grey",
+        "no acute findings",
+        "two people on bikes",
+        "a plate",
+        "a b c",
+        "d e f",
+    ]
+    (tmp_path / "t.csv").write_text("\n".join(["image,label", *(f"{n}.jpg,{text}" for n, text in enumerate(texts))]))
+    argv = [f"--input={tmp_path / 't.csv'}", "--output=out"]
+    with refuses("unclear_labels", "input", "label_type", says=["8 texts in 8 rows"]) as refused:
+        read(argv, tmp_path / "listing")
+    as_text, as_classes = commands_of(explain(refused.value, "convert", argv))
+    assert "--label_type=text" in as_text
+    assert read(as_text, tmp_path / "listing1")[0] == unlabelled(train=8)
+    assert read(as_classes, tmp_path / "listing2")[0] == in_train(**dict.fromkeys(texts, 1))
+
+
 def write_rows(folder, name, row):
     for number in range(4):
         (folder / f"{number}.jpg").write_bytes(PICTURE)

@@ -31,6 +31,8 @@ if TYPE_CHECKING:
 
 
 _MOST_CLASSES = 10
+# Texts rather than names of classes: with at least so many words, at least so many, and nearly each there once.
+_LEAST_WORDS, _LEAST_TEXTS, _UNIQUE = 3, 6, 0.75
 
 
 def resolve_classes(
@@ -77,6 +79,7 @@ def resolve_classes(
     in_cells = source.labels_may_be_indices and spec.source.table.label_separator is None
     if in_cells:
         _refuse_lists(spec, listing)
+        _refuse_texts(spec, source, listing)
     inferred = infer_class_names(
         listing.labels, numbers_are_indices=source.labels_may_be_indices, first_class=source.first_class
     )
@@ -105,6 +108,25 @@ def _refuse_lists(spec: BuildSpec, listing: Listing) -> None:
         [
             Suggestion(f"the classes between {separator!r}", {"label_separator": separator}),
             Suggestion("each cell as one class", {"label_separator": ""}),
+        ],
+        code="unclear_labels",
+    )
+
+
+def _refuse_texts(spec: BuildSpec, source: Source, listing: Listing) -> None:
+    """Refuses texts of several words, nearly each of which is there once, as captions are."""
+    counts = {label: count for label, count in listing.labels.items() if isinstance(label, str) and label}
+    total, column = sum(counts.values()), source.label_column
+    several = sum(len(label.split()) >= _LEAST_WORDS for label in counts)
+    is_said = column is None or spec.source.table.label_column is not None
+    if is_said or total < _LEAST_TEXTS or len(counts) < _UNIQUE * total or several * 2 < len(counts):
+        return
+    raise RequestError(
+        f"`input={', '.join(spec.source.input)}`: column {column!r} has {len(counts):,} texts in {total:,} "
+        f"{source.unit}s, such as {printable(repr(max(counts, key=len)))}; expected their type in `label_type`",
+        [
+            Suggestion(f"the texts in column {column!r}", {"label_column": column, "label_type": "text"}),
+            Suggestion("each text as a class", {"label_column": column}),
         ],
         code="unclear_labels",
     )

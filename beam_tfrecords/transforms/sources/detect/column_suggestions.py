@@ -43,7 +43,9 @@ _JOIN = (
 _PIXELS = re.compile(r"\d+(?: \d+){63,}")
 
 
-def column_suggestions(table: Table, *, image: str | None, needs_image: bool, needs_label: bool) -> list[Suggestion]:
+def column_suggestions(
+    table: Table, *, image: str | None, needs_image: bool, needs_label: bool, needs_boxes: bool = True
+) -> list[Suggestion]:
     """Suggests settings that read a table, based on its first rows.
 
     Args:
@@ -51,6 +53,7 @@ def column_suggestions(table: Table, *, image: str | None, needs_image: bool, ne
       image: column of the images, if known.
       needs_image: whether the image column is still unknown.
       needs_label: whether the label column is still unknown.
+      needs_boxes: whether boxes come before labels.
 
     Returns:
       Complete suggestions; none if nothing looks like images.
@@ -59,7 +62,7 @@ def column_suggestions(table: Table, *, image: str | None, needs_image: bool, ne
       RequestError: the table contains the images themselves.
     """
     cells, rows = _read_cells(table)
-    if has_box_names(table.columns):
+    if needs_boxes and has_box_names(table.columns):
         images = _find_images(table, cells, repeats=True) if needs_image else {}
         return [Suggestion(f"the boxes in the images in {_describe(images)}", images)] if images else []
     if needs_image:

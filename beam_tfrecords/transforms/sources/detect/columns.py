@@ -145,6 +145,8 @@ def choose_columns(
         taken.append(f"boxes from column {objects.column!r}")
         label = None if label == objects.labels else label
     boxes = _choose_boxes(table, settings, needs, taken) if objects is None else None
+    if boxes is not None and boxes.label is not None and settings.label_column is None:
+        _refuse_other_labels(table, boxes.label, image=image)
     if boxes is not None and not needs.label:
         label = None
     if taken:
@@ -254,7 +256,7 @@ def _refuse_other_labels(table: Table, label: str, *, image: str | None) -> None
     raise RequestError(
         f"{quote_input(table.path)}: no header names the columns, and {', '.join((label, *table.other_labels))} may be "
         f"the labels; name their column with `label_column`; {available(table)}",
-        column_suggestions(table, image=image, needs_image=False, needs_label=True),
+        column_suggestions(table, image=image, needs_image=False, needs_label=True, needs_boxes=False),
         code="unclear_label_column",
     )
 
