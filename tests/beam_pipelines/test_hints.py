@@ -182,7 +182,7 @@ HINTS = [
         "name another with",
         TABLE,
         FLAT,
-        [unlabelled(train=6), unlabelled(train=6)],
+        [unlabelled(train=6)],
         {"t.csv": rows("image,caption", *(f"{n}.jpg,text {n} {k}" for n in (1, 2, 3) for k in "ab"))},
     ),
     Hint(

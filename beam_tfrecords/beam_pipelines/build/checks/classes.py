@@ -99,7 +99,8 @@ def _refuse_lists(spec: BuildSpec, listing: Listing) -> None:
     texts = [label for label in listing.labels if isinstance(label, str) and label]
     separator = find_separator(texts)
     are_lists = any(text.strip()[:1] == "[" and text.strip()[-1:] == "]" for text in texts)
-    if separator is None or not (are_lists or repeats_parts(texts, separator)):
+    are_sentences = sum(len(text.split()) >= _LEAST_WORDS for text in texts) * 2 > len(texts)
+    if separator is None or are_sentences or not (are_lists or repeats_parts(texts, separator)):
         return
     several = [text for text in texts if separator in text]
     raise RequestError(

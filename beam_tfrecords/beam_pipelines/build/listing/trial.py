@@ -6,6 +6,7 @@ import contextlib
 import dataclasses
 import itertools
 import tempfile
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -150,7 +151,10 @@ def _is_listed(spec: BuildSpec) -> bool:
         opened, source = open_spec_source(spec)
     elif sum(container.size for container in source.containers() or ()) > _MOST_BYTES:
         return True
-    return _are_valid(_list(opened, source), spec)
+    refs = _list(opened, source)
+    shares_keys = opened.source.table.group_rows or source.last_member_wins
+    keys = Counter() if shares_keys else Counter((ref.split, ref.key) for ref in refs)
+    return _are_valid(refs, spec, repeated=sum(count for count in keys.values() if count > 1))
 
 
 def _list(spec: BuildSpec, source: Source) -> list[SampleRef]:
@@ -166,6 +170,6 @@ def _list(spec: BuildSpec, source: Source) -> list[SampleRef]:
         return list(read_refs(listed.listing))
 
 
-def _are_valid(refs: Sequence[SampleRef], spec: BuildSpec) -> bool:
-    failed = sum(ref.failure is not None for ref in refs)
+def _are_valid(refs: Sequence[SampleRef], spec: BuildSpec, *, repeated: int = 0) -> bool:
+    failed = sum(ref.failure is not None for ref in refs) + repeated
     return failed <= max(spec.max_failures, _MOST_FAILED) * len(refs)

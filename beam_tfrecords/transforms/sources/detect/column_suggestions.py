@@ -22,9 +22,10 @@ from beam_tfrecords.transforms.sources.detect.numbered_columns import (
 )
 from beam_tfrecords.transforms.sources.detect.roles import Role, role_of
 from beam_tfrecords.transforms.sources.detect.unnamed_columns import LABEL
+from beam_tfrecords.transforms.sources.tables.box_cells import read_number
 from beam_tfrecords.transforms.sources.tables.image_paths import fill_pattern
 from beam_tfrecords.transforms.sources.tables.list_file import ListFile
-from beam_tfrecords.transforms.sources.tables.table import InvalidRow, Table
+from beam_tfrecords.transforms.sources.tables.table import InvalidRow, Table, first_cells
 from beam_tfrecords.transforms.sources.unsupported_formats import refuse_embedded, refuse_pixels
 
 _ROWS = 100
@@ -98,6 +99,25 @@ def _join_words(table: Table) -> Iterator[Suggestion]:
         command = shlex.join(["python3", "-c", _JOIN, table.path, f"{table.path}.csv"])
         yield Suggestion("the rest of each line as its class", {"input": f"{table.path}.csv"}, [command])
     yield Suggestion("the rest of each line as a text", {"label_type": "text", "label_column": LABEL})
+
+
+def suggest_values(table: Table, *, are_numbers: bool) -> list[Suggestion]:
+    """Suggests columns of labels that are numbers, also lists of them, or texts.
+
+    Args:
+      table: the table.
+      are_numbers: whether the labels are numbers.
+    """
+    columns = [name for name in table.columns if name not in table.embedded]
+    suggestions = []
+    for name, cells in first_cells(table, columns).items():
+        role = role_of(name, cells)
+        words = [str(cell) for cell in cells if cell not in (None, "")]
+        are_plain = bool(words) and all(read_number(word) == read_number(word) for word in words)
+        if (role is Role.VECTOR or are_plain) if are_numbers else role is Role.TEXT:
+            meaning = "numbers" if are_numbers else "texts"
+            suggestions.append(Suggestion(f"the {meaning} in column {name!r}", {"label_column": name}))
+    return suggestions[:_MOST_SUGGESTIONS]
 
 
 def one_hot_columns(table: Table) -> list[str]:

@@ -18,7 +18,7 @@ from beam_tfrecords.transforms.sources.detect.column_names import (
     find_usual,
     is_label_name,
 )
-from beam_tfrecords.transforms.sources.detect.column_suggestions import column_suggestions
+from beam_tfrecords.transforms.sources.detect.column_suggestions import column_suggestions, suggest_values
 from beam_tfrecords.transforms.sources.detect.image_columns import find_lists, name_images
 from beam_tfrecords.transforms.sources.detect.roles import NO_LABELS, Role, describe_fields, role_of
 from beam_tfrecords.transforms.sources.detect.split_column import SplitColumn, find_split_column
@@ -206,10 +206,14 @@ def _check_needed(table: Table, settings: TableSettings, needs: Needs, found: Co
     if found.label is None and needs.label and not settings.label_columns and not (found.objects or found.boxes):
         for name in find_usual(table.columns, USUAL_LABELS):
             _refuse_other_cells(table, name, image=found.image)
+        values: list[Suggestion] = []
+        if settings.label_type is not LabelType.CLASS:
+            values = suggest_values(table, are_numbers=settings.label_type is LabelType.FLOAT)
         raise RequestError(
             f"{quote_input(table.path)} has no column 'label', which the layout needs; name another with "
             f"`label_column`; {available(table)}",
-            column_suggestions(
+            values
+            or column_suggestions(
                 table,
                 image=found.image,
                 needs_image=found.image is None and settings.image_path is None,
@@ -266,7 +270,10 @@ def _refuse_other_cells(table: Table, label: str, *, image: str | None) -> None:
     role = role_of(label, first_cells(table, [label])[label])
     if role not in NO_LABELS:
         return
-    suggestions = column_suggestions(table, image=image, needs_image=False, needs_label=True)
+    suggestions = [
+        dataclasses.replace(one, settings={"label_column": None, **one.settings})
+        for one in column_suggestions(table, image=image, needs_image=False, needs_label=True)
+    ]
     if role is Role.VECTOR:
         vectors = Suggestion(f"the numbers in column {label!r}", {"label_column": label, "label_type": "float"})
         suggestions = [vectors, *suggestions]

@@ -25,9 +25,6 @@ _PARTS = {
 _REMEDIES = {
     Role.IMAGE: "`image_column` with all of them takes several images",
     Role.MASK: "`layout=segmentation` takes masks",
-    Role.OBJECTS: "`layout=detection` takes boxes",
-    Role.BOXES: "`layout=detection` takes boxes",
-    Role.BOX: "`layout=detection` takes boxes",
 }
 
 

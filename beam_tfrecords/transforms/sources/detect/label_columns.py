@@ -9,7 +9,7 @@ from typing import Any, TypeAlias
 from beam_tfrecords.transforms.labels import find_separator, repeats_parts
 from beam_tfrecords.transforms.sources.detect.column_names import LABEL_NAMES, NOT_LABEL_NAMES, TEXT_NAMES, plain_name
 from beam_tfrecords.transforms.sources.detect.numbered_columns import sort_by_number
-from beam_tfrecords.transforms.sources.detect.roles import NO_LABELS, role_of
+from beam_tfrecords.transforms.sources.detect.roles import NO_LABELS, Role, role_of
 from beam_tfrecords.transforms.sources.detect.split_column import SPLIT_FLAGS, are_splits
 from beam_tfrecords.transforms.sources.tables.flags import UNKNOWN_MEANINGS, find_column_flags
 
@@ -130,4 +130,4 @@ def _may_be_named(name: str, values: Sequence[Any]) -> bool:
     """Whether neither the name nor the cells of a column rule out labels."""
     plain = plain_name(name)
     is_other = NOT_LABEL_NAMES.search(plain) or plain in SPLIT_FLAGS or are_splits(values)
-    return not is_other and role_of(name, values) not in NO_LABELS
+    return not is_other and role_of(name, values) not in (*NO_LABELS, Role.TEXT)

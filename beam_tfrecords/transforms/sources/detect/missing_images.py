@@ -25,6 +25,8 @@ _ROWS = 5
 _MOST_ROWS = 1000
 # Number of files to look at for an image.
 _MOST_FILES = 20_000
+# Folders nearer to the root hold other things than a dataset.
+_LEAST_DEPTH = 2
 _MOST_FOLDERS = 6
 _EXTENSIONS = (".jpg", ".jpeg", ".png", ".JPG", ".JPEG", ".PNG", ".webp", ".bmp", ".tif", ".gif")
 _IDS = ("id", "imageid", "uid", "uuid")
@@ -204,9 +206,10 @@ def _find_changes(names: Sequence[str], root: str, beside: str) -> Iterator[tupl
             for change in _variants(start, has_extension="." in parts[-1]):
                 if all(storage.is_file(storage.join(where, change(name))) for name in names):
                     yield change, where
-    # Last, looks for the first image everywhere below the table's folder.
+    # Last, looks for the first image everywhere below the folder above the table's.
     path = _Change(slashes)(names[0])
-    for where, prefix in dict.fromkeys(_find_folders(path, beside)):
+    near = storage.dirname(beside) if beside.count("/") > _LEAST_DEPTH else beside
+    for where, prefix in dict.fromkeys(_find_folders(path, near)):
         start = (*slashes, *((f"^{re.escape(prefix)}", "") if prefix else ()))
         for change in _variants(start, has_extension="." in parts[-1]):
             if all(storage.is_file(storage.join(where, change(name))) for name in names):

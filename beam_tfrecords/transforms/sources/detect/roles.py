@@ -109,7 +109,9 @@ def role_of(name: str, cells: Iterable[Any]) -> Role:
 def names_image(value: Any) -> bool:
     """Whether a cell is the name, path or URL of an image."""
     return isinstance(value, str) and (
-        is_image_name(value) or (storage.is_web(value) and is_image_name(urlsplit(value).path))
+        is_image_name(value)
+        or is_image_name(value.partition("?")[0])
+        or (storage.is_web(value) and is_image_name(urlsplit(value).path))
     )
 
 

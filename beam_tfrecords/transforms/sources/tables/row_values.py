@@ -6,6 +6,7 @@ import contextlib
 import dataclasses
 import functools
 import itertools
+import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -23,6 +24,7 @@ from beam_tfrecords.transforms.sources.detect.roles import parse_cell
 from beam_tfrecords.transforms.sources.inputs import quote_input
 from beam_tfrecords.transforms.sources.needs import Needs
 from beam_tfrecords.transforms.sources.path_rule import shorten
+from beam_tfrecords.transforms.sources.tables.box_cells import read_number
 from beam_tfrecords.transforms.sources.tables.cells import (
     invalid_row,
     is_missing,
@@ -276,6 +278,9 @@ class RowReader:
         if not parts or any(is_missing(part, self.missing, is_number=self.are_numbers) for part in parts):
             shown = shorten(str(value))
             raise SampleError(Stage.LIST, FailureReason.LABEL_MISSING, f"column {name!r} has no label: {shown}")
+        if self.are_numbers and any(math.isnan(read_number(part)) for part in parts):
+            detail = f"column {name!r} has {shorten(str(value))}; expected a number, or a list of numbers"
+            raise SampleError(Stage.LIST, FailureReason.WRONG_TYPE, detail)
         return value
 
     def objects(self, row: Mapping[str, Any]) -> Objects | None:
