@@ -24,6 +24,8 @@ _SHARED = (
     "labels.txt", "labels.json", "label_names.txt", "names.txt", "names.json", "names.yml", "names.yaml",
     "categories.txt", "categories.json", "data.yaml",
 )  # fmt: skip
+# In a bucket, each name costs a request in every build.
+_REMOTE = ("classes.txt", "class_names.txt", "class_indices.json", "labels.txt", LABEL_MAP)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -57,10 +59,15 @@ def read_class_file(path: str, *, are_numbered: bool = False) -> ClassList:
 
 
 def find_class_files(inputs: Inputs) -> list[FoundClasses]:
-    """Reads the files of class names in the folders of an input, or else beside these folders."""
+    """Reads the files of class names in the folders of an input, or else beside these folders.
+
+    In a bucket, looks only for the most usual names, in the folders of the input.
+    """
     inside, beside = _folders(inputs)
-    for folders in (inside, beside):
-        paths = [storage.join(folder, name) for folder in folders for name in (*_NAMES, *_SHARED)]
+    is_remote = any(map(storage.has_scheme, inputs.paths))
+    names = _REMOTE if is_remote else (*_NAMES, *_SHARED)
+    for folders in (inside, [] if is_remote else beside):
+        paths = [storage.join(folder, name) for folder in folders for name in names]
         there = [path for path, is_there in zip(paths, _are_files(paths), strict=True) if is_there]
         if found := list(_read_each([path for path in there if path not in inputs.paths])):
             return found
@@ -78,7 +85,7 @@ def _folders(inputs: Inputs) -> tuple[Sequence[str], Sequence[str]]:
             folder = storage.dirname(folder)
         inside.append(folder)
     inside = list(dict.fromkeys(inside))
-    beside = [storage.dirname(folder) for folder in inside if not storage.has_scheme(folder) or folder.count("/") > 2]
+    beside = [storage.dirname(folder) for folder in inside if not storage.has_scheme(folder)]
     return inside, [folder for folder in dict.fromkeys(beside) if folder and folder not in inside]
 
 
