@@ -11,7 +11,7 @@ import pytest
 
 from beam_tfrecords.beam_pipelines.build.listing.executors import WorkerExecutor
 from beam_tfrecords.beam_pipelines.commands.cli import main
-from beam_tfrecords.transforms.sources.tables import parquet_table, table_source, text_file
+from beam_tfrecords.transforms.sources.tables import parquet_table, table_source, text_table
 from tests.beam_pipelines.dataset_checks import manifest_of
 
 ROWS = 300
@@ -23,7 +23,7 @@ def in_parts(monkeypatch, count_parts):
 
     def switch(range_bytes=1000):
         monkeypatch.setattr(table_source, "_LEAST_BYTES", 0)
-        monkeypatch.setattr(text_file, "RANGE_BYTES", range_bytes)
+        monkeypatch.setattr(text_table, "RANGE_BYTES", range_bytes)
         monkeypatch.setattr(parquet_table, "_RANGE_ROWS", 50)
         return count_parts()
 

@@ -132,7 +132,7 @@ def _read_start(container: Container) -> _Start:
             if is_value(suffix):
                 row.setdefault(suffix, None)
     columns = tuple(dict.fromkeys(name for row in rows.values() for name in row))
-    return _Start(container.uri, columns, None, list(rows.values()), images=+images, pickles=frozenset(pickles))
+    return _Start(container.uri, columns, list(rows.values()), images=+images, pickles=frozenset(pickles))
 
 
 def _choose_images(start: _Start, settings: TableSettings, needs: Needs) -> tuple[str, str | None]:

@@ -220,7 +220,7 @@ def open_stacks(
     except SampleError as error:
         raise RequestError(f"{quote_input(first.uri)} cannot be read: {error.detail}", code="invalid_file") from error
     types = stacks[0].column_types
-    table = FirstRows(first.uri, tuple(types), types, rows)
+    table = FirstRows(first.uri, tuple(types), rows, column_types=types)
     return functools.partial(
         StackSource, files, find, stacks, table, class_names, found_classes, read_name, notes, inputs, settings
     )

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import posixpath
 import re
 import shlex
@@ -24,8 +23,7 @@ from beam_tfrecords.transforms.sources.detect.roles import Role, role_of
 from beam_tfrecords.transforms.sources.detect.unnamed_columns import LABEL
 from beam_tfrecords.transforms.sources.tables.box_cells import read_number
 from beam_tfrecords.transforms.sources.tables.image_paths import fill_pattern
-from beam_tfrecords.transforms.sources.tables.list_file import ListFile
-from beam_tfrecords.transforms.sources.tables.table import InvalidRow, Table, first_cells
+from beam_tfrecords.transforms.sources.tables.table import Table, first_cells
 from beam_tfrecords.transforms.sources.unsupported_formats import refuse_embedded, refuse_pixels
 
 _ROWS = 100
@@ -93,7 +91,7 @@ def column_suggestions(
 
 def _join_words(table: Table) -> Iterator[Suggestion]:
     """Yields the suggestions that take the rest of each line as one class, or as one text."""
-    if not isinstance(table, ListFile) or not table.has_words:
+    if not table.has_words:
         return
     if not storage.has_scheme(table.path) and not storage.exists(f"{table.path}.csv"):
         command = shlex.join(["python3", "-c", _JOIN, table.path, f"{table.path}.csv"])
@@ -152,7 +150,7 @@ def _read_cells(table: Table) -> tuple[Cells, int]:
     """Returns column -> non-empty cells of the first rows, and the number of first rows."""
     # Skips embedded images, because a batch of them could exhaust memory.
     columns = [name for name in table.columns if name not in table.embedded]
-    rows = [row for row in itertools.islice(table.rows(columns), _ROWS) if not isinstance(row, InvalidRow)]
+    rows = table.head(columns, _ROWS)
     cells = {
         name: [value for row in rows if isinstance(value := row[name], (str, int)) and value != ""] for name in columns
     }

@@ -16,8 +16,7 @@ from beam_tfrecords.transforms.sources.detect.names import is_annotation, split_
 from beam_tfrecords.transforms.sources.detect.sidecar_rows import list_sidecars, read_first_rows, spread
 from beam_tfrecords.transforms.sources.detect.tree import FolderTree
 from beam_tfrecords.transforms.sources.detect.trial import is_usable
-from beam_tfrecords.transforms.sources.tables.box_list import BoxList
-from beam_tfrecords.transforms.sources.tables.list_file import IMAGE, LABEL, SPLIT, ListFile
+from beam_tfrecords.transforms.sources.detect.unnamed_columns import IMAGE, LABEL, SPLIT
 
 _MOST_LISTS = 24
 _MOST_FOLDERS = 12
@@ -132,7 +131,7 @@ def read_list(path: str, tree: FolderTree, root: str, *, of_boxes: bool = False)
     from beam_tfrecords.transforms.sources.tables.csv_table import open_csv
 
     table, rows = read_first_rows(storage.join(root, path), open_csv) or (None, [])
-    if not isinstance(table, BoxList if of_boxes else ListFile):
+    if table is None or table.parser.form != ("box_list" if of_boxes else "list"):
         return None
     found = _find_folder([row[IMAGE] for row in spread(rows)], path, tree, root)
     if found is None:

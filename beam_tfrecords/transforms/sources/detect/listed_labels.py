@@ -12,10 +12,10 @@ from beam_tfrecords.transforms.sources.detect.list_sidecars import list_lists, r
 from beam_tfrecords.transforms.sources.detect.table_sidecars import list_tables, settings_of_table
 from beam_tfrecords.transforms.sources.detect.tree import FolderTree
 from beam_tfrecords.transforms.sources.detect.trial import suppress_refusals
+from beam_tfrecords.transforms.sources.detect.unnamed_columns import IMAGE
 from beam_tfrecords.transforms.sources.tables.any_table import open_table
 from beam_tfrecords.transforms.sources.tables.csv_table import open_csv
 from beam_tfrecords.transforms.sources.tables.image_paths import fill_pattern, pattern_columns
-from beam_tfrecords.transforms.sources.tables.list_file import IMAGE
 from beam_tfrecords.transforms.sources.tables.table import InvalidRow
 
 _MOST_FILES = 24

@@ -171,7 +171,7 @@ def _suggestions(
                 yield Suggestion("a table with the right paths", {"input": f"{table.path}.csv", **where}, [command])
     for name in table.columns:
         if name != columns.image and re.sub(r"[\s_-]", "", name.lower()) in _IDS:
-            rows = [row for row in itertools.islice(table.rows([name]), _ROWS) if not isinstance(row, InvalidRow)]
+            rows = table.head([name], _ROWS)
             pattern = find_pattern(table, name, [str(row[name]) for row in rows]) if rows else None
             if pattern:
                 settings = {"image_path": pattern, "image_column": None, "image_root": None}

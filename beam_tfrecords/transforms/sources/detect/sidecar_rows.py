@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-import itertools
 import posixpath
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeVar
 
 from beam_tfrecords.transforms.sources.detect.tree import FolderTree
 from beam_tfrecords.transforms.sources.detect.trial import suppress_refusals
-from beam_tfrecords.transforms.sources.tables.table import InvalidRow, TableFile
+from beam_tfrecords.transforms.sources.tables.table import TableFile
 
 _ROWS = 200
 _SPREAD = 5
+_TableFile = TypeVar("_TableFile", bound=TableFile)
 _Value = TypeVar("_Value")
 
 
@@ -23,14 +23,13 @@ def list_sidecars(tree: FolderTree, is_wanted: Callable[[str], bool]) -> list[st
 
 
 def read_first_rows(
-    path: str, open_file: Callable[[str], TableFile]
-) -> tuple[TableFile, list[Mapping[str, Any]]] | None:
+    path: str, open_file: Callable[[str], _TableFile]
+) -> tuple[_TableFile, list[Mapping[str, Any]]] | None:
     """Opens a table and reads its valid first rows; returns None if there are none."""
     found = None
     with suppress_refusals():
         table = open_file(path)
-        rows = itertools.islice(table.rows(table.columns), _ROWS)
-        found = table, [row for row in rows if not isinstance(row, InvalidRow)]
+        found = table, table.head(table.columns, _ROWS)
     return found if found and found[1] else None
 
 

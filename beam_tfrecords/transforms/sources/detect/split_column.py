@@ -183,7 +183,7 @@ def are_splits(words: Iterable[Any]) -> bool:
 def _find_by_words(table: Table, taken: Sequence[str | None]) -> tuple[SplitColumn | None, str]:
     """Returns the only column, of any name, with several split names, and a note; or a note on similar columns."""
     columns = [name for name in table.columns if name not in taken and name not in table.embedded]
-    rows = [row for row in itertools.islice(table.rows(columns), _FIRST_ROWS) if not isinstance(row, InvalidRow)]
+    rows = table.head(columns, _FIRST_ROWS)
     first = {name: [word for row in rows if (word := _word(row[name]))] for name in columns}
     seen = [name for name, words in first.items() if sum(map(_looks_like_split, words)) * 2 > len(words)]
     words = {name: _words(table, name) for name in seen}

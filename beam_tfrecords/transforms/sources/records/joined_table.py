@@ -64,7 +64,7 @@ class JoinedTable:
                 f"`join_key={key}`: {path} has no such column; {available(table)}", code="unknown_column"
             )
         names = [name for name in table.columns if name != key]
-        rows = [row for row in itertools.islice(table.rows(names), _ROWS) if not isinstance(row, InvalidRow)]
+        rows = table.head(names, _ROWS)
         lists = frozenset(name for name in names if any(isinstance(row[name], list) for row in rows))
         types = {name: (table.column_types or {}).get(name, "") for name in names}
         return cls(path, entry.size, entry.fingerprint, key, types, lists)

@@ -258,4 +258,4 @@ def read_first_records(container: Container) -> FirstRows:
     if not rows:
         reason = FailureReason.CORRUPT if damage else FailureReason.EMPTY
         raise SampleError(Stage.LIST, reason, damage or "it has no record")
-    return FirstRows(container.uri, tuple(types), types, rows)
+    return FirstRows(container.uri, tuple(types), rows, column_types=types)

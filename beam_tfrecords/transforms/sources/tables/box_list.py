@@ -11,10 +11,11 @@ from collections.abc import Iterator, Sequence
 
 from beam_tfrecords import storage
 from beam_tfrecords.transforms.objects.objects import MOST_OBJECTS
+from beam_tfrecords.transforms.sources.detect.unnamed_columns import IMAGE
 from beam_tfrecords.transforms.sources.names import is_image_name, printable
-from beam_tfrecords.transforms.sources.tables.list_file import IMAGE
-from beam_tfrecords.transforms.sources.tables.table import InvalidRow, Row, RowRange
-from beam_tfrecords.transforms.sources.tables.text_file import Lines, find_encoding, open_bytes
+from beam_tfrecords.transforms.sources.tables.table import InvalidRow, Row
+from beam_tfrecords.transforms.sources.tables.text_file import Lines, find_encoding
+from beam_tfrecords.transforms.sources.tables.text_table import TextTable
 from beam_tfrecords.transforms.sources.unsupported_formats import BOX_LIST
 
 # Limit of characters; a longer line is damage and would exhaust memory.
@@ -25,33 +26,24 @@ _ATTRIBUTES = ("blur", "expression", "illumination", "invalid", "occlusion", "po
 
 
 @dataclasses.dataclass(frozen=True)
-class BoxList:
-    """A box list as a table: one row per box; a row with empty sides for an image without boxes.
+class BoxListParser:
+    """Parses a box list: one row per box; a row with empty sides for an image without boxes.
+
+    An image whose number of boxes differs from the stated number gets one invalid row.
 
     Attributes:
-      path: path of the file.
       columns: `image`, the sides, and any further columns.
     """
 
-    path: str
+    form = "box_list"
+    count = None
+
     columns: Sequence[str]
-    encoding: str
-    notes: Sequence[str] = ()
-    column_types: None = None
-    embedded: Sequence[str] = ()
-    other_labels: Sequence[str] = ()
-    delimiter: None = None
 
-    def may_hold_text(self, column: str) -> bool:
-        """Returns True: all cells are strings."""
-        return True
-
-    def rows(self, columns: Sequence[str], part: RowRange | None = None) -> Iterator[Row]:
-        """See `Table.rows`; an image whose number of boxes differs from the stated number gets one invalid row."""
-        with open_bytes(self.path) as file:
-            lines = Lines(file, self.path, self.encoding)
-            for row in lines.until_damage(self._rows(lines)):
-                yield row if isinstance(row, InvalidRow) else {name: row[name] for name in columns}
+    def rows(self, lines: Lines, columns: Sequence[str]) -> Iterator[Row]:
+        """See `Parser.rows`."""
+        for row in self._rows(lines):
+            yield row if isinstance(row, InvalidRow) else {name: row[name] for name in columns}
 
     def _rows(self, lines: Lines) -> Iterator[Row]:
         image, boxes, count = "", list[list[str]](), ""
@@ -82,12 +74,8 @@ class BoxList:
         for box in boxes:
             yield dict(zip(self.columns, [image, *box], strict=True))
 
-    def cut(self) -> tuple[Sequence[RowRange], str]:
-        """See `TableFile.cut`; a line's meaning depends on the lines before it, so the file cannot be split."""
-        return [], ""
 
-
-def open_box_list(path: str, start: bytes) -> BoxList | None:
+def open_box_list(path: str, start: bytes) -> TextTable | None:
     """Opens a box list; returns None if the text is not a box list.
 
     Args:
@@ -101,4 +89,4 @@ def open_box_list(path: str, start: bytes) -> BoxList | None:
     names = _ATTRIBUTES if more == len(_ATTRIBUTES) else [f"column_{number}" for number in range(6, more + 6)]
     columns = (IMAGE, *_SIDES, *names)
     note = f"{printable(storage.basename(path))}: a list of boxes, read as the columns {', '.join(columns)}"
-    return BoxList(path, columns, find_encoding(start), [note])
+    return TextTable(path, columns, find_encoding(start), BoxListParser(columns), notes=[note])

@@ -1,12 +1,13 @@
-"""Reads csv and tsv files row by row. Rejects damaged rows and reads the rows after them."""
+"""Opens csv and tsv files: finds their delimiter and columns, and recognizes other forms of text."""
 
 from __future__ import annotations
 
-import dataclasses
+import csv
 import functools
 import itertools
+import re
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 
 from beam_tfrecords import storage
 from beam_tfrecords.errors import RequestError
@@ -16,80 +17,22 @@ from beam_tfrecords.transforms.sources.inputs import Inputs
 from beam_tfrecords.transforms.sources.names import is_image_name, printable
 from beam_tfrecords.transforms.sources.needs import Needs
 from beam_tfrecords.transforms.sources.source import MakeSource
-from beam_tfrecords.transforms.sources.tables.box_list import BoxList, open_box_list
-from beam_tfrecords.transforms.sources.tables.csv_dialect import Dialect, find_dialect, looks_like_data
-from beam_tfrecords.transforms.sources.tables.csv_rows import Cells, count_rows, read_rows
-from beam_tfrecords.transforms.sources.tables.list_file import ListFile, open_list
-from beam_tfrecords.transforms.sources.tables.table import InvalidRow, Row, RowRange
+from beam_tfrecords.transforms.sources.tables.box_list import open_box_list
+from beam_tfrecords.transforms.sources.tables.csv_rows import Cells, CsvParser
+from beam_tfrecords.transforms.sources.tables.list_file import open_list
+from beam_tfrecords.transforms.sources.tables.table import InvalidRow
 from beam_tfrecords.transforms.sources.tables.table_settings import DETECTED, LabelType, TableSettings, TextSettings
 from beam_tfrecords.transforms.sources.tables.table_source import open_tables
-from beam_tfrecords.transforms.sources.tables.text_file import Lines, cut_text, open_bytes, read_start
+from beam_tfrecords.transforms.sources.tables.text_file import choose_encoding, open_lines, read_start
+from beam_tfrecords.transforms.sources.tables.text_table import TextTable
 from beam_tfrecords.transforms.sources.unsupported_formats import refuse_json
 
 # Number of rows from which to guess the columns of a table without a header.
 _ROWS = 1000
-
-
-@dataclasses.dataclass(frozen=True)
-class CsvTable:
-    """A csv file.
-
-    Quoting follows RFC 4180: a quoted cell may contain delimiters, line ends and doubled quotes. Empty lines
-    are ignored.
-
-    Attributes:
-      path: path of the file.
-      dialect: how the text is written.
-      columns: names of the columns.
-      has_header: whether the first row names the columns.
-      other_labels: as in `Table`.
-    """
-
-    path: str
-    dialect: Dialect
-    columns: Sequence[str]
-    notes: Sequence[str] = ()
-    has_header: bool = True
-    other_labels: Sequence[str] = ()
-    column_types: None = None
-    embedded: Sequence[str] = ()
-
-    @property
-    def delimiter(self) -> str:
-        """Cell delimiter."""
-        return self.dialect.delimiter
-
-    def may_hold_text(self, column: str) -> bool:
-        """Returns True: all cells of a csv file are strings."""
-        return True
-
-    def rows(self, columns: Sequence[str], part: RowRange | None = None) -> Iterator[Row]:
-        """See `Table.rows`; a row whose number of cells differs from the header's becomes an `InvalidRow`."""
-        with open_bytes(self.path, part) as file:
-            lines = Lines(file, self.path, self.dialect.encoding, first=part.line if part else 1)
-            has_header = self.has_header and (not part or part.start == 0)
-            yield from lines.until_damage(self._rows(lines, columns, has_header=has_header))
-
-    def _rows(self, lines: Lines, columns: Sequence[str], *, has_header: bool) -> Iterator[Row]:
-        cells = [(name, self.columns.index(name)) for name in columns]
-        width = len(self.columns)
-        rows = read_rows(lines, width=width, options=self.dialect.options)
-        if has_header:
-            next(rows)
-        for row in rows:
-            if isinstance(row, InvalidRow):
-                yield row
-            elif len(row.cells) != width:
-                yield InvalidRow(f"line {row.line}: {len(row.cells)} cells; expected {width}")
-            else:
-                yield {name: row.cells[index] for name, index in cells}
-
-    def cut(self) -> tuple[Sequence[RowRange], str]:
-        """See `TableFile.cut`."""
-        count = functools.partial(count_rows, width=len(self.columns), options=self.dialect.options)
-        ranges, problem = cut_text(self.path, self.dialect.encoding, count)
-        # The header does not count as a row.
-        return [part._replace(row=part.row - self.has_header) if part.start else part for part in ranges], problem
+# Number of lines from which to find the delimiter.
+_LINES = 50
+_DELIMITERS = (",", ";", "\t", "|")
+_NUMBER = re.compile(r"[+-]?[0-9]+([.,][0-9]+)?")
 
 
 def open_input(
@@ -104,8 +47,8 @@ def open_input(
     return open_tables(lambda path: open_csv(path, text, has_texts=has_texts), inputs, table, paths, needs)
 
 
-def open_csv(path: str, text: TextSettings = DETECTED, *, has_texts: bool = False) -> CsvTable | ListFile | BoxList:
-    """Opens a csv file and reads its header; recognizes image lists and box lists, which have no header.
+def open_csv(path: str, text: TextSettings = DETECTED, *, has_texts: bool = False) -> TextTable:
+    """Opens a csv file and reads its header, or a text of another form, which has no header.
 
     Args:
       path: path of the file.
@@ -119,26 +62,31 @@ def open_csv(path: str, text: TextSettings = DETECTED, *, has_texts: bool = Fals
     refusal = refuse_json(path, start) if start.lstrip()[:1] in (b"[", b"{") else None
     if refusal is not None:
         raise refusal
-    listed = None if text.delimiter else open_box_list(path, start) or open_list(path, start, has_texts=has_texts)
-    if listed is not None:
-        return listed
-    dialect, notes = find_dialect(path, start, delimiter=text.delimiter, encoding=text.encoding)
-    with open_bytes(path) as file:
-        lines = Lines(file, path, dialect.encoding)
-        first = list(itertools.islice(read_rows(lines, width=0, options=dialect.options), 1))
-        header: Cells | InvalidRow | None = first[0] if first else None
-        is_data = isinstance(header, Cells) and looks_like_data([name.strip() for name in header.cells])
-        more = itertools.islice(read_rows(lines, width=0, options=dialect.options), _ROWS) if is_data else ()
-        rows = [row.cells for row in more if isinstance(row, Cells)]
+    forms = () if text.delimiter else (open_box_list, functools.partial(open_list, has_texts=has_texts))
+    for open_form in forms:
+        if (table := open_form(path, start)) is not None:
+            return table
+    encoding, notes = choose_encoding(path, start, text.encoding)
+    delimiter = text.delimiter
+    if delimiter is None:
+        delimiter, unusual = _find_delimiter(path, start.decode(encoding, "replace"))
+        notes += unusual
+    parser = CsvParser((), delimiter)
+    with open_lines(path, encoding) as lines:
+        header = next(parser.read(lines), None)
+        is_data = isinstance(header, Cells) and _looks_like_data([name.strip() for name in header.cells])
+        first = itertools.islice(parser.read(lines), _ROWS) if is_data else ()
+        rows = [row.cells for row in first if isinstance(row, Cells)]
     if header is None:
         raise RequestError(
             f"`input={path}` is empty; the first row of a csv file must name its columns", code="empty_file"
         )
     if isinstance(header, InvalidRow):
         raise RequestError(f"`input={path}`: the header cannot be read: {header.detail}", code="invalid_file")
-    names = [name.strip() for name in header.cells]
+    names, other_labels = tuple(name.strip() for name in header.cells), list[str]()
     if is_data:
-        return _name_columns(path, dialect, notes, rows)
+        names, other_labels = _name_columns(path, rows)
+        notes.append(f"{printable(storage.basename(path))}: no header, read as the columns {', '.join(names)}")
     twice = [name for name, count in Counter(names).items() if count > 1]
     if twice:
         raise RequestError(
@@ -146,18 +94,23 @@ def open_csv(path: str, text: TextSettings = DETECTED, *, has_texts: bool = Fals
             f"{', '.join(names)}",
             code="duplicate_column",
         )
-    if header.cells != names:
-        dialect = dataclasses.replace(dialect, skip_spaces=True)
-    return CsvTable(path, dialect, tuple(names), notes)
+    return TextTable(
+        path,
+        names,
+        encoding,
+        CsvParser(names, delimiter, skip_spaces=not is_data and header.cells != [*names]),
+        skips=0 if is_data else 1,
+        notes=notes,
+        delimiter=delimiter,
+        other_labels=other_labels,
+    )
 
 
-def _name_columns(path: str, dialect: Dialect, notes: Sequence[str], rows: Sequence[Sequence[str]]) -> CsvTable:
-    """Returns a table without a header, with names for its columns.
+def _name_columns(path: str, rows: Sequence[Sequence[str]]) -> tuple[tuple[str, ...], list[str]]:
+    """Returns names for the columns of a table without a header, and the columns that may be the label as well.
 
     Args:
       path: path of the table.
-      dialect: how its text is written.
-      notes: notes on the dialect.
       rows: cells of its first rows.
 
     Raises:
@@ -173,6 +126,31 @@ def _name_columns(path: str, dialect: Dialect, notes: Sequence[str], rows: Seque
             code="missing_header",
         )
     names = name_cells(columns, images)
-    note = f"{printable(storage.basename(path))}: no header, read as the columns {', '.join(names)}"
-    others = find_other_labels(columns, names)
-    return CsvTable(path, dialect, tuple(names), [*notes, note], has_header=False, other_labels=others)
+    return tuple(names), find_other_labels(columns, names)
+
+
+def _looks_like_data(names: Sequence[str]) -> bool:
+    """Whether a first row is not a header: a cell names an image file, or all cells are numbers."""
+    return any(map(is_image_name, names)) or all(map(_NUMBER.fullmatch, names))
+
+
+def _find_delimiter(path: str, text: str) -> tuple[str, list[str]]:
+    """Returns the delimiter with which most rows have as many cells as the header, and a note if it is unusual.
+
+    Args:
+      path: path of the file; the expected delimiter is a tab for tsv files, else a comma.
+      text: first lines of the file.
+    """
+    usual = "\t" if path.lower().removesuffix(".gz").endswith(".tsv") else ","
+    csv.field_size_limit(max(csv.field_size_limit(), len(text)))
+    lines = re.split(r"\r\n|\r|\n", text.replace("\0", ""), maxsplit=_LINES)[:_LINES]
+    best, best_score = usual, 0.0
+    for delimiter in (usual, *_DELIMITERS):
+        rows = [row for row in csv.reader(lines, delimiter=delimiter) if row]
+        width = len(rows[0]) if rows else 0
+        score = sum(len(row) == width for row in rows) / len(rows) if width > 1 else 0.0
+        if score > best_score:
+            best, best_score = delimiter, score
+    shown = "tabs" if best == "\t" else repr(best)
+    name = printable(storage.basename(path))
+    return best, [] if best == usual else [f"{name}: cells are separated by {shown}"]

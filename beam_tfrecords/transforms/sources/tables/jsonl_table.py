@@ -15,18 +15,11 @@ from beam_tfrecords.transforms.sources.inputs import Inputs
 from beam_tfrecords.transforms.sources.json_text import read_json
 from beam_tfrecords.transforms.sources.needs import Needs
 from beam_tfrecords.transforms.sources.source import MakeSource
-from beam_tfrecords.transforms.sources.tables.table import InvalidRow, Row, RowRange
+from beam_tfrecords.transforms.sources.tables.table import InvalidRow, Row
 from beam_tfrecords.transforms.sources.tables.table_settings import TableSettings, TextSettings
 from beam_tfrecords.transforms.sources.tables.table_source import open_tables
-from beam_tfrecords.transforms.sources.tables.text_file import (
-    Line,
-    Lines,
-    cut_text,
-    find_encoding,
-    note_encoding,
-    open_bytes,
-    read_start,
-)
+from beam_tfrecords.transforms.sources.tables.text_file import Line, Lines, choose_encoding, open_lines, read_start
+from beam_tfrecords.transforms.sources.tables.text_table import TextTable
 from beam_tfrecords.transforms.sources.unsupported_formats import refuse_json
 
 # Number of rows whose fields are the columns.
@@ -34,30 +27,27 @@ _ROWS = 1000
 
 
 @dataclasses.dataclass(frozen=True)
-class JsonlTable:
-    """A jsonl file. The names in its first objects are its columns. Empty lines are ignored."""
+class JsonlParser:
+    """Parses JSON objects, one per line. Empty lines are ignored.
 
-    path: str
+    Attributes:
+      columns: names in the first objects.
+      encoding: encoding of the text.
+    """
+
+    form = "jsonl"
+
+    columns: Sequence[str]
     encoding: str
-    columns: Sequence[str] = ()
-    column_types: None = None
-    notes: Sequence[str] = ()
-    embedded: Sequence[str] = ()
-    other_labels: Sequence[str] = ()
-    delimiter: None = None
 
-    def may_hold_text(self, column: str) -> bool:
-        """Returns True: any row may contain a string."""
-        return True
-
-    def rows(self, columns: Sequence[str], part: RowRange | None = None) -> Iterator[Row]:
-        """See `Table.rows`.
+    def rows(self, lines: Lines, columns: Sequence[str]) -> Iterator[Row]:
+        """See `Parser.rows`.
 
         A line that is not a JSON object is an `InvalidRow`, and so is one with a field of an important name that the
         first rows lack: leaving out a split or a label that appears late would be silent.
         """
         known = frozenset(self.columns)
-        for row in self.objects(part):
+        for row in _read_objects(lines):
             if isinstance(row, InvalidRow):
                 yield row
                 continue
@@ -67,16 +57,17 @@ class JsonlTable:
             else:
                 yield {name: row.get(name) for name in columns}
 
-    def cut(self) -> tuple[Sequence[RowRange], str]:
-        """See `TableFile.cut`."""
-        return cut_text(self.path, self.encoding, functools.partial(_count_rows, encoding=self.encoding))
+    def count(self, chunk: bytes, is_last: bool) -> tuple[int, int]:
+        """See `Parser.count`."""
+        objects = chunk.count(b"\n{") + chunk.startswith(b"{")
+        if objects < chunk.count(b"\n") + (not chunk.endswith(b"\n")):
+            # Some lines are empty, or do not start with a brace: counts the lines that are not empty.
+            objects = sum(bool(line.decode(self.encoding, "replace").strip()) for line in chunk.split(b"\n"))
+        return objects, len(chunk)
 
-    def objects(self, part: RowRange | None = None) -> Iterator[Row]:
-        """Yields each row with all its fields."""
-        with open_bytes(self.path, part) as file:
-            lines = Lines(file, self.path, self.encoding, first=part.line if part else 1)
-            filled = (line for line in lines if line.damage or line.text.strip())
-            yield from lines.until_damage(map(_read_object, filled))
+
+def _read_objects(lines: Lines) -> Iterator[dict[str, Any] | InvalidRow]:
+    return map(_read_object, (line for line in lines if line.damage or line.text.strip()))
 
 
 def _read_object(line: Line) -> dict[str, Any] | InvalidRow:
@@ -102,7 +93,7 @@ def open_input(
     return open_tables(functools.partial(open_jsonl, encoding=text.encoding), inputs, table, paths, needs)
 
 
-def open_jsonl(path: str, encoding: str | None = None) -> JsonlTable:
+def open_jsonl(path: str, encoding: str | None = None) -> TextTable:
     """Opens a jsonl file, and reads its columns from the first objects.
 
     Args:
@@ -115,21 +106,12 @@ def open_jsonl(path: str, encoding: str | None = None) -> JsonlTable:
     refusal = refuse_json(path, start) if start.lstrip()[:1] == b"[" else None
     if refusal is not None:
         raise refusal
-    found = encoding or find_encoding(start)
-    table = JsonlTable(path, found, notes=[] if encoding else note_encoding(path, found))
-    first = (row for row in itertools.islice(table.objects(), _ROWS) if not isinstance(row, InvalidRow))
-    columns = tuple(dict.fromkeys(itertools.chain.from_iterable(first)))
+    encoding, notes = choose_encoding(path, start, encoding)
+    with open_lines(path, encoding) as lines:
+        rows = itertools.islice(lines.until_damage(_read_objects(lines)), _ROWS)
+        columns = tuple(dict.fromkeys(name for row in rows if not isinstance(row, InvalidRow) for name in row))
     if columns:
-        return dataclasses.replace(table, columns=columns)
+        return TextTable(path, columns, encoding, JsonlParser(columns, encoding), notes=notes)
     raise RequestError(
         f"`input={path}` has no line with a JSON object; a jsonl file has one on every line", code="invalid_file"
     )
-
-
-def _count_rows(chunk: bytes, is_last: bool, *, encoding: str) -> tuple[int, int]:
-    """Counts the rows in some lines, and their bytes."""
-    objects = chunk.count(b"\n{") + chunk.startswith(b"{")
-    if objects < chunk.count(b"\n") + (not chunk.endswith(b"\n")):
-        # Some lines are empty, or do not start with a brace: counts the lines that are not empty.
-        objects = sum(bool(line.decode(encoding, "replace").strip()) for line in chunk.split(b"\n"))
-    return objects, len(chunk)

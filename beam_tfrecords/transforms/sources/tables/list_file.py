@@ -25,8 +25,9 @@ from beam_tfrecords.transforms.sources.detect.unnamed_columns import (
 )
 from beam_tfrecords.transforms.sources.inputs import quote_input
 from beam_tfrecords.transforms.sources.names import is_image_name, printable
-from beam_tfrecords.transforms.sources.tables.table import InvalidRow, Row, RowRange
-from beam_tfrecords.transforms.sources.tables.text_file import Lines, cut_text, find_encoding, open_bytes
+from beam_tfrecords.transforms.sources.tables.table import InvalidRow, Row
+from beam_tfrecords.transforms.sources.tables.text_file import Lines, find_encoding, open_lines
+from beam_tfrecords.transforms.sources.tables.text_table import TextTable
 
 _ID = "column_1"
 # Column -> text file next to an image list that contains the column's values by image number.
@@ -39,51 +40,27 @@ _EXTENSIONS = (".txt", ".lst", ".list")
 
 
 @dataclasses.dataclass(frozen=True)
-class ListFile:
-    """An image list.
+class ListParser:
+    """Parses an image list.
 
     Attributes:
-      path: path of the file.
       columns: columns of the cells; ends with `label` if the folder of an image is its class.
       cells: number of cells in a row; 0 if everything after the first cell is a single cell.
       tabs: whether tabs delimit the cells, instead of any white space.
-      skips: number of lines before the first row.
-      encoding: encoding of the text.
       joined: column -> text file next to the list with its values, keyed by the cells of `column_1`.
-      other_labels: as in `Table`.
     """
 
-    path: str
+    form = "list"
+
     columns: Sequence[str]
     cells: int
     tabs: bool
-    skips: int
-    encoding: str
-    joined: Mapping[str, str] = dataclasses.field(default_factory=dict)
-    other_labels: Sequence[str] = ()
-    notes: Sequence[str] = ()
-    column_types: None = None
-    embedded: Sequence[str] = ()
-    delimiter: None = None
+    joined: Mapping[str, str]
 
-    @property
-    def has_words(self) -> bool:
-        """Whether a class or a text of several words may be several cells."""
-        return bool(self.other_labels) and not self.tabs and self.columns[0] == IMAGE
-
-    def may_hold_text(self, column: str) -> bool:
-        """Returns True: all cells are strings."""
-        return True
-
-    def rows(self, columns: Sequence[str], part: RowRange | None = None) -> Iterator[Row]:
-        """See `Table.rows`; a row with a different number of cells becomes an `InvalidRow`."""
-        with open_bytes(self.path, part) as file:
-            lines = Lines(file, self.path, self.encoding, first=part.line if part else 1)
-            yield from lines.until_damage(self._rows(lines, columns, skips=0 if part and part.start else self.skips))
-
-    def _rows(self, lines: Lines, columns: Sequence[str], *, skips: int) -> Iterator[Row]:
+    def rows(self, lines: Lines, columns: Sequence[str]) -> Iterator[Row]:
+        """See `Parser.rows`."""
         joined = {name: _read_values(path) for name, path in self.joined.items()}
-        for line in itertools.islice(lines, skips, None):
+        for line in lines:
             cells = _split(line.text, tabs=self.tabs, cells=self.cells)
             if line.damage or (cells and len(cells) != (self.cells or 2)):
                 detail = line.damage or f"{len(cells)} cells; expected {self.cells or 2}"
@@ -99,13 +76,12 @@ class ListFile:
                 row |= {name: values.get(row[_ID], "") for name, values in joined.items()}
                 yield {name: row[name] for name in columns}
 
-    def cut(self) -> tuple[Sequence[RowRange], str]:
-        """See `TableFile.cut`."""
-        ranges, problem = cut_text(self.path, self.encoding, _count)
-        return [part._replace(row=part.row - self.skips) if part.start else part for part in ranges], problem
+    def count(self, chunk: bytes, is_last: bool) -> tuple[int, int]:
+        """See `Parser.count`."""
+        return sum(1 for line in chunk.splitlines() if line.strip()), len(chunk)
 
 
-def open_list(path: str, start: bytes, *, has_texts: bool = False) -> ListFile | None:
+def open_list(path: str, start: bytes, *, has_texts: bool = False) -> TextTable | None:
     """Opens an image list; returns None if the text is not an image list.
 
     Args:
@@ -144,18 +120,18 @@ def open_list(path: str, start: bytes, *, has_texts: bool = False) -> ListFile |
     has_words = is_even and not tabs and columns[0] == IMAGE
     other_labels = [] if header else find_other_labels(by_column, columns, are_words=has_words)
     joined = _find_joined(path, rows) if columns[:2] == [_ID, IMAGE] and header is None else {}
+    other_labels = [] if joined else other_labels
     columns = [*dict.fromkeys([*columns, *joined])]
     note = f"{printable(storage.basename(path))}: a list without a header, read as the columns {', '.join(columns)}"
-    return ListFile(
+    return TextTable(
         path,
         columns,
-        width if is_even else 0,
-        tabs,
-        skips,
         encoding,
-        joined,
-        () if joined else other_labels,
-        [] if header else [note],
+        ListParser(columns, width if is_even else 0, tabs, joined),
+        skips=skips,
+        notes=[] if header else [note],
+        other_labels=other_labels,
+        has_words=bool(other_labels) and not tabs and columns[0] == IMAGE,
     )
 
 
@@ -229,10 +205,6 @@ def _read_values(path: str) -> Mapping[str, str]:
 
 
 def _read_pairs(path: str) -> dict[str, str]:
-    with open_bytes(path) as file:
-        pairs = (line.text.split(None, 1) for line in Lines(file, path, "utf-8"))
+    with open_lines(path, "utf-8") as lines:
+        pairs = (line.text.split(None, 1) for line in lines)
         return {pair[0]: pair[1].strip() for pair in itertools.islice(pairs, _MOST_JOINED) if len(pair) == 2}
-
-
-def _count(chunk: bytes, is_last: bool) -> tuple[int, int]:
-    return sum(1 for line in chunk.splitlines() if line.strip()), len(chunk)

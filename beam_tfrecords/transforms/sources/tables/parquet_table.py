@@ -25,7 +25,7 @@ from beam_tfrecords.transforms.sources.needs import Needs
 from beam_tfrecords.transforms.sources.reading import damaged, is_damage
 from beam_tfrecords.transforms.sources.source import MakeSource
 from beam_tfrecords.transforms.sources.tables.parquet_pages import check_pages
-from beam_tfrecords.transforms.sources.tables.table import InvalidRow, Row, RowRange
+from beam_tfrecords.transforms.sources.tables.table import InvalidRow, Row, RowRange, TableFile
 from beam_tfrecords.transforms.sources.tables.table_settings import TableSettings
 from beam_tfrecords.transforms.sources.tables.table_source import open_tables
 
@@ -45,7 +45,7 @@ _MOST_IN_GROUP = 8
 
 
 @dataclasses.dataclass(frozen=True)
-class ParquetTable:
+class ParquetTable(TableFile):
     """A Parquet file.
 
     Integers, booleans, floats, strings, bytes and lists keep their type. Times, dates and decimals become
@@ -58,15 +58,9 @@ class ParquetTable:
       group_rows: number of rows in each row group.
     """
 
-    path: str
-    columns: Sequence[str]
-    column_types: Mapping[str, str]
+    column_types: Mapping[str, str] = dataclasses.field(kw_only=True)
     text_columns: frozenset[str]
     group_rows: Sequence[int]
-    notes: Sequence[str] = ()
-    embedded: Sequence[str] = ()
-    other_labels: Sequence[str] = ()
-    delimiter: None = None
 
     def may_hold_text(self, column: str) -> bool:
         """Whether the schema declares the column as string."""
@@ -162,9 +156,9 @@ def open_parquet(path: str) -> ParquetTable:
     return ParquetTable(
         path,
         tuple(schema.names),
-        {field.name: _feature_type(field.type) for field in schema},
         frozenset(field.name for field in schema if _is_text(_plain(field.type))),
         tuple(group_rows),
+        column_types={field.name: _feature_type(field.type) for field in schema},
         embedded=[field.name for field in schema if may_hold_images(field)],
     )
 

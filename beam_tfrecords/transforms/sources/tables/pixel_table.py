@@ -6,8 +6,7 @@ Each table is a container: one worker reads it and copies the pixels to a stagin
 from __future__ import annotations
 
 import functools
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Sequence
 
 from beam_tfrecords import storage
 from beam_tfrecords.errors import RequestError
@@ -23,7 +22,7 @@ from beam_tfrecords.transforms.sources.source import MakeSource
 from beam_tfrecords.transforms.sources.tables.any_table import open_table
 from beam_tfrecords.transforms.sources.tables.pixel_rows import ReadPixels
 from beam_tfrecords.transforms.sources.tables.row_source import RowSource, splits_of
-from beam_tfrecords.transforms.sources.tables.table import FirstRows, InvalidRow, Table
+from beam_tfrecords.transforms.sources.tables.table import FirstRows, Table
 from beam_tfrecords.transforms.sources.tables.table_settings import TableSettings, TextSettings
 
 
@@ -57,7 +56,8 @@ class PixelTableSource(RowSource):
         pixels, shape = found
         columns = tuple(name for name in table.columns if name not in pixels)
         types = {name: kind for name, kind in (table.column_types or {}).items() if name in columns}
-        rest = FirstRows(table.path, columns, types or dict.fromkeys(columns, "bytes"), _first_rows(table, columns))
+        known = types or dict.fromkeys(columns, "bytes")
+        rest = FirstRows(table.path, columns, table.head(columns), column_types=known)
         label = self._choose_label(rest, settings, needs)
         cells = self._take_columns(rest, settings, needs, label)
         self.column_types = types or None
@@ -97,8 +97,3 @@ def open_input(inputs: Inputs, table: TableSettings, text: TextSettings, needs: 
     files = find_files(inputs, by_name=needs.splits.are_auto and not table.split_column)
     first = open_table(files[0].entry.path, text)
     return functools.partial(PixelTableSource, files, first, inputs, table, text)
-
-
-def _first_rows(table: Table, columns: Sequence[str]) -> list[Mapping[str, Any]]:
-    rows = zip(range(100), table.rows(columns), strict=False)
-    return [row for _, row in rows if not isinstance(row, InvalidRow)]

@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import functools
-import itertools
 import math
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -341,8 +340,8 @@ def row_reader(
         has_several=has_several,
     )
     names = columns.labels or ((columns.label,) if columns.label and settings.label_type is LabelType.CLASS else ())
-    rows = itertools.islice(table.rows(names), _ROWS) if names else ()
-    found = [row[name] for row in rows if not isinstance(row, InvalidRow) for name in names]
+    rows = table.head(names, _ROWS) if names else ()
+    found = [row[name] for row in rows for name in names]
     if columns.labels:
         found = [None if isinstance(cell, str) and cell.strip() in cells.missing else cell for cell in found]
         return dataclasses.replace(
@@ -363,7 +362,7 @@ def _find_texts(table: Table, cells: RowReader, needs: Needs) -> str | None:
     for name in table.columns if needs.label else ():
         if name == label or plain_name(name) not in wanted:
             continue
-        rows = (row for row in itertools.islice(table.rows((label, name)), _ROWS) if not isinstance(row, InvalidRow))
+        rows = table.head((label, name), _ROWS)
         with contextlib.suppress(SampleError):
             found = [(read_label(row, label), read_text(row, name, required=False)) for row in rows]
             known = ((str(number), text) for number, text in found if number is not None)

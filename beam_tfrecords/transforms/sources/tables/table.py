@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import abc
 import dataclasses
 import itertools
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, NamedTuple, Protocol, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 # Limit for a row (characters of a csv row, bytes of a jsonl line); longer rows are rejected without being read.
 # References are shuffled and should have a few hundred bytes; the limit keeps a malicious row from filling the memory.
@@ -44,47 +45,47 @@ class RowRange(NamedTuple):
     line: int = 1
 
 
-class Table(Protocol):
-    """A file of rows with known columns."""
+@dataclasses.dataclass(frozen=True)
+class Table(abc.ABC):
+    """A file of rows with known columns.
 
-    @property
-    def path(self) -> str:
-        """Path of the file."""
+    Attributes:
+      path: path of the file.
+      columns: names of the columns, in the order of the file.
+      column_types: column -> "int64", "float" or "bytes"; None if the format has no types.
+      notes: notes on findings about the file.
+      embedded: columns that may contain image bytes.
+      delimiter: cell delimiter of a csv file; None for other formats.
+      other_labels: columns that may be the label as well as `label`, if the file does not name its columns.
+      has_words: whether a class or a text of several words may be several cells.
+    """
 
-    @property
-    def columns(self) -> Sequence[str]:
-        """Names of the columns, in the order of the file."""
+    path: str
+    columns: Sequence[str]
+    _: dataclasses.KW_ONLY
+    column_types: Mapping[str, str] | None = None
+    notes: Sequence[str] = ()
+    embedded: Sequence[str] = ()
+    delimiter: str | None = None
+    other_labels: Sequence[str] = ()
+    has_words: bool = False
 
-    @property
-    def notes(self) -> Sequence[str]:
-        """Notes on findings about the file."""
-
-    @property
-    def column_types(self) -> Mapping[str, str] | None:
-        """Column -> "int64", "float" or "bytes"; None if the format has no types."""
-
-    @property
-    def delimiter(self) -> str | None:
-        """Cell delimiter of a csv file; None for other formats."""
-
-    @property
-    def other_labels(self) -> Sequence[str]:
-        """Columns that may be the label as well as `label`, if the file does not name its columns."""
-
-    @property
-    def embedded(self) -> Sequence[str]:
-        """Columns that may contain image bytes."""
+    @abc.abstractmethod
+    def rows(self, columns: Sequence[str]) -> Iterator[Row]:
+        """Yields the rows in file order with only these columns; None for a column that a row lacks."""
 
     def may_hold_text(self, column: str) -> bool:
         """Whether the column's values can be strings, such as image paths."""
+        return True
 
-    def rows(self, columns: Sequence[str]) -> Iterator[Row]:
-        """Yields the rows in file order with only these columns; None for a column that a row lacks."""
+    def head(self, columns: Sequence[str], rows: int = 100) -> list[Mapping[str, Any]]:
+        """Returns the first rows, without those that cannot be read."""
+        return [row for row in itertools.islice(self.rows(columns), rows) if not isinstance(row, InvalidRow)]
 
 
 def first_cells(table: Table, columns: Sequence[str], *, rows: int = 100) -> dict[str, list[Any]]:
     """Returns column -> cells of the first rows, of those that can be read."""
-    found = [row for row in itertools.islice(table.rows(columns), rows) if not isinstance(row, InvalidRow)]
+    found = table.head(columns, rows)
     return {name: [row[name] for row in found] for name in columns}
 
 
@@ -94,17 +95,10 @@ def available(table: Table) -> str:
 
 
 @dataclasses.dataclass(frozen=True)
-class FirstRows:
+class FirstRows(Table):
     """The first samples of a file in another format, presented as a table."""
 
-    path: str
-    columns: Sequence[str]
-    column_types: Mapping[str, str] | None
     first_rows: Sequence[Mapping[str, Any]]
-    notes: Sequence[str] = ()
-    delimiter: None = None
-    embedded: Sequence[str] = ()
-    other_labels: Sequence[str] = ()
 
     def may_hold_text(self, column: str) -> bool:
         """See `Table`."""
@@ -115,9 +109,10 @@ class FirstRows:
         return ({name: row.get(name) for name in columns} for row in self.first_rows)
 
 
-class TableFile(Table, Protocol):
+class TableFile(Table):
     """A table that can be read in ranges of rows."""
 
+    @abc.abstractmethod
     def rows(self, columns: Sequence[str], part: RowRange | None = None) -> Iterator[Row]:
         """See `Table.rows`.
 
@@ -125,6 +120,7 @@ class TableFile(Table, Protocol):
           part: range of rows to read; None for all rows.
         """
 
+    @abc.abstractmethod
     def cut(self) -> tuple[Sequence[RowRange], str]:
         """Splits the table into row ranges that workers can read in parallel.
 

@@ -1,4 +1,4 @@
-"""Reads text files as lines; handles compression, encoding and damage for csv and jsonl files."""
+"""Reads text files as lines; handles compression, encoding and damage."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import io
 import re
 import zlib
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import IO, NamedTuple
 
 from beam_tfrecords import storage
@@ -21,24 +21,13 @@ from beam_tfrecords.transforms.sources.tables.table import MOST_ROW_SIZE, Invali
 from beam_tfrecords.transforms.sources.unsupported_formats import find_unsupported, refuse_unsupported
 
 _SAMPLE_BYTES = 1 << 20
-# Approximate size of a range of rows.
-RANGE_BYTES = 4 << 20
-# One process lists this in a minute; a larger range without a split is worth a note.
-_NOTED_BYTES = 64 << 20
 # Most characters to skip in an overlong row; a compressed file may contain any number.
 _MOST_SKIPPED = 64 << 20
 _BOMS = {b"\xef\xbb\xbf": "utf-8", b"\xff\xfe": "utf-16", b"\xfe\xff": "utf-16"}
 # A non-ASCII character that is not a surrogate for an undecodable byte.
 _VALID = re.compile("[^\x00-\x7f\udc80-\udcff]")
-_UTF8 = ("utf-8", "utf-8-sig")
+UTF8 = ("utf-8", "utf-8-sig")
 _DAMAGED_FILE = (EOFError, zlib.error, gzip.BadGzipFile)
-
-
-def note_encoding(path: str, encoding: str) -> list[str]:
-    """Returns a note if the encoding is only assumed (Windows-1252)."""
-    if encoding != "cp1252":
-        return []
-    return [f"{printable(storage.basename(path))}: not UTF-8, read as Windows-1252; `encoding` names another encoding"]
 
 
 class TextError(BuildError):
@@ -59,22 +48,6 @@ class Line(NamedTuple):
     damage: str | None
 
 
-@contextlib.contextmanager
-def open_bytes(path: str, part: RowRange | None = None) -> Iterator[IO[bytes]]:
-    """Opens a file, and decompresses it if its name ends in `.gz`.
-
-    Args:
-      part: range of rows to read, only for an uncompressed file; None for all rows.
-    """
-    if part is not None:
-        with open_ranges(part.stop, lambda offset, length: storage.read_range(path, offset, length)) as file:
-            file.seek(part.start)
-            yield file
-        return
-    with storage.open_read(path) as file:
-        yield gzip.GzipFile(fileobj=file) if _is_gzip(path) else file  # type: ignore[misc]
-
-
 def read_start(path: str) -> bytes:
     """Reads the first MiB of a file.
 
@@ -82,7 +55,7 @@ def read_start(path: str) -> bytes:
       RequestError: a `.gz` file is not a gzip file, or the file is not text.
     """
     try:
-        with open_bytes(path) as file:
+        with _open_bytes(path) as file:
             start = file.read(_SAMPLE_BYTES)
     except _DAMAGED_FILE as error:
         raise RequestError(f"{quote_input(path)} is not a valid gzip file: {error}", code="invalid_file") from error
@@ -115,11 +88,26 @@ def find_encoding(start: bytes) -> str:
     return "cp1252"
 
 
+def choose_encoding(path: str, start: bytes, stated: str | None) -> tuple[str, list[str]]:
+    """Returns the encoding of a text, and a note if it is only assumed (Windows-1252).
+
+    Args:
+      path: path of the file.
+      start: first bytes of the file.
+      stated: encoding that the request states; None to detect it.
+    """
+    encoding = stated or find_encoding(start)
+    if stated or encoding != "cp1252":
+        return encoding, []
+    name = printable(storage.basename(path))
+    return encoding, [f"{name}: not UTF-8, read as Windows-1252; `encoding` names another encoding"]
+
+
 class Lines:
     """Iterates over the lines of a file, and can take lines back.
 
     Args:
-      file: the file, opened with `open_bytes`.
+      file: the file, not compressed.
       path: path of the file, for messages.
       encoding: encoding of the text.
       first: number of the first line.
@@ -130,7 +118,7 @@ class Lines:
         # Undecodable bytes become surrogates, or U+FFFD in UTF-16 and UTF-32, so that they damage only their own line.
         self._is_wide = name.startswith(("utf-16", "utf-32"))
         errors = "replace" if self._is_wide else "surrogateescape"
-        if name in _UTF8:
+        if name in UTF8:
             # Only the start of a file has a byte order mark.
             name = "utf-8-sig" if first == 1 else "utf-8"
         self._text = io.TextIOWrapper(file, encoding=name, errors=errors, newline="")
@@ -192,7 +180,33 @@ class Lines:
         return Line(self._number, text, damage)
 
 
-def _is_gzip(path: str) -> bool:
+@contextlib.contextmanager
+def open_lines(path: str, encoding: str, part: RowRange | None = None) -> Iterator[Lines]:
+    """Opens the lines of a file.
+
+    Args:
+      path: path of the file.
+      encoding: encoding of the text.
+      part: range of rows to read, only for an uncompressed file; None for all rows.
+    """
+    with _open_bytes(path, part) as file:
+        yield Lines(file, path, encoding, first=part.line if part else 1)
+
+
+@contextlib.contextmanager
+def _open_bytes(path: str, part: RowRange | None = None) -> Iterator[IO[bytes]]:
+    """Opens a file, and decompresses it if its name ends in `.gz`."""
+    if part is not None:
+        with open_ranges(part.stop, lambda offset, length: storage.read_range(path, offset, length)) as file:
+            file.seek(part.start)
+            yield file
+        return
+    with storage.open_read(path) as file:
+        yield gzip.GzipFile(fileobj=file) if is_gzip(path) else file  # type: ignore[misc]
+
+
+def is_gzip(path: str) -> bool:
+    """Whether the name of a file says that it is compressed."""
     return path.lower().endswith(".gz")
 
 
@@ -202,55 +216,3 @@ def _is_damaged(text: str) -> bool:
     except UnicodeEncodeError:
         return True
     return False
-
-
-def cut_text(
-    path: str, encoding: str, count_rows: Callable[[bytes, bool], tuple[int, int] | None]
-) -> tuple[list[RowRange], str]:
-    """Splits a text into row ranges, which requires reading it once.
-
-    Args:
-      path: path of the file.
-      encoding: encoding of the text.
-      count_rows: (whole lines, whether they are the last) -> number of rows and their size in bytes; None if row starts
-        are uncertain, so that the rest of the file becomes one range.
-
-    Returns:
-      As `TableFile.cut`.
-    """
-    ranges: list[RowRange] = []
-    row, start, line, data = 0, 0, 1, b""
-    size = storage.stat(path).size
-    problem = "the file is compressed" if _is_gzip(path) else f"its encoding is {encoding}"
-    if not _is_gzip(path) and _keeps_lines(encoding):
-        problem = ""
-        with storage.open_read(path) as file:
-            while not problem and start < size:
-                while len(data) < RANGE_BYTES and (piece := file.read(RANGE_BYTES - len(data))):
-                    data += piece
-                is_last = start + len(data) >= size
-                chunk = data if is_last else data[: data.rfind(b"\n") + 1]
-                # A lone carriage return also ends a line, and a NUL damages its line.
-                is_plain = chunk.count(b"\r") == chunk.count(b"\r\n") and b"\0" not in chunk
-                mark = len(codecs.BOM_UTF8) if not start and chunk.startswith(codecs.BOM_UTF8) else 0
-                rows, used = (is_plain and count_rows(chunk[mark:], is_last)) or (0, 0)
-                if not used:
-                    problem = f"a quote, carriage return or NUL from line {line:,} on may hide where rows begin"
-                    break
-                used += mark
-                ranges.append(RowRange(row, start, start + used, line))
-                row, start, line = row + rows, start + used, line + chunk.count(b"\n", 0, used)
-                data = data[used:]
-    if start < size:
-        ranges.append(RowRange(row, start, size, line))
-    return ranges, problem if size - start > _NOTED_BYTES else ""
-
-
-def _keeps_lines(encoding: str) -> bool:
-    """Whether every byte below 128 is an ASCII character, independent of the bytes before it."""
-    name = codecs.lookup(encoding).name
-    ascii = bytes(range(128))
-    upper = bytes(range(128, 256)).decode(name, "replace")
-    # Encodings without upper-half characters, such as ISO-2022-JP, write other characters in ASCII bytes.
-    is_one_byte = len(upper) == 128 and set(upper) != {"\ufffd"}
-    return name in (*_UTF8, "ascii") or (is_one_byte and ascii.decode(name, "replace") == ascii.decode())

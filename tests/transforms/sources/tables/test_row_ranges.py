@@ -13,7 +13,7 @@ import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
-from beam_tfrecords.transforms.sources.tables import parquet_table, text_file
+from beam_tfrecords.transforms.sources.tables import parquet_table, text_table
 from beam_tfrecords.transforms.sources.tables.csv_table import open_csv
 from beam_tfrecords.transforms.sources.tables.jsonl_table import open_jsonl
 from beam_tfrecords.transforms.sources.tables.parquet_table import open_parquet
@@ -29,8 +29,8 @@ PIECES = [
 
 @pytest.fixture(autouse=True)
 def small_ranges(monkeypatch):
-    monkeypatch.setattr(text_file, "RANGE_BYTES", 24)
-    monkeypatch.setattr(text_file, "_NOTED_BYTES", 0)
+    monkeypatch.setattr(text_table, "RANGE_BYTES", 24)
+    monkeypatch.setattr(text_table, "_NOTED_BYTES", 0)
     monkeypatch.setattr(parquet_table, "_RANGE_ROWS", 10)
 
 

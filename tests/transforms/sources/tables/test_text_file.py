@@ -12,7 +12,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from beam_tfrecords.transforms.sources.tables import text_file
+from beam_tfrecords.transforms.sources.tables import text_file, text_table
 from beam_tfrecords.transforms.sources.tables.text_file import find_encoding
 from tests.refusals import refuses
 
@@ -185,7 +185,7 @@ def test_a_compressed_row_without_an_end_is_not_read_to_it(tmp_path, opened, mon
 
 
 def test_ranges_are_cut_where_no_byte_changes_the_meaning_of_the_next():
-    kept = {name for name in text_encodings() if text_file._keeps_lines(name)}
+    kept = {name for name in text_encodings() if text_table._keeps_lines(name)}
     for name in kept - {"utf-8", "utf-8-sig"}:
         for first in range(128, 256):
             found = bytes(byte for second in range(128) for byte in (first, second)).decode(name, "replace")
