@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 import os
 
@@ -71,6 +72,26 @@ def test_the_dataset_is_the_same(tmp_path, in_parts, snapshot, beam_workers, kin
     assert found[0] == found[1]
     assert counts[-1] > 3
     assert manifest_of(out)["listed"] == (100 if "--limit=100" in flags else ROWS)
+
+
+@pytest.mark.parametrize("kind", ["gz", "boxes"])
+def test_tables_that_cannot_be_cut_are_listed_as_a_whole(tmp_path, in_parts, snapshot, save, picture, kind):
+    images = [save(tmp_path / f"{number}.png", picture(number, 8, 8)).name for number in range(40)]
+    header, rows = "image,x,y,width,height\n", [f"{name},1,2,3,4\n" for name in images]
+    inputs = [tmp_path / ("a.csv.gz" if kind == "gz" else "a.txt"), tmp_path / "b.csv"]
+    if kind == "gz":
+        inputs[0].write_bytes(gzip.compress((header + "".join(rows[:10])).encode()))
+    else:
+        inputs[0].write_text("".join(f"{name}\n1\n1 2 3 4\n" for name in images[:10]))
+    inputs[1].write_text(header + "".join(rows[10:]))
+    words = ["convert", "--layout=detection", f"--output={tmp_path / 'out'}", "--source=csv", "--no_report"]
+    words += [f"--input={path}" for path in inputs]
+    assert main(words) == 0
+    expected = snapshot(tmp_path / "out")
+    counts = in_parts(range_bytes=100)
+    assert main([*words, "--overwrite"]) == 0
+    assert counts[-1] > 1
+    assert snapshot(tmp_path / "out") == expected
 
 
 def test_a_changed_image_is_found_although_the_table_is_the_same(tmp_path, in_parts, picture, save):

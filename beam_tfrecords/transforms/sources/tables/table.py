@@ -125,5 +125,6 @@ class TableFile(Table):
         """Splits the table into row ranges that workers can read in parallel.
 
         Returns:
-          The ranges in file order, and the reason if the table could not be split well, else "".
+          The ranges in file order, none if the table can only be read as a whole; and the reason if the table could
+          not be split well, else "".
         """

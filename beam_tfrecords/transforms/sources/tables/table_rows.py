@@ -55,7 +55,7 @@ class TableReader:
         notes = [f"{name}: one process lists most of its rows, because {problem}"] if problem else []
         # `samples` checks the version.
         file = dataclasses.replace(Container.of(self.file, key_prefix=self.key_prefix), version="")
-        return [dataclasses.replace(file, partition=tuple(part)) for part in ranges], notes
+        return [dataclasses.replace(file, partition=tuple(part)) for part in ranges] or [file], notes
 
     def samples(self, part: RowRange | None = None) -> Iterator[SampleRef | RefColumns]:
         with unchanged(self.table.path, self.file.version):

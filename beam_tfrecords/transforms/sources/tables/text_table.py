@@ -30,7 +30,7 @@ class Parser(Protocol):
 
     @property
     def count(self) -> Callable[[bytes, bool], tuple[int, int] | None] | None:
-        """Counts the rows in a chunk; None if the meaning of a line depends on all lines before it.
+        """Counts the rows in a chunk; None if the meaning of a line depends on the lines before it.
 
         The arguments are whole lines, of which the first starts a row, and whether the file ends after them. Returns
         the number of rows and their size in bytes; None if it is uncertain where rows start.
@@ -60,36 +60,41 @@ class TextTable(TableFile):
 
     def cut(self) -> tuple[Sequence[RowRange], str]:
         """See `TableFile.cut`; reads the file once."""
-        if self.parser.count is None:
-            return [], ""
+        count, size = self.parser.count, storage.stat(self.path).size
+        problem = self._find_obstacle()
+        if problem or count is None:
+            return [], problem if size > _NOTED_BYTES else ""
         ranges: list[RowRange] = []
         row, start, line, data = 0, 0, 1, b""
-        size = storage.stat(self.path).size
-        problem = "the file is compressed" if is_gzip(self.path) else f"its encoding is {self.encoding}"
-        if not is_gzip(self.path) and _keeps_lines(self.encoding):
-            problem = ""
-            with storage.open_read(self.path) as file:
-                while not problem and start < size:
-                    while len(data) < RANGE_BYTES and (piece := file.read(RANGE_BYTES - len(data))):
-                        data += piece
-                    is_last = start + len(data) >= size
-                    chunk = data if is_last else data[: data.rfind(b"\n") + 1]
-                    # A lone carriage return also ends a line, and a NUL damages its line.
-                    is_plain = chunk.count(b"\r") == chunk.count(b"\r\n") and b"\0" not in chunk
-                    mark = len(codecs.BOM_UTF8) if not start and chunk.startswith(codecs.BOM_UTF8) else 0
-                    rows, used = (is_plain and self.parser.count(chunk[mark:], is_last)) or (0, 0)
-                    if not used:
-                        problem = f"a quote, carriage return or NUL from line {line:,} on may hide where rows begin"
-                        break
-                    used += mark
-                    ranges.append(RowRange(row, start, start + used, line))
-                    row, start, line = row + rows, start + used, line + chunk.count(b"\n", 0, used)
-                    data = data[used:]
-        if start < size:
-            ranges.append(RowRange(row, start, size, line))
+        with storage.open_read(self.path) as file:
+            while start < size:
+                while len(data) < RANGE_BYTES and (piece := file.read(RANGE_BYTES - len(data))):
+                    data += piece
+                is_last = start + len(data) >= size
+                chunk = data if is_last else data[: data.rfind(b"\n") + 1]
+                # A lone carriage return also ends a line, and a NUL damages its line.
+                is_plain = chunk.count(b"\r") == chunk.count(b"\r\n") and b"\0" not in chunk
+                mark = len(codecs.BOM_UTF8) if not start and chunk.startswith(codecs.BOM_UTF8) else 0
+                rows, used = (is_plain and count(chunk[mark:], is_last)) or (0, 0)
+                if not used:
+                    problem = f"a quote, carriage return or NUL from line {line:,} on may hide where rows begin"
+                    ranges.append(RowRange(row, start, size, line))
+                    break
+                used += mark
+                ranges.append(RowRange(row, start, start + used, line))
+                row, start, line = row + rows, start + used, line + chunk.count(b"\n", 0, used)
+                data = data[used:]
         # A header is no row.
         ranges = [part._replace(row=part.row - self.skips) if part.start else part for part in ranges]
         return ranges, problem if size - start > _NOTED_BYTES else ""
+
+    def _find_obstacle(self) -> str:
+        """Returns the reason why the table can only be read as a whole, or ""."""
+        if is_gzip(self.path):
+            return "the file is compressed"
+        if self.parser.count is None:
+            return "the meaning of a line depends on the lines before it"
+        return "" if _keeps_lines(self.encoding) else f"its encoding is {self.encoding}"
 
 
 def _keeps_lines(encoding: str) -> bool:
