@@ -85,7 +85,7 @@ def open_csv(path: str, text: TextSettings = DETECTED, *, has_texts: bool = Fals
         raise RequestError(f"`input={path}`: the header cannot be read: {header.detail}", code="invalid_file")
     names, other_labels = tuple(name.strip() for name in header.cells), list[str]()
     if is_data:
-        names, other_labels = _name_columns(path, rows)
+        names, other_labels = _name_columns(path, rows or [header.cells])
         notes.append(f"{printable(storage.basename(path))}: no header, read as the columns {', '.join(names)}")
     twice = [name for name, count in Counter(names).items() if count > 1]
     if twice:

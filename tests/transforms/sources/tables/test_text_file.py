@@ -176,6 +176,11 @@ def test_a_table_without_a_header_gets_names_for_its_columns(write, opened, rows
     assert any(note.endswith("no header, read as the columns image, label") for note in source.notes)
 
 
+def test_the_only_row_of_a_table_without_a_header_is_read(write, opened):
+    (sample,) = opened(write(b"a.jpg,cat\n")).samples()
+    assert sample.label == "cat"
+
+
 def test_a_compressed_row_without_an_end_is_not_read_to_it(tmp_path, opened, monkeypatch):
     monkeypatch.setattr(text_file, "_MOST_SKIPPED", 8 << 20)
     with gzip.open(tmp_path / "a.csv.gz", "wb", compresslevel=1) as file:
