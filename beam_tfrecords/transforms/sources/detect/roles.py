@@ -127,9 +127,9 @@ def parse_cell(value: Any) -> Any:
     return value
 
 
-def has_boxes(value: Mapping[str, Any]) -> bool:
-    """Whether an object has a box."""
-    return not BOX_NAMES.isdisjoint(map(plain_name, value))
+def has_boxes(value: Any) -> bool:
+    """Whether a value is an object with a box."""
+    return isinstance(value, dict) and not BOX_NAMES.isdisjoint(map(plain_name, value))
 
 
 def are_vectors(lists: Sequence[Sequence[Any]]) -> bool:

@@ -20,6 +20,7 @@ CELLS = {
     "lists of images": (Role.IMAGE, "views", [["1.jpg", "2.jpg"], ["3.jpg"]]),
     "masks": (Role.MASK, "seg_path", ["1.png", "2.png"]),
     "an object": (Role.ANNOTATION, "label", [STUDIO, STUDIO]),
+    "objects beside another value": (Role.ANNOTATION, "label", [True, STUDIO, STUDIO]),
     "the text of an object": (Role.ANNOTATION, "label", [json.dumps(STUDIO)] * 2),
     "an object as Python prints it": (Role.ANNOTATION, "label", [str(STUDIO)] * 2),
     "a list of objects": (Role.ANNOTATION, "label", [[STUDIO], []]),

@@ -10,10 +10,11 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from hypothesis import given
+from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from beam_tfrecords import storage
+from beam_tfrecords.errors import RequestError
 from beam_tfrecords.examples.contents import Content
 from beam_tfrecords.transforms.refs.sample_refs import File, SampleRef, one_image
 from beam_tfrecords.transforms.sources.tables.table_settings import LabelType
@@ -288,7 +289,12 @@ def test_rows_that_are_read_together_are_the_same_as_one_by_one(fields, data):
         for name, more in (("together", ""), ("alone", "[]\n")):
             table = Path(folder, f"{name}.jsonl")
             table.write_text(lines + more)
-            source = open_source(table, needs_image=False, needs_label=False, **fields)
+            try:
+                source = open_source(table, needs_image=False, needs_label=False, **fields)
+            except RequestError as error:
+                # A column of objects is no label.
+                assume(error.code != "column_without_labels")
+                raise
             refs = list(source.samples())[: len(rows)]
             listed.append([(ref, ref.group, ref.pack()) for ref in refs])
         assert listed[0] == listed[1]
