@@ -64,7 +64,7 @@ def write_inputs(root: Path) -> Iterator[tuple[str, list[str]]]:
             (folder / name).parent.mkdir(parents=True, exist_ok=True)
             (folder / name).write_bytes(PICTURE)
         for name, text in layout.tables.items():
-            (folder / name).parent.mkdir(exist_ok=True)
+            (folder / name).parent.mkdir(parents=True, exist_ok=True)
             (folder / name).write_text(text)
         yield layout.name, [f"--input={folder}"]
 
