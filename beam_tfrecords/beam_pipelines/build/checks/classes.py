@@ -24,6 +24,7 @@ from beam_tfrecords.transforms.labels import (
 from beam_tfrecords.transforms.refs.sample_refs import Scalar
 from beam_tfrecords.transforms.request.build_spec import BuildSpec
 from beam_tfrecords.transforms.sources.names import printable
+from beam_tfrecords.transforms.sources.registry import find_source
 from beam_tfrecords.transforms.sources.source import Source
 
 if TYPE_CHECKING:
@@ -119,7 +120,8 @@ def _refuse_texts(spec: BuildSpec, source: Source, listing: Listing) -> None:
     counts = {label: count for label, count in listing.labels.items() if isinstance(label, str) and label}
     total, column = sum(counts.values()), source.label_column
     several = sum(len(label.split()) >= _LEAST_WORDS for label in counts)
-    is_said = column is None or spec.source.table.label_column is not None
+    has_columns = find_source(source.name, "").has_columns
+    is_said = column is None or not has_columns or spec.source.table.label_column is not None
     if is_said or total < _LEAST_TEXTS or len(counts) < _UNIQUE * total or several * 2 < len(counts):
         return
     raise RequestError(

@@ -95,7 +95,8 @@ def _join_words(table: Table) -> Iterator[Suggestion]:
         return
     if not storage.has_scheme(table.path) and not storage.exists(f"{table.path}.csv"):
         command = shlex.join(["python3", "-c", _JOIN, table.path, f"{table.path}.csv"])
-        yield Suggestion("the rest of each line as its class", {"input": f"{table.path}.csv"}, [command])
+        settings = {"input": f"{table.path}.csv", "label_column": LABEL}
+        yield Suggestion("the rest of each line as its class", settings, [command])
     yield Suggestion("the rest of each line as a text", {"label_type": "text", "label_column": LABEL})
 
 
