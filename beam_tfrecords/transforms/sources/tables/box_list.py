@@ -41,7 +41,7 @@ class BoxListParser:
     columns: Sequence[str]
 
     def rows(self, lines: Lines, columns: Sequence[str]) -> Iterator[Row]:
-        """See `Parser.rows`."""
+        """See `RowParser.rows`."""
         for row in self._rows(lines):
             yield row if isinstance(row, InvalidRow) else {name: row[name] for name in columns}
 

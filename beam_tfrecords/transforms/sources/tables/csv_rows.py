@@ -47,7 +47,7 @@ class CsvParser:
     skip_spaces: bool = False
 
     def rows(self, lines: Lines, columns: Sequence[str]) -> Iterator[Row]:
-        """See `Parser.rows`; a row whose number of cells differs from the header's becomes an `InvalidRow`."""
+        """See `RowParser.rows`; a row whose number of cells differs from the header's becomes an `InvalidRow`."""
         wanted = [(name, self.columns.index(name)) for name in columns]
         width = len(self.columns)
         for row in self.read(lines):
@@ -91,7 +91,7 @@ class CsvParser:
                 yield Cells(cells, read[0].number)
 
     def count(self, chunk: bytes, is_last: bool) -> tuple[int, int] | None:
-        """See `Parser.count`; returns None if a quote may damage a row, or end a row where no row starts."""
+        """See `RowParser.count`; returns None if a quote may damage a row, or end a row where no row starts."""
         if b'"' not in chunk:
             if chunk[:1] in b"\r\n" or b"\n\n" in chunk or b"\n\r\n" in chunk:
                 return sum(line not in (b"", b"\r") for line in chunk.split(b"\n")), len(chunk)

@@ -41,7 +41,7 @@ class JsonlParser:
     encoding: str
 
     def rows(self, lines: Lines, columns: Sequence[str]) -> Iterator[Row]:
-        """See `Parser.rows`.
+        """See `RowParser.rows`.
 
         A line that is not a JSON object is an `InvalidRow`, and so is one with a field of an important name that the
         first rows lack: leaving out a split or a label that appears late would be silent.
@@ -58,7 +58,7 @@ class JsonlParser:
                 yield {name: row.get(name) for name in columns}
 
     def count(self, chunk: bytes, is_last: bool) -> tuple[int, int]:
-        """See `Parser.count`."""
+        """See `RowParser.count`."""
         objects = chunk.count(b"\n{") + chunk.startswith(b"{")
         if objects < chunk.count(b"\n") + (not chunk.endswith(b"\n")):
             # Some lines are empty, or do not start with a brace: counts the lines that are not empty.

@@ -58,7 +58,7 @@ class ListParser:
     joined: Mapping[str, str]
 
     def rows(self, lines: Lines, columns: Sequence[str]) -> Iterator[Row]:
-        """See `Parser.rows`."""
+        """See `RowParser.rows`."""
         joined = {name: _read_values(path) for name, path in self.joined.items()}
         for line in lines:
             cells = _split(line.text, tabs=self.tabs, cells=self.cells)
@@ -77,7 +77,7 @@ class ListParser:
                 yield {name: row[name] for name in columns}
 
     def count(self, chunk: bytes, is_last: bool) -> tuple[int, int]:
-        """See `Parser.count`."""
+        """See `RowParser.count`."""
         return sum(1 for line in chunk.splitlines() if line.strip()), len(chunk)
 
 

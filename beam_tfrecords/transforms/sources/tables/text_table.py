@@ -18,7 +18,7 @@ RANGE_BYTES = 4 << 20
 _NOTED_BYTES = 64 << 20
 
 
-class Parser(Protocol):
+class RowParser(Protocol):
     """Turns the lines of a text into rows. Picklable."""
 
     @property
@@ -48,7 +48,7 @@ class TextTable(TableFile):
     """
 
     encoding: str
-    parser: Parser
+    parser: RowParser
     _: dataclasses.KW_ONLY
     skips: int = 0
 
