@@ -10,7 +10,7 @@ import csv
 import dataclasses
 import json
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any
 
 import yaml
@@ -37,6 +37,16 @@ _NUMBERED = re.compile(r"(\d{1,9})(\s*[:=\t,;|)]\s*|\.\s+|\s+-\s+|\s+)(\S.*)")
 _NUMBERED_WORD = re.compile(r"(\d{1,9}):\s*(\S.*)")
 _NAME_FIRST = re.compile(r"(\S.*?)\s*[:=\t,;|]\s*(\d{1,9})")
 _NUMBER_LAST = re.compile(r"(\S.*?)\s+(\d{1,9})")
+# `class 0: cat`.
+_NUMBERED_CLASS = re.compile(
+    r"(?:class|label|category|id|index)[\s_]*(\d{1,9})(?:\s*[:=\t,;|)]\s*|\s+-\s+)(\S.*)", re.IGNORECASE
+)
+# `classes = 3`, a line before the names.
+_COUNT = re.compile(
+    r"(?:nc|(?:num(?:ber)?[\s_]*(?:of)?[\s_]*)?(?:classes|names|labels))\s*[:=]\s*(\d{1,9})", re.IGNORECASE
+)
+# Labels such as 001, which `whole_number` reads as names.
+_PADDED = re.compile(r"0[0-9]{1,8}")
 _WITH_ID = re.compile(rf"({_ID.pattern})[\s,:;|]\s*(\S.*)")
 _YAML_KEY = re.compile(
     r"(?:names|classes|labels|class_names|categories|id2label|label2id)\s*:\s*(?:\[|\{|$)", re.MULTILINE
@@ -51,6 +61,8 @@ _NUMBER_WORDS = (
     "id", "index", "idx", "classid", "labelid", "classindex", "classidx", "labelindex", "categoryid", "number",
     "classnumber", "code", "value", "target", "no", "trainid",
 )  # fmt: skip
+# Words of the header of a column that counts the samples of each class.
+_COUNT_WORDS = ("count", "counts", "images", "samples", "instances", "total", "frequency", "size", "num", "support")
 # Keys of JSON and YAML documents below which the classes are.
 _WRAPPERS = (
     "names", "classes", "class_names", "labels", "label_names", "categories", "id2label", "label2id", "class_to_idx",
@@ -98,7 +110,8 @@ def fit_classes(
 ) -> ClassNames:
     """Returns the classes that labels mean by name, by id or by number.
 
-    Numbers are those of the list. If the list has none, they count from 0 or, if all labels fit only so, from 1.
+    Numbers are those of the list. If the list has none, they count from 0 or, if all labels fit only so, from 1. Labels
+    may have leading zeros.
 
     Args:
       labels: all labels of the input.
@@ -107,24 +120,62 @@ def fit_classes(
       where: the setting or file that has the names, for the message.
 
     Raises:
-      RequestError: the labels may count from 0 or from 1.
+      RequestError: the labels may count from 0 or from 1, also if the list counts from 1 and the labels fit it from 0.
     """
     names = classes.names
     numbered: dict[Scalar, str] = dict(zip(classes.numbers, names, strict=False))
     ids: dict[Scalar, str] = dict(zip(classes.ids, names, strict=False))
     plain = ClassNames(names, numbers_are_indices and not numbered, {**ids, **numbered})
-    if numbered or not numbers_are_indices or any(whole_number(name) is not None for name in names):
+    if not numbers_are_indices or (not numbered and any(whole_number(name) is not None for name in names)):
         return plain
-    unnamed = (whole_number(label) for label in labels if ClassNames(names).find(label) is None)
-    numbers = {number for number in unnamed if number is not None and number >= 0}
-    if not numbers or numbers == {*range(len(names))}:
-        return plain
+    by_name = ClassNames(names)
+    unnamed = {
+        label: number
+        for label in labels
+        if (number := _label_number(label)) is not None and by_name.find(label) is None
+    }
+    first = _find_first(classes, {*unnamed.values()}, first_class=first_class, where=where)
+    by_number: dict[Scalar, str] = numbered or dict(zip(range(first, first + len(names)), names, strict=True))
+    padded = {
+        label: by_number[number] for label, number in unnamed.items() if _is_padded(label) and number in by_number
+    }
+    return dataclasses.replace(
+        plain,
+        numbers_are_indices=not numbered and not first,
+        names_of={**plain.names_of, **(by_number if first else {}), **padded},
+    )
+
+
+def _find_first(classes: ClassList, labels: Collection[int], *, first_class: int, where: str) -> int:
+    """Returns the number of the first class, for labels that are numbers; see `fit_classes`."""
+    names = classes.names
+    numbers = {number for number in labels if number >= 0}
     has_first, has_last = 0 in numbers, len(names) in numbers
+    span = f"{where} has {len(names):,} names, and " + (
+        f"the labels are numbers from {min(labels)} to {max(labels)}"
+        if len(labels) > 1
+        else f"the only number in the labels is {min(labels, default=0)}"
+    )
+    if classes.numbers:
+        if classes.numbers == (*range(1, len(names) + 1),) and has_first and not has_last:
+            raise RequestError(
+                f"{span}, but the numbers of the names are from 1 to {len(names):,}; expected the number before each "
+                f"name, such as 0:{names[0]}",
+                _suggest_numbers(
+                    {
+                        "numbers from 0": (0, names),
+                        "numbers from 1, where 0 is the class background": (0, ("background", *names)),
+                    }
+                ),
+                code="first_class_number",
+            )
+        return classes.numbers[0]
+    if not numbers or numbers == {*range(len(names))}:
+        return 0
     if (has_first and not has_last) or (not has_last and _plain(names[0]) in _BACKGROUND):
-        return plain
+        return 0
     if not has_first and (has_last or first_class == 1):
-        return dataclasses.replace(plain, numbers_are_indices=False, names_of=dict(enumerate(names, 1)))
-    span = f"{where} has {len(names):,} names, and the labels are numbers from {min(numbers)} to {max(numbers)}"
+        return 1
     if has_first:
         raise RequestError(
             f"{span}; expected a name for each number from 0 on",
@@ -135,13 +186,27 @@ def fit_classes(
         )
     raise RequestError(
         f"{span}, so they may count from 0 or from 1; expected the number before each name, such as 1:{names[0]}",
-        [
-            Suggestion(f"numbers from {first}", {"class_names": ",".join(f"{n}:{name}" for n, name in numbered_names)})
-            for first in (1, 0)
-            if _may_be_words(names) and (numbered_names := list(enumerate(names, first)))
-        ],
+        _suggest_numbers({"numbers from 1": (1, names), "numbers from 0": (0, names)}),
         code="first_class_number",
     )
+
+
+def _label_number(label: Scalar) -> int | None:
+    """Returns a label as a number, also one with leading zeros; None if it is not one."""
+    return int(str(label)) if _is_padded(label) else whole_number(label)
+
+
+def _is_padded(label: Scalar) -> bool:
+    return isinstance(label, str) and _PADDED.fullmatch(label) is not None
+
+
+def _suggest_numbers(meanings: Mapping[str, tuple[int, Sequence[str]]]) -> list[Suggestion]:
+    """Suggests class names for each meaning: first number and names."""
+    return [
+        Suggestion(meaning, {"class_names": ",".join(f"{number}:{name}" for number, name in enumerate(names, first))})
+        for meaning, (first, names) in meanings.items()
+        if _may_be_words(names) and len({*names}) == len(names)
+    ]
 
 
 def _may_be_words(names: Sequence[str]) -> bool:
@@ -167,6 +232,9 @@ def list_classes(value: Any) -> ClassList:
             if any(other.names != first.names for other in others):
                 raise ValueError(f"its keys {' and '.join(found)} have different classes; expected one list of classes")
             return next((one for one in found.values() if one.numbers), first)
+        only = next(iter(value.values()), None) if len(value) == 1 else None
+        if isinstance(only, list) and only and all(isinstance(one, (Mapping, list, tuple)) for one in only):
+            return list_classes(only)
         return _of_mapping(value)
     if isinstance(value, (list, tuple)):
         if any(isinstance(one, (Mapping, list, tuple)) for one in value):
@@ -297,7 +365,7 @@ def _of_mapping(value: Mapping[Any, Any]) -> ClassList:
 
 
 def _of_object(value: Any, key: Any = None) -> _Named:
-    """Reads {"id": 1, "name": "cat"}, [1, "cat"] and a plain name; `key` is the key of a mapping."""
+    """Reads {"id": 1, "name": "cat"}, [1, "cat"], ["1", "cat"] and a plain name; `key` is the key of a mapping."""
     entry = _Named()
     if isinstance(value, Mapping):
         plain = {_plain(str(name)): one for name, one in value.items()}
@@ -312,9 +380,14 @@ def _of_object(value: Any, key: Any = None) -> _Named:
             elif isinstance(one, str) and word not in _NAME_WORDS:
                 entry.setdefault("id", one) if _number(one) is None else entry.setdefault("number", _number(one))
     elif isinstance(value, (list, tuple)):
-        for one in value if len(value) in (1, 2) else ():
-            is_id = isinstance(one, str) and _ID.fullmatch(one)
-            entry.setdefault("id" if is_id else "number" if type(one) is int else "name", one)
+        are_ids = [isinstance(one, str) and _ID.fullmatch(one) is not None for one in value]
+        has_number = any(are_ids) or any(type(one) is int for one in value) or key is not None
+        for one, is_id in zip(value, are_ids, strict=True) if len(value) in (1, 2) else ():
+            number = one if type(one) is int else None if has_number or len(value) == 1 else _number(one)
+            kind = "id" if is_id else "name" if number is None else "number"
+            if kind in entry:
+                raise ValueError(f"two values of one kind, {_shorten(str(list(value)))}, for a class; {EXPECTED}")
+            entry[kind] = one if number is None else number
     else:
         entry["name"] = value
     if key is not None:
@@ -330,10 +403,18 @@ def _parse_lines(lines: Sequence[str], *, are_numbered: bool = False) -> ClassLi
     first, *rest = lines
     if _plain(first) in _NAME_WORDS and len(rest) > 1:
         lines = rest
+    elif (said := _COUNT.fullmatch(first)) and not _match_all(_NAME_FIRST, lines):
+        if int(said[1]) != len(rest):
+            raise ValueError(f"its first line is {_shorten(first)}, and {len(rest):,} lines follow; {EXPECTED}")
+        lines = rest
+    if len(lines) == 1 and (words := _split_words(lines[0])):
+        return parse_class_words(words)
     if table := _find_table(lines):
         return table
     if found := _match_all(_WITH_ID, lines):
-        return _combine([_Named(id=match[1], name=match[2]) for match in found])
+        return _combine(_keep_first_texts([_Named(id=match[1], name=match[2]) for match in found]))
+    if found := _match_all(_NUMBERED_CLASS, lines):
+        return _combine(_keep_first_texts([_Named(number=int(match[1]), name=match[2]) for match in found]))
     for pattern, groups in ((_NUMBERED, (1, 3)), (_NAME_FIRST, (2, 1))):
         found = _match_all(pattern, lines)
         entries = [_Named(number=int(match[groups[0]]), name=match[groups[1]]) for match in found]
@@ -342,9 +423,8 @@ def _parse_lines(lines: Sequence[str], *, are_numbered: bool = False) -> ClassLi
         numbers = sorted({one["number"] for one in entries})
         # Names may begin with a number and a space too.
         are_marked = are_numbered or pattern is _NAME_FIRST or all(match[2].strip(" ") for match in found)
-        are_dense = numbers[0] <= 1 and numbers[-1] <= 2 * len(numbers) + 10
-        if len(numbers) == len(entries) and (are_marked or are_dense):
-            return _combine(entries)
+        if len(numbers) == len(entries) and (are_marked or _are_dense(numbers)):
+            return _combine(_keep_first_texts(entries))
         raise ValueError(
             f"its lines begin or end with numbers that are not 0, 1, 2, …, such as {_shorten(lines[0])}; expected "
             "`number: name` lines, or names that JSON or YAML quotes"
@@ -357,17 +437,50 @@ def _parse_lines(lines: Sequence[str], *, are_numbered: bool = False) -> ClassLi
             and numbers == [*range(numbers[0], numbers[0] + len(found))]
             and numbers[0] <= 1
         ):
-            return _combine([_Named(number=int(match[2]), name=match[1]) for match in found])
+            return _combine(_keep_first_texts([_Named(number=int(match[2]), name=match[1]) for match in found]))
     numbered = sum(bool(_NUMBERED.fullmatch(line)) for line in lines)
     if numbered * 2 > len(lines) > 2 and numbered < len(lines):
         other = next(line for line in lines if not _NUMBERED.fullmatch(line))
         raise ValueError(f"most of its lines begin with a number, and {_shorten(other)} does not; {EXPECTED}")
     for line in lines:
-        if line[0] in "[]{}<\"'" or line[-1] in '[]{}>,;:"' or "\t" in line:
+        if line[0] in "[]{}<\"'" or line[-1] in '[]{}>,;:"' or re.search(r"[\t|;=]", line):
             raise ValueError(f"it has the line {_shorten(line)}, which is not a name; {EXPECTED}")
-    if len(lines) == 1 and "," in lines[0]:
-        raise ValueError(f"it has one line with commas, {_shorten(lines[0])}; expected a name per line")
     return _combine([_Named(name=line) for line in lines])
+
+
+def _split_words(line: str) -> list[str]:
+    """Returns the names in a single line such as `cat,dog,emu`; empty if the line is one class or no list.
+
+    Raises:
+      ValueError: the line has several numbers or ids, and names.
+    """
+    delimiter = next((mark for mark in ",;|" if mark in line), None)
+    if delimiter is None:
+        return []
+    (words,) = csv.reader([line], delimiter=delimiter, skipinitialspace=True)
+    keys = [word for word in words if word.strip().isdecimal() or _ID.fullmatch(word.strip())]
+    if len(keys) in (0, len(words)):
+        return words
+    if len(keys) > 1 or (_ID.fullmatch(keys[0]) and keys[0] != words[0]):
+        raise ValueError(f"it has one line of numbers or ids and names, {_shorten(line)}; {EXPECTED}")
+    return []
+
+
+def _keep_first_texts(entries: Sequence[_Named]) -> Sequence[_Named]:
+    """Returns the classes with the first of the texts in their lines, such as `cat|Katze`.
+
+    Raises:
+      ValueError: only some lines have several texts.
+    """
+    for mark in "\t|;":
+        texts = [entry["name"].split(mark) for entry in entries]
+        several = sum(len(parts) > 1 for parts in texts)
+        if several == len(entries):
+            return [_Named(entry, name=parts[0].strip()) for entry, parts in zip(entries, texts, strict=True)]
+        if several:
+            other = next(mark.join(parts) for parts in texts if len(parts) > 1)
+            raise ValueError(f"only some of its lines have several texts, such as {_shorten(other)}; {EXPECTED}")
+    return entries
 
 
 def _match_all(pattern: re.Pattern[str], lines: Sequence[str]) -> list[re.Match[str]]:
@@ -377,9 +490,13 @@ def _match_all(pattern: re.Pattern[str], lines: Sequence[str]) -> list[re.Match[
 
 def _find_table(lines: Sequence[str]) -> ClassList | None:
     """Reads CSV in a file without its extension, if the first line is a header; names may have commas themselves."""
+    rest = lines[1:]
+    are_pairs = bool(rest and (_match_all(_NUMBERED, rest) or _match_all(_NAME_FIRST, rest)))
     for delimiter in "\t,;|":
         header = [_plain(cell) for cell in lines[0].split(delimiter)]
-        if len(header) > 1 and {*header} & {*_NAME_WORDS} and all(cell.isidentifier() for cell in header):
+        are_cells = are_pairs and len(header) == 2 and all(line.count(delimiter) == 1 for line in rest)
+        is_header = len(header) > 1 and all(cell.isidentifier() for cell in header)
+        if is_header and (are_cells or {*header} & {*_NAME_WORDS}):
             return _parse_table(lines, delimiter)
     return None
 
@@ -400,9 +517,13 @@ def _parse_table(lines: Sequence[str], delimiter: str | None) -> ClassList | Non
     if width == 1:
         return None if rows == [[line] for line in lines] else _parse_lines([row[0] for row in rows])
     words = [_plain(cell) for cell in rows[0]]
-    has_header = bool({*words} & {*_NAME_WORDS, *_NUMBER_WORDS, "mid", "wnid", "synset"}) and not any(
-        _number(cell) is not None for cell in rows[0]
+    first_numbers = [_number(cell) is not None for cell in rows[0]]
+    is_pair = width == 2 and _is_number_and_text(rows[1:])
+    has_header = not any(first_numbers) and (
+        is_pair or bool({*words} & {*_NAME_WORDS, *_NUMBER_WORDS, "mid", "wnid", "synset"})
     )
+    if len(rows) == 1 and not has_header and all(first_numbers) == any(first_numbers):
+        return None
     body = rows[1:] if has_header else rows
     if not body:
         raise ValueError(f"it has a header and no rows; {EXPECTED}")
@@ -413,7 +534,7 @@ def _parse_table(lines: Sequence[str], delimiter: str | None) -> ClassList | Non
     texts = [n for n in range(width) if not are_ids[n] and not are_numbers[n]]
     if has_header:
         texts = [n for n in range(width) if not are_ids[n] and words[n] in _NAME_WORDS and not are_numbers[n]]
-        texts = texts or [n for n in range(width) if words[n] in _NAME_WORDS and not are_ids[n]][:1]
+        texts = texts or [n for n in range(width) if words[n] in _NAME_WORDS and not are_ids[n] and not is_pair][:1]
         texts = texts or [n for n in range(width) if not are_ids[n] and not are_numbers[n]]
     if len(texts) > 1:
         known = [_NAME_WORDS.index(words[n]) for n in texts if words[n] in _NAME_WORDS]
@@ -424,7 +545,12 @@ def _parse_table(lines: Sequence[str], delimiter: str | None) -> ClassList | Non
         shown = _shorten(delimiter.join(rows[0]))
         raise ValueError(f"it has {width} columns, {shown}, and which one has the names is unclear; {EXPECTED}")
     name = texts[0]
-    others = [n for n in range(width) if n != name and (not has_header or words[n] in _NUMBER_WORDS + _NAME_WORDS)]
+    others = [
+        n
+        for n in range(width)
+        if n != name
+        and (not has_header or words[n] in _NUMBER_WORDS + _NAME_WORDS or (is_pair and words[n] not in _COUNT_WORDS))
+    ]
     numbers = [n for n in others if are_numbers[n] and len({*columns[n]}) == len(body)]
     ids = [n for n in range(width) if are_ids[n]]
     if not has_header and len(numbers) + len(ids) != width - 1:
@@ -440,6 +566,18 @@ def _parse_table(lines: Sequence[str], delimiter: str | None) -> ClassList | Non
             for row in body
         ]
     )
+
+
+def _is_number_and_text(rows: Sequence[Sequence[str]]) -> bool:
+    """Whether rows of two cells are the numbers and names of classes, whatever their header says."""
+    columns = [[_number(cell) for cell in cells] for cells in zip(*rows, strict=True)]
+    numbers = [{*cells} for cells in columns if None not in cells]
+    return len(numbers) == 1 and len(numbers[0]) == len(rows) and _are_dense(numbers[0])
+
+
+def _are_dense(numbers: Collection[Any]) -> bool:
+    """Whether numbers begin with 0 or 1 and have no large gaps."""
+    return min(numbers) <= 1 and max(numbers) <= 2 * len(numbers) + 10
 
 
 def _combine(entries: Sequence[_Named]) -> ClassList:

@@ -196,6 +196,28 @@ def test_a_file_beside_the_input_names_the_numbers(write, tmp_path, form, file):
     assert any(file in note for note in found.notes)
 
 
+@pytest.mark.parametrize("is_named", [False, True])
+@pytest.mark.parametrize(
+    ("file", "text"), [("labels.txt", "1. cat\n2. dog\n3. emu"), ("label_map.pbtxt", FILES["label_map.pbtxt"][0])]
+)
+def test_labels_from_0_with_a_file_from_1_are_asked_about(write, tmp_path, file, text, is_named):
+    given = write("csv", [0, 1, 2, 1])
+    (tmp_path / "csv" / file).write_text(text)
+    named = {"class_names": str(tmp_path / "csv" / file)} if is_named else {}
+    with refuses("first_class_number", *named) as refused:
+        list_classes_of(**given, **named)
+    assert "`classes=" not in str(refused.value)
+    found = [labels_of(list_classes_of(**given, **one.settings)) for one in refused.value.suggestions]
+    assert found == [["cat", "dog", "emu", "dog"], ["background", "cat", "dog", "cat"]]
+
+
+@pytest.mark.parametrize("names", ["cat,dog,emu", "1:cat,2:dog,3:emu"])
+def test_numbers_may_have_leading_zeros(write, names):
+    found = list_classes_of(**write("csv", ["001", "002", "003", "001"]), class_names=names)
+    assert (found.names, labels_of(found)) == (NAMES, ["cat", "dog", "emu", "cat"])
+    assert any("numbers from 1 to 3" in note for note in found.notes)
+
+
 @EACH
 def test_classes_chooses_numbers_by_their_names(write, form):
     found = list_classes_of(**write(form, [1, 2, 3, 1]), class_names="cat,dog,emu", classes="cat,emu")

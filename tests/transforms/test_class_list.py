@@ -6,7 +6,13 @@ import json
 
 import pytest
 
-from beam_tfrecords.transforms.class_list import ClassList, fit_classes, list_classes, parse_class_file
+from beam_tfrecords.transforms.class_list import (
+    ClassList,
+    fit_classes,
+    list_classes,
+    parse_class_file,
+    parse_class_words,
+)
 from tests.refusals import refuses
 
 NAMES = ("cat", "dog", "emu")
@@ -31,6 +37,18 @@ FILES = [
     ("labels.txt", "cat: 0\ndog: 1\nemu: 2", FROM_0, ()),
     ("categories.txt", "emu 2\ncat 0\ndog 1", FROM_0, ()),
     ("categories.txt", "cat 1\ndog 2\nemu 3", FROM_1, ()),
+    ("labels.txt", "class 0: cat\nclass 1: dog\nclass 2: emu", FROM_0, ()),
+    ("labels.txt", "Class_1 - cat\nClass_2 - dog\nClass_3 - emu", FROM_1, ()),
+    ("labels.txt", "0|cat|Katze\n1|dog|Hund\n2|emu|Emu", FROM_0, ()),
+    ("labels.txt", "0;cat;Katze\n1;dog;Hund\n2;emu;Emu", FROM_0, ()),
+    ("labels.txt", "1\tcat\tKatze\n2\tdog\tHund\n3\temu\tEmu", FROM_1, ()),
+    ("labels.txt", "0 cat|Katze\n1 dog|Hund\n2 emu|Emu", FROM_0, ()),
+    ("labels.txt", "cat|Katze|0\ndog|Hund|1\nemu|Emu|2", FROM_0, ()),
+    ("labels.txt", "classes = 3\ncat\ndog\nemu", (), ()),
+    ("labels.txt", "nc: 3\n0: cat\n1: dog\n2: emu", FROM_0, ()),
+    ("labels.txt", "cat,dog,emu", (), ()),
+    ("labels.txt", "cat; dog; emu", (), ()),
+    ("labels.txt", "0:cat,1:dog,2:emu", FROM_0, ()),
     ("words.txt", "n02121808 cat\nn02084071 dog\nn01518878 emu", (), IDS),
     ("words.txt", "n02121808\tcat\nn02084071\tdog\nn01518878\temu", (), IDS),
     ("boxable.csv", "/m/01yrx,cat\n/m/0bt9lr,dog\n/m/0dgw9r,emu", (), ("/m/01yrx", "/m/0bt9lr", "/m/0dgw9r")),
@@ -48,12 +66,24 @@ FILES = [
     ("a.csv", "id;name\n0;cat\n1;dog\n2;emu", FROM_0, ()),
     ("a.csv", "cat\ndog\nemu", (), ()),
     ("a.csv", "label\ncat\ndog\nemu", (), ()),
+    ("a.csv", "cat,dog,emu", (), ()),
+    ("a.csv", "encoded,original\n0,cat\n1,dog\n2,emu", FROM_0, ()),
+    ("a.csv", "original,encoded\ncat,0\ndog,1\nemu,2", FROM_0, ()),
+    ("a.csv", "class,meaning\n0,cat\n1,dog\n2,emu", FROM_0, ()),
+    ("a.csv", "name,count\ncat,1\ndog,2\nemu,3", (), ()),
+    ("a.csv", "name,photos\ncat,120\ndog,90\nemu,300", (), ()),
+    ("a.txt", "encoded;original\n0;cat\n1;dog\n2;emu", FROM_0, ()),
     ("a.tsv", "cat\t1\ndog\t2\nemu\t3", FROM_1, ()),
     ("a.txt", "id,name\n0,cat\n1,dog\n2,emu", FROM_0, ()),
     ("a.json", '[\n"cat",\n"dog",\n"emu"\n]\n', (), ()),
     ("a.txt", '["cat", "dog", "emu"]', (), ()),
     ("a.json", '[{"id": 3, "name": "dog"}, {"id": 1, "name": "cat"}, {"id": 90, "name": "emu"}]', GAPS, ()),
     ("a.json", '[[0, "cat"], [1, "dog"], [2, "emu"]]', FROM_0, ()),
+    ("a.json", '[["0", "cat"], ["1", "dog"], ["2", "emu"]]', FROM_0, ()),
+    ("a.json", '[["cat", "1"], ["dog", "2"], ["emu", "3"]]', FROM_1, ()),
+    ("a.json", json.dumps({"label": [{"index": number, "label": name} for number, name in enumerate(NAMES)]}), FROM_0,
+     ()),
+    ("a.json", '{"animals": [["1", "cat"], ["2", "dog"], ["3", "emu"]]}', FROM_1, ()),
     ("a.json", '{"name": "cat"}\n{"name": "dog"}\n{"name": "emu"}', (), ()),
     ("class_indices.json", '{"dog": 1, "emu": 2, "cat": 0}', FROM_0, ()),
     ("cat_to_name.json", '{"3": "emu", "1": "cat", "2": "dog"}', FROM_1, ()),
@@ -102,6 +132,13 @@ def test_names_with_numbers_and_marks_stay_whole(text):
     assert parse_class_file(text.encode(), "classes.txt") == ClassList(tuple(text.split("\n")))
 
 
+def test_a_single_line_may_be_a_class_with_its_number_or_id():
+    assert parse_class_file(b"0,cat", "classes.csv") == ClassList(("cat",), (0,))
+    assert parse_class_file(b"0,tench, Tinca tinca", "classes.txt") == ClassList(("tench, Tinca tinca",), (0,))
+    assert parse_class_file(b"n02121808,cat", "classes.csv") == ClassList(("cat",), (), ("n02121808",))
+    assert parse_class_file(b"001,002,003", "classes.txt") == ClassList(("001", "002", "003"))
+
+
 def test_numbered_names_may_begin_with_a_number():
     found = parse_class_file(b"1 001.Albatross\n2 002.Auklet", "classes.txt")
     assert found == ClassList(("001.Albatross", "002.Auklet"), (1, 2))
@@ -113,7 +150,17 @@ REFUSED = [
     ("a.txt", b"\xff\xfecat\0\xe9", "UTF-8|name"),
     ("a.txt", b"\x89PNG\r\n\x1a\n\0\0", "UTF-8"),
     ("a.txt", b"cat\0dog", "binary"),
-    ("a.txt", b"cat,dog,emu", "one line with commas"),
+    ("a.txt", b"0,cat,1,dog", "numbers or ids and names"),
+    ("a.csv", b"cat,n02121808", "numbers or ids and names"),
+    ("a.txt", b"classes = 3\ncat\ndog", "2 lines follow"),
+    ("a.txt", b"classes = 2\ntrain = train.txt\nnames = obj.names", "train = "),
+    ("a.txt", b"epochs = many\nlr = low", "epochs"),
+    ("a.txt", b"0|cat|Katze\n1|dog", "several texts"),
+    ("a.txt", b"cat|Katze\ndog|Hund", "Katze"),
+    ("a.csv", b"0|cat|Katze\n1|dog|Hund", "unclear"),
+    ("a.json", b'[["cat", "Katze"], ["dog", "Hund"]]', "Katze"),
+    ("a.json", b'[["1", "2"], ["2", "3"]]', "2"),
+    ("a.json", b'{"animals": ["cat", "dog"]}', "two values"),
     ("a.txt", b'"cat",\n"dog"', '"cat",'),
     ("a.txt", b"cat\tKatze\ndog\tHund", "Katze"),
     ("a.txt", b"1.jpg 0\n2.jpg 1", "lists images"),
@@ -161,6 +208,8 @@ def names_of(classes: ClassList, labels, *, numbers_are_indices=True):
         (["3", "1"], ["emu", "cat"]),
         ([3.0, 2.0], ["emu", "dog"]),
         ([-1, 0, 2], [None, "cat", "emu"]),
+        (["001", "002", "003"], ["cat", "dog", "emu"]),
+        (["000", "002"], ["cat", "emu"]),
         (["dog", "emu"], ["dog", "emu"]),
     ],
 )
@@ -168,12 +217,34 @@ def test_numbers_count_from_the_number_that_fits_all_labels(labels, expected):
     assert names_of(ClassList(NAMES), labels) == expected
 
 
-@pytest.mark.parametrize("labels", [[1], [1, 2], ["2", "1"], [1, 2, 255]])
+@pytest.mark.parametrize("labels", [[1], [1, 2], ["2", "1"], [1, 2, 255], [-1, 1], ["001", "002"]])
 def test_numbers_that_fit_both_are_asked_about(labels):
     with refuses("first_class_number", "class_names") as refused:
         names_of(ClassList(NAMES), labels)
     suggested = [suggestion.settings["class_names"] for suggestion in refused.value.suggestions]
     assert suggested == ["1:cat,2:dog,3:emu", "0:cat,1:dog,2:emu"]
+
+
+def test_the_message_has_the_smallest_and_the_largest_number():
+    with refuses("first_class_number", "class_names", says=["from -1 to 1"]):
+        names_of(ClassList(NAMES), [-1, 1])
+
+
+@pytest.mark.parametrize("labels", [[0, 1, 2], ["0", "2"], ["000", "001", "002"], [-1, 0, 1]])
+def test_numbers_from_0_with_a_list_from_1_are_asked_about(labels):
+    with refuses("first_class_number", "class_names") as refused:
+        names_of(ClassList(NAMES, FROM_1), labels)
+    suggested = [suggestion.settings["class_names"] for suggestion in refused.value.suggestions]
+    assert suggested == ["0:cat,1:dog,2:emu", "0:background,1:cat,2:dog,3:emu"]
+    for text in suggested:
+        found = names_of(parse_class_words(text.split(",")), labels)
+        assert [name is None for name in found] == [label == -1 for label in labels]
+
+
+def test_numbers_that_a_list_from_1_has_are_not_asked_about():
+    assert names_of(ClassList(NAMES, FROM_1), [0, 3, 1]) == [None, "emu", "cat"]
+    assert names_of(ClassList(NAMES, FROM_1), ["001", "002"]) == ["cat", "dog"]
+    assert names_of(ClassList(NAMES, GAPS), [0, 1]) == [None, "cat"]
 
 
 def test_a_number_more_than_names_is_refused():
