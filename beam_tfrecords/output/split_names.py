@@ -6,7 +6,8 @@ from __future__ import annotations
 SPLIT_NAMES = {
     **dict.fromkeys(("train", "training", "trn", "tr"), "train"),
     **dict.fromkeys(
-        ("validation", "valid", "val", "dev", "development", "eval", "evaluation", "crossvalidation"), "validation"
+        ("validation", "validate", "valid", "val", "dev", "development", "eval", "evaluation", "crossvalidation"),
+        "validation",
     ),
     **dict.fromkeys(("test", "testing", "tst", "holdout", "heldout", "hold_out", "held_out"), "test"),
     "publictest": "validation",

@@ -20,7 +20,7 @@ NAME_RULE = "lower-case letters, digits and underscores, beginning with a letter
 DEFAULT_SPLIT = "train"
 # Words in a split column that are synonyms of standard splits. All other words are separate splits: `dev` is not `val`.
 _SYNONYMS = frozenset(
-    {"train", "training", "validation", "valid", "val", "test", "testing", "publictest", "privatetest"}
+    {"train", "training", "validation", "validate", "valid", "val", "test", "testing", "publictest", "privatetest"}
 )
 _RATIO = re.compile(r"([0-9]+)\s*/\s*([0-9]+)")
 
@@ -130,7 +130,8 @@ def name_split(word: str | None) -> str | None:
     """Returns the split for a word of the source, or None if the word is not a valid split."""
     if not word:
         return DEFAULT_SPLIT
-    named = SPLIT_NAMES[word.lower()] if word.lower() in _SYNONYMS else word
+    lower = word.lower()
+    named = SPLIT_NAMES[lower] if lower in _SYNONYMS else lower if lower in SPLIT_NAMES else word
     return named if is_name(named) and named != "all" else None
 
 

@@ -404,6 +404,7 @@ ELSEWHERE = {
     "it is about the function of `map`; use, for example,": "tests/beam_pipelines/test_map.py",
     "get a whole one, or use `allow_damaged_containers`": "tests/beam_pipelines/test_damaged_containers.py",
     "If that is right, use --accept=": "tests/beam_pipelines/test_guards.py",
+    "or ignore the column with `split_column=`": "tests/transforms/sources/detect/test_split_column.py",
     "use `requester_pays=PROJECT`": "tests/integration/test_gcs.py",
     "or set the command of Python workers by `environment_type`": "tests/integration/test_flink.py",
     "or set `parallelism` for a job that waits": "tests/integration/test_flink.py",

@@ -9,7 +9,9 @@ import pytest
 from PIL import Image
 
 from beam_tfrecords.beam_pipelines.build.checks.settings import NEEDS
+from beam_tfrecords.transforms.images.image_spec import ImageSpec
 from beam_tfrecords.transforms.request.build_spec import BuildSpec
+from beam_tfrecords.transforms.request.schedule_spec import ScheduleSpec
 from beam_tfrecords.transforms.settings import settings_of
 from beam_tfrecords.transforms.sources.registry import SOURCES
 from beam_tfrecords.transforms.sources.source_spec import SourceSpec
@@ -56,18 +58,33 @@ IDLE = {
     "near_duplicates": ("4", "parquet", ("--layout=columns",)),
     "max_file_size": ("1MB", "parquet", ("--layout=columns",)),
     "invalid_boxes": ("drop", "csv", ()),
+    "mask_padding": ("255", "image_folder", ()),
+    "mask_bit_depth": ("16", "csv", ()),
+    "requester_pays": ("my-project", "csv", ()),
+    "allow_private_addresses": (None, "csv", ()),
+    "allow_damaged_containers": (None, "image_folder", ()),
+    "grace": ("2h", "csv", ()),
+    "accept": ("count", "csv", ()),
+    "min_count_ratio": ("0.1", "csv", ()),
+    "max_count_ratio": ("3", "csv", ()),
+    "max_failure_rise": ("0.1", "csv", ()),
+    "max_share_change": ("0.1", "csv", ()),
+    "min_size_ratio": ("0.1", "csv", ()),
+    "max_size_ratio": ("3", "csv", ()),
 }
 # These act on every input, allow something, or their values are checked where they are read.
 ALWAYS = {
     "input", "source", "trust_annotations", "duplicates",
-    "allow_private_addresses", "fingerprint", "requester_pays", "splits", "limit", "map", "where",
+    "fingerprint", "splits", "limit", "map", "where",
     "output", "name", "description", "license", "homepage", "layout", "shard_size", "num_shards", "compression", "seed",
-    "dali_index", "overwrite", "max_failures", "allow_damaged_containers", "image_timeout",
+    "dali_index", "overwrite", "max_failures", "image_timeout", "guard", "versioned", "keep_versions", "reuse",
+    "image_size", "resize_mode", "resample", "upscale", "orientation", "color_profile", "image_encoding", "keep_any_format",
+    "codec", "jpeg_quality", "channels", "bit_depth", "check", "max_pixels", "max_image_memory", "allow_truncated",
 }  # fmt: skip
 
 
 def test_every_setting_declares_what_it_needs():
-    names = {one.name for spec in (SourceSpec, BuildSpec) for one in settings_of(spec)}
+    names = {one.name for spec in (SourceSpec, BuildSpec, ImageSpec, ScheduleSpec) for one in settings_of(spec)}
     assert names == NEEDS.keys() == IDLE.keys() | ALWAYS
     assert {name for entry in SOURCES for name in entry.takes} <= IDLE.keys()
 
@@ -115,6 +132,15 @@ def test_a_setting_that_cannot_act_is_refused(tmp_path, convert, name):
     # The same request without the setting is read.
     ran = convert(*flags, f"--output={tmp_path}/out", *(["--allow_outside_root"] if "absolute" in more else []))
     assert ran.code == 0, ran.err
+
+
+@each("case", [("requester_pays=me", "image_folder"), ("allow_private_addresses", "image_folder"),
+               ("label_separator=|", "idx"), ("label_separator=|", "cifar")])  # fmt: skip
+def test_a_setting_that_cannot_act_on_other_sources_is_refused(tmp_path, convert, case):
+    setting, source = case
+    ran = convert(*_flags(tmp_path, source, ()), f"--{setting}", f"--output={tmp_path}/out")
+    assert ran.code == 2, ran.err
+    assert setting.partition("=")[0] in ran.refusal.settings
 
 
 @each("source", INPUTS)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from beam_tfrecords.errors import RequestError
@@ -20,6 +20,12 @@ if TYPE_CHECKING:
 
 _BINARY = (".parquet",)
 _JSON = (".jsonl", ".ndjson", ".jsonl.gz", ".ndjson.gz")
+# Sources of single files, which the listing names all.
+_FOLDERS = ("image_folder", "filename_pattern")
+_TABLES = ("csv", "jsonl", "parquet")
+# Arrays whose labels are numbers.
+_NUMBERED = ("idx", "cifar")
+_WEB = ("http://", "https://")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -69,6 +75,8 @@ def _classes(reading: Reading) -> str:
 def _label_texts(reading: Reading) -> str:
     if reading.spec.source.table.label_columns:
         return "`label_columns` has zeros and ones, which nothing separates"
+    if reading.source.name in _NUMBERED:
+        return "the labels are numbers"
     has_column = reading.source.label_column or reading.spec.map
     return _labels(reading) if has_column else "the input has no column of labels"
 
@@ -76,6 +84,20 @@ def _label_texts(reading: Reading) -> str:
 def _zeros_and_ones(reading: Reading) -> str:
     are_flags = reading.source.has_several_labels or reading.spec.source.table.label_columns
     return _labels(reading) if are_flags or reading.spec.map else "the labels are not zeros and ones"
+
+
+def _masks(reading: Reading) -> str:
+    # A dataset that is the input hands its settings on.
+    return "" if reading.layout.needs_mask or reading.source.records else "the layout has no mask"
+
+
+def _versions(reading: Reading) -> str:
+    return "" if reading.spec.schedule.versioned else "it needs `versioned`; set both"
+
+
+def _containers(reading: Reading) -> str:
+    are_files = reading.source.name in _FOLDERS and reading.source.containers() is None
+    return "the input has no archives and tables" if are_files else ""
 
 
 def _objects(reading: Reading) -> str:
@@ -107,6 +129,12 @@ def _join(reading: Reading) -> str:
     return "" if reading.spec.source.join else "there is no `join`"
 
 
+# `guard` is not among them: a list of flags may say `guard=off` with and without versions.
+_VERSIONED = (
+    "grace", "accept", "min_count_ratio", "max_count_ratio", "max_failure_rise", "max_share_change", "min_size_ratio",
+    "max_size_ratio",
+)  # fmt: skip
+
 # Setting -> what it needs. Sources declare in the registry which of the others they take.
 NEEDS: Mapping[str, Need] = {
     **dict.fromkeys(("image_column", "image_path"), _images),
@@ -118,10 +146,13 @@ NEEDS: Mapping[str, Need] = {
     "delimiter": _cells,
     "encoding": _text,
     "join_key": _join,
+    "allow_damaged_containers": _containers,
+    **dict.fromkeys(("mask_bit_depth", "mask_padding"), _masks),
+    **dict.fromkeys(_VERSIONED, _versions),
     **dict.fromkeys(("class_names", "class_order"), _classes),
     **dict.fromkeys(("near_duplicates", "max_file_size"), _images),
     "invalid_boxes": _objects,
-    # The others need nothing, or another place checks them: the registry, `BuildSpec`, the listing, or the source.
+    # The others need nothing, or another place checks or notes them: the registry, their specs, the listing, a source.
     **dict.fromkeys(
         (
             "input", "source", "parts", "label_pattern", "label_type", "group_rows", "key_column", "allow_outside_root",
@@ -130,7 +161,10 @@ NEEDS: Mapping[str, Need] = {
             "missing_values", "include", "exclude", "classes", "group_column", "join", "fingerprint", "requester_pays",
             "splits", "stratify", "limit", "map", "map_revision", "check_map", "where", "output", "name", "description",
             "license", "homepage", "layout", "shard_size", "num_shards", "compression", "seed", "dali_index",
-            "overwrite", "max_failures", "allow_damaged_containers", "image_timeout",
+            "overwrite", "max_failures", "image_timeout", "guard", "versioned", "keep_versions", "reuse", "image_size",
+            "resize_mode", "resample", "upscale", "orientation", "color_profile", "image_encoding", "keep_any_format",
+            "codec", "jpeg_quality", "channels", "bit_depth", "check", "max_pixels", "max_image_memory",
+            "allow_truncated",
         ),
         _anything,
     ),
@@ -147,7 +181,7 @@ def refuse_idle_settings(given: BuildSpec, reading: Reading) -> None:
     Raises:
       RequestError: names a setting and what it lacks.
     """
-    for spec in (given.source, given):
+    for spec in (given.source, given, given.image, given.schedule):
         values, written = setting_values(spec), write_settings(spec)
         for one in settings_of(type(spec)):
             if one.name in NEEDS and values[one.name] != one.default and (lacks := NEEDS[one.name](reading)):
@@ -167,6 +201,44 @@ def refuse_idle_roots(spec: BuildSpec, listing: Listing) -> None:
             ",".join(spec.source.paths.image_root),
             f"no path of an image is relative to it; the first image is {found}",
         )
+
+
+def refuse_idle_remote_settings(spec: BuildSpec, source: Source, listing: Listing) -> None:
+    """Checks that settings for buckets and web images find one, if all files are known.
+
+    Raises:
+      RequestError: no path of the request or of an image is in a bucket, or on the web.
+    """
+    layout = spec.layout or Layout(())
+    is_known = source.name in (*_FOLDERS, *_TABLES) and not (layout.needs_mask or layout.needs_objects or spec.map)
+    if not is_known:
+        return
+    given = [str(value) for value in (*write_settings(spec.source).values(), spec.output, spec.schedule.reuse)]
+    if spec.source.requester_pays is not None and not _any_file(listing, given, _is_in_bucket):
+        raise _refusal("requester_pays", spec.source.requester_pays, "no path is in a bucket (gs:// or s3://)")
+    if spec.source.allow_private_addresses and not _any_file(listing, given, _is_on_web):
+        raise _refusal("allow_private_addresses", True, "no image is a web URL")
+
+
+def _is_in_bucket(text: str) -> bool:
+    return "://" in text and not text.startswith(_WEB)
+
+
+def _is_on_web(text: str) -> bool:
+    return any(scheme in text for scheme in _WEB)
+
+
+def _any_file(listing: Listing, given: Sequence[str], is_meant: Callable[[str], bool]) -> bool:
+    """Returns whether the request, or a sample, which may have failed, names such a file."""
+    from beam_tfrecords.transforms.listing.listing import read_light
+
+    if any(map(is_meant, given)):
+        return True
+    return any(
+        failure is not None or (uri is not None and is_meant(uri))
+        for refs in read_light(listing)
+        for uri, failure in zip(refs.uris(), refs.each("failure"), strict=True)
+    )
 
 
 def _first_outside(listing: Listing, roots: list[str]) -> str | None:

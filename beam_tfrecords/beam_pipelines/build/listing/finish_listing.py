@@ -6,7 +6,7 @@ import dataclasses
 import itertools
 from collections.abc import Sequence
 
-from beam_tfrecords.beam_pipelines.build.checks.settings import refuse_idle_roots
+from beam_tfrecords.beam_pipelines.build.checks.settings import refuse_idle_remote_settings, refuse_idle_roots
 from beam_tfrecords.beam_pipelines.build.listing.class_lists import choose_classes
 from beam_tfrecords.errors import LimitError, RequestError, Suggestion
 from beam_tfrecords.transforms.listing.limiting import limit_listing
@@ -94,6 +94,7 @@ def finish_listing(listing: Listing, spec: BuildSpec, source: Source, skipped: S
         listing = _find_splits(listing, spec, source, folder)
     if listing.total:
         refuse_idle_roots(spec, listing)
+        refuse_idle_remote_settings(spec, source, listing)
         if not spec.source.selection.classes:
             _count_unnamed(listing, spec, source, skipped)
     if _selects_later(spec, source) and listing.total:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import itertools
 import re
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
@@ -15,7 +16,7 @@ from beam_tfrecords.transforms.sources.detect.names import split_in_name
 from beam_tfrecords.transforms.sources.inputs import quote_input
 from beam_tfrecords.transforms.sources.tables.cells import invalid_row
 from beam_tfrecords.transforms.sources.tables.table import InvalidRow, Table, first_cells
-from beam_tfrecords.transforms.splits import Splits
+from beam_tfrecords.transforms.splits import Splits, name_split, read_splits
 
 # Boolean column -> splits for true and false.
 SPLIT_FLAGS = {
@@ -24,6 +25,9 @@ SPLIT_FLAGS = {
     **dict.fromkeys(("istest", "test"), ("test", "train")),
 }
 _TRUE, _FALSE = ("true", "1", "1.0", "yes", "t", "y"), ("false", "0", "0.0", "no", "f", "n")
+# Beginning of a word -> split.
+_BEGINNINGS = {"train": "train", "entra": "train", "lern": "train", "val": "validation", "test": "test"}
+_ORDER = ("train", "validation", "test")
 # Numbers of rows to inspect, and limits for words that may be splits or folds.
 _ROWS = 1000
 _FIRST_ROWS = 50
@@ -87,7 +91,11 @@ def find_split_column(
         return _chosen(table, splits.folders, named or _usual(table, taken)), ""
     if named == "":
         return None, ""
-    found, note = (_read_flags(table, named) or SplitColumn(named), "") if named else _infer(table, taken)
+    found: SplitColumn | None
+    if named:
+        found, note = _read_flags(table, named) or SplitColumn(named), ""
+    else:
+        found, note = _infer(table, taken, asks=splits.are_auto)
     if splits.are_auto or found is None:
         return found, note
     found_splits = sorted(_splits_in(_words(table, found.name)))
@@ -120,23 +128,29 @@ def _chosen(table: Table, folders: Mapping[str, str], column: str | None) -> Spl
     return SplitColumn(column, asked, None if "train" in asked.values() else "train")
 
 
-def _infer(table: Table, taken: Sequence[str | None]) -> tuple[SplitColumn | None, str]:
+def _infer(table: Table, taken: Sequence[str | None], *, asks: bool) -> tuple[SplitColumn | None, str]:
     """Returns a column with a usual name, or a boolean column, or the only column of split names; and a note on it.
 
+    Args:
+      table: the table.
+      taken: columns with another role.
+      asks: whether unknown words in a column with a usual name are a question.
+
     Raises:
-      RequestError: two columns with usual names have different splits.
+      RequestError: two columns with usual names have different splits, or one has unknown words.
     """
     column, note = _usual(table, taken), ""
-    if column == COLUMN_NAMES[0]:
-        return SplitColumn(column), ""
     if column is not None:
-        words = _words(table, column)
-        if are_splits(words):
+        counts = _count_words(table, column)
+        if asks and _are_unclear(column, counts):
+            raise _unclear_words(table, column, counts)
+        if column == COLUMN_NAMES[0]:
+            return SplitColumn(column), ""
+        if are_splits(counts):
             _refuse_other_splits(table, column, taken)
             return SplitColumn(column), f"splits from column {column!r}"
-        if 1 < len(words) <= _MOST_WORDS:
-            first = sorted(words)[0]
-            note = f"column {column!r} is not used; if it says the splits, use `splits=validation={first}`"
+        if 1 < len(counts) <= _MOST_WORDS:
+            note = _note_words(column, counts)
     for name in table.columns:
         flags = None if name in taken else _read_flags(table, name)
         if flags is not None:
@@ -144,6 +158,85 @@ def _infer(table: Table, taken: Sequence[str | None]) -> tuple[SplitColumn | Non
             return flags, f"splits from column {name!r}: {true} where it is true, else {false}"
     found, seen = _find_by_words(table, [*taken, column])
     return found, seen or note
+
+
+def _are_unclear(column: str, counts: Counter[str]) -> bool:
+    """Whether a column with a usual name has words that may be splits and are unknown."""
+    known = [word for word in counts if word.lower() in SPLIT_NAMES]
+    if column == COLUMN_NAMES[0]:
+        # Other names are splits of their own there, beside known ones: train and unlabeled.
+        return bool(counts) and (not known or None in map(name_split, counts))
+    may_be_splits = bool(known) or column.lower() == COLUMN_NAMES[0]
+    return may_be_splits and len(known) < len(counts) <= _MOST_WORDS
+
+
+def _unclear_words(table: Table, column: str, counts: Counter[str]) -> RequestError:
+    suggestions = []
+    if mapping := _map_words(counts):
+        suggestions.append(Suggestion("these words are the splits", {"splits": mapping}))
+    if None not in map(name_split, counts):
+        suggestions.append(Suggestion("each word is a split of its own", {"split_column": column}))
+    suggestions.append(Suggestion("the column does not say the splits", {"split_column": ""}))
+    unknown = [word for word, _ in counts.most_common() if word.lower() not in SPLIT_NAMES]
+    shown = ", ".join(map(repr, unknown[:5])) + (", …" if len(unknown) > 5 else "")
+    return RequestError(
+        f"{quote_input(table.path)}: column {column!r} has words that are not names of splits: {shown}; give their "
+        "meaning with `splits`, or ignore the column with `split_column=`",
+        suggestions,
+        code="unclear_split_column",
+    )
+
+
+def _note_words(column: str, counts: Counter[str]) -> str:
+    """Returns the note on a column with a usual name and no known word."""
+    # No fold has most of the rows.
+    may_be_fold = [word for word in sorted(counts) if counts[word] * 2 <= counts.total()]
+    are_folds = len(may_be_fold) == len(counts) and all(map(str.isdecimal, counts))
+    mapping = {} if are_folds else _map_words(counts)
+    if not mapping:
+        mapping = next((one for word in may_be_fold if _is_rule(one := {"validation": word})), {})
+    if not mapping:
+        return f"column {column!r} is not used"
+    return f"column {column!r} is not used; if it says the splits, use `splits={_write_rule(mapping)}`"
+
+
+def _map_words(counts: Counter[str]) -> dict[str, str]:
+    """Returns split -> word, as the setting `splits` takes it; empty if the setting cannot say it.
+
+    The most frequent word is `train` if no word says so. If no word is known, the next two are `validation` and `test`.
+    """
+    words = {word.lower(): word for word in sorted(counts, reverse=True)}
+    told = {word: split for word in words if (split := _tell_split(word))}
+    mapping: dict[str, str] = {}
+    for word in sorted(told, key=lambda word: (_ORDER.index(told[word]), word)):
+        mapping.setdefault(told[word], words[word])
+    rest = sorted(word for word in words.values() if word not in mapping.values())
+    if "train" not in mapping and rest:
+        most = max(rest, key=lambda word: counts[word])
+        rest.remove(most)
+        mapping = {"train": most, **mapping}
+    free = [] if told else ["validation", "test"]
+    for number, word in enumerate(rest):
+        mapping[free[number] if len(rest) <= len(free) else word.lower()] = word
+    return mapping if len(mapping) == len(words) and _is_rule(mapping) else {}
+
+
+def _write_rule(mapping: Mapping[str, str]) -> str:
+    return ",".join(f"{split}={word}" for split, word in mapping.items())
+
+
+def _is_rule(mapping: Mapping[str, str]) -> bool:
+    """Whether the setting `splits` takes these words; it reads `1` alone, for example, as a fraction."""
+    try:
+        return read_splits(_write_rule(mapping)).folders == {word: split for split, word in mapping.items()}
+    except ValueError:
+        return False
+
+
+def _tell_split(word: str) -> str | None:
+    """Returns the split of a lower-case word by its name or its beginning, also in French, Spanish and German."""
+    beginnings = (split for start, split in _BEGINNINGS.items() if word.startswith(start))
+    return SPLIT_NAMES.get(word) or next(beginnings, None)
 
 
 def _read_flags(table: Table, column: str) -> SplitColumn | None:
@@ -218,8 +311,13 @@ def _plain(table: Table) -> dict[str, str]:
 
 def _words(table: Table, column: str) -> set[str]:
     """Returns the words in the first rows of a column."""
+    return set(_count_words(table, column))
+
+
+def _count_words(table: Table, column: str) -> Counter[str]:
+    """Counts the words in the first rows of a column."""
     rows = itertools.islice(table.rows([column]), _ROWS)
-    return {word for row in rows if not isinstance(row, InvalidRow) and (word := _word(row[column]))}
+    return Counter(word for row in rows if not isinstance(row, InvalidRow) and (word := _word(row[column])))
 
 
 def _word(value: Any) -> str:

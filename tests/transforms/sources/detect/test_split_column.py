@@ -6,7 +6,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from beam_tfrecords.transforms.splits import Splits
+from beam_tfrecords.transforms.splits import Splits, name_split, read_splits
 from tests.refusals import Refusal, refuses
 from tests.source_requests import FRACTIONS
 
@@ -54,13 +54,70 @@ def test_a_parquet_column_of_booleans_says_the_splits(tmp_path, opened, listed):
     assert splits_of(listed(opened(tmp_path / "m.parquet"))) == ["validation", None, "train"]
 
 
-@pytest.mark.parametrize("words", [["A", "B"], ["0", "1", "2"]])
-def test_other_words_are_noted_with_the_flag_that_uses_them(table, opened, listed, words):
+@pytest.mark.parametrize(
+    ("words", "rule"),
+    [
+        (["A", "B"], "train=A,validation=B"),
+        (["A", "B", "B"], "train=B,validation=A"),
+        (["Lernen", "Valid.", "TestX"], "train=Lernen,validation=Valid.,test=TestX"),
+        (["0", "1", "2"], "validation=0"),
+        (["1", "2", "3"], "validation=2"),
+        (["0 a", "1"], "validation=0 a"),
+        (["0", "0", "0", "1", "2"], "train=0,validation=1,test=2"),
+    ],
+)
+def test_other_words_are_noted_with_the_flag_that_uses_them(table, opened, listed, words, rule):
     source = opened(table("set", *words))
     assert splits_of(listed(source)) == [None] * len(words)
-    assert source.notes == [
-        f"m.csv: column 'set' is not used; if it says the splits, use `splits=validation={words[0]}`"
-    ]
+    assert source.notes == [f"m.csv: column 'set' is not used; if it says the splits, use `splits={rule}`"]
+    assert None not in splits_of(listed(opened(table("set", *words), splits=read_splits(rule))))
+
+
+@pytest.mark.parametrize(
+    ("column", "words", "splits"),
+    [
+        (
+            "partition",
+            ["Entraînement", "Entraînement", "Validation", "TEST"],
+            {"train": "Entraînement", "validation": "Validation", "test": "TEST"},
+        ),
+        ("set", ["Lern", "val", "test"], {"train": "Lern", "validation": "val", "test": "test"}),
+        ("Subset", ["Rest", "test", "other", "Rest"], {"train": "Rest", "test": "test", "other": "other"}),
+        ("split", ["0", "0", "1", "2"], {"train": "0", "validation": "1", "test": "2"}),
+        ("split", ["2", "2", "1"], {"train": "2", "validation": "1"}),
+        ("Split", ["A", "A", "B"], {"train": "A", "validation": "B"}),
+    ],
+)
+def test_words_that_are_not_names_of_splits_are_a_question(table, opened, listed, column, words, splits):
+    path = table(column, *words)
+    with refuses("unclear_split_column", "splits", "split_column", "input", says=[repr(column)]) as refused:
+        opened(path)
+    answers = [one.settings for one in refused.value.suggestions]
+    assert [answers[0], answers[-1]] == [{"splits": splits}, {"split_column": ""}]
+    split_of = {word: split for split, word in splits.items()}
+    read = splits_of(listed(opened(path, splits=read_splits(splits))))
+    assert read == [split_of[word] for word in words]
+    assert splits_of(listed(opened(path, split_column=""))) == [None] * len(words)
+    assert splits_of(listed(opened(path, splits=FRACTIONS))) == [None] * len(words)
+
+
+@pytest.mark.parametrize("words", [["train", "training", "oops"], ["train", "a,b"]])
+def test_only_a_mapping_that_works_is_offered(table, opened, words):
+    with refuses("unclear_split_column", "splits", "split_column", "input") as refused:
+        opened(table("set", *(f'"{word}"' for word in words)))
+    assert [one.settings for one in refused.value.suggestions][-1] == {"split_column": ""}
+    assert all("splits" not in one.settings for one in refused.value.suggestions)
+
+
+def test_a_column_called_split_may_have_splits_of_its_own(table, opened, listed):
+    assert splits_of(listed(opened(table("split", "train", "unlabeled", "")))) == ["train", "unlabeled", None]
+    with refuses("unclear_split_column", "splits", "split_column", "input") as refused:
+        opened(table("split", "gallery", "query"))
+    assert {"split_column": "split"} in [one.settings for one in refused.value.suggestions]
+
+
+def test_validate_is_validation_and_case_does_not_count():
+    assert [name_split(word) for word in ("validate", "Validate", "DEV")] == ["validation", "validation", "dev"]
 
 
 @pytest.mark.parametrize("column", ["stage", "purpose", "is it test"])
