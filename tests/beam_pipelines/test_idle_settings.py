@@ -78,8 +78,9 @@ ALWAYS = {
     "fingerprint", "splits", "limit", "map", "where",
     "output", "name", "description", "license", "homepage", "layout", "shard_size", "num_shards", "compression", "seed",
     "dali_index", "overwrite", "max_failures", "image_timeout", "guard", "versioned", "keep_versions", "reuse",
-    "image_size", "resize_mode", "resample", "upscale", "orientation", "color_profile", "image_encoding", "keep_any_format",
-    "codec", "jpeg_quality", "channels", "bit_depth", "check", "max_pixels", "max_image_memory", "allow_truncated",
+    "image_size", "resize_mode", "resample", "upscale", "orientation", "color_profile", "image_encoding",
+    "keep_any_format", "codec", "jpeg_quality", "channels", "bit_depth", "check", "max_pixels", "max_image_memory",
+    "allow_truncated",
 }  # fmt: skip
 
 

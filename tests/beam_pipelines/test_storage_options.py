@@ -67,6 +67,10 @@ def test_every_step_that_touches_files_has_the_options(tmp_path, photos, build, 
     assert len(steps) - len(bare) >= 10
 
 
+def _keep(sample):
+    return sample
+
+
 def test_a_launch_leaves_no_options_behind(tmp_path, photos):
     from beam_tfrecords import build
 
@@ -77,6 +81,7 @@ def test_a_launch_leaves_no_options_behind(tmp_path, photos):
         class_names="cat",
         image_size=16,
         layout="image",
+        map=_keep,  # A function may read from buckets and the web.
         requester_pays="project",
         allow_private_addresses=True,
         quiet=True,

@@ -315,9 +315,10 @@ def _words(table: Table, column: str) -> set[str]:
 
 
 def _count_words(table: Table, column: str) -> Counter[str]:
-    """Counts the words in the first rows of a column."""
+    """Counts the words in the first rows of a column, without lists."""
     rows = itertools.islice(table.rows([column]), _ROWS)
-    return Counter(word for row in rows if not isinstance(row, InvalidRow) and (word := _word(row[column])))
+    cells = (row[column] for row in rows if not isinstance(row, InvalidRow))
+    return Counter(word for cell in cells if not isinstance(cell, list) and (word := _word(cell)))
 
 
 def _word(value: Any) -> str:
