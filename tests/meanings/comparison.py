@@ -191,6 +191,8 @@ class Comparison:
         return not named or named == set(label.fields) - {"label"} or named == set(label.fields)
 
     def _named_labels(self) -> Sequence[str]:
+        if self._is_offered and "rest of each line" in self._reading.text:
+            return ()  # The column is that of the table that a command makes.
         named = self._settings.get("label_columns") or self._settings.get("label_column")
         return str(named).split(",") if named else ()
 
