@@ -164,8 +164,8 @@ def _are_unclear(column: str, counts: Counter[str]) -> bool:
     """Whether a column with a usual name has words that may be splits and are unknown."""
     known = [word for word in counts if word.lower() in SPLIT_NAMES]
     if column == COLUMN_NAMES[0]:
-        # Other names are splits of their own there, beside known ones: train and unlabeled.
-        return bool(counts) and (not known or None in map(name_split, counts))
+        # Beside known ones, other names are splits of their own there (train and unlabeled), or reject their rows.
+        return bool(counts) and not known
     may_be_splits = bool(known) or column.lower() == COLUMN_NAMES[0]
     return may_be_splits and len(known) < len(counts) <= _MOST_WORDS
 
@@ -173,7 +173,7 @@ def _are_unclear(column: str, counts: Counter[str]) -> bool:
 def _unclear_words(table: Table, column: str, counts: Counter[str]) -> RequestError:
     suggestions = []
     if mapping := _map_words(counts):
-        suggestions.append(Suggestion("these words are the splits", {"splits": mapping}))
+        suggestions.append(Suggestion("these words are the splits", {"splits": _write_rule(mapping)}))
     if None not in map(name_split, counts):
         suggestions.append(Suggestion("each word is a split of its own", {"split_column": column}))
     suggestions.append(Suggestion("the column does not say the splits", {"split_column": ""}))

@@ -93,9 +93,11 @@ def test_words_that_are_not_names_of_splits_are_a_question(table, opened, listed
     with refuses("unclear_split_column", "splits", "split_column", "input", says=[repr(column)]) as refused:
         opened(path)
     answers = [one.settings for one in refused.value.suggestions]
-    assert [answers[0], answers[-1]] == [{"splits": splits}, {"split_column": ""}]
+    # As a command can say it.
+    rule = ",".join(f"{split}={word}" for split, word in splits.items())
+    assert [answers[0], answers[-1]] == [{"splits": rule}, {"split_column": ""}]
     split_of = {word: split for split, word in splits.items()}
-    read = splits_of(listed(opened(path, splits=read_splits(splits))))
+    read = splits_of(listed(opened(path, splits=read_splits(rule))))
     assert read == [split_of[word] for word in words]
     assert splits_of(listed(opened(path, split_column=""))) == [None] * len(words)
     assert splits_of(listed(opened(path, splits=FRACTIONS))) == [None] * len(words)

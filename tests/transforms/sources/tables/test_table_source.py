@@ -252,7 +252,8 @@ def test_a_key_split_or_label_of_the_wrong_kind_makes_an_invalid_row(jsonl_file,
 
 
 def test_integer_keys_and_splits_become_strings(jsonl_file, opened, listed):
-    sample = only(listed(opened(jsonl_file({"id": 7, "label": 1, "split": 0}), key_column="id")))
+    table = jsonl_file({"id": 7, "label": 1, "split": 0})
+    sample = only(listed(opened(table, key_column="id", split_column="split")))
     assert (sample.key, sample.split) == ("7", "0")
 
 
