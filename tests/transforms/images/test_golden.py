@@ -60,8 +60,6 @@ def test_the_bytes_of_a_tenth_of_the_images_are_those_of_the_revision(made, gold
     check({kind: made[kind] for kind in OWNERS if kind not in ("specs", "parts")}, golden)
 
 
-# The only exhaustive test of its module, so every share of them has it.
-@pytest.mark.exhaustive
 def test_the_bytes_are_those_of_the_revision(golden):
     made = make()
     check(made, golden)
