@@ -126,7 +126,7 @@ def _write_rows(root: Path) -> list[str]:
             "captions": [f"{name} {word}" for word in ("one", "two")],
             "score": number / 3,
             "age": 7 * number,
-            "note": "" if number else "größer",
+            "note": f"no {number}" if number else "größer",
             "vector": [number / 7, 1e-3, float(number)],
         }
         for number, name in enumerate(PICTURES)
