@@ -31,7 +31,6 @@ from beam_tfrecords.transforms.sources.tables.flags import find_list_flags
 
 # Larger numbers in a list are measurements or counts rather than classes.
 _MOST_CLASSES = 10_000
-_BOXES = ("bbox", "bboxes", "box", "boxes", "bndbox", "boundingbox", "boundingboxes")
 _SIDES = 4
 # Python's parser may take much memory for a long text.
 _MOST_PARSED = 10_000
@@ -141,7 +140,9 @@ def are_vectors(lists: Sequence[Sequence[Any]]) -> bool:
     numbers = [number for numbers in lists for number in numbers]
     if not numbers or not all(map(_is_number, numbers)) or find_list_flags(lists, None) is not None:
         return False
-    if any(number < 0 or number != int(number) or number > _MOST_CLASSES for number in numbers if _is_finite(number)):
+    # math.isfinite fails for integers beyond the range of floats.
+    finite = (number for number in numbers if abs(number) < math.inf)
+    if any(number < 0 or number != int(number) or number > _MOST_CLASSES for number in finite):
         return True
     if any(len(set(numbers)) < len(numbers) for numbers in lists):
         return True
@@ -158,7 +159,7 @@ def _role_of_lists(name: str, lists: Sequence[list[Any]]) -> Role:
         are_boxes = all(len(part) == _SIDES and all(map(_is_number, part)) for part in parts)
         return Role.BOXES if are_boxes else Role.ANNOTATION
     if parts and all(map(_is_number, parts)):
-        if plain_name(name) in _BOXES and all(len(one) in (0, _SIDES) for one in lists):
+        if plain_name(name) in BOX_NAMES and all(len(one) in (0, _SIDES) for one in lists):
             return Role.BOX
         return Role.VECTOR if are_vectors(lists) else Role.CLASSES
     if parts and all(isinstance(part, str) for part in parts):
@@ -168,10 +169,6 @@ def _role_of_lists(name: str, lists: Sequence[list[Any]]) -> Role:
 
 def _is_number(value: Any) -> bool:
     return isinstance(value, int | float) and not isinstance(value, bool)
-
-
-def _is_finite(value: float) -> bool:
-    return math.isfinite(value)
 
 
 def _most(found: Iterable[bool]) -> bool:

@@ -31,6 +31,7 @@ CELLS = {
     "votes": (Role.VECTOR, "labels", [[0, 12, 3], [7, 0, 8]]),
     "probabilities": (Role.VECTOR, "label", [[0.2, 0.8], [1.0, 0.0]]),
     "a text of numbers": (Role.VECTOR, "label", ["[0.2, 0.8]", "[0.5, 0.5]"]),
+    "integers beyond the range of floats": (Role.VECTOR, "label", ["[1, %s]" % ("9" * 400)] * 2),
     "repeats": (Role.VECTOR, "label", [[5, 5], [1, 2]]),
     "zeros and ones": (Role.CLASSES, "label", [[0, 1, 1], [1, 0, 0]]),
     "classes": (Role.CLASSES, "label", [[0, 4], [2], []]),
