@@ -20,8 +20,7 @@ from beam_tfrecords.transforms.sources.detect.numbered_columns import (
     square_shape,
 )
 from beam_tfrecords.transforms.sources.detect.roles import Role, role_of
-from beam_tfrecords.transforms.sources.detect.unnamed_columns import LABEL
-from beam_tfrecords.transforms.sources.tables.box_cells import read_number
+from beam_tfrecords.transforms.sources.detect.unnamed_columns import LABEL, all_numbers
 from beam_tfrecords.transforms.sources.tables.image_paths import fill_pattern
 from beam_tfrecords.transforms.sources.tables.table import Table, first_cells
 from beam_tfrecords.transforms.sources.unsupported_formats import refuse_embedded, refuse_pixels
@@ -82,10 +81,9 @@ def column_suggestions(
     found = [*find_labels(others, rows, repeats=repeats, are_named=not table.other_labels)]
     found = found if any("unknown_labels" in labels for _, labels in found) else found[:_MOST_SUGGESTIONS]
     suggestions = [Suggestion(meaning, {**images, **labels}) for meaning, labels in found]
-    if any("label_columns" in one.settings for one in suggestions):
-        return [*suggestions, Suggestion("the images without labels", {**images, "layout": "image"})]
-    # A word of a class is no class.
-    suggestions = [*_join_words(table)] or suggestions
+    if not any("label_columns" in one.settings for one in suggestions):
+        # A single word of a class name is not a class.
+        suggestions = [*_join_words(table)] or suggestions
     return [*suggestions, Suggestion("the images without labels", {**images, "layout": "image"})]
 
 
@@ -111,9 +109,8 @@ def suggest_values(table: Table, *, are_numbers: bool) -> list[Suggestion]:
     suggestions = []
     for name, cells in first_cells(table, columns).items():
         role = role_of(name, cells)
-        words = [str(cell) for cell in cells if cell not in (None, "")]
-        are_plain = bool(words) and all(read_number(word) == read_number(word) for word in words)
-        if (role is Role.VECTOR or are_plain) if are_numbers else role is Role.TEXT:
+        words = [str(cell) for cell in cells if cell is not None]
+        if (role is Role.VECTOR or all_numbers(words)) if are_numbers else role is Role.TEXT:
             meaning = "numbers" if are_numbers else "texts"
             suggestions.append(Suggestion(f"the {meaning} in column {name!r}", {"label_column": name}))
     return suggestions[:_MOST_SUGGESTIONS]

@@ -236,7 +236,7 @@ def _check_needed(table: Table, settings: TableSettings, needs: Needs, found: Co
 
 
 def _refuse_several_images(table: Table, guessed: str | None) -> None:
-    """Refuses a table with several columns of images, none of which is named `image`, because all may be meant."""
+    """Refuses a table with several image columns but none named `image`: each could be the one to use."""
     columns = [name for name in table.columns if name not in table.embedded]
     found = [one.name for one in describe_fields(first_cells(table, columns)) if one.role is Role.IMAGE]
     if len(found) < 2:
@@ -266,8 +266,8 @@ def _refuse_other_labels(table: Table, label: str, *, image: str | None) -> None
 
 
 def _refuse_other_cells(table: Table, label: str, *, image: str | None) -> None:
-    """Refuses a label column whose cells are no classes, such as names of images, annotations or vectors."""
-    role = role_of(label, first_cells(table, [label])[label])
+    """Refuses a label column whose cells cannot be classes, such as names of images, annotations or vectors."""
+    role = _role_of(table, label)
     if role not in NO_LABELS:
         return
     suggestions = [
@@ -335,14 +335,11 @@ def choose_label(
 
 def find_label(table: Table, names: Sequence[str] = USUAL_LABELS) -> str | None:
     """Returns the first column with a usual name whose cells may be classes; None if there is none."""
-    return next(
-        (
-            name
-            for name in find_usual(table.columns, names)
-            if role_of(name, first_cells(table, [name])[name]) not in NO_LABELS
-        ),
-        None,
-    )
+    return next((name for name in find_usual(table.columns, names) if _role_of(table, name) not in NO_LABELS), None)
+
+
+def _role_of(table: Table, name: str) -> Role:
+    return role_of(name, first_cells(table, [name])[name])
 
 
 def _check_pattern(table: Table, pattern: str) -> None:

@@ -78,12 +78,14 @@ def refuse_missing(table: Table, columns: Columns, inputs: Inputs, roots: Sequen
     """
     if any(map(storage.has_scheme, (table.path, *roots))):
         return
-    names = list(itertools.islice(first_images(table, columns), _MOST_ROWS))
-    if not _are_missing(names[:_ROWS], roots):
+    images = first_images(table, columns)
+    names = list(itertools.islice(images, _ROWS))
+    if not _are_missing(names, roots):
         return
-    suggestion = next(_suggestions(table, columns, inputs, names[:_ROWS], roots[-1]), None)
+    suggestion = next(_suggestions(table, columns, inputs, names, roots[-1]), None)
     if suggestion is not None:
-        raise _refusal(table.path, names[:_ROWS], roots, suggestion)
+        raise _refusal(table.path, names, roots, suggestion)
+    names += itertools.islice(images, _MOST_ROWS - _ROWS)
     if _are_missing(names, roots):
         raise _refusal(table.path, names, roots)
 

@@ -43,8 +43,8 @@ def name_cells(columns: Sequence[Sequence[str]], images: Sequence[int]) -> list[
 def find_other_labels(columns: Sequence[Sequence[str]], names: Sequence[str], *, are_words: bool = False) -> list[str]:
     """Returns the columns that may be the label as well as the one of this name; [] if it is certain.
 
-    A column with a single value beside others is no label, nor is one that the label decides, such as the species
-    beside a breed.
+    A column with a single value cannot be the label if there are others, nor can one that follows from the label, as
+    species do from breeds.
 
     Args:
       columns: the cells of each column.
@@ -57,10 +57,10 @@ def find_other_labels(columns: Sequence[Sequence[str]], names: Sequence[str], *,
     label = columns[names.index(LABEL)]
     image = min(number for number, name in enumerate(names) if name.startswith(IMAGE))
     others = [number for number in range(len(columns)) if names[number].startswith("column_")]
-    if are_words and not all(map(_are_numbers, columns[image + 1 :])):
+    if are_words and not all(map(all_numbers, columns[image + 1 :])):
         return [names[number] for number in others if number > image]
     others = [number for number in _find_labels(columns, others, image) if len({*columns[number]}) > 1]
-    if all(map(_are_numbers, (label, *(columns[number] for number in others)))) and len({*label}) < len(label):
+    if all(map(all_numbers, (label, *(columns[number] for number in others)))) and len({*label}) < len(label):
         others = [number for number in others if len({*zip(label, columns[number], strict=True)}) > len({*label})]
     return [names[number] for number in others]
 
@@ -82,7 +82,7 @@ def _are_unique(cells: Sequence[str]) -> bool:
 
 def _find_box(columns: Sequence[Sequence[str]]) -> Iterator[tuple[int, str]]:
     """Yields names for the only four numeric columns if these are consecutive: two corners if possible, else a size."""
-    numbers = [number for number, cells in enumerate(columns) if _are_numbers(cells)]
+    numbers = [number for number, cells in enumerate(columns) if all_numbers(cells)]
     if len(numbers) != len(_CORNERS) or numbers[-1] - numbers[0] != len(_CORNERS) - 1:
         return
     boxes = [list(map(read_number, box)) for box in zip(*(columns[number] for number in numbers), strict=True)]
@@ -90,6 +90,7 @@ def _find_box(columns: Sequence[Sequence[str]]) -> Iterator[tuple[int, str]]:
     yield from zip(numbers, _SIZES if are_sizes else _CORNERS, strict=True)
 
 
-def _are_numbers(cells: Sequence[str]) -> bool:
+def all_numbers(cells: Sequence[str]) -> bool:
+    """Whether cells are numbers; empty ones do not count."""
     filled = [cell for cell in cells if cell.strip()]
     return bool(filled) and all(not math.isnan(read_number(cell)) for cell in filled)
