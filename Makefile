@@ -56,7 +56,7 @@ endef
 
 # Real servers, from package registries; needs Java, Maven and Go, or root on Debian to install them. Then a test
 # of each stage once more, by Beam's own workers, and what `make test` leaves out: combinations of parameters, and what
-# takes long. With SHARE=0.25, a quarter of the cases that are alike, another quarter each day.
+# takes long. SHARE=0.25 runs a quarter of the similar cases, a different one each day.
 SHARE ?= 1
 PYTEST_INTEGRATION = $(VENV)-integration/bin/python -m pytest --dist loadfile --share=$(SHARE)
 test-integration: $(VENV)-integration/.installed

@@ -291,7 +291,7 @@ def parse_class_file(data: bytes, name: str, *, are_numbered: bool = False) -> C
 
 
 def _parse_label_map(text: str) -> ClassList:
-    """Reads a StringIntLabelMap; missing numbers stay missing.
+    """Reads a StringIntLabelMap; does not fill gaps in its numbers.
 
     Raises:
       ValueError: it has no items with a number and a name.
@@ -430,7 +430,7 @@ def _parse_lines(lines: Sequence[str], *, are_numbered: bool = False) -> ClassLi
             "`number: name` lines, or names that JSON or YAML quotes"
         )
     if found := _match_all(_NUMBER_LAST, lines):
-        # Names may end with a number too, but not with each number once.
+        # Names may end in numbers too, but hardly in consecutive ones.
         numbers, names = sorted(int(match[2]) for match in found), {match[1] for match in found}
         if (
             len(names) == len(found) > 1

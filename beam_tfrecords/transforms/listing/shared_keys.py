@@ -34,7 +34,7 @@ def find_shared_key(listing: Listing) -> tuple[str, list[str]] | None:
 
 
 def _find_splits(listing: Listing, candidates: Collection[int]) -> tuple[str, list[str]] | None:
-    """Returns the first key, in alphabetical order, that is in several splits; different keys may have one hash."""
+    """Returns the alphabetically first key in several splits, by the keys: candidates of one hash may differ."""
     splits: dict[str, set[str]] = {}
     for split, keys, hashes in _read(listing):
         for key, hashed in zip(keys, hashes.tolist(), strict=True):

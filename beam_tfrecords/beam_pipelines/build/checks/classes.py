@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 
 _MOST_CLASSES = 10
-# Texts rather than names of classes: with at least so many words, at least so many, and nearly each there once.
+# Labels look like captions if half of them have this many words, there are this many, and this share is distinct.
 _LEAST_WORDS, _LEAST_TEXTS, _UNIQUE = 3, 6, 0.75
 
 
@@ -116,7 +116,7 @@ def _refuse_lists(spec: BuildSpec, listing: Listing) -> None:
 
 
 def _refuse_texts(spec: BuildSpec, source: Source, listing: Listing) -> None:
-    """Refuses texts of several words, nearly each of which is there once, as captions are."""
+    """Refuses labels that look like captions: texts of several words, nearly all of them distinct."""
     counts = {label: count for label, count in listing.labels.items() if isinstance(label, str) and label}
     total, column = sum(counts.values()), source.label_column
     several = sum(len(label.split()) >= _LEAST_WORDS for label in counts)

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 _BINARY = (".parquet",)
 _JSON = (".jsonl", ".ndjson", ".jsonl.gz", ".ndjson.gz")
-# Sources of single files, which the listing names all.
+# Sources of single image files, all of which the listing names.
 _FOLDERS = ("image_folder", "filename_pattern")
 _TABLES = ("csv", "jsonl", "parquet")
 # Arrays whose labels are numbers.
@@ -229,7 +229,7 @@ def _is_on_web(text: str) -> bool:
 
 
 def _any_file(listing: Listing, given: Sequence[str], is_meant: Callable[[str], bool]) -> bool:
-    """Returns whether the request, or a sample, which may have failed, names such a file."""
+    """Whether the request or a sample, even one that failed, names such a file."""
     from beam_tfrecords.transforms.listing.listing import read_light
 
     if any(map(is_meant, given)):
@@ -242,7 +242,7 @@ def _any_file(listing: Listing, given: Sequence[str], is_meant: Callable[[str], 
 
 
 def _first_outside(listing: Listing, roots: list[str]) -> str | None:
-    """Returns the first image if none lies in one of the folders; usually the first image does."""
+    """Returns the first image if no image is in one of the folders. Usually the first one is, which ends the search."""
     from beam_tfrecords.transforms.listing.listing import read_light
 
     first: str | None = None

@@ -22,7 +22,7 @@ class ChosenClasses:
     """The classes of the request, or those of a list beside the input.
 
     Attributes:
-      classes: the classes; None if there is no list that the labels fit.
+      classes: the classes; None if no list fits the labels.
       notes: what was used and what was not.
     """
 
@@ -113,7 +113,7 @@ def _fit(
 ) -> ChosenClasses:
     """Returns the classes that the labels mean, with notes on their numbers."""
     if source.one_hot_length:
-        # The labels are places in a list of zeros and ones.
+        # The labels are positions in a list of zeros and ones.
         classes = dataclasses.replace(classes, numbers=tuple(range(len(classes))))
     notes = list(_describe_numbers(classes))
     if classes.numbers and classes.numbers[0] > 0 and spec.layout and _NUMBERS_OF_OBJECTS in spec.layout.fields:

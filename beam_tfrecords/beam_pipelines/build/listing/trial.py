@@ -36,7 +36,7 @@ _MOST_FAILED = 0.5
 
 @contextlib.contextmanager
 def trying_suggestions(spec: BuildSpec) -> Iterator[None]:
-    """Keeps of a refusal's suggestions those that work; one that leads to another question is joined with its answers.
+    """Keeps the suggestions of a refusal that work; joins one that leads to another question with its answers.
 
     Args:
       spec: the request.
@@ -98,7 +98,7 @@ class _Trial:
         yield suggestion
 
     def _find_extracted(self, suggestion: Suggestion) -> Mapping[str, Any] | None:
-        """Returns the settings to try; None if the input does not exist yet and is no small archive."""
+        """Returns the settings to try; None if a command makes the input, unless it only extracts a small archive."""
         given = suggestion.settings.get("input", [])
         inputs = given if isinstance(given, list) else [given]
         made = [word for word in inputs if word.endswith(EXTRACTED)]

@@ -30,7 +30,7 @@ _ARRAYS = ("images", "annotations", "categories")
 _MOST_NAMES = 3
 _MOST_ANNOTATIONS = 100
 
-# Fields of annotations that are no captions.
+# Fields that only annotations of objects have, not captions.
 _BOXED = frozenset({"bbox", "segmentation", "category_id"})
 
 

@@ -213,20 +213,20 @@ def read_objects(
 def count_keypoints(texts: Iterable[str]) -> int:
     """Returns the number of keypoint values in a row after the box, by some label files; 0 if rows may be polygons.
 
-    In a pose dataset, each row has as many values: a box, and keypoints with their visibility (0 to 2), of which those
-    that are labelled lie in the box. Decided for the dataset, because one polygon may look like a pose.
+    In a pose dataset, all rows have the same number of values: a box, and keypoints with their visibility (0 to 2).
+    Labelled keypoints are in the box. Several files decide, because a single polygon may look like a pose.
     """
     rows = [line.split() for text in texts for line in text.splitlines() if line.strip()]
     lengths = {len(row) for row in rows}
     try:
-        found = [_count_inside([*map(float, row)]) for row in rows]
+        found = [_count_labelled([*map(float, row)]) for row in rows]
     except ValueError:
         return 0
     return lengths.pop() - 5 if len(lengths) == 1 and None not in found and any(found) else 0
 
 
-def _count_inside(values: Sequence[float]) -> int | None:
-    """Returns the number of labelled keypoints of a row; None if it is no pose."""
+def _count_labelled(values: Sequence[float]) -> int | None:
+    """Returns the number of labelled keypoints in a row; None if the row is not a pose."""
     if len(values) < 8 or (len(values) - 5) % 3:
         return None
     x, y, width, height = values[1:5]

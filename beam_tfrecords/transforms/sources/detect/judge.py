@@ -1,6 +1,7 @@
 """The one judge for what an input means: compares the roles of its fields with those that the layout stores.
 
-Sources report fields and the ones that they use; what was recognised and is not used is named here, and nowhere else.
+Sources report the fields of tables, records and archives, and which of them they use; notes here name the rest.
+`inference.py` does the same for folders.
 """
 
 from __future__ import annotations

@@ -71,7 +71,7 @@ class Depth:
 
     @property
     def plain(self) -> set[str]:
-        """The splits that names of nothing else say."""
+        """The splits of folders that are named for little else."""
         return {split for split, is_plain, _ in self.counts if split and is_plain}
 
     def is_said(self, total: int) -> bool:
@@ -97,7 +97,7 @@ class Depth:
         return len(self.plain) > 1 or is_majority or (is_first and bool(self.plain - {DEFAULT_SPLIT}))
 
     def contradictions(self) -> Counter[tuple[str | None, bool, str | None]]:
-        """Returns the counts whose folder says another split than the source; a column may divide the training data."""
+        """Returns the counts where folder and source disagree; a split column may divide the training data."""
         usual = set(SPLIT_NAMES.values())
         return Counter(
             {
@@ -108,7 +108,7 @@ class Depth:
         )
 
     def knows(self, kind: bool) -> bool:
-        """Whether `names` has all names of a kind."""
+        """Whether `names` is complete, for names with a split word or without."""
         return len(self.names[kind]) <= _MOST_NAMES
 
 
@@ -279,7 +279,7 @@ def judge_splits(words: PathWords, inputs: WordsOf) -> PathSplits | None:
 
 
 def _find_constant(depths: Sequence[Depth], total: int) -> str | None:
-    """Returns the split of a folder that all relative paths begin with, but for folders around it."""
+    """Returns the split of the outermost folder with a split word, if all paths share it; None if it is the default."""
     for depth in depths:
         if not depth.is_single(total) or any(name == "" or name.endswith(":") for name in depth.names[False]):
             return None
@@ -290,7 +290,7 @@ def _find_constant(depths: Sequence[Depth], total: int) -> str | None:
 
 
 def _ask(depth: Depth, number: int, total: int, inputs: WordsOf) -> RequestError:
-    """Returns the error for samples of which only some have split words."""
+    """Returns the error for paths of which only some have split words."""
     parts = {path: prefix.split("/")[:-1] for path, prefix in inputs.prefixes.items()}
     if len(parts) > 1 and all(number < len(part) for part in parts.values()):
         found = {path: split_of_component(part[number])[0] for path, part in parts.items()}

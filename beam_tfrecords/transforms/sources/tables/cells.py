@@ -19,7 +19,7 @@ _LIST = re.compile(r"\s*[\[(](.*)[\])]\s*", re.DOTALL)
 _QUOTED = re.compile(r"'([^']*)'|\"([^\"]*)\"")
 # The maximum length of a path on Linux.
 _MOST_TEXT = 4096
-# Numbers that are no values, as Python writes and reads them.
+# Floats that are not values, as Python reads and writes them.
 _NOT_FINITE = frozenset({"nan", "inf", "infinity"})
 
 
@@ -129,7 +129,7 @@ def read_values(rows: Sequence[Mapping[str, Any]], column: str) -> list[Any]:
 
 
 def is_missing(value: Scalar, words: Collection[str], *, is_number: bool) -> bool:
-    """Whether a value is no label: empty, blank, one of the words for empty cells, or a number that is not finite.
+    """Whether a value is not a label: empty, blank, one of the words for empty cells, or a number that is not finite.
 
     Args:
       value: the value of a cell, or of an element of its list.

@@ -91,7 +91,7 @@ class CsvParser:
                 yield Cells(cells, read[0].number)
 
     def count(self, chunk: bytes, is_last: bool) -> tuple[int, int] | None:
-        """See `RowParser.count`; returns None if a quote may damage a row, or end a row where no row starts."""
+        """See `RowParser.count`; returns None if quotes may be damaged, so that the lines of rows are uncertain."""
         if b'"' not in chunk:
             if chunk[:1] in b"\r\n" or b"\n\n" in chunk or b"\n\r\n" in chunk:
                 return sum(line not in (b"", b"\r") for line in chunk.split(b"\n")), len(chunk)
