@@ -12,9 +12,11 @@ NAMES = ["bird", "cat", "Äpfel & Birnen", "horse", "dog", "zebra"]
 
 
 @pytest.fixture(scope="module")
-def named(pets, build):
-    (pets.parent / "names.txt").write_text("\n".join(NAMES), encoding="utf-8")
-    flags = ["--name=pets", "--image_size=16", f"--class_names={pets.parent / 'names.txt'}"]
+def named(pets, build, tmp_path_factory):
+    # Beside `pets`, the file would name the classes of other tests too.
+    file = tmp_path_factory.mktemp("classes") / "names.txt"
+    file.write_text("\n".join(NAMES), encoding="utf-8")
+    flags = ["--name=pets", "--image_size=16", f"--class_names={file}"]
     return build(pets.parent / "named", f"--input={pets}", *flags)
 
 
