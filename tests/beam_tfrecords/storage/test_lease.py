@@ -231,7 +231,9 @@ def test_a_lease_that_is_renewed_beside_cleaning_is_not_lost(path, tmp_path, mon
     assert os.listdir(os.path.dirname(path)) == []
 
 
-def test_every_takeover_is_noticed_beside_renewals_and_cleaning(path, tmp_path):
+def test_every_takeover_is_noticed_beside_renewals_and_cleaning(path, tmp_path, monkeypatch):
+    # A build cleans once; here the folder is cleaned all the time, so that ten attempts can be too few.
+    monkeypatch.setattr(lease_module, "_ATTEMPTS", 1_000_000)
     generator = random.Random(7)
     with repeated(lambda: clean_as_another_build(f"{tmp_path}/out")):
         for _ in range(40):
