@@ -5,7 +5,6 @@ from __future__ import annotations
 import csv
 import io
 import json
-import tarfile
 import zipfile
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -16,6 +15,7 @@ import pyarrow.parquet as pq
 import tensorflow as tf
 from PIL import Image
 
+from tests.archive_files import tar_of
 from tests.pixel_files import save_cifar, save_idx
 
 COUNT = 6
@@ -147,20 +147,12 @@ def _members(state: int) -> dict[str, bytes]:
     return {f"{_CLASSES[_label(number, state)]}/{name}": _image(number, state) for number, name in enumerate(NAMES)}
 
 
-def _write_tar(path: Path, members: Mapping[str, bytes]) -> None:
-    with tarfile.open(path, "w") as archive:
-        for name, data in members.items():
-            member = tarfile.TarInfo(name)
-            member.size = len(data)
-            archive.addfile(member, io.BytesIO(data))
-
-
 def _write_webdataset(folder: Path, state: int) -> None:
     members = {}
     for number, name in enumerate(NAMES):
         members[name] = _image(number, state)
         members[name.replace(".bmp", ".json")] = json.dumps({"label": _CLASSES[_label(number, state)]}).encode()
-    _write_tar(folder / "photos.tar", members)
+    (folder / "photos.tar").write_bytes(tar_of(members))
 
 
 def _write_zip(folder: Path, state: int) -> None:
@@ -214,7 +206,10 @@ INPUTS: Mapping[str, tuple[Callable[[Path, int], None], Sequence[str]]] = {
     "coco": (_write_coco, ["--input={root}/instances.json", "--image_root={root}/images"]),
     "yolo": (_write_yolo, ["--input={root}/data.yaml"]),
     "voc": (_write_voc, ["--input={root}", "--source=voc"]),
-    "tar": (lambda folder, state: _write_tar(folder / "photos.tar", _members(state)), ["--input={root}/photos.tar"]),
+    "tar": (
+        lambda folder, state: (folder / "photos.tar").write_bytes(tar_of(_members(state))),
+        ["--input={root}/photos.tar"],
+    ),
     "zip": (_write_zip, ["--input={root}/photos.zip"]),
     "tfrecord": (_write_tfrecord, ["--input={root}/in", "--source=tfrecord"]),
     "numpy": (_write_numpy, ["--input={root}/x.npy"]),

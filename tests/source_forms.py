@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import csv
-import io
 import json
 import shutil
-import tarfile
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -19,24 +17,15 @@ import zstandard
 from PIL import Image
 
 from tests.annotated_inputs import CATEGORIES, PICTURES, Picture, save_pictures, write_coco, write_voc, write_yolo
+from tests.archive_files import tar_of
 from tests.pixel_files import save_cifar, save_mnist
 
 PHOTOS = Path(__file__).parent / "data/photos"
 NAMES = sorted(path.relative_to(PHOTOS).as_posix() for path in PHOTOS.glob("*/*_0[1-3].jpg"))
 
 
-def _tar_of(members: Mapping[str, bytes]) -> bytes:
-    content = io.BytesIO()
-    with tarfile.open(fileobj=content, mode="w") as archive:
-        for name, data in members.items():
-            member = tarfile.TarInfo(name)
-            member.size = len(data)
-            archive.addfile(member, io.BytesIO(data))
-    return content.getvalue()
-
-
 def _photos_tar() -> bytes:
-    return _tar_of({name: (PHOTOS / name).read_bytes() for name in NAMES})
+    return tar_of({name: (PHOTOS / name).read_bytes() for name in NAMES})
 
 
 def _write_folder(folder: Path) -> None:
@@ -65,7 +54,7 @@ def _write_webdataset(folder: Path) -> None:
         members[name] = (PHOTOS / name).read_bytes()
         members[f"{stem}.json"] = json.dumps({"label": name.split("/")[0]}).encode()
         members[f"{stem}.index"] = b"7"
-    (folder / "photos.tar").write_bytes(_tar_of(members))
+    (folder / "photos.tar").write_bytes(tar_of(members))
 
 
 def _write_rows(path: Path) -> None:
@@ -180,7 +169,7 @@ def _write_object_webdataset(folder: Path) -> None:
     for name, picture in PICTURES.items():
         members[name] = (folder / "images" / name).read_bytes()
         members[name.replace(".jpg", ".json")] = json.dumps({"objects": _objects_of(picture)}).encode()
-    (folder / "objects.tar").write_bytes(_tar_of(members))
+    (folder / "objects.tar").write_bytes(tar_of(members))
 
 
 def _write_object_records(folder: Path) -> None:
@@ -238,7 +227,7 @@ def _write_mask_webdataset(folder: Path) -> None:
     members = {}
     for stem, (image, mask) in _pairs(folder).items():
         members |= {f"{stem}.jpg": image, f"{stem}.mask.png": mask}
-    (folder / "masks.tar").write_bytes(_tar_of(members))
+    (folder / "masks.tar").write_bytes(tar_of(members))
 
 
 def _write_mask_records(folder: Path) -> None:

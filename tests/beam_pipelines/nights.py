@@ -15,7 +15,6 @@ import random
 import shutil
 import signal
 import subprocess
-import tarfile
 import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -24,6 +23,7 @@ import numpy as np
 from PIL import Image
 
 from beam_tfrecords.reading.dataset import open_whole, read_changes, read_latest
+from tests.archive_files import tar_of
 from tests.beam_pipelines.dataset_checks import BEAM_TFRECORDS, find_all, manifest_of, shards_of
 from tests.beam_pipelines.user_folders import UserFolders, damage
 from tests.conftest import Ran
@@ -86,13 +86,9 @@ def _as_table(folder: Path, pictures: Mapping[str, Picture]) -> list[str]:
 
 
 def _as_tar(folder: Path, pictures: Mapping[str, Picture]) -> list[str]:
-    file = io.BytesIO()
-    with tarfile.open(fileobj=file, mode="w") as archive:
-        for name, one in sorted(pictures.items()):
-            data, member = one.png(), tarfile.TarInfo(f"{one.label}/{name}.png")
-            member.size = len(data)
-            archive.addfile(member, io.BytesIO(data))
-    _write_all(folder, {"photos.tar": file.getvalue()})
+    _write_all(
+        folder, {"photos.tar": tar_of({f"{one.label}/{name}.png": one.png() for name, one in sorted(pictures.items())})}
+    )
     return [f"--input={folder / 'photos.tar'}"]
 
 

@@ -6,7 +6,6 @@ import io
 import json
 import os
 import random
-import tarfile
 import time
 import zipfile
 from collections.abc import Callable, Iterator
@@ -17,6 +16,7 @@ import pytest
 from beam_tfrecords.beam_pipelines.build import build
 from beam_tfrecords.beam_pipelines.build.listing import list_input
 from beam_tfrecords.transforms.refs.sample_refs import SampleRef
+from tests.archive_files import tar_of
 from tests.beam_pipelines.dataset_checks import manifest_of, shards_of
 
 FLAGS = ["--name=pets", "--image_size=16", "--num_shards=2"]
@@ -53,18 +53,13 @@ def images(picture) -> dict[str, bytes]:
 
 
 def archive_of(images: dict[str, bytes], names: list[str], kind: str) -> bytes:
-    content = io.BytesIO()
     if kind == "zip":
+        content = io.BytesIO()
         with zipfile.ZipFile(content, "w") as archive:
             for name in names:
                 archive.writestr(name, images[name])
         return content.getvalue()
-    with tarfile.open(fileobj=content, mode="w") as tar:
-        for name in names:
-            member = tarfile.TarInfo(name)
-            member.size = len(images[name])
-            tar.addfile(member, io.BytesIO(images[name]))
-    return content.getvalue()
+    return tar_of({name: images[name] for name in names})
 
 
 def rename_over(path: Path, content: bytes) -> None:

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import gzip
-import io
 import json
-import tarfile
 from collections.abc import Callable
 from pathlib import Path
 
@@ -13,21 +11,12 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from tests.archive_files import tar_of
 from tests.beam_pipelines.dataset_checks import manifest_of
 from tests.conftest import PHOTOS
 
 FLAGS = ["--image_size=16", "--name=photos", "--splits=train=1"]
 IMAGES = {path.relative_to(PHOTOS).as_posix(): path.read_bytes() for path in sorted(PHOTOS.glob("*/*_0[1-2].jpg"))}
-
-
-def tar_of(images: dict[str, bytes]) -> bytes:
-    content = io.BytesIO()
-    with tarfile.open(fileobj=content, mode="w") as archive:
-        for name, data in images.items():
-            member = tarfile.TarInfo(name)
-            member.size = len(data)
-            archive.addfile(member, io.BytesIO(data))
-    return content.getvalue()
 
 
 def cut(data: bytes) -> bytes:

@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import ast
 import dataclasses
-import io
 import re
 import shlex
-import tarfile
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
@@ -20,6 +18,7 @@ from beam_tfrecords.beam_pipelines.settings.command_line import parse_arguments
 from beam_tfrecords.beam_pipelines.settings.definitions import SETTINGS, read_build_spec, show_flags
 from beam_tfrecords.beam_pipelines.settings.suggested_commands import explain
 from beam_tfrecords.errors import RequestError
+from tests.archive_files import tar_of
 from tests.beam_pipelines.listed_records import PICTURE, commands_of, read
 from tests.beam_pipelines.public_layouts import Layout, Records, in_train, rows, unlabelled
 from tests.package_code import package_nodes
@@ -367,11 +366,8 @@ def test_rows_that_share_images_are_grouped_as_the_failure_says(photos, convert,
 
 
 def test_a_pattern_for_a_webdataset_is_for_the_folders_of_an_archive(tmp_path):
-    with tarfile.open(tmp_path / "a.tar", "w") as archive:
-        for name, data in (("cat_1.jpg", PICTURE), ("cat_1.cls", b"0"), ("dog_2.jpg", PICTURE), ("dog_2.cls", b"1")):
-            member = tarfile.TarInfo(name)
-            member.size = len(data)
-            archive.addfile(member, io.BytesIO(data))
+    members = {"cat_1.jpg": PICTURE, "cat_1.cls": b"0", "dog_2.jpg": PICTURE, "dog_2.cls": b"1"}
+    (tmp_path / "a.tar").write_bytes(tar_of(members))
     argv = [f"--input={tmp_path / 'a.tar'}", "--source=webdataset", "--label_pattern=(?P<label>cat|dog)"]
     line, *_ = say([*argv, "--output=out"], tmp_path / "listing")
     _, found, offered = line.partition("leave it out, or use --source=tar")

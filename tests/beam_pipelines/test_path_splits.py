@@ -7,7 +7,6 @@ import csv
 import io
 import json
 import shutil
-import tarfile
 import zipfile
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -24,6 +23,7 @@ from PIL import Image
 from beam_tfrecords.errors import RequestError
 from beam_tfrecords.transforms.refs.ref_columns import RefColumns
 from beam_tfrecords.transforms.sources.detect.path_splits import PathWords, WordsOf, judge_splits, split_of_component
+from tests.archive_files import tar_of
 from tests.beam_pipelines.dataset_checks import manifest_of
 from tests.beam_pipelines.dataset_records import read_dataset
 from tests.each import each
@@ -104,20 +104,12 @@ def _coco(folder: Path, paths: Paths) -> list[str]:
     return [f"--input={folder}/objects.json", f"--image_root={folder}"]
 
 
-def _tar_of(path: Path, members: Mapping[str, bytes]) -> None:
-    with tarfile.open(path, "w") as archive:
-        for name, data in members.items():
-            member = tarfile.TarInfo(name)
-            member.size = len(data)
-            archive.addfile(member, io.BytesIO(data))
-
-
 def _webdataset(folder: Path, paths: Paths) -> list[str]:
     members = {}
     for path, data in _images(paths).items():
         members[path] = data
         members[path.replace(".png", ".cls")] = str(sorted(set(paths.values())).index(paths[path])).encode()
-    _tar_of(folder / "set.tar", members)
+    (folder / "set.tar").write_bytes(tar_of(members))
     return [f"--input={folder}/set.tar"]
 
 

@@ -6,13 +6,34 @@ import json
 import random
 from collections.abc import Mapping
 
+from tests.meanings.drafts import Draft
 
-def draw_class_file(chance: random.Random, texts: Mapping[str, str]) -> tuple[str, str, bytes]:
-    """Returns form, name and content of a file that says the name of each class.
+
+def add_class_file(draft: Draft, texts: Mapping[str, str], *, folder: str = "") -> str:
+    """Adds a file that says the name of each class; returns its name.
 
     Args:
+      draft: the input.
       texts: number -> name, in their order.
+      folder: folder of the file, with a slash at its end; or "".
     """
+    form, name, data = _draw_class_file(draft.chance, texts)
+    draft.files[f"{folder}{name}"] = data
+    draft.kinds.append(f"names:{form}")
+    return name
+
+
+def may_state(draft: Draft, name: str, share: float) -> bool:
+    """Sets `class_names` to a file in this share of the inputs; returns whether it did."""
+    if draft.chance.random() >= share:
+        return False
+    draft.settings["class_names"] = f"{{root}}/{name}"
+    draft.kinds.append("names:stated")
+    return True
+
+
+def _draw_class_file(chance: random.Random, texts: Mapping[str, str]) -> tuple[str, str, bytes]:
+    """Returns form, name and content of a file of class names."""
     numbers, names = list(texts), list(texts.values())
     plain = not any(set(name) & set(",:#'\"\\") for name in names)
     forms = {

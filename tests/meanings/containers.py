@@ -6,16 +6,16 @@ import gzip
 import io
 import json
 import random
-import tarfile
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
 from beam_tfrecords.examples import example_pb2
+from tests.archive_files import tar_of
 from tests.framing import framed
 from tests.meanings import pictures, words
-from tests.meanings.class_files import draw_class_file
+from tests.meanings.class_files import add_class_file, may_state
 from tests.meanings.drafts import SPLIT_OF, Draft, new_draft
 from tests.meanings.meaning import Case, Label, Role, Split
 
@@ -59,13 +59,9 @@ def draw_fields(draft: Draft, roles: Mapping[str, Sequence[Any]]) -> dict[str, l
         draft.roles[-1] = Role("label", (field, twin))
         draft.roles.append(Role("names", (twin,)))
     if style == "file":
-        form, name, data = draw_class_file(chance, texts)
-        draft.files[name] = data
-        draft.roles.append(Role("names", (name,)))
-        draft.kinds.append(f"names:{form}")
-        if chance.random() < 0.4:
-            draft.settings["class_names"] = f"{{root}}/{name}"
-            draft.kinds.append("names:stated")
+        file = add_class_file(draft, texts)
+        draft.roles.append(Role("names", (file,)))
+        may_state(draft, file, 0.4)
     if style in ("names", "doubled"):
         for field in chance.choice(words.PAIRS) if style == "doubled" else [chance.choice(roles["names"])]:
             fields[field] = draft.spread(draft.pick_classes())
@@ -146,7 +142,7 @@ def _draw_webdataset(draft: Draft) -> None:
                 document[name] = values[n]
         if document:
             members[f"{stem}.json"] = json.dumps(document).encode()
-    draft.files["data.tar"] = _tar_of(members)
+    draft.files["data.tar"] = tar_of(members)
     draft.settings["input"] = "{root}/data.tar"
 
 
@@ -160,16 +156,6 @@ def _draw_boxes(draft: Draft) -> list[list[float]]:
     draft.roles.append(Role("box", ("bbox", "box", "boxes")))
     draft.kinds.append("box:cell_xyxy")
     return corners
-
-
-def _tar_of(members: Mapping[str, bytes]) -> bytes:
-    file = io.BytesIO()
-    with tarfile.open(fileobj=file, mode="w") as archive:
-        for name, data in members.items():
-            member = tarfile.TarInfo(name)
-            member.size = len(data)
-            archive.addfile(member, io.BytesIO(data))
-    return file.getvalue()
 
 
 # TFRecord ------------------------------------------------------------------------------------------------------------
@@ -341,13 +327,9 @@ def _draw_array_labels(draft: Draft, name: str) -> tuple[dict[str, np.ndarray], 
         others[names] = np.array(classes)
         draft.roles.append(Role("names", (names,)))
     if style == "index_file":
-        form, file, data = draw_class_file(chance, texts)
-        draft.files[file] = data
+        file = add_class_file(draft, texts)
         draft.roles.append(Role("names", (file,)))
-        draft.kinds.append(f"names:{form}")
-        if chance.random() < 0.4:
-            draft.settings["class_names"] = f"{{root}}/{file}"
-            draft.kinds.append("names:stated")
+        may_state(draft, file, 0.4)
     return {name: array}, others
 
 
@@ -395,10 +377,7 @@ def _draw_idx(draft: Draft) -> None:
     draft.roles.append(Role("label", ("label", "labels")))
     draft.kinds.append(f"label:index{base}")
     if has_names:
-        form, file, data = draw_class_file(chance, texts)
-        draft.files[f"data/{file}"] = data
-        draft.roles.append(Role("names", (file,)))
-        draft.kinds.append(f"names:{form}")
+        draft.roles.append(Role("names", (add_class_file(draft, texts, folder="data/"),)))
     end = chance.choice(("", ".gz"))
     for split, stem in (("train", "train"), ("test", "t10k")):
         rows = [n for n, one in enumerate(splits) if one == split]

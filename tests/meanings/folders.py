@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import io
 import random
-import tarfile
 import zipfile
 from collections.abc import Callable, Sequence
 
+from tests.archive_files import tar_of
 from tests.meanings import pictures, words
-from tests.meanings.class_files import draw_class_file
+from tests.meanings.class_files import add_class_file
 from tests.meanings.drafts import SPLIT_OF, Draft, new_draft
 from tests.meanings.meaning import Case, Label, Role, Split
 
@@ -47,13 +47,7 @@ def draw_folder(chance: random.Random, form: str) -> Case:
 
 
 def _tar_of(draft: Draft) -> bytes:
-    file = io.BytesIO()
-    with tarfile.open(fileobj=file, mode=draft.chance.choice(("w", "w:gz"))) as archive:
-        for name, data in draft.files.items():
-            member = tarfile.TarInfo(name)
-            member.size = len(data)
-            archive.addfile(member, io.BytesIO(data))
-    return file.getvalue()
+    return tar_of(draft.files, compression=draft.chance.choice(("", "gz")))
 
 
 def _zip_of(draft: Draft) -> bytes:
@@ -117,9 +111,7 @@ def _classes(draft: Draft) -> None:
 def _add_class_list(draft: Draft, names: Sequence[str]) -> None:
     """Adds a file of the class names, in another order than that of the folders' names or in the same."""
     order = draft.chance.sample(list(names), len(names))
-    form, name, data = draw_class_file(draft.chance, {str(n): one for n, one in enumerate(order)})
-    draft.files[name] = data
-    draft.kinds.append(f"names:{form}")
+    name = add_class_file(draft, {str(n): one for n, one in enumerate(order)})
     if tuple(order) != tuple(sorted(names)):
         draft.roles.append(Role("names", (name,)))
 
@@ -147,25 +139,26 @@ def _numbered_classes(draft: Draft) -> None:
         _set_labels(draft, labels)
         return
     _set_labels(draft, labels, names=texts)
-    form, name, data = draw_class_file(draft.chance, texts)
-    draft.roles.append(Role("names", (name,)))
-    draft.files[name] = data
-    draft.kinds.append(f"names:{form}")
+    draft.roles.append(Role("names", (add_class_file(draft, texts),)))
 
 
 def _split_classes(draft: Draft) -> None:
     """Draws split folders, with class folders in each."""
-    splits, labels = _both(draft)
-    _save(draft, [f"{split}/{label}/" for split, label in zip(splits, labels, strict=True)], _stems(draft))
-    _set_labels(draft, labels)
-    _set_splits(draft, splits)
-    draft.kinds.append("label:folders")
+    _save_both(draft, "{split}/{label}/")
 
 
 def _class_splits(draft: Draft) -> None:
     """Draws class folders, with split folders in each."""
+    _save_both(draft, "{label}/{split}/")
+
+
+def _save_both(draft: Draft, path: str) -> None:
     splits, labels = _both(draft)
-    _save(draft, [f"{label}/{split}/" for split, label in zip(splits, labels, strict=True)], _stems(draft))
+    _save(
+        draft,
+        [path.format(split=split, label=label) for split, label in zip(splits, labels, strict=True)],
+        _stems(draft),
+    )
     _set_labels(draft, labels)
     _set_splits(draft, splits)
     draft.kinds.append("label:folders")

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from tests.meanings import words
-from tests.meanings.class_files import draw_class_file
+from tests.meanings.class_files import add_class_file, may_state
 from tests.meanings.drafts import HEADERLESS, TYPED, Draft
 from tests.meanings.meaning import Label, Role, canonical
 
@@ -77,14 +77,10 @@ def _label_index(draft: Draft) -> None:
         draft.kinds.append("label:twin")
     else:
         _add_labels(draft, field, indices, names=texts)
-        form, name, data = draw_class_file(chance, texts)
-        draft.files[name] = data
-        draft.roles.append(Role("names", (name,)))
-        draft.kinds.append(f"names:{form}")
-        if chance.random() < 0.6:
-            draft.settings["class_names"] = f"{{root}}/{name}"
+        file = add_class_file(draft, texts)
+        draft.roles.append(Role("names", (file,)))
+        if may_state(draft, file, 0.6):
             draft.settings["label_column"] = field
-            draft.kinds.append("names:stated")
 
 
 def _label_declared(draft: Draft) -> None:

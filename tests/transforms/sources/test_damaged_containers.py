@@ -13,9 +13,8 @@ import itertools
 import json
 import lzma
 import random
-import tarfile
 import zipfile
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -32,6 +31,7 @@ from beam_tfrecords.transforms.sources.containers import Container, StagingFiles
 from beam_tfrecords.transforms.sources.registry import NAMES
 from beam_tfrecords.transforms.sources.skipped import Skipped
 from beam_tfrecords.transforms.sources.source import Source
+from tests.archive_files import tar_of
 from tests.framing import framed
 from tests.pixel_files import save_cifar, save_idx
 from tests.source_requests import open_source
@@ -47,23 +47,13 @@ LABELS = np.arange(COUNT) % 3
 WITHOUT_CONTAINERS = {"image_folder", "filename_pattern", "yolo", "voc", "python"}
 
 
-def tar_of(members: Sequence[tuple[str, bytes]]) -> bytes:
-    file = io.BytesIO()
-    with tarfile.open(fileobj=file, mode="w") as archive:
-        for name, data in members:
-            member = tarfile.TarInfo(name)
-            member.size = len(data)
-            archive.addfile(member, io.BytesIO(data))
-    return file.getvalue()
-
-
 def photos() -> bytes:
-    return tar_of([(f"{'abc'[number % 3]}/{number}.jpg", image) for number, image in enumerate(IMAGES)])
+    return tar_of({f"{'abc'[number % 3]}/{number}.jpg": image for number, image in enumerate(IMAGES)})
 
 
 def write_webdataset(path: Path) -> None:
     pairs = [((f"{n}.jpg", image), (f"{n}.cls", b"%d" % (n % 3))) for n, image in enumerate(IMAGES)]
-    path.write_bytes(tar_of([member for pair in pairs for member in pair]))
+    path.write_bytes(tar_of(dict(member for pair in pairs for member in pair)))
 
 
 def write_zip(path: Path) -> None:

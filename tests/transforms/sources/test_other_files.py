@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import io
-import tarfile
-
 import pytest
+
+from tests.archive_files import tar_of
 
 CONTENTS = {
     "cat/photo": "jpeg",
@@ -47,11 +46,7 @@ def test_files_in_folders_that_are_not_images_are_skipped_and_counted(contents, 
 
 
 def test_members_of_archives_that_are_not_images_are_skipped_and_counted(contents, tmp_path, opened, read_containers):
-    with tarfile.open(tmp_path / "photos.tar", "w") as archive:
-        for name, content in contents.items():
-            member = tarfile.TarInfo(name)
-            member.size = len(content)
-            archive.addfile(member, io.BytesIO(content))
+    (tmp_path / "photos.tar").write_bytes(tar_of(contents))
     samples, skipped = read_containers(opened(tmp_path / "photos.tar"))
     assert {sample.key for sample in samples} == SAMPLES
     assert dict(skipped.counts) == SKIPPED

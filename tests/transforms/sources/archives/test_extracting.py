@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 import tarfile
 import zipfile
 from pathlib import Path
@@ -10,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from beam_tfrecords.transforms.sources.archives.extracting import extract
+from tests.archive_files import tar_of
 
 FILES = {"a/1.txt": b"one", "2.txt": b"two" * 100}
 
@@ -20,11 +20,7 @@ def pack(path: Path, files: dict[str, bytes]) -> str:
             for name, data in files.items():
                 file.writestr(name, data)
     else:
-        with tarfile.open(path, "w:gz" if path.suffix == ".tgz" else "w") as tar:
-            for name, data in files.items():
-                info = tarfile.TarInfo(name)
-                info.size = len(data)
-                tar.addfile(info, io.BytesIO(data))
+        path.write_bytes(tar_of(files, compression="gz" if path.suffix == ".tgz" else ""))
     return str(path)
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import io
-import tarfile
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
@@ -16,6 +15,7 @@ import tensorflow as tf
 from PIL import Image
 
 from beam_tfrecords import storage
+from tests.archive_files import tar_of
 from tests.refusals import refuses
 
 
@@ -48,11 +48,8 @@ def _write_records(folder: Path, images: Mapping[str, bytes]) -> Path:
 
 
 def _write_webdataset(folder: Path, images: Mapping[str, bytes]) -> Path:
-    with tarfile.open(folder / "a.tar", "w") as archive:
-        for name, data in {**{f"0.{name}.png": data for name, data in images.items()}, "0.cls": b"1"}.items():
-            member = tarfile.TarInfo(name)
-            member.size = len(data)
-            archive.addfile(member, io.BytesIO(data))
+    members = {f"0.{name}.png": data for name, data in images.items()}
+    (folder / "a.tar").write_bytes(tar_of({**members, "0.cls": b"1"}))
     return folder / "a.tar"
 
 
