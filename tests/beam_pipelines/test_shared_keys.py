@@ -87,3 +87,26 @@ def test_a_key_of_several_splits_is_found_whatever_the_memory(tmp_path_factory, 
     several = [key for key, of in splits.items() if len(of) > 1]
     assert (shared is not None) == bool(several)
     assert shared is None or (shared[0] in several and shared[1] == ["test", "train"])
+
+
+@pytest.mark.parametrize("written", ["a.png", "./a.png"])
+@pytest.mark.parametrize("columns", ["image,label", "image,label,xmin,ymin,xmax,ymax"])
+def test_one_image_in_tables_of_two_splits_is_refused(tmp_path, convert, columns, written):
+    flags = [f"--output={tmp_path}/out", "--name=x"]
+    box = ",1,1,6,6" if "xmin" in columns else ""
+    for split, names in {"train": ("a.png", "b.png", "d.png"), "test": (written, "c.png", "e.png")}.items():
+        rows = [f"{name},{label}{box}" for name, label in zip(names, ("cat", "dog", "cat"), strict=True)]
+        (tmp_path / f"{split}_rows.csv").write_text("\n".join([columns, *rows]))
+        flags.append(f"--input={split}={tmp_path}/{split}_rows.csv")
+    for number, name in enumerate("abcde"):
+        Image.fromarray(np.full((8, 8, 3), 40 * number, np.uint8)).save(tmp_path / f"{name}.png")
+    convert(*flags).refused("shared_key", *([] if box else ["duplicates"]), says=["a.png", "test and train"])
+    assert convert(*flags, "--duplicates=drop").code == (2 if box else 0)
+
+
+def test_rows_with_a_key_of_their_own_may_share_an_image(tmp_path, convert):
+    flag = _write(
+        tmp_path / "in", [("a.png", "cat", "train", 1), ("b.png", "dog", "test", 2), ("a.png", "dog", "test", 3)]
+    )
+    words = [flag, f"--output={tmp_path}/out", "--name=x", "--key_column=year", "--layout=tfds"]
+    assert convert(*words).code == 0

@@ -20,7 +20,7 @@ from beam_tfrecords.transforms.listing.listing import (
 )
 from beam_tfrecords.transforms.listing.shared_keys import find_shared_key
 from beam_tfrecords.transforms.listing.stratifying import stratify
-from beam_tfrecords.transforms.request.build_spec import BuildSpec
+from beam_tfrecords.transforms.request.build_spec import BuildSpec, Duplicates
 from beam_tfrecords.transforms.sources.detect.path_splits import MOST_DEPTH, WordsOf, judge_splits
 from beam_tfrecords.transforms.sources.inputs import key_prefixes, name_inputs, name_of_input, names_several
 from beam_tfrecords.transforms.sources.names import printable
@@ -101,36 +101,42 @@ def finish_listing(listing: Listing, spec: BuildSpec, source: Source, skipped: S
         listing = _select_classes(listing, spec, source, skipped, folder)
     if spec.stratify and spec.splits.fractions is not None:
         listing = stratify(listing, folder, fractions=spec.splits.fractions, seed=spec.seed)
-    if _may_share_keys(spec, source) and sum(1 for split in listing.samples if split) > 1:
-        _refuse_shared_key(listing, source)
+    if _may_share_images(spec, source) and sum(1 for split in listing.samples if split) > 1:
+        _refuse_shared_image(listing, spec, source)
     if spec.limit is not None:
         listing = limit_listing(listing, limit=spec.limit, seed=spec.seed, folder=folder)
     return listing
 
 
-def _may_share_keys(spec: BuildSpec, source: Source) -> bool:
-    """Whether something other than the key decides the split of a row, so that rows of one image may be in several."""
-    by_group = spec.splits.fractions is not None and (spec.stratify or spec.source.table.group_column is not None)
-    is_said = source.split_column is not None or source.name == FUNCTIONS
-    return spec.source.table.group_rows and (is_said or by_group)
+def _may_share_images(spec: BuildSpec, source: Source) -> bool:
+    """Whether rows of one image may be in several splits, and the request does not say what happens to these."""
+    if spec.source.table.group_rows:
+        return True
+    is_file = source.unit == "row" and source.containers() is None and source.name != FUNCTIONS
+    return is_file and spec.source.table.key_column is None and spec.duplicates is Duplicates.KEEP
 
 
-def _refuse_shared_key(listing: Listing, source: Source) -> None:
-    """Checks that samples with one key are in one split.
+def _refuse_shared_image(listing: Listing, spec: BuildSpec, source: Source) -> None:
+    """Checks that the rows of an image, or with a key, are in one split.
 
     Raises:
-      RequestError: names a key that is in several.
+      RequestError: names an image or key that is in several.
     """
-    found = find_shared_key(listing)
+    by_image = spec.source.table.key_column is None and source.name != FUNCTIONS
+    found = find_shared_key(listing, by_image=by_image)
     if found is None:
         return
-    key, splits = found
+    shared, splits = found
     by = f"column {source.split_column!r} says" if source.split_column else "the rows are in"
-    whole = {"split_column": ""} if source.split_column else {"stratify": None, "group_column": None}
-    suggestions = [] if source.name == FUNCTIONS else [Suggestion("splits that follow from the key", whole)]
+    suggestions = []
+    if source.split_column:
+        suggestions.append(Suggestion("splits that follow from the key", {"split_column": ""}))
+    elif spec.stratify or spec.source.table.group_column:
+        suggestions.append(Suggestion("splits that follow from the key", {"stratify": None, "group_column": None}))
+    drops = "" if spec.source.table.group_rows else "; `duplicates=drop` stores one copy, in the smaller split"
     raise RequestError(
-        f"{by} the splits {' and '.join(splits)} for {source.unit}s with the key {printable(key)}; expected one split "
-        "for each image",
+        f"{by} the splits {' and '.join(splits)} for {source.unit}s with the {'image' if by_image else 'key'} "
+        f"{printable(shared)}; expected one split for each image{drops}",
         suggestions,
         code="shared_key",
     )
