@@ -8,17 +8,12 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 
 from beam_tfrecords.errors import RequestError
-from beam_tfrecords.transforms.objects.objects import BoxFormat, BoxUnit
+from beam_tfrecords.transforms.objects.objects import BoxFormat
 from beam_tfrecords.transforms.sources.detect.column_names import plain_name
 from beam_tfrecords.transforms.sources.needs import Needs
-from beam_tfrecords.transforms.sources.tables.box_cells import (
-    MOST_SHARE,
-    BoxColumns,
-    read_number,
-    read_sides,
-)
-from beam_tfrecords.transforms.sources.tables.object_cells import unclear_format
-from beam_tfrecords.transforms.sources.tables.table import InvalidRow, Row, Table
+from beam_tfrecords.transforms.sources.tables.box_cells import BoxColumns, read_number, read_sides
+from beam_tfrecords.transforms.sources.tables.object_cells import choose_format, find_sizes
+from beam_tfrecords.transforms.sources.tables.table import InvalidRow, Table
 from beam_tfrecords.transforms.sources.tables.table_settings import BoxSettings
 
 # Usual names, compared without case, spaces and underscores, and without a prefix such as bbox.
@@ -30,9 +25,14 @@ _NAMES = {
     BoxFormat.SIZE: ("x y", "left top", "xmin ymin", "x1 y1", "minx miny"),
 }  # fmt: skip
 _SIZES = ("width height", "w h")
+_QUARTETS = {
+    (*corner.split(), *size.split()): form
+    for form, corners in _NAMES.items()
+    for corner in corners
+    for size in (("",) if form is BoxFormat.CORNERS else _SIZES)
+}
 _PREFIX = re.compile(r"^(?:bbox|bndbox|boundingbox|box)(?=.)")
 _CELLS = ("bbox", "box", "boundingbox")
-_IMAGE_SIZES = ("imagewidth imageheight", "imgwidth imgheight", "width height")
 # Attribute -> usual column names.
 _ATTRIBUTES = {
     "is_crowd": ("isgroupof", "iscrowd"),
@@ -60,23 +60,29 @@ def find_boxes(table: Table, settings: BoxSettings, needs: Needs, label: str | N
     if found is None:
         return None
     sides, form = found
-    size = _find(plain, _IMAGE_SIZES, without=sides)
-    rows = [*itertools.islice(table.rows([*sides, *size]), _ROWS)]
-    boxes = [values for row in rows if not isinstance(row, InvalidRow) and (values := read_sides(row, sides))]
-    numbers = [values for values in boxes if all(map(math.isfinite, values))]
-    if not (settings.box_columns or numbers):
+    size = find_sizes(table.columns, without=sides)
+    rows = [row for row in itertools.islice(table.rows([*sides, *size]), _ROWS) if not isinstance(row, InvalidRow)]
+    boxes = [
+        (values, [read_number(row[name]) for name in size])
+        for row in rows
+        if (values := read_sides(row, sides)) and all(map(math.isfinite, values))
+    ]
+    if not (settings.box_columns or boxes):
         return None
-    most = max((abs(value) for values in numbers for value in values), default=math.inf)
-    is_normalized = settings.box_unit is BoxUnit.SHARES or (settings.box_unit is BoxUnit.AUTO and most <= MOST_SHARE)
-    if settings.box_format is not BoxFormat.AUTO:
-        form = settings.box_format
-    if form is BoxFormat.AUTO:
-        form = _format_of(table, numbers, [] if is_normalized else rows, sides, size)
+    form, is_normalized = choose_format(boxes, form, settings, table, shown=", ".join(sides))
     attributes = {
         name: plain[one] for name, names in _ATTRIBUTES.items() for one in names if one in plain and plain[one] != label
     }
     only = "" if label else needs.class_names[0] if len(needs.class_names) == 1 else ONLY_CLASS
     return BoxColumns(sides, form, is_normalized, label, only, size, attributes)
+
+
+def find_sides(columns: Sequence[str]) -> set[str]:
+    """Returns the columns named like the four sides of a box, with any beginning, such as `Roi.X1` to `Roi.Y2`."""
+    plain = {plain_name(name): name for name in columns}
+    starts = {(words, name.removesuffix(words[0])) for name in plain for words in _QUARTETS if name.endswith(words[0])}
+    boxes = [[start + word for word in words] for words, start in starts]
+    return {plain[side] for sides in boxes if plain.keys() >= {*sides} for side in sides}
 
 
 def has_box_names(columns: Sequence[str]) -> bool:
@@ -109,37 +115,7 @@ def _named(table: Table, named: Sequence[str]) -> tuple[Sequence[str], BoxFormat
 def _usual(plain: Mapping[str, str]) -> Iterator[tuple[Sequence[str], BoxFormat]]:
     """Yields box columns with usual names, the most specific names first."""
     short = {**{_PREFIX.sub("", name): column for name, column in plain.items()}, **plain}
-    for form, names in _NAMES.items():
-        for corner in names:
-            for words in (corner,) if form is BoxFormat.CORNERS else [f"{corner} {size}" for size in _SIZES]:
-                if all(word in short for word in words.split()):
-                    yield [short[word] for word in words.split()], form
+    for words, form in _QUARTETS.items():
+        if all(word in short for word in words):
+            yield [short[word] for word in words], form
     yield from (([plain[name]], BoxFormat.AUTO) for name in _CELLS if name in plain)
-
-
-def _find(plain: Mapping[str, str], names: Sequence[str], *, without: Sequence[str]) -> Sequence[str]:
-    """Returns the columns of the first pair of names that the table has; [] if it has none."""
-    found = ([plain.get(word) for word in pair.split()] for pair in names)
-    return next(([one for one in pair if one] for pair in found if None not in pair and not {*pair} & {*without}), [])
-
-
-def _format_of(
-    table: Table, boxes: Sequence[Sequence[float]], rows: Sequence[Row], sides: Sequence[str], size: Sequence[str]
-) -> BoxFormat:
-    """Decides from the numbers whether boxes are two corners, or a corner and a size.
-
-    Raises:
-      RequestError: both are possible.
-    """
-    if any(third <= x or fourth <= y for x, y, third, fourth in boxes):
-        return BoxFormat.SIZE
-    for row in rows if size else ():
-        values = None if isinstance(row, InvalidRow) else read_sides(row, sides)
-        if values and not isinstance(row, InvalidRow):
-            width, height = (read_number(row[name]) for name in size)
-            # Allows one pixel of rounding.
-            if values[0] + values[2] > width + 1 or values[1] + values[3] > height + 1:
-                return BoxFormat.CORNERS
-    if size and boxes and rows:
-        return BoxFormat.SIZE
-    raise unclear_format(table, ", ".join(sides))

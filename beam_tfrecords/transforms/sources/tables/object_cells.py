@@ -11,14 +11,14 @@ from typing import Any
 from beam_tfrecords.errors import RequestError, Suggestion
 from beam_tfrecords.transforms.objects.objects import BoxFormat, BoxUnit, Objects, check_count
 from beam_tfrecords.transforms.settings import change_settings
-from beam_tfrecords.transforms.sources.detect.column_names import find_usual
+from beam_tfrecords.transforms.sources.detect.column_names import find_usual, plain_name
 from beam_tfrecords.transforms.sources.inputs import quote_input
 from beam_tfrecords.transforms.sources.needs import Needs
 from beam_tfrecords.transforms.sources.path_rule import shorten
-from beam_tfrecords.transforms.sources.tables.box_cells import MOST_SHARE, to_corners
+from beam_tfrecords.transforms.sources.tables.box_cells import MOST_SHARE, read_number, to_corners
 from beam_tfrecords.transforms.sources.tables.cells import invalid_row, read_label
 from beam_tfrecords.transforms.sources.tables.table import Table, first_cells
-from beam_tfrecords.transforms.sources.tables.table_settings import TableSettings
+from beam_tfrecords.transforms.sources.tables.table_settings import BoxSettings, TableSettings
 
 COLUMN = "objects"
 # Usual names of columns of objects.
@@ -27,7 +27,8 @@ _BOX = ("bbox", "bboxes", "boxes", "box")
 CLASS_FIELDS = ("categories", "category", "label", "labels", "class", "classes", "names", "category_id", "category_ids")
 # Attribute -> field names.
 _ATTRIBUTES = {"area": ("area",), "is_crowd": ("is_crowd", "iscrowd"), "difficult": ("difficult", "is_difficult")}
-_ROWS = 100
+_IMAGE_SIZES = (("imagewidth", "imageheight"), ("imgwidth", "imgheight"), ("width", "height"))
+_ROWS = 1000
 
 
 @dataclasses.dataclass(frozen=True)
@@ -86,7 +87,10 @@ def find_objects(table: Table, settings: TableSettings, needs: Needs, label: str
     cells = first_cells(table, columns, rows=_ROWS)
     held = next((name for name in columns if hold_objects(cells[name])), None)
     if held is not None:
-        return ObjectColumns(held) if wants_objects(settings, needs, label) else None
+        if not wants_objects(settings, needs, label):
+            return None
+        found = [_find(_columns(cell) or {}, _BOX) for cell in cells[held]]
+        return _with_format(ObjectColumns(held), found, table, settings)
     for name in boxes:
         classes = [*find_usual(table.columns, CLASS_FIELDS)] if _are_boxes(cells[name]) else []
         for labels in classes:
@@ -101,33 +105,65 @@ def find_objects(table: Table, settings: TableSettings, needs: Needs, label: str
 
 
 def _with_format(found: ObjectColumns, cells: Sequence[Any], table: Table, settings: TableSettings) -> ObjectColumns:
-    """Returns the columns with the format of their boxes.
+    """Returns the columns with the format of their boxes; `cells` are the lists of boxes in the first rows."""
+    size = find_sizes(table.columns, without=())
+    known = first_cells(table, size, rows=_ROWS) if size else {}
+    sizes = [[read_number(known[name][row]) for name in size] for row in range(len(cells))]
+    pairs = [(_numbers(box), of) for boxes, of in zip(cells, sizes, strict=True) for box in boxes or ()]
+    if not pairs and len(cells) < _ROWS:
+        return found
+    form, is_normalized = choose_format(pairs, BoxFormat.AUTO, settings.boxes, table, shown=found.column)
+    return dataclasses.replace(found, format=form, is_normalized=is_normalized)
+
+
+def find_sizes(columns: Sequence[str], *, without: Sequence[str]) -> Sequence[str]:
+    """Returns the columns with the image's width and height; [] if there are none besides those of other meaning."""
+    plain = {plain_name(name): name for name in reversed(columns)}
+    found = ([plain.get(word) for word in pair] for pair in _IMAGE_SIZES)
+    return next(([one for one in pair if one] for pair in found if None not in pair and not {*pair} & {*without}), [])
+
+
+def choose_format(
+    boxes: Sequence[tuple[Sequence[float], Sequence[float]]],
+    named: BoxFormat,
+    settings: BoxSettings,
+    table: Table,
+    *,
+    shown: str,
+) -> tuple[BoxFormat, bool]:
+    """Returns the meaning of the numbers of boxes, and whether they are fractions of the image size.
+
+    Args:
+      boxes: the four numbers of each box, and width and height of its image if known.
+      named: meaning by the names of columns.
+      settings: settings of the boxes.
+      table: the table.
+      shown: columns of the boxes, for messages.
 
     Raises:
       RequestError: the boxes may be two corners, or a corner and a size.
     """
-    numbers = [_numbers(box) for boxes in cells for box in boxes or ()]
-    most = max((abs(side) for box in numbers for side in box if math.isfinite(side)), default=math.inf)
-    unit = settings.boxes.box_unit
+    most = max((abs(side) for box, _ in boxes for side in box if math.isfinite(side)), default=math.inf)
+    unit = settings.box_unit
     is_normalized = unit is BoxUnit.SHARES or (unit is BoxUnit.AUTO and most <= MOST_SHARE)
-    form = settings.boxes.box_format
+    form = named if settings.box_format is BoxFormat.AUTO else settings.box_format
+    for (x, y, third, fourth), size in boxes if form is BoxFormat.AUTO else ():
+        # Allows one pixel of rounding.
+        if size and not is_normalized and (x + third > size[0] + 1 or y + fourth > size[1] + 1):
+            form = BoxFormat.CORNERS
+        if third <= x or fourth <= y:
+            form = BoxFormat.SIZE
+            break
     if form is BoxFormat.AUTO:
-        if not any(third <= x or fourth <= y for x, y, third, fourth in numbers):
-            raise unclear_format(table, found.column)
-        form = BoxFormat.SIZE
-    return dataclasses.replace(found, format=form, is_normalized=is_normalized)
-
-
-def unclear_format(table: Table, shown: str) -> RequestError:
-    """Returns the error for boxes that may be two corners, or a corner and a size."""
-    return RequestError(
-        f"{quote_input(table.path)}: the boxes in {shown} may be two corners, or a corner and a size",
-        [
-            Suggestion("x and y of the top left corner, width and height", {"box_format": "xywh"}),
-            Suggestion("x and y of two corners", {"box_format": "xyxy"}),
-        ],
-        code="unclear_box_format",
-    )
+        raise RequestError(
+            f"{quote_input(table.path)}: the boxes in {shown} may be two corners, or a corner and a size",
+            [
+                Suggestion("x and y of the top left corner, width and height", {"box_format": "xywh"}),
+                Suggestion("x and y of two corners", {"box_format": "xyxy"}),
+            ],
+            code="unclear_box_format",
+        )
+    return form, is_normalized
 
 
 def _are_boxes(cells: Sequence[Any]) -> bool:

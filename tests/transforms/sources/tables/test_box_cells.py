@@ -35,7 +35,11 @@ FORMS = {
     ),
     "Global Wheat": (
         "image,width,height,bbox,source,label",
-        ['a.jpg,100,80,"[10.0, 20.0, 30.0, 40.0]",x,dog', 'b.jpg,100,80,"[0.0, 0.0, 5.0, 8.0]",x,dog'],
+        [
+            'a.jpg,100,80,"[10.0, 20.0, 30.0, 40.0]",x,dog',
+            'b.jpg,100,80,"[0.0, 0.0, 5.0, 8.0]",x,dog',
+            'c.jpg,100,80,"[90.0, 70.0, 10.0, 10.0]",x,cat',
+        ],
     ),
     "a cell of corners": (
         "image,width,height,bbox,label",

@@ -307,7 +307,7 @@ def test_classes_of_objects_keep_the_names_of_their_field(write, opened, read, f
         "bbox": {"feature": {"dtype": "float32", "_type": "Value"}, "length": 4, "_type": "Sequence"},
     }
     described = {name: in_sequence(field, "List") for name, field in fields.items()} if form == "fields" else fields
-    objects = [{"bbox": [[1, 2, 3, 4]], "category": [1], "occluded": [0]}]
+    objects = [{"bbox": [[3, 4, 1, 2]], "category": [1], "occluded": [0]}]
     path = write(
         rows_of(PICTURES[:1]),
         features={"objects": described if form == "fields" else in_sequence(described, form)},

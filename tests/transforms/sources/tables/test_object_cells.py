@@ -88,7 +88,7 @@ def test_boxes_with_a_class_each_are_objects(tmp_path, opened, boxes, classes):
 
 @each("name", ["objects", "annotations", "instances"])
 def test_objects_in_a_column_of_another_name_are_found(tmp_path, opened, name):
-    source = opened(rows(tmp_path, {name: [{"bbox": PAIR[0], "category": "cat"}]}))
+    source = opened(rows(tmp_path, {name: [{"bbox": PAIR[1], "category": "cat"}]}))
     assert [sample.objects.labels for sample in source.samples()] == [("cat",)]
 
 
@@ -101,6 +101,23 @@ def test_the_format_of_boxes_is_asked_where_two_are_possible(tmp_path, opened):
         (1, 2, 31, 42),
         (1, 2, 30, 40),
     ]
+
+
+@each("boxes, size, form", [
+    ([[[5, 5, 30, 40]], [[40, 2, 8, 30]]], {}, BoxFormat.SIZE),
+    ([[[5, 5, 30, 40]], [[40, 2, 48, 30]]], {"width": 48, "height": 48}, BoxFormat.CORNERS),
+    ([[[5, 5, 30, 40]], [[40, 2, 48, 30]]], {}, None),
+    ([[[5, 5, 30, 40]], [[4, 2, 8, 30]]], {"width": 48, "height": 48}, None),
+    ([[], []], {}, BoxFormat.SIZE),
+])  # fmt: skip
+@each("name", ["objects", "annotations"])
+def test_the_boxes_of_objects_say_their_format_or_it_is_asked(tmp_path, opened, boxes, size, form, name):
+    path = rows(tmp_path, *({name: {"bbox": found, "category": ["cat"] * len(found)}, **size} for found in boxes))
+    if form is not None:
+        assert next(opened(path).samples()).objects == next(opened(path, box_format=form).samples()).objects
+        return
+    with refuses("unclear_box_format", "input"):
+        opened(path)
 
 
 def test_boxes_as_shares_of_the_image_are_known_by_their_numbers(tmp_path, opened):
