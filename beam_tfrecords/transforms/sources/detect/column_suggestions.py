@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import posixpath
 import re
-import shlex
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from beam_tfrecords import storage
 from beam_tfrecords.errors import Suggestion
 from beam_tfrecords.transforms.sources.detect.box_columns import has_box_names
-from beam_tfrecords.transforms.sources.detect.column_names import is_mask_name
+from beam_tfrecords.transforms.sources.detect.column_names import is_label_name, is_mask_name
 from beam_tfrecords.transforms.sources.detect.label_columns import Cells, find_labels, find_one_hot
 from beam_tfrecords.transforms.sources.detect.numbered_columns import (
     find_levels,
@@ -20,7 +19,7 @@ from beam_tfrecords.transforms.sources.detect.numbered_columns import (
     square_shape,
 )
 from beam_tfrecords.transforms.sources.detect.roles import Role, role_of
-from beam_tfrecords.transforms.sources.detect.unnamed_columns import LABEL, all_numbers
+from beam_tfrecords.transforms.sources.detect.unnamed_columns import LABEL, UNNAMED, all_numbers
 from beam_tfrecords.transforms.sources.tables.image_paths import fill_pattern
 from beam_tfrecords.transforms.sources.tables.table import Table, first_cells
 from beam_tfrecords.transforms.sources.unsupported_formats import refuse_embedded, refuse_pixels
@@ -32,12 +31,6 @@ _MOST_UNNAMED = 3
 # Usual image folders next to tables that have ids instead of paths.
 FOLDERS = ("", "train", "images", "img", "train_images", "data")
 _EXTENSIONS = (".jpg", ".png", ".jpeg")
-
-# A program that turns the first word and the rest of each line into a table. Arguments: list and table.
-_JOIN = (
-    "import csv, sys; l, t = sys.argv[1:]; r = [one.split(None, 1) for one in open(l) if one.strip()]; "
-    "csv.writer(open(t, 'w', newline='')).writerows([('image', 'label'), *((i, c.strip()) for i, c in r)])"
-)
 _PIXELS = re.compile(r"\d+(?: \d+){63,}")
 
 
@@ -76,26 +69,34 @@ def column_suggestions(
     repeats = len(set(images_of)) < len(images_of)
     if table.other_labels:
         # Without a header, names of columns mean nothing.
+        unnamed = [name for name in table.columns if name == LABEL or name.startswith(UNNAMED)]
         others = {name: others[name] for name in (LABEL, *table.other_labels) if name in others}
-        others = others if len(others) <= _MOST_UNNAMED else {}
+        others = others if len(unnamed) <= _MOST_UNNAMED else {}
     found = [*find_labels(others, rows, repeats=repeats, are_named=not table.other_labels)]
     found = found if any("unknown_labels" in labels for _, labels in found) else found[:_MOST_SUGGESTIONS]
     suggestions = [Suggestion(meaning, {**images, **labels}) for meaning, labels in found]
     if not any("label_columns" in one.settings for one in suggestions):
         # A single word of a class name is not a class.
-        suggestions = [*_join_words(table)] or suggestions
+        suggestions = [*_join_words(table, images)] or suggestions
     return [*suggestions, Suggestion("the images without labels", {**images, "layout": "image"})]
 
 
-def _join_words(table: Table) -> Iterator[Suggestion]:
+def suggest_classes(table: Table) -> list[Suggestion]:
+    """Suggests columns of words, or named like classes, that may have the classes of boxes."""
+    found = (labels for _, labels in find_labels(*_read_cells(table)) if labels.keys() == {"label_column"})
+    cells = first_cells(table, names := [labels["label_column"] for labels in found])
+    return [
+        Suggestion(f"the classes in column {name!r}", {"label_column": name})
+        for name in names
+        if is_label_name(name) or not all_numbers([str(cell) for cell in cells[name] if cell is not None])
+    ]
+
+
+def _join_words(table: Table, images: Mapping[str, Any]) -> Iterator[Suggestion]:
     """Yields the suggestions that take the rest of each line as one class, or as one text."""
-    if not table.has_words:
-        return
-    if not storage.has_scheme(table.path) and not storage.exists(f"{table.path}.csv"):
-        command = shlex.join(["python3", "-c", _JOIN, table.path, f"{table.path}.csv"])
-        settings = {"input": f"{table.path}.csv", "label_column": LABEL}
-        yield Suggestion("the rest of each line as its class", settings, [command])
-    yield Suggestion("the rest of each line as a text", {"label_type": "text", "label_column": LABEL})
+    if table.has_words:
+        yield Suggestion("the rest of each line as its class", {"label_separator": "", "label_column": LABEL, **images})
+        yield Suggestion("the rest of each line as a text", {"label_type": "text", "label_column": LABEL, **images})
 
 
 def suggest_values(table: Table, *, are_numbers: bool) -> list[Suggestion]:

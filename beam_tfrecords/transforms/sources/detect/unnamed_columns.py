@@ -10,6 +10,8 @@ from beam_tfrecords.transforms.sources.detect.split_column import are_splits
 from beam_tfrecords.transforms.sources.tables.box_cells import read_number
 
 IMAGE, LABEL, MASK, SPLIT = "image", "label", "mask", "split"
+# Prefix of the names of other columns.
+UNNAMED = "column_"
 _CORNERS, _SIZES = ("xmin", "ymin", "xmax", "ymax"), ("x", "y", "width", "height")
 # Among fewer rows, each may have a class of its own.
 _FEW = 20
@@ -33,11 +35,12 @@ def name_cells(columns: Sequence[Sequence[str]], images: Sequence[int]) -> list[
     box = dict(_find_box([() if number in images else cells for number, cells in enumerate(columns)]))
     names |= box if len(photos) == 1 and min(box, default=0) > photos[0] else {}
     rest = [number for number in range(len(columns)) if number not in names and number not in images]
-    split = next((number for number in rest if are_splits(columns[number])), None)
-    names |= {} if split is None else {split: SPLIT}
-    labels = _find_labels(columns, [number for number in rest if number != split], photos[0])
+    splits = [number for number in rest if are_splits(columns[number])]
+    # Of several, either may be meant.
+    names |= {splits[0]: SPLIT} if len(splits) == 1 else {}
+    labels = _find_labels(columns, rest, photos[0])
     names |= {labels[0]: LABEL} if labels else {}
-    return [names.get(number, f"column_{number + 1}") for number in range(len(columns))]
+    return [names.get(number, f"{UNNAMED}{number + 1}") for number in range(len(columns))]
 
 
 def find_other_labels(columns: Sequence[Sequence[str]], names: Sequence[str], *, are_words: bool = False) -> list[str]:
@@ -56,7 +59,7 @@ def find_other_labels(columns: Sequence[Sequence[str]], names: Sequence[str], *,
         return []
     label = columns[names.index(LABEL)]
     image = min(number for number, name in enumerate(names) if name.startswith(IMAGE))
-    others = [number for number in range(len(columns)) if names[number].startswith("column_")]
+    others = [number for number in range(len(columns)) if names[number].startswith(UNNAMED)]
     if are_words and not all(map(all_numbers, columns[image + 1 :])):
         return [names[number] for number in others if number > image]
     others = [number for number in _find_labels(columns, others, image) if len({*columns[number]}) > 1]
@@ -66,18 +69,19 @@ def find_other_labels(columns: Sequence[Sequence[str]], names: Sequence[str], *,
 
 
 def _find_labels(columns: Sequence[Sequence[str]], others: Sequence[int], image: int) -> list[int]:
-    """Returns the columns that may be the label: neither row numbers nor, before the image, names of rows."""
-    may_be = [number for number in others if not counts(columns[number])]
-    return [number for number in may_be if number > image or not _are_unique(columns[number])] or may_be
+    """Returns the columns that may be the label: neither splits, row numbers, nor names of rows before it."""
+    may_be = [number for number in others if not (counts(columns[number]) or are_splits(columns[number]))]
+    return [number for number in may_be if number > image or not _are_names(columns[number])] or may_be
+
+
+def _are_names(cells: Sequence[str]) -> bool:
+    """Whether cells may name rows: each is unique, and not a text of several words."""
+    return len({*cells}) == len(cells) > 1 and not any(len(cell.split()) > 1 for cell in cells)
 
 
 def counts(cells: Sequence[str]) -> bool:
     """Whether each cell is unique in its column, like row numbers or row names."""
-    return _are_unique(cells) and (len(cells) > _FEW or all(map(str.isdecimal, cells)))
-
-
-def _are_unique(cells: Sequence[str]) -> bool:
-    return len({*cells}) == len(cells) > 1
+    return _are_names(cells) and (len(cells) > _FEW or all(map(str.isdecimal, cells)))
 
 
 def _find_box(columns: Sequence[Sequence[str]]) -> Iterator[tuple[int, str]]:

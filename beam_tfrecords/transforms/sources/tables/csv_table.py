@@ -43,17 +43,22 @@ def open_input(
     Raises:
       RequestError: a file cannot be read, or does not fit the request.
     """
-    has_texts = table.label_type is LabelType.TEXT
-    return open_tables(lambda path: open_csv(path, text, has_texts=has_texts), inputs, table, paths, needs)
+
+    def open_one(path: str) -> TextTable:
+        found = open_csv(path, text, has_rest=table.label_type is LabelType.TEXT)
+        has_rest = found.has_words and table.label_separator == ""
+        return open_csv(path, text, has_rest=True) if has_rest else found
+
+    return open_tables(open_one, inputs, table, paths, needs)
 
 
-def open_csv(path: str, text: TextSettings = DETECTED, *, has_texts: bool = False) -> TextTable:
+def open_csv(path: str, text: TextSettings = DETECTED, *, has_rest: bool = False) -> TextTable:
     """Opens a csv file and reads its header, or a text of another form, which has no header.
 
     Args:
       path: path of the file.
       text: settings of the text.
-      has_texts: as in `open_list`.
+      has_rest: as in `open_list`.
 
     Raises:
       RequestError: the file is empty, or its first row cannot name columns.
@@ -62,7 +67,7 @@ def open_csv(path: str, text: TextSettings = DETECTED, *, has_texts: bool = Fals
     refusal = refuse_json(path, start) if start.lstrip()[:1] in (b"[", b"{") else None
     if refusal is not None:
         raise refusal
-    forms = () if text.delimiter else (open_box_list, functools.partial(open_list, has_texts=has_texts))
+    forms = () if text.delimiter else (open_box_list, functools.partial(open_list, has_rest=has_rest))
     for open_form in forms:
         if (table := open_form(path, start)) is not None:
             return table

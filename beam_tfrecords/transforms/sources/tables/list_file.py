@@ -6,7 +6,10 @@ CelebA starts with a line for the number of rows and a line of column names, fol
 
 from __future__ import annotations
 
+import contextlib
+import csv
 import dataclasses
+import io
 import itertools
 import posixpath
 from collections import Counter
@@ -19,6 +22,7 @@ from beam_tfrecords.transforms.sources.detect.unnamed_columns import (
     IMAGE,
     LABEL,
     SPLIT,
+    UNNAMED,
     counts,
     find_other_labels,
     name_cells,
@@ -46,7 +50,7 @@ class ListParser:
     Attributes:
       columns: columns of the cells; ends with `label` if the folder of an image is its class.
       cells: number of cells in a row; 0 if everything after the first cell is a single cell.
-      tabs: whether tabs delimit the cells, instead of any white space.
+      delimiter: delimiter of the cells; None for any white space.
       joined: column -> text file next to the list with its values, keyed by the cells of `column_1`.
     """
 
@@ -54,14 +58,14 @@ class ListParser:
 
     columns: Sequence[str]
     cells: int
-    tabs: bool
+    delimiter: str | None
     joined: Mapping[str, str]
 
     def rows(self, lines: Lines, columns: Sequence[str]) -> Iterator[Row]:
         """See `RowParser.rows`."""
         joined = {name: _read_values(path) for name, path in self.joined.items()}
         for line in lines:
-            cells = _split(line.text, tabs=self.tabs, cells=self.cells)
+            cells = _split(line.text, self.delimiter, cells=self.cells)
             if line.damage or (cells and len(cells) != (self.cells or 2)):
                 detail = line.damage or f"{len(cells)} cells; expected {self.cells or 2}"
                 yield InvalidRow(f"line {line.number}: {detail}")
@@ -81,13 +85,13 @@ class ListParser:
         return sum(1 for line in chunk.splitlines() if line.strip()), len(chunk)
 
 
-def open_list(path: str, start: bytes, *, has_texts: bool = False) -> TextTable | None:
+def open_list(path: str, start: bytes, *, has_rest: bool = False) -> TextTable | None:
     """Opens an image list; returns None if the text is not an image list.
 
     Args:
       path: path of the file.
       start: first bytes of the file.
-      has_texts: whether the rest of each line is one text.
+      has_rest: whether the rest of each line behind its image is one text or class, if it may be.
     """
     if not path.lower().endswith(_EXTENSIONS):
         return None
@@ -97,19 +101,23 @@ def open_list(path: str, start: bytes, *, has_texts: bool = False) -> TextTable 
     skips = 0
     if len(lines) > 2 and lines[0].strip().isdecimal() and len(lines[1].split()) > 1:
         header, skips = lines[1].split(), 2
-    tabs = len(lines) > skips and "\t" in lines[skips]
-    rows = [cells for line in lines[skips:][:_ROWS] if (cells := _split(line, tabs=tabs))]
-    if not rows or any(mark in lines[skips] for mark in ",;|"):
+    filled = [line for line in lines[skips:][:_ROWS] if line.strip()]
+    delimiter = "\t" if filled and "\t" in filled[0] else None
+    before_rest = _find_rest(filled) if has_rest and header is None else []
+    if before_rest:
+        delimiter = before_rest[0]
+    rows = [_split(line, delimiter) for line in filled]
+    if not rows or (any(mark in filled[0] for mark in ",;|") and not before_rest):
         return None
     only_last = all(is_image_name(cells[-1]) and not any(map(is_image_name, cells[:-1])) for cells in rows)
     if only_last and any("/" in word for word in rows[0][:-1]):
         # The paths contain spaces.
-        rows = [_split(line, tabs=tabs, cells=1) for line in lines[skips:][:_ROWS] if line.strip()]
+        rows = [_split(line, delimiter, cells=1) for line in filled]
     width = Counter(map(len, rows)).most_common(1)[0][0]
-    is_even = sum(len(cells) == width for cells in rows) > 0.9 * len(rows) and not (has_texts and not tabs)
+    is_even = sum(len(cells) == width for cells in rows) > 0.9 * len(rows) and not (has_rest and delimiter != "\t")
     if not is_even:
         # The class names contain spaces.
-        rows = [cells for line in lines[skips:][:_ROWS] if (cells := _split(line, tabs=tabs, cells=0))]
+        rows = [_split(line, delimiter, cells=0) for line in filled]
         if sum(len(cells) == 2 for cells in rows) <= 0.9 * len(rows):
             return None
     width = width if is_even else 2
@@ -117,7 +125,8 @@ def open_list(path: str, start: bytes, *, has_texts: bool = False) -> TextTable 
     columns = _name_columns(by_column, header)
     if columns is None:
         return None
-    has_words = is_even and not tabs and columns[0] == IMAGE
+    are_plain = columns[0] == IMAGE and all(name == LABEL or name.startswith(UNNAMED) for name in columns[1:])
+    has_words = is_even and delimiter is None and are_plain
     other_labels = [] if header else find_other_labels(by_column, columns, are_words=has_words)
     joined = _find_joined(path, rows) if columns[:2] == [_ID, IMAGE] and header is None else {}
     other_labels = [] if joined else other_labels
@@ -127,20 +136,40 @@ def open_list(path: str, start: bytes, *, has_texts: bool = False) -> TextTable 
         path,
         columns,
         encoding,
-        ListParser(columns, width if is_even else 0, tabs, joined),
+        ListParser(columns, width if is_even else 0, delimiter, joined),
         skips=skips,
         notes=[] if header else [note],
         other_labels=other_labels,
-        has_words=bool(other_labels) and not tabs and columns[0] == IMAGE,
+        has_words=bool(other_labels) and has_words,
     )
 
 
-def _split(line: str, *, tabs: bool, cells: int = -1) -> list[str]:
+def _split(line: str, delimiter: str | None, *, cells: int = -1) -> list[str]:
     """Splits a line into cells: with `cells=0` into the first cell and the rest, with `cells=1` not at all."""
-    if cells == 1:
-        return [line.strip()] if line.strip() else []
-    words = line.strip().split("\t") if tabs else line.split(None, 1 if cells == 0 else -1)
-    return [word.strip() for word in words] if line.strip() else []
+    words = line.strip().split(delimiter, {0: 1, 1: 0}.get(cells, -1)) if line.strip() else []
+    return [word.strip() for word in words]
+
+
+def _find_rest(lines: Sequence[str]) -> list[str | None]:
+    """Returns the delimiter between the image and the rest of each line, in a list; [] if lines are no such pairs.
+
+    Rows that `csv.writer` writes are no list: it quotes only the cells that have to be quoted.
+    """
+    for delimiter in ("\t", None, ",", ";", "|"):
+        rows = [_split(line, delimiter, cells=0) for line in lines]
+        if sum(len(cells) > 1 and is_image_name(cells[0]) for cells in rows) > 0.9 * len(rows):
+            return [] if delimiter and _are_csv(lines, delimiter) else [delimiter]
+    return []
+
+
+def _are_csv(lines: Sequence[str], delimiter: str) -> bool:
+    """Whether lines are rows of two cells as `csv.writer` writes them."""
+    with contextlib.suppress(csv.Error):
+        rows = list(csv.reader(lines, delimiter=delimiter))
+        file = io.StringIO()
+        csv.writer(file, delimiter=delimiter, lineterminator="\n").writerows(rows)
+        return {len(row) for row in rows} == {2} and file.getvalue().splitlines() == [*lines]
+    return False
 
 
 def _name_columns(columns: Sequence[Sequence[str]], header: Sequence[str] | None) -> list[str] | None:

@@ -97,3 +97,21 @@ def test_a_csv_file_is_no_list(tmp_path):
     path = tmp_path / "table.csv"
     path.write_text("image\n1.jpg\n")
     assert open_csv(str(path)).parser.form == "csv"
+
+
+@each("mark", [", ", ",", " ", "\t", "; "])
+def test_a_text_goes_to_the_end_of_its_line(tmp_path, mark):
+    texts = ['"JOINT"', '"Hello, world"', '"50% off; "now""', "it's", "a, b"]
+    path = tmp_path / "gt.txt"
+    path.write_text("".join(f"word_{number}.png{mark}{text}\n" for number, text in enumerate(texts)))
+    table = open_csv(str(path), has_rest=True)
+    assert [(row["image"], row["label"]) for row in table.rows(table.columns)] == [
+        (f"word_{number}.png", text) for number, text in enumerate(texts)
+    ]
+
+
+def test_texts_that_a_program_wrote_as_csv_are_cells(tmp_path):
+    path = tmp_path / "gt.txt"
+    path.write_text('a.png,"Hello, world"\nb.png,plain\nc.png,"say ""hi"""\n')
+    table = open_csv(str(path), has_rest=True)
+    assert [row["label"] for row in table.rows(table.columns)] == ["Hello, world", "plain", 'say "hi"']
