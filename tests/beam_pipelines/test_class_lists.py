@@ -332,6 +332,25 @@ def write_texts(folder: Path, rows: Sequence[tuple[Any, str]], column: str) -> s
     return str(folder / "table.csv")
 
 
+@pytest.mark.parametrize("form", ["columns", "lists", "array"])
+def test_a_file_beside_zeros_and_ones_has_a_name_for_each(tmp_path, form):
+    (tmp_path / "classes.txt").write_text("\n".join(NAMES))
+    rows = np.eye(4, dtype=np.int64)[[0, 1, 2, 3, 1, 2]]
+    settings, path = {}, tmp_path / "table.jsonl"
+    if form == "array":
+        path = tmp_path / "data.npz"
+        np.savez(path, images=pixels_of(len(rows)), labels=rows)
+    else:
+        names = files_of(tmp_path, rows)
+        cells = [dict(zip("abcd", row, strict=True)) if form == "columns" else {"label": row} for row in rows.tolist()]
+        path.write_text("\n".join(json.dumps({"image": one} | row) for one, row in zip(names, cells, strict=True)))
+        settings = {"label_columns": "a,b,c,d"} if form == "columns" else {}
+    with refuses("class_count_differs", "class_names", says=["3 class names", "4 zeros and ones"]) as refused:
+        list_classes_of(input=str(path), **settings)
+    (named,) = refused.value.suggestions
+    assert len(list_classes_of(input=str(path), **settings, **named.settings).names) == 4
+
+
 @pytest.mark.parametrize("column", ["label_name", "class_name", "label_text", "Category Name"])
 def test_a_column_of_texts_names_the_numbers(tmp_path, column):
     rows = [(1, "dog"), (0, "cat"), (2, "emu"), (1, "dog")]

@@ -46,13 +46,16 @@ def choose_classes(spec: BuildSpec, source: Source, labels: Collection[Scalar]) 
       RequestError: labels may count from 0 or from 1, a list has another length than the labels, or two lists differ.
     """
     labels = [label for label in labels if label is not None and label != ""]
+    columns = spec.source.table.label_columns
+    length = len(columns) or source.one_hot_length
     if spec.class_names is None:
         needs_classes = spec.layout is not None and (spec.layout.needs_label or spec.layout.needs_objects)
-        if spec.source.table.label_columns or not (labels and needs_classes):
+        if labels and needs_classes and length:
+            _refuse_other_lengths(source, columns or tuple(map(str, range(length))))
+        if columns or not (labels and needs_classes):
             why = "the columns name the classes" if labels and needs_classes else "the layout has no labels"
             return ChosenClasses(None, [_unused(found, why) for found in source.found_classes if found.classes])
         return _choose_found(spec, source, labels)
-    length = len(spec.source.table.label_columns) or source.one_hot_length
     if spec.map is None and length and length != len(spec.class_names):
         raise RequestError(
             f"`class_names`: {len(spec.class_names):,} names, and each label has {length:,} zeros and ones; expected a "
@@ -62,6 +65,19 @@ def choose_classes(spec: BuildSpec, source: Source, labels: Collection[Scalar]) 
     # The labels that a function returns are unknown here.
     known = [] if spec.map is not None else labels
     return _fit(spec, source, spec.class_names, known)
+
+
+def _refuse_other_lengths(source: Source, classes: Sequence[str]) -> None:
+    """Refuses a list beside the input that has more or fewer names than each label has zeros and ones."""
+    for found in source.found_classes:
+        if found.classes and len(found.classes) != len(classes):
+            named = Suggestion(f"the classes {', '.join(classes)}", {"class_names": ",".join(classes)})
+            raise RequestError(
+                f"{found.where} has {len(found.classes):,} class names, and each label has {len(classes):,} zeros and "
+                "ones; expected a name for each, in `class_names`",
+                [] if any("," in name for name in classes) else [named],
+                code="class_count_differs",
+            )
 
 
 def _choose_found(spec: BuildSpec, source: Source, labels: Collection[Scalar]) -> ChosenClasses:
@@ -77,8 +93,6 @@ def _choose_found(spec: BuildSpec, source: Source, labels: Collection[Scalar]) -
             notes += (
                 [] if names == tuple(source.class_names) else [_unused(found, "the input names its classes itself")]
             )
-        elif source.one_hot_length not in (0, len(names)):
-            notes.append(_unused(found, f"each label has {source.one_hot_length:,} zeros and ones"))
         elif len({*names}) < len(names):
             notes.append(_unused(found, "it has a name twice"))
         else:
