@@ -67,7 +67,18 @@ def test_an_image_that_a_table_names_is_one_request(server, scheme, names):
     words = [f"--input={scheme}://tables/labels.csv", f"--image_root={scheme}://photos", "--allow_outside_root"]
     buckets.build(*words, f"--output={scheme}://datasets/table", "--image_size=48")
     asked = Counter(request for request in server.requests if "photos" in request and ".jpg" in request)
-    assert (len(asked), set(asked.values())) == (200, {1})
+    # One more asks whether the first image is there.
+    assert (len(asked), set(asked.values())) == (201, {1})
+
+
+def test_a_wrong_folder_of_images_is_refused_in_few_requests(server, scheme, names, convert):
+    rows = "".join(f"{name},{name[0]}\n" for name in names)
+    storage.write_bytes(f"{scheme}://tables/wrong_root.csv", f"image,label\n{rows}".encode())
+    words = [f"--input={scheme}://tables/wrong_root.csv", f"--output={scheme}://datasets/wrong_root"]
+    server.requests.clear()
+    convert(*words, f"--image_root={scheme}://photos/nowhere").refused("missing_images", "input", "image_root")
+    asked = [request for request in server.requests if "nowhere" in request]
+    assert len(asked) <= 11, asked
 
 
 def _build_with_few(server: StorageServer, *words: str, most: float) -> None:

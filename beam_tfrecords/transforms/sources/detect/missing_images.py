@@ -12,6 +12,7 @@ from collections.abc import Iterator, Sequence
 
 from beam_tfrecords import storage
 from beam_tfrecords.errors import RequestError, SampleError, Suggestion
+from beam_tfrecords.storage.threads import map_in_threads
 from beam_tfrecords.transforms.sources.detect.column_suggestions import FOLDERS, find_pattern
 from beam_tfrecords.transforms.sources.detect.columns import Columns
 from beam_tfrecords.transforms.sources.inputs import Inputs, quote_input
@@ -23,6 +24,8 @@ from beam_tfrecords.transforms.sources.tables.table import InvalidRow, Table, fi
 # Number of rows to inspect, and of leading folders that may come from another machine.
 _ROWS = 5
 _MOST_ROWS = 1000
+# Number of remote images to ask for.
+_MOST_ASKED = 10
 # Number of files to look at for an image.
 _MOST_FILES = 20_000
 # Folders nearer to the root hold other things than a dataset.
@@ -65,7 +68,9 @@ class _Change:
 
 
 def refuse_missing(table: Table, columns: Columns, inputs: Inputs, roots: Sequence[str]) -> None:
-    """Checks whether none of a table's first images is there, on local disks.
+    """Checks whether none of a table's first images is there.
+
+    Remote storage gets a request for the first image; if it is missing, a few more, for images among the first.
 
     Args:
       table: a table of the request.
@@ -76,9 +81,10 @@ def refuse_missing(table: Table, columns: Columns, inputs: Inputs, roots: Sequen
     Raises:
       RequestError: none of the first images exists; suggests the fix if all of the very first exist at similar paths.
     """
-    if any(map(storage.has_scheme, (table.path, *roots))):
-        return
     images = first_images(table, columns)
+    if any(map(storage.has_scheme, (table.path, *roots))):
+        _refuse_missing_remote(table, images, roots)
+        return
     names = list(itertools.islice(images, _ROWS))
     if not _are_missing(names, roots):
         return
@@ -88,6 +94,16 @@ def refuse_missing(table: Table, columns: Columns, inputs: Inputs, roots: Sequen
     names += itertools.islice(images, _MOST_ROWS - _ROWS)
     if _are_missing(names, roots):
         raise _refusal(table.path, names, roots)
+
+
+def _refuse_missing_remote(table: Table, images: Iterator[str], roots: Sequence[str]) -> None:
+    names = list(itertools.islice(images, 1))
+    if any(map(storage.is_web, roots)) or not _are_missing(names, roots):
+        return
+    names += itertools.islice(images, _MOST_ROWS - 1)
+    some = names[:: max(1, len(names) // _MOST_ASKED)]
+    if all(map_in_threads(lambda name: _are_missing([name], roots), some, threads=_MOST_ASKED)):
+        raise _refusal(table.path, names, roots, asked=len(some))
 
 
 def refuse_missing_names(path: str, names: Sequence[str], roots: Sequence[str], inputs: Inputs) -> None:
@@ -130,11 +146,11 @@ def _may_exist(path: str) -> bool:
 
 
 def _refusal(
-    path: str, names: Sequence[str], roots: Sequence[str], suggestion: Suggestion | None = None
+    path: str, names: Sequence[str], roots: Sequence[str], suggestion: Suggestion | None = None, *, asked: int = 0
 ) -> RequestError:
     advice = "" if suggestion else "; `image_root` names the folder that the paths of the images are relative to"
     return RequestError(
-        f"{quote_input(path)}: none of the first {len(names):,} images is there, such as "
+        f"{quote_input(path)}: none of {asked or f'the first {len(names):,}'} images is there, such as "
         f"{shorten(storage.join(roots[-1], names[0]))}{advice}",
         [suggestion] if suggestion else [],
         code="missing_images",
