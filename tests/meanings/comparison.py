@@ -122,9 +122,9 @@ class Comparison:
             # The only class, as the suggestion says.
             return
         fitting = [label for label in self._meaning.labels if _may_be_classes(label) and self._is_wanted(label)]
-        if not (self._is_offered and "rest of each line" in self._reading.text):
-            fitting = [label for label in fitting if label.fields != REST]
-        if self._is_offered and self._settings.get("label_separator") == "":
+        is_rest = self._is_offered and "rest of each line" in self._reading.text
+        fitting = [label for label in fitting if (label.fields == REST) == is_rest]
+        if self._is_offered and not is_rest and self._settings.get("label_separator") == "":
             # Each cell as one class, as the suggestion says.
             fitting = [self._offered(name) for one in fitting for name in one.fields if name in self._meaning.cells]
         column = self._place(str(self._settings.get("label_column")))
@@ -161,7 +161,7 @@ class Comparison:
         self._used.update(label.fields)
         if label.fields == REST:
             self._use_all()
-        if records and records[0].labels is not None and "label.index" in self._reading.fields:
+        if records and (records[0].objects is not None or "label.index" in self._reading.fields):
             self._needed.append([bool(values) for values in label.values])
 
     def _offered(self, column: str) -> Label:

@@ -66,6 +66,11 @@ def _draw_tables(draft: Draft) -> None:
         name = f"{part}_images/{len(several) if is_same else n}.png"
         draft.files[name] = pictures.picture(number, "png")
         several.append(f'{name},"{label}"\n')
+    if "split:inputs_splits" in draft.kinds and not is_same and chance.random() < 0.15:
+        first = next(part for part in rows if part != parts[0])
+        rows[first].append(chance.choice(("", "./")) + rows[parts[0]][0])
+        draft.unclear = "one image in two splits"
+        draft.kinds.append("split:contradicts")
     for part, several in rows.items():
         draft.files[f"{part}.csv"] = f"image,{field}\n{''.join(several)}".encode()
     draft.columns = {"image": [], field: list(labels)}

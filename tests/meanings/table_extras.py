@@ -106,17 +106,21 @@ def add_objects(draft: Draft) -> None:
         return
     chance = draft.chance
     names = chance.choice(words.CLASSES)
+    form = chance.choice(("xywh", "xyxy"))
     found = []
     for n in range(draft.count):
-        corners = [(chance.randrange(1, 15), chance.randrange(1, 12)) for _ in range(chance.choice((1, 2)) if n else 2)]
+        corners = [(chance.randrange(1, 25), chance.randrange(1, 15)) for _ in range(chance.choice((1, 2)) if n else 2)]
         found.append(
             [
-                (names[m % 2] if not n else chance.choice(names), (x, y, x + 20, y + 18))
+                (
+                    names[m % 2] if not n else chance.choice(names),
+                    (x, y, x + chance.randrange(5, 23), y + chance.randrange(5, 21)),
+                )
                 for m, (x, y) in enumerate(corners)
             ]
         )
     draft.boxes = [[box for _, box in objects] for objects in found]
-    sizes = [[[x, y, 20, 18] for _, (x, y, *_) in objects] for objects in found]
+    sizes = [[list(_as(box, form)) for _, box in objects] for objects in found]
     labels = [[name for name, _ in objects] for objects in found]
     style = chance.choice(("objects", "annotations", "bboxes", "bbox"))
     key = chance.choice(("category", "label", "class"))
@@ -130,11 +134,15 @@ def add_objects(draft: Draft) -> None:
             ]
         draft.columns[style] = cells
         draft.labels.append(Label((style,), [list(dict.fromkeys(own)) for own in labels], rows=labels, is_first=False))
+        if "of classes" in draft.unclear:
+            # The objects have classes of their own.
+            draft.unclear = ""
+        if all(_fits(box) for boxes in sizes for box in boxes):
+            draft.unclear = draft.unclear or "boxes that may be corners or sizes"
     else:
-        # Of a plain list of boxes, nobody says whether they are corners or sizes.
         draft.columns[style] = sizes
     draft.roles.append(Role("box", (style,)))
-    draft.kinds.append(f"box:{style}")
+    draft.kinds.append(f"box:{style}_{form}")
 
 
 def add_outline(draft: Draft) -> None:

@@ -84,8 +84,15 @@ def _write_list(draft: Draft) -> None:
         draft.labels = [_without_spaces(label, has_twin=has_twin) for label in draft.labels]
     elif draft.labels[0].kind == "text" and draft.chance.random() < 0.6:
         draft.settings["label_type"] = "text"
+    mark = " "
+    if "label_type" in draft.settings and draft.chance.random() < 0.5 and all(draft.labels[0].values):
+        # As ICDAR has them: the quotes are not those of a table.
+        mark = ", "
+        draft.columns[last] = [f'"{text}"' for text in draft.columns[last]]
+        draft.labels[0] = dataclasses.replace(draft.labels[0], values=[[text] for text in draft.columns[last]])
+        draft.kinds.append("label:quoted")
     rows = list(zip(*draft.columns.values(), strict=True))
-    lines = [" ".join(map(_cell, row)) for row in rows]
+    lines = [mark.join(map(_cell, row)) for row in rows]
     rest = [[" ".join(map(_cell, row[1:]))] for row in rows]
     draft.labels.append(Label(REST, rest, is_first=False))
     name = draft.chance.choice(("list.txt", "labels.txt", "train.txt", "files.txt", "annotations.txt"))

@@ -105,7 +105,7 @@ def _finish(draft: Draft) -> Case:
     draft.columns = {name: draft.columns[name] for name in names}
     WRITERS[draft.form](draft)
     cells = dict(draft.columns)
-    if draft.form not in TYPED:
+    if draft.form not in TYPED and not draft.table.endswith(".jsonl"):
         cells = {name: [str(one) if isinstance(one, bool) else one for one in found] for name, found in cells.items()}
     if draft.form in HEADERLESS:
         cells = {f"column_{n}": values for n, values in enumerate(cells.values(), 1)}
