@@ -6,7 +6,7 @@ import dataclasses
 import difflib
 import functools
 import itertools
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 from beam_tfrecords.errors import RequestError
@@ -342,10 +342,15 @@ def parse_layout(value: str | Mapping[str, Any]) -> Layout:
     return layout
 
 
-def table_layout(column_types: Mapping[str, str]) -> Layout:
-    """Returns the layout for a table without images that declares its column types: every column."""
+def table_layout(column_types: Mapping[str, str], lists: Collection[str] = ()) -> Layout:
+    """Returns the layout for a table without images that declares its column types: every column.
+
+    Args:
+      column_types: column -> type of its values.
+      lists: columns with any number of values in a row.
+    """
     return Layout(
-        tuple(Feature(name, COLUMN + name, column_types[name]) for name in sorted(column_types)),
+        tuple(Feature(name, COLUMN + name, column_types[name], name in lists) for name in sorted(column_types)),
     )
 
 

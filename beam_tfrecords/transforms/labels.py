@@ -17,6 +17,7 @@ import dataclasses
 import enum
 import re
 import unicodedata
+from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
 from beam_tfrecords.errors import FailureReason, RequestError, SampleError, Stage
@@ -267,7 +268,11 @@ def find_separator(texts: Collection[str]) -> str | None:
         are_lists = any(text.strip()[:1] == "[" and text.strip()[-1:] == "]" for text in several)
         are_all = len(several) == len(texts)
         if separator == " ":  # Names of one class have spaces too.
-            is_meant = any(_parts(text, separator) <= texts for text in several)
+            counts = Counter(part for text in texts for part in _parts(text, separator))
+            is_meant = any(
+                parts & texts and all(counts[part] > 1 for part in parts)
+                for parts in (_parts(text, separator) for text in several)
+            )
         else:
             is_meant = are_all or are_lists or any(_parts(text, separator) & texts for text in several)
         if several and is_meant:
@@ -277,8 +282,9 @@ def find_separator(texts: Collection[str]) -> str | None:
 
 def repeats_parts(cells: Sequence[Scalar], separator: str | None) -> bool:
     """Whether cells contain several labels each, which recur in other cells."""
-    parts = [part.strip() for cell in cells for part in str(cell).split(separator)] if separator else []
-    return len(parts) > len(cells) and 1 < len(set(parts)) < len(parts)
+    texts = {*map(str, cells)}
+    parts = [part.strip() for text in texts for part in text.split(separator)] if separator else []
+    return len(parts) > len(texts) and 1 < len(set(parts)) < len(parts)
 
 
 def _describe_case(names: Iterable[str]) -> Iterator[str]:

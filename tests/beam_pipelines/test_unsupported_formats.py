@@ -136,7 +136,11 @@ def test_the_command_keeps_the_other_inputs_and_their_splits(tmp_path):
     ("name", "row", "settings"),
     [
         ("t.csv", "{image},{label},{split}x", [{"label_column": "column_3"}, {"label_column": "label"}]),
-        ("t.txt", "{image} big word{label}", [{"label_type": "text", "label_column": "label"}]),
+        (
+            "t.txt",
+            "{image} big word{label}",
+            [{"label_separator": "", "label_column": "label"}, {"label_type": "text", "label_column": "label"}],
+        ),
         ("t.txt", "{image} {label} {other}", [{"label_columns": "label,column_3"}]),
     ],
 )
@@ -144,8 +148,7 @@ def test_several_columns_without_names_that_may_be_labels_are_a_question(tmp_pat
     argv = [f"--input={write_rows(tmp_path, name, row)}", "--source=csv", "--output=out"]
     with refuses("unclear_label_column", "input", "label_column", says=["no header"]) as refused:
         read(argv, tmp_path / "listing")
-    offered = [one.settings for one in refused.value.suggestions if not one.before]
-    assert offered == [*settings, {"layout": "image"}]
+    assert [one.settings for one in refused.value.suggestions] == [*settings, {"layout": "image"}]
 
 
 def test_cells_that_may_be_several_classes_are_a_question(tmp_path):

@@ -116,9 +116,7 @@ def _label_one_hot(draft: Draft) -> None:
     draft.roles.append(Role("label", tuple(names)))
     draft.kinds.append("label:one_hot" + ("_several" if several else ""))
     if len(names) > 2 and draft.chance.random() < 0.15:
-        form, name, data = draw_class_file(draft.chance, {str(n): one for n, one in enumerate(names[1:])})
-        draft.files[name] = data
-        draft.kinds.append(f"names:{form}_other")
+        add_class_file(draft, {str(n): one for n, one in enumerate(names[1:])})
         draft.unclear = "class names of another number than the columns"
 
 

@@ -32,8 +32,10 @@ if TYPE_CHECKING:
 
 
 _MOST_CLASSES = 10
-# Labels look like captions if half of them have this many words, there are this many, and this share is distinct.
-_LEAST_WORDS, _LEAST_TEXTS, _UNIQUE = 3, 6, 0.75
+# Cells of this many words are rarely lists of classes.
+_LEAST_WORDS = 3
+# Labels may be texts if half of them have several words, there are this many, and more than this share is distinct.
+_LEAST_TEXTS, _UNIQUE = 4, 0.5
 
 
 def resolve_classes(
@@ -99,9 +101,10 @@ def _refuse_lists(spec: BuildSpec, listing: Listing) -> None:
     """Refuses cells such as `cat|dog` beside `dog|fox`, which may be one class or several."""
     texts = [label for label in listing.labels if isinstance(label, str) and label]
     separator = find_separator(texts)
-    are_lists = any(text.strip()[:1] == "[" and text.strip()[-1:] == "]" for text in texts)
+    are_lists = sum(text.strip()[:1] == "[" and text.strip()[-1:] == "]" for text in texts) * 2 > len(texts)
     are_sentences = sum(len(text.split()) >= _LEAST_WORDS for text in texts) * 2 > len(texts)
-    if separator is None or are_sentences or not (are_lists or repeats_parts(texts, separator)):
+    repeat = not are_sentences and repeats_parts(texts, separator)
+    if separator is None or not (are_lists or repeat):
         return
     several = [text for text in texts if separator in text]
     raise RequestError(
@@ -116,13 +119,13 @@ def _refuse_lists(spec: BuildSpec, listing: Listing) -> None:
 
 
 def _refuse_texts(spec: BuildSpec, source: Source, listing: Listing) -> None:
-    """Refuses labels that look like captions: texts of several words, nearly all of them distinct."""
+    """Refuses labels that may be texts: of several words, and most of them distinct."""
     counts = {label: count for label, count in listing.labels.items() if isinstance(label, str) and label}
     total, column = sum(counts.values()), source.label_column
-    several = sum(len(label.split()) >= _LEAST_WORDS for label in counts)
+    several = sum(len(label.split()) > 1 for label in counts)
     has_columns = find_source(source.name, "").has_columns
     is_said = column is None or not has_columns or spec.source.table.label_column is not None
-    if is_said or total < _LEAST_TEXTS or len(counts) < _UNIQUE * total or several * 2 < len(counts):
+    if is_said or total < _LEAST_TEXTS or len(counts) <= _UNIQUE * total or several * 2 < len(counts):
         return
     raise RequestError(
         f"`input={', '.join(spec.source.input)}`: column {column!r} has {len(counts):,} texts in {total:,} "

@@ -74,7 +74,9 @@ def open_spec_source(spec: BuildSpec) -> tuple[BuildSpec, Source]:
                 f"{_column_layout(source)}",
                 code="missing_column_type",
             )
-        layout = table_layout(source.column_types)
+        cells = first_cells(source.table, list(source.column_types)) if source.table else {}
+        lists = {name for name, values in cells.items() if any(isinstance(value, list) for value in values)}
+        layout = table_layout(source.column_types, lists)
         source = opened.source(dataclasses.replace(needs, columns=layout.columns, label=False))
     elif layout is None and Content.IMAGE in source.provides:
         has_several = table.label_separator or table.label_columns or table.group_rows

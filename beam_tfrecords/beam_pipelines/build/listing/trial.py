@@ -14,7 +14,9 @@ from beam_tfrecords import storage
 from beam_tfrecords.beam_pipelines.build.checks.listing import check_listing
 from beam_tfrecords.beam_pipelines.build.listing.source_opening import open_spec_source
 from beam_tfrecords.beam_pipelines.settings.definitions import change_request
-from beam_tfrecords.errors import BuildError, RequestError, Suggestion
+from beam_tfrecords.errors import BuildError, RequestError, SampleError, Suggestion
+from beam_tfrecords.examples.layouts import Layout
+from beam_tfrecords.examples.serialize import serialize_examples
 from beam_tfrecords.transforms.refs.ref_columns import one_by_one
 from beam_tfrecords.transforms.refs.sample_refs import SampleRef
 from beam_tfrecords.transforms.request.build_spec import BuildSpec
@@ -87,7 +89,8 @@ class _Trial:
                 if not _is_listed(change_request(self.spec, settings)):
                     return
             except RequestError as error:
-                if depth:
+                # A format of boxes that do not fit their images is not the right one.
+                if depth and not ("box_format" in settings and error.code.startswith("boxes_")):
                     yield from self.follow_all(self._as_given(error), suggestion, depth - 1)
                 return
             except (BuildError, OSError) as error:
@@ -136,7 +139,7 @@ def _replace(settings: Mapping[str, Any], folders: Mapping[str, str]) -> dict[st
 
 
 def _is_listed(spec: BuildSpec) -> bool:
-    """Whether a request can be listed, and at least half of the first samples are valid.
+    """Whether a request can be listed, and at least half of the first samples are valid and have labels.
 
     Raises:
       RequestError, BuildError: it is refused.
@@ -147,14 +150,14 @@ def _is_listed(spec: BuildSpec) -> bool:
     if source.containers() is None:
         refs = list(itertools.islice(one_by_one(source.samples()), _MOST_LISTED + 1))
         if len(refs) > _MOST_LISTED:
-            return _are_valid(refs, spec)
+            return _are_valid(refs, opened)
         opened, source = open_spec_source(spec)
     elif sum(container.size for container in source.containers() or ()) > _MOST_BYTES:
         return True
     refs = _list(opened, source)
     shares_keys = opened.source.table.group_rows or source.last_member_wins
     keys = Counter() if shares_keys else Counter((ref.split, ref.key) for ref in refs)
-    return _are_valid(refs, spec, repeated=sum(count for count in keys.values() if count > 1))
+    return _are_valid(refs, opened, repeated=sum(count for count in keys.values() if count > 1))
 
 
 def _list(spec: BuildSpec, source: Source) -> list[SampleRef]:
@@ -164,12 +167,27 @@ def _list(spec: BuildSpec, source: Source) -> list[SampleRef]:
     from beam_tfrecords.transforms.listing.listing import read_refs
 
     with tempfile.TemporaryDirectory(prefix="beam-tfrecords-") as folder:
-        listed = list_input(spec, source, LocalExecutor(folder, copies=False))
+        listed = list_input(spec, source, LocalExecutor(folder, copies=True))
         assert listed is not None
         check_listing(spec, source, listed.listing, listed.skipped)
         return list(read_refs(listed.listing))
 
 
 def _are_valid(refs: Sequence[SampleRef], spec: BuildSpec, *, repeated: int = 0) -> bool:
-    failed = sum(ref.failure is not None for ref in refs) + repeated
+    layout = spec.layout or Layout(())
+    columns = Layout(tuple(feature for feature in layout.features if feature.column is not None))
+    needs_label = layout.needs_label or layout.needs_objects
+    failed = sum(not _is_valid(ref, columns, needs_label=needs_label) for ref in refs) + repeated
     return failed <= max(spec.max_failures, _MOST_FAILED) * len(refs)
+
+
+def _is_valid(ref: SampleRef, columns: Layout, *, needs_label: bool) -> bool:
+    """Whether a sample is listed, has a label if it needs one, and has values of the types of its features."""
+    if ref.failure is not None or (needs_label and not {None, ""}.isdisjoint(ref.labels)):
+        return False
+    try:
+        if columns.features:
+            serialize_examples(columns, [[ref.columns.get(feature.column or "")] for feature in columns.features])
+    except SampleError:
+        return False
+    return True

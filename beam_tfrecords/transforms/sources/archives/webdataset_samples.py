@@ -143,7 +143,9 @@ class ReadWebDataset:
         """Returns why a sample is invalid or incomplete; None if it is valid."""
         if sample.failure is not None:
             return sample.failure
-        missing = [f".{name}" for name in self.cells.needed if is_value(name) and name not in sample.suffixes]
+        missing = [
+            f".{name}" for name in self.cells.needed if is_value(name) and name not in (*sample.suffixes, *sample.row)
+        ]
         if sample.image is None or (sample.edge and missing):
             found = ", ".join(f".{suffix}" for suffix in sorted(sample.suffixes))
             what = f"the {sample.edge} sample of its archive has" if sample.edge else "it has"

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from beam_tfrecords import storage
 from beam_tfrecords.errors import RequestError, Suggestion
 from beam_tfrecords.transforms.refs.sample_refs import IMAGE
-from beam_tfrecords.transforms.sources.detect.box_columns import describe_boxes, find_boxes
+from beam_tfrecords.transforms.sources.detect.box_columns import ONLY_CLASS, describe_boxes, find_boxes
 from beam_tfrecords.transforms.sources.detect.column_names import (
     IMAGE_NAMES,
     MASK_NAMES,
@@ -18,7 +18,11 @@ from beam_tfrecords.transforms.sources.detect.column_names import (
     find_usual,
     is_label_name,
 )
-from beam_tfrecords.transforms.sources.detect.column_suggestions import column_suggestions, suggest_values
+from beam_tfrecords.transforms.sources.detect.column_suggestions import (
+    column_suggestions,
+    suggest_classes,
+    suggest_values,
+)
 from beam_tfrecords.transforms.sources.detect.image_columns import find_lists, name_images
 from beam_tfrecords.transforms.sources.detect.roles import NO_LABELS, Role, describe_fields, role_of
 from beam_tfrecords.transforms.sources.detect.split_column import SplitColumn, find_split_column
@@ -180,7 +184,7 @@ def _choose_boxes(table: Table, settings: TableSettings, needs: Needs, taken: li
     """Returns the box columns unless the request wants only labels; adds to `taken` for the note."""
     if not needs.objects or settings.label_columns or settings.label_type is not LabelType.CLASS:
         return None
-    by_name = [name for name in table.columns if is_label_name(name)]
+    by_name = [name for name in table.columns if is_label_name(name) and _role_of(table, name) not in NO_LABELS]
     label = settings.label_column or find_label(table) or (by_name[0] if len(by_name) == 1 else None)
     boxes = find_boxes(table, settings.boxes, needs, label)
     if boxes and label in boxes.sides:
@@ -188,7 +192,22 @@ def _choose_boxes(table: Table, settings: TableSettings, needs: Needs, taken: li
         boxes = find_boxes(table, settings.boxes, needs, None)
     if boxes is not None:
         taken.append(describe_boxes(boxes))
+        if boxes.label is None and len(needs.class_names) != 1:
+            _refuse_several_classes(table)
     return boxes
+
+
+def _refuse_several_classes(table: Table) -> None:
+    """Refuses boxes beside several columns that may have their classes."""
+    found = suggest_classes(table)
+    if len(found) > 1:
+        names = ", ".join(one.settings["label_column"] for one in found)
+        raise RequestError(
+            f"{quote_input(table.path)} has boxes and several columns that may have their classes ({names}); name one "
+            f"with `label_column`; {available(table)}",
+            [*found, Suggestion("boxes of one class", {"class_names": ONLY_CLASS})],
+            code="unclear_label_column",
+        )
 
 
 def _check_needed(table: Table, settings: TableSettings, needs: Needs, found: Columns) -> None:

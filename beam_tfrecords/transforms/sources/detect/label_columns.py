@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, TypeAlias
 
 from beam_tfrecords.transforms.labels import find_separator, repeats_parts
+from beam_tfrecords.transforms.sources.detect.box_columns import find_sides
 from beam_tfrecords.transforms.sources.detect.column_names import LABEL_NAMES, NOT_LABEL_NAMES, TEXT_NAMES, plain_name
 from beam_tfrecords.transforms.sources.detect.numbered_columns import sort_by_number
 from beam_tfrecords.transforms.sources.detect.roles import NO_LABELS, Role, role_of
@@ -34,9 +35,15 @@ def find_one_hot(cells: Cells, rows: int) -> list[str]:
     words = {
         name: {str(value).removesuffix(".0") for value in values}
         for name, values in cells.items()
-        if not NOT_LABEL_NAMES.search(plain_name(name)) and "," not in name and plain_name(name) not in SPLIT_FLAGS
+        if not NOT_LABEL_NAMES.search(plain_name(name)) and "," not in name
         if values and set(map(str, values)) <= _ONE_HOT
     }
+    if {len(cells[name]) for name in words} != {rows} or any(
+        sum(str(value) in ("1", "1.0") for value in row) != 1
+        for row in zip(*(cells[name] for name in words), strict=True)
+    ):
+        # Only if each row has a one, a column called `train` is one of the classes.
+        words = {name: found for name, found in words.items() if plain_name(name) not in SPLIT_FLAGS}
     # If some labels are unknown, others may be empty.
     may_be_empty = any({"-1", "0"} <= found for found in words.values())
     full = {name for name in words if len(cells[name]) == rows}
@@ -63,7 +70,8 @@ def find_labels(
       repeats: whether several rows may have the same image.
       are_named: whether the file names its columns.
     """
-    may_be = {name for name, values in cells.items() if _may_be_named(name, values)}
+    sides = find_sides(list(cells))
+    may_be = {name for name, values in cells.items() if name not in sides and _may_be_named(name, values)}
     one_hot = find_one_hot(cells, rows)
     separators = {name: find_separator({str(value) for value in cells[name]}) for name in may_be}
     labels = [
@@ -86,7 +94,8 @@ def find_labels(
     labels = sorted(named or labels, key=lambda name: (_are_numbers(cells[name]), len(set(cells[name]))))
     for name in labels[:_MOST_LABELS]:
         separator = separators[name] if repeats_parts(cells[name], separators[name]) else None
-        several = {"label_separator": separator} if separator else {}
+        # Names of one class have spaces too, so that these are a question of their own.
+        several = {"label_separator": separator} if separator and separator != " " else {}
         yield f"the classes in column {name!r}", {"label_column": name, **several}
     for name, values in cells.items():
         kind = "text" if TEXT_NAMES.search(plain_name(name)) else "float"
@@ -103,10 +112,11 @@ def find_labels(
 def find_only_label(cells: Mapping[str, Sequence[Any]]) -> str | None:
     """Returns the label column if only one column qualifies, else None."""
     plain = {name: plain_name(name) for name in cells}
+    sides = find_sides(list(cells))
     found = [
         name
         for name, values in cells.items()
-        if _may_be_labels(values, is_only=len(cells) == 1) and _may_be_named(name, values)
+        if name not in sides and _may_be_labels(values, is_only=len(cells) == 1) and _may_be_named(name, values)
     ]
     named = [name for name in found if LABEL_NAMES.search(plain[name])]
     exact = [name for name in named if plain[name] in ("label", "class", "category")]

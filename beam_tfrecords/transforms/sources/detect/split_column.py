@@ -77,7 +77,7 @@ def find_split_column(
       table: the table.
       named: column that the request names; "" for none.
       splits: split rule of the request.
-      taken: columns with another role.
+      taken: columns with another role, that of the label first.
 
     Raises:
       RequestError: the column does not exist, or contradicts other settings.
@@ -147,16 +147,22 @@ def _infer(table: Table, taken: Sequence[str | None], *, asks: bool) -> tuple[Sp
         if column == COLUMN_NAMES[0]:
             return SplitColumn(column), ""
         if are_splits(counts):
-            _refuse_other_splits(table, column, taken)
+            usual = [name for name, plain in _plain(table).items() if plain in COLUMN_NAMES and name not in taken]
+            _refuse_other_splits(table, column, usual)
             return SplitColumn(column), f"splits from column {column!r}"
         if 1 < len(counts) <= _MOST_WORDS:
             note = _note_words(column, counts)
     for name in table.columns:
         flags = None if name in taken else _read_flags(table, name)
-        if flags is not None:
+        if flags is not None and (others := _find_alike(table, name, label=taken[0])):
+            note = (
+                f"column {name!r} is not used: it has zeros and ones, as {', '.join(others)} "
+                f"{'has' if len(others) == 1 else 'have'}; if it says the splits, use `split_column={name}`"
+            )
+        elif flags is not None:
             true, false = SPLIT_FLAGS[_plain(table)[name]]
             return flags, f"splits from column {name!r}: {true} where it is true, else {false}"
-    found, seen = _find_by_words(table, [*taken, column])
+    found, seen = _find_by_words(table, [*taken, column], asks=asks)
     return found, seen or note
 
 
@@ -249,14 +255,27 @@ def _read_flags(table: Table, column: str) -> SplitColumn | None:
     return SplitColumn(column, {**dict.fromkeys(_TRUE, true), **dict.fromkeys(_FALSE, false)})
 
 
-def _refuse_other_splits(table: Table, column: str, taken: Sequence[str | None]) -> None:
-    """Refuses another column with a usual name that has other splits, because either may be meant."""
-    usual = [name for name, plain in _plain(table).items() if plain in COLUMN_NAMES and name not in taken]
-    if len(usual) < 2:
+def _find_alike(table: Table, column: str, *, label: str | None) -> list[str]:
+    """Returns other columns of zeros and ones if a column called `train`, say, may be a class as these are."""
+    plain = _plain(table)
+    if plain[column].startswith("is") or not _words(table, column) <= {"0", "1"}:
+        return []
+    others = [name for name in table.columns if name != label and plain[name] not in SPLIT_FLAGS]
+    cells = first_cells(table, [name for name in others if name not in table.embedded])
+    return [name for name, values in cells.items() if {*map(_word, filter(_is_plain, values))} == {"0", "1"}]
+
+
+def _is_plain(value: Any) -> bool:
+    return not isinstance(value, list | dict)
+
+
+def _refuse_other_splits(table: Table, column: str, others: Sequence[str]) -> None:
+    """Refuses a table in which one of other columns has other splits, because either may be meant."""
+    if len(others) < 2:
         return
-    cells = first_cells(table, usual, rows=_ROWS)
-    splits = {name: [SPLIT_NAMES.get(_word(cell).lower()) for cell in cells[name]] for name in usual}
-    other = next((name for name in usual if splits[name] != splits[column] and are_splits(cells[name])), None)
+    cells = first_cells(table, others, rows=_ROWS)
+    splits = {name: [SPLIT_NAMES.get(_word(cell).lower()) for cell in cells[name]] for name in others}
+    other = next((name for name in others if splits[name] != splits[column] and are_splits(cells[name])), None)
     if other is None:
         return
     raise RequestError(
@@ -273,7 +292,7 @@ def are_splits(words: Iterable[Any]) -> bool:
     return bool(found) and found <= SPLIT_NAMES.keys()
 
 
-def _find_by_words(table: Table, taken: Sequence[str | None]) -> tuple[SplitColumn | None, str]:
+def _find_by_words(table: Table, taken: Sequence[str | None], *, asks: bool) -> tuple[SplitColumn | None, str]:
     """Returns the only column, of any name, with several split names, and a note; or a note on similar columns."""
     columns = [name for name in table.columns if name not in taken and name not in table.embedded]
     rows = table.head(columns, _FIRST_ROWS)
@@ -281,6 +300,8 @@ def _find_by_words(table: Table, taken: Sequence[str | None]) -> tuple[SplitColu
     seen = [name for name, words in first.items() if sum(map(_looks_like_split, words)) * 2 > len(words)]
     words = {name: _words(table, name) for name in seen}
     certain = [name for name in seen if are_splits(words[name]) and len(_splits_in(words[name])) > 1]
+    if asks and certain:
+        _refuse_other_splits(table, certain[0], certain)
     if len(certain) == 1:
         return SplitColumn(certain[0]), f"splits from column {certain[0]!r}"
     notes = (

@@ -120,7 +120,8 @@ def _find_samples(tree: FolderTree, request: Request) -> Iterator[Suggestion]:
 
 def _suggestions(error: UnclearError, tree: FolderTree, request: Request) -> Iterator[Suggestion]:
     """Yields all suggestions, the most certain ones first."""
-    yield from _find_samples(tree, request)
+    samples = [*_find_samples(tree, request)]
+    yield from samples
     yield from _extract(tree, request)
     yield from find_annotations(tree, request)
     followed = _answer(error, tree, request, Suggestion("", {}), _MOST_ANSWERS)
@@ -133,7 +134,10 @@ def _suggestions(error: UnclearError, tree: FolderTree, request: Request) -> Ite
         yield from itertools.islice(itertools.chain(*tables), _MOST_TABLES)
         yield from find_number_lists(tree, request.root)
     yield from followed
-    if request.needs.label:
+    if request.needs.label and samples:
+        # As images of a plain archive, they would lose their fields without a note.
+        yield from (Suggestion(f"{one.meaning}, without labels", {**one.settings, **_UNLABELLED}) for one in samples)
+    elif request.needs.label:
         for one in _follow(*_apply(tree, request, _UNLABELLED), Suggestion("", _UNLABELLED), _MOST_ANSWERS):
             yield dataclasses.replace(one, meaning=f"{one.meaning or 'all images'}, without labels")
 

@@ -96,7 +96,8 @@ class TableSource(Source):
         self.columns = tuple(dict.fromkeys(column for _, table in tables for column in table.columns))
         self.column_types = _merge_types([table for _, table in tables])
         columns = self._readers[0].columns
-        self.label_column, self.split_column = columns.label, columns.split.name if columns.split else None
+        self.label_column = columns.boxes.label if columns.boxes else columns.label
+        self.split_column = columns.split.name if columns.split else None
         self.table = self._readers[0].table
         self.used = frozenset(self._readers[0].cells.needed)
         self.text_column = next((one.cells.text for one in self._readers if one.cells.text), "")

@@ -142,11 +142,14 @@ def test_a_column_that_may_say_the_splits_is_noted_with_the_flag_that_uses_it(ta
     ]
 
 
-def test_of_two_columns_that_may_say_the_splits_neither_is_taken(tmp_path, opened, listed):
+def test_two_columns_that_say_different_splits_are_asked_about(tmp_path, opened, listed):
     (tmp_path / "m.csv").write_text("label,first,second\ncat,train,test\ndog,test,train\n")
-    source = opened(tmp_path / "m.csv")
-    assert splits_of(listed(source)) == [None, None]
-    assert [f"`split_column={name}`" in source.notes[0] for name in ("first", "second")] == [True, True]
+    with refuses("unclear_split_column", "input", "split_column") as refused:
+        opened(tmp_path / "m.csv")
+    assert [one.settings for one in refused.value.suggestions] == [
+        {"split_column": "first"}, {"split_column": "second"},
+    ]  # fmt: skip
+    assert splits_of(listed(opened(tmp_path / "m.csv", split_column=""))) == [None, None]
 
 
 def test_classes_that_are_called_like_a_split_are_classes(table, opened, listed):
