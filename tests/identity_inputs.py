@@ -60,6 +60,12 @@ def _write_pattern(folder: Path, state: int) -> None:
     _save_images(folder / "in", state, [f"{_CLASSES[number % 2]}_{name}" for number, name in enumerate(NAMES)])
 
 
+def _write_pairs(folder: Path, state: int) -> None:
+    names = [f"{_CLASSES[number % 2]}_{name}" for number, name in enumerate(NAMES)]
+    _save_images(folder / "left", state, names)
+    _save_images(folder / "right", 0, names)
+
+
 def _write_csv(folder: Path, state: int, name: str = "table.csv") -> None:
     _save_images(folder, state)
     with (folder / name).open("w", newline="") as file:
@@ -197,6 +203,10 @@ def _write_cifar(folder: Path, state: int) -> None:
 INPUTS: Mapping[str, tuple[Callable[[Path, int], None], Sequence[str]]] = {
     "image_folder": (_write_folder, ["--input={root}/in"]),
     "filename_pattern": (_write_pattern, ["--input={root}/in", "--label_pattern=(?P<label>cat|dog)_"]),
+    "paired_images": (
+        _write_pairs,
+        ["--images=left={root}/left,right={root}/right", "--label_pattern=(?P<label>cat|dog)_"],
+    ),
     "csv": (_write_csv, ["--input={root}/table.csv"]),
     "jsonl": (_write_jsonl, ["--input={root}/table.jsonl"]),
     "parquet": (_write_parquet, ["--input={root}/table.parquet"]),

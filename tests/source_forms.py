@@ -257,8 +257,19 @@ def _write_several(folder: Path) -> None:
     (folder / "several.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
 
 
+def _write_pairs(folder: Path) -> None:
+    for name in NAMES:
+        for side in ("left", "right"):
+            (folder / side / name).parent.mkdir(parents=True, exist_ok=True)
+            shutil.copyfile(PHOTOS / name, folder / side / name)
+
+
 SEVERAL_FORMS: Forms = {
-    "several": (_write_several, ["--input={root}/several.jsonl", "--image_column=left,right,views"])
+    "several": (_write_several, ["--input={root}/several.jsonl", "--image_column=left,right,views"]),
+    "pairs": (
+        _write_pairs,
+        ["--images=left={root}/left,right={root}/right", "--label_pattern=^(?P<label>[^/]+)/"],
+    ),
 }
 
 _GREY = np.random.default_rng(0).integers(0, 256, (40, 28, 28), dtype=np.uint8)

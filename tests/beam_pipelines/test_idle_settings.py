@@ -31,6 +31,7 @@ IDLE = {
     "split_column": ("label", "csv", ("said",)),
     "key_column": ("key", "zip", ()),
     "allow_outside_root": (None, "image_folder", ()),
+    "images": ("left={root},right={root}", "image_folder", ()),
     "image_root": ("{root}/elsewhere", "csv", ("absolute",)),
     "mask_root": ("{root}", "csv", ()),
     "mask_column": ("image", "csv", ("--layout=image",)),

@@ -195,6 +195,8 @@ def _make_tables(folder: Path, names: list[str]) -> None:
     with (folder / "pairs.csv").open("w", newline="") as file:
         rows = [(f"photos/{one}", f"photos/{other}", one.split("/")[0]) for one, other in itertools.pairwise(names)]
         csv.writer(file).writerows([("left", "right", "label"), *rows])
+    for side in ("left", "right"):
+        _copy([PHOTOS / name for name in names[:6]], [folder / "stereo" / side / f"{n}.jpg" for n in range(6)])
     _copy([PHOTOS / name for name in names[:6]], [folder / "views" / f"{number}.jpg" for number in range(6)])
     views = ({"file_names": [f"{view}.jpg" for view in range(first, 6)]} for first in range(4))
     (folder / "views" / "metadata.jsonl").write_text("\n".join(map(json.dumps, views)))

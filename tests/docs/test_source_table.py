@@ -12,7 +12,7 @@ from beam_tfrecords.transforms.sources.registry import NAMES
 from tests.conftest import run_command
 from tests.docs.pages import PROJECT
 
-ROW = re.compile(r"^\| (?P<input>.*) \| `(?P<flags>--(?:source|input)=.*)` \|$", re.MULTILINE)
+ROW = re.compile(r"^\| (?P<input>.*) \| `(?P<flags>--(?:source|input|images)=.*)` \|$", re.MULTILINE)
 PAGES = (PROJECT / "README.md", PROJECT / "docs" / "sources.md")
 ROWS = [(page, match) for page in PAGES for match in ROW.finditer(page.read_text(encoding="utf-8"))]
 

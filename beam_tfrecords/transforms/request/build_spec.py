@@ -33,6 +33,7 @@ from beam_tfrecords.transforms.settings import (
     write_settings,
 )
 from beam_tfrecords.transforms.sources.class_files import read_class_file
+from beam_tfrecords.transforms.sources.input_settings import image_folders
 from beam_tfrecords.transforms.sources.needs import Needs
 from beam_tfrecords.transforms.sources.source_spec import SourceSpec
 from beam_tfrecords.transforms.splits import NAME_RULE, Splits, is_name, read_splits, write_splits
@@ -150,6 +151,12 @@ def _write_layout(layout: Layout | None) -> Any:
     return layout.to_json() if layout else None
 
 
+def _name_by_input(earlier: Mapping[str, Any]) -> str:
+    """Returns the default name; "" if no input is given, which the settings of the source refuse."""
+    paths = earlier["input"] or image_folders(earlier["images"])
+    return name_from_input(paths[0]) if paths else ""
+
+
 @dataclasses.dataclass(frozen=True)
 class BuildSpec:
     """Everything that decides the content of a dataset."""
@@ -238,7 +245,7 @@ class BuildSpec:
     )
     name: str = setting(
         "",
-        default_from=lambda earlier: name_from_input(earlier["input"][0]),
+        default_from=_name_by_input,
         help="name of the dataset",
         shown_default="made from the input's",
         group=OUTPUT,

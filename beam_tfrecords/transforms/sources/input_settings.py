@@ -9,7 +9,7 @@ from typing import Any
 
 from beam_tfrecords import storage
 from beam_tfrecords.transforms.mapping.user_function import name_of
-from beam_tfrecords.transforms.settings import input_setting, switch
+from beam_tfrecords.transforms.settings import check_unique, input_setting, switch
 from beam_tfrecords.transforms.sources.braces import split_list
 from beam_tfrecords.transforms.sources.registry import source_of_file
 
@@ -85,12 +85,33 @@ def _write_roots(folders: tuple[str, ...]) -> Any:
     return write_input(folders) or None
 
 
+def _read_images(word: Any) -> tuple[str, ...]:
+    if isinstance(word, Mapping):
+        word = [f"{name}={path}" for name, path in word.items()]
+    pairs = [one.partition("=") for one in (word if isinstance(word, list | tuple) else split_list(str(word)))]
+    names = [name for name, _, path in pairs if path and re.fullmatch("[a-z][a-z0-9_]*", name)]
+    if len(names) < max(len(pairs), 2):
+        raise ValueError("expected two or more folders with names, such as left=DIR,right=DIR")
+    check_unique(names)
+    return tuple(f"{name}={storage.absolute(path)}" for name, _, path in pairs)
+
+
+def image_folders(words: tuple[str, ...]) -> tuple[str, ...]:
+    """Returns the folders that the setting `images` names."""
+    return tuple(word.partition("=")[2] for word in words)
+
+
+def _write_images(words: tuple[str, ...]) -> Any:
+    return dict(word.split("=", 1) for word in words) or None
+
+
 @dataclasses.dataclass(frozen=True)
 class PathSettings:
     """Folders of the images that tables and annotations name, and of masks.
 
     Attributes:
       image_root: folders that image paths are relative to, also as train=PATH; empty for the table's folder.
+      images: name of an image of a sample and folder of these images, as left=PATH; empty for other inputs.
       allow_outside_root: whether a file may name files outside its own folder, or outside `image_root`.
       mask_root: folders of masks, also as train=PATH: one for each input or split, or one for all. The mask paths in a
         table are relative to it.
@@ -105,6 +126,13 @@ class PathSettings:
         write=_write_roots,
         shown_default="the table's folder",
         may_repeat=True,
+    )
+    images: tuple[str, ...] = input_setting(
+        (),
+        help="folders whose images of the same names are one sample, as left=DIR,right=DIR; in place of `input`",
+        read=_read_images,
+        write=_write_images,
+        shown_default="",
     )
     allow_outside_root: bool = input_setting(False, help="a file may name others outside its own folder", read=switch)
     mask_root: tuple[str, ...] = input_setting(

@@ -29,6 +29,7 @@ from beam_tfrecords.transforms.sources.registry import (
     FILE_EXTENSIONS,
     FUNCTIONS,
     NAMES,
+    PAIRS,
     SOURCES,
     Entry,
     find_source,
@@ -162,6 +163,8 @@ def _choose(path: str, spec: SourceSpec, function: UserFunction | None) -> Entry
     named = None if spec.source == "auto" else find_source(spec.source, f"`source={spec.source}`")
     if function is not None:
         return find_source(FUNCTIONS, "")
+    if spec.paths.images:
+        return named or find_source(PAIRS, "")
     shown = quote_input(path)
     try:
         is_file = _is_file(path, named)

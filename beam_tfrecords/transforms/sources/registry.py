@@ -56,6 +56,7 @@ _JSONL = (".jsonl", ".ndjson", ".jsonl.gz", ".ndjson.gz")
 SOURCES = (
     Entry("image_folder", "folders.image_folder", takes=("classes", *MASK_FILES)),
     Entry("filename_pattern", "folders.image_folder", takes=(*_FOLDERS, *MASK_FILES)),
+    Entry("paired_images", "folders.paired_images", takes=("images", "label_pattern", "classes")),
     Entry("csv", "tables.csv_table", _CSV, takes=(*_TABLE, *_TEXT)),
     Entry("jsonl", "tables.jsonl_table", _JSONL, takes=(*_TABLE, "encoding")),
     Entry("parquet", "tables.parquet_table", (".parquet",), takes=_TABLE),
@@ -104,6 +105,7 @@ SOURCES = (
     Entry("python", "functions.python", takes=("parts", "classes", "group_column", "group_rows", *_PATHS)),
 )
 FUNCTIONS = "python"
+PAIRS = "paired_images"
 NAMES = tuple(entry.name for entry in SOURCES)
 FILE_EXTENSIONS = tuple(extension for entry in SOURCES if not entry.among for extension in entry.extensions)
 

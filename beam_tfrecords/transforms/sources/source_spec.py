@@ -20,7 +20,7 @@ from beam_tfrecords.transforms.settings import (
     write_list,
 )
 from beam_tfrecords.transforms.sources.braces import split_list
-from beam_tfrecords.transforms.sources.input_settings import PathSettings, read_input, write_input
+from beam_tfrecords.transforms.sources.input_settings import PathSettings, image_folders, read_input, write_input
 from beam_tfrecords.transforms.sources.registry import NAMES
 from beam_tfrecords.transforms.sources.selection import Selection
 from beam_tfrecords.transforms.sources.tables.table_settings import TableSettings, TextSettings
@@ -83,13 +83,15 @@ class SourceSpec:
     order: ClassVar = (
         "input", "source", "parts", "label_pattern", "image_column", "label_column", "label_type", "group_rows",
         "label_columns", "split_column", "key_column", "allow_outside_root", "allow_private_addresses",
-        "trust_annotations", "image_path", "image_root", "mask_root", "mask_column", "mask_suffix", "image_suffix",
-        "label_separator", "unknown_labels", "missing_values", "delimiter", "encoding", "include", "exclude",
-        "classes", "group_column", "box_columns", "box_format", "box_unit", "join", "join_key", "fingerprint",
-        "requester_pays",
+        "trust_annotations", "images", "image_path", "image_root", "mask_root", "mask_column", "mask_suffix",
+        "image_suffix", "label_separator", "unknown_labels", "missing_values", "delimiter", "encoding", "include",
+        "exclude", "classes", "group_column", "box_columns", "box_format", "box_unit", "join", "join_key",
+        "fingerprint", "requester_pays",
     )  # fmt: skip
 
     input: tuple[str, ...] = input_setting(
+        (),
+        shown_default="",
         help=f"{_INPUT_HELP}; may be repeated, also as train=PATH",
         read=read_input,
         write=write_input,
@@ -148,6 +150,8 @@ class SourceSpec:
     )
 
     def __post_init__(self) -> None:
+        if not self.input:
+            object.__setattr__(self, "input", image_folders(self.paths.images))
         if not self.input or not all(self.input):
             raise RequestError(f"`input` is missing; expected {_INPUT_HELP}", code="missing_setting")
 

@@ -157,7 +157,7 @@ NEEDS: Mapping[str, Need] = {
         (
             "input", "source", "parts", "label_pattern", "label_type", "group_rows", "key_column", "allow_outside_root",
             "allow_private_addresses", "trust_annotations", "duplicates",
-            "image_root", "mask_root", "mask_column", "mask_suffix", "image_suffix",
+            "images", "image_root", "mask_root", "mask_column", "mask_suffix", "image_suffix",
             "missing_values", "include", "exclude", "classes", "group_column", "join", "fingerprint", "requester_pays",
             "splits", "stratify", "limit", "map", "map_revision", "check_map", "where", "output", "name", "description",
             "license", "homepage", "layout", "shard_size", "num_shards", "compression", "seed", "dali_index",

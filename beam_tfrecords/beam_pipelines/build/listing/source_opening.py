@@ -83,6 +83,8 @@ def open_spec_source(spec: BuildSpec) -> tuple[BuildSpec, Source]:
         has_several = has_several and table.label_type is LabelType.CLASS
         layout = parse_layout("multilabel" if has_several else "tfds")
         source = opened.source(dataclasses.replace(needs, columns=layout.columns, label=True))
+        if Content.LABEL not in source.provides:
+            layout = parse_layout("image")
         if source.has_several_labels and not has_several:
             layout = parse_layout("multilabel")
             source = opened.source(dataclasses.replace(needs, columns=layout.columns, label=True))

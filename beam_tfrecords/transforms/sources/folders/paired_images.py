@@ -1,0 +1,162 @@
+"""The source for folders whose images of the same names are one sample: stereo pairs, low and high resolution."""
+
+from __future__ import annotations
+
+import functools
+import posixpath
+from collections.abc import Iterator, Mapping, Sequence
+
+from beam_tfrecords import storage
+from beam_tfrecords.errors import FailureReason, RequestError
+from beam_tfrecords.examples.contents import Content
+from beam_tfrecords.transforms.refs.sample_refs import File, SampleRef
+from beam_tfrecords.transforms.sources.image_files import join_fingerprints, of_path
+from beam_tfrecords.transforms.sources.input_settings import PathSettings
+from beam_tfrecords.transforms.sources.inputs import Inputs
+from beam_tfrecords.transforms.sources.names import has_extension, is_utf8, printable, skipped_kind
+from beam_tfrecords.transforms.sources.needs import Needs
+from beam_tfrecords.transforms.sources.path_labels import (
+    compile_pattern,
+    describe_path_columns,
+    find_path_columns,
+    path_columns,
+    path_group,
+    path_label,
+)
+from beam_tfrecords.transforms.sources.source import MakeSource, Source
+
+# Of all names, the share that must be in every folder.
+_LEAST_COMMON = 0.5
+_MOST_SHOWN = 3
+
+# Name of an image -> the files of the folder with this name.
+_Files = dict[str, list[storage.FileEntry]]
+
+
+def open_input(inputs: Inputs, paths: PathSettings, label_pattern: str | None, needs: Needs) -> MakeSource:
+    """Opens the folders of paired images.
+
+    Raises:
+      RequestError: there are none, `input` names others, or one does not exist.
+    """
+    folders = dict(word.split("=", 1) for word in paths.images)
+    if tuple(inputs.paths) != tuple(folders.values()):
+        raise RequestError(
+            "the folders of paired images are those of `images`, such as left=DIR,right=DIR; leave `input` out",
+            code="conflicting_settings",
+        )
+    for name, folder in folders.items():
+        if not storage.is_folder(folder):
+            raise RequestError(f"`images={name}={printable(folder)}`: there is no such folder", code="not_found")
+    compile_pattern(label_pattern)
+    return functools.partial(PairedImages, folders, label_pattern)
+
+
+class PairedImages(Source):
+    """Lists the images that have the same path below each of several folders, as one sample.
+
+    Extensions may differ, and so may a beginning or an end that all names of a folder share, such as `_left`.
+
+    Args:
+      folders: name of an image of a sample -> its folder.
+      label_pattern: pattern that gives label, group and columns; None for samples without labels.
+      needs: requested contents.
+    """
+
+    def __init__(self, folders: Mapping[str, str], label_pattern: str | None, needs: Needs) -> None:
+        super().__init__()
+        self._folders, self._needs = folders, needs
+        self._pattern = compile_pattern(label_pattern)
+        self.columns, taken = find_path_columns(self._pattern, needs)
+        self._taken = taken
+        self.column_types = dict.fromkeys(self.columns, "bytes") or None
+        self.images = dict.fromkeys(folders, False)
+        self.provides = frozenset({Content.IMAGE, Content.IMAGES})
+        self.provides |= {Content.LABEL} if self._pattern else frozenset()
+        self.provides |= {Content.COLUMNS} if self.columns else frozenset()
+        self._notes = describe_path_columns(self.columns, taken)
+
+    def samples(self) -> Iterator[SampleRef]:
+        """Yields the samples in the order of the first folder.
+
+        Raises:
+          RequestError: fewer than half of the names are in every folder.
+        """
+        self.notes = [*self._notes]
+        found = _match_names({name: self._list(name) for name in self._folders})
+        first = next(iter(found.values()))
+        for stem in sorted({one for files in found.values() for one in files}, key=lambda one: (one not in first, one)):
+            yield self._reference(stem, {name: files.get(stem, []) for name, files in found.items()})
+
+    def _list(self, name: str) -> _Files:
+        """Returns path below a folder without extension -> images."""
+        folder = self._folders[name]
+        start = len(folder.rstrip("/")) + 1
+        files: _Files = {}
+        for entry in storage.list_files(folder, literal=True):
+            below = entry.path[start:]
+            kind = skipped_kind(below) or (None if has_extension(below) else "not an image")
+            kind = kind or (None if is_utf8(below) else "name that is not UTF-8")
+            if kind:
+                self.skipped.add(kind, printable(f"{name}/{below}"))
+            else:
+                files.setdefault(posixpath.splitext(below)[0], []).append(entry)
+        return files
+
+    def _reference(self, stem: str, files: Mapping[str, Sequence[storage.FileEntry]]) -> SampleRef:
+        name, first = next((name, found[0]) for name, found in files.items() if found)
+        key = first.path[len(self._folders[name].rstrip("/")) + 1 :]
+        missing = next((name for name, found in files.items() if not found), None)
+        several = next((name for name, found in files.items() if len(found) > 1), None)
+        failure = None
+        if missing is not None:
+            failure = FailureReason.UNREADABLE.value, f"{missing}: no image of this name in {self._folders[missing]}"
+        elif several is not None:
+            shown = ", ".join(printable(storage.basename(one.path)) for one in files[several][:_MOST_SHOWN])
+            failure = FailureReason.INVALID_ROW.value, f"{several}: several images of this name: {shown}"
+        entries = [found[0] for found in files.values() if found]
+        fingerprints = [first.fingerprint, *(of_path(one.fingerprint, one.path) for one in entries[1:])]
+        return SampleRef(
+            key,
+            {name: File(found[0].path, found[0].version) for name, found in files.items() if found},
+            max(first.size, 0),
+            join_fingerprints(fingerprints),
+            path_label(key, self._pattern) if self._pattern and self._needs.label else None,
+            columns=path_columns(key, self._pattern, self._taken),
+            failure=failure,
+            group=path_group(key, self._pattern),
+        )
+
+
+def _match_names(found: Mapping[str, _Files]) -> dict[str, _Files]:
+    """Returns the images of each folder by the names that the folders have in common.
+
+    Raises:
+      RequestError: fewer than half of the names are in every folder.
+    """
+    for rename in (dict, _without_common_ends):
+        named = {name: rename(files) for name, files in found.items()}
+        common = set.intersection(*(set(files) for files in named.values()))
+        most = max(map(len, named.values()))
+        if common and len(common) >= _LEAST_COMMON * most:
+            return named
+    counts = ", ".join(f"{name} has {sum(map(len, files.values())):,}" for name, files in found.items())
+    some = " and ".join(printable(min(files)) if files else "none" for files in found.values())
+    common = set.intersection(*(set(files) for files in found.values()))
+    raise RequestError(
+        f"`images`: {counts} images, and {len(common):,} names are in every folder; expected the same names, such as "
+        f"{some} are not; a table can name the images of each sample",
+        code="unpaired_images",
+    )
+
+
+def _without_common_ends(files: _Files) -> _Files:
+    """Returns the images without the beginning and the end that all file names of a folder share."""
+    names = [posixpath.basename(stem) for stem in files]
+    before = len(posixpath.commonprefix(names))
+    after = len(posixpath.commonprefix([name[:before:-1] for name in names]))
+    renamed: _Files = {}
+    for stem, entries in files.items():
+        folder, slash, name = stem.rpartition("/")
+        renamed.setdefault(f"{folder}{slash}{name[before : len(name) - after]}", []).extend(entries)
+    return renamed
