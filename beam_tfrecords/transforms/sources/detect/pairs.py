@@ -14,6 +14,8 @@ from beam_tfrecords.transforms.sources.detect.names import names_annotations, sp
 from beam_tfrecords.transforms.sources.detect.tree import FolderTree, pair_stem
 
 _MOST_TWINS = 4
+# Fewer images with the same numbers, as in cat/1.jpg and dog/1.jpg, say nothing.
+_LEAST_NUMBERED = 7
 # Suffix of single-band images of Sentinel-2, Sentinel-1, Landsat and multispectral cameras.
 _BAND = re.compile(
     r"(?:^|[_. -])(B(?:0?[1-9]|1[0-2]|8A)|[VH][VH]|red|green|blue|yellow|nir|red_?edge|swir_?\d*|pan)$", re.IGNORECASE
@@ -29,19 +31,31 @@ class Twins:
       masks: path of the folder of their masks, or of other paired images.
       are_masks: whether the images in `masks` may contain class numbers.
       suffixes: settings for the suffixes.
+      are_numbered: whether the names are only numbers of a counter, as photos of two classes may have too.
     """
 
     images: str
     masks: str
     are_masks: bool
     suffixes: dict[str, str]
+    are_numbered: bool = False
+
+    @property
+    def folders(self) -> tuple[str, str]:
+        """Both folders."""
+        return self.images, self.masks
 
 
-def find_twins(tree: FolderTree) -> list[Twins]:
-    """Returns all pairs of folders if they contain all images; otherwise the first pair, if any."""
+def find_twins(tree: FolderTree, *, are_numbered: bool) -> list[Twins]:
+    """Returns all pairs of folders if they contain all images; otherwise the first pair, if any.
+
+    Args:
+      tree: the folders.
+      are_numbered: whether images with the same numbers are pairs too.
+    """
     parents = {path.rpartition("/")[0] for path, folder in tree.walk() if folder.images and path}
-    found = [pair for parent in sorted(parents) if (pair := _twins_in(tree, parent))]
-    count = sum(tree.images(path) for one in found for path in (one.images, one.masks))
+    found = [pair for parent in sorted(parents) if (pair := _twins_in(tree, parent, are_numbered=are_numbered))]
+    count = sum(tree.images(path) for one in found for path in one.folders)
     return found if len(found) <= _MOST_TWINS and count == tree.total() else found[:1]
 
 
@@ -73,25 +87,27 @@ def find_pair_ending(tree: FolderTree) -> str | None:
     return None
 
 
-def _twins_in(tree: FolderTree, parent: str) -> Twins | None:
-    """Returns the only two folders in a folder if their images form pairs, else None."""
+def _twins_in(tree: FolderTree, parent: str, *, are_numbered: bool) -> Twins | None:
+    """Returns the first two folders in a folder if the images of all folders in it form pairs, else None."""
     names = tree.below(parent)
-    first, second = paths = [join(parent, name) for name in names] if len(names) == 2 else ("", "")
-    if not first or split_in_name(names[0]) != split_in_name(names[1]) or any(map(tree.below, paths)):
+    paths = [join(parent, name) for name in names]
+    if len(paths) < 2 or len({*map(split_in_name, names)}) > 1 or any(map(tree.below, paths)):
         return None
+    first, second, *others = paths
     pair = _pair(tree, first, second)
-    if pair is None:
+    if pair is None or any(_pair(tree, first, other) is None for other in others):
         return None
-    # Photos of two classes may have the same numbers.
     is_reversed = _is_first_the_mask(tree, first, second, pair)
-    if is_reversed is None:
+    are_few = not are_numbered or others or len(tree.names([first])) < _LEAST_NUMBERED
+    if is_reversed is None and are_few:
         return None
     images, masks = (second, first) if is_reversed else (first, second)
     image_suffix, mask_suffix = reversed(pair) if is_reversed else pair
     suffixes = {"mask_suffix": mask_suffix, "image_suffix": image_suffix}
     are_masks = not any(map(JPEG.search, tree.names([masks])))
     are_masks = are_masks and (any(pair) or all(map(JPEG.search, tree.names([images]))))
-    return Twins(images, masks, are_masks, {name: suffix for name, suffix in suffixes.items() if suffix})
+    suffixes = {name: suffix for name, suffix in suffixes.items() if suffix}
+    return Twins(images, masks, are_masks, suffixes, are_numbered=is_reversed is None)
 
 
 def _pair(tree: FolderTree, first: str, second: str) -> tuple[str, str] | None:

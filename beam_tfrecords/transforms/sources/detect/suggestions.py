@@ -197,7 +197,7 @@ def _apply(tree: FolderTree, request: Request, settings: Mapping[str, Any]) -> t
     if "label_pattern" in settings:
         spec = change_settings(spec, label_pattern=settings["label_pattern"])
     if "layout" in settings:
-        needs = dataclasses.replace(needs, label=False)
+        needs = dataclasses.replace(needs, label=False, mask=settings["layout"] == "segmentation")
         tree = without_masks(tree, settings, root)
     if "exclude" in settings:
         spec = change_settings(spec, exclude=tuple(settings["exclude"]))

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import contextlib
+import itertools
 import tarfile
 
 import pytest
+from PIL import Image
 
 from beam_tfrecords.transforms.refs.ref_columns import one_by_one
 from beam_tfrecords.transforms.sources.detect.interpretation import Request, UnclearError
@@ -273,3 +275,28 @@ def test_folders_that_may_be_classes_are_named_where_the_layout_has_no_labels(to
     source = opened(touch("train/cat/1.jpg", "train/dog/2.jpg", "test/cat/3.jpg"), needs_label=False)
     listed(source)
     assert any("does not store the folders cat, dog, which may be classes" in note for note in source.notes)
+
+
+@pytest.mark.parametrize("names", [("day", "night"), ("a", "b"), ("fundus", "oct")])
+def test_images_of_the_same_numbers_in_two_folders_may_be_pairs(names, touch, opened, listed):
+    root = touch(*(f"{name}/{number:03}.jpg" for name in names for number in range(9)))
+    with refuses("images_and_masks", "input", "class_names", says=names):
+        listed(opened(root))
+    assert set(labels(listed(opened(root, class_names=names))).values()) == {*names}
+    # Without labels, each of the two would be a sample of its own.
+    with refuses("images_and_masks", "input", "class_names"):
+        listed(opened(root, needs_label=False))
+
+
+def test_images_of_the_same_names_in_several_folders_are_views_of_one_thing(touch, opened, listed):
+    root = touch(*(f"{view}/{stem}.png" for view in ("rgb", "normals", "depths") for stem in ("f3a", "b2c", "e71")))
+    with refuses("images_and_masks", "input"):
+        listed(opened(root))
+
+
+def test_images_of_the_same_numbers_and_other_proportions_are_photos_of_two_classes(tmp_path, opened, listed):
+    for name, number in itertools.product(("cat", "dog"), range(9)):
+        path = tmp_path / name / f"{number}.png"
+        path.parent.mkdir(exist_ok=True)
+        Image.new("L", (20 + number * (name == "dog"), 20)).save(path)
+    assert set(labels(listed(opened(tmp_path))).values()) == {"cat", "dog"}
