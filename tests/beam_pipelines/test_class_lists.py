@@ -286,7 +286,7 @@ def test_ids_in_a_file_name_the_folders(tmp_path):
     assert found.of_samples == {f"{id_}/0.png": [name] for id_, name in ids.items()}
 
 
-@pytest.mark.parametrize("name", ["label_names", "class_names", "classes", "names"])
+@pytest.mark.parametrize("name", ["label_names", "classes", "species", "meaning_of_labels"])
 def test_an_array_names_the_numbers(tmp_path, name):
     arrays = {"images": pixels_of(4), "labels": np.array([1, 2, 0, 1]), name: np.array(NAMES)}
     np.savez(tmp_path / "data.npz", **arrays)
@@ -294,13 +294,26 @@ def test_an_array_names_the_numbers(tmp_path, name):
     assert (found.names, labels_of(found)) == (NAMES, ["dog", "emu", "cat", "dog"])
 
 
-def test_a_file_of_an_array_names_the_numbers(tmp_path):
-    arrays = {"images": pixels_of(4), "labels": np.array([1, 2, 0, 1]), "class_names": np.array(NAMES)}
+@pytest.mark.parametrize("name", ["class_names", "categories", "species"])
+def test_a_file_of_an_array_names_the_numbers(tmp_path, name):
+    arrays = {"images": pixels_of(4), "labels": np.array([1, 2, 0, 1]), name: np.array(NAMES)}
     for name, values in arrays.items():
         np.save(tmp_path / f"{name}.npy", values)
     for given in (str(tmp_path / "images.npy"), str(tmp_path)):
         found = list_classes_of(input=given, source="numpy")
         assert (found.names, labels_of(found)) == (NAMES, ["dog", "emu", "cat", "dog"])
+
+
+def test_as_many_names_as_images_of_a_split_are_no_labels(tmp_path):
+    arrays = {
+        "x_train": pixels_of(3),
+        "y_train": np.array([1, 2, 0]),
+        "x_test": pixels_of(2),
+        "y_test": np.array([1, 2]),
+    }
+    np.savez(tmp_path / "data.npz", **arrays, species=np.array(NAMES))
+    found = list_classes_of(input=str(tmp_path / "data.npz"))
+    assert (found.names, labels_of(found)) == (NAMES, ["dog", "emu", "dog", "emu", "cat"])
 
 
 def test_a_file_is_named_if_the_layout_has_no_labels(write, tmp_path):

@@ -34,10 +34,9 @@ from beam_tfrecords.transforms.sources.tables.table_settings import TableSetting
 _FILE = re.compile(r"[^/]*\.np[yz]", re.IGNORECASE)
 _IMAGE_WORDS = ("x", "images", "image", "imgs", "img", "data", "pixels")
 _LABEL_WORDS = ("y", "labels", "label", "targets", "target", "classes")
-# Names of arrays with class names.
-_CLASS_WORDS = ("labelnames", "classnames", "classes", "names", "targetnames", "categories", "labelname", "classname")
-_CLASS_FILES = ("label_names", "class_names", "names", "target_names")
+# Bytes of a class name, and files of a folder among which arrays of class names are sought.
 _MOST_NAME = 4096
+_MOST_BESIDE = 100
 # Kind of a dtype -> type of a column.
 _TYPES = {"b": "int64", "i": "int64", "u": "int64", "f": "float", "U": "bytes", "S": "bytes"}
 _PIXELS = ("|u1", "<u2", ">u2")
@@ -94,45 +93,61 @@ def open_input(inputs: Inputs, table: TableSettings) -> MakeSource:
     """
     files = find_files_below(inputs, _FILE, "NumPy file in it, .npz or .npy")
     labels = {file.entry.path: _label_file(file.entry.path) for file in files}
+    folders = {storage.dirname(file.entry.path) for file in files if file.entry.path.lower().endswith(".npy")}
+    texts = [path for folder in folders for path in _text_files(folder) if path not in labels.values()]
     # A folder or glob may include the label files.
-    images = [file for file in files if file.entry.path not in (*labels.values(), *_class_files(file.entry.path))]
+    images = [file for file in files if file.entry.path not in (*labels.values(), *texts)]
     if not images:
         raise RequestError(f"{quote_input(inputs.paths[0])} has labels and no images", code="labels_without_images")
     beside = {path: label for path, label in labels.items() if label}
     return open_stacks(
         images,
         functools.partial(_find_stacks, beside, table.image_column),
-        found_classes=list(_find_classes(images[0].entry.path)),
+        found_classes=list(_find_classes(images[0].entry.path, texts)),
         inputs=inputs,
         settings=table,
     )
 
 
-def _find_classes(path: str) -> Iterator[FoundClasses]:
-    """Yields the class names in arrays of an archive, or in .npy files beside a .npy file."""
-    try:
-        all_arrays = [*_arrays(path), *itertools.chain.from_iterable(map(_arrays, _class_files(path)))]
-    except SampleError:
-        return  # Opening the file reports the error.
-    images = max((one.shape[0] for one in all_arrays if len(one.shape) > 2), default=0)
-    arrays = [one for one in all_arrays if "".join(one.words) in _CLASS_WORDS and len(one.shape) == 1]
-    for array in (one for one in arrays if one.dtype.itemsize < _MOST_NAME):
+def _find_classes(path: str, files: Sequence[str]) -> Iterator[FoundClasses]:
+    """Yields the class names in arrays of an archive, or in .npy files beside a .npy file.
+
+    These are texts of another number than the images: an array of as many texts has one for each image.
+    """
+    arrays = []
+    with contextlib.suppress(SampleError):  # Opening the file reports the error.
+        arrays = [*_arrays(path), *itertools.chain.from_iterable(map(_arrays, files))]
+    counts = {_rows_of(one) for one in arrays if len(one.shape) > 2}
+    for array in filter(_holds_texts, arrays):
         where = f"the array {array.member.removesuffix('.npy')!r}" if array.member else storage.basename(array.path)
+        if not counts or (_rows_of(array) in counts and not array.dtype.hasobject):
+            continue
         if array.dtype.hasobject:
             yield FoundClasses(where, problem="it holds Python objects; expected texts: numpy.array(list(names))")
-        elif array.dtype.kind in "US" and array.shape[0] < images:
-            values = [row["names"] for row in _rows({"names": array}, array.shape[0])]
-            names = [one.decode(errors="replace") if isinstance(one, bytes) else one for one in values]
-            with contextlib.suppress(ValueError):
-                yield FoundClasses(where, list_classes(names))
+            continue
+        values = [row["names"] for row in _rows({"names": array}, array.shape[0])]
+        names = [one.decode(errors="replace") if isinstance(one, bytes) else one for one in values]
+        with contextlib.suppress(ValueError):
+            yield FoundClasses(where, list_classes(names))
 
 
-def _class_files(path: str) -> list[str]:
-    """Returns the .npy files of class names in the folder of a .npy file."""
-    if not path.lower().endswith(".npy"):
-        return []
-    paths = [storage.join(storage.dirname(path), f"{name}.npy") for name in _CLASS_FILES]
-    return list(filter(storage.is_file, paths))
+def _rows_of(array: _Array) -> tuple[int, str | None]:
+    """Returns the number of rows, and the split that the array of an archive is for."""
+    return array.shape[0], array.split if array.member else None
+
+
+def _holds_texts(array: _Array) -> bool:
+    return len(array.shape) == 1 and array.dtype.kind in "USO" and array.dtype.itemsize < _MOST_NAME
+
+
+def _text_files(folder: str) -> Iterator[str]:
+    """Yields the .npy files in a folder that hold texts; none in a folder of many files."""
+    found = [*storage.list_files(folder, limit=_MOST_BESIDE, literal=True)]
+    for path in (one.path for one in found if len(found) < _MOST_BESIDE):
+        if path.lower().endswith(".npy") and storage.dirname(path) == folder:
+            with contextlib.suppress(SampleError):
+                if all(map(_holds_texts, _arrays(path))):
+                    yield path
 
 
 def _find_stacks(label_files: Mapping[str, str], image: str | None, container: Container) -> list[Stack]:

@@ -216,10 +216,11 @@ def open_stacks(
     first = Container.of(files[0].entry, key_prefix="")
     try:
         stacks = find(first)
-        rows = list(itertools.islice(stacks[0].rows(stacks[0].column_types), _ROWS))
+        types = stacks[0].column_types
+        alike = [one.rows(types) for one in stacks if one.column_types == types]
+        rows = [row for some in alike for row in itertools.islice(some, _ROWS)]
     except SampleError as error:
         raise RequestError(f"{quote_input(first.uri)} cannot be read: {error.detail}", code="invalid_file") from error
-    types = stacks[0].column_types
     table = FirstRows(first.uri, tuple(types), rows, column_types=types)
     return functools.partial(
         StackSource, files, find, stacks, table, class_names, found_classes, read_name, notes, inputs, settings
