@@ -78,7 +78,7 @@ HINTS = [
     Hint(
         "{} needs fractions; use, for example,",
         f"{FOLDER} --stratify",
-        "photos/{a,b}/{1..10}.jpg",
+        "photos/a/{1..10}.jpg photos/b/{11..20}.jpg",
         [{"train": {"a": 9, "b": 9}, "test": {"a": 1, "b": 1}}],
     ),
     Hint("; leave `{}` out or give a table", f"{FOLDER} --label_column=x", PETS, [PETS_READ]),

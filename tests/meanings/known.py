@@ -8,7 +8,5 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 KNOWN: Mapping[str, str] = {
-    "silent names": "class names in an array or file of another name",
     "suggestion refused": "what follows a command that makes a file is not tried, unless it extracts an archive",
-    "suggestion, silent": "images without labels from a folder or archive, whose other files are counted by kind",
 }

@@ -41,6 +41,12 @@ def describe_annotations(tree: FolderTree, root: str | None = None) -> str:
       tree: the folders.
       root: path of their root folder; None if the input is not a folder, so that only names are available.
     """
+    found = [f"annotations of {kind} ({example})" for kind, example in find_formats(tree, root).items()]
+    return ", ".join([*found, *describe_unread(tree, root)])
+
+
+def find_formats(tree: FolderTree, root: str | None = None) -> dict[str, str]:
+    """Returns format -> an example of its files next to the images; takes what `describe_annotations` takes."""
     kinds: dict[str, str] = {}
     for path, name in _coco_files(tree, root):
         kinds.setdefault("COCO", join(path, name))
@@ -56,8 +62,7 @@ def describe_annotations(tree: FolderTree, root: str | None = None) -> str:
             images = {name.rpartition(".")[0] for _, one in tree.walk() for _, name in one.names}
             if stems & images:
                 kinds.setdefault("YOLO", f"{path}/*.txt")
-    found = [f"annotations of {kind} ({example})" for kind, example in kinds.items()]
-    return ", ".join([*found, *describe_unread(tree, root)])
+    return kinds
 
 
 def describe_unread(tree: FolderTree, root: str | None) -> list[str]:

@@ -12,6 +12,7 @@ from beam_tfrecords.transforms.sources.detect.annotation_sidecars import (
     describe_annotations,
     describe_unread,
     find_annotations,
+    find_formats,
 )
 from beam_tfrecords.transforms.sources.detect.interpretation import (
     Assumption,
@@ -21,10 +22,12 @@ from beam_tfrecords.transforms.sources.detect.interpretation import (
     depth_of,
     show_names,
 )
+from beam_tfrecords.transforms.sources.detect.judge import describe_unread_files
 from beam_tfrecords.transforms.sources.detect.layouts import interpret
-from beam_tfrecords.transforms.sources.detect.list_sidecars import find_lists, name_split_lists
+from beam_tfrecords.transforms.sources.detect.list_sidecars import find_lists, name_label_lists, name_split_lists
 from beam_tfrecords.transforms.sources.detect.names import is_known
 from beam_tfrecords.transforms.sources.detect.suggestions import list_rows, refuse
+from beam_tfrecords.transforms.sources.detect.table_sidecars import list_tables
 from beam_tfrecords.transforms.sources.detect.tree import FolderSummary, FolderTree, find_prefix
 from beam_tfrecords.transforms.sources.inputs import Inputs
 from beam_tfrecords.transforms.sources.names import printable
@@ -32,7 +35,6 @@ from beam_tfrecords.transforms.sources.needs import Needs
 from beam_tfrecords.transforms.sources.path_labels import named_split_folders, path_label
 
 _BESIDE_SPLITS = (FailureReason.UNKNOWN_SPLIT.value, "beside the split folders, not in one of them")
-_MOST_TABLES = 3
 
 
 @dataclasses.dataclass(frozen=True)
@@ -118,15 +120,15 @@ def infer_folders(tree: FolderTree, request: Request) -> tuple[Interpretation, l
         _refuse_annotated(found, tree, request)
     notes = [f"{request.where}: {one}" for one in notes]
     read = {one.path for one in found.lists.values()}
-    tables = [path for path in list_rows(tree, request) if path not in read]
-    for one in describe_unread(tree, request.root):
-        notes.append(f"{request.where}: the folders give the labels; not read: {one}")
-    if not request.needs.label:
-        notes += [f"{request.where}: {one}" for one in _describe_classes(found, tree)]
-    if tables:
-        more = ", …" if len(tables) > _MOST_TABLES else ""
-        shown = ", ".join(tables[:_MOST_TABLES])
-        notes.append(f"{request.where}: the folders give the labels; not read: {shown}{more}")
+    tables = [*list_tables(tree), *name_label_lists(tree)] if not request.needs.label else list_rows(tree, request)
+    files = describe_unread_files(
+        {} if request.needs.label else find_formats(tree, request.root),
+        [path for path in tables if path not in read],
+        describe_unread(tree, request.root),
+        has_labels=request.needs.label,
+    )
+    classes = () if request.needs.label else _describe_classes(found, tree)
+    notes += [f"{request.where}: {one}" for one in (*files, *classes)]
     return found, notes
 
 

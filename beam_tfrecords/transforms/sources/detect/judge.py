@@ -22,6 +22,13 @@ _PARTS = {
     Content.KEYPOINTS: ("keypoints", "detection_keypoints"),
     Content.CAPTIONS: ("captions", "captions"),
 }
+# Format of annotations -> what its files may hold.
+_ANNOTATIONS = {
+    "COCO": "boxes, polygons, keypoints or captions",
+    "YOLO": "boxes, polygons or keypoints",
+    "Pascal VOC": "boxes and classes",
+}
+_MOST_FILES = 3
 # Role -> the setting that uses a field of this role.
 _REMEDIES = {
     Role.IMAGE: "`image_column` with all of them takes several images",
@@ -40,6 +47,28 @@ def describe_unread(unread: Mapping[Content, int], provides: Collection[Content]
         name, layout = _PARTS[content]
         remedy = f"; use `layout={layout}`" if content in provides or content is Content.CAPTIONS else ""
         yield f"{count:,} annotations have {name}, which are not stored{remedy}"
+
+
+def describe_unread_files(
+    annotations: Mapping[str, str], files: Sequence[str], others: Sequence[str], *, has_labels: bool
+) -> Iterator[str]:
+    """Yields notes on the files beside images that may annotate them.
+
+    Args:
+      annotations: format -> an example of its files.
+      files: paths of tables and lists.
+      others: further files, in words.
+      has_labels: whether folders give the labels; the layout stores none otherwise.
+    """
+    why = "the folders give the labels" if has_labels else "the layout stores no labels"
+    held = [
+        f"annotations of {kind} ({path}), which may hold {_ANNOTATIONS[kind]}" for kind, path in annotations.items()
+    ]
+    for one in (*held, *others):
+        yield f"{why}; not read: {one}"
+    if files:
+        more = ", …" if len(files) > _MOST_FILES else ""
+        yield f"{why}; not read: {', '.join(map(printable, files[:_MOST_FILES]))}{more}"
 
 
 def describe_unused(table: Table, used: Collection[str | None], images: Sequence[str] = ()) -> list[str]:

@@ -300,3 +300,22 @@ def test_images_of_the_same_numbers_and_other_proportions_are_photos_of_two_clas
         path.parent.mkdir(exist_ok=True)
         Image.new("L", (20 + number * (name == "dog"), 20)).save(path)
     assert set(labels(listed(opened(tmp_path))).values()) == {"cat", "dog"}
+
+
+@pytest.mark.parametrize("is_packed", [False, True])
+def test_images_without_labels_name_the_annotations_that_are_left_out(
+    is_packed, touch, opened, listed, read_containers, tmp_path
+):
+    root = touch(*(f"in/{folder}/{n}.{kind}" for folder, kind in (("images", "jpg"), ("labels", "txt")) for n in "abc"))
+    touch("in/train.csv", "in/boxes.jsonl")
+    if is_packed:
+        with tarfile.open(tmp_path / "in.tar", "w") as archive:
+            archive.add(root / "in", "in")
+        source = opened(tmp_path / "in.tar", needs_label=False)
+        infer(source, *read_containers(source))
+    else:
+        source = opened(root / "in", needs_label=False)
+        listed(source)
+    said = "\n".join(source.notes)
+    for word in ("labels no", "annotations of YOLO", "polygons", "keypoints", "train.csv", "boxes.jsonl"):
+        assert word in said.replace("stores no labels", "labels no"), said
