@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import io
 import json
 import tarfile
@@ -17,10 +18,11 @@ import tensorflow as tf
 from PIL import Image
 
 from beam_tfrecords import Sample, build
+from beam_tfrecords.errors import RequestError
 from tests.annotated_inputs import CATEGORIES, PICTURES, save_pictures, write_coco, write_voc, write_yolo
 from tests.beam_pipelines.listed_classes import ListedClasses, list_classes_of
 from tests.framing import framed
-from tests.pixel_files import save_mnist
+from tests.pixel_files import save_cifar, save_mnist
 from tests.refusals import refuses
 
 NAMES = ("cat", "dog", "emu")
@@ -174,6 +176,36 @@ def test_a_number_in_the_last_row_decides(write, form):
     assert labels_of(found) == [NAMES[label] for label in labels]
 
 
+def write_cifar_with(folder: Path, labels: Sequence[int], names: Sequence[str]) -> dict[str, Any]:
+    pixels = np.random.default_rng(3).integers(0, 256, (len(labels), 3, 32, 32), np.uint8)
+    save_cifar(folder / "data_batch_1.bin", pixels, np.array(labels))
+    (folder / "batches.meta.txt").write_text("\n".join(names))
+    return {"input": str(folder), "source": "cifar"}
+
+
+def write_yolo_with(folder: Path, labels: Sequence[int], names: Sequence[str]) -> dict[str, Any]:
+    for number, label in enumerate(labels):
+        for name, content in (("images", png_of(pixels_of(1)[0])), ("labels", f"{label} 0.5 0.5 0.2 0.2".encode())):
+            (folder / name).mkdir(exist_ok=True)
+            (folder / name / f"{number}.{'png' if name == 'images' else 'txt'}").write_bytes(content)
+    (folder / "classes.txt").write_text("\n".join(names))
+    return {"input": str(folder), "source": "yolo", "layout": "detection"}
+
+
+@pytest.mark.parametrize("form", [*WRITERS, "cifar", "yolo"])
+@pytest.mark.parametrize("labels", [(1, 2, 3, 1), (3, 2, 2, 3), (0, 2, 1, 1), (2, 1, 1, 2)])
+def test_numbers_beside_as_many_names_are_never_one_class_too_far(form, labels, write, tmp_path):
+    given: dict[str, Any]
+    if form in WRITERS:
+        given = write(form, labels) | {"class_names": ",".join(NAMES)}
+    else:
+        (tmp_path / form).mkdir()
+        given = {"cifar": write_cifar_with, "yolo": write_yolo_with}[form](tmp_path / form, labels, NAMES)
+    first = 1 if 3 in labels else 0
+    with contextlib.suppress(RequestError):
+        assert labels_of(list_classes_of(**given)) == [NAMES[label - first] for label in labels]
+
+
 FILES = {
     "classes.txt": ("cat\ndog\nemu\n", 0),
     "labels.txt": ("0:cat\n1:dog\n2:emu\n", 0),
@@ -302,6 +334,14 @@ def test_a_file_of_an_array_names_the_numbers(tmp_path, name):
     for given in (str(tmp_path / "images.npy"), str(tmp_path)):
         found = list_classes_of(input=given, source="numpy")
         assert (found.names, labels_of(found)) == (NAMES, ["dog", "emu", "cat", "dog"])
+
+
+@pytest.mark.parametrize("name", ["classes.txt", "names.json", "label_map.pbtxt"])
+def test_a_file_of_names_inside_an_archive_is_named(tmp_path, name):
+    with tarfile.open(tmp_path / "data.tar", "w") as archive:
+        for path in ("data/cat/1.png", "data/dog/2.png", f"data/{name}"):
+            archive.addfile(tarfile.TarInfo(path))
+    assert name in "\n".join(list_classes_of(input=str(tmp_path / "data.tar")).notes)
 
 
 def test_as_many_names_as_images_of_a_split_are_no_labels(tmp_path):

@@ -103,15 +103,18 @@ class YoloSource(Source):
         self._places = places
         self._needs = needs
         self._keypoints = data.keypoints
+        self._numbers: set[int] = set()
         self._label_files = LabelFiles((data.root, *places.roots))
 
     def samples(self) -> Iterator[SampleRef]:
         """Yields the images in split order; an image that several splits name belongs to the first.
 
         Raises:
-          RequestError: the label folder is ambiguous, or masks are needed and there are no polygons.
+          RequestError: the label folder is ambiguous, masks are needed and there are no polygons, or the class numbers
+            count from 1.
         """
         images, background, listed, without = 0, 0, 0, 0
+        self._numbers.clear()
         self.notes, self.unmatched, self.unread = [], [], Counter()
         is_remote = storage.has_scheme(self._data.root)
         found = self._images()
@@ -131,6 +134,7 @@ class YoloSource(Source):
                 listed += len(objects.polygons)
                 without += objects.polygons.count(b"")
                 yield reference(image.key, image.uri, objects, self._needs, split=image.split, found=image.found)
+        self._refuse_numbers_from_one()
         self.unmatched = self._label_files.unmatched(images - background)
         self.notes += [*self._label_files.notes(), *(one.note for one in self.unmatched)]
         if background:
@@ -143,6 +147,17 @@ class YoloSource(Source):
             )
         if without:
             self.notes.append(f"{without:,} of {listed:,} objects have no polygon, and their masks are empty")
+
+    def _refuse_numbers_from_one(self) -> None:
+        """Checks that the class numbers do not end with that of the names plus one, and lack 0."""
+        names = self._data.names
+        if min(names) == 0 and max(names) + 1 == max(self._numbers, default=0) and 0 not in self._numbers:
+            raise RequestError(
+                f"{quote_input(self._places.input)}: the labels have classes up to {max(self._numbers):,} and none "
+                f"has 0, but the names count from 0 to {max(names):,}; if the labels count from 1, write the number of each "
+                f"name beside it, such as 1: {printable(names[0])}",
+                code="first_class_number",
+            )
 
     def _images(self) -> Iterator[_Image]:
         seen: set[str] = set()
@@ -230,7 +245,12 @@ class YoloSource(Source):
             text = retry_faults(path, lambda: read_text(path))
             needs_polygons = self._needs.polygons
             return image, read_objects(
-                text, self._data.names, keypoints=self._keypoints, needs_polygons=needs_polygons, unread=self.unread
+                text,
+                self._data.names,
+                keypoints=self._keypoints,
+                needs_polygons=needs_polygons,
+                unread=self.unread,
+                numbers=self._numbers,
             )
         except OSError:
             # Only local file systems raise a specific error for a missing file.

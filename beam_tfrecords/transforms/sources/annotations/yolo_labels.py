@@ -164,6 +164,7 @@ def read_objects(
     keypoints: int = 0,
     needs_polygons: bool = False,
     unread: Counter[Content] | None = None,
+    numbers: set[int] | None = None,
 ) -> Objects:
     """Reads the objects in a label file.
 
@@ -173,6 +174,7 @@ def read_objects(
       keypoints: number of keypoint values in a row after the box, in a pose dataset.
       needs_polygons: whether to return polygons in addition to boxes.
       unread: counts the objects with a content that is not returned.
+      numbers: receives the class numbers.
 
     Raises:
       SampleError: a row is not in YOLO's format, or has an unknown class number.
@@ -202,7 +204,10 @@ def read_objects(
         else:
             what = f"no box with {keypoints} values of keypoints" if keypoints else "neither box nor polygon"
             raise _error(FailureReason.INVALID_ROW, f"line {number}: {line.strip()[:80]!r} is {what}")
-        if not math.isfinite(values[0]) or int(values[0]) != values[0] or int(values[0]) not in names:
+        is_whole = math.isfinite(values[0]) and int(values[0]) == values[0]
+        if is_whole and numbers is not None:
+            numbers.add(int(values[0]))
+        if not is_whole or int(values[0]) not in names:
             detail = f"line {number}: class {words[0][:20]}; the data file names {min(names)} to {max(names)}"
             raise _error(FailureReason.UNKNOWN_CLASS, detail)
         labels.append(names[int(values[0])])

@@ -9,8 +9,9 @@ from typing import Any
 
 from beam_tfrecords import storage
 from beam_tfrecords.errors import RequestError
+from beam_tfrecords.transforms.class_list import ClassList
 from beam_tfrecords.transforms.sources.arrays.stacks import Stack, open_stacks, read_exactly, reading_stack
-from beam_tfrecords.transforms.sources.class_files import read_class_file
+from beam_tfrecords.transforms.sources.class_files import FoundClasses, read_class_file
 from beam_tfrecords.transforms.sources.containers import Container
 from beam_tfrecords.transforms.sources.inputs import Inputs, find_files_below, quote_input
 from beam_tfrecords.transforms.sources.source import MakeSource
@@ -41,12 +42,15 @@ def open_input(inputs: Inputs, table: TableSettings) -> MakeSource:
             f"{quote_input(inputs.paths[0])} has files of CIFAR-10 and of CIFAR-100; convert them apart",
             code="sources_differ",
         )
-    names = {column: _read_names(storage.dirname(files[0].entry.path), file) for column, file in kinds[0].items()}
+    paths = {column: storage.join(storage.dirname(files[0].entry.path), file) for column, file in kinds[0].items()}
     label = table.label_column or "label"
+    # The numbers of the label may count from 0 or from 1; the build names them.
+    found = [FoundClasses(storage.basename(path), _read_names(path), path) for path in [paths.get(label)] if path]
+    names = {column: () if column == label else _read_names(path).names for column, path in paths.items()}
     return open_stacks(
         files,
         functools.partial(_find_stacks, names),
-        class_names=names.get(label, ()),
+        found_classes=[one for one in found if one.classes],
         read_name=lambda path: path.replace("data_batch", "train_batch"),
         inputs=inputs,
         settings=table,
@@ -110,12 +114,11 @@ def _columns_of(path: str) -> Mapping[str, str]:
     )
 
 
-def _read_names(folder: str, file: str) -> Sequence[str]:
-    path = storage.join(folder, file)
+def _read_names(path: str) -> ClassList:
     if not storage.is_file(path):
-        return ()
+        return ClassList(())
     try:
-        return read_class_file(path).names
+        return read_class_file(path)
     except ValueError as error:
         raise RequestError(
             f"{quote_input(path)} cannot be read as names of classes: {error}", code="invalid_file"
