@@ -45,6 +45,11 @@ class FoundClasses:
     problem: str = ""
 
 
+def is_class_file(name: str) -> bool:
+    """Whether a file has a usual name of a file of class names."""
+    return name in _NAMES or name in _SHARED
+
+
 def read_class_file(path: str, *, are_numbered: bool = False) -> ClassList:
     """Reads a file of class names of bounded size; `are_numbered` is that of `parse_class_file`.
 

@@ -8,6 +8,7 @@ from collections.abc import Iterator, Mapping
 
 from beam_tfrecords.errors import FailureReason, RequestError, Suggestion
 from beam_tfrecords.transforms.refs.sample_refs import SampleRef
+from beam_tfrecords.transforms.sources.class_files import is_class_file
 from beam_tfrecords.transforms.sources.detect.annotation_sidecars import (
     describe_annotations,
     describe_unread,
@@ -26,6 +27,7 @@ from beam_tfrecords.transforms.sources.detect.judge import describe_unread_files
 from beam_tfrecords.transforms.sources.detect.layouts import interpret
 from beam_tfrecords.transforms.sources.detect.list_sidecars import find_lists, name_label_lists, name_split_lists
 from beam_tfrecords.transforms.sources.detect.names import is_known
+from beam_tfrecords.transforms.sources.detect.sidecar_rows import list_sidecars
 from beam_tfrecords.transforms.sources.detect.suggestions import list_rows, refuse
 from beam_tfrecords.transforms.sources.detect.table_sidecars import list_tables
 from beam_tfrecords.transforms.sources.detect.tree import FolderSummary, FolderTree, find_prefix
@@ -121,9 +123,12 @@ def infer_folders(tree: FolderTree, request: Request) -> tuple[Interpretation, l
     notes = [f"{request.where}: {one}" for one in notes]
     read = {one.path for one in found.lists.values()}
     tables = [*list_tables(tree), *name_label_lists(tree)] if not request.needs.label else list_rows(tree, request)
+    # Those of a folder itself are looked for when it is opened.
+    class_files = [path for path in list_sidecars(tree, is_class_file) if request.folder is None or "/" in path]
     files = describe_unread_files(
         {} if request.needs.label else find_formats(tree, request.root),
-        [path for path in tables if path not in read],
+        [] if request.named else class_files,
+        [path for path in tables if path not in (*read, *class_files)],
         describe_unread(tree, request.root),
         has_labels=request.needs.label,
     )

@@ -50,21 +50,28 @@ def describe_unread(unread: Mapping[Content, int], provides: Collection[Content]
 
 
 def describe_unread_files(
-    annotations: Mapping[str, str], files: Sequence[str], others: Sequence[str], *, has_labels: bool
+    annotations: Mapping[str, str],
+    class_files: Sequence[str],
+    files: Sequence[str],
+    others: Sequence[str],
+    *,
+    has_labels: bool,
 ) -> Iterator[str]:
     """Yields notes on the files beside images that may annotate them.
 
     Args:
       annotations: format -> an example of its files.
+      class_files: paths of files of class names that no source reads there.
       files: paths of tables and lists.
       others: further files, in words.
       has_labels: whether folders give the labels; the layout stores none otherwise.
     """
     why = "the folders give the labels" if has_labels else "the layout stores no labels"
+    named = [f"{printable(path)}, which may name the classes; `class_names` takes such a file" for path in class_files]
     held = [
         f"annotations of {kind} ({path}), which may hold {_ANNOTATIONS[kind]}" for kind, path in annotations.items()
     ]
-    for one in (*held, *others):
+    for one in (*held, *named, *others):
         yield f"{why}; not read: {one}"
     if files:
         more = ", …" if len(files) > _MOST_FILES else ""
