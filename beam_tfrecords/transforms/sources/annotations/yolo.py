@@ -154,8 +154,8 @@ class YoloSource(Source):
         if min(names) == 0 and max(names) + 1 == max(self._numbers, default=0) and 0 not in self._numbers:
             raise RequestError(
                 f"{quote_input(self._places.input)}: the labels have classes up to {max(self._numbers):,} and none "
-                f"has 0, but the names count from 0 to {max(names):,}; if the labels count from 1, write the number of each "
-                f"name beside it, such as 1: {printable(names[0])}",
+                f"has 0, but the names count from 0 to {max(names):,}; if the labels count from 1, write the number of "
+                f"each name beside it, such as 1: {printable(names[0])}",
                 code="first_class_number",
             )
 
