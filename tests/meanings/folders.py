@@ -256,6 +256,53 @@ def _pairs(draft: Draft) -> None:
     draft.kinds.append("image:doubled")
 
 
+def _listed_split(draft: Draft) -> None:
+    """Draws split folders, one of which has class folders and the other a table of its classes."""
+    chance = draft.chance
+    splits = draft.spread(chance.choice((("Train", "Test"), ("train", "val"), ("training", "testing"))))
+    labels = draft.spread(chance.choice((("0", "1", "2"), ("cat", "dog"), ("benign", "malignant"))))
+    listed = splits[0] if chance.random() < 0.3 else next(split for split in reversed(splits) if split != splits[0])
+    inner = ["" if split == listed else f"{label}/" for split, label in zip(splits, labels, strict=True)]
+    folders = [f"{split}/{one}" for split, one in zip(splits, inner, strict=True)]
+    paths = _save(draft, folders, _stems(draft))
+    _set_labels(draft, labels)
+    _set_splits(draft, splits)
+    draft.labels.append(Label(("ClassId",), [[label] for label in labels], is_first=False))
+    header = chance.choice(("Width,Height,ClassId,Path", "Path,ClassId"))
+    for table in dict.fromkeys(splits) if chance.random() < 0.5 else (listed,):
+        found = [(path, label) for path, label, split in zip(paths, labels, splits, strict=True) if split == table]
+        rows = [f"48,36,{label},{path}" if header.startswith("W") else f"{path},{label}" for path, label in found]
+        draft.files[f"{table}.csv"] = "\n".join([header, *rows, ""]).encode()
+        draft.roles.append(Role("label", (f"{table}.csv",)))
+    draft.kinds += ["label:folders", "label:table"]
+
+
+def _split_lists(draft: Draft) -> None:
+    """Draws class folders, or images alone, and lists of the stems of each split."""
+    chance = draft.chance
+    labels = draft.spread(_safe_classes(draft)) if chance.random() < 0.7 else None
+    stems = _stems(draft)
+    _save(draft, [f"{label}/" for label in labels] if labels else ["JPEGImages/"] * draft.count, stems)
+    if labels:
+        _set_labels(draft, labels)
+        draft.kinds.append("label:folders")
+    elif chance.random() < 0.6:
+        draft.masks = [chance.randrange(1, 200) for _ in range(draft.count)]
+        for stem, value in zip(stems, draft.masks, strict=True):
+            draft.files[f"SegmentationClass/{stem}.png"] = pictures.mask_picture(value)
+        draft.roles.append(Role("mask", ("SegmentationClass", "mask", "masks")))
+    names = chance.choice((("train", "val"), ("train", "test"), ("train", "val", "test")))
+    splits = draft.spread(names)
+    folder = chance.choice(("", "", "ImageSets/", "ImageSets/Main/", "splits/"))
+    for name in names:
+        lines = [f"{stem}\n" for stem, split in zip(stems, splits, strict=True) if split == name]
+        draft.files[f"{folder}{name}.txt"] = "".join(lines).encode()
+    draft.splits.append(Split(("lists",), [SPLIT_OF[split] for split in splits]))
+    # The counts of skipped files name all files; a note or question says that these are not read.
+    draft.roles.append(Role("split", ("not read", "lists of splits", "tables beside them")))
+    draft.kinds.append("split:lists")
+
+
 def _masks(draft: Draft) -> None:
     """Draws a folder of images, and one of their masks."""
     chance = draft.chance
@@ -311,6 +358,8 @@ _STYLES: dict[str, tuple[float, Callable[[Draft], None]]] = {
     "two_levels": (8, _two_levels),
     "letters": (3, _letters),
     "pairs": (7, _pairs),
+    "listed_split": (5, _listed_split),
+    "split_lists": (6, _split_lists),
     "masks": (8, _masks),
     "masks_beside": (4, _masks_beside),
     "captions": (4, _captions),

@@ -25,11 +25,10 @@ from beam_tfrecords.transforms.sources.detect.interpretation import (
 )
 from beam_tfrecords.transforms.sources.detect.judge import describe_unread_files
 from beam_tfrecords.transforms.sources.detect.layouts import interpret
-from beam_tfrecords.transforms.sources.detect.list_sidecars import find_lists, name_label_lists, name_split_lists
+from beam_tfrecords.transforms.sources.detect.list_sidecars import find_lists, name_split_lists
 from beam_tfrecords.transforms.sources.detect.names import is_known
 from beam_tfrecords.transforms.sources.detect.sidecar_rows import list_sidecars
 from beam_tfrecords.transforms.sources.detect.suggestions import list_rows, refuse
-from beam_tfrecords.transforms.sources.detect.table_sidecars import list_tables
 from beam_tfrecords.transforms.sources.detect.tree import FolderSummary, FolderTree, find_prefix
 from beam_tfrecords.transforms.sources.inputs import Inputs
 from beam_tfrecords.transforms.sources.names import printable
@@ -122,15 +121,15 @@ def infer_folders(tree: FolderTree, request: Request) -> tuple[Interpretation, l
         _refuse_annotated(found, tree, request)
     notes = [f"{request.where}: {one}" for one in notes]
     read = {one.path for one in found.lists.values()}
-    tables = [*list_tables(tree), *name_label_lists(tree)] if not request.needs.label else list_rows(tree, request)
+    named = list_sidecars(tree, is_class_file)
     # Those of a folder itself are looked for when it is opened.
-    class_files = [path for path in list_sidecars(tree, is_class_file) if request.folder is None or "/" in path]
+    class_files = [path for path in named if request.folder is None or "/" in path]
     files = describe_unread_files(
         {} if request.needs.label else find_formats(tree, request.root),
         [] if request.named else class_files,
-        [path for path in tables if path not in (*read, *class_files)],
+        [path for path in list_rows(tree) if path not in (*read, *named)],
         describe_unread(tree, request.root),
-        has_labels=request.needs.label,
+        labels="folders" if request.by_folders else "label_pattern" if request.needs.label else "",
     )
     classes = () if request.needs.label else _describe_classes(found, tree)
     notes += [f"{request.where}: {one}" for one in (*files, *classes)]

@@ -24,10 +24,12 @@ class ListedLabels:
     Attributes:
       path: path of the list.
       labels: path of an image in the folder -> class.
+      notes: notes on what else the list has.
     """
 
     path: str
     labels: Mapping[str, str]
+    notes: Sequence[str] = ()
 
 
 @dataclasses.dataclass(frozen=True)

@@ -55,7 +55,7 @@ def describe_unread_files(
     files: Sequence[str],
     others: Sequence[str],
     *,
-    has_labels: bool,
+    labels: str,
 ) -> Iterator[str]:
     """Yields notes on the files beside images that may annotate them.
 
@@ -64,9 +64,10 @@ def describe_unread_files(
       class_files: paths of files of class names that no source reads there.
       files: paths of tables and lists.
       others: further files, in words.
-      has_labels: whether folders give the labels; the layout stores none otherwise.
+      labels: what gives the labels: "folders", "label_pattern", or "" if the layout stores none.
     """
-    why = "the folders give the labels" if has_labels else "the layout stores no labels"
+    gives = {"folders": "the folders give the labels", "label_pattern": "`label_pattern` gives the labels"}
+    why = gives.get(labels, "the layout stores no labels")
     named = [f"{printable(path)}, which may name the classes; `class_names` takes such a file" for path in class_files]
     held = [
         f"annotations of {kind} ({path}), which may hold {_ANNOTATIONS[kind]}" for kind, path in annotations.items()

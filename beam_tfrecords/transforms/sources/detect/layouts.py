@@ -330,6 +330,7 @@ def _find_labels(level: Level) -> dict[str, ListedLabels]:
         some, images = len(one.labels), tree.total(base)
         counts = "" if some == images else f", which has {some:,}, for {images:,} images"
         level.notes.append(f"the labels of the images in {printable(base)} are those of {printable(one.path)}{counts}")
+        level.notes.extend(one.notes)
     return found
 
 

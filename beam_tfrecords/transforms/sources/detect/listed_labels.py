@@ -8,6 +8,7 @@ from collections.abc import Collection
 
 from beam_tfrecords import storage
 from beam_tfrecords.transforms.sources.detect.interpretation import ListedLabels
+from beam_tfrecords.transforms.sources.detect.judge import describe_unused
 from beam_tfrecords.transforms.sources.detect.list_sidecars import list_lists, read_list, split_of_list
 from beam_tfrecords.transforms.sources.detect.table_sidecars import list_tables, settings_of_table
 from beam_tfrecords.transforms.sources.detect.tree import FolderTree
@@ -37,24 +38,26 @@ def find_labels(
     """
     paths = [*list_lists(tree)[:_MOST_FILES], *list_tables(tree)[:_MOST_FILES]]
     for path in (one for one in paths if split_of_list(one) in (None, split)):
-        found = ListedLabels(path, _read_labels(path, tree, root, base))
+        found = _read_labels(path, tree, root, base)
         if set(found.labels.values()) <= {*classes} and 0 < tree.total(base) <= 2 * len(found.labels):
             return found
     return None
 
 
-def _read_labels(path: str, tree: FolderTree, root: str, base: str) -> dict[str, str]:
-    """Reads image path -> class from a list or table; {} if it has no labels, or two labels for an image."""
+def _read_labels(path: str, tree: FolderTree, root: str, base: str) -> ListedLabels:
+    """Reads a list or table; without labels if it has none, or two labels for an image."""
+    nothing = ListedLabels(path, {})
     is_list = path.lower().endswith(".txt")
     listed = read_list(path, tree, root) if is_list else None
     folder, settings = listed or ("", {}) if is_list else (posixpath.dirname(path), settings_of_table(path, tree, root))
     label = (settings or {}).get("label_column")
     if not settings or not label:
-        return {}
+        return nothing
     images = settings.get("image_root") or storage.join(root, folder).rstrip("/")
     pattern = settings.get("image_path") or f"{{{settings.get('image_column', IMAGE)}}}"
     columns = pattern_columns(pattern)
     labels: dict[str, str] = {}
+    notes: list[str] = []
     with suppress_refusals():
         table = (open_csv if is_list else open_table)(storage.join(root, path))
         for row in itertools.islice(table.rows([*columns, label]), _MOST_LABELS):
@@ -64,5 +67,6 @@ def _read_labels(path: str, tree: FolderTree, root: str, base: str) -> dict[str,
             image = storage.join(images, name.removeprefix("./"))
             below = image.removeprefix(f"{storage.join(root, base)}/")
             if below != image and labels.setdefault(below, str(row[label])) != str(row[label]):
-                return {}
-    return labels
+                return nothing
+        notes = describe_unused(table, {*columns, label})
+    return ListedLabels(path, labels, notes)

@@ -67,17 +67,16 @@ def _describe_sidecars(tree: FolderTree, request: Request, suggestions: Sequence
     """
     annotations = describe_annotations(tree, request.root)
     more = f" (beside them is what looks like {annotations})" if annotations else ""
-    rows = list_rows(tree, request)[:_MOST_PATHS]
+    rows = list_rows(tree)[:_MOST_PATHS]
     if rows and not any("label_column" in one.settings for one in suggestions):
         more += f" (tables beside them: {', '.join(map(printable, rows))})"
     more += describe_number_lists(tree, request.root) if request.by_folders else ""
     return more
 
 
-def list_rows(tree: FolderTree, request: Request) -> list[str]:
-    """Returns the paths of tables that may contain the labels; in an archive also lists with suitable names."""
-    lists = name_label_lists(tree) if request.folder is None else []
-    return [*list_tables(tree), *lists] if request.by_folders else []
+def list_rows(tree: FolderTree) -> list[str]:
+    """Returns the paths of tables that may contain labels, and of lists whose names contain a split or such a word."""
+    return [*list_tables(tree), *name_label_lists(tree)]
 
 
 def find_sidecars(tree: FolderTree, request: Request) -> tuple[str, list[Suggestion]]:
@@ -97,7 +96,8 @@ def _read_sidecars(tree: FolderTree, request: Request) -> Iterator[Suggestion]:
 
 def _extract(tree: FolderTree, request: Request) -> Iterator[Suggestion]:
     """Suggests extracting an archive whose labels are in files next to its images."""
-    if not request.archive or not (list_rows(tree, request) or describe_annotations(tree)):
+    has_rows = request.by_folders and bool(list_rows(tree))
+    if not request.archive or not (has_rows or describe_annotations(tree)):
         return
     folder = f"{request.archive}{EXTRACTED}"
     archive, quoted = shlex.quote(request.archive), shlex.quote(folder)
