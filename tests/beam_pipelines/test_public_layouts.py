@@ -456,3 +456,31 @@ def test_only_a_command_that_finds_masks_is_offered(files, suggestions, tmp_path
     commands = commands_of(explain(refused.value, "convert", argv))
     given = [read(command, tmp_path / f"listing{number}")[0] for number, command in enumerate(commands)]
     assert given == [{split: {"": count} for split, count in suggestion.items()} for suggestion in suggestions]
+
+
+def test_a_split_whose_classes_are_in_a_table_is_read_and_its_other_columns_are_named(tmp_path):
+    rows = [f"48,36,{number % 3},Test/{number}.jpg" for number in range(6)]
+    tables = {"Test.csv": "\n".join(["Width,Height,ClassId,Path", *rows])}
+    root = write_layout(Layout("signs", "Train/{0..2}/{1..3}.jpg Test/{0..5}.jpg", tables=tables), tmp_path)
+    records, notes = read([f"--input={root}", "--output=out"], tmp_path / "listing")
+    assert records == {"train": {"0": 3, "1": 3, "2": 3}, "test": {"0": 2, "1": 2, "2": 2}}
+    assert any("Test.csv: not used: Width, Height" in note for note in notes)
+
+
+def test_tables_of_several_splits_are_offered_together(tmp_path):
+    tables = {
+        f"{split}.csv": "\n".join(["Path,ClassId", *(f"{split}/{folder}{n}.jpg,{n % 3}" for n in numbers)])
+        for split, folder, numbers in (("Train", "a/", range(4)), ("Test", "", range(6)))
+    }
+    root = write_layout(Layout("signs", "Train/a/{0..3}.jpg Test/{0..5}.jpg", tables=tables), tmp_path)
+    with refuses("no_class_folders", "input") as refused:
+        read([f"--input={root}", "--output=out"], tmp_path / "listing")
+    assert refused.value.suggestions[0].settings["input"] == [f"train={root}/Train.csv", f"test={root}/Test.csv"]
+
+
+@each("folder", ["", "ImageSets/Main/", "splits/"])
+def test_lists_of_the_stems_of_each_split_are_named(folder, tmp_path):
+    tables = {f"{folder}train.txt": "1\n2\n4\n", f"{folder}val.txt": "3\n"}
+    root = write_layout(Layout("stems", "cat/{1..2}.jpg dog/{3..4}.jpg", tables=tables), tmp_path)
+    notes = "\n".join(read([f"--input={root}", "--output=out"], tmp_path / "listing")[1])
+    assert f"not read: {folder}train.txt, {folder}val.txt" in notes

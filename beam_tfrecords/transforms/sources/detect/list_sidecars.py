@@ -42,7 +42,7 @@ def name_label_lists(tree: FolderTree) -> list[str]:
 def name_split_lists(tree: FolderTree) -> list[str]:
     """Returns a group of text files for several splits, such as train.txt and test.txt; [] if there is none."""
     found = list_lists(tree)
-    named = next((paths for paths in _group(found) if len({*map(split_of_list, paths)} - {None}) > 1), None)
+    named = next((paths for paths in group_by_split(found) if len({*map(split_of_list, paths)} - {None}) > 1), None)
     return named or [path for path in found if posixpath.basename(path) == "train_test_split.txt"]
 
 
@@ -57,7 +57,7 @@ def find_lists(tree: FolderTree, request: Request, *, of_boxes: bool = False) ->
     root = request.root
     if root is None or request.names_paths:
         return
-    groups = _group(list_lists(tree)[:_MOST_LISTS])
+    groups = group_by_split(list_lists(tree)[:_MOST_LISTS])
     suggestions = [found for paths in groups if (found := _suggest(paths, tree, root, of_boxes=of_boxes))]
     most = max(
         (len(one.settings["input"]) for one in suggestions if isinstance(one.settings["input"], list)), default=1
@@ -90,8 +90,8 @@ def _is_of_another_split(path: str, split: str | None) -> bool:
     return split is not None and bool(found) and split not in found
 
 
-def _group(paths: Sequence[str]) -> list[list[str]]:
-    """Groups lists that differ only in their split; returns groups with the most splits first."""
+def group_by_split(paths: Sequence[str]) -> list[list[str]]:
+    """Groups lists or tables that differ only in their split; returns groups with the most splits first."""
     groups: dict[tuple[str, str], dict[str, str]] = {}
     for path in paths:
         split = split_of_list(path) or ""

@@ -12,6 +12,7 @@ from beam_tfrecords.errors import Suggestion
 from beam_tfrecords.transforms.sources.detect.image_columns import is_file_name
 from beam_tfrecords.transforms.sources.detect.interpretation import Request
 from beam_tfrecords.transforms.sources.detect.label_columns import find_one_hot, find_only_label
+from beam_tfrecords.transforms.sources.detect.list_sidecars import group_by_split, split_of_list
 from beam_tfrecords.transforms.sources.detect.names import split_in_name
 from beam_tfrecords.transforms.sources.detect.sidecar_rows import list_sidecars, read_first_rows, spread
 from beam_tfrecords.transforms.sources.detect.tree import FolderTree
@@ -51,7 +52,11 @@ def find_tables(tree: FolderTree, request: Request) -> Iterator[Suggestion]:
     metadata = _find_metadata(tree, root)
     if metadata is not None:
         yield metadata[1]
+    several = list(_find_tables_of_splits(tree, request, root))
+    yield from several
     for path in list_tables(tree)[:_MOST_TABLES]:
+        if any(word.endswith(f"={storage.join(root, path)}") for one in several for word in one.settings["input"]):
+            continue
         if metadata is not None and posixpath.basename(path) == metadata[0]:
             continue
         settings = None if _NO_LABELS.search(path) else settings_of_table(path, tree, root)
@@ -61,6 +66,16 @@ def find_tables(tree: FolderTree, request: Request) -> Iterator[Suggestion]:
         folder = settings.get("image_root", storage.dirname(storage.join(root, path)))[len(root) :].strip("/")
         if is_usable(request, suggestion.settings, images=tree.images(folder)):
             yield suggestion
+
+
+def _find_tables_of_splits(tree: FolderTree, request: Request, root: str) -> Iterator[Suggestion]:
+    """Yields suggestions that read a table for each split, such as train.csv and test.csv, with the same settings."""
+    for paths in group_by_split(list_tables(tree)[:_MOST_TABLES]):
+        if len({*map(split_of_list, paths)} - {None}) == len(paths) > 1:
+            first, *others = [settings_of_table(path, tree, root) for path in paths]
+            inputs = [f"{split_of_list(path)}={storage.join(root, path)}" for path in paths]
+            if first and all(one == first for one in others) and is_usable(request, {**first, "input": inputs}):
+                yield Suggestion(f"the rows of {', '.join(paths)}", {"input": inputs, **first})
 
 
 def _find_metadata(tree: FolderTree, root: str) -> tuple[str, Suggestion] | None:
