@@ -8,5 +8,4 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 KNOWN: Mapping[str, str] = {
-    "suggestion refused": "what follows a command that makes a file is not tried, unless it extracts an archive",
 }

@@ -5,6 +5,9 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import itertools
+import shlex
+import subprocess
+import sys
 import tempfile
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
@@ -61,7 +64,7 @@ class _Trial:
     Attributes:
       spec: the refused request.
       folder: local folder for what archives hold.
-      extracted: folder that a command would make of an archive -> the folder that holds the same here.
+      extracted: file or folder that a command would make -> the one that holds the same here.
       tried: number of requests that were tried.
       offered: settings of the suggestions that were found.
     """
@@ -75,6 +78,8 @@ class _Trial:
     def follow_all(self, error: RequestError, said: Suggestion, depth: int) -> Iterator[Suggestion]:
         """Yields the suggestions of a refusal that work, each with what was said before."""
         for one in error.suggestions:
+            if one.settings.get("layout") == "image" and "label_column" in said.settings:
+                continue  # Images without labels are no answer about a label.
             meaning = ", ".join(filter(None, (said.meaning, one.meaning)))
             joined = Suggestion(meaning, {**said.settings, **one.settings}, [*said.before, *one.before])
             yield from self._follow(joined, depth)
@@ -83,7 +88,7 @@ class _Trial:
         self.tried += 1
         if self.tried > _MOST_TRIED or suggestion.settings in self.offered:
             return
-        settings = self._find_extracted(suggestion)
+        settings = self._find_made(suggestion)
         if settings is not None:  # Otherwise, only the command makes the input.
             try:
                 if not _is_listed(change_request(self.spec, settings)):
@@ -100,19 +105,25 @@ class _Trial:
         self.offered.append(suggestion.settings)
         yield suggestion
 
-    def _find_extracted(self, suggestion: Suggestion) -> Mapping[str, Any] | None:
-        """Returns the settings to try; None if a command makes the input, unless it only extracts a small archive."""
+    def _find_made(self, suggestion: Suggestion) -> Mapping[str, Any] | None:
+        """Returns the settings to try; None if a command makes an input that is too large to make here."""
         given = suggestion.settings.get("input", [])
-        inputs = given if isinstance(given, list) else [given]
-        made = [word for word in inputs if word.endswith(EXTRACTED)]
-        for folder in made:
-            if folder not in self.extracted:
+        added: dict[str, Any] = {}
+        for path in (given if isinstance(given, list) else [given]) if suggestion.before else ():
+            if path not in self.extracted:
                 target = storage.join(self.folder, str(len(self.extracted)))
-                if not extract(folder.removesuffix(EXTRACTED), target, most_bytes=_MOST_BYTES):
+                if path.endswith(EXTRACTED):
+                    is_made = extract(path.removesuffix(EXTRACTED), target, most_bytes=_MOST_BYTES)
+                else:
+                    target += storage.basename(path)
+                    is_made = _run(suggestion.before, path, target)
+                if not is_made:
                     return None
-                self.extracted[folder] = target
-        settings = _replace(suggestion.settings, self.extracted)
-        return None if suggestion.before and settings == suggestion.settings else settings
+                self.extracted[path] = target
+            if not path.endswith(EXTRACTED) and not self.spec.source.paths.image_root:
+                # The table names images beside it.
+                added = {"image_root": storage.dirname(path)}
+        return _replace({**added, **suggestion.settings}, self.extracted)
 
     def _as_given(self, error: RequestError) -> RequestError:
         """Returns the refusal of an extracted archive as that of the folder that the command would make."""
@@ -123,6 +134,21 @@ class _Trial:
             if not one.before
         ]
         return RequestError(error.message, suggestions, code=error.code)
+
+
+def _run(commands: Sequence[str], path: str, target: str) -> bool:
+    """Runs commands that make a file of a small one, with another path for the file; returns whether they worked."""
+    for command in commands:
+        _, *words = shlex.split(command)
+        if (
+            sum(storage.stat(word).size for word in words if word.startswith("/") and storage.is_file(word))
+            > _MOST_BYTES
+        ):
+            return False
+        words = [target if word == path else word for word in words]
+        if subprocess.run([sys.executable, *words], capture_output=True, check=False).returncode:
+            return False
+    return True
 
 
 def _replace(settings: Mapping[str, Any], folders: Mapping[str, str]) -> dict[str, Any]:
