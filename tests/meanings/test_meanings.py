@@ -55,6 +55,12 @@ def test_what_thousands_of_inputs_mean_is_read_or_asked() -> None:
     assert not found, show(found)
 
 
+@pytest.mark.parametrize(("form", "number"), [("list", 18), ("list", 171), ("list", 242), ("folder", 51), ("npz", 103)])
+def test_what_was_wrong_once_is_right(form: str, number: int) -> None:
+    found = [one for one in run_cases(1, 1, first=number, form=form) if one.outcome.kind in (WRONG, CRASH)]
+    assert not found, show(found)
+
+
 def test_a_seed_draws_the_same_input_again() -> None:
     first, again = draw_case(3, 5), draw_case(3, 5)
     assert (first.files, first.settings, first.meaning) == (again.files, again.settings, again.meaning)
