@@ -106,10 +106,12 @@ class _Trial:
         yield suggestion
 
     def _find_made(self, suggestion: Suggestion) -> Mapping[str, Any] | None:
-        """Returns the settings to try; None if a command makes an input that is too large to make here."""
+        """Returns the settings to try; None if a command makes an input that is not made here: large, or no table."""
         given = suggestion.settings.get("input", [])
         added: dict[str, Any] = {}
         for path in (given if isinstance(given, list) else [given]) if suggestion.before else ():
+            if not path.endswith((EXTRACTED, ".csv")):
+                return None
             if path not in self.extracted:
                 target = storage.join(self.folder, str(len(self.extracted)))
                 if path.endswith(EXTRACTED):
