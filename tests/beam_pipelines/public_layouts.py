@@ -777,7 +777,7 @@ LAYOUTS = (
         "two kinds of images of the same things",
         "visible/{k3,p9,zz}.png infrared/{k3,p9,zz}.png",
         refused=Refusal("images_and_masks", "input"),
-        suggestions=[unlabelled(train=3), unlabelled(train=3)],
+        suggestions=[unlabelled(train=3), unlabelled(train=3), unlabelled(train=3)],
     ),
     # Pairs and single bands under any name, several masks of an image, and parts.
     Layout(

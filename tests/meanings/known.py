@@ -7,5 +7,4 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-KNOWN: Mapping[str, str] = {
-}
+KNOWN: Mapping[str, str] = {}

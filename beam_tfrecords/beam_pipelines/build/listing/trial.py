@@ -5,9 +5,6 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import itertools
-import shlex
-import subprocess
-import sys
 import tempfile
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
@@ -64,7 +61,7 @@ class _Trial:
     Attributes:
       spec: the refused request.
       folder: local folder for what archives hold.
-      extracted: file or folder that a command would make -> the one that holds the same here.
+      extracted: folder that a command would make of an archive -> the folder that holds the same here.
       tried: number of requests that were tried.
       offered: settings of the suggestions that were found.
     """
@@ -88,7 +85,7 @@ class _Trial:
         self.tried += 1
         if self.tried > _MOST_TRIED or suggestion.settings in self.offered:
             return
-        settings = self._find_made(suggestion)
+        settings = self._find_extracted(suggestion)
         if settings is not None:  # Otherwise, only the command makes the input.
             try:
                 if not _is_listed(change_request(self.spec, settings)):
@@ -105,27 +102,19 @@ class _Trial:
         self.offered.append(suggestion.settings)
         yield suggestion
 
-    def _find_made(self, suggestion: Suggestion) -> Mapping[str, Any] | None:
-        """Returns the settings to try; None if a command makes an input that is not made here: large, or no table."""
+    def _find_extracted(self, suggestion: Suggestion) -> Mapping[str, Any] | None:
+        """Returns the settings to try; None if a command makes the input, unless it only extracts a small archive."""
         given = suggestion.settings.get("input", [])
-        added: dict[str, Any] = {}
-        for path in (given if isinstance(given, list) else [given]) if suggestion.before else ():
-            if not path.endswith((EXTRACTED, ".csv")):
-                return None
-            if path not in self.extracted:
+        inputs = (given if isinstance(given, list) else [given]) if given is not None else []
+        made = [word for word in inputs if word.endswith(EXTRACTED)]
+        for folder in made:
+            if folder not in self.extracted:
                 target = storage.join(self.folder, str(len(self.extracted)))
-                if path.endswith(EXTRACTED):
-                    is_made = extract(path.removesuffix(EXTRACTED), target, most_bytes=_MOST_BYTES)
-                else:
-                    target += storage.basename(path)
-                    is_made = _run(suggestion.before, path, target)
-                if not is_made:
+                if not extract(folder.removesuffix(EXTRACTED), target, most_bytes=_MOST_BYTES):
                     return None
-                self.extracted[path] = target
-            if not path.endswith(EXTRACTED) and not self.spec.source.paths.image_root:
-                # The table names images beside it.
-                added = {"image_root": storage.dirname(path)}
-        return _replace({**added, **suggestion.settings}, self.extracted)
+                self.extracted[folder] = target
+        settings = _replace(suggestion.settings, self.extracted)
+        return None if suggestion.before and settings == suggestion.settings else settings
 
     def _as_given(self, error: RequestError) -> RequestError:
         """Returns the refusal of an extracted archive as that of the folder that the command would make."""
@@ -136,21 +125,6 @@ class _Trial:
             if not one.before
         ]
         return RequestError(error.message, suggestions, code=error.code)
-
-
-def _run(commands: Sequence[str], path: str, target: str) -> bool:
-    """Runs commands that make a file of a small one, with another path for the file; returns whether they worked."""
-    for command in commands:
-        _, *words = shlex.split(command)
-        if (
-            sum(storage.stat(word).size for word in words if word.startswith("/") and storage.is_file(word))
-            > _MOST_BYTES
-        ):
-            return False
-        words = [target if word == path else word for word in words]
-        if subprocess.run([sys.executable, *words], capture_output=True, check=False).returncode:
-            return False
-    return True
 
 
 def _replace(settings: Mapping[str, Any], folders: Mapping[str, str]) -> dict[str, Any]:

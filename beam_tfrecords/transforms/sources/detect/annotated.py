@@ -125,13 +125,32 @@ def _refuse_twins(twins: Sequence[Twins], request: Request) -> UnclearError:
             **twins[0].suffixes,
         }
     names = "the same names" if not twins[0].suffixes else "the same names but for their ends"
-    remedy = "; if the folders are classes, name them in `class_names`" if twins[0].are_numbered else ""
     return UnclearError(
-        f"the images in {show_names([*photos, *drawn])} have {names}, as images and their masks do{remedy}",
+        f"the images in {show_names([*photos, *drawn])} have {names}, as images and their masks do, or images of one "
+        "thing",
         _with_masks(request, masks),
+        _as_pairs(twins, request),
+        _as_classes(twins, request),
         *answers,
         code="images_and_masks",
     )
+
+
+def _as_pairs(twins: Sequence[Twins], request: Request) -> list[Suggestion]:
+    """Suggests joining the images of two folders."""
+    names = [re.sub(r"\W+", "_", storage.basename(path)).lower() for path in twins[0].folders]
+    if request.root is None or len(twins) > 1 or not all(re.fullmatch("[a-z][a-z0-9_]*", name) for name in names):
+        return []
+    folders = [f"{name}={request.path(path)}" for name, path in zip(names, twins[0].folders, strict=True)]
+    return [Suggestion("each pair of images as one sample", {"input": None, "images": ",".join(folders)})]
+
+
+def _as_classes(twins: Sequence[Twins], request: Request) -> list[Suggestion]:
+    """Suggests taking two folders as classes if only the numbers of their images are the same."""
+    names = [storage.basename(path) for path in twins[0].folders]
+    if not (request.by_folders and len(twins) == 1 and twins[0].are_numbered) or any("," in name for name in names):
+        return []
+    return [Suggestion(f"the classes {' and '.join(names)}", {"class_names": ",".join(names)})]
 
 
 def _with_splits(paths: Sequence[str], request: Request) -> list[str]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import re
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Sequence
 
 from beam_tfrecords.transforms.sources.detect.interpretation import join
 from beam_tfrecords.transforms.sources.detect.mask_names import shared_ending
@@ -16,6 +16,21 @@ from beam_tfrecords.transforms.sources.detect.tree import FolderTree, pair_stem
 _MOST_TWINS = 4
 # Fewer images with the same numbers, as in cat/1.jpg and dog/1.jpg, say nothing.
 _LEAST_NUMBERED = 7
+# Share of images whose partners are there, if the names of their folders say that they are pairs.
+_MOST_ALIKE = 0.8
+_IMAGE_WORDS = frozenset(
+    {"im", "image", "images", "img", "imgs", "picture", "pictures", "view", "views", "cam", "camera"}
+)
+# Words in the names of folders that hold images of the same things.
+_VIEWS = frozenset(
+    {
+        "left", "right", "center", "centre", "middle", "front", "back", "rear", "top", "bottom", "side", "before",
+        "after", "pre", "post", "first", "second", "image", "img", "anchor", "positive", "negative", "query", "lr",
+        "hr", "low", "high", "lowres", "highres", "rgb", "ir", "nir", "depth", "thermal", "infrared", "visible",
+        "vis", "color", "colour", "gray", "grey", "input", "target", "source", "output", "reference", "ref", "noisy",
+        "clean", "blur", "sharp", "hazy", "clear", "rain", "rainy", "photo", "sketch", "sketches", "edge",
+    }
+)  # fmt: skip
 # Suffix of single-band images of Sentinel-2, Sentinel-1, Landsat and multispectral cameras.
 _BAND = re.compile(
     r"(?:^|[_. -])(B(?:0?[1-9]|1[0-2]|8A)|[VH][VH]|red|green|blue|yellow|nir|red_?edge|swir_?\d*|pan)$", re.IGNORECASE
@@ -53,7 +68,8 @@ def find_twins(tree: FolderTree, *, are_numbered: bool) -> list[Twins]:
       tree: the folders.
       are_numbered: whether images with the same numbers are pairs too.
     """
-    parents = {path.rpartition("/")[0] for path, folder in tree.walk() if folder.images and path}
+    folders = (path for path, folder in tree.walk() if folder.images and path)
+    parents = {path[: max(at, 0)] for path in folders for at in (path.rfind("/"), path.find("/"), 0)}
     found = [pair for parent in sorted(parents) if (pair := _twins_in(tree, parent, are_numbered=are_numbered))]
     count = sum(tree.images(path) for one in found for path in one.folders)
     return found if len(found) <= _MOST_TWINS and count == tree.total() else found[:1]
@@ -91,15 +107,19 @@ def _twins_in(tree: FolderTree, parent: str, *, are_numbered: bool) -> Twins | N
     """Returns the first two folders in a folder if the images of all folders in it form pairs, else None."""
     names = tree.below(parent)
     paths = [join(parent, name) for name in names]
-    if len(paths) < 2 or len({*map(split_in_name, names)}) > 1 or any(map(tree.below, paths)):
+    if len(paths) < 2 or len({*map(split_in_name, names)}) > 1:
         return None
     first, second, *others = paths
+    are_views = _are_views(names)
+    if any(map(tree.below, paths)):
+        are_pairs = are_views and _pair_below(tree, paths)
+        return Twins(first, second, are_masks=False, suffixes={}) if are_pairs else None
     pair = _pair(tree, first, second)
     if pair is None or any(_pair(tree, first, other) is None for other in others):
         return None
     is_reversed = _is_first_the_mask(tree, first, second, pair)
     are_few = not are_numbered or others or len(tree.names([first])) < _LEAST_NUMBERED
-    if is_reversed is None and are_few:
+    if is_reversed is None and are_few and not are_views:
         return None
     images, masks = (second, first) if is_reversed else (first, second)
     image_suffix, mask_suffix = reversed(pair) if is_reversed else pair
@@ -107,7 +127,28 @@ def _twins_in(tree: FolderTree, parent: str, *, are_numbered: bool) -> Twins | N
     are_masks = not any(map(JPEG.search, tree.names([masks])))
     are_masks = are_masks and (any(pair) or all(map(JPEG.search, tree.names([images]))))
     suffixes = {name: suffix for name, suffix in suffixes.items() if suffix}
-    return Twins(images, masks, are_masks, suffixes, are_numbered=is_reversed is None)
+    return Twins(images, masks, are_masks, suffixes, are_numbered=is_reversed is None and not are_views)
+
+
+def _are_views(names: Iterable[str]) -> bool:
+    """Whether folders may hold images of the same things, by words such as `left` in `image_left` and `left_imgs`."""
+    words = (re.findall(r"[a-z]+", name.lower()) for name in names)
+    kinds = [[word for word in some if len(word) > 1 and word not in _IMAGE_WORDS] or some[:1] for some in words]
+    return all(some and all(_VIEWS & {word, word.removesuffix("s")} for word in some) for some in kinds)
+
+
+def _pair_below(tree: FolderTree, paths: Sequence[str]) -> bool:
+    """Whether most images have the same path below each folder, but for an end that all names of a folder share."""
+    below = [set(_paths_below(tree, path)) for path in paths]
+    common = set.intersection(*below)
+    return len(common) >= _MOST_ALIKE * max(map(len, below)) > 0
+
+
+def _paths_below(tree: FolderTree, path: str) -> Iterator[str]:
+    folders = {at[len(path) :]: tree.names([at]) for at, _ in tree.walk() if f"{at}/".startswith(f"{path}/")}
+    ending = shared_ending(sorted({stem for names in folders.values() for stem in _stems(names)}))
+    for folder, names in folders.items():
+        yield from (f"{folder}/{stem.removesuffix(ending)}" for stem in _stems(names))
 
 
 def _pair(tree: FolderTree, first: str, second: str) -> tuple[str, str] | None:

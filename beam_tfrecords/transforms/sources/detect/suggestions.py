@@ -139,6 +139,8 @@ def _suggestions(error: UnclearError, tree: FolderTree, request: Request) -> Ite
         yield from (Suggestion(f"{one.meaning}, without labels", {**one.settings, **_UNLABELLED}) for one in samples)
     elif request.needs.label:
         for one in _follow(*_apply(tree, request, _UNLABELLED), Suggestion("", _UNLABELLED), _MOST_ANSWERS):
+            if "images" in one.settings:  # They have no labels anyway.
+                continue
             yield dataclasses.replace(one, meaning=f"{one.meaning or 'all images'}, without labels")
 
 
@@ -151,6 +153,9 @@ def _follow(tree: FolderTree, request: Request, said: Suggestion, most: int) -> 
       said: the suggestion so far.
       most: largest number of further answers.
     """
+    if "images" in said.settings:  # Another input, whose names say all.
+        yield said
+        return
     try:
         found, _ = interpret(tree, request)
     except UnclearError as error:
@@ -167,7 +172,7 @@ def _answer(
     for answers in error.answers if most else ():
         for answer in answers:
             settings = {**said.settings, **answer.settings}
-            kept = {name: value for name, value in settings.items() if value is not None}
+            kept = {name: value for name, value in settings.items() if value is not None or name == "input"}
             one = Suggestion(", ".join(filter(None, (said.meaning, answer.meaning))), kept)
             clear = list(_follow(*_apply(tree, request, answer.settings), one, most - 1))
             yield from clear

@@ -42,7 +42,7 @@ def open_input(inputs: Inputs, paths: PathSettings, label_pattern: str | None, n
     folders = dict(word.split("=", 1) for word in paths.images)
     if tuple(inputs.paths) != tuple(folders.values()):
         raise RequestError(
-            "the folders of paired images are those of `images`, such as left=DIR,right=DIR; leave `input` out",
+            "`images` names the folders of paired images, such as left=DIR,right=DIR; expected it without `input`",
             code="conflicting_settings",
         )
     for name, folder in folders.items():

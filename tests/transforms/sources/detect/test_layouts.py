@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import itertools
+import shutil
 import tarfile
 
 import pytest
@@ -280,12 +281,27 @@ def test_folders_that_may_be_classes_are_named_where_the_layout_has_no_labels(to
 @pytest.mark.parametrize("names", [("day", "night"), ("a", "b"), ("fundus", "oct")])
 def test_images_of_the_same_numbers_in_two_folders_may_be_pairs(names, touch, opened, listed):
     root = touch(*(f"{name}/{number:03}.jpg" for name in names for number in range(9)))
-    with refuses("images_and_masks", "input", "class_names", says=names):
+    with refuses("images_and_masks", "input", says=names) as refused:
         listed(opened(root))
+    offered = [one.settings for one in refused.value.suggestions]
+    assert ",".join(names) in [one.get("class_names") for one in offered]
+    assert ",".join(f"{name}={root / name}" for name in names) in [one.get("images") for one in offered]
     assert set(labels(listed(opened(root, class_names=names))).values()) == {*names}
     # Without labels, each of the two would be a sample of its own.
-    with refuses("images_and_masks", "input", "class_names"):
+    with refuses("images_and_masks", "input"):
         listed(opened(root, needs_label=False))
+
+
+@pytest.mark.parametrize(
+    "names", [("left", "right"), ("im_before", "im_after"), ("HR", "LR_x2"), ("edges", "sketches")]
+)
+def test_folders_named_for_views_of_the_same_things_may_be_pairs(names, touch, opened, listed):
+    ends = dict(zip(names, ("", "_x"), strict=True))
+    for below in ("", "train/", "cat/"):
+        root = touch(*(f"{name}/{below}{n}{end}.jpg" for name, end in ends.items() for n in range(1, 4)))
+        with refuses("images_and_masks", "input", says=names):
+            listed(opened(root))
+        shutil.rmtree(root)
 
 
 def test_images_of_the_same_names_in_several_folders_are_views_of_one_thing(touch, opened, listed):
