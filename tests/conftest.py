@@ -90,6 +90,13 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     items[:] = [item for item in items if item not in left_out]
 
 
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
+    from tests.scheduling import ModuleScheduling
+
+    return ModuleScheduling(config, log) if config.getoption("dist") == "loadfile" else None
+
+
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
     if line := rotation.describe(config):
         terminalreporter.write_line(line)

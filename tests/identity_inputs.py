@@ -12,10 +12,10 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
-import tensorflow as tf
 from PIL import Image
 
 from tests.archive_files import tar_of
+from tests.framing import write_examples
 from tests.pixel_files import save_cifar, save_idx
 
 COUNT = 6
@@ -169,12 +169,8 @@ def _write_zip(folder: Path, state: int) -> None:
 
 def _write_tfrecord(folder: Path, state: int) -> None:
     (folder / "in").mkdir()
-    with tf.io.TFRecordWriter(str(folder / "in/x-train.tfrecord-00000-of-00001")) as writer:
-        for number in range(COUNT):
-            example = tf.train.Example()
-            example.features.feature["image"].bytes_list.value.append(_image(number, state))
-            example.features.feature["label"].int64_list.value.append(_label(number, state))
-            writer.write(example.SerializeToString())
+    examples = ({"image": _image(number, state), "label": _label(number, state)} for number in range(COUNT))
+    write_examples(folder / "in/x-train.tfrecord-00000-of-00001", examples)
     # In another state, the labels are not those of classes.
     kinds = {"image": "Image", "label": ("ClassLabel", "ScalarText")[state]}
     features = {name: {"pythonClassName": f"tensorflow_datasets.core.features.{kind}"} for name, kind in kinds.items()}

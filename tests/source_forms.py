@@ -12,12 +12,12 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
-import tensorflow as tf
 import zstandard
 from PIL import Image
 
 from tests.annotated_inputs import CATEGORIES, PICTURES, Picture, save_pictures, write_coco, write_voc, write_yolo
 from tests.archive_files import tar_of
+from tests.framing import write_examples
 from tests.pixel_files import save_cifar, save_mnist
 
 PHOTOS = Path(__file__).parent / "data/photos"
@@ -89,13 +89,8 @@ def _write_snappy_parquet(folder: Path) -> None:
 
 
 def _write_tfrecord(folder: Path) -> None:
-    with tf.io.TFRecordWriter(str(folder / "photos.tfrecord")) as writer:
-        for name in NAMES:
-            example = tf.train.Example()
-            feature = example.features.feature
-            feature["image"].bytes_list.value.append((PHOTOS / name).read_bytes())
-            feature["label"].bytes_list.value.append(name.split("/")[0].encode())
-            writer.write(example.SerializeToString())
+    examples = ({"image": (PHOTOS / name).read_bytes(), "label": name.split("/")[0].encode()} for name in NAMES)
+    write_examples(folder / "photos.tfrecord", examples)
 
 
 # Name -> what writes the input below a folder, and the flags of the request, where `{root}` is that folder.
@@ -174,18 +169,17 @@ def _write_object_webdataset(folder: Path) -> None:
 
 def _write_object_records(folder: Path) -> None:
     save_pictures(folder / "images")
-    with tf.io.TFRecordWriter(str(folder / "objects.tfrecord")) as writer:
-        for name, picture in PICTURES.items():
-            example = tf.train.Example()
-            feature = example.features.feature
-            feature["image/encoded"].bytes_list.value.append((folder / "images" / name).read_bytes())
-            shape = (picture.width, picture.height) * 2
-            for place, side in enumerate(("xmin", "ymin", "xmax", "ymax")):
-                shares = [box[place] / shape[place] for _, box in picture.objects]
-                feature[f"image/object/bbox/{side}"].float_list.value.extend(shares)
-            classes = [label.encode() for label, _ in picture.objects]
-            feature["image/object/class/text"].bytes_list.value.extend(classes)
-            writer.write(example.SerializeToString())
+    examples = []
+    for name, picture in PICTURES.items():
+        shape = (picture.width, picture.height) * 2
+        sides = {
+            f"image/object/bbox/{side}": [box[place] / shape[place] for _, box in picture.objects]
+            for place, side in enumerate(("xmin", "ymin", "xmax", "ymax"))
+        }
+        classes = [label.encode() for label, _ in picture.objects]
+        image = (folder / "images" / name).read_bytes()
+        examples.append({"image/encoded": image, **sides, "image/object/class/text": classes})
+    write_examples(folder / "objects.tfrecord", examples)
 
 
 OBJECT_FORMS: Forms = {
@@ -231,13 +225,9 @@ def _write_mask_webdataset(folder: Path) -> None:
 
 
 def _write_mask_records(folder: Path) -> None:
-    with tf.io.TFRecordWriter(str(folder / "masks.tfrecord")) as writer:
-        for image, mask in _pairs(folder).values():
-            example = tf.train.Example()
-            feature = example.features.feature
-            feature["image/encoded"].bytes_list.value.append(image)
-            feature["image/segmentation/class/encoded"].bytes_list.value.append(mask)
-            writer.write(example.SerializeToString())
+    pairs = _pairs(folder).values()
+    examples = ({"image/encoded": image, "image/segmentation/class/encoded": mask} for image, mask in pairs)
+    write_examples(folder / "masks.tfrecord", examples)
 
 
 MASK_FORMS: Forms = {
@@ -301,14 +291,10 @@ def _write_pixel_table(folder: Path) -> None:
 
 
 def _write_pixel_records(folder: Path) -> None:
-    with tf.io.TFRecordWriter(str(folder / "pixels.tfrecord")) as writer:
-        for image, label in zip(_COLORS, _LABELS, strict=True):
-            example = tf.train.Example()
-            feature = example.features.feature
-            feature["image_raw"].bytes_list.value.append(image.tobytes())
-            for name, value in (("height", 32), ("width", 32), ("depth", 3), ("label", int(label))):
-                feature[name].int64_list.value.append(value)
-            writer.write(example.SerializeToString())
+    shape = {"height": 32, "width": 32, "depth": 3}
+    rows = zip(_COLORS, _LABELS.tolist(), strict=True)
+    examples = ({"image_raw": image.tobytes(), **shape, "label": label} for image, label in rows)
+    write_examples(folder / "pixels.tfrecord", examples)
 
 
 ARRAY_FORMS: Forms = {

@@ -1,4 +1,4 @@
-"""The records of a dataset, read by TensorFlow."""
+"""The records of a dataset, read without its own reader of records and examples."""
 
 from __future__ import annotations
 
@@ -9,12 +9,14 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow.parquet as pq
-import tensorflow as tf
+
+from beam_tfrecords.examples.example_pb2 import Example
+from tests.framing import records_of
 
 
 @dataclasses.dataclass(frozen=True)
 class Record:
-    """A record as TensorFlow reads it, with its index row."""
+    """A record as a strange reader sees it, with its index row."""
 
     key: str
     row: Mapping[str, Any]
@@ -29,15 +31,13 @@ class Record:
 
 def read_dataset(path: Path, split: str) -> list[Record]:
     manifest = json.loads((path / "manifest.json").read_text())
-    kind = "GZIP" if manifest["spec"]["compression"] == "gzip" else ""
     records = []
     for shard in manifest["shards"]:
         if shard["split"] != split:
             continue
         rows = pq.read_table(path / shard["index"]).to_pylist()
-        stored = tf.data.TFRecordDataset(str(path / shard["file"]), compression_type=kind)
-        for row, data in zip(rows, stored.as_numpy_iterator(), strict=True):
-            example = tf.train.Example.FromString(data).features.feature
+        for row, data in zip(rows, records_of(path / shard["file"]), strict=True):
+            example = Example.FromString(data).features.feature
             kinds = {name: feature.WhichOneof("kind") for name, feature in example.items()}
             values = {name: list(getattr(feature, kinds[name]).value) for name, feature in example.items()}
             records.append(Record(row["key"], row, kinds, values, data))

@@ -10,9 +10,9 @@ import cv2
 import numpy as np
 import pytest
 
-from beam_tfrecords import load
 from tests.beam_pipelines.dataset_checks import manifest_of
 from tests.pixel_files import save_cifar, save_mnist
+from tests.tensorflow import load
 
 GREY = np.random.default_rng(0).integers(0, 256, (40, 28, 28), dtype=np.uint8)
 COLORS = np.random.default_rng(1).integers(0, 256, (40, 32, 32, 3), dtype=np.uint8)

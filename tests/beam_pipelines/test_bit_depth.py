@@ -11,9 +11,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from beam_tfrecords import load, open_dataset
+from beam_tfrecords import open_dataset
 from tests.beam_pipelines.dataset_checks import manifest_of
 from tests.image_writers import P3_COLORANTS, icc_profile, png_file
+from tests.tensorflow import load
 
 FLAGS = ["--image_encoding=png", "--bit_depth=16"]
 

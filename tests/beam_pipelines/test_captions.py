@@ -15,11 +15,12 @@ import pyarrow.parquet as pq
 import pytest
 from pycocotools.coco import COCO
 
-from beam_tfrecords import load, open_dataset
+from beam_tfrecords import open_dataset
 from beam_tfrecords.transforms.refs.ref_columns import one_by_one
 from tests.annotated_inputs import PICTURES, coco_of, save_pictures, write_captions, write_coco
 from tests.beam_pipelines.dataset_checks import find_all, manifest_of
 from tests.source_requests import open_source
+from tests.tensorflow import load
 
 
 @pytest.fixture(scope="module")

@@ -14,15 +14,14 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-import tensorflow as tf
 from PIL import Image
 
 from beam_tfrecords import Sample, build
 from beam_tfrecords.errors import RequestError
 from tests.annotated_inputs import CATEGORIES, PICTURES, save_pictures, write_coco, write_voc, write_yolo
 from tests.beam_pipelines.listed_classes import ListedClasses, list_classes_of
-from tests.framing import framed
 from tests.pixel_files import save_cifar, save_mnist
+from tests.framing import write_examples
 from tests.refusals import refuses
 
 NAMES = ("cat", "dog", "emu")
@@ -86,14 +85,9 @@ def write_idx(folder: Path, labels: Sequence[Any]) -> Any:
 
 
 def write_records(folder: Path, labels: Sequence[Any]) -> Any:
-    def example(pixels: np.ndarray, label: int) -> bytes:
-        image = tf.train.Feature(bytes_list=tf.train.BytesList(value=[png_of(pixels)]))
-        index = tf.train.Feature(int64_list=tf.train.Int64List(value=[label]))
-        features = tf.train.Features(feature={"image/encoded": image, "image/class/label": index})
-        return tf.train.Example(features=features).SerializeToString()
-
-    records = [example(pixels, label) for pixels, label in zip(pixels_of(len(labels)), labels, strict=True)]
-    (folder / "train.tfrecord").write_bytes(framed(*records))
+    rows = zip(pixels_of(len(labels)), labels, strict=True)
+    examples = ({"image/encoded": png_of(pixels), "image/class/label": label} for pixels, label in rows)
+    write_examples(folder / "train.tfrecord", examples)
     return folder / "train.tfrecord"
 
 

@@ -13,11 +13,11 @@ import google_crc32c
 import numpy as np
 import pyarrow.parquet as pq
 import pytest
-import tensorflow as tf
 from blake3 import blake3
 from PIL import Image
 
 from beam_tfrecords.tfrecord import masked_crc32c
+from tests import tensorflow as tf
 from tests.beam_pipelines.dataset_checks import CLASSES, EXACT, FLAGS, manifest_of, shards_of, splits_of
 
 pytestmark = pytest.mark.any_workers

@@ -10,13 +10,13 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-import tensorflow as tf
 from PIL import Image
 from pycocotools import mask as coco
 
-from beam_tfrecords import load, open_dataset
+from beam_tfrecords import open_dataset
 from beam_tfrecords.transforms.images.geometry import Geometry
 from beam_tfrecords.transforms.images.object_masks import draw_polygons, encode_mask
+from tests import tensorflow as tf
 from tests.annotated_inputs import (
     CATEGORIES,
     PICTURES,
@@ -31,6 +31,7 @@ from tests.beam_pipelines.dataset_checks import find_all, manifest_of
 from tests.beam_pipelines.dataset_records import read_dataset
 from tests.beam_pipelines.test_verify_records import rewrite_shard, with_feature
 from tests.refusals import Refusal
+from tests.tensorflow import load
 
 KEYS = {
     "image/encoded": "bytes_list",

@@ -9,8 +9,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from beam_tfrecords import load
 from beam_tfrecords.examples.layouts import FIELDS
+from tests.tensorflow import load
 
 # Every field, and the words that they are made of.
 WORDS = sorted({word for field in FIELDS for word in (field, *field.split("."))} | {"x.index", "x.id", "x.name"})

@@ -18,16 +18,17 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-import tensorflow as tf
 
-from beam_tfrecords import load, open_dataset
+from beam_tfrecords import open_dataset
 from beam_tfrecords.beam_pipelines.build.heartbeat import Run
 from beam_tfrecords.beam_pipelines.runners.jobs import JobRecord
 from beam_tfrecords.errors import BuildError, RequestError
 from beam_tfrecords.transforms.workspace.counts import BlockCounts
 from beam_tfrecords.transforms.workspace.state_files import write_state
+from tests import tensorflow as tf
 from tests.beam_pipelines.dataset_checks import manifest_of
 from tests.each import each
+from tests.tensorflow import load
 
 VALUES = (
     None, True, -1, 0, 3, 1 << 61, 10**40, 1.5, "", "x", "1e999", "\ud800", "\x1b[2J", "../../etc/passwd", "a\0b", [],

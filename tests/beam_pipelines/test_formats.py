@@ -11,9 +11,10 @@ from pathlib import Path
 import pyarrow.parquet as pq
 import pytest
 
-from beam_tfrecords import load, open_dataset
+from beam_tfrecords import open_dataset
 from beam_tfrecords.transforms.libraries import library_versions
 from tests.beam_pipelines.dataset_checks import manifest_of, shards_of
+from tests.tensorflow import load
 
 # tests/data/CREDITS.md says how it was made.
 OLD = Path(__file__).parents[1] / "data/dataset_0_1_0"

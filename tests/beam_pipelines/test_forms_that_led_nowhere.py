@@ -8,11 +8,11 @@ import zipfile
 
 import numpy as np
 import pytest
-import tensorflow as tf
 from PIL import Image
 
 from tests.beam_pipelines.dataset_checks import manifest_of
 from tests.beam_pipelines.dataset_records import read_dataset
+from tests.framing import write_examples
 
 
 def _image(number):
@@ -54,12 +54,8 @@ def test_captions_of_a_webdataset_are_offered(tmp_path, convert):
 def test_a_folder_of_records_is_offered_as_records(tmp_path, convert, names):
     for name in names:
         (tmp_path / "in" / name).parent.mkdir(parents=True, exist_ok=True)
-        with tf.io.TFRecordWriter(str(tmp_path / "in" / name)) as writer:
-            for number in range(4):
-                example = tf.train.Example()
-                example.features.feature["image"].bytes_list.value.append(_image(number))
-                example.features.feature["label"].int64_list.value.append(number % 2)
-                writer.write(example.SerializeToString())
+        examples = ({"image": _image(number), "label": number % 2} for number in range(4))
+        write_examples(tmp_path / "in" / name, examples)
     refusal = convert(f"--input={tmp_path}/in", f"--output={tmp_path}/out").refused("no_samples", "input")
     (suggestion,) = refusal.suggestions
     flags = [f"--{name}={value}" for name, value in {"input": tmp_path / "in", **suggestion.settings}.items()]

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from beam_tfrecords import load, open_dataset
+from beam_tfrecords import open_dataset
 from beam_tfrecords.beam_pipelines.build.checks import output
 from beam_tfrecords.beam_pipelines.commands.find_problems import find_problems
 from beam_tfrecords.beam_pipelines.commands.verify import _prepare
@@ -17,6 +17,7 @@ from beam_tfrecords.errors import BuildError
 from beam_tfrecords.reading.dataset import open_whole
 from tests.beam_pipelines.version_builds import Source, make_source
 from tests.refusals import refuses
+from tests.tensorflow import load
 
 
 @pytest.fixture

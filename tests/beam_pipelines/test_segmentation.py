@@ -21,7 +21,7 @@ import pyarrow.parquet as pq
 import pytest
 from PIL import Image
 
-from beam_tfrecords import load, open_dataset
+from beam_tfrecords import open_dataset
 from beam_tfrecords.examples import example_pb2
 from tests.annotated_inputs import PICTURES, write_voc
 from tests.annotated_inputs import mask_of as voc_mask
@@ -31,6 +31,7 @@ from tests.beam_pipelines.test_verify_records import one_record, rewrite_shard, 
 from tests.framing import framed
 from tests.image_checks import encoded
 from tests.refusals import Refusal
+from tests.tensorflow import load
 
 NAMES = ("a", "b", "c", "d")
 

@@ -15,11 +15,12 @@ import pytest
 import simplejpeg
 from PIL import Image
 
-from beam_tfrecords import load, open_dataset
+from beam_tfrecords import open_dataset
 from tests.beam_pipelines.dataset_checks import find_all, manifest_of
 from tests.beam_pipelines.test_verify_records import one_record, rewrite_shard, with_feature
 from tests.image_checks import encoded
 from tests.refusals import Refusal
+from tests.tensorflow import load
 
 PNG = ["--image_encoding=png"]
 

@@ -11,9 +11,10 @@ import pyarrow.parquet as pq
 import pytest
 from PIL import ExifTags, Image, ImageFilter
 
-from beam_tfrecords import load, open_dataset
+from beam_tfrecords import open_dataset
 from tests.beam_pipelines.dataset_checks import manifest_of
 from tests.image_writers import png_file, tiff_file
+from tests.tensorflow import load
 
 KEEP = "--image_encoding=keep"
 

@@ -7,12 +7,12 @@ import io
 from pathlib import Path
 
 import pytest
-import tensorflow as tf
 from PIL import Image
 
 from beam_tfrecords import open_dataset
 from tests.annotated_inputs import save_pictures, write_coco
 from tests.beam_pipelines.dataset_checks import manifest_of
+from tests.framing import write_examples
 
 PHOTOS = Path(__file__).parents[1] / "data/photos"
 FLAGS = ["--name=photos", "--image_size=32"]
@@ -126,20 +126,16 @@ def test_the_official_records_of_imagenet_keep_texts_numbers_and_names_of_files(
         (4, "crane", "n02012849", "n02012849_1.JPEG"),
         (3, "crane", "n03126707", "n03126707_1.JPEG"),
     ]
-    with tf.io.TFRecordWriter(str(tmp_path / "train-00000-of-00001")) as file:
-        for number, text, synset, name in rows:
-            values = {
-                "image/encoded": image.getvalue(), "image/class/text": text.encode(),
-                "image/class/synset": synset.encode(), "image/filename": name.encode(), "image/format": b"JPEG",
-            }  # fmt: skip
-            features = {
-                key: tf.train.Feature(bytes_list=tf.train.BytesList(value=[value])) for key, value in values.items()
-            }
-            features["image/class/label"] = tf.train.Feature(int64_list=tf.train.Int64List(value=[number]))
-            # The boxes of ImageNet have no classes of their own.
-            for side in ("xmin", "ymin", "xmax", "ymax"):
-                features[f"image/object/bbox/{side}"] = tf.train.Feature(float_list=tf.train.FloatList(value=[0.5]))
-            file.write(tf.train.Example(features=tf.train.Features(feature=features)).SerializeToString())
+    # The boxes of ImageNet have no classes of their own.
+    sides = {f"image/object/bbox/{side}": 0.5 for side in ("xmin", "ymin", "xmax", "ymax")}
+    examples = [
+        {
+            "image/encoded": image.getvalue(), "image/class/text": text.encode(), "image/class/label": number,
+            "image/class/synset": synset.encode(), "image/filename": name.encode(), "image/format": b"JPEG", **sides,
+        }
+        for number, text, synset, name in rows
+    ]  # fmt: skip
+    write_examples(tmp_path / "train-00000-of-00001", examples)
     out = build(tmp_path / "out", "--source=tfrecord", f"--input={tmp_path / 'train-00000-of-00001'}", "--layout=tfds")
     dataset = open_dataset(out)
     assert {record["filename"]: record["label"] for record in dataset.records("train")} == {
@@ -153,16 +149,10 @@ def test_the_official_records_of_imagenet_keep_texts_numbers_and_names_of_files(
 def test_numbers_of_objects_are_the_names_of_their_classes(tmp_path, build, read, verify):
     picture = next(PHOTOS.rglob("*.jpg")).read_bytes()
     path = tmp_path / "boxes.record"
-    with tf.io.TFRecordWriter(str(path)) as file:
-        for number in (3, 17, 3):
-            sides = {f"image/object/bbox/{side}": [0.25] for side in ("xmin", "ymin")}
-            sides |= {f"image/object/bbox/{side}": [0.5] for side in ("xmax", "ymax")}
-            features = {
-                name: tf.train.Feature(float_list=tf.train.FloatList(value=side)) for name, side in sides.items()
-            }
-            features["image/encoded"] = tf.train.Feature(bytes_list=tf.train.BytesList(value=[picture]))
-            features["image/object/class/label"] = tf.train.Feature(int64_list=tf.train.Int64List(value=[number]))
-            file.write(tf.train.Example(features=tf.train.Features(feature=features)).SerializeToString())
+    shares = {"xmin": 0.25, "ymin": 0.25, "xmax": 0.5, "ymax": 0.5}
+    sides = {f"image/object/bbox/{side}": share for side, share in shares.items()}
+    examples = ({"image/encoded": picture, "image/object/class/label": number, **sides} for number in (3, 17, 3))
+    write_examples(path, examples)
     out = build(tmp_path / "out", f"--input={path}", "--image_size=32")
     found = sorted((one["image/object/class/label"], one["image/object/class/text"]) for one in read(out, "train"))
     assert found == [(3, b"3"), (3, b"3"), (17, b"17")]

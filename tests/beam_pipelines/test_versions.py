@@ -11,11 +11,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from beam_tfrecords import load, open_dataset
+from beam_tfrecords import open_dataset
 from beam_tfrecords.output.versions import new_version
 from beam_tfrecords.transforms.workspace.build_folder import Workspace
 from tests.beam_pipelines.version_builds import CLASSES, Source, make_source
 from tests.refusals import Refusal
+from tests.tensorflow import load
 
 
 @pytest.fixture

@@ -8,9 +8,10 @@ import subprocess
 import sys
 
 import pytest
-import tensorflow as tf
 
-from beam_tfrecords import load, open_dataset
+from beam_tfrecords import open_dataset
+from tests import tensorflow as tf
+from tests.tensorflow import load
 
 
 @pytest.fixture(scope="module")

@@ -8,14 +8,15 @@ from collections import Counter
 
 import numpy as np
 import pytest
-import tensorflow as tf
 from hypothesis import given
 from hypothesis import strategies as st
 
-from beam_tfrecords import load, mix, open_dataset
+from beam_tfrecords import mix, open_dataset
 from beam_tfrecords.reading.mixing import MixOrder
+from tests import tensorflow as tf
 from tests.annotated_inputs import CATEGORIES, PICTURES, save_pictures, write_coco
 from tests.refusals import refuses
+from tests.tensorflow import load
 
 SEVERAL = "cat|dog", "dog", "red|cat", "blue"
 PARTS = st.lists(st.tuples(st.integers(1, 300), st.floats(0.01, 10)), min_size=1, max_size=4)

@@ -7,8 +7,8 @@ import functools
 import numpy as np
 import pytest
 
-from beam_tfrecords import load
 from tests.refusals import refuses
+from tests.tensorflow import load
 
 
 @pytest.fixture(scope="module")

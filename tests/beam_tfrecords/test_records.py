@@ -13,16 +13,17 @@ from concurrent.futures import ThreadPoolExecutor
 import numpy as np
 import pyarrow.compute as pc
 import pytest
-import tensorflow as tf
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from PIL import Image
 
-from beam_tfrecords import BuildError, load, mix, open_dataset
+from beam_tfrecords import BuildError, mix, open_dataset
 from beam_tfrecords.reading.index_files import read_places
 from beam_tfrecords.reading.records import _open
 from beam_tfrecords.tfrecord import FOOTER_BYTES, FRAME_BYTES, HEADER_BYTES
+from tests import tensorflow as tf
 from tests.refusals import refuses
+from tests.tensorflow import load
 
 
 @pytest.fixture(scope="module")

@@ -7,18 +7,18 @@ import logging
 
 import numpy as np
 import pytest
-import tensorflow as tf
 from hypothesis import given
 from hypothesis import strategies as st
 from PIL import Image
 
-from beam_tfrecords import load, open_dataset
+from beam_tfrecords import open_dataset
 from beam_tfrecords.output.manifest import StoredImages
 from beam_tfrecords.reading.resizing import Resize, ResizeMode
-from beam_tfrecords.reading.tf_resizing import TensorPlacement
 from beam_tfrecords.transforms.images import image_spec
 from beam_tfrecords.transforms.images.geometry import plan_geometry
+from tests import tensorflow as tf
 from tests.each import each
+from tests.tensorflow import load
 
 MODES = ResizeMode.__args__
 FIXED = ("crop", "pad", "exact")
@@ -153,6 +153,8 @@ SIDE = st.integers(1, 5000)
 
 @given(SIDE, SIDE, SIDE, SIDE, st.sampled_from(MODES))
 def test_sizes_are_those_of_a_build(height, width, target_height, target_width, mode):
+    from beam_tfrecords.reading.tf_resizing import TensorPlacement  # It imports TensorFlow.
+
     size = target_height, target_width
     spec = image_spec.ImageSpec(image_size=size, resize_mode=image_spec.ResizeMode(mode), max_pixels=1 << 60)
     planned = plan_geometry(height, width, orientation=1, spec=spec)

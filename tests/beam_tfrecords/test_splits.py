@@ -10,11 +10,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from beam_tfrecords import load, open_dataset
+from beam_tfrecords import open_dataset
 from beam_tfrecords.errors import RequestError
 from beam_tfrecords.reading.split_ranges import find_ranges
 from tests.each import each
 from tests.refusals import Refusal, refuses
+from tests.tensorflow import load
 
 SPLITS = {"train": 30, "validation": 7, "test": 5}
 

@@ -6,11 +6,11 @@ import gzip
 import io
 
 import pytest
-import tensorflow as tf
 from hypothesis import given
 from hypothesis import strategies as st
 
 from beam_tfrecords.tfrecord import RecordError, masked_crc32c, read_records, scan_records
+from tests import tensorflow as tf
 from tests.framing import framed
 
 

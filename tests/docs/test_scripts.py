@@ -12,13 +12,13 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-import tensorflow as tf
 from PIL import Image
 
-from beam_tfrecords import load
+from tests import tensorflow as tf
 from tests.beam_pipelines.dataset_records import Record, read_dataset
 from tests.docs.inputs import EMOTIONS, PHOTOS
 from tests.docs.pages import SCRIPTS, passages_of
+from tests.tensorflow import load
 
 pytestmark = pytest.mark.exhaustive
 

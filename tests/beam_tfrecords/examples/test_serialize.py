@@ -7,13 +7,13 @@ import math
 import struct
 
 import pytest
-import tensorflow as tf
 from hypothesis import given
 from hypothesis import strategies as st
 
 from beam_tfrecords.errors import FailureReason, SampleError
 from beam_tfrecords.examples.layouts import Feature, Layout
 from beam_tfrecords.examples.serialize import serialize_examples
+from tests import tensorflow as tf
 from tests.converting import serialize_example
 from tests.each import each
 

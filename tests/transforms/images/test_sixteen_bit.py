@@ -10,13 +10,13 @@ import zlib
 import cv2
 import numpy as np
 import pytest
-import tensorflow as tf
 from PIL import Image, ImageCms
 
 from beam_tfrecords.errors import FailureReason, SampleError
 from beam_tfrecords.transforms.images.convert_image import convert_image
 from beam_tfrecords.transforms.images.converted_image import ConvertedImage
 from beam_tfrecords.transforms.images.image_spec import Codec, ImageEncoding, ImageSpec, Metadata, Resample, ResizeMode
+from tests import tensorflow as tf
 from tests.each import each
 from tests.image_checks import detailed, encoded
 from tests.image_writers import P3_COLORANTS, icc_profile, png_file, tiff_file

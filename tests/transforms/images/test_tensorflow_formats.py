@@ -8,13 +8,13 @@ from collections.abc import Callable
 
 import numpy as np
 import pytest
-import tensorflow as tf
 from PIL import Image
 
 from beam_tfrecords.transforms.images.convert_image import convert_image
 from beam_tfrecords.transforms.images.converted_image import ConvertedImage
 from beam_tfrecords.transforms.images.image_spec import Check, ImageEncoding, ImageSpec
 from beam_tfrecords.transforms.images.tensorflow_formats import unreadable_by_tensorflow
+from tests import tensorflow as tf
 from tests.each import each
 from tests.fuzz_images import seed_files
 from tests.image_checks import PHOTO_IDS, PHOTOS, pixels

@@ -32,7 +32,7 @@ from beam_tfrecords.transforms.sources.registry import NAMES
 from beam_tfrecords.transforms.sources.skipped import Skipped
 from beam_tfrecords.transforms.sources.source import Source
 from tests.archive_files import tar_of
-from tests.framing import framed
+from tests.framing import example_of, framed
 from tests.pixel_files import save_cifar, save_idx
 from tests.source_requests import open_source
 
@@ -64,15 +64,7 @@ def write_zip(path: Path) -> None:
 
 @functools.cache
 def records() -> list[bytes]:
-    import tensorflow as tf
-
-    found = []
-    for number, image in enumerate(IMAGES):
-        example = tf.train.Example()
-        example.features.feature["image"].bytes_list.value.append(image)
-        example.features.feature["label"].int64_list.value.append(number % 3)
-        found.append(framed(example.SerializeToString()))
-    return found
+    return [framed(example_of({"image": image, "label": number % 3})) for number, image in enumerate(IMAGES)]
 
 
 def write_shard(path: Path) -> None:

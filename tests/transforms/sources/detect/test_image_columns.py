@@ -11,11 +11,11 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-import tensorflow as tf
 from PIL import Image
 
 from beam_tfrecords import storage
 from tests.archive_files import tar_of
+from tests.framing import write_examples
 from tests.refusals import refuses
 
 
@@ -38,12 +38,7 @@ def _write_binary_parquet(folder: Path, images: Mapping[str, bytes]) -> Path:
 
 
 def _write_records(folder: Path, images: Mapping[str, bytes]) -> Path:
-    example = tf.train.Example()
-    for name, data in images.items():
-        example.features.feature[name].bytes_list.value.append(data)
-    example.features.feature["label"].int64_list.value.append(1)
-    with tf.io.TFRecordWriter(str(folder / "a.tfrecord")) as writer:
-        writer.write(example.SerializeToString())
+    write_examples(folder / "a.tfrecord", [{**images, "label": 1}])
     return folder / "a.tfrecord"
 
 

@@ -4,16 +4,14 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Any
-
-import tensorflow as tf
 
 from beam_tfrecords.beam_pipelines.settings.suggested_commands import explain
 from beam_tfrecords.transforms.sources.records.object_features import find_object_features
 from beam_tfrecords.transforms.sources.records.tfds_features import Features, parse_features
 from tests.beam_pipelines.listed_records import PICTURE, commands_of, read
 from tests.each import each
+from tests.framing import write_examples
 from tests.refusals import refuses
 
 _TFDS = "tensorflow_datasets.core.features"
@@ -104,20 +102,11 @@ def test_each_command_of_the_refusal_reads_its_classes(tmp_path):
     (folder / "features.json").write_bytes(features_of(tree))
     (folder / "objects-color.labels.txt").write_text("red\ngreen\n")
     (folder / "objects-shape.labels.txt").write_text("ball\ncube\nrod\n")
-    integers = {"objects/color": [1], "objects/shape": [2]}
-    features = {name: tf.train.Feature(int64_list=tf.train.Int64List(value=some)) for name, some in integers.items()}
-    features["image"] = tf.train.Feature(bytes_list=tf.train.BytesList(value=[PICTURE]))
-    features["objects/bbox"] = tf.train.Feature(float_list=tf.train.FloatList(value=[0.1, 0.2, 0.3, 0.4]))
-    example = tf.train.Example(features=tf.train.Features(feature=features))
-    write(folder / "x-train.tfrecord-00000-of-00001", example.SerializeToString())
+    example = {"image": PICTURE, "objects/bbox": [0.1, 0.2, 0.3, 0.4], "objects/color": 1, "objects/shape": 2}
+    write_examples(folder / "x-train.tfrecord-00000-of-00001", [example])
     argv = ["--source=tfrecord", f"--input={folder}", "--output=out"]
     with refuses("several_label_features", "input") as refused:
         read(argv, tmp_path / "listing")
     commands = commands_of(explain(refused.value, "convert", argv))
     given = [read(command, tmp_path / f"{number}") for number, command in enumerate(commands)]
     assert [records for records, _ in given] == [{"train": {"": 1}}] * 2
-
-
-def write(path: Path, example: bytes) -> None:
-    with tf.io.TFRecordWriter(str(path)) as writer:
-        writer.write(example)
