@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import fnmatch
+import functools
 import hashlib
 import os
 import posixpath
@@ -116,6 +117,7 @@ def literal_prefix(pattern: str) -> str:
     return _WILDCARD.split(pattern, maxsplit=1)[0]
 
 
+@functools.lru_cache(maxsize=1024)
 def compile_glob(pattern: str) -> re.Pattern[str]:
     """Returns the regular expression of a glob, for `fullmatch`.
 

@@ -125,8 +125,20 @@ def out(pets, build) -> Path:
 # Inputs of `verify`
 
 
+class Datasets(dict[str, Path]):
+    """Name -> dataset, built when it is first asked for."""
+
+    def __init__(self, make: Callable[[str], Path]) -> None:
+        super().__init__()
+        self._make = make
+
+    def __missing__(self, name: str) -> Path:
+        self[name] = self._make(name)
+        return self[name]
+
+
 @pytest.fixture(scope="session")
-def datasets(tmp_path_factory, picture, save, build) -> dict[str, Path]:
+def datasets(tmp_path_factory, picture, save, build) -> Datasets:
     """40 pictures as datasets of several kinds; read only."""
     folder = tmp_path_factory.mktemp("verify")
     for number in range(40):
@@ -140,10 +152,8 @@ def datasets(tmp_path_factory, picture, save, build) -> dict[str, Path]:
         "tutorial": ["--layout=tutorial"],
         "another": ["--seed=1"],
     }
-    return {
-        name: build(folder / name, f"--input={folder / 'pets'}", *common, "--num_shards=2", *more)
-        for name, more in flags.items()
-    }
+    words = [f"--input={folder / 'pets'}", *common, "--num_shards=2"]
+    return Datasets(lambda name: build(folder / name, *words, *flags[name]))
 
 
 @pytest.fixture

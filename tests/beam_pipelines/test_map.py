@@ -211,7 +211,7 @@ FAILING = {
 
 
 # A worker process for every attempt, or seconds without one.
-SLOW = {"os.abort()", "sys.exit(3)", "raise KeyboardInterrupt", "time.sleep(9)"}
+SLOW = {"os._exit(1)", "os.abort()", "sys.exit(3)", "raise KeyboardInterrupt", "time.sleep(9)"}
 
 
 @pytest.mark.parametrize(
@@ -244,7 +244,10 @@ def test_what_fails_without_the_function_too_says_nothing_of_it(animals, steps, 
 def test_a_function_with_which_one_sample_does_not_fail_is_not_refused(animals, steps, tmp_path, build):
     text = "import os\ndef most(sample):\n    return sample if sample.key == 'dog/11.png' else os._exit(1)\n"
     (steps / "my_steps.py").write_text(text)
-    out = build(tmp_path / "out", f"--input={animals}", "--map=my_steps:most", "--max_failures=1")
+    for name in ("cat/0.png", "dog/1.png", "dog/11.png"):
+        (tmp_path / "in" / name).parent.mkdir(parents=True, exist_ok=True)
+        shutil.copyfile(animals / name, tmp_path / "in" / name)
+    out = build(tmp_path / "out", f"--input={tmp_path / 'in'}", "--map=my_steps:most", "--max_failures=1")
     assert manifest_of(out)["records"] == 1
 
 

@@ -112,6 +112,14 @@ def _write_rows(folder: Path) -> list[str]:
     return [f"--input={folder / 'rows.jsonl'}", f"--spec={folder / 'layout.yaml'}", "--max_failures=0.5", "--name=x"]
 
 
+@pytest.fixture(scope="module")
+def rows(tmp_path_factory, build) -> tuple[list[str], Path]:
+    """The flags of the rows, and their dataset without a condition."""
+    folder = tmp_path_factory.mktemp("rows")
+    words = _write_rows(folder)
+    return words, build(folder / "all", *words)
+
+
 @each(
     "where, keys",
     [
@@ -128,9 +136,8 @@ def _write_rows(folder: Path) -> list[str]:
         ("label = 'dog'", "b"),
     ],
 )
-def test_columns_of_the_layout_and_several_labels_are_known(tmp_path, build, convert, where, keys):
-    words = _write_rows(tmp_path)
-    whole = build(tmp_path / "all", *words)
+def test_columns_of_the_layout_and_several_labels_are_known(tmp_path, rows, convert, where, keys):
+    words, whole = rows
     ran = convert(*words, f"--output={tmp_path / 'out'}", f"--where={where}")
     if keys is None:
         ran.refused("invalid_condition", says=["nothing between them"])

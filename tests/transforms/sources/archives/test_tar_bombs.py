@@ -160,12 +160,12 @@ def sparse(
 
 
 def test_a_few_bytes_that_stand_for_many_large_members_are_a_bomb(tmp_path, read):
-    members = [sparse(f"cat/{number}.jpg", 1 << 20, [(0, 3)], b"\xff\xd8\xff") for number in range(1000)]
+    members = [sparse(f"cat/{number}.jpg", 1 << 20, [(0, 3)], b"\xff\xd8\xff") for number in range(200)]
     (tmp_path / "bomb.tar").write_bytes(tar_of(*members))
     _, failure, staged = read(tmp_path / "bomb.tar")
     size = (tmp_path / "bomb.tar").stat().st_size
     assert failure == (BOMB[0], BOMB[1].format(size))
-    assert staged <= 100 * size + (1 << 20) < 1000 << 20
+    assert staged <= 100 * size + (1 << 20) < 200 << 20
 
 
 def test_a_member_with_holes_above_the_limit_is_not_staged(tmp_path, read):
