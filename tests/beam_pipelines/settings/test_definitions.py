@@ -181,8 +181,7 @@ print(json.dumps([out.getvalue() + flags_table(), values]))
 
 
 def test_adding_a_setting_takes_one_definition(tmp_path):
-    ignored = shutil.ignore_patterns("__pycache__")
-    shutil.copytree(ROOT / "beam_tfrecords", tmp_path / "beam_tfrecords", ignore=ignored)
+    shutil.copytree(ROOT / "beam_tfrecords", tmp_path / "beam_tfrecords")
     module = tmp_path / "beam_tfrecords/transforms/request/build_spec.py"
     code = module.read_text()
     new = (
