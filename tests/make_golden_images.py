@@ -175,11 +175,6 @@ def images() -> Iterator[tuple[str, bytes]]:
     yield LARGE, _large_image()
 
 
-def tenth_of_images() -> Iterator[tuple[str, bytes]]:
-    """Name and bytes of a tenth of the images."""
-    return ((name, data) for name, data in images() if zlib.crc32(name.encode()) % 10 == 0)
-
-
 def few_images() -> Iterator[tuple[str, bytes]]:
     """Name and bytes of two photos, and of a small image in 16 bits: some requests enlarge it."""
     yield from itertools.islice(photos(), 2)
@@ -319,7 +314,6 @@ def main() -> None:
     """The command."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--print", action="store_true", help="print the digests instead of writing them")
-    parser.add_argument("--tenth", action="store_true", help="with --print: those of a tenth of the images")
     parser.add_argument(
         "--digests",
         choices=["all", "few"],
@@ -330,7 +324,7 @@ def main() -> None:
         chosen = images() if arguments.digests == "all" else few_images()
         json.dump({**make_digests(chosen), "probes": dict(probe_digests())}, sys.stdout)
         return
-    made = {"versions": versions(), **make_digests(tenth_of_images() if arguments.tenth else images())}
+    made = {"versions": versions(), **make_digests(images())}
     text = json.dumps(made, indent=1, ensure_ascii=False) + "\n"
     if arguments.print:
         sys.stdout.write(text)

@@ -20,12 +20,28 @@ def loads_much(module: str) -> bool:
     return bool(_MUCH.search((ROOT / module).read_text(encoding="utf-8")))
 
 
+# These take 5 to 15 s for few tests. The others follow by their number of tests, so that the last ones are short.
+LONG = (
+    "tests/transforms/images/test_golden.py",
+    "tests/beam_pipelines/test_path_splits.py",
+    "tests/beam_pipelines/test_status.py",
+    "tests/beam_pipelines/test_imports.py",
+    "tests/beam_pipelines/test_power_cuts.py",
+    "tests/beam_pipelines/test_hostile.py",
+    "tests/beam_pipelines/test_streams.py",
+    "tests/beam_pipelines/test_convert_command_line.py",
+    "tests/beam_pipelines/test_callers.py",
+    "tests/beam_pipelines/runners/test_forking.py",
+)
+
+
 class ModuleScheduling(LoadFileScheduling):
     """Runs the modules that load much in the first process, and in the others only when nothing else is left."""
 
     def _assign_work_unit(self, node: WorkerController) -> None:
         is_first = node is self.nodes[0]
-        wanted = next((module for module in self.workqueue if loads_much(module) is is_first), None)
+        queue = sorted(self.workqueue, key=lambda module: module not in LONG)
+        wanted = next((module for module in queue if loads_much(module) is is_first), None)
         if wanted is not None:
             self.workqueue.move_to_end(wanted, last=False)
         super()._assign_work_unit(node)

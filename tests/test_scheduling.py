@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from types import SimpleNamespace
 
-from tests.scheduling import ROOT, ModuleScheduling, loads_much
+from tests.scheduling import LONG, ROOT, ModuleScheduling, loads_much
 
 MODULES = sorted(
     path.relative_to(ROOT).as_posix()
@@ -35,6 +35,10 @@ class Process:
 
     def shutdown(self) -> None:
         self.shutting_down = True
+
+
+def test_long_modules_are_there():
+    assert set(LONG) <= set(MODULES)
 
 
 def test_modules_that_load_much_run_in_the_first_process():
