@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
-from beam_tfrecords.examples.example_pb2 import Example
+from beam_tfrecords.examples.example_pb2 import Example, Feature
 from beam_tfrecords.tfrecord import frame, masked_crc32c
 
 
@@ -36,11 +36,15 @@ def example_of(features: dict[str, Any]) -> bytes:
     """Serializes an example.
 
     Args:
-      features: name -> bytes, a whole number or a float; or a list of values of one of these kinds.
+      features: name -> bytes, a whole number or a float; a list of values of one of these kinds; or a feature, whose
+        list may be empty.
     """
     example = Example()
     for name, given in features.items():
         feature = example.features.feature[name]
+        if isinstance(given, Feature):
+            feature.CopyFrom(given)
+            continue
         lists = {bytes: feature.bytes_list, int: feature.int64_list, float: feature.float_list}
         for value in given if isinstance(given, list) else [given]:
             lists[type(value)].value.append(value)

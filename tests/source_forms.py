@@ -15,6 +15,7 @@ import pyarrow.parquet as pq
 import zstandard
 from PIL import Image
 
+from beam_tfrecords.examples.example_pb2 import BytesList, Feature, FloatList
 from tests.annotated_inputs import CATEGORIES, PICTURES, Picture, save_pictures, write_coco, write_voc, write_yolo
 from tests.archive_files import tar_of
 from tests.framing import write_examples
@@ -173,10 +174,12 @@ def _write_object_records(folder: Path) -> None:
     for name, picture in PICTURES.items():
         shape = (picture.width, picture.height) * 2
         sides = {
-            f"image/object/bbox/{side}": [box[place] / shape[place] for _, box in picture.objects]
+            f"image/object/bbox/{side}": Feature(
+                float_list=FloatList(value=[box[place] / shape[place] for _, box in picture.objects])
+            )
             for place, side in enumerate(("xmin", "ymin", "xmax", "ymax"))
         }
-        classes = [label.encode() for label, _ in picture.objects]
+        classes = Feature(bytes_list=BytesList(value=[label.encode() for label, _ in picture.objects]))
         image = (folder / "images" / name).read_bytes()
         examples.append({"image/encoded": image, **sides, "image/object/class/text": classes})
     write_examples(folder / "objects.tfrecord", examples)
