@@ -26,6 +26,7 @@ INSTALL_REQUIRES = [
     "requests>=2.32,<3",
     "urllib3>=2.6,<2.9",
     "zstandard>=0.23,<1",
+    "jmespath>=1.0.1,<2",
     "Jinja2>=3.1.6,<4",
     "MarkupSafe>=2.1,<4",
     # Types of settings, before Python 3.11.
@@ -90,6 +91,7 @@ TEST = [
     "import-linter>=2.15,<3",
     "mypy>=1.18,<3",
     "types-PyYAML",
+    "types-jmespath",
     "types-protobuf",
 ]
 
@@ -107,6 +109,7 @@ setup(
     package_data={
         "beam_tfrecords": ["py.typed", "examples/*.proto", "examples/*.pyi"],
         "beam_tfrecords.beam_pipelines": ["report/*.jinja"],
+        "beam_tfrecords.transforms.sources.documents": ["mappings/*.yaml"],
     },
     install_requires=INSTALL_REQUIRES,
     extras_require={

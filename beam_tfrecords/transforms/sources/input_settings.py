@@ -61,6 +61,16 @@ def _absolute(word: str) -> str:
     return storage.absolute(word)
 
 
+def read_mapping_word(word: Any) -> str:
+    """Reads the name of a mapping, or makes the path of its file absolute."""
+    return storage.absolute(str(word)) if names_mapping_file(str(word)) else str(word)
+
+
+def names_mapping_file(word: str) -> bool:
+    """Whether a mapping is a file, and not one of ours."""
+    return "/" in word or word.lower().endswith((".yaml", ".yml"))
+
+
 def _read_roots(word: Any) -> tuple[str, ...]:
     if isinstance(word, Mapping):
         word = [f"{split}={path}" for split, path in word.items()]

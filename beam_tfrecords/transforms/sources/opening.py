@@ -26,6 +26,7 @@ from beam_tfrecords.transforms.sources.inputs import (
 from beam_tfrecords.transforms.sources.names import has_extension, skipped_kind
 from beam_tfrecords.transforms.sources.needs import Needs
 from beam_tfrecords.transforms.sources.registry import (
+    DOCUMENTS,
     FILE_EXTENSIONS,
     FUNCTIONS,
     NAMES,
@@ -165,6 +166,8 @@ def _choose(path: str, spec: SourceSpec, function: UserFunction | None) -> Entry
         return find_source(FUNCTIONS, "")
     if spec.paths.images:
         return named or find_source(PAIRS, "")
+    if spec.source == DOCUMENTS or (named is None and spec.mapping):
+        return find_source(DOCUMENTS, "")
     shown = quote_input(path)
     try:
         is_file = _is_file(path, named)

@@ -83,6 +83,7 @@ SOURCES = (
     Entry("coco", "annotations.coco", (".json",), takes=(*_PATHS, "classes")),
     Entry("yolo", "annotations.yolo", (".yaml", ".yml", ".data"), reads_folders=True, takes=(*_PATHS, "classes")),
     Entry("voc", "annotations.voc", takes=("classes",)),
+    Entry("documents", "documents.document_source", takes=("mapping", "image_root", "classes")),
     Entry("tar", "archives.tar", _TAR, takes=_FOLDERS),
     Entry("zip", "archives.zip", (".zip",), takes=_FOLDERS),
     Entry(
@@ -106,6 +107,7 @@ SOURCES = (
 )
 FUNCTIONS = "python"
 PAIRS = "paired_images"
+DOCUMENTS = "documents"
 NAMES = tuple(entry.name for entry in SOURCES)
 FILE_EXTENSIONS = tuple(extension for entry in SOURCES if not entry.among for extension in entry.extensions)
 

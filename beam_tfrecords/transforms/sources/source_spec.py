@@ -20,7 +20,13 @@ from beam_tfrecords.transforms.settings import (
     write_list,
 )
 from beam_tfrecords.transforms.sources.braces import split_list
-from beam_tfrecords.transforms.sources.input_settings import PathSettings, image_folders, read_input, write_input
+from beam_tfrecords.transforms.sources.input_settings import (
+    PathSettings,
+    image_folders,
+    read_input,
+    read_mapping_word,
+    write_input,
+)
 from beam_tfrecords.transforms.sources.registry import NAMES
 from beam_tfrecords.transforms.sources.selection import Selection
 from beam_tfrecords.transforms.sources.tables.table_settings import TableSettings, TextSettings
@@ -66,6 +72,7 @@ class SourceSpec:
       input: absolute paths of folders, tables, archives or globs. With several inputs, keys begin with the shortest
         end of each path that tells the inputs apart, usually its last component.
       source: name of the source, or auto.
+      mapping: where things are in documents: name of a mapping of ours, or path of a file. None for other sources.
       parts: arguments of the input function, which is called once for each.
       label_pattern: regular expression that finds the label in a key; None if folders or columns give the labels.
       table: how to read rows.
@@ -81,8 +88,8 @@ class SourceSpec:
     """
 
     order: ClassVar = (
-        "input", "source", "parts", "label_pattern", "image_column", "label_column", "label_type", "group_rows",
-        "label_columns", "split_column", "key_column", "allow_outside_root", "allow_private_addresses",
+        "input", "source", "mapping", "parts", "label_pattern", "image_column", "label_column", "label_type",
+        "group_rows", "label_columns", "split_column", "key_column", "allow_outside_root", "allow_private_addresses",
         "trust_annotations", "images", "image_path", "image_root", "mask_root", "mask_column", "mask_suffix",
         "image_suffix", "label_separator", "unknown_labels", "missing_values", "delimiter", "encoding", "include",
         "exclude", "classes", "group_column", "box_columns", "box_format", "box_unit", "join", "join_key",
@@ -99,6 +106,11 @@ class SourceSpec:
         may_repeat=True,
     )
     source: str = input_setting("auto", help=f"auto, {', '.join(NAMES)}")
+    mapping: str | None = input_setting(
+        None,
+        help="where the annotations are in documents: a file of YAML, or a name such as labelme, kitti, cvat",
+        read=read_mapping_word,
+    )
     parts: tuple[str | int | float, ...] = input_setting(
         (),
         help="what a function that is the input is called with, once for each, such as a,b,c",

@@ -9,7 +9,7 @@ from __future__ import annotations
 import codecs
 import json
 import re
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Sequence
 from typing import IO, Any
 
 _CHUNK_BYTES = 1 << 20
@@ -40,24 +40,70 @@ def read_arrays(file: IO[bytes], names: Collection[str]) -> Iterator[tuple[str, 
       JsonError: the file is not a JSON object or is damaged, or a named value is not an array.
     """
     text = _Text(file)
+    for name in _read_names(text):
+        if name in names:
+            yield from ((name, element) for element in _read_array(text))
+        else:
+            text.value()
+
+
+def read_elements(file: IO[bytes], names: Sequence[str], *, of_object: bool = False) -> Iterator[Any]:
+    """Yields the elements of one array, or the values of one object, in file order.
+
+    Args:
+      file: the file, in UTF-8 with or without a byte order mark.
+      names: names that lead to the array or object, from the outermost; empty for the document itself.
+      of_object: whether it is an object. Yields nothing if it is of the other kind, or not there.
+
+    Raises:
+      JsonError: the file is not JSON or is damaged.
+    """
+    text = _Text(file)
+    around = []
+    for name in names:
+        if text.next() != "{":
+            return
+        around.append(_read_names(text))
+        for found in around[-1]:
+            if found == name:
+                break
+            text.value()
+        else:
+            return
+    if text.next() != ("{" if of_object else "["):
+        return
+    if of_object:
+        for _ in _read_names(text):
+            yield text.value()
+    else:
+        yield from _read_array(text)
+    for object_names in reversed(around):
+        for _ in object_names:
+            text.value()
+
+
+def _read_names(text: _Text) -> Iterator[str]:
+    """Yields the names in an object; the caller consumes the value of each."""
     text.take("{")
     if text.next() == "}":
+        text.take("}")
         return
     while True:
         name = text.value()
         text.take(":")
-        if name not in names:
-            text.value()
-        else:
-            text.take("[")
-            if text.next() == "]":
-                text.take("]")
-            else:
-                yield name, text.value()
-                while text.take(",]") == ",":
-                    yield name, text.value()
+        yield name
         if text.take(",}") == "}":
             return
+
+
+def _read_array(text: _Text) -> Iterator[Any]:
+    text.take("[")
+    if text.next() == "]":
+        text.take("]")
+        return
+    yield text.value()
+    while text.take(",]") == ",":
+        yield text.value()
 
 
 class _Text:

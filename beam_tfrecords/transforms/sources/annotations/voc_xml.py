@@ -34,7 +34,7 @@ def parse_annotation(data: bytes) -> Objects:
     Raises:
       SampleError: the data is not XML, an object has no class, or there are too many objects.
     """
-    root = _parse_xml(data)
+    root = parse_xml(data)
     boxes: list[float] = []
     labels: list[str] = []
     values: dict[str, list[int | str]] = {"difficult": [], "truncated": [], "pose": []}
@@ -56,8 +56,12 @@ def parse_annotation(data: bytes) -> Objects:
     return Objects(tuple(boxes), tuple(labels), {name: tuple(column) for name, column in values.items()}, size=size)
 
 
-def _parse_xml(data: bytes) -> ElementTree.Element:
-    """Parses XML and rejects document types, because only these define entities, which may expand or open files."""
+def parse_xml(data: bytes) -> ElementTree.Element:
+    """Parses XML and rejects document types, because only these define entities, which may expand or open files.
+
+    Raises:
+      SampleError: the data is not XML, or has a document type.
+    """
     builder, parser = ElementTree.TreeBuilder(), expat.ParserCreate()
     parser.buffer_text = True
     parser.StartElementHandler, parser.EndElementHandler = builder.start, builder.end

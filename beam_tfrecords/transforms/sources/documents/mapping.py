@@ -1,0 +1,341 @@
+"""Mappings: where the annotations are in the documents of a format. A mapping is data: ten lines of YAML.
+
+The values are expressions of JMESPath (https://jmespath.org/specification.html), with two more functions:
+`split(text, separator)`, and `elements(value)` for the elements of an array or the values of an object.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import enum
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import jmespath
+import yaml
+from jmespath import functions
+from jmespath.exceptions import JMESPathError
+
+from beam_tfrecords import storage
+from beam_tfrecords.errors import FailureReason, RequestError, SampleError, Stage
+from beam_tfrecords.transforms.class_list import ClassList, list_classes
+from beam_tfrecords.transforms.sources.class_files import read_class_file
+from beam_tfrecords.transforms.sources.input_settings import names_mapping_file
+from beam_tfrecords.transforms.sources.path_rule import shorten
+
+# Value of `image` for documents that have the names of their images.
+STEM = "stem"
+# Value of `image` for text files in which a line with the name of an image heads the rows of its objects.
+HEADING = "heading"
+_KEYS = (
+    "documents", "columns", "samples", "image", "split", "label", "objects", "class", "class_names", "box", "polygon",
+    "points", "form", "unit", "angle", "ignore",
+)  # fmt: skip
+# Keys of one kind of objects, which are also the keys of each element of a list of kinds.
+_OBJECT_KEYS = ("objects", "class", "box", "polygon", "points", "form", "unit", "angle", "ignore")
+_MOST_BYTES = 1 << 20
+_FOLDER = Path(__file__).with_name("mappings")
+
+
+class Form(str, enum.Enum):
+    """Meaning of the numbers of an object.
+
+    CORNERS, SIZE and CENTER are boxes: two corners, a corner and a size, a center and a size. A POLYGON has any number
+    of points, a QUAD four. POINTS are keypoints.
+    """
+
+    CORNERS = "xyxy"
+    SIZE = "xywh"
+    CENTER = "cxcywh"
+    POLYGON = "polygon"
+    QUAD = "quad"
+    POINTS = "points"
+
+
+BOXES = (Form.CORNERS, Form.SIZE, Form.CENTER)
+
+
+class Unit(str, enum.Enum):
+    """Unit of coordinates: PIXELS of the upright image, SHARE of its size from 0 to 1, or PERCENT of it."""
+
+    PIXELS = "pixels"
+    SHARE = "share"
+    PERCENT = "percent"
+
+
+class _Functions(functions.Functions):
+    @functions.signature({"types": ["string", "null"]}, {"types": ["string"]})
+    def _func_split(self, text: str | None, separator: str) -> list[str]:
+        return text.split(separator) if text else []
+
+    @functions.signature({"types": ["array", "object", "null"]})
+    def _func_elements(self, value: Any) -> list[Any]:
+        return list(value.values()) if isinstance(value, dict) else value or []
+
+
+_OPTIONS = jmespath.Options(custom_functions=_Functions())
+
+
+@dataclasses.dataclass(frozen=True)
+class Expression:
+    """An expression of a mapping.
+
+    Attributes:
+      key: key of the mapping that has the expression, for messages.
+      text: the expression.
+      compiled: the parsed expression.
+    """
+
+    key: str
+    text: str
+    compiled: Any = dataclasses.field(repr=False, compare=False)
+
+    @classmethod
+    def parse(cls, key: str, value: Any) -> Expression:
+        """Parses an expression.
+
+        Raises:
+          ValueError: it is not an expression.
+        """
+        if not isinstance(value, str):
+            raise ValueError(f"`{key}` is {value!r}; expected a JMESPath expression, as text")
+        try:
+            return cls(key, value, jmespath.compile(value))
+        except JMESPathError as error:
+            reason = str(error).splitlines()[0]
+            raise ValueError(f"`{key}: {value}` is not a JMESPath expression: {reason}") from None
+
+    @property
+    def makes_texts(self) -> bool:
+        """Whether it makes texts that are not in the document."""
+        return "'value': 'split'" in str(self.compiled.parsed)
+
+    def find(self, node: Any) -> Any:
+        """Returns the value in a document or a part of it; None if there is none.
+
+        Raises:
+          SampleError: a function of the expression does not take what the document has.
+        """
+        try:
+            return self.compiled.search(node, _OPTIONS)
+        except JMESPathError as error:
+            detail = f"`{self.key}: {self.text}`: {str(error).splitlines()[0]}"
+            raise SampleError(Stage.LIST, FailureReason.INVALID_ROW, detail) from None
+
+
+@dataclasses.dataclass(frozen=True)
+class ObjectMapping:
+    """Where one kind of objects is in a sample.
+
+    Attributes:
+      objects: list of the objects in a sample.
+      label: class of an object; a class of all objects is a literal such as `'face'`.
+      box: the numbers of a box, each or as one list; empty if the objects have none. `polygon` and `points` likewise,
+        also as lists of points.
+      form: meaning of the numbers of `box`.
+      unit: unit of all coordinates.
+      angle: degrees by which a box is turned clockwise: around its first corner for SIZE, else around its center.
+      ignore: condition of objects to leave out.
+    """
+
+    objects: Expression
+    label: Expression
+    box: Sequence[Expression] = ()
+    polygon: Sequence[Expression] = ()
+    points: Sequence[Expression] = ()
+    form: Form = Form.CORNERS
+    unit: Unit = Unit.PIXELS
+    angle: Expression | None = None
+    ignore: Expression | None = None
+
+
+@dataclasses.dataclass(frozen=True)
+class DocumentMapping:
+    """Where the annotations are in the documents of a format.
+
+    Attributes:
+      name: name of a mapping of ours, or the path of its file.
+      documents: glob for the paths of documents in a folder. The part that `*` matches is the stem of a document.
+      columns: names of the cells of a line, for text and CSV without a header.
+      samples: list of the samples in a document; None if a document is one sample.
+      image: path or name of a sample's image; STEM and HEADING are not expressions.
+      split: split of a sample.
+      label: label of a sample.
+      class_names: number or id in the documents -> name of the class, or an expression that finds these in a sample.
+      values: column -> its value in a sample.
+      objects: kinds of objects; empty for samples without objects.
+    """
+
+    name: str
+    documents: str
+    image: Expression
+    columns: Sequence[str] = ()
+    samples: Expression | None = None
+    split: Expression | None = None
+    label: Expression | None = None
+    class_names: Mapping[str, str] | Expression = dataclasses.field(default_factory=dict)
+    values: Mapping[str, Expression] = dataclasses.field(default_factory=dict)
+    objects: Sequence[ObjectMapping] = ()
+
+    @property
+    def expressions(self) -> Iterator[Expression]:
+        """All expressions."""
+        names = self.class_names if isinstance(self.class_names, Expression) else None
+        yield from filter(None, (self.samples, self.image, self.split, self.label, names))
+        yield from self.values.values()
+        for kind in self.objects:
+            yield from (kind.objects, *kind.box, *kind.polygon, *kind.points)
+            yield kind.label
+            yield from filter(None, (kind.angle, kind.ignore))
+
+
+def mapping_names() -> list[str]:
+    """Returns the names of the mappings of ours."""
+    return sorted(one.stem for one in _FOLDER.glob("*.yaml"))
+
+
+def read_mapping(word: str) -> DocumentMapping:
+    """Reads a mapping of ours by its name, or a file.
+
+    Raises:
+      RequestError: there is no such mapping, or it is not valid.
+    """
+    if names_mapping_file(word):
+        try:
+            data = storage.read_range(word, 0, min(storage.stat(word).size, _MOST_BYTES))
+        except FileNotFoundError:
+            raise RequestError(f"`mapping={word}`: there is no such file", code="not_found") from None
+        folder = storage.dirname(word)
+    elif word in mapping_names():
+        data = (_FOLDER / f"{word}.yaml").read_bytes()
+        folder = ""
+    else:
+        raise RequestError(
+            f"`mapping={word}`: expected a file of YAML (.yaml), or one of {', '.join(mapping_names())}",
+            code="unknown_mapping",
+        )
+    try:
+        return parse_mapping(word, data, folder)
+    except (ValueError, yaml.YAMLError) as error:
+        reason = " ".join(str(error).split())
+        raise RequestError(f"`mapping={word}`: {reason}", code="invalid_mapping") from None
+
+
+def parse_mapping(name: str, data: bytes, folder: str = "") -> DocumentMapping:
+    """Parses a mapping.
+
+    Args:
+      name: name of the mapping.
+      data: the YAML.
+      folder: folder that the path of a file of class names is relative to.
+
+    Raises:
+      ValueError, yaml.YAMLError: it is not valid.
+    """
+    found = yaml.safe_load(data)
+    if not isinstance(found, dict):
+        raise ValueError(f"it is {shorten(str(found))}; expected keys and values such as `image: file_name`")
+    _check_keys(found, _KEYS)
+    columns = found.get("columns", {})
+    if not isinstance(columns, list | dict):
+        raise ValueError("`columns` is neither a list of the names of cells nor a mapping of column to expression")
+    if "image" not in found:
+        raise ValueError(f"`image` is missing; expected an expression for the image's name, or `{STEM}`")
+    values = columns if isinstance(columns, dict) else {}
+    kinds = tuple(_parse_kinds(found))
+    if len({kind.unit is Unit.PIXELS for kind in kinds}) > 1:
+        raise ValueError("the kinds of `objects` have pixels and shares; expected one unit")
+    return DocumentMapping(
+        name=name,
+        documents=str(found.get("documents", "")),
+        image=Expression.parse("image", found["image"]),
+        columns=tuple(map(str, columns)) if isinstance(columns, list) else (),
+        samples=_parse(found, "samples"),
+        split=_parse(found, "split"),
+        label=_parse(found, "label"),
+        class_names=_parse_names(found.get("class_names"), folder),
+        values={str(column): Expression.parse(f"columns.{column}", text) for column, text in values.items()},
+        objects=kinds,
+    )
+
+
+def _check_keys(found: Mapping[str, Any], known: Sequence[str]) -> None:
+    unknown = [str(key) for key in found if key not in known]
+    if unknown:
+        raise ValueError(f"unknown key {unknown[0]!r}; expected {', '.join(known)}")
+
+
+def _parse(found: Mapping[str, Any], key: str) -> Expression | None:
+    return Expression.parse(key, found[key]) if found.get(key) is not None else None
+
+
+def _parse_names(value: Any, folder: str) -> Mapping[str, str] | Expression:
+    """Returns number -> name, read from a value or a file; or an expression."""
+    if value is None:
+        return {}
+    if isinstance(value, str):
+        if not storage.basename(value).lower().endswith((".txt", ".csv", ".json", ".yaml", ".pbtxt", ".names")):
+            return Expression.parse("class_names", value)
+        return number_names(read_class_file(value if value.startswith("/") else storage.join(folder, value)))
+    return number_names(list_classes(value))
+
+
+def number_names(classes: ClassList) -> dict[str, str]:
+    """Returns the number or id of each class -> its name."""
+    keys = classes.ids or classes.numbers or range(len(classes.names))
+    return {str(key): name for key, name in zip(keys, classes.names, strict=True)}
+
+
+def _parse_kinds(found: Mapping[str, Any]) -> Iterator[ObjectMapping]:
+    """Yields the kinds of objects: those of a list, each with its keys, or the one of the mapping itself."""
+    kinds = found.get("objects")
+    shared = {key: found[key] for key in _OBJECT_KEYS if key in found}
+    if not isinstance(kinds, list):
+        kinds = [shared] if {"objects", "class", "box", "polygon", "points"} & shared.keys() else []
+    for one in kinds:
+        if not isinstance(one, dict):
+            raise ValueError(f"an element of `objects` is {shorten(str(one))}; expected keys such as `objects`, `box`")
+        _check_keys(one, _OBJECT_KEYS)
+        yield _parse_kind({**shared, **one} if one is not shared else one)
+
+
+def _parse_kind(found: Mapping[str, Any]) -> ObjectMapping:
+    numbers = {key: _parse_numbers(found, key) for key in ("box", "polygon", "points")}
+    form = Form(_one_of(found, "form", Form)) if "form" in found else None
+    if form not in (None, *BOXES) and numbers["box"]:
+        key = "points" if form is Form.POINTS else "polygon"
+        numbers = {**numbers, "box": (), key: numbers["box"]}
+    if numbers["box"] and form is None:
+        raise ValueError(f"`form` is missing: the numbers of `box` may be {', '.join(one.value for one in BOXES)}")
+    if "class" not in found:
+        raise ValueError("`class` is missing; one class of all objects is written as `class: \"'face'\"`")
+    if not any(numbers.values()):
+        raise ValueError("the objects have neither `box` nor `polygon` nor `points`")
+    return ObjectMapping(
+        objects=Expression.parse("objects", found.get("objects") or "@"),
+        label=Expression.parse("class", found["class"]),
+        form=form if form in BOXES else Form.CORNERS,
+        unit=Unit(_one_of(found, "unit", Unit)) if "unit" in found else Unit.PIXELS,
+        angle=_parse(found, "angle"),
+        ignore=_parse(found, "ignore"),
+        **numbers,
+    )
+
+
+def _parse_numbers(found: Mapping[str, Any], key: str) -> tuple[Expression, ...]:
+    value = found.get(key)
+    if value is None:
+        return ()
+    if not isinstance(value, list):
+        return (Expression.parse(key, value),)
+    if key == "box" and found.get("form") in [one.value for one in BOXES] and len(value) != 4:
+        raise ValueError(f"`box` has {len(value)} expressions; expected 4, or one that finds a list of 4 numbers")
+    return tuple(Expression.parse(key, one) for one in value)
+
+
+def _one_of(found: Mapping[str, Any], key: str, kinds: type[enum.Enum]) -> str:
+    known = [one.value for one in kinds]
+    if found[key] not in known:
+        raise ValueError(f"`{key}` is {found[key]!r}; expected {', '.join(known)}")
+    return str(found[key])

@@ -1,0 +1,222 @@
+"""Reads documents as trees of dictionaries, lists and texts, sample by sample where the mapping allows it."""
+
+from __future__ import annotations
+
+import csv
+import io
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any
+from xml.etree import ElementTree
+
+from beam_tfrecords import storage
+from beam_tfrecords.errors import FailureReason, SampleError, Stage
+from beam_tfrecords.transforms.sources.annotations.json_stream import JsonError, read_elements
+from beam_tfrecords.transforms.sources.annotations.voc_xml import parse_xml
+from beam_tfrecords.transforms.sources.documents.mapping import HEADING, DocumentMapping, Expression
+from beam_tfrecords.transforms.sources.json_text import read_json
+from beam_tfrecords.transforms.sources.names import is_image_name
+
+LINES = (".jsonl", ".ndjson", ".odgt", ".manifest", ".jsonlines")
+ROWS = (".csv", ".tsv", ".txt", ".pts")
+# Limit for a document that is read as a whole.
+_MOST_BYTES = 64 << 20
+# Name whose value is a list wherever an expression says `name[`, even if an XML element occurs once.
+_LISTED = re.compile(r'(\w+)"?\s*\[')
+
+
+def read_samples(file: storage.FileEntry, mapping: DocumentMapping) -> Iterator[Any]:
+    """Yields the part of a document for each sample; a `SampleError` in place of a damaged line.
+
+    Raises:
+      SampleError: the document is damaged, or an expression does not fit it.
+    """
+    with storage.open_read(file.path, version=file.version) as opened:
+        name = file.path.lower()
+        if name.endswith(LINES):
+            for line in _read_lines(opened):
+                yield from [line] if isinstance(line, SampleError) else _find_samples(line, mapping)
+        elif name.endswith(ROWS) or mapping.columns:
+            rows = _read_rows(_decode(opened), mapping, is_csv=name.endswith((".csv", ".tsv")))
+            if mapping.image.text == HEADING:
+                yield from _group_rows(rows)
+            elif mapping.samples is None:
+                yield list(rows)
+            else:
+                for row in rows:
+                    yield from _find_samples([row], mapping)
+        elif name.endswith(".xml"):
+            yield from _find_samples(_read_tree(_read_whole(opened), mapping), mapping)
+        else:
+            yield from _read_json(opened, mapping)
+
+
+def _find_samples(document: Any, mapping: DocumentMapping) -> Sequence[Any]:
+    if mapping.samples is None:
+        return [document]
+    found = mapping.samples.find(document)
+    return found if isinstance(found, list) else [] if found is None else [found]
+
+
+def _read_whole(file: Any) -> bytes:
+    data = file.read(_MOST_BYTES + 1)
+    if len(data) > _MOST_BYTES:
+        raise _error(f"more than {_MOST_BYTES >> 20} MiB")
+    return bytes(data)
+
+
+# JSON
+
+
+def _read_json(file: Any, mapping: DocumentMapping) -> Iterator[Any]:
+    streamed = _find_stream(mapping.samples)
+    try:
+        if streamed is None:
+            yield from _find_samples(read_json(_read_whole(file).removeprefix(b"\xef\xbb\xbf")), mapping)
+            return
+        names, of_object, rest = streamed
+        for element in read_elements(file, names, of_object=of_object):
+            yield from rest.find([element]) or ()
+    except (JsonError, ValueError) as error:
+        raise _error(f"not valid JSON: {error}") from None
+    except RecursionError:
+        raise _error("nested too deeply") from None
+
+
+def _find_stream(samples: Expression | None) -> tuple[Sequence[str], bool, Expression] | None:
+    """Returns where the elements are that an expression goes through; None if it needs the whole document.
+
+    Returns:
+      The names that lead to an array or object, whether it is an object, and the expression for a list of one element.
+    """
+    if samples is None:
+        return None
+    tree = samples.compiled.parsed
+    around = []
+    while tree["type"] in ("projection", "filter_projection", "flatten"):
+        around.append(tree)
+        tree = tree["children"][0]
+    of_object = tree["type"] == "function_expression" and tree["value"] in ("values", "elements")
+    names = _find_names(tree["children"][0] if of_object else tree)
+    if names is None or not (around or of_object):
+        return None
+    rest: Any = {"type": "identity", "children": []}
+    for node in reversed(around):
+        rest = {**node, "children": [rest, *node["children"][1:]]}
+    compiled = type(samples.compiled)(samples.text, rest)
+    return names, of_object, Expression(samples.key, samples.text, compiled)
+
+
+def _find_names(tree: Any) -> list[str] | None:
+    """Returns the names of an expression such as `a.b`; None for other expressions."""
+    if tree["type"] in ("identity", "current"):
+        return []
+    if tree["type"] == "field":
+        return [tree["value"]]
+    if tree["type"] != "subexpression":
+        return None
+    parts = [_find_names(one) for one in tree["children"]]
+    return [name for part in parts for name in part or ()] if None not in parts else None
+
+
+def _read_lines(file: Any) -> Iterator[Any]:
+    for number, line in enumerate(file, 1):
+        if not line.strip():
+            continue
+        try:
+            yield read_json(line.removeprefix(b"\xef\xbb\xbf") if number == 1 else line)
+        except (ValueError, RecursionError) as error:
+            yield _error(f"line {number}: not valid JSON: {error}")
+
+
+# XML
+
+
+def _read_tree(data: bytes, mapping: DocumentMapping) -> Any:
+    listed = frozenset(name for one in mapping.expressions for name in _LISTED.findall(one.text))
+    try:
+        return _to_tree(parse_xml(data), listed)
+    except RecursionError:
+        raise _error("nested too deeply") from None
+
+
+def _to_tree(element: ElementTree.Element, listed: frozenset[str]) -> Any:
+    """Returns attributes and children of an element as a dictionary, or its text if it has neither.
+
+    A child that occurs several times is a list, and so is one that an expression takes for a list.
+    """
+    children: dict[str, list[Any]] = {}
+    for child in element:
+        children.setdefault(child.tag.rpartition("}")[2], []).append(_to_tree(child, listed))
+    tree: dict[str, Any] = dict(element.attrib)
+    for name, found in children.items():
+        tree[name] = found if name in listed or len(found) > 1 else found[0]
+    text = (element.text or "").strip()
+    if tree and text:
+        tree.setdefault("text", text)
+    return tree or text
+
+
+# Text
+
+
+def _decode(file: Any) -> Iterator[str]:
+    try:
+        yield from io.TextIOWrapper(file, encoding="utf-8-sig", newline="")
+    except UnicodeDecodeError:
+        raise _error("not valid UTF-8") from None
+
+
+def _read_rows(lines: Iterator[str], mapping: DocumentMapping, *, is_csv: bool) -> Iterator[dict[str, Any]]:
+    """Yields column -> text for each row; for text files, further cells belong to the last column."""
+    columns = mapping.columns
+    cells = _read_csv(lines) if is_csv else _split_lines(lines, len(columns))
+    for row in cells:
+        if not columns:
+            columns = [one.strip() for one in row]
+        elif [one.strip() for one in row] != list(columns):
+            yield dict(zip(columns, row, strict=False))
+
+
+def _read_csv(lines: Iterator[str]) -> Iterator[list[str]]:
+    first = next(lines, "")
+    delimiter = max(",;\t", key=first.count)
+    try:
+        for row in csv.reader(_chain(first, lines), delimiter=delimiter):
+            if any(row):
+                yield row
+    except csv.Error as error:
+        raise _error(f"not valid CSV: {error}") from None
+
+
+def _chain(first: str, lines: Iterable[str]) -> Iterator[str]:
+    yield first
+    yield from lines
+
+
+def _split_lines(lines: Iterable[str], count: int) -> Iterator[list[str]]:
+    """Yields the cells of each line: separated by commas if the first word of a line has one, else by spaces."""
+    for line in map(str.strip, lines):
+        if not line:
+            continue
+        delimiter = "," if "," in line.split(maxsplit=1)[0] else None
+        yield [one.strip() for one in line.split(delimiter, max(count - 1, 0))]
+
+
+def _group_rows(rows: Iterable[dict[str, Any]]) -> Iterator[dict[str, Any]]:
+    """Yields the rows below each line with the name of an image, as `rows`, and the name as `heading`."""
+    sample: dict[str, Any] | None = None
+    for row in rows:
+        cells = list(row.values())
+        if is_image_name(" ".join(cells)):
+            if sample is not None:
+                yield sample
+            sample = {HEADING: " ".join(cells), "rows": []}
+        elif sample is not None and len(cells) > 1:  # A single number is a count of rows.
+            sample["rows"].append(row)
+    if sample is not None:
+        yield sample
+
+
+def _error(detail: str) -> SampleError:
+    return SampleError(Stage.LIST, FailureReason.INVALID_ROW, detail)
