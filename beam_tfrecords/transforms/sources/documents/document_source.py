@@ -8,7 +8,6 @@ import functools
 import itertools
 import posixpath
 import re
-from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
@@ -18,20 +17,21 @@ from beam_tfrecords.examples.contents import Content
 from beam_tfrecords.storage.threads import map_in_threads
 from beam_tfrecords.transforms.class_list import list_classes
 from beam_tfrecords.transforms.objects.objects import Objects
-from beam_tfrecords.transforms.refs.sample_refs import SampleRef, Value
+from beam_tfrecords.transforms.refs.sample_refs import SampleRef
 from beam_tfrecords.transforms.service_faults import retry_faults
 from beam_tfrecords.transforms.sources.annotations.annotated import reference, refuse_folders_as_splits, rejected
+from beam_tfrecords.transforms.sources.documents.first_samples import MOST_FIRST, refuse_unfit
 from beam_tfrecords.transforms.sources.documents.image_finder import ImageFinder
 from beam_tfrecords.transforms.sources.documents.mapped_objects import ObjectReader, name_class
 from beam_tfrecords.transforms.sources.documents.mapping import (
     STEM,
     DocumentMapping,
     Expression,
-    Unit,
     number_names,
     read_mapping,
 )
 from beam_tfrecords.transforms.sources.documents.trees import LINES, ROWS, read_samples
+from beam_tfrecords.transforms.sources.image_roots import own_roots
 from beam_tfrecords.transforms.sources.input_settings import PathSettings
 from beam_tfrecords.transforms.sources.inputs import (
     Inputs,
@@ -49,21 +49,27 @@ from beam_tfrecords.transforms.sources.source import MakeSource, Source, Unmatch
 from beam_tfrecords.transforms.sources.tables.cells import read_text, read_value
 
 _THREADS = 16
-# Samples that show whether a mapping fits.
-_FIRST = 50
-_MOST_SHOWN = 400
-# Larger coordinates are no shares of an image, even of boxes that reach beyond it.
-_MOST_SHARE = 1.5
 
 
 @dataclasses.dataclass(frozen=True)
 class _Document:
-    """A document: its path relative to the input, the part of it that `*` of the glob matches, and its file."""
+    """A document.
+
+    Attributes:
+      below: path relative to its input, with the key prefix of that input.
+      stem: the part of its name that `*` of the glob matches.
+      file: its file.
+      split: split of its samples, if the request says it.
+      roots: folders that may hold its images.
+      is_given: whether the request names it, and not only its folder.
+    """
 
     below: str
     stem: str
     file: storage.FileEntry
     split: str | None
+    roots: tuple[str, ...]
+    is_given: bool
 
 
 def open_input(inputs: Inputs, mapping: str | None, paths: PathSettings, needs: Needs) -> MakeSource:
@@ -76,49 +82,53 @@ def open_input(inputs: Inputs, mapping: str | None, paths: PathSettings, needs: 
         raise RequestError("`source=documents` needs `mapping`, which says where things are", code="missing_setting")
     refuse_folders_as_splits(inputs, "documents", needs)
     found = read_mapping(mapping)
-    documents = list(_list_documents(inputs, found))
-    return functools.partial(DocumentSource, found, documents, inputs, paths)
+    return functools.partial(DocumentSource, found, list(_list_documents(inputs, paths, found)))
 
 
-def _list_documents(inputs: Inputs, mapping: DocumentMapping) -> Iterator[_Document]:
-    for path, prefix in zip(inputs.paths, key_prefixes(inputs.paths), strict=True):
-        split = inputs.splits.get(path)
-        if names_several(path) or not storage.is_folder(path):
+def _list_documents(inputs: Inputs, paths: PathSettings, mapping: DocumentMapping) -> Iterator[_Document]:
+    every = tuple(dict.fromkeys(split_of_word(word)[1] for word in paths.image_root))
+    splits = [inputs.splits.get(path) for path in inputs.paths]
+    words = paths.image_root
+    own = own_roots([*zip(inputs.paths, splits, strict=True)], words, "image_root") if words else [()] * len(splits)
+    for path, prefix, split, roots in zip(inputs.paths, key_prefixes(inputs.paths), splits, own, strict=True):
+        is_folder = not names_several(path) and storage.is_folder(path)
+        root = path.rstrip("/") if is_folder else None
+        make = functools.partial(_Document, split=split, is_given=not is_folder)
+        if root is None:
             for file in find_entries(path):
                 name = storage.basename(file.path)
-                yield _Document(prefix + name, _stem(name, mapping.documents), file, split)
+                beside = (storage.dirname(file.path),)
+                yield make(prefix + name, _stem(name, mapping.documents), file, roots=roots or every or beside)
             continue
-        glob = mapping.documents or _refuse_folder(path, mapping)
-        start = len(path.rstrip("/")) + 1
-        found = False
-        for file in sorted(storage.list_files(path, literal=True), key=lambda one: one.path):
-            below = file.path[start:]
-            if is_utf8(below) and _fits(below, glob) and skipped_kind(below) != "hidden":
-                found = True
-                yield _Document(prefix + below, _stem(below, glob), file, split)
-        if not found:
+        if not mapping.documents:
             raise RequestError(
-                f"{quote_input(path)} has no document {glob}, as the mapping {mapping.name} says", code="not_found"
+                f"{quote_input(path)} is a folder, and the mapping {mapping.name} has no `documents`, the glob of "
+                "those in it",
+                code="invalid_mapping",
+            )
+        is_empty = True
+        for file in sorted(storage.list_files(path, literal=True), key=lambda one: one.path):
+            below = file.path[len(root) + 1 :]
+            if is_utf8(below) and _fits(below, mapping.documents) and skipped_kind(below) != "hidden":
+                is_empty = False
+                yield make(prefix + below, _stem(below, mapping.documents), file, roots=roots or every or (root,))
+        if is_empty:
+            raise RequestError(
+                f"{quote_input(path)} has no document {mapping.documents}, as the mapping {mapping.name} says",
+                code="not_found",
             )
 
 
-def _refuse_folder(path: str, mapping: DocumentMapping) -> str:
-    raise RequestError(
-        f"{quote_input(path)} is a folder, and the mapping {mapping.name} has no `documents`, the glob of those in it",
-        code="invalid_mapping",
-    )
-
-
 def _fits(below: str, glob: str) -> bool:
-    name = below if "/" in glob else posixpath.basename(below)
-    return fnmatch.fnmatchcase(name.lower(), glob.lower()) or fnmatch.fnmatchcase(name.lower(), f"*/{glob.lower()}")
+    name = (below if "/" in glob else posixpath.basename(below)).lower()
+    return fnmatch.fnmatchcase(name, glob.lower()) or fnmatch.fnmatchcase(name, f"*/{glob.lower()}")
 
 
 def _stem(below: str, glob: str) -> str:
-    """Returns the part of a document's name that the last `*` of the glob matches; without its extension otherwise."""
+    """Returns the part of a document's name that the only `*` of the glob matches, or the name without extension."""
     name = posixpath.basename(below)
     before, star, after = posixpath.basename(glob).rpartition("*")
-    if star and "*" not in before and "?" not in before + after and "[" not in before + after:
+    if star and not set("*?[") & {*before, *after}:
         pattern = re.compile(f"{re.escape(before)}(.+){re.escape(after)}", re.IGNORECASE)
         if match := pattern.fullmatch(name):
             return match[1]
@@ -131,32 +141,29 @@ class DocumentSource(Source):
     Args:
       mapping: where things are in a document.
       documents: the documents.
-      inputs: inputs of the request.
-      paths: settings of the image paths.
       needs: requested contents.
     """
 
-    def __init__(
-        self,
-        mapping: DocumentMapping,
-        documents: Sequence[_Document],
-        inputs: Inputs,
-        paths: PathSettings,
-        needs: Needs,
-    ) -> None:
+    def __init__(self, mapping: DocumentMapping, documents: Sequence[_Document], needs: Needs) -> None:
         super().__init__()
-        self._mapping, self._documents, self._inputs = mapping, documents, inputs
-        self._roots = [split_of_word(word)[1] for word in paths.image_root]
-        self._needs = needs
+        self._mapping, self._documents, self._needs = mapping, documents, needs
         self.columns = tuple(mapping.values)
-        self.split_column = "split" if mapping.split else None
-        has_label = mapping.label is not None or mapping.objects
-        self.provides = frozenset({Content.IMAGE, *([Content.LABEL] if has_label else [])})
-        if mapping.objects:
-            self.provides |= {Content.OBJECTS}
-            self.provides |= {Content.POLYGONS} if any(kind.polygon for kind in mapping.objects) else frozenset()
-            self.provides |= {Content.KEYPOINTS} if any(kind.points for kind in mapping.objects) else frozenset()
-        self.provides |= {Content.COLUMNS} if mapping.values else frozenset()
+        self.split_column = "split" if mapping.split and needs.splits.are_auto else None
+        if not isinstance(mapping.class_names, Expression):
+            self.class_names = tuple(dict.fromkeys(mapping.class_names.values()))
+        self.labels_may_be_indices = not mapping.class_names
+        self.provides = frozenset(
+            content
+            for content, is_there in {
+                Content.IMAGE: True,
+                Content.LABEL: mapping.label or mapping.objects,
+                Content.OBJECTS: mapping.objects,
+                Content.POLYGONS: any(kind.polygon or kind.angle for kind in mapping.objects),
+                Content.KEYPOINTS: any(kind.points for kind in mapping.objects),
+                Content.COLUMNS: mapping.values,
+            }.items()
+            if is_there
+        )
         # Rows of one image, one for each object, are one sample.
         are_rows = all(one.below.lower().endswith(ROWS) for one in documents) or bool(mapping.columns)
         self.groups_rows = are_rows and mapping.samples is not None and bool(mapping.objects)
@@ -167,17 +174,15 @@ class DocumentSource(Source):
         Raises:
           RequestError: a document of several samples is damaged, or the mapping does not fit.
         """
-        self.notes, self.unmatched, self.unread = [], [], Counter()
-        self._reader = ObjectReader(self._mapping.objects, self._needs)
-        self._finder = ImageFinder(self._list_images())
-        self._without, self._total, self._seen = 0, 0, set[str]()
-        first: list[SampleRef] = []
+        self.notes, self.unmatched = [], []
+        self._reader = ObjectReader(self._mapping, self._needs)
+        self._finders = {
+            roots: ImageFinder(self._list_images(roots)) for roots in {one.roots for one in self._documents}
+        }
+        self._total, self._missing, self._seen = 0, list[str](), set[str]()
         samples = self._samples()
-        for ref in samples:
-            first.append(ref)
-            if len(first) == _FIRST:
-                break
-        self._check_first(first)
+        first = list(itertools.islice(samples, MOST_FIRST))
+        refuse_unfit(self._mapping, self._documents[0].file, first, self._missing)
         yield from itertools.chain(first, samples)
         self.unread = self._reader.unread
         self._add_notes()
@@ -193,47 +198,67 @@ class DocumentSource(Source):
                 yield from self._references(document, _read(self._mapping, document))
 
     def _references(self, document: _Document, nodes: Iterator[Any] | Sequence[Any]) -> Iterator[SampleRef]:
-        for count, node in enumerate(nodes, 1):
-            if isinstance(node, SampleError):
-                if self._mapping.samples is not None and not document.below.lower().endswith(LINES):
-                    raise RequestError(
-                        f"{quote_input(document.file.path)} cannot be read: {node.detail}", code="invalid_file"
-                    )
+        has_lines = document.below.lower().endswith(LINES)
+        is_one = self._mapping.samples is None and not has_lines
+        for number, node in enumerate(nodes, 1):
+            key = document.below if is_one else f"{document.below} {number:09d}"
+            if not isinstance(node, SampleError):
+                try:
+                    ref = self._reference(document, node, key)
+                except RecursionError:
+                    error = SampleError(Stage.LIST, FailureReason.INVALID_ROW, "nested too deeply")
+                    ref = rejected(key, error, split=document.split)
+                if ref is not None:
+                    yield ref
+            elif is_one or has_lines:
                 detail = f"{printable(storage.basename(document.below))}: {node.detail}"
-                key = f"{document.below} {count:09d}" if document.below.lower().endswith(LINES) else document.below
                 yield rejected(key, SampleError(node.stage, node.reason, detail), split=document.split)
             else:
-                yield self._reference(document, node, count)
+                shown = quote_input(document.file.path)
+                raise RequestError(f"{shown} cannot be read: {node.detail}", code="invalid_file")
 
-    def _reference(self, document: _Document, node: Any, number: int) -> SampleRef:
-        key, uri, split = f"{document.below} {number:09d}", None, document.split
+    def _reference(self, document: _Document, node: Any, key: str) -> SampleRef | None:
+        """Returns the reference to the sample in a part of a document; None if the document has no annotations."""
+        mapping, uri, split = self._mapping, None, document.split
+        name = ""
         self._total += 1
         try:
-            name = document.stem if self._mapping.image.text == STEM else _find_text(self._mapping.image, node)
-            key = key_of_path(name)
-            split = split or (_find_text(self._mapping.split, node) if self._mapping.split else None)
-            found = self._finder.find(name, document.below)
+            name = document.stem if mapping.image.text == STEM else _find_text(mapping.image, node)
+            found = self._finders[document.roots].find(name, document.below)
             if found is None:
-                self._without += 1
                 raise SampleError(Stage.LIST, FailureReason.UNREADABLE, f"no image of the name {shorten(name)}")
             key, entry = found
             uri = entry.path
             self._seen.add(key)
+            if self.split_column and mapping.split and split is None:
+                split = _find_text(mapping.split, node, required=False) or None
             names = self._find_names(node)
-            objects = self._reader.read(node, names) if self._mapping.objects else Objects()
-            needs = self._needs if self._mapping.objects else dataclasses.replace(self._needs, objects=False)
+            objects = self._reader.read(node, names) if mapping.objects else Objects()
+            needs = self._needs if mapping.objects else dataclasses.replace(self._needs, objects=False)
             ref = reference(key, uri, objects, needs, split=split, found=entry)
-            label: Value = ref.label
-            if self._mapping.label and self._needs.label:
-                label = name_class(self._mapping.label.find(node), names, "label")
+            if mapping.label and self._needs.label:
+                ref = dataclasses.replace(ref, label=name_class(mapping.label.find(node), names, "label"))
             columns = {
                 column: read_value({column: expression.find(node)}, column)
-                for column, expression in self._mapping.values.items()
+                for column, expression in mapping.values.items()
                 if self._needs.takes_all or column in (self._needs.columns or ())
             }
-            return dataclasses.replace(ref, label=label, columns=columns)
+            return dataclasses.replace(ref, columns=columns)
         except SampleError as error:
+            if uri is None and not (document.is_given or mapping.samples or self._has_objects(node)):
+                # A README.txt, a file of class names, or of another tool.
+                self.skipped.add("without annotations", printable(document.below))
+                return None
+            if uri is None and name:
+                self._missing.append(name)
+                key = key_of_path(name)
             return rejected(key, error, split=split, uri=uri)
+
+    def _has_objects(self, node: Any) -> bool:
+        try:
+            return bool(ObjectReader(self._mapping, self._needs).read(node, self._find_names(node)).labels)
+        except SampleError:
+            return False
 
     def _find_names(self, node: Any) -> Mapping[str, str]:
         names = self._mapping.class_names
@@ -245,61 +270,33 @@ class DocumentSource(Source):
         except ValueError as error:
             raise SampleError(Stage.LIST, FailureReason.INVALID_ROW, f"`class_names`: {error}") from None
 
-    def _list_images(self) -> Iterator[tuple[str, storage.FileEntry]]:
-        """Yields the images below `image_root`, or else below the folders of the documents."""
-        prefixes = key_prefixes(self._inputs.paths)
-        are_folders = [not names_several(path) and storage.is_folder(path) for path in self._inputs.paths]
-        folders = {
-            path if is_folder else storage.dirname(path): prefix if is_folder else ""
-            for path, prefix, is_folder in zip(self._inputs.paths, prefixes, are_folders, strict=True)
-        }
-        if self._roots:
-            folders = dict(zip(self._roots, key_prefixes(self._roots), strict=True))
+    def _list_images(self, roots: Sequence[str]) -> Iterator[tuple[str, storage.FileEntry]]:
+        """Yields the images below some folders, with the paths that are their keys."""
+        every = list(dict.fromkeys(root for one in self._documents for root in one.roots))
+        prefixes = dict(zip(every, key_prefixes(every), strict=True))
         documents = {one.file.path for one in self._documents}
-        for folder, prefix in folders.items():
-            start = len(folder.rstrip("/")) + 1
-            for entry in storage.list_files(folder, literal=True):
-                below = entry.path[start:]
+        for root in roots:
+            for entry in storage.list_files(root, literal=True):
+                below = entry.path[len(root.rstrip("/")) + 1 :]
                 kind = skipped_kind(below) or ("" if has_extension(below) else "not an image")
                 if entry.path in documents:
                     continue
                 if kind or not is_utf8(below):
-                    self.skipped.add(kind or "name that is not UTF-8", printable(prefix + below))
+                    self.skipped.add(kind or "name that is not UTF-8", printable(prefixes[root] + below))
                 else:
-                    yield prefix + below, entry
-
-    def _check_first(self, refs: Sequence[SampleRef]) -> None:
-        """Refuses a mapping that fits none of the first samples.
-
-        Raises:
-          RequestError: it does not; the message says what each expression finds in the first document.
-        """
-        problem = ""
-        failures = [ref.failure for ref in refs if ref.failure]
-        if not refs:
-            problem = "finds no sample"
-        elif len(failures) == len(refs):
-            problem = f"fits none of the first {len(refs):,} samples: {failures[0][1] if failures[0] else ''}"
-        sides = [side for ref in refs for side in (ref.objects.boxes if ref.objects else ())]
-        are_pixels = any(kind.unit is Unit.PIXELS for kind in self._mapping.objects)
-        if sides and are_pixels and max(map(abs, sides)) <= _MOST_SHARE:
-            problem = "says pixels, and all boxes are within 0 to 1; write `unit: share`"
-        if problem:
-            shown = quote_input(self._documents[0].file.path)
-            found = "; ".join(describe_first(self._mapping, self._documents[0].file))
-            raise RequestError(
-                f"{shown}: the mapping {self._mapping.name} {problem}. In the first document, {found}",
-                code="unfit_mapping",
-            )
+                    yield prefixes[root] + below, entry
 
     def _add_notes(self) -> None:
         shown = f"mapping {self._mapping.name}"
-        if self._without:
-            note = f"{self._without:,} of {self._total:,} annotated images are not there"
-            self.unmatched.append(Unmatched(note, self._without, self._total))
-        if len(self._seen) < self._finder.count:
-            beside = self._finder.count - len(self._seen)
-            self.notes.append(f"{beside:,} of {self._finder.count:,} images have no annotation, and are left out")
+        if self._missing:
+            note = f"{len(self._missing):,} of {self._total:,} annotated images are not there"
+            self.unmatched.append(Unmatched(note, len(self._missing), self._total))
+        images = sum(finder.count for finder in self._finders.values())
+        if len(self._seen) < images:
+            beside = images - len(self._seen)
+            self.notes.append(f"{beside:,} of {images:,} images have no annotation, and are left out")
+        if self._mapping.split and not self._needs.splits.are_auto:
+            self.notes.append(f"the splits that the {shown} finds are not used: `splits` decides")
         reader = self._reader
         if reader.ignored:
             self.notes.append(f"{reader.ignored:,} objects are ignored, as the {shown} says")
@@ -322,36 +319,5 @@ def _read_all(mapping: DocumentMapping, document: _Document) -> tuple[_Document,
     return document, retry_faults(document.file.path, lambda: list(_read(mapping, document)))
 
 
-def _find_text(expression: Expression, node: Any) -> str:
-    return read_text({expression.key: expression.find(node)}, expression.key)
-
-
-def describe_first(mapping: DocumentMapping, file: storage.FileEntry) -> Iterator[str]:
-    """Yields what each expression finds in the first sample of a document."""
-    try:
-        node = next(iter(read_samples(file, mapping)), None)
-    except SampleError as error:
-        node = error
-    if node is None and mapping.samples is not None:
-        yield f"`samples: {mapping.samples.text}` finds nothing"
-    if node is None or isinstance(node, SampleError):
-        yield str(node.detail) if node else "there is no sample"
-        return
-    for one in (mapping.image, mapping.split, mapping.label):
-        if one is not None and one.text != STEM:
-            yield _describe(one, node)
-    for kind in mapping.objects:
-        yield _describe(kind.objects, node)
-        objects = kind.objects.find(node)
-        for element in objects[:1] if isinstance(objects, list) else [objects] if objects else []:
-            for one in (kind.label, *kind.box, *kind.polygon, *kind.points):
-                yield _describe(one, element)
-
-
-def _describe(expression: Expression, node: Any) -> str:
-    try:
-        value = expression.find(node)
-    except SampleError as error:
-        return error.detail
-    shown = "nothing" if value is None else shorten(str(value)[:_MOST_SHOWN])
-    return f"`{expression.key}: {expression.text}` finds {shown}"
+def _find_text(expression: Expression, node: Any, *, required: bool = True) -> str:
+    return read_text({expression.key: expression.find(node)}, expression.key, required=required)

@@ -5,7 +5,8 @@ from __future__ import annotations
 import posixpath
 import re
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
 from urllib.parse import unquote
 
 from beam_tfrecords import storage
@@ -24,7 +25,7 @@ class ImageFinder:
 
     A document may name its image by a path on another machine, a URL, a file name, or a name without an extension. The
     image is the one whose path ends as the name does, over the most folders; among equals, the one nearest to the
-    document.
+    document. No name leads to a file that was not listed.
 
     Args:
       images: the images and their paths relative to the folder that holds them.
@@ -36,10 +37,8 @@ class ImageFinder:
         for below, entry in images:
             self.count += 1
             name = posixpath.basename(below)
-            self._by_name[name].append((below, entry))
-            stem = posixpath.splitext(name)[0]
-            if stem != name:
-                self._by_name[stem].append((below, entry))
+            for one in {name, posixpath.splitext(name)[0]}:
+                self._by_name[one].append((below, entry))
 
     def find(self, name: str, document: str) -> tuple[str, storage.FileEntry] | None:
         """Returns the path of an image relative to its folder, and its file; None if there is none.
@@ -52,40 +51,42 @@ class ImageFinder:
           SampleError: several images may be meant.
         """
         parts = _plain(name).split("/")
-        found = self._by_name.get(parts[-1]) or self._by_name.get(_UPLOAD.sub("", parts[-1])) or []
-        if len(found) > 1 and has_extension(parts[-1]):
+        for last in (parts[-1], unquote(parts[-1]), _UPLOAD.sub("", parts[-1]), _UPLOAD.sub("", unquote(parts[-1]))):
+            if last in self._by_name:
+                break
+        else:
+            return None
+        found = self._by_name[last]
+        if has_extension(last):
             # `a.b` may be the stem of `a.b.jpg`.
-            found = [one for one in found if posixpath.basename(one[0]) == parts[-1]] or found
-        for rank in (lambda below: _count_common(below.split("/"), parts), lambda below: _near(below, document)):
-            if len(found) > 1:
-                best = max(rank(below) for below, _ in found)
-                found = [one for one in found if rank(one[0]) == best]
+            found = [one for one in found if posixpath.basename(one[0]) == last] or found
+        ranks: Sequence[Callable[[str], Any]] = (
+            lambda below: _count_common(below.split("/")[-2::-1], parts[-2::-1]),
+            lambda below: _near(below, document),
+        )
+        for rank in ranks:
+            best = max(rank(below) for below, _ in found) if len(found) > 1 else None
+            found = [one for one in found if best is None or rank(one[0]) == best]
         if len(found) > 1:
-            shown = ", ".join(shorten(below) for below, _ in found[:_MOST_SHOWN])
-            detail = f"{shorten(name)} may be {shown}"
-            raise SampleError(Stage.LIST, FailureReason.INVALID_ROW, detail)
-        return found[0] if found else None
+            shown = ", ".join(sorted(shorten(below) for below, _ in found)[:_MOST_SHOWN])
+            raise SampleError(Stage.LIST, FailureReason.INVALID_ROW, f"{shorten(name)} may be {shown}")
+        return found[0]
 
 
 def _plain(name: str) -> str:
     """Returns the path in a name: of a URL without its query, with slashes as on Linux."""
     if "://" in name or name.startswith("/data/"):
-        local = name.partition("?d=")[2]  # Label Studio's URLs of local files.
-        name = unquote(local or name.partition("?")[0])
+        name = name.partition("?d=")[2] or name.partition("?")[0]  # Label Studio's local files have `?d=PATH`.
     return name.replace("\\", "/").rstrip("/")
 
 
-def _count_common(below: Sequence[str], parts: Sequence[str]) -> int:
-    """Counts the folders before the file names that two paths share."""
-    count = 0
-    for one, other in zip(reversed(below[:-1]), reversed(parts[:-1]), strict=False):
-        if one != other:
-            break
-        count += 1
-    return count
+def _count_common(one: Sequence[str], other: Sequence[str]) -> int:
+    """Counts the elements at the start that two lists share."""
+    shared = (pair[0] == pair[1] for pair in zip(one, other, strict=False))
+    return next((count for count, is_shared in enumerate(shared) if not is_shared), min(len(one), len(other)))
 
 
-def _near(below: str, document: str) -> tuple[bool, bool]:
-    """Ranks the folder of an image: that of the document, one that differs in words such as `images` alone, others."""
+def _near(below: str, document: str) -> tuple[bool, bool, int]:
+    """Ranks an image by its folder: that of the document, one that differs in words such as `images`, nearer ones."""
     folder, own = posixpath.dirname(below), posixpath.dirname(document)
-    return folder == own, plain_path(folder) == plain_path(own)
+    return folder == own, plain_path(folder) == plain_path(own), _count_common(folder.split("/"), own.split("/"))

@@ -6,29 +6,39 @@ import array
 import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 from beam_tfrecords.errors import FailureReason, SampleError, Stage
 from beam_tfrecords.examples.contents import Content
 from beam_tfrecords.transforms.labels import whole_number
 from beam_tfrecords.transforms.objects.objects import Objects, check_count
 from beam_tfrecords.transforms.objects.polygons import pack_polygons
-from beam_tfrecords.transforms.sources.documents.mapping import Expression, Form, ObjectMapping, Unit
+from beam_tfrecords.transforms.sources.documents.mapping import DocumentMapping, Expression, Form, ObjectMapping, Unit
+from beam_tfrecords.transforms.sources.documents.numbers import depth, flatten, read_polygons, to_number
 from beam_tfrecords.transforms.sources.needs import Needs
 from beam_tfrecords.transforms.sources.path_rule import shorten
 from beam_tfrecords.transforms.sources.tables.cells import read_label
 
-# Two points of a polygon are the corners of a rectangle.
-_CORNERS = 2
 # Unit -> factor that makes shares of the image.
 _SCALES: Mapping[Unit, float] = {Unit.SHARE: 1.0, Unit.PERCENT: 0.01}
+# Larger sides are damage.
+_MOST_SIDE = 1 << 24
+
+
+class _Shape(NamedTuple):
+    """Class and geometry of an object: corners of its box, polygons, and x, y and visibility of its keypoints."""
+
+    label: Any
+    box: Sequence[float]
+    polygons: Sequence[Sequence[float]]
+    points: Sequence[float]
 
 
 class ObjectReader:
     """Reads the objects of samples, and counts what is left out.
 
     Args:
-      kinds: kinds of objects.
+      mapping: where things are.
       needs: requested contents.
 
     Attributes:
@@ -38,11 +48,12 @@ class ObjectReader:
       total: number of all elements.
     """
 
-    def __init__(self, kinds: Sequence[ObjectMapping], needs: Needs) -> None:
-        self._kinds = kinds
+    def __init__(self, mapping: DocumentMapping, needs: Needs) -> None:
+        self._kinds = mapping.objects
+        self._size = mapping.size
         self._needs = needs
-        lists = (_without_conditions(kind.objects) for kind in kinds if not kind.objects.makes_texts)
-        self._lists = {one.text: one for one in lists}
+        lists = [(kind.objects, _without_conditions(kind.objects)) for kind in self._kinds]
+        self._lists = {repr(every.tree): every for some, every in lists if every.tree != some.tree}
         self._keypoints = 0
         self.unread: Counter[Content] = Counter()
         self.ignored = self.other = self.total = 0
@@ -57,63 +68,92 @@ class ObjectReader:
         Raises:
           SampleError: an object has no class, or an expression finds something else than what its key means.
         """
-        found = [(kind, one) for kind in self._kinds for one in _as_list(kind.objects.find(node))]
-        elements = {id(one) for every in self._lists.values() for one in _as_list(every.find(node))}
+        found = [(kind, one) for kind in self._kinds for one in as_list(kind.objects.find(node))]
         check_count(len(found))
-        self.total += len(elements)
-        self.other += len(elements - {id(one) for _, one in found})
+        self._count_other(node, found)
         kept = [(kind, one) for kind, one in found if not (kind.ignore and kind.ignore.find(one))]
         self.ignored += len(found) - len(kept)
-        boxes: list[float] = []
-        labels: list[Any] = []
-        polygons: list[bytes] = []
-        keypoints: list[bytes] = []
-        for kind, one in kept:
-            box, corners, points = _read_shape(kind, one)
-            boxes += box
-            labels.append(_read_class(kind, one, names))
-            self._count(corners, points)
-            polygons.append(_pack(corners) if self._needs.polygons else b"")
-            keypoints.append(array.array("f", points).tobytes() if self._needs.keypoints else b"")
+        size = _read_size(self._size, node)
+        shapes: dict[Any, _Shape] = {}
+        for number, (kind, one) in enumerate(kept):
+            shape = _read_shape(kind, one, names, size)
+            group = kind.group.find(one) if kind.group else None
+            place = number if group in (None, "") else (str(shape.label), str(group))
+            shapes[place] = _join(shapes[place], shape) if place in shapes else shape
+        for shape in shapes.values():
+            self._count_unread(shape)
+        is_normalized = self._kinds[0].unit in _SCALES
         return Objects(
-            tuple(boxes),
-            tuple(labels),
-            is_normalized=self._kinds[0].unit in _SCALES,
-            polygons=tuple(polygons) if self._needs.polygons else (),
-            keypoints=self._pad(keypoints) if self._needs.keypoints else (),
+            tuple(side for shape in shapes.values() for side in shape.box),
+            tuple(shape.label for shape in shapes.values()),
+            size=None if is_normalized else size,
+            is_normalized=is_normalized,
+            polygons=tuple(_pack(shape.polygons) for shape in shapes.values()) if self._needs.polygons else (),
+            keypoints=self._pad([shape.points for shape in shapes.values()]) if self._needs.keypoints else (),
         )
 
-    def _count(self, polygons: Sequence[Sequence[float]], points: Sequence[float]) -> None:
-        if polygons and not self._needs.polygons:
+    def _count_other(self, node: Any, found: Sequence[tuple[ObjectMapping, Any]]) -> None:
+        elements = {id(one) for every in self._lists.values() for one in as_list(every.find(node))}
+        # Some expressions make their elements.
+        read = {id(one) for _, one in found}
+        if read <= elements:
+            self.total += len(elements)
+            self.other += len(elements - read)
+
+    def _count_unread(self, shape: _Shape) -> None:
+        if shape.polygons and not self._needs.polygons:
             self.unread[Content.POLYGONS] += 1
-        if points and not self._needs.keypoints:
+        if shape.points and not self._needs.keypoints:
             self.unread[Content.KEYPOINTS] += 1
 
-    def _pad(self, keypoints: Sequence[bytes]) -> tuple[bytes, ...]:
+    def _pad(self, several: Sequence[Sequence[float]]) -> tuple[bytes, ...]:
         """Returns keypoints of equal number; those that objects lack are not labelled."""
-        longest = max(map(len, keypoints), default=0)
+        longest = max(map(len, several), default=0)
         self._keypoints = self._keypoints or longest
         if longest > self._keypoints:
-            raise _error(f"an object has {longest // 12} keypoints; those before it have {self._keypoints // 12}")
-        return tuple(one.ljust(self._keypoints, b"\0") for one in keypoints)
+            raise _error(f"an object has {longest // 3} keypoints; those before it have {self._keypoints // 3}")
+        return tuple(array.array("f", points).tobytes().ljust(4 * self._keypoints, b"\0") for points in several)
 
 
-def _read_shape(kind: ObjectMapping, one: Any) -> tuple[Sequence[float], list[list[float]], list[float]]:
-    """Returns the corners of a box, the polygons as x and y in turn, and x, y and visibility of the keypoints."""
+def _read_size(expressions: Sequence[Expression], node: Any) -> tuple[int, int] | None:
+    """Returns width and height; None if the document does not say them, or some other value such as 0."""
+    numbers = flatten(_find(expressions, node)) if expressions else []
+    if len(numbers) != 2 or not all(1 <= number <= _MOST_SIDE for number in numbers):
+        return None
+    return int(numbers[0]), int(numbers[1])
+
+
+def _read_shape(kind: ObjectMapping, one: Any, names: Mapping[str, str], size: tuple[int, int] | None) -> _Shape:
     scale = _SCALES.get(kind.unit, 1.0)
-    polygons = [_scale(corners, scale) for corners in _read_polygons(kind.polygon, one)]
+    polygons = [_scale(corners, scale) for corners in _read_polygons(kind, one)]
     points = [number * (1.0 if n % 3 == 2 else scale) for n, number in enumerate(_read_points(kind.points, one))]
+    label = _read_class(kind, one, names)
     if kind.box:
-        sides = _scale(_read_box(kind.box, one), scale)
-        turn = _number(kind.angle.find(one)) if kind.angle else 0.0
+        numbers = _scale(_read_box(kind.box, one), scale)
+        turn = to_number(kind.angle.find(one)) if kind.angle else 0.0
         if turn and not math.isnan(turn):
-            polygons = [_turn(sides, kind.form, turn)]
-            return _bounds(polygons[0]), polygons, points
-        return _to_corners(sides, kind.form), polygons, points
+            # A turn keeps the shape of a box in pixels, not in shares.
+            if kind.unit in _SCALES and size is None:
+                raise _error("a box is turned, and `size` finds no width and height of the image")
+            polygons = [_turn(numbers, kind.form, turn, size if kind.unit in _SCALES and size else (1, 1))]
+            return _Shape(label, _bounds(polygons[0]), polygons, points)
+        return _Shape(label, _to_corners(numbers, kind.form), polygons, points)
     around = [number for corners in polygons for number in corners]
     if not polygons:
         around = [number for n in range(0, len(points), 3) if points[n + 2] for number in points[n : n + 2]]
-    return _bounds(around), polygons, points
+    return _Shape(label, _bounds(around), polygons, points)
+
+
+def _join(one: _Shape, other: _Shape) -> _Shape:
+    """Returns two parts as one object."""
+    return _Shape(
+        one.label, _bounds([*one.box, *other.box]), [*one.polygons, *other.polygons], [*one.points, *other.points]
+    )
+
+
+def _find(expressions: Sequence[Expression], one: Any) -> Any:
+    values = [expression.find(one) for expression in expressions]
+    return values[0] if len(values) == 1 else values
 
 
 def _scale(numbers: Sequence[float], scale: float) -> list[float]:
@@ -121,92 +161,53 @@ def _scale(numbers: Sequence[float], scale: float) -> list[float]:
 
 
 def _read_box(expressions: Sequence[Expression], one: Any) -> list[float]:
-    values = [expression.find(one) for expression in expressions]
-    value = values[0] if len(values) == 1 else values
-    numbers = _flatten(value) if isinstance(value, list | str) else []
-    if len(numbers) != 4:
+    value = _find(expressions, one)
+    numbers = flatten(value)
+    if len(numbers) != 4 or any(map(math.isnan, numbers)):
         raise _error(f"`box` finds {shorten(str(value))} in {shorten(str(one))}; expected four numbers")
     return numbers
 
 
-def _read_polygons(expressions: Sequence[Expression], one: Any) -> list[list[float]]:
-    """Returns polygons as x and y in turn; a rectangle for two points."""
-    if not expressions:
+def _read_polygons(kind: ObjectMapping, one: Any) -> list[list[float]]:
+    if not kind.polygon:
         return []
-    values = [expression.find(one) for expression in expressions]
-    if len(values) == 2 and all(isinstance(value, list) for value in values):  # The list of x, and that of y.
-        if len(values[0]) != len(values[1]):
-            raise _error(f"`polygon` finds {len(values[0])} x and {len(values[1])} y")
-        values = [[*zip(*values, strict=True)]]
-    value = values[0] if len(values) == 1 else values
-    if value is None:
-        return []
-    several = value if _depth(value) > 2 else [value]
-    return [_as_polygon(_flatten(corners), corners) for corners in several]
+    value = _find(kind.polygon, one)
+    if len(kind.polygon) == 2 and all(isinstance(side, list) for side in value):  # All x, and all y.
+        if len(value[0]) != len(value[1]):
+            raise _error(f"`polygon` finds {len(value[0])} x and {len(value[1])} y")
+        value = [[*zip(*value, strict=True)]]
+    polygons = _as_polygons(value, "polygon")
+    holes = _as_polygons(kind.holes.find(one), "holes") if kind.holes and polygons else []
+    # A line leads to each hole and back; what is inside of an even number of lines is outside.
+    for hole in holes:
+        polygons[0] += [*polygons[0][:2], *hole, *hole[:2]]
+    return polygons
 
 
-def _as_polygon(numbers: list[float], value: Any) -> list[float]:
-    if len(numbers) % 2 or not numbers or any(map(math.isnan, numbers)):
-        raise _error(f"`polygon` finds {shorten(str(value))}; expected points of two numbers")
-    if len(numbers) == 2 * _CORNERS:
-        left, top, right, bottom = numbers
-        return [left, top, right, top, right, bottom, left, bottom]
-    return numbers
+def _as_polygons(value: Any, key: str) -> list[list[float]]:
+    polygons = read_polygons(value)
+    for corners in polygons:
+        if len(corners) % 2 or len(corners) < 6 or any(map(math.isnan, corners)):
+            raise _error(f"`{key}` finds {shorten(str(value))}; expected three or more points of two numbers")
+    return polygons
 
 
 def _read_points(expressions: Sequence[Expression], one: Any) -> list[float]:
     """Returns x, y and visibility of keypoints; points without a visibility are visible."""
-    if not expressions:
+    value = _find(expressions, one) if expressions else None
+    if value in (None, []):
         return []
-    values = [expression.find(one) for expression in expressions]
-    value = values[0] if len(values) == 1 else values
-    if value is None:
-        return []
-    each = value if _depth(value) > 1 or any(isinstance(point, dict) for point in _as_list(value)) else None
-    numbers = _flatten(value)
-    size = len(_flatten(each[0])) if each else 3 if len(numbers) % 3 == 0 and _are_visibilities(numbers[2::3]) else 2
+    numbers = flatten(value)
+    if depth(value) > 1:
+        size = len(flatten(value[0]))
+    else:
+        size = 3 if len(numbers) % 3 == 0 and all(number in (0, 1, 2) for number in numbers[2::3]) else 2
     if size not in (2, 3) or len(numbers) % size or any(map(math.isnan, numbers)):
         raise _error(f"`points` finds {shorten(str(value))}; expected points of x and y, or of x, y and visibility")
     found: list[float] = []
     for n in range(0, len(numbers), size):
         found += [*numbers[n : n + 2], numbers[n + 2] if size == 3 else 2.0]
     return found
-
-
-def _are_visibilities(numbers: Sequence[float]) -> bool:
-    return all(number in (0, 1, 2) for number in numbers)
-
-
-def _depth(value: Any) -> int:
-    """Returns how deep lists are nested: 1 for numbers, 2 for points, 3 for polygons."""
-    depth = 0
-    while isinstance(value, list | tuple) and value:
-        value, depth = value[0], depth + 1
-    return depth + (1 if isinstance(value, dict) and depth else 0)
-
-
-def _flatten(value: Any) -> list[float]:
-    """Returns all numbers of nested lists, points with x and y, and texts such as `1,2;3,4`."""
-    if isinstance(value, str) and not _is_number(value):
-        return [_number(word) for word in value.replace(";", ",").replace(" ", ",").split(",") if word]
-    if isinstance(value, dict):
-        return [_number(value.get(name, value.get(name.upper()))) for name in ("x", "y")]
-    if isinstance(value, list | tuple):
-        return [number for one in value for number in _flatten(one)]
-    return [_number(value)]
-
-
-def _is_number(text: str) -> bool:
-    return not math.isnan(_number(text))
-
-
-def _number(value: Any) -> float:
-    if isinstance(value, bool) or not isinstance(value, int | float | str):
-        return math.nan
-    try:
-        return float(value)
-    except (ValueError, OverflowError):
-        return math.nan
 
 
 def _to_corners(numbers: Sequence[float], form: Form) -> Sequence[float]:
@@ -218,15 +219,15 @@ def _to_corners(numbers: Sequence[float], form: Form) -> Sequence[float]:
     return first, second, first + third, second + fourth
 
 
-def _turn(numbers: Sequence[float], form: Form, degrees: float) -> list[float]:
-    """Returns the corners of a box after turning it clockwise."""
-    left, top, right, bottom = _to_corners(numbers, form)
+def _turn(numbers: Sequence[float], form: Form, degrees: float, size: tuple[int, int]) -> list[float]:
+    """Returns the corners of a box after turning it clockwise; `size` is that of the image in units of the numbers."""
+    left, top, right, bottom = (side * size[n % 2] for n, side in enumerate(_to_corners(numbers, form)))
     around = (left, top) if form is Form.SIZE else ((left + right) / 2, (top + bottom) / 2)
     cos, sin = math.cos(math.radians(degrees)), math.sin(math.radians(degrees))
     corners: list[float] = []
     for x, y in ((left, top), (right, top), (right, bottom), (left, bottom)):
         x, y = x - around[0], y - around[1]
-        corners += [around[0] + x * cos - y * sin, around[1] + x * sin + y * cos]
+        corners += [(around[0] + x * cos - y * sin) / size[0], (around[1] + x * sin + y * cos) / size[1]]
     return corners
 
 
@@ -237,12 +238,7 @@ def _bounds(numbers: Sequence[float]) -> Sequence[float]:
 
 
 def _read_class(kind: ObjectMapping, one: Any, names: Mapping[str, str]) -> Any:
-    value = kind.label.find(one)
-    if isinstance(value, list) and len(value) == 1:
-        value = value[0]
-    if isinstance(value, list):
-        raise _error(f"`class` finds {shorten(str(value))}; expected one class")
-    label = name_class(value, names, "class")
+    label = name_class(kind.label.find(one), names, "class")
     if label is None:
         raise SampleError(Stage.LIST, FailureReason.LABEL_MISSING, f"`class` finds nothing in {shorten(str(one))}")
     return label
@@ -252,8 +248,12 @@ def name_class(value: Any, names: Mapping[str, str], key: str) -> Any:
     """Returns the class of a value: its name if the values are numbers or ids with names; None if it is empty.
 
     Raises:
-      SampleError: the value is not a class, or has no name.
+      SampleError: the value is not one class, or has no name.
     """
+    if isinstance(value, list):
+        if len(value) > 1:
+            raise _error(f"`{key}` finds {shorten(str(value))}; expected one class")
+        value = value[0] if value else None
     label = read_label({key: value}, key)
     if names and label is not None:
         if str(label) not in names and label not in names.values():
@@ -267,23 +267,25 @@ def _pack(polygons: Sequence[Sequence[float]]) -> bytes:
     return pack_polygons(polygons) if polygons else b""
 
 
-def _as_list(value: Any) -> list[Any]:
+def as_list(value: Any) -> list[Any]:
+    """Returns a value as a list: of itself, or of nothing."""
     return value if isinstance(value, list) else [] if value is None else [value]
 
 
 def _without_conditions(objects: Expression) -> Expression:
-    """Returns the expression that finds the objects of all kinds in a list."""
+    """Returns the expression that finds objects of all kinds: without the conditions after its last pipe."""
 
     def change(tree: Any) -> Any:
         if not isinstance(tree, dict) or "type" not in tree:
             return tree
-        children = [change(one) for one in tree["children"]]
+        first, *others = [*tree["children"]] or [None]
+        if tree["type"] == "pipe":
+            return {**tree, "children": [first, *map(change, others)]}
         if tree["type"] == "filter_projection":
-            return {"type": "projection", "children": children[:2]}
-        return {**tree, "children": children}
+            return {"type": "projection", "children": [change(first), others[0]]}
+        return {**tree, "children": [change(one) for one in tree["children"]]}
 
-    changed = change(objects.compiled.parsed)
-    return Expression(objects.key, str(changed), type(objects.compiled)(objects.text, changed))
+    return Expression(objects.key, objects.text, change(objects.tree))
 
 
 def _error(detail: str) -> SampleError:

@@ -1,20 +1,21 @@
 """Mappings: where the annotations are in the documents of a format. A mapping is data: ten lines of YAML.
 
-The values are expressions of JMESPath (https://jmespath.org/specification.html), with two more functions:
-`split(text, separator)`, and `elements(value)` for the elements of an array or the values of an object.
+The values are expressions of JMESPath (https://jmespath.org/specification.html), with three more functions:
+`split(text, separator)`, `elements(value)` for the elements of an array or the values of an object, and `json(text)`
+for the value of a text that is JSON. docs/mappings.md describes the keys.
 """
 
 from __future__ import annotations
 
 import dataclasses
 import enum
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import jmespath
 import yaml
-from jmespath import functions
+from jmespath import functions, visitor
 from jmespath.exceptions import JMESPathError
 
 from beam_tfrecords import storage
@@ -22,20 +23,24 @@ from beam_tfrecords.errors import FailureReason, RequestError, SampleError, Stag
 from beam_tfrecords.transforms.class_list import ClassList, list_classes
 from beam_tfrecords.transforms.sources.class_files import read_class_file
 from beam_tfrecords.transforms.sources.input_settings import names_mapping_file
+from beam_tfrecords.transforms.sources.json_text import read_json
 from beam_tfrecords.transforms.sources.path_rule import shorten
 
 # Value of `image` for documents that have the names of their images.
 STEM = "stem"
 # Value of `image` for text files in which a line with the name of an image heads the rows of its objects.
 HEADING = "heading"
-_KEYS = (
-    "documents", "columns", "samples", "image", "split", "label", "objects", "class", "class_names", "box", "polygon",
-    "points", "form", "unit", "angle", "ignore",
-)  # fmt: skip
 # Keys of one kind of objects, which are also the keys of each element of a list of kinds.
-_OBJECT_KEYS = ("objects", "class", "box", "polygon", "points", "form", "unit", "angle", "ignore")
+_OBJECT_KEYS = (
+    "objects", "class", "group", "box", "polygon", "holes", "points", "form", "unit", "angle", "ignore",
+)  # fmt: skip
+_KEYS = ("documents", "columns", "samples", "image", "size", "split", "label", "class_names", *_OBJECT_KEYS)
+_NUMBERS = ("box", "polygon", "points")
 _MOST_BYTES = 1 << 20
 _FOLDER = Path(__file__).with_name("mappings")
+
+
+Kind = TypeVar("Kind", bound=enum.Enum)
 
 
 class Form(str, enum.Enum):
@@ -67,14 +72,19 @@ class Unit(str, enum.Enum):
 class _Functions(functions.Functions):
     @functions.signature({"types": ["string", "null"]}, {"types": ["string"]})
     def _func_split(self, text: str | None, separator: str) -> list[str]:
-        return text.split(separator) if text else []
+        return [word for word in text.split(separator) if word] if text else []
 
     @functions.signature({"types": ["array", "object", "null"]})
     def _func_elements(self, value: Any) -> list[Any]:
         return list(value.values()) if isinstance(value, dict) else value or []
 
+    @functions.signature({"types": ["string", "null"]})
+    def _func_json(self, text: str | None) -> Any:
+        return read_json(text) if text else None
 
-_OPTIONS = jmespath.Options(custom_functions=_Functions())
+
+# One interpreter serves all expressions: `search` would make one for each call.
+_INTERPRETER = visitor.TreeInterpreter(jmespath.Options(custom_functions=_Functions()))
 
 
 @dataclasses.dataclass(frozen=True)
@@ -84,12 +94,12 @@ class Expression:
     Attributes:
       key: key of the mapping that has the expression, for messages.
       text: the expression.
-      compiled: the parsed expression.
+      tree: the parsed expression.
     """
 
     key: str
     text: str
-    compiled: Any = dataclasses.field(repr=False, compare=False)
+    tree: Any = dataclasses.field(repr=False, compare=False)
 
     @classmethod
     def parse(cls, key: str, value: Any) -> Expression:
@@ -101,15 +111,10 @@ class Expression:
         if not isinstance(value, str):
             raise ValueError(f"`{key}` is {value!r}; expected a JMESPath expression, as text")
         try:
-            return cls(key, value, jmespath.compile(value))
+            return cls(key, value, jmespath.compile(value).parsed)
         except JMESPathError as error:
             reason = str(error).splitlines()[0]
             raise ValueError(f"`{key}: {value}` is not a JMESPath expression: {reason}") from None
-
-    @property
-    def makes_texts(self) -> bool:
-        """Whether it makes texts that are not in the document."""
-        return "'value': 'split'" in str(self.compiled.parsed)
 
     def find(self, node: Any) -> Any:
         """Returns the value in a document or a part of it; None if there is none.
@@ -117,9 +122,11 @@ class Expression:
         Raises:
           SampleError: a function of the expression does not take what the document has.
         """
+        if self.tree["type"] == "field":  # Most are, and the interpreter takes ten times as long.
+            return node.get(self.tree["value"]) if isinstance(node, dict) else None
         try:
-            return self.compiled.search(node, _OPTIONS)
-        except JMESPathError as error:
+            return _INTERPRETER.visit(self.tree, node)
+        except (JMESPathError, ValueError) as error:
             detail = f"`{self.key}: {self.text}`: {str(error).splitlines()[0]}"
             raise SampleError(Stage.LIST, FailureReason.INVALID_ROW, detail) from None
 
@@ -131,8 +138,10 @@ class ObjectMapping:
     Attributes:
       objects: list of the objects in a sample.
       label: class of an object; a class of all objects is a literal such as `'face'`.
+      group: name or number that the parts of one object share.
       box: the numbers of a box, each or as one list; empty if the objects have none. `polygon` and `points` likewise,
         also as lists of points.
+      holes: polygons that are cut out of the polygon.
       form: meaning of the numbers of `box`.
       unit: unit of all coordinates.
       angle: degrees by which a box is turned clockwise: around its first corner for SIZE, else around its center.
@@ -141,8 +150,10 @@ class ObjectMapping:
 
     objects: Expression
     label: Expression
+    group: Expression | None = None
     box: Sequence[Expression] = ()
     polygon: Sequence[Expression] = ()
+    holes: Expression | None = None
     points: Sequence[Expression] = ()
     form: Form = Form.CORNERS
     unit: Unit = Unit.PIXELS
@@ -160,6 +171,7 @@ class DocumentMapping:
       columns: names of the cells of a line, for text and CSV without a header.
       samples: list of the samples in a document; None if a document is one sample.
       image: path or name of a sample's image; STEM and HEADING are not expressions.
+      size: width and height of the image that a sample's objects were drawn on; empty if the documents do not say it.
       split: split of a sample.
       label: label of a sample.
       class_names: number or id in the documents -> name of the class, or an expression that finds these in a sample.
@@ -172,6 +184,7 @@ class DocumentMapping:
     image: Expression
     columns: Sequence[str] = ()
     samples: Expression | None = None
+    size: Sequence[Expression] = ()
     split: Expression | None = None
     label: Expression | None = None
     class_names: Mapping[str, str] | Expression = dataclasses.field(default_factory=dict)
@@ -181,13 +194,11 @@ class DocumentMapping:
     @property
     def expressions(self) -> Iterator[Expression]:
         """All expressions."""
-        names = self.class_names if isinstance(self.class_names, Expression) else None
-        yield from filter(None, (self.samples, self.image, self.split, self.label, names))
-        yield from self.values.values()
-        for kind in self.objects:
-            yield from (kind.objects, *kind.box, *kind.polygon, *kind.points)
-            yield kind.label
-            yield from filter(None, (kind.angle, kind.ignore))
+        for part in (self, *self.objects):
+            for value in vars(part).values():
+                several = value.values() if isinstance(value, Mapping) else value
+                several = several if isinstance(several, Iterable) and not isinstance(several, str) else [several]
+                yield from (one for one in several if isinstance(one, Expression))
 
 
 def mapping_names() -> list[str]:
@@ -217,7 +228,7 @@ def read_mapping(word: str) -> DocumentMapping:
         )
     try:
         return parse_mapping(word, data, folder)
-    except (ValueError, yaml.YAMLError) as error:
+    except (ValueError, RecursionError, yaml.YAMLError) as error:
         reason = " ".join(str(error).split())
         raise RequestError(f"`mapping={word}`: {reason}", code="invalid_mapping") from None
 
@@ -237,27 +248,35 @@ def parse_mapping(name: str, data: bytes, folder: str = "") -> DocumentMapping:
     if not isinstance(found, dict):
         raise ValueError(f"it is {shorten(str(found))}; expected keys and values such as `image: file_name`")
     _check_keys(found, _KEYS)
-    columns = found.get("columns", {})
-    if not isinstance(columns, list | dict):
-        raise ValueError("`columns` is neither a list of the names of cells nor a mapping of column to expression")
     if "image" not in found:
         raise ValueError(f"`image` is missing; expected an expression for the image's name, or `{STEM}`")
-    values = columns if isinstance(columns, dict) else {}
+    cells, values = _parse_columns(found.get("columns", {}))
     kinds = tuple(_parse_kinds(found))
     if len({kind.unit is Unit.PIXELS for kind in kinds}) > 1:
         raise ValueError("the kinds of `objects` have pixels and shares; expected one unit")
     return DocumentMapping(
-        name=name,
+        name=name if not folder else storage.basename(name),
         documents=str(found.get("documents", "")),
         image=Expression.parse("image", found["image"]),
-        columns=tuple(map(str, columns)) if isinstance(columns, list) else (),
+        columns=cells,
         samples=_parse(found, "samples"),
+        size=_parse_numbers(found, "size", 2),
         split=_parse(found, "split"),
         label=_parse(found, "label"),
         class_names=_parse_names(found.get("class_names"), folder),
-        values={str(column): Expression.parse(f"columns.{column}", text) for column, text in values.items()},
+        values=values,
         objects=kinds,
     )
+
+
+def _parse_columns(found: Any) -> tuple[tuple[str, ...], dict[str, Expression]]:
+    """Returns the names of cells, and column -> expression; a list of names may have such columns, too."""
+    words = [found] if isinstance(found, dict) else found
+    if not isinstance(words, list):
+        raise ValueError("`columns` is neither a list of the names of cells nor a mapping of column to expression")
+    cells = tuple(str(word) for word in words if not isinstance(word, dict))
+    columns = {str(name): text for word in words if isinstance(word, dict) for name, text in word.items()}
+    return cells, {name: Expression.parse(f"columns.{name}", text) for name, text in columns.items()}
 
 
 def _check_keys(found: Mapping[str, Any], known: Sequence[str]) -> None:
@@ -291,51 +310,60 @@ def _parse_kinds(found: Mapping[str, Any]) -> Iterator[ObjectMapping]:
     """Yields the kinds of objects: those of a list, each with its keys, or the one of the mapping itself."""
     kinds = found.get("objects")
     shared = {key: found[key] for key in _OBJECT_KEYS if key in found}
-    if not isinstance(kinds, list):
-        kinds = [shared] if {"objects", "class", "box", "polygon", "points"} & shared.keys() else []
+    if isinstance(kinds, list):
+        del shared["objects"]
+    else:
+        kinds = [shared] if shared else []
     for one in kinds:
         if not isinstance(one, dict):
             raise ValueError(f"an element of `objects` is {shorten(str(one))}; expected keys such as `objects`, `box`")
         _check_keys(one, _OBJECT_KEYS)
-        yield _parse_kind({**shared, **one} if one is not shared else one)
+        yield _parse_kind({**shared, **one})
 
 
 def _parse_kind(found: Mapping[str, Any]) -> ObjectMapping:
-    numbers = {key: _parse_numbers(found, key) for key in ("box", "polygon", "points")}
-    form = Form(_one_of(found, "form", Form)) if "form" in found else None
-    if form not in (None, *BOXES) and numbers["box"]:
-        key = "points" if form is Form.POINTS else "polygon"
-        numbers = {**numbers, "box": (), key: numbers["box"]}
-    if numbers["box"] and form is None:
-        raise ValueError(f"`form` is missing: the numbers of `box` may be {', '.join(one.value for one in BOXES)}")
-    if "class" not in found:
-        raise ValueError("`class` is missing; one class of all objects is written as `class: \"'face'\"`")
+    form = _parse_enum(found, "form", Form)
+    is_box = form is None or form in BOXES
+    numbers = {key: _parse_numbers(found, key, 4 if key == "box" and is_box else 0) for key in _NUMBERS}
+    if not is_box and numbers["box"]:
+        numbers["points" if form is Form.POINTS else "polygon"] = numbers["box"]
+        numbers["box"] = ()
     if not any(numbers.values()):
         raise ValueError("the objects have neither `box` nor `polygon` nor `points`")
+    if numbers["box"] and form is None:
+        raise ValueError(f"`form` is missing: the numbers of `box` may be {', '.join(one.value for one in BOXES)}")
+    for key, of in (("angle", "box"), ("holes", "polygon")):
+        if key in found and not numbers[of]:
+            raise ValueError(f"`{key}` needs `{of}`, which the objects do not have")
+    if "class" not in found:
+        raise ValueError("`class` is missing; one class of all objects is written as `class: \"'face'\"`")
     return ObjectMapping(
         objects=Expression.parse("objects", found.get("objects") or "@"),
         label=Expression.parse("class", found["class"]),
+        group=_parse(found, "group"),
+        holes=_parse(found, "holes"),
         form=form if form in BOXES else Form.CORNERS,
-        unit=Unit(_one_of(found, "unit", Unit)) if "unit" in found else Unit.PIXELS,
+        unit=_parse_enum(found, "unit", Unit) or Unit.PIXELS,
         angle=_parse(found, "angle"),
         ignore=_parse(found, "ignore"),
         **numbers,
     )
 
 
-def _parse_numbers(found: Mapping[str, Any], key: str) -> tuple[Expression, ...]:
+def _parse_numbers(found: Mapping[str, Any], key: str, count: int) -> tuple[Expression, ...]:
+    """Returns the expressions of several numbers, or of one list of them; `count` is 0 for any number of them."""
     value = found.get(key)
-    if value is None:
-        return ()
     if not isinstance(value, list):
-        return (Expression.parse(key, value),)
-    if key == "box" and found.get("form") in [one.value for one in BOXES] and len(value) != 4:
-        raise ValueError(f"`box` has {len(value)} expressions; expected 4, or one that finds a list of 4 numbers")
+        return () if value is None else (Expression.parse(key, value),)
+    if count and len(value) != count:
+        raise ValueError(f"`{key}` has {len(value)} expressions; expected {count}, or one that finds {count} numbers")
     return tuple(Expression.parse(key, one) for one in value)
 
 
-def _one_of(found: Mapping[str, Any], key: str, kinds: type[enum.Enum]) -> str:
-    known = [one.value for one in kinds]
+def _parse_enum(found: Mapping[str, Any], key: str, kinds: type[Kind]) -> Kind | None:
+    if key not in found:
+        return None
+    known = {one.value: one for one in kinds}
     if found[key] not in known:
         raise ValueError(f"`{key}` is {found[key]!r}; expected {', '.join(known)}")
-    return str(found[key])
+    return known[found[key]]

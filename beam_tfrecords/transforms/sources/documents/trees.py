@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import csv
+import functools
 import io
+import itertools
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
@@ -74,53 +76,58 @@ def _read_json(file: Any, mapping: DocumentMapping) -> Iterator[Any]:
         if streamed is None:
             yield from _find_samples(read_json(_read_whole(file).removeprefix(b"\xef\xbb\xbf")), mapping)
             return
-        names, of_object, rest = streamed
-        for element in read_elements(file, names, of_object=of_object):
-            yield from rest.find([element]) or ()
+        paths, of_object, rest = streamed
+        for names in paths:
+            file.seek(0)
+            element = None
+            for element in read_elements(file, names, of_object=of_object):
+                yield from rest.find([element]) or ()
+            if element is not None:
+                return
     except (JsonError, ValueError) as error:
         raise _error(f"not valid JSON: {error}") from None
     except RecursionError:
         raise _error("nested too deeply") from None
 
 
-def _find_stream(samples: Expression | None) -> tuple[Sequence[str], bool, Expression] | None:
+def _find_stream(samples: Expression | None) -> tuple[list[list[str]], bool, Expression] | None:
     """Returns where the elements are that an expression goes through; None if it needs the whole document.
 
     Returns:
-      The names that lead to an array or object, whether it is an object, and the expression for a list of one element.
+      The names that lead to an array or object, for each that may have the elements; whether it is an object; and the
+      expression for a list of one element.
     """
     if samples is None:
         return None
-    tree = samples.compiled.parsed
+    tree = samples.tree
     around = []
     while tree["type"] in ("projection", "filter_projection", "flatten"):
         around.append(tree)
         tree = tree["children"][0]
     of_object = tree["type"] == "function_expression" and tree["value"] in ("values", "elements")
-    names = _find_names(tree["children"][0] if of_object else tree)
-    if names is None or not (around or of_object):
+    paths = _find_paths(tree["children"][0] if of_object else tree)
+    if not paths or not (around or of_object):
         return None
     rest: Any = {"type": "identity", "children": []}
     for node in reversed(around):
         rest = {**node, "children": [rest, *node["children"][1:]]}
-    compiled = type(samples.compiled)(samples.text, rest)
-    return names, of_object, Expression(samples.key, samples.text, compiled)
+    return paths, of_object, Expression(samples.key, samples.text, rest)
 
 
-def _find_names(tree: Any) -> list[str] | None:
-    """Returns the names of an expression such as `a.b`; None for other expressions."""
+def _find_paths(tree: Any) -> list[list[str]]:
+    """Returns the names of an expression such as `a.b`, or of each in `a || @`; an empty list for others."""
     if tree["type"] in ("identity", "current"):
-        return []
+        return [[]]
     if tree["type"] == "field":
-        return [tree["value"]]
-    if tree["type"] != "subexpression":
-        return None
-    parts = [_find_names(one) for one in tree["children"]]
-    return [name for part in parts for name in part or ()] if None not in parts else None
+        return [[tree["value"]]]
+    parts = [_find_paths(one) for one in tree["children"]] if tree["type"] in ("subexpression", "or_expression") else []
+    if tree["type"] == "or_expression":
+        return [path for part in parts for path in part] if all(parts) else []
+    return [[name for (path,) in parts for name in path]] if parts and all(len(one) == 1 for one in parts) else []
 
 
 def _read_lines(file: Any) -> Iterator[Any]:
-    for number, line in enumerate(file, 1):
+    for number, line in enumerate(iter(functools.partial(file.readline, _MOST_BYTES), b""), 1):
         if not line.strip():
             continue
         try:
@@ -182,24 +189,19 @@ def _read_csv(lines: Iterator[str]) -> Iterator[list[str]]:
     first = next(lines, "")
     delimiter = max(",;\t", key=first.count)
     try:
-        for row in csv.reader(_chain(first, lines), delimiter=delimiter):
+        for row in csv.reader(itertools.chain([first], lines), delimiter=delimiter):
             if any(row):
                 yield row
     except csv.Error as error:
         raise _error(f"not valid CSV: {error}") from None
 
 
-def _chain(first: str, lines: Iterable[str]) -> Iterator[str]:
-    yield first
-    yield from lines
-
-
 def _split_lines(lines: Iterable[str], count: int) -> Iterator[list[str]]:
-    """Yields the cells of each line: separated by commas if the first word of a line has one, else by spaces."""
+    """Yields the cells of each line: separated by tabs, by commas if the first word of a line has one, or by spaces."""
     for line in map(str.strip, lines):
         if not line:
             continue
-        delimiter = "," if "," in line.split(maxsplit=1)[0] else None
+        delimiter = "\t" if "\t" in line else "," if "," in line.split(maxsplit=1)[0] else None
         yield [one.strip() for one in line.split(delimiter, max(count - 1, 0))]
 
 

@@ -1,0 +1,99 @@
+"""Every mapping of ours reads the objects that its format has."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+
+import pytest
+
+from beam_tfrecords.transforms.objects.objects import Objects
+from beam_tfrecords.transforms.objects.polygons import unpack_polygons
+from beam_tfrecords.transforms.refs.ref_columns import one_by_one
+from beam_tfrecords.transforms.sources.documents.mapping import mapping_names
+from tests.converting import repacked
+from tests.each import each
+from tests.transforms.sources.documents.formats import (
+    FORMATS,
+    IMAGES,
+    LABELS,
+    POLYGONS,
+    quads,
+)
+
+
+def read(source):
+    """Name of an image -> class, box in pixels and polygons of each object."""
+    samples = defaultdict(list)
+    for ref in one_by_one(source.samples()):
+        assert ref.failure is None, ref
+        assert repacked(ref) == ref
+        samples[ref.key].append(ref)
+    assert source.groups_rows or all(len(refs) == 1 for refs in samples.values())
+    return {key.rpartition("/")[2]: _objects(key.rpartition("/")[2], refs) for key, refs in samples.items()}
+
+
+def _objects(name, refs):
+    objects = Objects.merge([ref.objects for ref in refs])
+    width, height = IMAGES[name].width, IMAGES[name].height
+    scale = (width, height) * 2 if objects.is_normalized else (1,) * 4
+    found = []
+    for number, label in enumerate(objects.labels):
+        box = [side * size for side, size in zip(objects.boxes[4 * number : 4 * number + 4], scale, strict=True)]
+        polygons = unpack_polygons(objects.polygons[number]) if objects.polygons else []
+        found.append((str(label), box, [(corners * scale[:2]).ravel().tolist() for corners in polygons]))
+    return found
+
+
+def bounds(parts):
+    numbers = [number for part in parts for number in part]
+    return [min(numbers[::2]), min(numbers[1::2]), max(numbers[::2]), max(numbers[1::2])]
+
+
+def expected_of(form, name):
+    """Class, box and polygons of each object of an image, in any order."""
+    if form.of_quads:
+        return [(label, bounds(parts), parts) for label, parts in quads()[name]]
+    boxes = [(label, list(box), []) for label, box in IMAGES[name].objects]
+    return boxes + ([(label, bounds(parts), parts) for label, parts in POLYGONS[name]] if form.has_polygons else [])
+
+
+def save_images(folder):
+    (folder / "photos").mkdir(exist_ok=True)
+    for name in IMAGES:
+        (folder / "photos" / name).write_bytes(b"pixels")
+
+
+def test_the_table_has_every_mapping():
+    assert sorted([*FORMATS, *LABELS]) == mapping_names()
+
+
+@each("name", FORMATS)
+def test_the_objects_of_a_format_are_read(name, tmp_path, opened):
+    form = FORMATS[name]
+    save_images(tmp_path)
+    path = form.write(tmp_path)
+    source = opened(path, mapping=name, needs_polygons=True, image_root=(str(tmp_path),))
+    found = read(source)
+    assert source.name == "documents"
+    assert sorted(found) == [f"{letter}.jpg" for letter in form.only]
+    names = form.names or {}
+    for key, objects in found.items():
+        expected = [(names.get(label, label), box, parts) for label, box, parts in expected_of(form, key)]
+        assert [label for label, *_ in sorted(objects)] == [label for label, *_ in sorted(expected)]
+        for (_, box, parts), (_, expected_box, expected_parts) in zip(sorted(objects), sorted(expected), strict=True):
+            assert box == pytest.approx(expected_box, abs=1e-6)
+            if expected_parts:
+                assert parts == [pytest.approx(part, abs=1e-4) for part in expected_parts]
+            else:
+                # Some tools draw boxes as rectangles.
+                assert not parts or bounds(parts) == pytest.approx(box, abs=1e-4)
+    others = [note for note in source.notes if "of no kind" in note]
+    assert bool(others) == (form.others is not None), source.notes
+    assert all(note.startswith(f"{form.others} of ") for note in others)
+
+
+@each("name", LABELS)
+def test_the_classes_of_a_format_are_read(name, tmp_path, opened, listed):
+    save_images(tmp_path)
+    samples = listed(opened(LABELS[name](tmp_path), mapping=name))
+    assert [sample.label for _, sample in sorted(samples.items())] == [f"kind {number}" for number in range(4)]
