@@ -149,6 +149,18 @@ def _write_voc(folder: Path, state: int) -> None:
         )
 
 
+def _write_documents(folder: Path, state: int) -> None:
+    _save_images(folder / "images", state)
+    (folder / "notes").mkdir()
+    for number, name in enumerate(NAMES):
+        labels = {"label": _CLASSES[_label(number, state)], "other": _CLASSES[_label(number, 1 - state)]}
+        document = {"image": name, **labels, "box": [2, 2, 20 + state, 20]}
+        (folder / "notes" / name.replace(".bmp", ".json")).write_text(json.dumps(document))
+    key = ("label", "other")[state]
+    text = f'documents: "*.json"\nimage: image\nobjects: "@"\nclass: {key}\nbox: box\nform: xywh\n'
+    (folder / "mine.yaml").write_text(text)
+
+
 def _members(state: int) -> dict[str, bytes]:
     return {f"{_CLASSES[_label(number, state)]}/{name}": _image(number, state) for number, name in enumerate(NAMES)}
 
@@ -212,6 +224,10 @@ INPUTS: Mapping[str, tuple[Callable[[Path, int], None], Sequence[str]]] = {
     "coco": (_write_coco, ["--input={root}/instances.json", "--image_root={root}/images"]),
     "yolo": (_write_yolo, ["--input={root}/data.yaml"]),
     "voc": (_write_voc, ["--input={root}", "--source=voc"]),
+    "documents": (
+        _write_documents,
+        ["--input={root}/notes", "--mapping={root}/mine.yaml", "--image_root={root}/images"],
+    ),
     "tar": (
         lambda folder, state: (folder / "photos.tar").write_bytes(tar_of(_members(state))),
         ["--input={root}/photos.tar"],

@@ -123,6 +123,17 @@ def _write_voc(folder: Path) -> None:
     write_voc(folder, {"train": PICTURES})
 
 
+def _write_documents(folder: Path) -> None:
+    save_pictures(folder / "images")
+    lines = []
+    for name, picture in PICTURES.items():
+        boxes = [[xmin, ymin, xmax - xmin, ymax - ymin] for _, (xmin, ymin, xmax, ymax) in picture.objects]
+        names = [label for label, _ in picture.objects]
+        boxes = [{"tag": label, "fbox": box} for label, box in zip(names, boxes, strict=True)]
+        lines.append(json.dumps({"ID": name, "gtboxes": boxes}) + "\n")
+    (folder / "annotations.odgt").write_text("".join(lines))
+
+
 def _objects_of(picture: Picture) -> dict[str, list[Any]]:
     """As Hugging Face's datasets has them."""
     boxes = [[xmin, ymin, xmax - xmin, ymax - ymin] for _, (xmin, ymin, xmax, ymax) in picture.objects]
@@ -189,6 +200,7 @@ OBJECT_FORMS: Forms = {
     "coco": (_write_coco, ["--input={root}/instances.json", "--image_root={root}/images"]),
     "yolo": (_write_yolo, ["--input={root}/data.yaml"]),
     "voc": (_write_voc, ["--input={root}", "--source=voc"]),
+    "documents": (_write_documents, ["--input={root}/annotations.odgt", "--mapping=crowdhuman"]),
     "hf_folder_objects": (_write_object_metadata, ["--input={root}/images", "--source=hf_folder"]),
     "parquet_objects": (_write_object_parquet, ["--input={root}/objects.parquet"]),
     "tfrecord_objects": (_write_object_records, ["--input={root}/objects.tfrecord"]),

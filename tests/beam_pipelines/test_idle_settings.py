@@ -20,6 +20,7 @@ from tests.identity_inputs import INPUTS, flags_of
 
 # Setting -> a value, the source and more flags with which it cannot act.
 IDLE = {
+    "mapping": ("labelme", "csv", ("--source=csv",)),
     "parts": ("a", "csv", ()),
     "label_pattern": ("(?P<label>cat)", "csv", ()),
     "image_column": ("image", "csv", ("--layout=columns-of-label",)),

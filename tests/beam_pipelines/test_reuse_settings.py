@@ -30,6 +30,7 @@ MASKS: Words = {
     "name": "pets", "image_size": 24, "max_failures": 0.9,
 }  # fmt: skip
 BOXES: Words = {"input": "boxes.json", "image_root": "in", "name": "pets", "image_size": 24, "max_failures": 0.9}
+NOTES: Words = {"input": "notes.jsonl", "name": "pets", "image_size": 24, "max_failures": 0.9}
 BOX_ROWS: Words = {"input": "boxes.csv", "name": "pets", "image_size": 24, "max_failures": 0.9}
 MAPPED: Words = {**FOLDER, "map": "tests.beam_pipelines.mapped:upper_half"}
 JOINED: Words = {"input": "dataset", "join": "ages.parquet", "join_key": "key"}
@@ -37,6 +38,7 @@ JOINED: Words = {"input": "dataset", "join": "ages.parquet", "join_key": "key"}
 CHANGED: Mapping[str, tuple[Words, Words]] = {
     "input": (FOLDER, {"input": "moved/in"}),
     "source": (TABLE, {"source": "csv"}),
+    "mapping": ({**NOTES, "mapping": "mine.yaml"}, {"mapping": "other.yaml"}),
     "parts": ({"input": "tests.own_rows:shades", "parts": "1,2"}, {"parts": "1,3"}),
     "label_pattern": (FOLDER, {"label_pattern": "(?P<label>cat|dog)"}),
     "image_column": (TABLE, {"image_column": "other"}),
@@ -181,6 +183,10 @@ def make_input(root: Path, picture: Callable, save: Callable) -> None:
     images = [{"id": number, "file_name": f"cat/{number:03d}.png"} for number in range(8)]
     annotations = {"images": images, "annotations": boxes, "categories": [{"id": 1, "name": "cat"}]}
     (root / "boxes.json").write_text(json.dumps(annotations))
+    lines = [{"file": f"in/cat/{n:03d}.png", "name": "cat", "sides": [3, 2, 5, 6]} for n in range(8)]
+    (root / "notes.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
+    for name, form in (("mine", "xyxy"), ("other", "xywh")):
+        (root / f"{name}.yaml").write_text(f"image: file\nobjects: '@'\nclass: name\nbox: sides\nform: {form}\n")
 
 
 def rotated() -> Image.Exif:

@@ -69,6 +69,7 @@ def make_inputs(folder: Path) -> None:
         for name in names:
             archive.write(PHOTOS / name, name)
     _make_annotated(folder, photos)
+    _make_documents(folder, photos)
     _make_masks(folder, photos)
     (folder / "archives").mkdir()
     for name in ("cat", "flower"):
@@ -211,6 +212,27 @@ def _make_tables(folder: Path, names: list[str]) -> None:
         for number, name in enumerate(names[:8]):
             row = {"path": f"photos/{name}", "class": number % 2, "age": 20 + number, "landmarks": [0.5] * number}
             file.write(json.dumps(row) + "\n")
+
+
+def _make_documents(folder: Path, photos: list[Path]) -> None:
+    """Photos with a box in each, as LabelMe, KITTI and a tool of one's own have them."""
+    tasks = []
+    for number, photo in enumerate(photos[:8]):
+        _copy([photo] * 2, [folder / f"leaves/{number}.jpg", folder / f"kitti/image_2/{number:06d}.jpg"])
+        with Image.open(photo) as image:
+            width, height = image.size
+        left, top, right, bottom = width // 5, height // 10, width // 2, height // 2
+        shape = {"label": "leaf", "shape_type": "polygon", "points": [[left, top], [right, top], [right, bottom]]}
+        document = {"imagePath": f"{number}.jpg", "imageWidth": width, "imageHeight": height, "shapes": [shape]}
+        (folder / f"leaves/{number}.json").write_text(json.dumps(document))
+        row = f"Car 0.00 0 1.5 {left} {top} {right} {bottom} 1.5 1.6 3.7 1.0 1.7 13.2 1.6\n"
+        path = folder / f"kitti/label_2/{number:06d}.txt"
+        path.parent.mkdir(exist_ok=True)
+        path.write_text(row if number else "")
+        mark = {"kind": "leaf", "at": {"x": 20, "y": 10, "w": 30, "h": 40}}
+        marks = [mark, {"kind": "unsure", "at": mark["at"]}]
+        tasks.append({"photo": f"C:\\scans\\leaves\\{number}.jpg", "marks": marks, "seconds": 2.5, "fold": "train"})
+    (folder / "export.json").write_text(json.dumps({"version": 3, "tasks": tasks}))
 
 
 def _standing(pictures: dict[str, Picture]) -> list[dict[str, Any]]:

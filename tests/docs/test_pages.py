@@ -15,7 +15,9 @@ from beam_tfrecords.beam_pipelines.settings.definitions import SETTINGS, flags_t
 from beam_tfrecords.errors import FailureReason
 from beam_tfrecords.examples.layouts import ALL_COLUMNS, COLUMN, FIELDS, NAMED, NAMED_IMAGE
 from beam_tfrecords.output.index import INDEX_SCHEMA
+from beam_tfrecords.transforms.sources.documents.mapping import KEYS
 from beam_tfrecords.transforms.sources.registry import FILE_EXTENSIONS, NAMES
+from tests.docs import mappings_page
 from tests.docs.pages import PAGES, PROJECT, prose_of
 
 README = PROJECT / "README.md"
@@ -107,6 +109,16 @@ def test_the_settings_page_has_the_generated_tables():
     _, marker, rest = (DOCS / "settings.md").read_text(encoding="utf-8").partition(_MARKER)
     assert marker
     assert rest == flags_table()
+
+
+def test_the_mappings_page_has_the_generated_table():
+    _, marker, rest = mappings_page.PAGE.read_text(encoding="utf-8").partition(mappings_page.MARKER)
+    assert marker
+    assert rest == mappings_page.table()
+
+
+def test_the_mappings_page_has_every_key():
+    assert {*KEYS} <= first_cells(mappings_page.PAGE)
 
 
 def test_the_sources_are_those_of_the_registry():

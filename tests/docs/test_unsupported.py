@@ -14,15 +14,12 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 import pytest
-from PIL import Image
 
 from beam_tfrecords import open_dataset
-from beam_tfrecords.transforms.sources.unsupported_formats import FORMATS, JSON_ARRAY, JSON_OBJECT, TOOLS
-from tests.beam_pipelines.listed_records import read
+from beam_tfrecords.transforms.sources.unsupported_formats import FORMATS, JSON_ARRAY, JSON_OBJECT
 from tests.docs.following import run_here
 from tests.docs.inputs import PHOTOS
 from tests.docs.pages import UNSUPPORTED, Passage, passages_of
-from tests.refusals import refuses
 
 ROWS = [(f"cat/{number}.jpg", "cat") for number in range(3)] + [
     (f"flower/{number}.jpg", "flower") for number in range(3)
@@ -93,53 +90,6 @@ def _save_json_object() -> None:
     Path("labels.json").write_text(json.dumps(dict(ROWS)))
 
 
-def _photos_in(folder: str) -> list[str]:
-    """Names of the images, put into a folder."""
-    Path(folder).mkdir(parents=True)
-    return [shutil.copyfile(image, f"{folder}/{image.replace('/', '_')}").rpartition("/")[2] for image, _ in ROWS]
-
-
-# Each tool writes a box of (4, 6, 20, 30) in every image but the last.
-def _save_labelme() -> None:
-    *names, last = _photos_in("labelme")
-    shape = {"label": "cat", "points": [[20.0, 6.0], [4.0, 30.0]], "group_id": None, "shape_type": "rectangle"}
-    for name in (*names, last):
-        shapes = [shape] if name != last else []
-        content = {"version": "5.4.1", "flags": {}, "shapes": shapes, "imagePath": name, "imageData": None}
-        Path("labelme", name).with_suffix(".json").write_text(json.dumps(content))
-
-
-def _save_cvat() -> None:
-    *names, last = _photos_in("cvat/images")
-    box = (
-        '<box label="cat" source="manual" occluded="0" xtl="4.00" ytl="6.00" xbr="20.00" ybr="30.00" z_order="0"></box>'
-    )
-    images = [f'<image id="{n}" name="{name}" width="64" height="64">{box}</image>' for n, name in enumerate(names)]
-    images.append(f'<image id="9" name="{last}" width="64" height="64"></image>')
-    content = (
-        f'<?xml version="1.0" encoding="utf-8"?>\n<annotations>\n<version>1.1</version>{"".join(images)}</annotations>'
-    )
-    Path("cvat/annotations.xml").write_text(content)
-
-
-def _save_via() -> None:
-    *names, last = _photos_in("via")
-    sides = {"name": "rect", "x": 4, "y": 6, "width": 16, "height": 24}
-    region = {"shape_attributes": sides, "region_attributes": {"animal": "cat"}}
-    content = {
-        f"{name}9": {"filename": name, "size": 9, "regions": [region] if name != last else [], "file_attributes": {}}
-        for name in (*names, last)
-    }
-    Path("via/via_region_data.json").write_text(json.dumps(content))
-
-
-def _save_createml() -> None:
-    *names, last = _photos_in("createml")
-    box = {"label": "cat", "coordinates": {"x": 12, "y": 18, "width": 16, "height": 24}}
-    content = [{"image": name, "annotations": [box] if name != last else []} for name in (*names, last)]
-    Path("createml/_annotations.createml.json").write_text(json.dumps(content))
-
-
 # Heading -> what makes the input; of all, six records are made.
 INPUTS: dict[str, Callable[[], None]] = {
     "excel-tables": _save_excel,
@@ -152,10 +102,6 @@ INPUTS: dict[str, Callable[[], None]] = {
     "7z-and-rar-archives": _save_7z,
     "json-arrays": _save_json_array,
     "json-objects-of-names-and-labels": _save_json_object,
-    "labelme": _save_labelme,
-    "cvat": _save_cvat,
-    "via": _save_via,
-    "createml": _save_createml,
 }
 
 
@@ -170,7 +116,7 @@ def _headings() -> dict[str, list[Passage]]:
 
 
 def test_every_unsupported_format_has_its_section():
-    named = {one.heading for one in (*FORMATS, *TOOLS, JSON_ARRAY, JSON_OBJECT)}
+    named = {one.heading for one in (*FORMATS, JSON_ARRAY, JSON_OBJECT)}
     assert named == _headings().keys()
     assert named - INPUTS.keys() == {"cifar-pickles"}  # which are read in another version
 
@@ -200,34 +146,3 @@ def test_what_save_to_disk_writes_keeps_its_splits_and_classes(tmp_path, monkeyp
     manifest = open_dataset("out/saved").manifest
     assert manifest["class_names"] == ["cat", "flower"]
     assert {split: found["records"] for split, found in manifest["splits"].items()} == {"train": 3, "test": 3}
-
-
-@pytest.mark.parametrize("tool", [one.heading for one in TOOLS])
-def test_the_boxes_of_a_tool_are_those_of_the_table(tool, tmp_path, monkeypatch):
-    test_the_program_makes_a_dataset(tool, tmp_path, monkeypatch)
-    found = list(open_dataset(f"out/{tool}").records("train"))
-    boxes = []
-    for example in found:
-        with Image.open(
-            Path(tool, *(["images"] if tool == "cvat" else []), Path(example["image/filename"]).name)
-        ) as image:
-            width, height = image.size
-        corners = [example[f"image/object/bbox/{side}"] for side in ("xmin", "ymin", "xmax", "ymax")]
-        sizes = (width, height, width, height)
-        boxes += np.round(np.multiply(np.stack(corners, -1), sizes), 3).tolist()
-    assert boxes == [[4, 6, 20, 30]] * 5
-    assert [len(example["image/object/class/label"]) for example in found].count(0) == 1
-
-
-@pytest.mark.parametrize("tool", [one.heading for one in TOOLS])
-def test_the_files_of_a_tool_beside_images_are_named(tool, tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    for image, label in ROWS:
-        Path(image).parent.mkdir(exist_ok=True)
-        shutil.copyfile(sorted((PHOTOS / label).iterdir())[0], image)
-    INPUTS[tool]()
-    with refuses("no_class_folders", "input", "label_pattern", says=[f"docs/unsupported.md#{tool} "]):
-        read([f"--input={tool}", "--output=out"], tmp_path / "listing")
-    (file,) = [one for one in Path(tool).rglob("*") if one.suffix in (".json", ".xml")][:1]
-    with refuses("unsupported_format", "input", says=[f"docs/unsupported.md#{tool} "]):
-        read([f"--input={file}", "--output=out"], tmp_path / "listing")

@@ -17,6 +17,7 @@ class BuildSettings(TypedDict, total=False):
     # Input
     input: Words | Callable[..., Any]
     source: str
+    mapping: str
     parts: str | Sequence[str | int | float]
     label_pattern: str
     image_column: str

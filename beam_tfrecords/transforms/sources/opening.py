@@ -45,6 +45,7 @@ from beam_tfrecords.transforms.sources.unsupported_formats import (
     find_unsupported,
     refuse_json,
     refuse_text,
+    refuse_tool,
     refuse_unsupported,
 )
 
@@ -207,8 +208,10 @@ def _refuse_unsupported(path: str) -> None:
     if names_several(path):
         return
     start = storage.read_range(path, 0, min(storage.stat(path).size, START_BYTES))
-    if (found := find_unsupported(path, start) or find_tool(start)) is not None:
+    if (found := find_unsupported(path, start)) is not None:
         raise refuse_unsupported(path, found)
+    if (tool := find_tool(start)) is not None:
+        raise refuse_tool(path, tool)
     if (refusal := refuse_json(path, start) or refuse_text(path, start)) is not None:
         raise refusal
 

@@ -44,7 +44,7 @@ IMAGES = [b"\xff\xd8\xff\xe0" + NOISE.randbytes(16_000) for _ in range(COUNT)]
 PIXELS = np.random.default_rng(SEED).integers(0, 256, (COUNT, 32, 32, 3), dtype=np.uint8)
 LABELS = np.arange(COUNT) % 3
 # One file is one sample, or what is beside a sample; or a function gives them.
-WITHOUT_CONTAINERS = {"image_folder", "filename_pattern", "paired_images", "yolo", "voc", "python"}
+WITHOUT_CONTAINERS = {"image_folder", "filename_pattern", "paired_images", "yolo", "voc", "documents", "python"}
 
 
 def photos() -> bytes:

@@ -34,7 +34,7 @@ HEADING = "heading"
 _OBJECT_KEYS = (
     "objects", "class", "group", "box", "polygon", "holes", "points", "form", "unit", "angle", "ignore",
 )  # fmt: skip
-_KEYS = ("documents", "columns", "samples", "image", "size", "split", "label", "class_names", *_OBJECT_KEYS)
+KEYS = ("documents", "columns", "samples", "image", "size", "split", "label", "class_names", *_OBJECT_KEYS)
 _NUMBERS = ("box", "polygon", "points")
 _MOST_BYTES = 1 << 20
 _FOLDER = Path(__file__).with_name("mappings")
@@ -247,7 +247,7 @@ def parse_mapping(name: str, data: bytes, folder: str = "") -> DocumentMapping:
     found = yaml.safe_load(data)
     if not isinstance(found, dict):
         raise ValueError(f"it is {shorten(str(found))}; expected keys and values such as `image: file_name`")
-    _check_keys(found, _KEYS)
+    _check_keys(found, KEYS)
     if "image" not in found:
         raise ValueError(f"`image` is missing; expected an expression for the image's name, or `{STEM}`")
     cells, values = _parse_columns(found.get("columns", {}))
