@@ -221,7 +221,7 @@ class Workshop:
 
     def run(self, words: Words, *, output: Path):
         given = {name: word for name, word in words.items() if word is not None}
-        for name in ("input", "image_root", "mask_root", "join"):
+        for name in ("input", "mapping", "image_root", "mask_root", "join"):
             if name in given and ":" not in given[name]:  # a function is in no folder
                 given[name] = self.root / given[name]
         if given.get("reuse", "none") != "none":
