@@ -30,7 +30,7 @@ MASKS: Words = {
     "name": "pets", "image_size": 24, "max_failures": 0.9,
 }  # fmt: skip
 BOXES: Words = {"input": "boxes.json", "image_root": "in", "name": "pets", "image_size": 24, "max_failures": 0.9}
-NOTES: Words = {"input": "notes.jsonl", "name": "pets", "image_size": 24, "max_failures": 0.9}
+NOTES: Words = {"input": "notes.jsonl", "image_root": "in", "name": "pets", "image_size": 24, "max_failures": 0.9}
 BOX_ROWS: Words = {"input": "boxes.csv", "name": "pets", "image_size": 24, "max_failures": 0.9}
 MAPPED: Words = {**FOLDER, "map": "tests.beam_pipelines.mapped:upper_half"}
 JOINED: Words = {"input": "dataset", "join": "ages.parquet", "join_key": "key"}

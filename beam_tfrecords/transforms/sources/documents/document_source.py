@@ -219,40 +219,46 @@ class DocumentSource(Source):
 
     def _reference(self, document: _Document, node: Any, key: str) -> SampleRef | None:
         """Returns the reference to the sample in a part of a document; None if the document has no annotations."""
-        mapping, uri, split = self._mapping, None, document.split
-        name = ""
+        image, split = self._mapping.image, document.split
         self._total += 1
         try:
-            name = document.stem if mapping.image.text == STEM else _find_text(mapping.image, node)
+            name = document.stem if image.text == STEM else _find_text(image, node)
+            key = key_of_path(name) if name else key
             found = self._finders[document.roots].find(name, document.below)
-            if found is None:
-                raise SampleError(Stage.LIST, FailureReason.UNREADABLE, f"no image of the name {shorten(name)}")
-            key, entry = found
-            uri = entry.path
-            self._seen.add(key)
-            if self.split_column and mapping.split and split is None:
-                split = _find_text(mapping.split, node, required=False) or None
-            names = self._find_names(node)
-            objects = self._reader.read(node, names) if mapping.objects else Objects()
-            needs = self._needs if mapping.objects else dataclasses.replace(self._needs, objects=False)
-            ref = reference(key, uri, objects, needs, split=split, found=entry)
-            if mapping.label and self._needs.label:
-                ref = dataclasses.replace(ref, label=name_class(mapping.label.find(node), names, "label"))
-            columns = {
-                column: read_value({column: expression.find(node)}, column)
-                for column, expression in mapping.values.items()
-                if self._needs.takes_all or column in (self._needs.columns or ())
-            }
-            return dataclasses.replace(ref, columns=columns)
         except SampleError as error:
-            if uri is None and not (document.is_given or mapping.samples or self._has_objects(node)):
+            return rejected(key, error, split=split)
+        if found is None:
+            if not (document.is_given or self._mapping.samples or self._has_objects(node)):
                 # A README.txt, a file of class names, or of another tool.
                 self.skipped.add("without annotations", printable(document.below))
                 return None
-            if uri is None and name:
-                self._missing.append(name)
-                key = key_of_path(name)
-            return rejected(key, error, split=split, uri=uri)
+            self._missing.append(name)
+            detail = f"no image of the name {shorten(name)}" if name else f"`image: {image.text}` finds nothing"
+            error = SampleError(Stage.LIST, FailureReason.UNREADABLE, detail)
+            return rejected(key, error, split=split)
+        key, entry = found
+        self._seen.add(key)
+        try:
+            return self._read_sample(node, key, entry, split)
+        except SampleError as error:
+            return rejected(key, error, split=split, uri=entry.path)
+
+    def _read_sample(self, node: Any, key: str, entry: storage.FileEntry, split: str | None) -> SampleRef:
+        mapping, needs = self._mapping, self._needs
+        if self.split_column and mapping.split and split is None:
+            split = _find_text(mapping.split, node) or None
+        names = self._find_names(node)
+        objects = self._reader.read(node, names) if mapping.objects else Objects()
+        needs = needs if mapping.objects else dataclasses.replace(needs, objects=False)
+        ref = reference(key, entry.path, objects, needs, split=split, found=entry)
+        if mapping.label and needs.label:
+            ref = dataclasses.replace(ref, label=name_class(mapping.label.find(node), names, "label"))
+        columns = {
+            column: read_value({column: expression.find(node)}, column)
+            for column, expression in mapping.values.items()
+            if needs.takes_all or column in (needs.columns or ())
+        }
+        return dataclasses.replace(ref, columns=columns)
 
     def _has_objects(self, node: Any) -> bool:
         try:
@@ -319,5 +325,5 @@ def _read_all(mapping: DocumentMapping, document: _Document) -> tuple[_Document,
     return document, retry_faults(document.file.path, lambda: list(_read(mapping, document)))
 
 
-def _find_text(expression: Expression, node: Any, *, required: bool = True) -> str:
-    return read_text({expression.key: expression.find(node)}, expression.key, required=required)
+def _find_text(expression: Expression, node: Any) -> str:
+    return read_text({expression.key: expression.find(node)}, expression.key, required=False)

@@ -50,7 +50,9 @@ class ImageFinder:
         Raises:
           SampleError: several images may be meant.
         """
-        parts = _plain(name).split("/")
+        path = _plain(name)
+        parts = path.split("/")
+        exact = {path, posixpath.normpath(posixpath.join(posixpath.dirname(document), path))}
         for last in (parts[-1], unquote(parts[-1]), _UPLOAD.sub("", parts[-1]), _UPLOAD.sub("", unquote(parts[-1]))):
             if last in self._by_name:
                 break
@@ -62,6 +64,7 @@ class ImageFinder:
             found = [one for one in found if posixpath.basename(one[0]) == last] or found
         ranks: Sequence[Callable[[str], Any]] = (
             lambda below: _count_common(below.split("/")[-2::-1], parts[-2::-1]),
+            lambda below: below in exact,
             lambda below: _near(below, document),
         )
         for rank in ranks:
