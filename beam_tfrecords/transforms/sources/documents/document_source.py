@@ -234,8 +234,7 @@ class DocumentSource(Source):
                 return None
             self._missing.append(name)
             detail = f"no image of the name {shorten(name)}" if name else f"`image: {image.text}` finds nothing"
-            error = SampleError(Stage.LIST, FailureReason.UNREADABLE, detail)
-            return rejected(key, error, split=split)
+            return rejected(key, SampleError(Stage.LIST, FailureReason.UNREADABLE, detail), split=split)
         key, entry = found
         self._seen.add(key)
         try:

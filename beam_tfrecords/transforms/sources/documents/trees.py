@@ -15,7 +15,7 @@ from beam_tfrecords import storage
 from beam_tfrecords.errors import FailureReason, SampleError, Stage
 from beam_tfrecords.transforms.sources.annotations.json_stream import JsonError, read_elements
 from beam_tfrecords.transforms.sources.annotations.voc_xml import parse_xml
-from beam_tfrecords.transforms.sources.documents.mapping import HEADING, DocumentMapping, Expression
+from beam_tfrecords.transforms.sources.documents.mapping import HEADING, DocumentMapping, Expression, names_of
 from beam_tfrecords.transforms.sources.json_text import read_json
 from beam_tfrecords.transforms.sources.names import is_image_name
 
@@ -90,7 +90,7 @@ def _read_json(file: Any, mapping: DocumentMapping) -> Iterator[Any]:
         raise _error("nested too deeply") from None
 
 
-def _find_stream(samples: Expression | None) -> tuple[list[list[str]], bool, Expression] | None:
+def _find_stream(samples: Expression | None) -> tuple[list[Sequence[str]], bool, Expression] | None:
     """Returns where the elements are that an expression goes through; None if it needs the whole document.
 
     Returns:
@@ -114,16 +114,11 @@ def _find_stream(samples: Expression | None) -> tuple[list[list[str]], bool, Exp
     return paths, of_object, Expression(samples.key, samples.text, rest)
 
 
-def _find_paths(tree: Any) -> list[list[str]]:
+def _find_paths(tree: Any) -> list[Sequence[str]]:
     """Returns the names of an expression such as `a.b`, or of each in `a || @`; an empty list for others."""
-    if tree["type"] in ("identity", "current"):
-        return [[]]
-    if tree["type"] == "field":
-        return [[tree["value"]]]
-    parts = [_find_paths(one) for one in tree["children"]] if tree["type"] in ("subexpression", "or_expression") else []
-    if tree["type"] == "or_expression":
-        return [path for part in parts for path in part] if all(parts) else []
-    return [[name for (path,) in parts for name in path]] if parts and all(len(one) == 1 for one in parts) else []
+    parts = tree["children"] if tree["type"] == "or_expression" else [tree]
+    found = [names for one in parts if (names := names_of(one)) is not None]
+    return found if len(found) == len(parts) else []
 
 
 def _read_lines(file: Any) -> Iterator[Any]:
