@@ -30,7 +30,7 @@ from beam_tfrecords.transforms.sources.documents.mapping import (
     number_names,
     read_mapping,
 )
-from beam_tfrecords.transforms.sources.documents.trees import LINES, ROWS, read_samples
+from beam_tfrecords.transforms.sources.documents.trees import ROWS, holds_one, read_samples
 from beam_tfrecords.transforms.sources.image_roots import own_roots
 from beam_tfrecords.transforms.sources.input_settings import PathSettings
 from beam_tfrecords.transforms.sources.inputs import (
@@ -189,7 +189,7 @@ class DocumentSource(Source):
 
     def _samples(self) -> Iterator[SampleRef]:
         are_remote = any(storage.has_scheme(one.file.path) for one in self._documents)
-        if are_remote and self._mapping.samples is None:
+        if are_remote and all(holds_one(one.below, self._mapping) for one in self._documents):
             read = functools.partial(_read_all, self._mapping)
             for document, found in map_in_threads(read, self._documents, threads=_THREADS):
                 yield from self._references(document, found)
@@ -198,37 +198,30 @@ class DocumentSource(Source):
                 yield from self._references(document, _read(self._mapping, document))
 
     def _references(self, document: _Document, nodes: Iterator[Any] | Sequence[Any]) -> Iterator[SampleRef]:
-        has_lines = document.below.lower().endswith(LINES)
-        is_one = self._mapping.samples is None and not has_lines
         for number, node in enumerate(nodes, 1):
-            key = document.below if is_one else f"{document.below} {number:09d}"
-            if not isinstance(node, SampleError):
-                try:
-                    ref = self._reference(document, node, key)
-                except RecursionError:
-                    error = SampleError(Stage.LIST, FailureReason.INVALID_ROW, "nested too deeply")
-                    ref = rejected(key, error, split=document.split)
-                if ref is not None:
-                    yield ref
-            elif is_one or has_lines:
-                detail = f"{printable(storage.basename(document.below))}: {node.detail}"
-                yield rejected(key, SampleError(node.stage, node.reason, detail), split=document.split)
-            else:
-                shown = quote_input(document.file.path)
-                raise RequestError(f"{shown} cannot be read: {node.detail}", code="invalid_file")
+            key = document.below if holds_one(document.below, self._mapping) else f"{document.below} {number:09d}"
+            try:
+                if isinstance(node, SampleError):
+                    raise SampleError(node.stage, node.reason, f"{printable(document.below)}: {node.detail}")
+                ref = self._reference(document, node, key)
+            except (SampleError, RecursionError) as error:
+                deep = SampleError(Stage.LIST, FailureReason.INVALID_ROW, "nested too deeply")
+                ref = rejected(key, error if isinstance(error, SampleError) else deep, split=document.split)
+            if ref is not None:
+                yield ref
 
     def _reference(self, document: _Document, node: Any, key: str) -> SampleRef | None:
         """Returns the reference to the sample in a part of a document; None if the document has no annotations."""
         image, split = self._mapping.image, document.split
         self._total += 1
+        name = document.stem if image.text == STEM else _find_text(image, node)
+        key = key_of_path(name) if name else key
         try:
-            name = document.stem if image.text == STEM else _find_text(image, node)
-            key = key_of_path(name) if name else key
             found = self._finders[document.roots].find(name, document.below)
         except SampleError as error:
             return rejected(key, error, split=split)
         if found is None:
-            if not (document.is_given or self._mapping.samples or self._has_objects(node)):
+            if holds_one(document.below, self._mapping) and not (document.is_given or self._has_objects(node)):
                 # A README.txt, a file of class names, or of another tool.
                 self.skipped.add("without annotations", printable(document.below))
                 return None
@@ -312,11 +305,18 @@ class DocumentSource(Source):
 
 
 def _read(mapping: DocumentMapping, document: _Document) -> Iterator[Any]:
-    """Yields the samples of a document; a `SampleError` at last if it is damaged."""
+    """Yields the samples of a document; a `SampleError` if it is damaged and one sample.
+
+    Raises:
+      RequestError: the document is damaged, and has several samples.
+    """
     try:
         with unchanged(document.file.path, document.file.version):
             yield from read_samples(document.file, mapping)
     except SampleError as error:
+        if not holds_one(document.below, mapping):
+            shown = quote_input(document.file.path)
+            raise RequestError(f"{shown} cannot be read: {error.detail}", code="invalid_file") from None
         yield error
 
 

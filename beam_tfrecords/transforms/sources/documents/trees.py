@@ -28,7 +28,7 @@ _LISTED = re.compile(r'(\w+)"?\s*\[')
 
 
 def read_samples(file: storage.FileEntry, mapping: DocumentMapping) -> Iterator[Any]:
-    """Yields the part of a document for each sample; a `SampleError` in place of a damaged line.
+    """Yields the part of a document for each sample; a `SampleError` in place of a damaged line or row.
 
     Raises:
       SampleError: the document is damaged, or an expression does not fit it.
@@ -36,8 +36,7 @@ def read_samples(file: storage.FileEntry, mapping: DocumentMapping) -> Iterator[
     with storage.open_read(file.path, version=file.version) as opened:
         name = file.path.lower()
         if name.endswith(LINES):
-            for line in _read_lines(opened):
-                yield from [line] if isinstance(line, SampleError) else _find_samples(line, mapping)
+            yield from _find_each(_read_lines(opened), mapping)
         elif name.endswith(ROWS) or mapping.columns:
             rows = _read_rows(_decode(opened), mapping, is_csv=name.endswith((".csv", ".tsv")))
             if mapping.image.text == HEADING:
@@ -45,12 +44,24 @@ def read_samples(file: storage.FileEntry, mapping: DocumentMapping) -> Iterator[
             elif mapping.samples is None:
                 yield list(rows)
             else:
-                for row in rows:
-                    yield from _find_samples([row], mapping)
+                yield from _find_each(([row] for row in rows), mapping)
         elif name.endswith(".xml"):
             yield from _find_samples(_read_tree(_read_whole(opened), mapping), mapping)
         else:
             yield from _read_json(opened, mapping)
+
+
+def holds_one(path: str, mapping: DocumentMapping) -> bool:
+    """Whether a document is one sample."""
+    return mapping.samples is None and mapping.image.text != HEADING and not path.lower().endswith(LINES)
+
+
+def _find_each(parts: Iterable[Any], mapping: DocumentMapping) -> Iterator[Any]:
+    for part in parts:
+        try:
+            yield from [part] if isinstance(part, SampleError) else _find_samples(part, mapping)
+        except SampleError as error:
+            yield error
 
 
 def _find_samples(document: Any, mapping: DocumentMapping) -> Sequence[Any]:

@@ -402,6 +402,22 @@ def with_object(**values):
     return json.dumps({"image": "b.jpg", "objects": [{"name": "x", "x": 1, "y": 1, "w": 1, "h": 1, **values}]})
 
 
+def test_a_cell_that_is_not_json_rejects_its_row(folder, opened, listed):
+    row = '{},123,"{{}}",1,0,"{}","{{""type"": ""x""}}"\n'
+    shape = '{""name"": ""rect"", ""x"": 1, ""y"": 2, ""width"": 3, ""height"": 4}'
+    header = "filename,file_size,file_attributes,region_count,region_id,region_shape_attributes,region_attributes\n"
+    (folder / "via.csv").write_text(header + row.format("a.jpg", shape) + row.format("b.jpg", "{"))
+    first, second = opened(folder / "via.csv", mapping="via_csv").samples()
+    assert (first.key, first.failure) == ("a.jpg", None)
+    assert second.failure[1].startswith("via.csv: `samples: ")
+
+
+def test_an_image_of_a_heading_that_is_not_there_is_counted(folder, opened):
+    (folder / "x_bbx_gt.txt").write_text("0--x/a.jpg\n0\n0 0 0 0 0 0 0 0 0 0\n0--x/none.jpg\n0\n0 0 0 0 0 0 0 0 0 0\n")
+    source = opened(folder, mapping="widerface")
+    assert [sample.failure and sample.key for sample in source.samples()] == [None, "0--x/none.jpg"]
+
+
 HOSTILE = {
     "deep": ("[" * 100_000, "not valid JSON"),
     "deep points": (with_object(x=[]).replace("[]", "[" * 900 + "]" * 900), "nested too deeply"),
