@@ -10,7 +10,8 @@ from __future__ import annotations
 import dataclasses
 import enum
 import functools
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+import re
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -38,6 +39,7 @@ _OBJECT_KEYS = (
 KEYS = ("documents", "columns", "samples", "image", "size", "split", "label", "class_names", *_OBJECT_KEYS)
 _NUMBERS = ("box", "polygon", "points")
 _MOST_BYTES = 1 << 20
+_LISTED = re.compile(r'(\w+)"?\[')
 _FOLDER = Path(__file__).with_name("mappings")
 
 
@@ -194,6 +196,7 @@ class DocumentMapping:
       class_names: number or id in the documents -> name of the class, or an expression that finds these in a sample.
       values: column -> its value in a sample.
       objects: kinds of objects; empty for samples without objects.
+      lists: names that expressions take for lists: `name[`.
     """
 
     name: str
@@ -207,15 +210,7 @@ class DocumentMapping:
     class_names: Mapping[str, str] | Expression = dataclasses.field(default_factory=dict)
     values: Mapping[str, Expression] = dataclasses.field(default_factory=dict)
     objects: Sequence[ObjectMapping] = ()
-
-    @property
-    def expressions(self) -> Iterator[Expression]:
-        """All expressions."""
-        for part in (self, *self.objects):
-            for value in vars(part).values():
-                several = value.values() if isinstance(value, Mapping) else value
-                several = several if isinstance(several, Iterable) and not isinstance(several, str) else [several]
-                yield from (one for one in several if isinstance(one, Expression))
+    lists: frozenset[str] = frozenset()
 
 
 def mapping_names() -> list[str]:
@@ -283,6 +278,7 @@ def parse_mapping(name: str, data: bytes, folder: str = "") -> DocumentMapping:
         class_names=_parse_names(found.get("class_names"), folder),
         values=values,
         objects=kinds,
+        lists=frozenset(_LISTED.findall(data.decode(errors="replace"))),
     )
 
 

@@ -6,7 +6,6 @@ import csv
 import functools
 import io
 import itertools
-import re
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 from xml.etree import ElementTree
@@ -23,8 +22,6 @@ LINES = (".jsonl", ".ndjson", ".odgt", ".manifest", ".jsonlines")
 ROWS = (".csv", ".tsv", ".txt", ".pts")
 # Limit for a document that is read as a whole.
 _MOST_BYTES = 64 << 20
-# Name whose value is a list wherever an expression says `name[`, even if an XML element occurs once.
-_LISTED = re.compile(r'(\w+)"?\s*\[')
 
 
 def read_samples(file: storage.FileEntry, mapping: DocumentMapping) -> Iterator[Any]:
@@ -146,9 +143,8 @@ def _read_lines(file: Any) -> Iterator[Any]:
 
 
 def _read_tree(data: bytes, mapping: DocumentMapping) -> Any:
-    listed = frozenset(name for one in mapping.expressions for name in _LISTED.findall(one.text))
     try:
-        return _to_tree(parse_xml(data), listed)
+        return _to_tree(parse_xml(data), mapping.lists)
     except RecursionError:
         raise _error("nested too deeply") from None
 
