@@ -54,7 +54,7 @@ def _find_problem(mapping: DocumentMapping, refs: Sequence[SampleRef], missing: 
             "the documents; `image_root` names the folder of the images"
         )
     if len(failures) == len(refs):
-        return f"fits none of the first {len(refs):,} samples: {failures[0]}"
+        return f"fits none of the first {len(refs):,} samples: {failures[0].replace(chr(96), chr(39))}"
     # A share beyond the image is one box, or all.
     sides = sorted(abs(side) for ref in refs for side in (ref.objects.boxes if ref.objects else ()))
     if not sides:

@@ -13,8 +13,8 @@ from beam_tfrecords.examples.contents import Content
 from beam_tfrecords.transforms.labels import whole_number
 from beam_tfrecords.transforms.objects.objects import Objects, check_count
 from beam_tfrecords.transforms.objects.polygons import pack_polygons
+from beam_tfrecords.transforms.sources.documents.coordinates import depth, flatten, read_polygons, to_number
 from beam_tfrecords.transforms.sources.documents.mapping import DocumentMapping, Expression, Form, ObjectMapping, Unit
-from beam_tfrecords.transforms.sources.documents.numbers import depth, flatten, read_polygons, to_number
 from beam_tfrecords.transforms.sources.needs import Needs
 from beam_tfrecords.transforms.sources.path_rule import shorten
 from beam_tfrecords.transforms.sources.tables.cells import read_label

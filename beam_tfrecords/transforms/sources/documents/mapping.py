@@ -10,9 +10,9 @@ from __future__ import annotations
 import dataclasses
 import enum
 import functools
+import importlib.resources
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from pathlib import Path
 from typing import Any, TypeVar
 
 import jmespath
@@ -40,7 +40,7 @@ KEYS = ("documents", "columns", "samples", "image", "size", "split", "label", "c
 _NUMBERS = ("box", "polygon", "points")
 _MOST_BYTES = 1 << 20
 _LISTED = re.compile(r'(\w+)"?\[')
-_FOLDER = Path(__file__).with_name("mappings")
+_FOLDER = importlib.resources.files(__package__) / "mappings"
 
 
 Kind = TypeVar("Kind", bound=enum.Enum)
@@ -215,7 +215,7 @@ class DocumentMapping:
 
 def mapping_names() -> list[str]:
     """Returns the names of the mappings of ours."""
-    return sorted(one.stem for one in _FOLDER.glob("*.yaml"))
+    return sorted(one.name.removesuffix(".yaml") for one in _FOLDER.iterdir())
 
 
 def read_mapping(word: str) -> DocumentMapping:

@@ -140,7 +140,7 @@ def test_random_objects_are_read_in_every_form_and_unit(form, unit, mapped):
 def test_a_turned_box_in_shares_needs_the_size_of_the_image(mapped):
     document = {"image": "a.jpg", "objects": [{"name": "x", "at": [0.1, 0.1, 0.2, 0.2], "turn": 30}] * 2}
     text = "image: image\nobjects: objects\nclass: name\nbox: at\nform: xywh\nunit: share\nangle: turn\n"
-    with refused("unfit_mapping", "a box is turned, and `size` finds no width and height of the image"):
+    with refused("unfit_mapping", "a box is turned, and 'size' finds no width and height of the image"):
         mapped(document, text)
 
 
@@ -508,7 +508,7 @@ def test_an_unknown_mapping_is_refused(folder, opened):
         (
             {"image": "a.jpg", "objects": [{"name": "x", "x": 1}]},
             MINE,
-            "fits none of the first 1 samples: `box` finds",
+            "fits none of the first 1 samples: 'box' finds",
         ),
         ({"image": "a.jpg", "objects": [{"name": "x", **SIDES}]}, f"{MINE}samples: things[]", "finds no sample"),
         (
