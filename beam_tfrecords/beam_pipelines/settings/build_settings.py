@@ -30,6 +30,7 @@ class BuildSettings(TypedDict, total=False):
     allow_outside_root: bool
     allow_private_addresses: bool
     trust_annotations: bool
+    images: Words
     image_path: str
     image_root: Words
     mask_root: Words

@@ -20,7 +20,7 @@ from beam_tfrecords.transforms.objects.objects import Objects
 from beam_tfrecords.transforms.refs.sample_refs import SampleRef
 from beam_tfrecords.transforms.service_faults import retry_faults
 from beam_tfrecords.transforms.sources.annotations.annotated import reference, refuse_folders_as_splits, rejected
-from beam_tfrecords.transforms.sources.documents.first_samples import MOST_FIRST, refuse_unfit
+from beam_tfrecords.transforms.sources.documents.first_samples import MOST_FIRST, find_problem, refuse_unfit
 from beam_tfrecords.transforms.sources.documents.image_finder import ImageFinder
 from beam_tfrecords.transforms.sources.documents.mapped_objects import ObjectReader, name_class
 from beam_tfrecords.transforms.sources.documents.mapping import (
@@ -148,7 +148,6 @@ class DocumentSource(Source):
         super().__init__()
         self._mapping, self._documents, self._needs = mapping, documents, needs
         self.columns = tuple(mapping.values)
-        self.split_column = "split" if mapping.split and needs.splits.are_auto else None
         if not isinstance(mapping.class_names, Expression):
             self.class_names = tuple(dict.fromkeys(mapping.class_names.values()))
         self.labels_may_be_indices = not mapping.class_names
@@ -182,8 +181,11 @@ class DocumentSource(Source):
         self._total, self._missing, self._seen = 0, list[str](), set[str]()
         samples = self._samples()
         first = list(itertools.islice(samples, MOST_FIRST))
-        refuse_unfit(self._mapping, self._documents[0].file, first, self._missing)
+        refuse_unfit(self._mapping, self._documents[0].file, find_problem(self._mapping, first, self._missing))
         yield from itertools.chain(first, samples)
+        if self._mapping.objects and not self._reader.found_any:
+            problem = f"finds no list of objects in {self._total:,} samples"
+            refuse_unfit(self._mapping, self._documents[0].file, problem)
         self.unread = self._reader.unread
         self._add_notes()
 
@@ -237,8 +239,9 @@ class DocumentSource(Source):
 
     def _read_sample(self, node: Any, key: str, entry: storage.FileEntry, split: str | None) -> SampleRef:
         mapping, needs = self._mapping, self._needs
-        if self.split_column and mapping.split and split is None:
+        if mapping.split and split is None and needs.splits.are_auto:
             split = _find_text(mapping.split, node) or None
+            self.split_column = "split" if split else self.split_column
         names = self._find_names(node)
         objects = self._reader.read(node, names) if mapping.objects else Objects()
         needs = needs if mapping.objects else dataclasses.replace(needs, objects=False)

@@ -21,21 +21,8 @@ _MOST_SHOWN = 400
 _MOST_SHARE = 1.5
 
 
-def refuse_unfit(
-    mapping: DocumentMapping, file: storage.FileEntry, refs: Sequence[SampleRef], missing: Sequence[str]
-) -> None:
-    """Refuses a mapping that fits none of the first samples.
-
-    Args:
-      mapping: the mapping.
-      file: the first document.
-      refs: the first samples.
-      missing: names of their images that are not there.
-
-    Raises:
-      RequestError: it does not fit; the message says what each expression finds in the first document.
-    """
-    problem = _find_problem(mapping, refs, missing)
+def refuse_unfit(mapping: DocumentMapping, file: storage.FileEntry, problem: str) -> None:
+    """Raises `RequestError` if there is a problem, with what each expression finds in the first document."""
     if problem:
         found = "; ".join(describe_first(mapping, file))
         raise RequestError(
@@ -44,7 +31,14 @@ def refuse_unfit(
         )
 
 
-def _find_problem(mapping: DocumentMapping, refs: Sequence[SampleRef], missing: Sequence[str]) -> str:
+def find_problem(mapping: DocumentMapping, refs: Sequence[SampleRef], missing: Sequence[str]) -> str:
+    """Returns how a mapping does not fit any of the first samples; "" if it does.
+
+    Args:
+      mapping: the mapping.
+      refs: the first samples.
+      missing: names of their images that are not there.
+    """
     failures = [ref.failure[1] for ref in refs if ref.failure]
     if not refs:
         return "finds no sample"

@@ -46,6 +46,7 @@ class ObjectReader:
       ignored: number of objects that the mapping ignores.
       other: number of elements of the lists of objects that are of no kind of the mapping.
       total: number of all elements.
+      found_any: whether a sample has a list of objects, even an empty one.
     """
 
     def __init__(self, mapping: DocumentMapping, needs: Needs) -> None:
@@ -57,6 +58,7 @@ class ObjectReader:
         self._keypoints = 0
         self.unread: Counter[Content] = Counter()
         self.ignored = self.other = self.total = 0
+        self.found_any = False
 
     def read(self, node: Any, names: Mapping[str, str]) -> Objects:
         """Returns the objects of a sample.
@@ -68,7 +70,9 @@ class ObjectReader:
         Raises:
           SampleError: an object has no class, or an expression finds something else than what its key means.
         """
-        found = [(kind, one) for kind in self._kinds for one in as_list(kind.objects.find(node))]
+        lists = [(kind, kind.objects.find(node)) for kind in self._kinds]
+        self.found_any |= any(several is not None for _, several in lists)
+        found = [(kind, one) for kind, several in lists for one in as_list(several)]
         check_count(len(found))
         self._count_other(node, found)
         kept = [(kind, one) for kind, one in found if not (kind.ignore and kind.ignore.find(one))]

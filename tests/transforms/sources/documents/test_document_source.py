@@ -275,8 +275,8 @@ def test_a_sample_without_a_split_is_in_that_of_others_without_one(folder, opene
     lines = [{"image": "a.jpg", "fold": "val"}, {"image": "b.jpg", "fold": ""}, {"image": "c.jpg"}]
     (folder / "my.yaml").write_text("image: image\nsplit: fold\nlabel: fold\n")
     source = opened(write_lines(folder / "1.jsonl", lines), mapping=str(folder / "my.yaml"))
-    assert source.split_column == "split"
     assert [sample.split for sample in listed(source).values()] == ["val", None, None]
+    assert source.split_column == "split"
 
 
 def test_columns_and_labels_of_samples(mapped):
@@ -436,7 +436,7 @@ HOSTILE = {
 def test_hostile_lines_reject_their_samples(name, folder, opened):
     text, message = HOSTILE[name]
     (folder / "my.yaml").write_text(MINE)
-    (folder / "1.jsonl").write_text('{"image": "a.jpg"}\n' + text + "\n")
+    (folder / "1.jsonl").write_text('{"image": "a.jpg", "objects": []}\n' + text + "\n")
     good, bad = opened(folder / "1.jsonl", mapping=str(folder / "my.yaml")).samples()
     assert good.failure is None
     assert message in bad.failure[1]
@@ -511,6 +511,7 @@ def test_an_unknown_mapping_is_refused(folder, opened):
             "fits none of the first 1 samples: 'box' finds",
         ),
         ({"image": "a.jpg", "objects": [{"name": "x", **SIDES}]}, f"{MINE}samples: things[]", "finds no sample"),
+        ({"image": "a.jpg", "object": []}, MINE, "finds no list of objects in 1 samples. In the first document, "),
         (
             {"image": "a.jpg", "objects": [{"name": "x", "x": 0.1, "y": 0.2, "w": 0.3, "h": 0.4}]},
             MINE,
