@@ -183,10 +183,13 @@ class DocumentSource(Source):
         first = list(itertools.islice(samples, MOST_FIRST))
         refuse_unfit(self._mapping, self._documents[0].file, find_problem(self._mapping, first, self._missing))
         yield from itertools.chain(first, samples)
-        if self._mapping.objects and not self._reader.found_any:
+        reader, problem = self._reader, ""
+        if self._mapping.objects and not reader.found_any:
             problem = f"finds no list of objects in {self._total:,} samples"
-            refuse_unfit(self._mapping, self._documents[0].file, problem)
-        self.unread = self._reader.unread
+        elif reader.other and reader.other == reader.total:
+            problem = f"reads none of {reader.total:,} elements, which are of other kinds"
+        refuse_unfit(self._mapping, self._documents[0].file, problem)
+        self.unread = reader.unread
         self._add_notes()
 
     def _samples(self) -> Iterator[SampleRef]:

@@ -263,6 +263,13 @@ def test_classes_of_a_mapping_are_in_the_order_of_their_numbers(folder, opened, 
 SIDES = {"x": 1, "y": 2, "w": 3, "h": 4}
 
 
+def test_a_document_of_other_kinds_alone_is_refused(folder, opened):
+    spot = {"label": "x", "points": [[1, 2], [3, 4]], "shape_type": "circle"}
+    write_json(folder / "a.json", {"imagePath": "a.jpg", "shapes": [spot, spot]})
+    with refused("unfit_mapping", "reads none of 2 elements, which are of other kinds"):
+        list(opened(folder / "a.json", mapping="labelme").samples())
+
+
 def test_a_class_without_a_name_rejects_its_sample(folder, opened, listed):
     (folder / "my.yaml").write_text(f"{MINE}samples: '[]'\nclass_names: [cat, dog]\n")
     items = [{"image": f"{n}.jpg", "objects": [{"name": number, **SIDES}]} for n, number in (("a", 1), ("b", 7))]
