@@ -86,14 +86,12 @@ def open_input(inputs: Inputs, mapping: str | None, paths: PathSettings, needs: 
 
 
 def _list_documents(inputs: Inputs, paths: PathSettings, mapping: DocumentMapping) -> Iterator[_Document]:
-    every = tuple(dict.fromkeys(split_of_word(word)[1] for word in paths.image_root))
-    splits = [inputs.splits.get(path) for path in inputs.paths]
-    words = paths.image_root
+    words, splits = paths.image_root, [inputs.splits.get(path) for path in inputs.paths]
+    every = tuple(dict.fromkeys(split_of_word(word)[1] for word in words))
     own = own_roots([*zip(inputs.paths, splits, strict=True)], words, "image_root") if words else [()] * len(splits)
     for path, prefix, split, roots in zip(inputs.paths, key_prefixes(inputs.paths), splits, own, strict=True):
-        is_folder = not names_several(path) and storage.is_folder(path)
-        root = path.rstrip("/") if is_folder else None
-        make = functools.partial(_Document, split=split, is_given=not is_folder)
+        root = path.rstrip("/") if not names_several(path) and storage.is_folder(path) else None
+        make = functools.partial(_Document, split=split, is_given=root is None)
         if root is None:
             for file in find_entries(path):
                 name = storage.basename(file.path)
@@ -230,7 +228,7 @@ class DocumentSource(Source):
                 # A README.txt, a file of class names, or of another tool.
                 self.skipped.add("without annotations", printable(document.below))
                 return None
-            self._missing.append(name)
+            self._missing += [name] if name else []
             detail = f"no image of the name {shorten(name)}" if name else f"`image: {image.text}` finds nothing"
             return rejected(key, SampleError(Stage.LIST, FailureReason.UNREADABLE, detail), split=split)
         key, entry = found

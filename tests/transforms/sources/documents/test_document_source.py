@@ -534,6 +534,7 @@ def test_an_unknown_mapping_is_refused(folder, opened):
             MINE,
             "names the image 'z.jpg', and none of the first 1 images is below the folder of the documents",
         ),
+        ({"picture": "a.jpg", "objects": [{"name": "x", **SIDES}]}, MINE, "samples: 'image: image' finds nothing. In"),
         (
             {"image": "a.jpg", "objects": [{"label": "x", **SIDES}]},
             MINE,
