@@ -21,11 +21,21 @@ from beam_tfrecords.transforms.refs.ref_columns import one_by_one
 from beam_tfrecords.transforms.refs.sample_refs import SampleRef
 from beam_tfrecords.transforms.request.build_spec import BuildSpec
 from beam_tfrecords.transforms.sources.archives.extracting import EXTRACTED, extract
+from beam_tfrecords.transforms.sources.detect.trial import suppress_refusals
+from beam_tfrecords.transforms.sources.documents.recognition import suggest_mappings
 
 if TYPE_CHECKING:
     from beam_tfrecords.transforms.sources.source import Source
 
 _MOST_SUGGESTIONS = 4
+# Refusals of an input that may be documents of another format.
+_UNREAD = frozenset(
+    {
+        "unknown_format", "unsupported_format", "invalid_file", "no_class_folders", "unclear_folders", "single_class",
+        "unclear_class_level", "part_or_class", "missing_image_column", "missing_label_column", "unclear_label_column",
+        "missing_header", "labels_without_images",
+    }
+)  # fmt: skip
 # Most requests to try for one refusal, and most settings to add one after the other.
 _MOST_TRIED = 16
 _DEEPEST = 3
@@ -46,12 +56,31 @@ def trying_suggestions(spec: BuildSpec) -> Iterator[None]:
     try:
         yield
     except RequestError as error:
-        if not error.suggestions or spec.input_function is not None or spec.map is not None:
+        if spec.input_function is not None or spec.map is not None:
+            raise
+        error = _with_mappings(error, spec)
+        if not error.suggestions:
             raise
         with tempfile.TemporaryDirectory(prefix="beam-tfrecords-") as folder:
             trial = _Trial(spec, folder)
             found = [*itertools.islice(trial.follow_all(error, Suggestion("", {}), _DEEPEST), _MOST_SUGGESTIONS)]
         raise RequestError(error.message, found, code=error.code, traceback=error.traceback) from error.__cause__
+
+
+def _with_mappings(error: RequestError, spec: BuildSpec) -> RequestError:
+    """Returns a refusal of an input that offers the mappings which fit its documents first."""
+    if spec.source.mapping or error.code not in _UNREAD:
+        return error
+    mappings: list[Suggestion] = []
+    with suppress_refusals():
+        mappings += suggest_mappings(spec.source.input)
+    if spec.layout is not None:
+        mappings = [dataclasses.replace(one, settings=_without_layout(one.settings)) for one in mappings]
+    return RequestError(error.message, [*mappings, *error.suggestions], code=error.code, traceback=error.traceback)
+
+
+def _without_layout(settings: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in settings.items() if name != "layout"}
 
 
 @dataclasses.dataclass
