@@ -41,11 +41,9 @@ from beam_tfrecords.transforms.sources.source_spec import SourceSpec
 from beam_tfrecords.transforms.sources.taken_settings import refuse_settings
 from beam_tfrecords.transforms.sources.unsupported_formats import (
     START_BYTES,
-    find_tool,
     find_unsupported,
     refuse_json,
     refuse_text,
-    refuse_tool,
     refuse_unsupported,
 )
 
@@ -210,8 +208,6 @@ def _refuse_unsupported(path: str) -> None:
     start = storage.read_range(path, 0, min(storage.stat(path).size, START_BYTES))
     if (found := find_unsupported(path, start)) is not None:
         raise refuse_unsupported(path, found)
-    if (tool := find_tool(start)) is not None:
-        raise refuse_tool(path, tool)
     if (refusal := refuse_json(path, start) or refuse_text(path, start)) is not None:
         raise refusal
 

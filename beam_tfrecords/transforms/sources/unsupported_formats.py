@@ -55,39 +55,6 @@ FORMATS = (
 _LIST = re.compile(r"\.(?:txt|lst|list)$", re.IGNORECASE)
 NUMBER_LIST = re.compile(rb"\s*\d+[ \t]*\r?\n[ \t]*\d+[ \t]*(?:\r?\n[ \t]*\d+[ \t]*)*\s*$")
 
-
-@dataclasses.dataclass(frozen=True)
-class AnnotationTool:
-    """An annotation tool or dataset whose documents a mapping reads.
-
-    Attributes:
-      name: name for messages.
-      mapping: value of the setting `mapping`.
-      starts: pattern for the first bytes of a document.
-    """
-
-    name: str
-    mapping: str
-    starts: bytes
-
-
-# The first that fits.
-TOOLS = (
-    AnnotationTool("LabelMe", "labelme", rb'\s*\{.*"shapes"\s*:\s*\['),
-    AnnotationTool("CVAT", "cvat", rb"\s*(?:<\?xml.*?\?>\s*)?<annotations>"),
-    AnnotationTool("VoTT", "vott", rb'\s*\{.*"assets"\s*:\s*\{.*"asset"\s*:\s*\{'),
-    AnnotationTool("VIA", "via", rb'\s*\{.*"(?:_via_settings|_via_img_metadata|region_attributes|regions)"\s*:'),
-    AnnotationTool("CreateML", "createml", rb'\s*\[\s*\{.*"coordinates"\s*:\s*\{'),
-    AnnotationTool(
-        "Label Studio", "labelstudio", rb'\s*\[\s*\{.*"(?:annotations|completions)"\s*:\s*\[.*"result"\s*:\s*\['
-    ),
-    AnnotationTool("Label Studio", "labelstudio_min", rb'\s*\[\s*\{.*"(?:rectangle|polygon)labels"\s*:\s*\['),
-    AnnotationTool("Supervisely", "supervisely", rb'\s*\{.*"objects"\s*:\s*\[.*"classTitle"\s*:'),
-    AnnotationTool("BDD100K", "bdd100k", rb'\s*(?:\[|\{\s*"frames"\s*:\s*\[)\s*\{.*"(?:box2d|poly2d)"\s*:'),
-    AnnotationTool("Ground Truth", "sagemaker", rb'\s*\{[^\n]*"source-ref"\s*:[^\n]*"image_size"\s*:'),
-    AnnotationTool("Ground Truth", "sagemaker_classes", rb'\s*\{[^\n]*"source-ref"\s*:[^\n]*"class-name"\s*:'),
-    AnnotationTool("CrowdHuman", "crowdhuman", rb'\s*\{[^\n]*"gtboxes"\s*:'),
-)
 # The path of an image, the number of its boxes, and its first box.
 BOX_LIST = re.compile(
     rb"(?:\xef\xbb\xbf)?[^\r\n]+\.(?:jpe?g|png|bmp)[ \t]*\r?\n[ \t]*\d+[ \t]*\r?\n"
@@ -111,20 +78,6 @@ def find_unsupported(path: str, start: bytes | None = None) -> UnsupportedFormat
     return next((one for one in FORMATS if one.names and re.search(one.names, name)), None)
 
 
-def find_tool(start: bytes) -> AnnotationTool | None:
-    """Returns the tool that wrote a file, based on its first bytes; None if it is unknown."""
-    return next((one for one in TOOLS if re.match(one.starts, start, re.DOTALL)), None)
-
-
-def refuse_tool(path: str, found: AnnotationTool) -> RequestError:
-    """Returns the error for a document that a mapping reads."""
-    return RequestError(
-        f"{quote_input(path)} looks like annotations of {found.name}",
-        [Suggestion("its annotations", {"mapping": found.mapping})],
-        code="unknown_format",
-    )
-
-
 def refuse_unsupported(path: str, found: UnsupportedFormat) -> RequestError:
     """Returns the error for a file of an unsupported format."""
     return RequestError(
@@ -136,8 +89,6 @@ def refuse_unsupported(path: str, found: UnsupportedFormat) -> RequestError:
 
 def refuse_json(path: str, start: bytes) -> RequestError | None:
     """Returns the error for JSON that is not JSON lines, or lacks their extension; None for other text."""
-    if (found := find_tool(start)) is not None:
-        return refuse_tool(path, found)
     text = start.decode("utf-8", "replace").lstrip("\ufeff \t\r\n")
     if re.match(r"\[\s*\{", text):
         return refuse_unsupported(path, JSON_ARRAY)
@@ -149,7 +100,7 @@ def refuse_json(path: str, start: bytes) -> RequestError | None:
             [Suggestion("its rows", {"source": "jsonl"})],
             code="unknown_format",
         )
-    if re.match(r'\{\s*"[^"]*"\s*:\s*(?:"[^"]*"|-?[\d.]+)\s*[,}]', text):
+    if re.match(r'\{\s*"[^"]*"\s*:\s*(?:"[^"]*"|-?[\d.]+)\s*[,}]', text) and not re.search(r"[{\[]", text[1:]):
         return refuse_unsupported(path, JSON_OBJECT)
     return None
 

@@ -74,6 +74,8 @@ def _with_mappings(error: RequestError, spec: BuildSpec) -> RequestError:
     mappings: list[Suggestion] = []
     with suppress_refusals():
         mappings += suggest_mappings(spec.source.input)
+    left = {"source": None} if spec.source.source != "auto" else {}
+    mappings = [dataclasses.replace(one, settings={**one.settings, **left}) for one in mappings]
     if spec.layout is not None:
         mappings = [dataclasses.replace(one, settings=_without_layout(one.settings)) for one in mappings]
     return RequestError(error.message, [*mappings, *error.suggestions], code=error.code, traceback=error.traceback)
@@ -92,7 +94,7 @@ class _Trial:
       folder: local folder for what archives hold.
       extracted: folder that a command would make of an archive -> the folder that holds the same here.
       tried: number of requests that were tried.
-      offered: settings of the suggestions that were found.
+      offered: the requests of the suggestions that were found; the settings of those that were not tried.
     """
 
     spec: BuildSpec
@@ -112,12 +114,14 @@ class _Trial:
 
     def _follow(self, suggestion: Suggestion, depth: int) -> Iterator[Suggestion]:
         self.tried += 1
-        if self.tried > _MOST_TRIED or suggestion.settings in self.offered:
+        if self.tried > _MOST_TRIED:
             return
         settings = self._find_extracted(suggestion)
+        asked: object = suggestion.settings
         if settings is not None:  # Otherwise, only the command makes the input.
             try:
-                if not _is_listed(change_request(self.spec, settings)):
+                asked = change_request(self.spec, settings)
+                if asked in self.offered or not _is_listed(asked):
                     return
             except RequestError as error:
                 # A format of boxes that do not fit their images is not the right one.
@@ -128,8 +132,9 @@ class _Trial:
                 if storage.is_unanswered(error) or storage.is_unanswered(error.__cause__):
                     raise
                 return
-        self.offered.append(suggestion.settings)
-        yield suggestion
+        if asked not in self.offered:
+            self.offered.append(asked)
+            yield suggestion
 
     def _find_extracted(self, suggestion: Suggestion) -> Mapping[str, Any] | None:
         """Returns the settings to try; None if a command makes the input, unless it only extracts a small archive."""

@@ -14,7 +14,7 @@ from beam_tfrecords.transforms.sources.detect.list_sidecars import find_lists
 from beam_tfrecords.transforms.sources.detect.names import is_mask_folder
 from beam_tfrecords.transforms.sources.detect.tree import FolderTree
 from beam_tfrecords.transforms.sources.detect.trial import is_usable
-from beam_tfrecords.transforms.sources.unsupported_formats import AnnotationTool, find_tool
+from beam_tfrecords.transforms.sources.documents.recognition import fitting_mappings
 
 _COCO = re.compile(r"(?:^|[_.])(?:instances|captions|keypoints|annotations?|coco)[_.].*json$", re.IGNORECASE)
 # Files in COCO's format without boxes, or with the boxes of `instances` again.
@@ -42,7 +42,7 @@ def describe_annotations(tree: FolderTree, root: str | None = None) -> str:
       root: path of their root folder; None if the input is not a folder, so that only names are available.
     """
     found = [f"annotations of {kind} ({example})" for kind, example in find_formats(tree, root).items()]
-    return ", ".join([*found, *describe_tools(tree, root)])
+    return ", ".join([*found, *describe_documents(tree, root)])
 
 
 def find_formats(tree: FolderTree, root: str | None = None) -> dict[str, str]:
@@ -65,34 +65,32 @@ def find_formats(tree: FolderTree, root: str | None = None) -> dict[str, str]:
     return kinds
 
 
-def describe_tools(tree: FolderTree, root: str | None) -> list[str]:
-    """Describes files of annotation tools that a mapping reads; [] if only names are available.
+def describe_documents(tree: FolderTree, root: str | None) -> list[str]:
+    """Describes documents that a mapping of ours reads; [] if only names are available.
 
     Args:
       tree: the folders.
       root: path of their root folder; None if the input is not a folder.
     """
-    return [
-        f"annotations of {tool.name} ({shown}), which `mapping={tool.mapping}` reads"
-        for tool, shown in _find_tools(tree, root)
-    ]
+    found = _find_mappings(tree, root)
+    return [f"annotations ({shown}), which `mapping={name}` reads" for name, shown in found.items()]
 
 
-def _find_tools(tree: FolderTree, root: str | None) -> list[tuple[AnnotationTool, str]]:
-    """Returns the tools whose files are in the folders, and the glob of these; [] without a root folder."""
+def _find_mappings(tree: FolderTree, root: str | None) -> dict[str, str]:
+    """Returns mapping of ours -> glob of documents in the folders that it fits; {} without a root folder."""
     if root is None:
-        return []
+        return {}
     files = (
         (join(path, name), extension)
         for path, _ in tree.walk()
         for extension in (".json", ".xml")
         if (name := next((one for one in tree.others(path) if one.lower().endswith(extension)), None))
     )
-    found: dict[AnnotationTool, str] = {}
+    found: dict[str, str] = {}
     for path, extension in itertools.islice(files, _MOST_LOOKED_INTO):
-        if tool := find_tool(_read_start(storage.join(root, path))):
-            found.setdefault(tool, join(path.rpartition("/")[0], f"*{extension}"))
-    return [*found.items()]
+        for name in fitting_mappings(storage.stat(storage.join(root, path))):
+            found.setdefault(name, join(path.rpartition("/")[0], f"*{extension}"))
+    return found
 
 
 def find_annotations(tree: FolderTree, request: Request) -> Iterator[Suggestion]:
@@ -120,8 +118,8 @@ def _find_annotations(tree: FolderTree, root: str) -> Iterator[list[Suggestion]]
         yield [_objects("YOLO", {"input": _below(root, path, name)})]
     if any(_NAME_LIST.fullmatch(name) for path, _ in tree.walk() for name in tree.others(path)):
         yield [_objects("YOLO", {"input": root, "source": "yolo"})]
-    for tool, _ in _find_tools(tree, root):
-        yield [_objects(tool.name, {"input": root, "source": "documents", "mapping": tool.mapping})]
+    for name in _find_mappings(tree, root):
+        yield [_objects(name, {"mapping": name})]
     bases = find_voc(tree)
     if not bases and any(".xml" in {**folder.others} for _, folder in tree.walk()):
         yield [_objects("Pascal VOC", {"input": root, "source": "voc"})]

@@ -11,7 +11,7 @@ from beam_tfrecords.transforms.refs.sample_refs import SampleRef
 from beam_tfrecords.transforms.sources.class_files import is_class_file
 from beam_tfrecords.transforms.sources.detect.annotation_sidecars import (
     describe_annotations,
-    describe_tools,
+    describe_documents,
     find_annotations,
     find_formats,
 )
@@ -128,7 +128,7 @@ def infer_folders(tree: FolderTree, request: Request) -> tuple[Interpretation, l
         {} if request.needs.label else find_formats(tree, request.root),
         [] if request.named else class_files,
         [path for path in list_rows(tree) if path not in (*read, *named)],
-        describe_tools(tree, request.root),
+        describe_documents(tree, request.root),
         labels="folders" if request.by_folders else "label_pattern" if request.needs.label else "",
     )
     classes = () if request.needs.label else _describe_classes(found, tree)

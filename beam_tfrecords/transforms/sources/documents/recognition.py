@@ -49,7 +49,7 @@ def suggest_mappings(inputs: Sequence[str]) -> Iterator[Suggestion]:
         mapping = read_mapping(name)
         layout = {"layout": "detection"} if mapping.objects else {}
         what = "objects" if mapping.objects else "labels"
-        yield Suggestion(f"the images with the {what} of {name}", {"source": None, "mapping": name, **layout, **root})
+        yield Suggestion(f"the images with the {what} of {name}", {"mapping": name, **layout, **root})
 
 
 def _has_images(folder: str) -> bool:
@@ -79,7 +79,7 @@ def _fits(mapping: DocumentMapping, file: storage.FileEntry) -> bool:
     extension = posixpath.splitext(file.path)[1].lower()
     if (extension in ROWS) != bool(mapping.columns or extension in (".csv", ".tsv")):
         return False
-    reader = ObjectReader(mapping.objects, Needs(polygons=True, keypoints=True))
+    reader = ObjectReader(mapping, Needs(polygons=True, keypoints=True))
     found = False
     try:
         for node in itertools.islice(read_samples(file, mapping), _MOST_SAMPLES):
