@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import itertools
-import math
 import posixpath
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
 
 from beam_tfrecords import storage
 from beam_tfrecords.errors import RequestError, SampleError, Suggestion
+from beam_tfrecords.transforms.objects.objects import Objects
 from beam_tfrecords.transforms.sources.documents.mapped_objects import ObjectReader
 from beam_tfrecords.transforms.sources.documents.mapping import (
-    HEADING,
     STEM,
     DocumentMapping,
     mapping_names,
@@ -19,7 +19,7 @@ from beam_tfrecords.transforms.sources.documents.mapping import (
 )
 from beam_tfrecords.transforms.sources.documents.trees import LINES, ROWS, read_samples
 from beam_tfrecords.transforms.sources.inputs import name_inputs, names_several
-from beam_tfrecords.transforms.sources.names import is_image_name
+from beam_tfrecords.transforms.sources.names import has_extension, is_image_name
 from beam_tfrecords.transforms.sources.needs import Needs
 
 _EXTENSIONS = (".json", ".xml", *LINES, *ROWS)
@@ -79,28 +79,36 @@ def _fits(mapping: DocumentMapping, file: storage.FileEntry) -> bool:
     extension = posixpath.splitext(file.path)[1].lower()
     if (extension in ROWS) != bool(mapping.columns or extension in (".csv", ".tsv")):
         return False
-    reader = ObjectReader(mapping, Needs(polygons=True, keypoints=True))
-    found = False
     try:
-        for node in itertools.islice(read_samples(file, mapping), _MOST_SAMPLES):
-            if isinstance(node, SampleError) or not _names_image(mapping, node):
-                return False
-            objects = reader.read(node, {})
-            sides = objects.boxes
-            if any(math.isnan(side) for side in sides) or not all(
-                sides[n] < sides[n + 2] and sides[n + 1] < sides[n + 3] for n in range(0, len(sides), 4)
-            ):
-                return False
-            found = (
-                found or bool(objects.labels) or (mapping.label is not None and mapping.label.find(node) is not None)
-            )
+        nodes = list(itertools.islice(read_samples(file, mapping), _MOST_SAMPLES))
+        return _are_samples(mapping, nodes)
     except (SampleError, RequestError, RecursionError):
         return False
-    return found
 
 
-def _names_image(mapping: DocumentMapping, node: object) -> bool:
+def _are_samples(mapping: DocumentMapping, nodes: Sequence[Any]) -> bool:
+    names = mapping.class_names if isinstance(mapping.class_names, Mapping) else {}
+    reader = ObjectReader(mapping, Needs(polygons=True, keypoints=True)) if mapping.objects else None
+    found = 0
+    for node in nodes:
+        rows = node if isinstance(node, list) else [node]
+        is_whole = not mapping.columns or all(len(row) in (1, 2, len(mapping.columns)) for row in rows)
+        if isinstance(node, SampleError) or not is_whole or not _names_image(mapping, node):
+            return False
+        objects = reader.read(node, names) if reader else Objects()
+        if not all(
+            left < right and top < bottom
+            for left, top, right, bottom in zip(*(objects.boxes[n::4] for n in range(4)), strict=True)
+        ):
+            return False
+        found += len(objects.labels) + bool(mapping.label and mapping.label.find(node) is not None)
+    return bool(found)
+
+
+def _names_image(mapping: DocumentMapping, node: Any) -> bool:
     if mapping.image.text == STEM:
         return True
     value = mapping.image.find(node)
-    return isinstance(value, str) and (mapping.image.text == HEADING or is_image_name(value.partition("?")[0]))
+    name = value.partition("?")[0] if isinstance(value, str) else ""
+    # Any word of a line may be a name without an extension.
+    return bool(name) and (is_image_name(name) or not (mapping.columns or has_extension(name)))
