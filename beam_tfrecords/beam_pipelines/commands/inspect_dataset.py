@@ -14,6 +14,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import TypeAlias
 
 import numpy as np
+from PIL import Image
 
 from beam_tfrecords import storage
 from beam_tfrecords.beam_pipelines.commands.opening import open_dataset_or_files
@@ -45,6 +46,9 @@ Numbers: TypeAlias = "range | np.ndarray"
 def inspect(argv: Sequence[str]) -> int:
     """Runs the command."""
     arguments = make_parser().read_all(argv)
+    if arguments.mapping:
+        _inspect_mapping(arguments)
+        return DONE
     dataset = open_dataset_or_files(arguments.dataset)
     if isinstance(dataset, list):
         from beam_tfrecords.beam_pipelines.commands.record_files import inspect_files
@@ -81,6 +85,17 @@ def inspect(argv: Sequence[str]) -> int:
     return DONE
 
 
+def _inspect_mapping(arguments: argparse.Namespace) -> None:
+    from beam_tfrecords.beam_pipelines.commands.inspect_mapping import draw_sample, inspect_mapping
+
+    given = next((name for name in ("split", "where", "image") if getattr(arguments, name) is not None), None)
+    if given:
+        raise RequestError(f"--{given} is about records; leave it or --mapping out", code="conflicting_settings")
+    ref = inspect_mapping(arguments.dataset, arguments.mapping, arguments.image_root or ())
+    if arguments.save:
+        _save(draw_sample(ref), arguments.save)
+
+
 def _find_records(dataset: Dataset, split: str | None, where: str) -> dict[str, Numbers]:
     """Returns the numbers of records that satisfy a condition, by split; None searches all splits."""
     columns = dataset.unindexed_columns
@@ -103,19 +118,15 @@ def _show_example(dataset: Dataset, split: str, number: int, uri: str | None, da
 
 def _inspect_record(dataset: Dataset, split: str, number: int, *, save: str | None) -> None:
     """Shows one record, and saves its image."""
-    path = storage.absolute(save) if save else ""
-    kind = _SAVED_AS.get(path[path.rfind(".") :].lower())
-    if save and kind is None:
-        raise RequestError(
-            f"--save={save}: expected a name that ends with {', '.join(_SAVED_AS)}", code="invalid_value"
-        )
+    if save:
+        _format_of(save)
     if number >= sum(shard.records for shard in dataset.split_shards(split)):
         raise RequestError(
             f"--image={number}: {split} has {dataset.splits[split]:,} records, numbered from 0", code="unknown_record"
         )
     uri, data = next(read_examples(dataset, split, [number]))
     _show_example(dataset, split, number, uri, data)
-    if kind is None:
+    if not save:
         return
     if not any(feature.holds_image for feature in dataset.layout.features):
         raise RequestError(f"--save={save}: the records of {dataset.path} have no image", code="no_image")
@@ -140,23 +151,40 @@ def _inspect_record(dataset: Dataset, split: str, number: int, *, save: str | No
             pictures[-1] = draw_boxes(draw_mask(pictures[-1], dataset, example), boxes)
     if not pictures:
         raise RequestError(f"--image={number}: the record has no image", code="no_image")
-    picture = put_side_by_side(pictures)
+    _save(put_side_by_side(pictures), save)
+
+
+def _format_of(save: str) -> str:
+    """Returns the format of an image file, by its name."""
+    kind = _SAVED_AS.get(save[save.rfind(".") :].lower())
+    if kind is None:
+        raise RequestError(
+            f"--save={save}: expected a name that ends with {', '.join(_SAVED_AS)}", code="invalid_value"
+        )
+    return kind
+
+
+def _save(picture: Image.Image, save: str) -> None:
     file = io.BytesIO()
-    picture.save(file, kind, quality=_QUALITY)
-    storage.write_bytes(path, file.getvalue())
+    picture.save(file, _format_of(save), quality=_QUALITY)
+    storage.write_bytes(storage.absolute(save), file.getvalue())
     show(f"saved {save}")
 
 
 def make_parser() -> Parser:
     """Returns the parser of this command."""
     parser = Parser(prog="beam-tfrecords inspect", description="Shows schema and examples.", allow_abbrev=False)
-    parser.add_folder("dataset", "the --output of a build; or TFRecord files: one, a glob or a folder")
+    parser.add_folder(
+        "dataset", "the --output of a build; or TFRecord files: one, a glob or a folder; with --mapping, documents"
+    )
     parser.add_argument("--split", metavar="NAME", help="split of the examples (the first; with --where, all)")
     chosen = parser.add_mutually_exclusive_group()
     chosen.add_argument("--where", metavar="CONDITION", help="show such as \"label = 'cat' and sharpness < 20\"")
     count = argument(whole_number(0))
     parser.add_argument("--examples", metavar="N", type=count, default=3, help="show at most N examples (3)")
     chosen.add_argument("--image", metavar="N", type=count, help="show the N-th record of the split alone, from 0")
+    parser.add_argument("--mapping", metavar="NAME", help="show what a mapping finds in the documents of an input")
+    parser.add_argument("--image_root", metavar="FOLDER", action="append", help="with --mapping, folder of the images")
     parser.add_argument("--save", metavar="FILE", help="write its image, with boxes and masks drawn, as .jpg or .png")
     # The flag's earlier name; in `convert`, it limits the input samples.
     parser.add_argument("--limit", dest="examples", type=count, default=argparse.SUPPRESS, help=argparse.SUPPRESS)

@@ -17,7 +17,7 @@ from beam_tfrecords.reading.dataset import Dataset
 from beam_tfrecords.reading.decoding import decode_mask
 
 # Bright colors that stand out from photos: red, green, blue, yellow, violet, turquoise, orange, pink.
-_COLORS = ("#ff453a", "#32d74b", "#3d8bff", "#ffd60a", "#bf5af2", "#40c8e0", "#ff9f0a", "#ff6eb4")
+COLORS = ("#ff453a", "#32d74b", "#3d8bff", "#ffd60a", "#bf5af2", "#40c8e0", "#ff9f0a", "#ff6eb4")
 _SIDES = ("xmin", "ymin", "xmax", "ymax")
 # Smaller pictures with boxes are enlarged until their longer side has about this many pixels.
 _LEAST_SIDE = 640
@@ -68,7 +68,7 @@ def find_boxes(dataset: Dataset, example: Mapping[str, Any]) -> list[Box]:
     numbers = {name: number for number, name in enumerate(dataset.class_names)}
     masks = values.get(OBJECT_MASKS) or [b""] * len(sides)
     boxes = [
-        Box(tuple(box), name, _COLORS[numbers.get(name, 0) % len(_COLORS)], mask)
+        Box(tuple(box), name, COLORS[numbers.get(name, 0) % len(COLORS)], mask)
         for box, name, mask in zip(sides, names, masks, strict=True)
     ]
     return sorted(boxes, key=lambda box: -box.area)
@@ -120,8 +120,8 @@ def draw_mask(image: Image.Image, dataset: Dataset, example: Mapping[str, Any]) 
                 np.arange(size) * whole // size for size, whole in zip(image.size[::-1], numbers.shape, strict=True)
             )
             numbers = numbers[rows][:, columns]
-            palette = np.array([ImageColor.getrgb(color) for color in _COLORS], np.uint8)
-            colors = Image.fromarray(palette[(numbers - 1) % len(_COLORS)])
+            palette = np.array([ImageColor.getrgb(color) for color in COLORS], np.uint8)
+            colors = Image.fromarray(palette[(numbers - 1) % len(COLORS)])
             image = image.convert("RGB")
             image.paste(colors, mask=Image.fromarray(np.where(numbers, _COVERAGE, 0).astype(np.uint8)))
     return image

@@ -144,7 +144,7 @@ class DocumentSource(Source):
 
     def __init__(self, mapping: DocumentMapping, documents: Sequence[_Document], needs: Needs) -> None:
         super().__init__()
-        self._mapping, self._documents, self._needs = mapping, documents, needs
+        self.mapping, self.documents, self._needs = mapping, documents, needs
         self.columns = tuple(mapping.values)
         if not isinstance(mapping.class_names, Expression):
             self.class_names = tuple(dict.fromkeys(mapping.class_names.values()))
@@ -172,37 +172,37 @@ class DocumentSource(Source):
           RequestError: a document of several samples is damaged, or the mapping does not fit.
         """
         self.notes, self.unmatched = [], []
-        self._reader = ObjectReader(self._mapping, self._needs)
+        self._reader = ObjectReader(self.mapping, self._needs)
         self._finders = {
-            roots: ImageFinder(self._list_images(roots)) for roots in {one.roots for one in self._documents}
+            roots: ImageFinder(self._list_images(roots)) for roots in {one.roots for one in self.documents}
         }
         self._total, self._missing, self._seen = 0, list[str](), set[str]()
         samples = self._samples()
         first = list(itertools.islice(samples, MOST_FIRST))
-        refuse_unfit(self._mapping, self._documents[0].file, find_problem(self._mapping, first, self._missing))
+        refuse_unfit(self.mapping, self.documents[0].file, find_problem(self.mapping, first, self._missing))
         yield from itertools.chain(first, samples)
         reader, problem = self._reader, ""
-        if self._mapping.objects and not reader.found_any:
+        if self.mapping.objects and not reader.found_any:
             problem = f"finds no list of objects in {self._total:,} samples"
         elif reader.other and reader.other == reader.total:
             problem = f"reads none of {reader.total:,} elements, which are of other kinds"
-        refuse_unfit(self._mapping, self._documents[0].file, problem)
+        refuse_unfit(self.mapping, self.documents[0].file, problem)
         self.unread = reader.unread
         self._add_notes()
 
     def _samples(self) -> Iterator[SampleRef]:
-        are_remote = any(storage.has_scheme(one.file.path) for one in self._documents)
-        if are_remote and all(holds_one(one.below, self._mapping) for one in self._documents):
-            read = functools.partial(_read_all, self._mapping)
-            for document, found in map_in_threads(read, self._documents, threads=_THREADS):
+        are_remote = any(storage.has_scheme(one.file.path) for one in self.documents)
+        if are_remote and all(holds_one(one.below, self.mapping) for one in self.documents):
+            read = functools.partial(_read_all, self.mapping)
+            for document, found in map_in_threads(read, self.documents, threads=_THREADS):
                 yield from self._references(document, found)
         else:
-            for document in self._documents:
-                yield from self._references(document, _read(self._mapping, document))
+            for document in self.documents:
+                yield from self._references(document, _read(self.mapping, document))
 
     def _references(self, document: _Document, nodes: Iterator[Any] | Sequence[Any]) -> Iterator[SampleRef]:
         for number, node in enumerate(nodes, 1):
-            key = document.below if holds_one(document.below, self._mapping) else f"{document.below} {number:09d}"
+            key = document.below if holds_one(document.below, self.mapping) else f"{document.below} {number:09d}"
             try:
                 if isinstance(node, SampleError):
                     raise SampleError(node.stage, node.reason, f"{printable(document.below)}: {node.detail}")
@@ -215,7 +215,7 @@ class DocumentSource(Source):
 
     def _reference(self, document: _Document, node: Any, key: str) -> SampleRef | None:
         """Returns the reference to the sample in a part of a document; None if the document has no annotations."""
-        image, split = self._mapping.image, document.split
+        image, split = self.mapping.image, document.split
         self._total += 1
         name = document.stem if image.text == STEM else _find_text(image, node)
         key = key_of_path(name) if name else key
@@ -224,7 +224,7 @@ class DocumentSource(Source):
         except SampleError as error:
             return rejected(key, error, split=split)
         if found is None:
-            if holds_one(document.below, self._mapping) and not (document.is_given or self._has_objects(node)):
+            if holds_one(document.below, self.mapping) and not (document.is_given or self._has_objects(node)):
                 # A README.txt, a file of class names, or of another tool.
                 self.skipped.add("without annotations", printable(document.below))
                 return None
@@ -239,7 +239,7 @@ class DocumentSource(Source):
             return rejected(key, error, split=split, uri=entry.path)
 
     def _read_sample(self, node: Any, key: str, entry: storage.FileEntry, split: str | None) -> SampleRef:
-        mapping, needs = self._mapping, self._needs
+        mapping, needs = self.mapping, self._needs
         if mapping.split and split is None and needs.splits.are_auto:
             split = _find_text(mapping.split, node) or None
             self.split_column = "split" if split else self.split_column
@@ -258,12 +258,12 @@ class DocumentSource(Source):
 
     def _has_objects(self, node: Any) -> bool:
         try:
-            return bool(ObjectReader(self._mapping, self._needs).read(node, self._find_names(node)).labels)
+            return bool(ObjectReader(self.mapping, self._needs).read(node, self._find_names(node)).labels)
         except SampleError:
             return False
 
     def _find_names(self, node: Any) -> Mapping[str, str]:
-        names = self._mapping.class_names
+        names = self.mapping.class_names
         if not isinstance(names, Expression):
             return names
         value = names.find(node)
@@ -274,9 +274,9 @@ class DocumentSource(Source):
 
     def _list_images(self, roots: Sequence[str]) -> Iterator[tuple[str, storage.FileEntry]]:
         """Yields the images below some folders, with the paths that are their keys."""
-        every = list(dict.fromkeys(root for one in self._documents for root in one.roots))
+        every = list(dict.fromkeys(root for one in self.documents for root in one.roots))
         prefixes = dict(zip(every, key_prefixes(every), strict=True))
-        documents = {one.file.path for one in self._documents}
+        documents = {one.file.path for one in self.documents}
         for root in roots:
             for entry in storage.list_files(root, literal=True):
                 below = entry.path[len(root.rstrip("/")) + 1 :]
@@ -289,7 +289,7 @@ class DocumentSource(Source):
                     yield prefixes[root] + below, entry
 
     def _add_notes(self) -> None:
-        shown = f"mapping {self._mapping.name}"
+        shown = f"mapping {self.mapping.name}"
         if self._missing:
             note = f"{len(self._missing):,} of {self._total:,} annotated images are not there"
             self.unmatched.append(Unmatched(note, len(self._missing), self._total))
@@ -297,7 +297,7 @@ class DocumentSource(Source):
         if len(self._seen) < images:
             beside = images - len(self._seen)
             self.notes.append(f"{beside:,} of {images:,} images have no annotation, and are left out")
-        if self._mapping.split and not self._needs.splits.are_auto:
+        if self.mapping.split and not self._needs.splits.are_auto:
             self.notes.append(f"the splits that the {shown} finds are not used: `splits` decides")
         reader = self._reader
         if reader.ignored:
