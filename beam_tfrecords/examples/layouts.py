@@ -12,12 +12,17 @@ from typing import Any
 from beam_tfrecords.errors import RequestError
 from beam_tfrecords.examples import wire
 from beam_tfrecords.examples.class_values import ClassValue
+from beam_tfrecords.examples.column_ranges import range_ends
 from beam_tfrecords.examples.contents import Content
 
 COLUMN = "column."
 # One of several named images of a sample.
 NAMED_IMAGE = "images."
+# Several columns as one feature.
+COLUMNS = "columns."
 TYPES = ("int64", "float", "bytes")
+# Type of a column that is stored as the index of its class.
+CLASS = "class"
 # Field -> its type. `image.encoded` is the stored image in any encoding; `image.pixels` is the same and requires
 # raw encoding.
 FIELDS: Mapping[str, str] = {
@@ -172,17 +177,38 @@ class Feature:
       field: the field of the sample that it contains.
       type: "int64", "float" or "bytes"; "" for a table's column whose type the table declares.
       several: whether it has any number of values instead of exactly one.
+      length: its number of values, if that is fixed and not one; 0 for other features.
+      columns: the table columns with these values, in order; empty if one column has them, or until they are known.
+      is_class: whether it is the index of a class of its own column.
+      class_names: these classes in index order; in a request those that it names, with or without numbers.
     """
 
     name: str
     field: str
     type: str
     several: bool = False
+    length: int = 0
+    columns: tuple[str, ...] = ()
+    is_class: bool = False
+    class_names: tuple[str, ...] = ()
 
     @property
     def column(self) -> str | None:
         """The table column that the feature contains, or None."""
         return self.field[len(COLUMN) :] if self.field.startswith(COLUMN) else None
+
+    @property
+    def read_columns(self) -> tuple[str, ...]:
+        """The table columns that the feature is made from; only the ends of each range that is not resolved."""
+        if self.column is not None:
+            return (self.column,)
+        return self.columns or (range_ends(self.field) if self.field.startswith(COLUMNS) else ())
+
+    @property
+    def shown_type(self) -> str:
+        """The type and the number of values, for people."""
+        kind = f"{self.type}, class" if self.is_class else self.type
+        return f"{kind}, {self.length} values" if self.length else f"{kind}, several" if self.several else kind
 
     @property
     def image(self) -> str | None:
@@ -191,7 +217,7 @@ class Feature:
 
     @property
     def class_value(self) -> ClassValue | None:
-        """How the values identify classes; None if they do not."""
+        """How the values identify classes of labels or objects; None if they do not."""
         return _CLASS_FIELDS.get(self.field)
 
     @property
@@ -224,7 +250,12 @@ class Layout:
     @functools.cached_property
     def columns(self) -> frozenset[str]:
         """The table columns that the layout uses."""
-        return frozenset(feature.column for feature in self.features if feature.column is not None)
+        return frozenset(name for feature in self.features for name in feature.read_columns)
+
+    @functools.cached_property
+    def heads(self) -> Mapping[str, Feature]:
+        """Name -> feature of those with the index of a class of their own column."""
+        return {feature.name: feature for feature in self.features if feature.is_class}
 
     @functools.cached_property
     def image_names(self) -> Sequence[str]:
@@ -293,8 +324,11 @@ class Layout:
     def to_json(self) -> dict[str, dict[str, Any]]:
         """Returns the layout as in a spec file."""
         return {
-            feature.name: {"field": feature.field, "type": feature.type}
+            feature.name: {"field": feature.field, "type": CLASS if feature.is_class else feature.type}
             | ({"several": True} if feature.several else {})
+            | ({"length": feature.length} if feature.length else {})
+            | ({"columns": list(feature.columns)} if feature.columns else {})
+            | ({"class_names": list(feature.class_names)} if feature.class_names else {})
             for feature in self.features
         }
 
@@ -310,7 +344,7 @@ EVERY_COLUMN = Layout(())
 
 
 def parse_layout(value: str | Mapping[str, Any]) -> Layout:
-    """Parses a layout: a name, or a mapping of feature to field or to `{field: …, type: …}`.
+    """Parses a layout: a name, also with columns, or a mapping of feature to field or to `{field: …, type: …}`.
 
     Raises:
       RequestError: the name, a field or a type is unknown.
@@ -318,14 +352,7 @@ def parse_layout(value: str | Mapping[str, Any]) -> Layout:
     if isinstance(value, str):
         if value == ALL_COLUMNS:
             return EVERY_COLUMN
-        if value not in NAMED:
-            names = ", ".join([*NAMED, ALL_COLUMNS])
-            raise RequestError(
-                f"`layout={value}`: unknown layout; expected one of {names}, or in a spec file a "
-                "mapping of feature to field",
-                code="unknown_layout",
-            )
-        value = NAMED[value]
+        value = _parse_words(value)
     if not isinstance(value, Mapping) or not value:
         raise RequestError(
             f"`layout`: expected a name or a mapping of feature to field, found {value!r}", code="invalid_layout"
@@ -414,6 +441,15 @@ def with_images(layout: Layout, images: Mapping[str, bool]) -> Layout:
     return result
 
 
+def with_class_names(layout: Layout, names: Mapping[str, Sequence[str]]) -> Layout:
+    """Returns the layout with the classes of its heads: feature -> class names in index order."""
+    features = [
+        dataclasses.replace(feature, class_names=tuple(names[feature.name])) if feature.name in names else feature
+        for feature in layout.features
+    ]
+    return Layout(tuple(features)) if names else layout
+
+
 def resolve_types(layout: Layout, column_types: Mapping[str, str] | None) -> Layout:
     """Fills in the types that the table declares and the layout does not.
 
@@ -444,14 +480,20 @@ def _parse_feature(name: str, value: Any) -> Feature:
     words = {"field": value} if isinstance(value, str) else dict(value)
     field, declared = str(words.pop("field", "")), str(words.pop("type", ""))
     several = words.pop("several", field.startswith(_SEVERAL))
-    if words or not field or not isinstance(several, bool):
+    length, columns, names = words.pop("length", 0), words.pop("columns", ()), words.pop("class_names", ())
+    is_plain = not (length or columns or names)
+    are_texts = all(isinstance(one, list | tuple) and {*map(type, one)} <= {str} for one in (columns, names))
+    if words or not field or not isinstance(several, bool) or type(length) is not int or length < 0 or not are_texts:
         raise RequestError(
-            f"`layout`: feature {name!r}: expected 'field', 'type' and 'several: true' or false, found {value!r}",
+            f"`layout`: feature {name!r}: expected 'field', 'type' and 'several: true' or false, 'length: 2' for a "
+            f"column of lists, or 'class_names: [a, b]' for classes; found {value!r}",
             code="invalid_layout",
         )
+    if not is_plain or declared == CLASS or field.startswith(COLUMNS):
+        return _parse_column(Feature(name, field, declared, several, length, tuple(columns)), tuple(names))
     if declared and declared not in TYPES:
         raise RequestError(
-            f"`layout`: feature {name!r}: unknown type {declared!r}; expected one of {', '.join(TYPES)}",
+            f"`layout`: feature {name!r}: unknown type {declared!r}; expected one of {', '.join((*TYPES, CLASS))}",
             code="unknown_type",
         )
     if field.startswith(COLUMN) and field != COLUMN:
@@ -471,7 +513,54 @@ def _parse_feature(name: str, value: Any) -> Feature:
     return Feature(name, field, declared or natural, several)
 
 
+def _parse_column(feature: Feature, class_names: tuple[str, ...]) -> Feature:
+    """Checks a feature of classes or of several columns, which only columns can be."""
+    is_class, is_range = feature.type == CLASS, feature.field.startswith(COLUMNS)
+    has_length = bool(feature.length or feature.columns or is_range)
+    problem = ""
+    if not is_range and not feature.column:
+        problem = f"expected a column, such as {COLUMN}age"
+    elif is_class and (has_length or feature.several):
+        problem = "a class is one column with one value; expected a feature for each"
+    elif class_names and not is_class:
+        problem = "class_names are of classes; expected 'type: class'"
+    elif len({*class_names}) < len(class_names):
+        problem = "class_names has a name twice"
+    elif has_length and (feature.type not in ("int64", "float") or feature.several):
+        problem = "has a fixed number of values; expected 'type: int64' or 'type: float', without 'several'"
+    elif is_range and not all(range_ends(feature.field)):
+        problem = f"expected the first and the last column, such as {COLUMNS}x0..x135, or several with commas"
+    elif feature.columns and not (is_range and feature.length == len(feature.columns)):
+        problem = "columns is what a manifest says; expected a field such as columns.x0..x135"
+    if problem:
+        raise RequestError(f"`layout`: feature {feature.name!r}: {feature.field}: {problem}", code="invalid_layout")
+    return dataclasses.replace(feature, type="int64", is_class=True, class_names=class_names) if is_class else feature
+
+
+def _parse_words(text: str) -> Mapping[str, Any]:
+    """Reads a layout such as `image,age:class`: names of layouts, and columns with their types.
+
+    Raises:
+      RequestError: a layout is unknown, or two of the features have one name.
+    """
+    found: dict[str, Any] = {}
+    for word in text.split(","):
+        column, colon, kind = word.strip().rpartition(":")
+        if not colon and kind not in NAMED:
+            raise RequestError(
+                f"`layout={text}`: unknown layout{f' {kind!r}' if kind != text else ''}; expected one of "
+                f"{', '.join([*NAMED, ALL_COLUMNS])}, also with columns, such as image,age:class, or in a spec file a "
+                "mapping of feature to field",
+                code="unknown_layout",
+            )
+        added: Mapping[str, Any] = {column: {"field": COLUMN + column, "type": kind}} if colon else NAMED[kind]
+        if twice := next((name for name in added if name in found), None):
+            raise RequestError(f"`layout={text}`: two features have the name {twice!r}", code="invalid_layout")
+        found |= added
+    return found
+
+
 def _nearest(field: str) -> str:
     near = difflib.get_close_matches(field, FIELDS, n=1)
-    known = ", ".join([*FIELDS, NAMED_IMAGE + "<name>", COLUMN + "<name>"])
+    known = ", ".join([*FIELDS, NAMED_IMAGE + "<name>", COLUMN + "<name>", COLUMNS + "<first>..<last>"])
     return f"did you mean {near[0]}? (known are {known})" if near else f"known are {known}"

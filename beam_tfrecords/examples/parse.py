@@ -44,5 +44,5 @@ def check_features(parsed: dict[str, tuple[str, list[Any]]], layout: Layout) -> 
             feature = expected[name]
             if kind != feature.type:
                 yield f"feature {name!r} is {kind or 'empty'}; expected {feature.type}"
-            elif not feature.several and len(values) != 1:
-                yield f"feature {name!r} has {len(values)} values; expected 1"
+            elif not feature.several and len(values) != (feature.length or 1):
+                yield f"feature {name!r} has {len(values)} values; expected {feature.length or 1}"

@@ -67,6 +67,8 @@ def plain_value(feature: Feature, value: Any) -> Any:
 def _serialize_list(feature: Feature, value: Any) -> bytes:
     """Serializes a feature that may have any number of values."""
     items = value if isinstance(value, list) else [value]
+    if feature.length:
+        return _serialize_vector(feature, items)
     if len(items) != 1 and not feature.several:
         raise _wrong_type(feature, value, f"{len(items)} values where one is expected")
     if feature.type == "bytes":
@@ -74,6 +76,26 @@ def _serialize_list(feature: Feature, value: Any) -> bytes:
     if feature.type == "int64":
         return wire.int64_entry(feature.name, [_to_int64(feature, item) for item in items])
     return wire.float_entry(feature.name, [_to_float(feature, item) for item in items])
+
+
+def _serialize_vector(feature: Feature, items: list[Any]) -> bytes:
+    """Serializes a feature with a fixed number of values; the error names the column of a value, or its place."""
+    if len(items) != feature.length:
+        raise _wrong_type(feature, items, f"{len(items)} values where {feature.length} are expected")
+    entry = wire.int64_entry if feature.type == "int64" else wire.float_entry
+    plain: Any = _plain_numbers(feature, items) if {*map(type, items)} == {str} else None
+    if plain is not None and all(number == number for number in plain):
+        return entry(feature.name, plain)
+    convert, values = (_to_int64 if feature.type == "int64" else _to_float), list[Any]()
+    for place, item in enumerate(items):
+        where = f"column {feature.columns[place]!r}" if feature.columns else f"{feature.field}, value {place}"
+        try:
+            values.append(convert(feature, item))
+            if values[-1] != values[-1]:
+                raise _missing(feature)
+        except SampleError as error:
+            raise error.about(where) from error
+    return entry(feature.name, values)
 
 
 def _serialize_column(feature: Feature, values: Sequence[Any]) -> wire.Entries:
@@ -84,7 +106,7 @@ def _serialize_column(feature: Feature, values: Sequence[Any]) -> wire.Entries:
         # A nested list has the wrong type, which is detected below.
         if list not in map(type, only):
             values, kinds = only, set(map(type, only))
-    if feature.several or list in kinds:
+    if feature.several or feature.length or list in kinds:
         return ([_serialize_list(feature, value) for value in values],)
     if kinds == {str} and (numbers := _plain_numbers(feature, values)) is not None:
         values, kinds = numbers, set(map(type, numbers))

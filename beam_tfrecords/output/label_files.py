@@ -16,10 +16,15 @@ _MOST = 100_000
 _VALUE = re.compile(r"(\w+)\s*:\s*(\d+|\"(?:[^\"\\]|\\.)*\"|'(?:[^'\\]|\\.)*')")
 
 
-def label_files(layout: Layout, class_names: Sequence[str]) -> list[str]:
-    """Returns the names of the files with class names."""
-    features = (feature for feature in layout.features if feature.class_value is ClassValue.INDEX)
-    return [label_file(feature.name) for feature in features] if class_names else []
+def label_files(layout: Layout, class_names: Sequence[str]) -> dict[str, Sequence[str]]:
+    """Returns file name -> class names, in index order, of the files with class names."""
+    named = {
+        feature.name: class_names
+        for feature in layout.features
+        if feature.class_value is ClassValue.INDEX and class_names
+    }
+    named |= {name: head.class_names for name, head in layout.heads.items()}
+    return {label_file(name): names for name, names in sorted(named.items())}
 
 
 def label_map(layout: Layout, class_names: Sequence[str]) -> dict[str, bytes]:

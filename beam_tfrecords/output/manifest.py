@@ -130,7 +130,7 @@ def manifest_check(number: int) -> Check:
             "name": text,
             "class_names": listed(text),
             "duplicates": fields(dict.fromkeys(_DUPLICATES, count)),
-            "splits": mapped(fields(_SPLIT)),
+            "splits": mapped(fields(_SPLIT, {"heads": mapped(_COUNTS)})),
             "shards": listed(
                 fields(
                     {**_SHARD, "crc32c" if number > 1 else "sha256": text},
@@ -153,6 +153,7 @@ def manifest_check(number: int) -> Check:
             "input_fingerprint": optional(text),
             "versions": mapped(text),
             "sizes": _COUNTS,
+            "heads": mapped(listed(text)),
         },
     )
 

@@ -17,7 +17,12 @@ _TYPES = {"int64": pa.int64(), "float": pa.float32(), "bytes": pa.string()}
 
 def condition_schema(layout: Layout) -> pa.Schema:
     """Returns the columns that a condition may name: `SCHEMA`, and the layout's columns with one value."""
-    columns = {one.column: one.type for one in layout.features if one.column is not None and not one.several}
+    columns = {
+        # A condition names the class, not its index.
+        one.column: "bytes" if one.is_class else one.type
+        for one in layout.features
+        if one.column is not None and not (one.several or one.length)
+    }
     return pa.schema([*SCHEMA, *(pa.field(COLUMN + name, _TYPES[columns[name]]) for name in sorted(columns))])
 
 

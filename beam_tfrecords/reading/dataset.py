@@ -18,7 +18,7 @@ from beam_tfrecords import storage
 from beam_tfrecords.byte_sizes import number_of_bytes
 from beam_tfrecords.errors import BuildError, RequestError
 from beam_tfrecords.escaping import escape
-from beam_tfrecords.examples.layouts import Feature, Layout, parse_layout
+from beam_tfrecords.examples.layouts import Feature, Layout, parse_layout, with_class_names
 from beam_tfrecords.output.files import CHANGES, LATEST, MANIFEST, REMOVED, SUCCESS, VERSION_NAME
 from beam_tfrecords.output.manifest import CHANGES_CHECK, SUCCESS_CHECK, Shard, StoredImages, manifest_check
 from beam_tfrecords.output.schema import count, mapped, plain, read_json
@@ -283,7 +283,7 @@ class Dataset:
     @functools.cached_property
     def layout(self) -> Layout:
         """Features of an example."""
-        return parse_layout(self.manifest["spec"]["layout"])
+        return with_class_names(parse_layout(self.manifest["spec"]["layout"]), self.manifest.get("heads", {}))
 
     @functools.cached_property
     def images(self) -> StoredImages:

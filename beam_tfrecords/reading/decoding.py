@@ -121,10 +121,13 @@ class ReadExample:
                 example[feature.name] = (
                     list(values) if feature.type == "bytes" else np.array(values, _DTYPES[feature.type])
                 )
-            elif len(values) != 1:
+            elif len(values) != (feature.length or 1):
                 raise BuildError(
-                    f"feature {feature.name!r} has {len(values)} values of type {feature.type}; expected 1"
+                    f"feature {feature.name!r} has {len(values)} values of type {feature.type}; expected "
+                    f"{feature.length or 1}"
                 )
+            elif feature.length:
+                example[feature.name] = np.array(values, _DTYPES[feature.type])
             else:
                 example[feature.name] = values[0] if feature.type == "bytes" else _DTYPES[feature.type](values[0])
             if feature.field == BOXES:

@@ -245,4 +245,6 @@ def check_layouts(layouts: Sequence[Layout]) -> None:
 def _kind(feature: Feature) -> str:
     what = "an image" if feature.holds_image else "a mask" if feature.field == MASK_FIELD else feature.type
     classes = f", the {feature.class_value.name.lower()} of a class" if feature.class_value else ""
-    return f"{what}{classes}{', several' if feature.several else ''}"
+    if feature.is_class:
+        what = f"a class of {', '.join(feature.class_names)}"
+    return f"{what}{classes}{', several' if feature.several else ''}{f' [{feature.length}]' if feature.length else ''}"

@@ -73,4 +73,6 @@ class RecordColumns:
 def _value(values: Mapping[str, tuple[str, list[Any]]], feature: Feature) -> Any:
     _, found = values.get(feature.name, ("", []))
     value = found[0] if len(found) == 1 else None
+    if feature.is_class:
+        return None if value is None else ClassValue.INDEX.find(value, feature.class_names)
     return value.decode(errors="replace") if isinstance(value, bytes) else value

@@ -189,7 +189,7 @@ class ExampleReader:
 def _parsing(feature: Feature) -> Any:
     if feature.several:
         return tf.io.RaggedFeature(_DTYPES[feature.type])
-    return tf.io.FixedLenFeature([], _DTYPES[feature.type])
+    return tf.io.FixedLenFeature([feature.length] if feature.length else [], _DTYPES[feature.type])
 
 
 def _pad(values: tf.Tensor, number: int | None) -> tf.Tensor:

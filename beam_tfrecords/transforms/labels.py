@@ -21,7 +21,7 @@ from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
 from beam_tfrecords.errors import FailureReason, RequestError, SampleError, Stage
-from beam_tfrecords.transforms.refs.sample_refs import Scalar
+from beam_tfrecords.transforms.refs.sample_refs import Scalar, Value
 
 _WHOLE = re.compile(r"(-?(?:0|[1-9][0-9]{0,18}))(?:\.0+)?")
 _FRACTION = re.compile(r"[+-]?[0-9]*\.[0-9]+")
@@ -81,6 +81,13 @@ class ClassNames:
             return found
         return number if number is not None and 0 <= number < len(self.names) else None
 
+    def count(self, labels: Mapping[Scalar, int]) -> dict[str, int]:
+        """Returns the number of samples of each class: class -> samples, from label -> samples."""
+        found: Counter[int | None] = Counter()
+        for label, count in labels.items():
+            found[self.find(label)] += count
+        return {name: found[index] for index, name in enumerate(self.names)}
+
     def resolve(self, label: Scalar) -> tuple[int, str]:
         """Returns the class index and name of a label.
 
@@ -135,12 +142,15 @@ def name_by_texts(labels: Iterable[Scalar]) -> tuple[ClassNames, bool]:
     return ClassNames(tuple(names.values()), classes.numbers_are_indices and not are_names, names_of), are_names
 
 
-def infer_class_names(labels: Iterable[Scalar], *, numbers_are_indices: bool, first_class: int = 0) -> ClassNames:
+def infer_class_names(
+    labels: Iterable[Scalar], *, numbers_are_indices: bool, first_class: int = 0, remedy: str = ""
+) -> ClassNames:
     """Infers class names if the request gives none; see the rules above.
 
     Args:
       numbers_are_indices: whether numbers can be class indices; False for names of folders.
       first_class: number of the class with index 0 if classes are numbers; 0 if a label is 0.
+      remedy: what to do about labels that are no classes, for the message; "" for the settings of labels.
 
     Raises:
       RequestError: the labels are numbers that are neither class indices nor names, or mix numbers and names.
@@ -154,12 +164,13 @@ def infer_class_names(labels: Iterable[Scalar], *, numbers_are_indices: bool, fi
     words = [label for label in found if label not in numbers and not _is_fraction(label)]
     if words and (numbers or fractions):
         raise RequestError(
-            f"the labels are names ({_quote(words)}) and numbers ({_quote([*numbers, *fractions])}); {_say_all(names)}",
+            f"the labels are names ({_quote(words)}) and numbers ({_quote([*numbers, *fractions])}); "
+            f"{remedy or _say_all(names)}",
             code="mixed_labels",
         )
     if fractions:
         raise RequestError(
-            f"the labels are fractions ({_quote(fractions)}), which are not classes; {_REMEDY}",
+            f"the labels are fractions ({_quote(fractions)}), which are not classes; {remedy or _REMEDY}",
             code="labels_not_classes",
         )
     if words:
@@ -171,7 +182,7 @@ def infer_class_names(labels: Iterable[Scalar], *, numbers_are_indices: bool, fi
     if smallest < 0 or largest >= MAX_CLASSES or (largest > _SPARSE and not is_dense):
         raise RequestError(
             f"the labels are {len(integers):,} integers from {smallest} to {largest}, which are not class indices; "
-            f"{_REMEDY}",
+            f"{remedy or _REMEDY}",
             code="labels_not_classes",
         )
     return ClassNames(tuple(map(str, range(first, largest + 1) if is_dense else sorted(integers))), True)
@@ -321,6 +332,26 @@ def whole_number(label: Scalar) -> int | None:
     if isinstance(label, float):
         return int(label) if label.is_integer() else None
     return label if isinstance(label, int) and not isinstance(label, bool) else None
+
+
+def class_label(value: Value, missing: Collection[str]) -> Value:
+    """Returns a value of a column as a label; None if it is blank or one of the words for empty cells."""
+    if isinstance(value, bytes):
+        value = value.decode(errors="replace")
+    label = value if isinstance(value, list) else plain_label(value)
+    return None if isinstance(label, str) and label in missing else label
+
+
+def plain_label(value: Scalar) -> Scalar:
+    """Returns the value of a cell as a label: without spaces around it; None if it is blank or not a number."""
+    if isinstance(value, str):
+        return value.strip() or None
+    if isinstance(value, bool):
+        return str(value).lower()
+    if isinstance(value, float):
+        # An empty cell in a numeric column is NaN.
+        return None if value != value else int(value) if value.is_integer() and abs(value) < 2**63 else value
+    return value
 
 
 def _text(label: Scalar) -> str:

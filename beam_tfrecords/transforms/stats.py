@@ -7,6 +7,7 @@ import enum
 import itertools
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from types import MappingProxyType
 from typing import Any, TypeAlias
 
 from beam_tfrecords.output.schema import listed, plain, text, whole
@@ -67,7 +68,7 @@ class Stats:
 
     Attributes:
       counts: ("written", split), ("filtered", split), ("dropped", split), ("merged", split), ("replaced", split),
-        ("class", split, class name) and ("failed", split, reason) -> samples;
+        ("class", split, class name), ("head", split, feature, class name) and ("failed", split, reason) -> samples;
         ("stored_as_png", format) -> images that should be kept but are stored as PNG;
         ("kept_turned",) -> kept files with an EXIF orientation; ("stored_maximum", value) -> images with more than
         8 bits that are stored with 8; ("channels_left_out",) -> images with channels that are not stored;
@@ -227,6 +228,7 @@ def count_records(
     class_names: Sequence[Sequence[str]],
     columns: Mapping[str, Sequence[Any]],
     *,
+    heads: Mapping[str, Sequence[str]] = MappingProxyType({}),
     times: int = 1,
 ) -> None:
     """Adds the records of a batch to the counts of a build.
@@ -234,11 +236,15 @@ def count_records(
     Args:
       class_names: class names of each record.
       columns: those of the `COUNTED` index columns that have values.
+      heads: feature -> class name of each record, of the layout's heads.
       times: -1 subtracts records that are dropped.
     """
     counts["written", split] += times * len(class_names)
     for name in itertools.chain.from_iterable(class_names):
         counts["class", split, name] += times
+    for feature, names in heads.items():
+        for name in names:
+            counts["head", split, feature, name] += times
     for height, width in zip(columns.get("height", ()), columns.get("width", ()), strict=True):
         if height and width:
             counts["pixels", str(_round_down(height * width))] += times

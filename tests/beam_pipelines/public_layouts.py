@@ -428,7 +428,7 @@ LAYOUTS = (
         refused=Refusal("no_class_folders", "input", "label_pattern"),
         suggestions=[unlabelled(train=6)],
         recommended=Command(r"--input=DIR '--label_pattern=^\d+_(?P<label>[01])_'", in_train(**{"0": 3, "1": 3})),
-        remark="gender; the names also have age and race",
+        remark="gender; [several features](layouts.md#several-classes) have age and race too",
     ),
     # Datasets of objects and masks.
     Layout(

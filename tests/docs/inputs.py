@@ -208,6 +208,13 @@ def _make_tables(folder: Path, names: list[str]) -> None:
         rows = [(number, f"photos/{name}", name.split("/")[0]) for number, name in enumerate(names)]
         database.executemany("INSERT INTO photos VALUES (?, ?, ?)", rows)
     (folder / "my_rows.py").write_text(ROWS)
+    with (folder / "people.csv").open("w", newline="") as file:
+        values = ((f"photos/{name}", "fm"[number % 2]) for number, name in enumerate(names[:8]))
+        ages = (("adult", "child", "baby")[number % 3] for number in range(8))
+        rows = [(*row, age, 10, 12, 31, 33) for row, age in zip(values, ages, strict=True)]
+        csv.writer(file).writerows([("image", "gender", "age", "x0", "y0", "x1", "y1"), *rows])
+    ages_of = [folder / "utkface" / f"{20 + number}_{number % 2}_{number % 3}_2017{number}.jpg" for number in range(6)]
+    _copy([PHOTOS / name for name in names[:6]], ages_of)
     with (folder / "faces.jsonl").open("w") as file:
         for number, name in enumerate(names[:8]):
             row = {"path": f"photos/{name}", "class": number % 2, "age": 20 + number, "landmarks": [0.5] * number}

@@ -13,7 +13,7 @@ from PIL import Image
 from beam_tfrecords.beam_pipelines.settings.beam_flags import OUR_FLAGS
 from beam_tfrecords.beam_pipelines.settings.definitions import SETTINGS, flags_table
 from beam_tfrecords.errors import FailureReason
-from beam_tfrecords.examples.layouts import ALL_COLUMNS, COLUMN, FIELDS, NAMED, NAMED_IMAGE
+from beam_tfrecords.examples.layouts import ALL_COLUMNS, COLUMN, COLUMNS, FIELDS, NAMED, NAMED_IMAGE
 from beam_tfrecords.output.index import INDEX_SCHEMA
 from beam_tfrecords.transforms.sources.documents.mapping import KEYS
 from beam_tfrecords.transforms.sources.registry import FILE_EXTENSIONS, NAMES
@@ -134,7 +134,14 @@ def test_the_reasons_of_failures_are_those_of_the_code():
 
 def test_the_layouts_and_fields_are_those_of_the_code():
     page = DOCS / "layouts.md"
-    assert first_cells(page) == {*NAMED, ALL_COLUMNS, *FIELDS, f"{NAMED_IMAGE}<name>", f"{COLUMN}<name>"}
+    assert first_cells(page) == {
+        *NAMED,
+        ALL_COLUMNS,
+        *FIELDS,
+        f"{NAMED_IMAGE}<name>",
+        f"{COLUMN}<name>",
+        f"{COLUMNS}<first>..<last>",
+    }
     rows = dict(re.findall(r"^\| `(\w+)`(?: \(default\))? \| (.*) \|$", page.read_text(encoding="utf-8"), re.MULTILINE))
     for name in ("tfds", "imagenet", "tutorial"):
         assert set(re.findall(r"`([^`]+)`", rows[name])) == set(NAMED[name]), name

@@ -120,6 +120,33 @@ def test_tables_and_several_labels_load(tmp_path, build_tfds):
     assert (example["label"], list(example["labels"]), example["weight"]) == (0, [0], 0.5)
 
 
+def test_classes_and_vectors_of_columns_load(tmp_path, build_tfds):
+    rows = [["image", "gender", "age", "x0", "x1"]]
+    for number in range(6):
+        Image.new("RGB", (8, 8), (30 * number, 0, 0)).save(tmp_path / f"{number}.png")
+        rows.append([f"{number}.png", "mf"[number % 2], number % 3, number, number / 2])
+    with (tmp_path / "table.csv").open("w", newline="") as file:
+        csv.writer(file).writerows(rows)
+    spec = tmp_path / "spec.yaml"
+    spec.write_text(
+        "layout: {image: image.encoded, face/gender: {field: column.gender, type: class}, "
+        "age: {field: column.age, type: class}, points: {field: columns.x0..x1, type: float}}"
+    )
+    builder = build_tfds(tmp_path / "out", f"--input={tmp_path / 'table.csv'}", f"--spec={spec}")
+    features = builder.info.features
+    assert (features["face"]["gender"].names, features["age"].names) == (["f", "m"], ["0", "1", "2"])
+    assert features["points"].shape == (2,)
+    theirs = sorted(
+        (*example["points"].tolist(), int(example["face"]["gender"]), int(example["age"]))
+        for example in builder.as_dataset(split="train").as_numpy_iterator()
+    )
+    assert theirs == [(n, n / 2, int(n % 2 == 0), n % 3) for n in range(6)]
+    records = RecordDataset(open_dataset(tmp_path / "out").records("train"))
+    items = [records[number] for number in range(len(records))]
+    ours = [(*item["points"].tolist(), int(item["face/gender"]), int(item["age"])) for item in items]
+    assert sorted(ours) == theirs
+
+
 @pytest.mark.parametrize("encoding", ["jpeg", "png", "raw"])
 def test_several_images_and_lists_of_them_load_as_tfds_has_them(tmp_path, photos, build_tfds, encoding):
     paths = [str(path) for path in sorted(photos.rglob("*.jpg"))[:6]]

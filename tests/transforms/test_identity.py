@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from beam_tfrecords.examples.layouts import parse_layout
+from beam_tfrecords.examples.layouts import parse_layout, with_class_names
 from beam_tfrecords.reading.dataset import DatasetRef
 from beam_tfrecords.transforms.blocks.block_plan import BlockPlan
 from beam_tfrecords.transforms.blocks.convert_sample import ConvertSample
@@ -22,6 +22,17 @@ from beam_tfrecords.transforms.labels import ClassNames
 from beam_tfrecords.transforms.parts import PartPolicy
 
 CONVERT = ConvertSample(ImageSpec(image_size=(16, 16)), parse_layout("tfds"), ClassNames(("cat", "dog")))
+HEADS = ConvertSample(
+    ImageSpec(),
+    with_class_names(parse_layout("image,age:class"), {"age": ("old", "young")}),
+    ClassNames(()),
+    heads={"age": ClassNames(("old", "young"), True)},
+)
+VECTORS = ConvertSample(
+    ImageSpec(),
+    parse_layout({"x": {"field": "columns.a..b", "type": "float", "length": 2, "columns": ["a", "b"]}}),
+    ClassNames(()),
+)
 REUSE = ReusePlan(DatasetRef("/out/1", "ab"), 0, {"train": 3}, True, False)
 PLAN = BlockPlan(
     CONVERT, 0, {"train": PartPolicy(member_records=3)}, "none", 10, 1.5, reuse=REUSE, libraries={"numpy": "2"}
@@ -58,7 +69,7 @@ def others(value: Any) -> Iterator[Any]:
         raise TypeError(f"{value!r}: say here how it may differ")
 
 
-@pytest.mark.parametrize("value", [CONVERT, PLAN], ids=["convert", "plan"])
+@pytest.mark.parametrize("value", [CONVERT, HEADS, VECTORS, PLAN], ids=["convert", "heads", "vectors", "plan"])
 def test_every_field_of_what_is_executed_changes_the_digest(value):
     # A new field is among them; one of a type that has no digest fails here.
     names = {field.name for field in dataclasses.fields(value) if field.compare}

@@ -6,6 +6,7 @@ import dataclasses
 import tempfile
 
 from beam_tfrecords import storage
+from beam_tfrecords.beam_pipelines.build.checks.heads import resolve_heads
 from beam_tfrecords.beam_pipelines.build.checks.listing import check_listing
 from beam_tfrecords.beam_pipelines.build.checks.output import check_output
 from beam_tfrecords.beam_pipelines.build.listing.executors import LocalExecutor
@@ -70,11 +71,12 @@ def _describe(spec: BuildSpec) -> DryRun:
         listed = list_input(spec, source, LocalExecutor(folder, copies=False))
         assert listed is not None
         listing, skipped = listed.listing, listed.skipped
-        kept = previous_classes(spec, open_previous(spec))
+        kept, kept_heads = previous_classes(spec, open_previous(spec))
         class_names = check_listing(spec, source, listing, skipped, kept=kept)
+        heads = resolve_heads(spec, source, listing, kept_heads) if spec.map is None else {}
         # The labels that a user function returns are unknown.
         layout = spec.layout if spec.layout and spec.map is None else Layout(())
-        convert = ConvertSample(spec.image, layout, class_names)
+        convert = ConvertSample(spec.image, layout, class_names, heads=heads)
         shares_keys = spec.source.table.group_rows or source.last_member_wins
         failures = ExpectedFailures(convert, class_names, shares_keys=shares_keys)
         batches = failures.watch(read_batches(listing))
@@ -84,6 +86,8 @@ def _describe(spec: BuildSpec) -> DryRun:
         split: {class_names.names[index]: count for index, count in sorted(found.items())}
         for split, found in sorted(failures.classes.items())
     }
+    of_columns = listing.column_labels
+    of_heads = {name: head.count(of_columns.get(layout.heads[name].column or "", {})) for name, head in heads.items()}
     failed = failures.counts.total()
     # Some conditions need the converted image.
     most = "at most " if spec.where else ""
@@ -91,6 +95,7 @@ def _describe(spec: BuildSpec) -> DryRun:
     lines = [
         *describe_splits(spec, listing),
         *describe_classes(classes),
+        *(line for name in heads for line in describe_classes({"": of_heads[name]}, head=name)),
         *describe_reasons(failures.counts, failures.examples),
         *([] if publishes else [f"nothing would be published: --max_failures={spec.max_failures:g} allows fewer"]),
         *describe_skipped({kind: (count, skipped.examples[kind]) for kind, count in sorted(skipped.counts.items())}),

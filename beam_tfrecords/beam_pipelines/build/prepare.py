@@ -43,22 +43,26 @@ def prepare_build(
     Raises:
       RequestError: the request does not match the input, or a job of another build may write to the output.
     """
+    from beam_tfrecords.beam_pipelines.build.checks.heads import resolve_heads
     from beam_tfrecords.beam_pipelines.build.checks.user_function import check_map
     from beam_tfrecords.beam_pipelines.build.listing.executors import WorkerExecutor
     from beam_tfrecords.beam_pipelines.build.listing.list_input import list_input
     from beam_tfrecords.beam_pipelines.build.resolve import plan_publication, resolve_build
     from beam_tfrecords.transforms.listing.listing import write_chunk_names
+    from beam_tfrecords.transforms.publishing.manifest import describe_heads
 
     with WorkerExecutor(execution, output, previous) as executor:
         listed = list_input(spec, source, executor)
         if listed is None:
             return None
-        listing, kept = listed.listing, previous_classes(spec, previous)
+        listing, (kept, kept_heads) = listed.listing, previous_classes(spec, previous)
         class_names = check_listing(spec, source, listing, listed.skipped, kept=kept)
-        build = resolve_build(spec, source, listed, class_names, previous=previous, is_new=output.is_new)
+        heads = resolve_heads(spec, source, listing, kept_heads)
+        build = resolve_build(spec, source, listed, class_names, heads=heads, previous=previous, is_new=output.is_new)
         refuse_other(output, build.folder)
         _log.info("listed %d samples; the folder of the build is %s", listing.total, build.folder)
-        if not listing.unknown and would_repeat(previous, spec, {**build.metadata, "class_names": class_names.names}):
+        named = {"class_names": class_names.names, **describe_heads(build.search.layout)}
+        if not listing.unknown and would_repeat(previous, spec, {**build.metadata, **named}):
             return None
         check_map(build, listing)
         fence, journal = open_folder(build.folder, output, keeps=listed.folder)

@@ -8,6 +8,7 @@ import json
 import socket
 import uuid
 from collections.abc import Mapping
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from beam_tfrecords import storage
@@ -16,7 +17,7 @@ from beam_tfrecords.beam_pipelines.build.identity import build_folder, describe_
 from beam_tfrecords.beam_pipelines.build.listing.list_input import ListedInput
 from beam_tfrecords.beam_pipelines.build.output.previous import NOTHING, Previous, plan_reuse, record_settings
 from beam_tfrecords.beam_pipelines.settings.definitions import SETTINGS, fill_spec
-from beam_tfrecords.examples.layouts import Layout
+from beam_tfrecords.examples.layouts import Layout, with_class_names
 from beam_tfrecords.storage.fence import Fence
 from beam_tfrecords.transforms.blocks.block_plan import BlockPlan
 from beam_tfrecords.transforms.blocks.convert_sample import ConvertSample
@@ -79,6 +80,7 @@ def resolve_build(
     listed: ListedInput,
     class_names: ClassNames,
     *,
+    heads: Mapping[str, ClassNames] = MappingProxyType({}),
     previous: Previous = NOTHING,
     is_new: bool = False,
 ) -> ResolvedBuild:
@@ -89,10 +91,12 @@ def resolve_build(
       source: the opened source, listed.
       listed: its samples.
       class_names: the classes.
+      heads: feature -> its classes, as in `ConvertSample`.
       previous: the previous datasets.
       is_new: whether the output contains nothing of earlier attempts at a build.
     """
-    layout, records, listing = spec.layout or Layout(()), source.records, listed.listing
+    layout = with_class_names(spec.layout or Layout(()), {name: head.names for name, head in heads.items()})
+    records, listing = source.records, listed.listing
     metadata = describe_metadata(
         spec,
         input_fingerprint=listed.fingerprint,
@@ -112,6 +116,7 @@ def resolve_build(
             invalid_boxes=spec.invalid_boxes,
             records=records.layout if records else None,
             keeps_stored=records is not None and records.fits(spec.image),
+            heads=dict(heads),
         ),
         seed=spec.seed,
         policies=policies,
@@ -125,7 +130,7 @@ def resolve_build(
         group_rows=spec.source.table.group_rows,
         last_member_wins=source.last_member_wins,
         map=MapSample(spec.map, spec.image, layout, records.layout if records else None) if spec.map else None,
-        where=_find_condition(spec.where, layout),
+        where=_find_condition(spec.where, layout, dict(heads)),
         # All parts of a small build form one group.
         most_index_bytes=GROUP_BYTES // max(1, sum(blocks.values())),
         launcher=socket.gethostname(),
@@ -200,13 +205,13 @@ def _plan_history(build: ResolvedBuild, version: str) -> History:
     )
 
 
-def _find_condition(where: str | None, layout: Layout) -> Condition | None:
+def _find_condition(where: str | None, layout: Layout, heads: Mapping[str, ClassNames]) -> Condition | None:
     if not where:
         return None
     # Only conditions need these parts of pyarrow, which take 0.05 s to import.
     from beam_tfrecords.transforms.blocks.filtering import Condition
 
-    return Condition(where, layout)
+    return Condition(where, layout, heads)
 
 
 def _plan_blocks(spec: BuildSpec, layout: Layout, listing: Listing) -> tuple[dict[str, int], dict[str, PartPolicy]]:

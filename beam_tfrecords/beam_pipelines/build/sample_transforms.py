@@ -23,7 +23,7 @@ from beam_tfrecords.examples.layouts import Layout, parse_layout
 from beam_tfrecords.transforms.blocks.convert_sample import ConvertSample
 from beam_tfrecords.transforms.blocks.guard import failure_of
 from beam_tfrecords.transforms.blocks.write_samples import describe_failure
-from beam_tfrecords.transforms.class_list import ClassList, fit_classes
+from beam_tfrecords.transforms.class_list import ClassList, fit_classes, parse_class_words
 from beam_tfrecords.transforms.images.image_spec import ImageSpec
 from beam_tfrecords.transforms.listing.listing import read_chunk, write_chunk_names
 from beam_tfrecords.transforms.listing.stage import ListSource
@@ -122,8 +122,19 @@ class ConvertSamples(beam.PTransform):
                 "name them with `class_names`, or choose another `layout`, such as `layout=image`",
                 code="missing_class_names",
             )
+        unnamed = next((head.name for head in layout.heads.values() if not head.class_names), None)
+        if unnamed is not None:
+            raise RequestError(
+                f"ConvertSamples: `layout`: the classes of {unnamed!r} are unknown before the pipeline runs; name "
+                "them: {field: …, type: class, class_names: [a, b]}",
+                code="missing_class_names",
+            )
+        heads = {
+            name: fit_classes(parse_class_words(head.class_names), (), numbers_are_indices=True)
+            for name, head in layout.heads.items()
+        }
         classes = fit_classes(spec.class_names or ClassList(()), (), numbers_are_indices=True)
-        self._convert = ConvertSample(spec.image, layout, classes, invalid_boxes=spec.invalid_boxes)
+        self._convert = ConvertSample(spec.image, layout, classes, invalid_boxes=spec.invalid_boxes, heads=heads)
 
     def expand(self, samples: PCollection[Sample]) -> PCollection[bytes]:
         converted = samples | "Convert" >> beam.ParDo(_Convert(self._convert)).with_outputs(FAILURES, main="examples")

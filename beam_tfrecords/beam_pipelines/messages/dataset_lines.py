@@ -22,10 +22,12 @@ def describe_schema(dataset: Dataset) -> list[str]:
     features = [[escape(feature.name), feature.type, _describe_field(feature)] for feature in dataset.layout.features]
     widths = [max(len(row[column]) for row in features) for column in (0, 1)]
     lines += [f"{name:{widths[0]}}  {kind:{widths[1]}}  {field}" for name, kind, field in features]
-    names = manifest["class_names"]
-    if names:
+    lists = {"classes": dataset.class_names}
+    lists |= {f"classes of {escape(name)}": head.class_names for name, head in dataset.layout.heads.items()}
+    for title, names in lists.items():
         shown = ", ".join(f"{index} {name}" for index, name in enumerate(names[:20]))
-        lines += ["", f"classes: {shown}{f', and {len(names) - 20} more' if len(names) > 20 else ''}"]
+        more = f", and {len(names) - 20} more" if len(names) > 20 else ""
+        lines += ["", f"{title}: {shown}{more}"] if names else []
     return lines
 
 
@@ -38,8 +40,10 @@ def describe_example(data: bytes, dataset: Dataset) -> list[str]:
     for name, (_, values) in parsed.items():
         shown = [describe_value(value) for value in values[:10]]
         feature = features.get(name)
-        if feature and feature.class_value in (ClassValue.INDEX, ClassValue.ID):
-            found = [feature.class_value.find(value, dataset.class_names) for value in values[:10]]
+        kind = ClassValue.INDEX if feature and feature.is_class else feature and feature.class_value
+        if feature and kind in (ClassValue.INDEX, ClassValue.ID):
+            of = feature.class_names if feature.is_class else dataset.class_names
+            found = [kind.find(value, of) for value in values[:10]]
             shown = [
                 f"{value:g} ({class_name})" if class_name is not None else str(value)
                 for value, class_name in zip(values, found, strict=False)
@@ -52,6 +56,8 @@ def describe_example(data: bytes, dataset: Dataset) -> list[str]:
 
 
 def _describe_field(feature: Feature) -> str:
+    if feature.length:
+        return f"{feature.field} ({feature.length} values)"
     return f"{feature.field} (several values)" if feature.several else feature.field
 
 

@@ -91,6 +91,9 @@ def summarize(
         rows.append([split, *counts, f"{entry['shards']:,}", size])
     lines = format_table(rows)
     lines += describe_classes({split: entry["classes"] for split, entry in manifest["splits"].items()})
+    for head in manifest.get("heads", {}):
+        of_head = {split: entry.get("heads", {}).get(head, {}) for split, entry in manifest["splits"].items()}
+        lines += describe_classes(of_head, head=head)
     lines += describe_duplicates(manifest["duplicates"], dropped=manifest["dropped_duplicates"])
     lines += describe_near_duplicates(manifest.get("near_duplicates", {}))
     lines += describe_reasons(manifest["failure_reasons"], examples)
@@ -138,13 +141,19 @@ def describe_request_metrics(request_metrics: Mapping[str, int]) -> list[str]:
     ]
 
 
-def describe_classes(splits: Mapping[str, Mapping[str, int]]) -> list[str]:
-    """Returns a line per split with its first classes and their counts; skips splits without classes."""
+def describe_classes(splits: Mapping[str, Mapping[str, int]], *, head: str = "") -> list[str]:
+    """Returns a line per split with its first classes and their counts; skips splits without classes.
+
+    Args:
+      splits: split -> class -> records.
+      head: feature of the layout with these classes; "" for the label.
+    """
+    named = f"classes of {escape(head)}" if head else "classes"
     lines = []
     for split, classes in splits.items():
         shown = [f"{name} {count:,}" for name, count in itertools.islice(classes.items(), _MOST_CLASSES)]
         more = [f"and {len(classes) - _MOST_CLASSES} more"] if len(classes) > _MOST_CLASSES else []
-        what = f"classes of {split}" if len(splits) > 1 else "classes"
+        what = f"{named} {'in' if head else 'of'} {split}" if len(splits) > 1 else named
         lines += [f"{what}: {', '.join([*shown, *more])}"] if classes else []
     return lines
 

@@ -128,7 +128,15 @@ def render_report(dataset: Dataset, *, failed_images: bool = False, progress: Re
         has_boxes=dataset.layout.needs_objects,
         has_masks=dataset.layout.needs_mask,
         thumbnail_side=thumbnail_side(dataset),
-        balance=_balance(manifest),
+        balance=_balance(manifest["class_names"], [entry["classes"] for entry in manifest["splits"].values()]),
+        heads=[
+            (
+                name,
+                _balance(head.class_names, [one.get("heads", {}).get(name, {}) for one in manifest["splits"].values()]),
+            )
+            for name, head in dataset.layout.heads.items()
+            if head.class_names
+        ],
         splits=[_describe_split(split, entry, scan) for split, entry in manifest["splits"].items()],
         lengths=_plots({split: scan.lengths[split] for split in list(dataset.splits)[:_MOST_PLOTS]}, _as_bytes),
         sides=_side_plots(scan),
@@ -207,20 +215,17 @@ def _classes_left_out(dataset: Dataset) -> int:
     return 0 if None in shown else len(set(dataset.class_names) - shown)
 
 
-def _balance(manifest: Mapping[str, Any]) -> dict[str, Any] | None:
+def _balance(class_names: Sequence[str], counts: Sequence[Mapping[str, int]]) -> dict[str, Any] | None:
     """Returns classes from the most to the least frequent, with their records per split; None without classes."""
-    totals: Counter[str] = Counter(dict.fromkeys(manifest["class_names"], 0))
-    for entry in manifest["splits"].values():
-        totals.update(entry["classes"])
+    totals: Counter[str] = Counter(dict.fromkeys(class_names, 0))
+    for of_split in counts:
+        totals.update(of_split)
     if not totals:
         return None
     ordered = sorted(totals.items(), key=lambda item: (-item[1], item[0]))
     shown, rest = ordered[:_MOST_CLASSES], ordered[_MOST_CLASSES:]
     return {
-        "rows": [
-            (name, total, [entry["classes"].get(name, 0) for entry in manifest["splits"].values()])
-            for name, total in shown
-        ],
+        "rows": [(name, total, [of_split.get(name, 0) for of_split in counts]) for name, total in shown],
         "most": max(ordered[0][1], 1),
         "largest": ordered[0],
         "smallest": ordered[-1],

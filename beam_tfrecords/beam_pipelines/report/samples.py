@@ -200,8 +200,10 @@ def _texts(dataset: Dataset, example: dict[str, Any]) -> Iterator[tuple[str, str
         if feature.field in ("labels.index", "objects.index"):
             names = (ClassValue.INDEX.find(one, dataset.class_names) or "?" for one in value)
             yield feature.name, ", ".join(names)[:_MOST_TEXT]
-        elif feature.column is not None or feature.field == "objects.name":
-            values = value if feature.several else [value]
+        elif feature.read_columns or feature.field == "objects.name":
+            values = value if feature.several or feature.length else [value]
+            if feature.is_class:
+                values = [(ClassValue.INDEX.find(value, feature.class_names) or "?").encode()]
             shown = [one.decode(errors="replace") if isinstance(one, bytes) else f"{one:g}" for one in values[:8]]
             # Captions are sentences, one per line; numbers and class names form a list.
             is_list = feature.type != "bytes" or feature.is_of_objects

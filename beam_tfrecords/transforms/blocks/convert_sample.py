@@ -22,7 +22,7 @@ from beam_tfrecords.transforms.images.convert_image import convert_image
 from beam_tfrecords.transforms.images.geometry import Geometry, plan_geometry
 from beam_tfrecords.transforms.images.image_spec import ImageSpec
 from beam_tfrecords.transforms.images.masks import convert_mask
-from beam_tfrecords.transforms.labels import ClassNames
+from beam_tfrecords.transforms.labels import ClassNames, class_label
 from beam_tfrecords.transforms.mapping.pixel_file import has_pixels, hash_file, spec_for
 from beam_tfrecords.transforms.objects.objects import InvalidBoxes, Objects
 from beam_tfrecords.transforms.refs.ref_columns import RefColumns
@@ -61,6 +61,7 @@ class ConvertedBatch:
       labels: the class of each sample; None if the sample has no class, several classes, or objects.
       index_columns: index column -> the value of each sample; see `beam_tfrecords.output.index`. `sample_hash` changes
         with everything that decides the example, and ends with a checksum of the example.
+      heads: feature -> the class name of each sample, of the layout's heads.
     """
 
     examples: Sequence[bytes]
@@ -68,6 +69,7 @@ class ConvertedBatch:
     class_names: Sequence[tuple[str, ...]]
     labels: Sequence[str | None]
     index_columns: Mapping[str, Sequence[Any]]
+    heads: Mapping[str, Sequence[str]] = dataclasses.field(default_factory=dict)
 
     def take(self, places: Sequence[int]) -> ConvertedBatch:
         """Returns the samples at these positions."""
@@ -76,9 +78,9 @@ class ConvertedBatch:
             return list(map(values.__getitem__, places))
 
         index_columns = {name: choose(values) for name, values in self.index_columns.items()}
-        return ConvertedBatch(
-            choose(self.examples), choose(self.crcs), choose(self.class_names), choose(self.labels), index_columns
-        )
+        heads = {name: choose(values) for name, values in self.heads.items()}
+        examples, crcs, names = map(choose, (self.examples, self.crcs, self.class_names))
+        return ConvertedBatch(examples, crcs, names, choose(self.labels), index_columns, heads)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -88,6 +90,7 @@ class ConvertSample:
     All methods are pure.
 
     Attributes:
+      heads: feature -> its classes, of the layout's features with the class of a column.
       settings: a hash of the settings and library versions that decide an example.
       invalid_boxes: what to do with a box that has no size or lies outside its image.
       records: layout of the input's examples if samples are records of a beam-tfrecords dataset; else None.
@@ -101,6 +104,7 @@ class ConvertSample:
     invalid_boxes: InvalidBoxes = InvalidBoxes.REJECT
     records: Layout | None = None
     keeps_stored: bool = False
+    heads: Mapping[str, ClassNames] = dataclasses.field(default_factory=dict)
 
     def prepare(self, ref: SampleRef, images: Mapping[str, bytes]) -> PreparedSample:
         """Converts the images of one sample.
@@ -216,12 +220,20 @@ class ConvertSample:
             only = [
                 None if count is not None else one for count, one in zip(index_columns["objects"], only, strict=True)
             ]
-        return ConvertedBatch(examples, crcs, names, only, index_columns)
+        heads = {name: [found for _, found in self._resolve_head(refs, name)] for name in self.heads}
+        return ConvertedBatch(examples, crcs, names, only, index_columns, heads)
 
     def find_failures(self, refs: RefColumns) -> list[SampleError | None]:
         """Returns for each sample why it is rejected before its images are read; None if it is not."""
         objects = [Objects.unpack_labels(found) if found else () for found in refs.each("objects")]
-        return [self._find_failure(*found) for found in zip(refs.labels, objects, strict=True)]
+        failures = [self._find_failure(*found) for found in zip(refs.labels, objects, strict=True)]
+        for name in self.heads:
+            for place, value in enumerate(self._cells_of(refs, name)):
+                try:
+                    self._find_class(name, value)
+                except SampleError as error:
+                    failures[place] = failures[place] or error
+        return failures
 
     def names_of_labels(self, refs: RefColumns) -> list[tuple[str, ...]]:
         """Returns the class names of each sample if the layout needs labels; otherwise empty tuples.
@@ -273,6 +285,10 @@ class ConvertSample:
         prepared: Sequence[PreparedSample],
     ) -> Sequence[Any]:
         """Returns the values of a feature, one for each sample."""
+        if feature.is_class:
+            return [index for index, _ in self._resolve_head(refs, feature.name)]
+        if feature.columns:
+            return list(map(list, zip(*(refs.columns[name] for name in feature.columns), strict=True)))
         if feature.column is not None:
             return refs.columns.get(feature.column) or [None] * len(refs)
         match feature.field:
@@ -324,9 +340,12 @@ class ConvertSample:
             self.layout.needs_mask,
             self.layout.image_names,
         )
-        if not (needs_objects or needs_mask or image_names or max(map(len, images), default=0) > 1):
+        if not (needs_objects or needs_mask or image_names or self.heads or max(map(len, images), default=0) > 1):
             return ()
         found: list[list[Any]] = [[] for _ in images]
+        for name in sorted(self.heads):
+            for decisive, pair in zip(found, self._resolve_head(refs, name), strict=True):
+                decisive.append([name, *pair])
         for decisive, objects, places in zip(found, refs.each("objects"), images, strict=True):
             if needs_objects and objects:
                 labels = self._resolve_each(Objects.unpack_labels(objects))
@@ -367,6 +386,29 @@ class ConvertSample:
     def _resolve_each(self, labels: Sequence[Scalar]) -> list[tuple[int, str]]:
         """Returns class index and name of every annotated object; empty if the layout does not need objects."""
         return list(map(self.class_names.resolve, labels)) if self.layout.needs_objects else []
+
+    def _resolve_head(self, refs: RefColumns, name: str) -> list[tuple[int, str]]:
+        """Returns class index and name of each sample for a feature with the class of a column; see `_find_class`."""
+        return [self._find_class(name, value) for value in self._cells_of(refs, name)]
+
+    def _cells_of(self, refs: RefColumns, name: str) -> list[Value]:
+        # Samples that the listing has rejected have no columns.
+        return refs.columns.get(self.layout.heads[name].column or "") or [None] * len(refs)
+
+    def _find_class(self, name: str, value: Value) -> tuple[int, str]:
+        """Returns class index and name of a value of a feature with the class of a column.
+
+        Raises:
+          SampleError: there is no class, another one, or several; the detail names the column.
+        """
+        try:
+            label = class_label(value, ())
+            if isinstance(label, list):
+                detail = f"{len(label)} classes where one is expected"
+                raise SampleError(Stage.LABEL, FailureReason.WRONG_TYPE, detail)
+            return self.heads[name].resolve(label)
+        except SampleError as error:
+            raise error.about(f"column {self.layout.heads[name].column!r}") from error
 
     def _resolve_batch(self, refs: RefColumns) -> list[list[tuple[int, str]]]:
         return list(map(self._resolve_labels, refs.labels)) if self.layout.needs_label else [[]] * len(refs)

@@ -21,6 +21,7 @@ from beam_tfrecords.reading.condition_columns import LABELS, condition_schema, j
 from beam_tfrecords.reading.conditions import fulfils, make_condition, names_in, split_condition
 from beam_tfrecords.transforms.blocks.convert_sample import ConvertedBatch, ConvertSample
 from beam_tfrecords.transforms.images.quality import measure_quality
+from beam_tfrecords.transforms.labels import ClassNames
 from beam_tfrecords.transforms.refs.ref_columns import RefColumns
 from beam_tfrecords.transforms.stats import Key
 
@@ -36,13 +37,15 @@ class Condition:
     Attributes:
       text: the condition, as the request gives it.
       layout: layout of the examples.
+      heads: as in `ConvertSample`; the condition compares the names of their classes.
     """
 
     text: str
     layout: Layout
+    heads: Mapping[str, ClassNames] = dataclasses.field(default_factory=dict)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return Condition, (self.text, self.layout)
+        return Condition, (self.text, self.layout, self.heads)
 
     @functools.cached_property
     def schema(self) -> pa.Schema:
@@ -139,4 +142,9 @@ class Condition:
         """Returns the values that examples will have in a column; None if the condition does not name the column."""
         if COLUMN + (feature.column or "") not in self.names:
             return None
-        return [plain_value(feature, value) for value in refs.columns[feature.column or ""]]
+        # Samples that the listing has rejected have no columns.
+        values = refs.columns.get(feature.column or "") or [None] * len(refs)
+        if classes := self.heads.get(feature.name):
+            found = (classes.find(None if isinstance(value, list) else value) for value in values)
+            return [None if index is None else classes.names[index] for index in found]
+        return [plain_value(feature, value) for value in values]

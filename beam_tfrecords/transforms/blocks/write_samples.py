@@ -119,7 +119,7 @@ class SampleWriter:
         return labels
 
     def _write(self, refs: RefColumns, made: ConvertedBatch) -> None:
-        count_records(self._counts, self._split, made.class_names, made.index_columns)
+        count_records(self._counts, self._split, made.class_names, made.index_columns, heads=made.heads)
         columns: dict[str, Sequence[Any]] = {
             "key": refs.keys,
             "uri": refs.uris(),

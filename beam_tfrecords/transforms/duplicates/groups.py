@@ -55,7 +55,7 @@ class Group:
         self.copies += 1
         self.splits[split] += 1
         if len(self.labels) < 2:
-            self.labels.add(tuple(sorted(_class_names(image))))
+            self.labels.add((*sorted(_class_names(image)), *image.heads.values()))
         self.first = place if self.first is None else min(self.first, place)
         entry, key = (place, split, image), listed_as or place
         self._images[key] = min(entry, self._images.get(key, entry))
@@ -181,7 +181,8 @@ def place_image(ranks: Mapping[str, int], part: PartId, image: Image) -> Place:
 
 def _count_dropped(counts: Counter[Key], split: str, image: Image) -> None:
     index_columns = {name: [value] for name, value in image.counted.items()}
-    count_records(counts, split, [_class_names(image)], index_columns, times=-1)
+    heads = {name: [value] for name, value in image.heads.items()}
+    count_records(counts, split, [_class_names(image)], index_columns, heads=heads, times=-1)
     counts["dropped", split] += 1
 
 

@@ -82,8 +82,8 @@ class DuplicateSearch:
 
     @property
     def reads_records(self) -> bool:
-        """Whether the search reads records, because the index has at most one label per row."""
-        return _find_labels(self.layout) is not None
+        """Whether the search reads records, because the index has at most one label per row and no other classes."""
+        return _find_labels(self.layout) is not None or bool(self.layout.heads)
 
     @property
     def ranks(self) -> dict[str, int]:
@@ -98,6 +98,7 @@ class Image(NamedTuple):
     Attributes:
       row: number of the row in its part.
       counted: values that the build has counted, which dropping subtracts again.
+      heads: feature -> name of its class, of the layout's heads.
     """
 
     row: int
@@ -106,6 +107,7 @@ class Image(NamedTuple):
     uri: str | None
     label: str | list[str] | None
     counted: Mapping[str, Any]
+    heads: Mapping[str, str] = {}
 
     @classmethod
     def of_row(cls, number: int, row: Mapping[str, Any]) -> Image:
@@ -209,20 +211,23 @@ def _prefix(content_hash: str) -> int:
 
 
 def read_labels(images: list[Image], part: Part, *, search: DuplicateSearch) -> Iterator[Image]:
-    """Yields the images with all their labels, read from records; the index has only labels of single-label images."""
+    """Yields the images with all their labels and the classes of their heads, read from records."""
     by_row = {image.row: image for image in images}
     with storage.open_read(part.uri) as file:
         for record in read_records(open_stream(file, search.compression)):
             if record.number in by_row:
-                yield by_row[record.number]._replace(label=_read_labels(record.data, search=search))
+                yield _read_classes(by_row[record.number], record.data, search=search)
 
 
-def _read_labels(example: bytes, *, search: DuplicateSearch) -> list[str]:
+def _read_classes(image: Image, example: bytes, *, search: DuplicateSearch) -> Image:
     parsed = parse_example(example)
+    heads = {name: head.class_names[parsed[name][1][0]] for name, head in search.layout.heads.items()}
     found = _find_labels(search.layout)
-    assert found is not None
+    if found is None:
+        return image._replace(heads=heads)
     _, values = parsed[found[0]]
-    return [name for value in values if (name := found[1].find(value, search.class_names)) is not None]
+    names = [name for value in values if (name := found[1].find(value, search.class_names)) is not None]
+    return image._replace(label=names, heads=heads)
 
 
 def _find_labels(layout: Layout) -> tuple[str, ClassValue] | None:

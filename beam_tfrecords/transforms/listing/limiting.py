@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import heapq
 import itertools
+from collections import Counter
 from collections.abc import Iterable, Mapping
 
 from beam_tfrecords.transforms.hashing import order_hashes
@@ -19,9 +20,11 @@ def limit_listing(listing: Listing, *, limit: int, seed: int, folder: str) -> Li
     packed = choose_refs(read_light(listing), limit=limit, seed=seed, samples=listing.samples)
     chunks = (b"".join(packed[start : start + CHUNK_REFS]) for start in range(0, len(packed), CHUNK_REFS))
     chosen = itertools.chain.from_iterable(join_alike(unpack_batches(chunk)) for chunk in chunks)
-    plan = ListPlan(None, seed, count_labels=bool(listing.labels))
+    plan = ListPlan(None, seed, count_labels=bool(listing.labels), class_columns=[*listing.column_labels])
     limited = write_listing(load_oversized(chosen), folder, plan=plan, stem="limited-")
     limited.labels.update(dict.fromkeys(listing.labels, 0))
+    for name, labels in listing.column_labels.items():
+        limited.column_labels.setdefault(name, Counter()).update(dict.fromkeys(labels, 0))
     limited.objects.left_out = listing.objects.left_out
     return limited
 

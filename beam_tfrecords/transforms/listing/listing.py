@@ -8,14 +8,14 @@ import hashlib
 import itertools
 import socket
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 import msgpack
 
 from beam_tfrecords import storage
 from beam_tfrecords.errors import BuildError
-from beam_tfrecords.transforms.labels import ClassNames
+from beam_tfrecords.transforms.labels import ClassNames, class_label
 from beam_tfrecords.transforms.listing.object_totals import ObjectTotals
 from beam_tfrecords.transforms.refs.overflow_rows import OverflowRows, load_oversized, name_overflow_file
 from beam_tfrecords.transforms.refs.ref_columns import (
@@ -62,6 +62,7 @@ class Listing:
         None if there are too many files to track, or if containers name files outside themselves.
       objects: totals of the annotated objects.
       paths: split words in the paths of the samples, if `ListPlan.finds_splits`.
+      column_labels: column with classes -> label -> number of samples; see `ListPlan.class_columns`.
     """
 
     samples: Counter[str] = dataclasses.field(default_factory=Counter)
@@ -78,6 +79,7 @@ class Listing:
     ref_bytes: Counter[str] = dataclasses.field(default_factory=Counter)
     overflow_files: list[str] = dataclasses.field(default_factory=list)
     paths: PathWords = dataclasses.field(default_factory=PathWords)
+    column_labels: dict[str, Counter[Scalar]] = dataclasses.field(default_factory=dict)
 
     @property
     def files(self) -> list[str]:
@@ -141,6 +143,8 @@ class Listing:
         self.folders.merge(other.folders)
         self.objects.merge(other.objects)
         self.paths.merge(other.paths)
+        for name, counts in other.column_labels.items():
+            self.column_labels.setdefault(name, Counter()).update(counts)
         if self.read_with is not None:
             self.read_with = None if other.read_with is None else {**other.read_with, **self.read_with}
         if other.unmatched is not None:
@@ -152,7 +156,8 @@ class Listing:
         split_labels = [(split, list(labels)) for split, labels in self.split_labels.items()]
         files = (self.chunks, self.unknown, self.folders.pack(), sorted(self.unmatched or ()), self.read_with)
         objects = dataclasses.astuple(self.objects)
-        late = dict(self.ref_bytes), self.overflow_files, self.paths.pack()
+        of_columns = [(name, list(labels.items())) for name, labels in self.column_labels.items()]
+        late = dict(self.ref_bytes), self.overflow_files, self.paths.pack(), of_columns
         packed: bytes = msgpack.packb((*totals, self.fingerprint, split_labels, *files, objects, *late))
         return packed
 
@@ -162,8 +167,8 @@ class Listing:
         samples, sizes, labels, fingerprint, *rest = msgpack.unpackb(packed)
         split_labels, chunks, unknown, folders, unmatched, read_with, objects, *of_late = rest
         # Checkpoints of earlier releases lack some of these values.
-        none: list[Any] = [{}, [], ([], [])]
-        ref_bytes, overflow_files, paths = of_late + none[len(of_late) :]
+        none: list[Any] = [{}, [], ([], []), []]
+        ref_bytes, overflow_files, paths, of_columns = of_late + none[len(of_late) :]
         return cls(
             Counter(samples),
             Counter(sizes),
@@ -179,6 +184,7 @@ class Listing:
             Counter(ref_bytes),
             overflow_files,
             PathWords.unpack(paths),
+            {name: Counter(dict(found)) for name, found in of_columns},
         )
 
 
@@ -195,6 +201,8 @@ class ListPlan:
       finds_splits: whether to collect the split words in the samples' paths.
       paths_are_images: as `by_image` of `PathWords.add`.
       known: the classes, as in `Selection.class_filter`.
+      class_columns: columns whose values are classes, which are read and counted as labels are.
+      missing: words for an empty cell of these columns.
     """
 
     splits: Splits | None
@@ -205,6 +213,8 @@ class ListPlan:
     finds_splits: bool = False
     paths_are_images: bool = False
     known: ClassNames | None = None
+    class_columns: Sequence[str] = ()
+    missing: frozenset[str] = frozenset()
 
 
 def write_listing(
@@ -262,6 +272,7 @@ def write_listing(
     if plan.selection != EVERYTHING:
         samples = map(select_objects, filter(is_wanted, one_by_one(samples)))
     for refs in by_column(samples):
+        refs = _read_classes(refs, plan, listing.column_labels)
         if plan.finds_splits:
             listing.paths.add(refs, by_image=plan.paths_are_images)
         if plan.splits is not None:
@@ -287,6 +298,21 @@ def write_listing(
         listing.folders.merge(skipped.folders)
     listing.unmatched = frozenset(seen.unmatched)
     return listing
+
+
+def _read_classes(refs: RefColumns, plan: ListPlan, counts: dict[str, Counter[Scalar]]) -> RefColumns:
+    """Returns the references with labels in the columns with classes, and counts those of samples without a failure."""
+    found = {
+        name: [class_label(value, plan.missing) for value in refs.columns[name]]
+        for name in plan.class_columns
+        if name in refs.columns
+    }
+    for name, labels in found.items():
+        known = zip(labels, refs.each("failure"), strict=True)
+        counts.setdefault(name, Counter()).update(
+            label for label, failure in known if failure is None and not isinstance(label, list)
+        )
+    return dataclasses.replace(refs, columns={**refs.columns, **found}) if found else refs
 
 
 def _overflow_file_of(chunk: str) -> str:

@@ -40,7 +40,7 @@ def stratify(listing: Listing, folder: str, *, fractions: Mapping[str, float], s
         values = zip(refs.labels, split_hashes(seed=seed, keys=refs.keys), strict=True)
         return refs.replace(split=[splits[bisect_right(cuts[_stratum(label)], value)] for label, value in values])
 
-    plan = ListPlan(None, seed, count_labels=bool(listing.labels))
+    plan = ListPlan(None, seed, count_labels=bool(listing.labels), class_columns=[*listing.column_labels])
     return write_listing(map(assign, read_batches(listing)), folder, plan=plan, stem="stratified-")
 
 

@@ -41,20 +41,20 @@ def _write(dataset: Dataset) -> Iterator[str]:
     )
     yield from _table(
         ("feature", "type", "holds"),
-        (
-            (feature.name, f"{feature.type}, several" if feature.several else feature.type, feature.field)
-            for feature in dataset.layout.features
-        ),
+        ((feature.name, feature.shown_type, feature.field) for feature in dataset.layout.features),
     )
     if dataset.layout.needs_image:
         images = dataset.images
         size = f" of {images.size[0]} x {images.size[1]} pixels (height x width)" if images.size else ""
         kept = images.encoding == "keep"
         yield f"Images are {'kept as their files are' if kept else f'stored as {images.encoding}'}{size}.\n"
-    if names := dataset.class_names:
+    lists = {"Classes": dataset.class_names}
+    lists |= {f"Classes of {_text(name)}": head.class_names for name, head in dataset.layout.heads.items()}
+    for title, names in lists.items():
         more = f", and {len(names) - _MOST_CLASSES:,} more" if len(names) > _MOST_CLASSES else ""
         listed = ", ".join(f"{index} {_text(name)}" for index, name in enumerate(names[:_MOST_CLASSES]))
-        yield f"Classes: {listed}{more}.\n"
+        if names:
+            yield f"{title}: {listed}{more}.\n"
     yield "## Reading\n"
     for snippet in reading_code(dataset):
         yield f"{snippet.title}:\n\n```python\n{snippet.code}```\n"

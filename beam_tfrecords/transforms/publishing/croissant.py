@@ -79,7 +79,8 @@ def write_croissant(dataset: Dataset, files: Mapping[str, bytes]) -> bytes:
       files: name -> content of the metadata files.
     """
     name, spec = dataset.manifest["name"], dataset.manifest["spec"]
-    own = [file for file in label_files(dataset.layout, dataset.class_names) if file in files]
+    lists = label_files(dataset.layout, dataset.class_names)
+    own = [file for file, found in lists.items() if file in files and found == dataset.class_names]
     names = own[0] if own and len(dataset.class_names) > _MOST_CLASSES else None
     described = {
         "@context": _CONTEXT,

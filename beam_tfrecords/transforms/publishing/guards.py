@@ -98,10 +98,14 @@ def _compare_failures(old: Manifest, new: Manifest, spec: ScheduleSpec) -> Itera
 
 
 def _compare_classes(old: Manifest, new: Manifest) -> Iterator[GuardResult]:
-    before, now = (set(_classes(manifest)) for manifest in (old, new))
-    known = sorted(before)[:_MOST_CLASSES]
-    for what, names in (("vanished", sorted(before - now)), ("appeared", sorted(now - before))):
-        yield GuardResult(Guard.CLASSES, f"classes that {what}", known, names[:_MOST_CLASSES], "none", not names)
+    for head in (None, *_heads(old, new)):
+        of = "" if head is None else f" of {head}"
+        before, now = (set(_classes(manifest, head)) for manifest in (old, new))
+        known = sorted(before)[:_MOST_CLASSES]
+        for what, names in (("vanished", sorted(before - now)), ("appeared", sorted(now - before))):
+            yield GuardResult(
+                Guard.CLASSES, f"classes{of} that {what}", known, names[:_MOST_CLASSES], "none", not names
+            )
 
 
 def _compare_shares(old: Manifest, new: Manifest, spec: ScheduleSpec) -> Iterator[GuardResult]:
@@ -123,9 +127,11 @@ def _compare_settings(old: Manifest, new: Manifest, decisive: Iterable[str]) -> 
         before, now = (manifest["spec"].get(name) for manifest in (old, new))
         if before != now:
             yield GuardResult(Guard.SETTINGS, name, before, now, "no change", False)
-    classes = old["class_names"]
-    moved = list(_find_moved(classes, new["class_names"]))
-    yield GuardResult(Guard.SETTINGS, "class indices that move", classes[:_MOST_CLASSES], moved, "none", not moved)
+    pairs = {"": (old["class_names"], new["class_names"])}
+    pairs |= {f" of {name}": (old["heads"][name], new["heads"][name]) for name in _heads(old, new)}
+    for of, (classes, present) in pairs.items():
+        moved, known = list(_find_moved(classes, present)), classes[:_MOST_CLASSES]
+        yield GuardResult(Guard.SETTINGS, f"class indices{of} that move", known, moved, "none", not moved)
 
 
 def _find_moved(before: Sequence[str], now: Sequence[str]) -> Iterator[str]:
@@ -171,9 +177,16 @@ def _mean_bytes(manifest: Manifest) -> int:
     return int(sum(split["bytes"] for split in manifest["splits"].values()) // max(1, manifest["records"]))
 
 
-def _classes(manifest: Manifest) -> Iterator[str]:
+def _heads(old: Manifest, new: Manifest) -> list[str]:
+    """Returns the features with classes of their own in both versions; the guard of settings reports others."""
+    return sorted({*old.get("heads", {})} & {*new.get("heads", {})})
+
+
+def _classes(manifest: Manifest, head: str | None = None) -> Iterator[str]:
+    """Yields the classes that occur, of the labels or of a head."""
     for split in manifest["splits"].values():
-        yield from (name for name, count in split["classes"].items() if count)
+        counts = split["classes"] if head is None else split.get("heads", {}).get(head, {})
+        yield from (name for name, count in counts.items() if count)
 
 
 def _shares(counts: Mapping[str, int], names: Collection[str]) -> dict[str, float]:

@@ -7,9 +7,16 @@ from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 from typing import Any
 
+from beam_tfrecords.examples.layouts import Layout
 from beam_tfrecords.output.manifest import Shard
 from beam_tfrecords.reading.dataset import FORMAT
 from beam_tfrecords.transforms.stats import BUILD_METRICS, Stats
+
+
+def describe_heads(layout: Layout) -> dict[str, Any]:
+    """Returns the manifest entry with the classes of the features that have some of their own; none without them."""
+    names = {name: list(head.class_names) for name, head in layout.heads.items()}
+    return {"heads": names} if names else {}
 
 
 def manifest_json(
@@ -17,6 +24,7 @@ def manifest_json(
     name: str,
     listed: Mapping[str, int],
     class_names: Sequence[str],
+    layout: Layout,
     metadata: Mapping[str, Any],
     stats: Stats,
     shards: Sequence[Shard] = (),
@@ -30,6 +38,7 @@ def manifest_json(
       name: name of the dataset.
       listed: split -> number of listed samples; "" counts samples without a valid split.
       class_names: classes in index order.
+      layout: the layout, with the classes of its heads.
       metadata: values known before the build: spec, versions, input fingerprint, skipped files.
       stats: the counts of the build.
       shards: all shards, by split and number; empty before they are composed.
@@ -41,6 +50,7 @@ def manifest_json(
             "listed": samples,
             "shards": counted[split],
             **{name: metric.read(by_split[split], split) for name, metric in BUILD_METRICS.items() if metric.of_splits},
+            **({"heads": {name: stats.by("head", split, name) for name in layout.heads}} if layout.heads else {}),
         }
         for split, samples in sorted(listed.items())
         if split
@@ -51,6 +61,7 @@ def manifest_json(
         "listed": sum(listed.values()),
         **{name: metric.read(stats) for name, metric in BUILD_METRICS.items() if metric.of_build},
         "class_names": list(class_names),
+        **describe_heads(layout),
         "splits": splits,
         "shards": [shard.to_json() for shard in shards],
         "files": files,

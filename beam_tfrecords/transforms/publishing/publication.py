@@ -146,6 +146,7 @@ class Publication:
             name=self.name,
             listed=self.listed,
             class_names=self.class_names,
+            layout=self.layout,
             metadata=self.metadata,
             stats=stats,
             **files,

@@ -43,7 +43,8 @@ def write_metadata(
         info["supervisedKeys"] = {"tuple": {"items": [{"featureKey": name} for name in layout.supervised]}}
     files = {DATASET_INFO: json_file(info), FEATURES: json_file(features_json(layout, image, class_names))}
     files.update(label_map(layout, class_names))
-    files.update(dict.fromkeys(label_files(layout, class_names), ("\n".join(class_names) + "\n").encode()))
+    named = label_files(layout, class_names)
+    files.update({file: ("\n".join(names) + "\n").encode() for file, names in named.items()})
     return files
 
 
@@ -85,6 +86,10 @@ def _feature_json(feature: Feature, image: ImageSpec, class_names: tuple[str, ..
         return _sequence(_image_json(image)) if feature.several else _image_json(image)
     if feature.field == MASK_FIELD:
         return _file_json(_dimensions(image, 1), image.mask_bit_depth, ImageEncoding.PNG)
+    if feature.is_class:
+        return _label_json(feature.class_names)
+    if feature.length:
+        return _tensor_json([str(feature.length)], _SCALARS[feature.type], "none")
     # TFDS stores classes as integers only.
     is_class = bool(class_names) and feature.type == "int64"
     if feature.field == "label.index" and is_class:
@@ -122,16 +127,20 @@ def _image_json(image: ImageSpec) -> dict[str, Any]:
     dimensions = _dimensions(image, image.channels)
     if image.image_encoding is ImageEncoding.RAW:
         if "-1" not in dimensions:
-            return {
-                "pythonClassName": f"{_PACKAGE}.tensor_feature.Tensor",
-                "tensor": {"shape": {"dimensions": dimensions}, "dtype": "uint8", "encoding": "bytes"},
-            }
+            return _tensor_json(dimensions, "uint8", "bytes")
     elif image.image_encoding in (ImageEncoding.JPEG, ImageEncoding.PNG) and image.channels:
         return _file_json(dimensions, image.bit_depth, image.image_encoding)
     # TFDS has no image feature for WebP or varying shapes and formats, so these images are plain bytes.
     return {
         "pythonClassName": f"{_PACKAGE}.scalar.Scalar",
         "tensor": {"shape": {}, "dtype": "string", "encoding": "none"},
+    }
+
+
+def _tensor_json(dimensions: list[str], dtype: str, encoding: str) -> dict[str, Any]:
+    return {
+        "pythonClassName": f"{_PACKAGE}.tensor_feature.Tensor",
+        "tensor": {"shape": {"dimensions": dimensions}, "dtype": dtype, "encoding": encoding},
     }
 
 

@@ -268,7 +268,8 @@ class BuildSpec:
     layout: Layout | None = setting(
         None,
         help="tfds, multilabel, image, captions, imagenet, detection, detection_masks, detection_keypoints, "
-        "segmentation, tutorial, raw or columns; in a spec file also a mapping of features",
+        "segmentation, tutorial, raw or columns; also with columns and their types, such as image,gender:class; in a "
+        "spec file also a mapping of features",
         shown_default="tfds; detection for annotated objects, segmentation for masks",
         group=OUTPUT,
         read=parse_layout,

@@ -83,7 +83,7 @@ class InferredSource(Source):
           RequestError: the layout needs a column that is not among these groups.
         """
         self._inputs, self._spec, self._needs = inputs, spec, needs
-        self._pattern = compile_pattern(spec.label_pattern)
+        self._pattern = compile_pattern(spec.label_pattern, needs)
         self.columns, taken = find_path_columns(self._pattern, needs)
         self.column_types = dict.fromkeys(self.columns, "bytes") or None
         self.provides |= {Content.COLUMNS} if self.columns else frozenset()

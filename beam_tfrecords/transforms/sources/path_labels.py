@@ -16,7 +16,7 @@ OUTSIDE_SPLITS = "outside the split folders"
 def path_label(key: str, pattern: re.Pattern[str]) -> str | None:
     """Returns the text that the pattern's group `label` matches in a key; None without a match."""
     match = pattern.search(key)
-    return (match["label"] or None) if match else None
+    return (match["label"] or None) if match and "label" in pattern.groupindex else None
 
 
 def path_group(key: str, pattern: re.Pattern[str] | None) -> str | None:
@@ -58,11 +58,12 @@ def describe_path_columns(names: Sequence[str], taken: Sequence[str]) -> list[st
     return [f"groups of `label_pattern` not used: {', '.join(unused)}; a layout takes such as column.{unused[0]}"]
 
 
-def compile_pattern(label_pattern: str | None) -> re.Pattern[str] | None:
+def compile_pattern(label_pattern: str | None, needs: Needs) -> re.Pattern[str] | None:
     """Compiles the setting `label_pattern`; returns None if it is not set.
 
     Raises:
-      RequestError: the setting is not a regular expression with a group `label`.
+      RequestError: the setting is not a regular expression with a group `label`, or with other groups if the layout
+        needs no label.
     """
     if label_pattern is None:
         return None
@@ -72,10 +73,12 @@ def compile_pattern(label_pattern: str | None) -> re.Pattern[str] | None:
         raise RequestError(
             f"`label_pattern={label_pattern}` is not a regular expression: {error}", code="invalid_value"
         ) from error
-    if "label" not in pattern.groupindex:
+    names = [name for name in pattern.groupindex if name not in ("label", "group")]
+    if "label" not in pattern.groupindex and (needs.label or not names):
+        columns = f", or take its groups without a label: `layout=image,{names[0]}:class`" if names else ""
         raise RequestError(
             f"`label_pattern={label_pattern}` has no group named label; "
-            "use, for example, `label_pattern=(?P<label>cat|dog)`",
+            f"use, for example, `label_pattern=(?P<label>cat|dog)`{columns}",
             code="missing_group",
         )
     return pattern

@@ -81,6 +81,8 @@ class Source:
       is_inferred_later: whether folders give labels or splits, so that `infer` determines them.
       prefix_depth: number of folders that key prefixes have, if `is_inferred_later`.
       class_names: class names in index order, if the source defines them; labels are then names.
+      column_classes: column whose values are class numbers -> class names in index order, if the source declares them;
+        empty names if its files declare different ones.
       first_class: number of the class with index 0, if the source has class numbers and no names.
       labels_may_be_indices: whether a numeric label is a class index; never true for folder names.
       skipped: files that are not samples; complete when `samples` has ended. Containers are not included.
@@ -117,6 +119,7 @@ class Source:
     is_inferred_later = False
     prefix_depth = 0
     class_names: Sequence[str] = ()
+    column_classes: Mapping[str, Sequence[str]] = types.MappingProxyType({})
     first_class = 0
     labels_may_be_indices = False
     most_listed_here: float = math.inf

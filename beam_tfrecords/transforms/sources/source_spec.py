@@ -119,7 +119,7 @@ class SourceSpec:
         shown_default="",
     )
     label_pattern: str | None = input_setting(
-        None, help="regular expression with a group named `label`, searched in the key"
+        None, help="regular expression with a group named `label`, or groups that the layout takes, searched in the key"
     )
     table: TableSettings = nested(TableSettings)
     text: TextSettings = nested(TextSettings)

@@ -129,7 +129,7 @@ class ShardCheck:
         classes = ClassCheck(self.layout, self.class_names)
         findings = list(self(shard, classes))
         is_right = all(finding.is_note for finding in findings)
-        counts = {(shard.split, name): count for name, count in classes.counts.items()}
+        counts = {(shard.split, *key): count for key, count in classes.counts.items()}
         return CheckedShard(findings, counts if is_right else None)
 
     def __call__(self, shard: Shard, classes: ClassCheck | None = None) -> Iterator[Finding]:
@@ -310,6 +310,7 @@ def verify_files(dataset: Dataset) -> Iterator[Finding]:
         yield Finding(MANIFEST, "has been changed since it was published")
     own, class_names = set(dataset.files), dataset.manifest["class_names"]
     maps, expected = label_map(dataset.layout, class_names), own | {SUCCESS}
+    lists = label_files(dataset.layout, class_names)
     prefix = dataset.manifest["name"] + "-"
     for entry in storage.list_files(dataset.path, literal=True):
         file = entry.path[len(dataset.path) :].lstrip("/")
@@ -324,10 +325,10 @@ def verify_files(dataset: Dataset) -> Iterator[Finding]:
             continue
         if file in maps and file not in expected and storage.read_bytes(storage.join(dataset.path, file)) != maps[file]:
             yield Finding(file, f"does not hold the {len(class_names)} class names of the manifest, numbered from 1")
-        if file in label_files(dataset.layout, class_names) and file not in expected:
+        if file in lists and file not in expected:
             names = read_label_file(storage.read_bytes(storage.join(dataset.path, file)))
-            if names != class_names:
-                expected_names = f"expected the {len(class_names)} class names of the manifest"
+            if names != list(lists[file]):
+                expected_names = f"expected the {len(lists[file])} class names of the manifest"
                 yield Finding(file, f"holds {len(names)} names as TFDS reads it; {expected_names}")
     yield from _verify_metadata(dataset, missing=expected)
     yield from _verify_counts(dataset, missing=expected)
@@ -335,13 +336,14 @@ def verify_files(dataset: Dataset) -> Iterator[Finding]:
 
 def _verify_metadata(dataset: Dataset, *, missing: Iterable[str]) -> Iterator[Finding]:
     """Compares the metadata for TensorFlow Datasets with the manifest: shard lengths, and number of classes."""
-    classes = len(dataset.class_names)
+    lists = dataset.class_names, *(head.class_names for head in dataset.layout.heads.values())
+    classes = list(dict.fromkeys(len(names) for names in lists if names))
     for file in sorted({DATASET_INFO, FEATURES}.intersection(dataset.manifest["files"]).difference(missing)):
         try:
             described = json.loads(storage.read_bytes(storage.join(dataset.path, file)))
             if file == FEATURES:
-                numbers = sorted(set(_count_classes(described)) - {classes})
-                yield from (Finding(file, f"says {n} classes; the manifest has {classes}") for n in numbers)
+                numbers, known = sorted({*_count_classes(described)} - {*classes}), " and ".join(map(str, classes))
+                yield from (Finding(file, f"says {n} classes; the manifest has {known or 0}") for n in numbers)
                 continue
             lengths = {one["name"]: list(map(int, one["shardLengths"])) for one in described["splits"]}
         except (ValueError, TypeError, KeyError, AttributeError):

@@ -10,8 +10,8 @@ from typing import Any
 from beam_tfrecords.examples.layouts import BOXES, KEYPOINTS, Layout
 from beam_tfrecords.reading.dataset import Dataset
 
-# (split, class name) -> count
-ClassCounts = Mapping["tuple[str, str]", int]
+# (split, class name) or (split, feature, class name) -> count
+ClassCounts = Mapping["tuple[str, ...]", int]
 
 
 class ClassCheck:
@@ -22,11 +22,12 @@ class ClassCheck:
       class_names: class names in index order.
 
     Attributes:
-      counts: class name -> count in the records so far, counted as in a build.
+      counts: class name -> count in the records so far, counted as in a build; for heads the feature and the class.
     """
 
     def __init__(self, layout: Layout, class_names: Sequence[str]) -> None:
-        self.counts: Counter[str] = Counter()
+        self.counts: Counter[tuple[str, ...]] = Counter()
+        self._heads = layout.heads
         self._has_objects = layout.needs_objects
         self._class_names = class_names
         self._known = frozenset(class_names)
@@ -52,7 +53,13 @@ class ClassCheck:
             if row["label"] != label:
                 shown = label if label is not None else (labels or None)
                 problems.append(f"the label is {shown!r}; the index says {row['label']!r}")
-        self.counts.update(name for name in (objects if self._has_objects else labels) or () if name is not None)
+        self.counts.update((name,) for name in (objects if self._has_objects else labels) or () if name is not None)
+        for feature, head in self._heads.items():
+            (index,), names = values[feature], head.class_names
+            if 0 <= index < len(names):
+                self.counts[feature, names[index]] += 1
+            else:
+                problems.append(f"feature {feature!r}: class {index} is outside the {len(names)} classes")
         yield from problems
 
     def _compare(
@@ -97,16 +104,21 @@ class ClassCheck:
 
 def count_classes(dataset: Dataset) -> ClassCounts:
     """Returns the class counts of the manifest; empty if records do not contain their classes."""
-    has_objects = dataset.layout.needs_objects
-    if not any(one.class_value and one.is_of_objects == has_objects for one in dataset.layout.features):
-        return {}
-    splits = dataset.manifest["splits"].items()
-    return {(split, name): count for split, entry in splits for name, count in entry.get("classes", {}).items()}
+    has_objects, splits = dataset.layout.needs_objects, dataset.manifest["splits"].items()
+    found: dict[tuple[str, ...], int] = {
+        (split, head, name): count
+        for split, entry in splits
+        for head, counts in entry.get("heads", {}).items()
+        for name, count in counts.items()
+    }
+    if any(one.class_value and one.is_of_objects == has_objects for one in dataset.layout.features):
+        found |= {(split, name): count for split, entry in splits for name, count in entry.get("classes", {}).items()}
+    return found
 
 
 def add_counts(several: Iterable[ClassCounts | None]) -> ClassCounts | None:
     """Returns the sum of counts; None, for unknown, if one of them is None."""
-    total: Counter[tuple[str, str]] = Counter()
+    total: Counter[tuple[str, ...]] = Counter()
     for counts in several:
         if counts is None:
             return None
@@ -118,10 +130,12 @@ def compare_counts(found: ClassCounts | None, expected: ClassCounts) -> Iterator
     """Yields differences between the class counts of records and of the manifest; none if the former are unknown."""
     if found is None:
         return
-    for split, name in sorted(found.keys() | expected.keys()):
-        pair = found.get((split, name), 0), expected.get((split, name), 0)
+    for key in sorted(found.keys() | expected.keys()):
+        pair = found.get(key, 0), expected.get(key, 0)
+        split, *head, name = key
         if pair[0] != pair[1]:
-            yield f"says that class {name!r} occurs {pair[1]} times in split {split}; its records have {pair[0]}"
+            of = f" of {head[0]!r}" if head else ""
+            yield f"says that class {name!r}{of} occurs {pair[1]} times in split {split}; its records have {pair[0]}"
 
 
 def _show(counts: Mapping[str, float]) -> str:

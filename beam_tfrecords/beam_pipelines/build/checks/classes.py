@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from beam_tfrecords.beam_pipelines.build.listing.class_lists import ChosenClasses
@@ -99,16 +99,12 @@ def resolve_classes(
 
 def _refuse_lists(spec: BuildSpec, listing: Listing) -> None:
     """Refuses cells such as `cat|dog` beside `dog|fox`, which may be one class or several."""
-    texts = [label for label in listing.labels if isinstance(label, str) and label]
-    separator = find_separator(texts)
-    are_lists = sum(text.strip()[:1] == "[" and text.strip()[-1:] == "]" for text in texts) * 2 > len(texts)
-    are_sentences = sum(len(text.split()) >= _LEAST_WORDS for text in texts) * 2 > len(texts)
-    repeat = not are_sentences and repeats_parts(texts, separator)
-    if separator is None or not (are_lists or repeat):
+    several = find_lists(listing.labels)
+    if several is None:
         return
-    several = [text for text in texts if separator in text]
+    separator, text = several
     raise RequestError(
-        f"`input={', '.join(spec.source.input)}`: labels such as {printable(repr(several[0]))} may be several classes "
+        f"`input={', '.join(spec.source.input)}`: labels such as {printable(repr(text))} may be several classes "
         "in one cell; expected what separates them, in `label_separator`",
         [
             Suggestion(f"the classes between {separator!r}", {"label_separator": separator}),
@@ -116,6 +112,18 @@ def _refuse_lists(spec: BuildSpec, listing: Listing) -> None:
         ],
         code="unclear_labels",
     )
+
+
+def find_lists(labels: Iterable[Scalar]) -> tuple[str, str] | None:
+    """Returns the separator in cells that look like several classes each, and one of them; None if there are none."""
+    texts = [label for label in labels if isinstance(label, str) and label]
+    separator = find_separator(texts)
+    are_lists = sum(text.strip()[:1] == "[" and text.strip()[-1:] == "]" for text in texts) * 2 > len(texts)
+    are_sentences = sum(len(text.split()) >= _LEAST_WORDS for text in texts) * 2 > len(texts)
+    repeat = not are_sentences and repeats_parts(texts, separator)
+    if separator is None or not (are_lists or repeat):
+        return None
+    return separator, next(text for text in texts if separator in text)
 
 
 def _refuse_texts(spec: BuildSpec, source: Source, listing: Listing) -> None:

@@ -65,7 +65,9 @@ def check_listing(
         if spec.source.source != "auto":
             suggestions = [dataclasses.replace(one, settings={"source": None, **one.settings}) for one in suggestions]
         raise RequestError(found, suggestions, code="no_samples")
-    if spec.source.label_pattern is not None and not any(label is not None for label in listing.labels):
+    pattern = spec.source.label_pattern or ""
+    counted = [*([listing.labels] if "(?P<label>" in pattern else []), *listing.column_labels.values()]
+    if pattern and counted and not any(label is not None for labels in counted for label in labels):
         raise RequestError(
             f"`label_pattern={spec.source.label_pattern}`: matches none of {listing.total} keys; "
             "it is searched in the path below `input`",

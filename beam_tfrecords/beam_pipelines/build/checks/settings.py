@@ -72,6 +72,10 @@ def _classes(reading: Reading) -> str:
     return "" if reading.source.is_inferred_later or reading.layout.needs_mask else _labels(reading)
 
 
+def _class_order(reading: Reading) -> str:
+    return "" if reading.layout.heads else _classes(reading)
+
+
 def _label_texts(reading: Reading) -> str:
     if reading.spec.source.table.label_columns:
         return "`label_columns` has zeros and ones, which nothing separates"
@@ -149,7 +153,8 @@ NEEDS: Mapping[str, Need] = {
     "allow_damaged_containers": _containers,
     **dict.fromkeys(("mask_bit_depth", "mask_padding"), _masks),
     **dict.fromkeys(_VERSIONED, _versions),
-    **dict.fromkeys(("class_names", "class_order"), _classes),
+    "class_names": _classes,
+    "class_order": _class_order,
     **dict.fromkeys(("near_duplicates", "max_file_size"), _images),
     "invalid_boxes": _objects,
     # The others need nothing, or another place checks or notes them: the registry, their specs, the listing, a source.

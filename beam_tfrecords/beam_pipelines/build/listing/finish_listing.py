@@ -49,6 +49,8 @@ def plan_listing(spec: BuildSpec, source: Source) -> ListPlan:
         selection=selection,
         summarizes_folders=source.is_inferred_later,
         finds_splits=_may_find_splits(spec, source),
+        class_columns=sorted({one.column for one in spec.layout.heads.values() if one.column}) if spec.layout else (),
+        missing=frozenset(spec.source.table.missing_values),
         # The rows of a table have ids as keys then, and images in files.
         paths_are_images=spec.source.table.key_column is not None
         and source.unit == "row"

@@ -7,9 +7,11 @@ import json
 
 from beam_tfrecords.beam_pipelines.build.checks.settings import Reading, refuse_idle_settings
 from beam_tfrecords.errors import RequestError, Suggestion
+from beam_tfrecords.examples.column_ranges import expand_columns
 from beam_tfrecords.examples.contents import Content
 from beam_tfrecords.examples.layouts import (
     CAPTIONS,
+    COLUMNS,
     EVERY_COLUMN,
     TFDS_OBJECTS,
     Layout,
@@ -57,6 +59,9 @@ def open_spec_source(spec: BuildSpec) -> tuple[BuildSpec, Source]:
     first = dataclasses.replace(needs, label=needs_label, objects=may_have_objects or needs.objects)
     opened = open_input(spec.source, first, spec.input_function)
     source = opened.source(first)
+    if layout is not None and (ranged := _expand_columns(layout, source, has_map=spec.map is not None)) != layout:
+        layout = ranged
+        source = opened.source(dataclasses.replace(first, columns=layout.columns))
     has_masks = Content.MASK in source.provides
     if layout is None and (has_masks or source.provides == {Content.IMAGE, Content.CAPTIONS}):
         layout, may_have_objects = parse_layout("segmentation" if has_masks else CAPTIONS), False
@@ -110,6 +115,24 @@ def open_spec_source(spec: BuildSpec) -> tuple[BuildSpec, Source]:
     if source.table is not None and not spec.needs.takes_all:
         source.notes += describe_unused(source.table, _used_columns(spec, source), source.other_images)
     return spec, source
+
+
+def _expand_columns(layout: Layout, source: Source, *, has_map: bool) -> Layout:
+    """Returns the layout with the columns of each feature that has several.
+
+    Raises:
+      RequestError: the source does not have them, or they are unclear.
+    """
+    features = []
+    for feature in layout.features:
+        # Some of the columns that a function returns are not those of the source.
+        is_made = has_map and not {*feature.read_columns} <= {*source.columns}
+        columns = () if is_made else tuple(source.columns)
+        if feature.field.startswith(COLUMNS) and not (feature.columns and {*feature.columns} <= {*columns}):
+            found = expand_columns(feature.field, columns, where=f"`layout`: feature {feature.name!r}: {feature.field}")
+            feature = dataclasses.replace(feature, columns=found, length=len(found))
+        features.append(feature)
+    return Layout(tuple(features))
 
 
 def _used_columns(spec: BuildSpec, source: Source) -> set[str | None]:

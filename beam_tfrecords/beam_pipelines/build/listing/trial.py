@@ -11,6 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from beam_tfrecords import storage
+from beam_tfrecords.beam_pipelines.build.checks.heads import resolve_heads
 from beam_tfrecords.beam_pipelines.build.checks.listing import check_listing
 from beam_tfrecords.beam_pipelines.build.listing.source_opening import open_spec_source
 from beam_tfrecords.beam_pipelines.settings.definitions import change_request
@@ -206,6 +207,7 @@ def _list(spec: BuildSpec, source: Source) -> list[SampleRef]:
         listed = list_input(spec, source, LocalExecutor(folder, copies=True))
         assert listed is not None
         check_listing(spec, source, listed.listing, listed.skipped)
+        resolve_heads(spec, source, listed.listing, {})
         return list(read_refs(listed.listing))
 
 

@@ -100,10 +100,12 @@ def _open_versions(root: str) -> Previous:
     return Previous(version, None, notes, find_latest_damage(root), newest, names)
 
 
-def previous_classes(spec: BuildSpec, previous: Previous) -> Sequence[str]:
-    """Returns the classes of the dataset that `class_order=stable` follows, in index order."""
+def previous_classes(spec: BuildSpec, previous: Previous) -> tuple[Sequence[str], Mapping[str, Sequence[str]]]:
+    """Returns the classes of the dataset that `class_order=stable` follows, in index order, and those of each head."""
     dataset = previous.version if spec.schedule.versioned else previous.reused
-    return dataset.class_names if dataset else ()
+    if dataset is None:
+        return (), {}
+    return dataset.class_names, {name: head.class_names for name, head in dataset.layout.heads.items()}
 
 
 def would_repeat(previous: Previous, spec: BuildSpec, metadata: Mapping[str, Any]) -> bool:
@@ -239,7 +241,13 @@ def record_settings(spec: Mapping[str, Any], versions: Mapping[str, str]) -> dic
       versions: library -> version.
     """
     names = [name for name, one in SETTINGS.items() if one.decides_records]
-    return {**{name: spec.get(name) for name in names}, **record_versions(versions)}
+    found = {name: spec.get(name) for name in names}
+    # A record has one class of a list, and the hash of a sample has that class.
+    layout = {
+        name: {key: value for key, value in feature.items() if key != "class_names"}
+        for name, feature in (found["layout"] or {}).items()
+    }
+    return {**found, "layout": layout or found["layout"], **record_versions(versions)}
 
 
 def clean_versions(spec: BuildSpec, *, unfinished: bool = True) -> tuple[str, ...]:

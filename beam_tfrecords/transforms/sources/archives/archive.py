@@ -98,7 +98,7 @@ def open_archives(inputs: Inputs, spec: SourceSpec, needs: Needs, open_archive: 
     Raises:
       RequestError: an archive does not exist.
     """
-    pattern = compile_pattern(spec.label_pattern)
+    pattern = compile_pattern(spec.label_pattern, needs)
     files = find_files(inputs, by_name=needs.splits.are_auto)
 
     def make(needs: Needs) -> ArchiveSource:

@@ -125,7 +125,7 @@ def open_input(inputs: Inputs, spec: SourceSpec, needs: Needs) -> MakeSource:
             "`source=filename_pattern` needs `label_pattern`; use, for example, `label_pattern=(?P<label>cat|dog)`",
             code="needs_setting",
         )
-    compile_pattern(spec.label_pattern)
+    compile_pattern(spec.label_pattern, needs)
     roots = [root_of(path) for path in inputs.paths]
     for root in roots:
         # The caller has already checked that folders exist.

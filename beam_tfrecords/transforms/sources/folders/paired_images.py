@@ -48,7 +48,7 @@ def open_input(inputs: Inputs, paths: PathSettings, label_pattern: str | None, n
     for name, folder in folders.items():
         if not storage.is_folder(folder):
             raise RequestError(f"`images={name}={printable(folder)}`: there is no such folder", code="not_found")
-    compile_pattern(label_pattern)
+    compile_pattern(label_pattern, needs)
     return functools.partial(PairedImages, folders, label_pattern)
 
 
@@ -66,13 +66,13 @@ class PairedImages(Source):
     def __init__(self, folders: Mapping[str, str], label_pattern: str | None, needs: Needs) -> None:
         super().__init__()
         self._folders, self._needs = folders, needs
-        self._pattern = compile_pattern(label_pattern)
+        self._pattern = compile_pattern(label_pattern, needs)
         self.columns, taken = find_path_columns(self._pattern, needs)
         self._taken = taken
         self.column_types = dict.fromkeys(self.columns, "bytes") or None
         self.images = dict.fromkeys(folders, False)
         self.provides = frozenset({Content.IMAGE, Content.IMAGES})
-        self.provides |= {Content.LABEL} if self._pattern else frozenset()
+        self.provides |= {Content.LABEL} if self._pattern and "label" in self._pattern.groupindex else frozenset()
         self.provides |= {Content.COLUMNS} if self.columns else frozenset()
         self._notes = describe_path_columns(self.columns, taken)
 

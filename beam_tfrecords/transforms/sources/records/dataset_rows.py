@@ -141,7 +141,15 @@ class ReadDataset:
                 found = joined.get(row["key"]) or self.joined.lacks(row["key"])
             if isinstance(found, SampleError):
                 raise found
-            several = {feature.column for feature in self.layout.features if feature.several}
+            for feature in self.layout.features:
+                if feature.is_class:
+                    values[feature.field] = [
+                        ClassValue.INDEX.find(one, feature.class_names) for one in values[feature.field]
+                    ]
+                values |= {
+                    f"column.{name}": [one] for name, one in zip(feature.columns, values[feature.field], strict=False)
+                }
+            several = {feature.column for feature in self.layout.features if feature.several or feature.length}
             cells = {name: values.get(f"column.{name}", []) for name in self.columns if name not in found}
             group = read_cell(("", values.get(f"column.{self.group}", []))) if self.group else None
             return SampleRef(

@@ -73,7 +73,9 @@ class DatasetSource(ContainerSource):
         group_column = settings.group_column
         layout = common_layout(datasets)
         self.records = StoredRecords(layout, common_image_spec(list(datasets.values())))
-        self.column_types = {one.column: one.type for one in layout.features if one.column is not None}
+        self.column_types = {
+            name: "bytes" if one.is_class else one.type for one in layout.features for name in one.read_columns
+        }
         self.column_types |= joined.types if joined else {}
         self.columns = tuple(self.column_types)
         self.images = {IMAGE: False} if not layout.fields.isdisjoint(IMAGE_FIELDS) else {}
@@ -132,15 +134,17 @@ def find_datasets(paths: Sequence[str]) -> dict[str, Dataset]:
 def _refuse_edited_names(path: str, dataset: Dataset) -> None:
     """Refuses a dataset whose files of class names were edited: its records have the names of the manifest."""
     names = list(dataset.class_names)
-    for file in (*label_files(dataset.layout, names), *label_map(dataset.layout, names)):
+    lists = label_files(dataset.layout, names)
+    for file in (*lists, *label_map(dataset.layout, names)):
         place = storage.join(dataset.path, file)
         if file not in dataset.files or not storage.is_file(place):
             continue
         data = storage.read_bytes(place)
         is_map = file == LABEL_MAP
         found = [*parse_label_map(data.decode(errors="replace")).values()] if is_map else read_label_file(data)
-        if found != names:
-            pairs = itertools.zip_longest(found, names)
+        known = list(lists.get(file, names))
+        if found != known:
+            pairs = itertools.zip_longest(found, known)
             number, (edited, name) = next((number, pair) for number, pair in enumerate(pairs) if pair[0] != pair[1])
             raise RequestError(
                 f"{quote_input(path)}: {file} was edited: class {number} is {edited!r} there and {name!r} in "

@@ -94,6 +94,12 @@ class TfrecordSource(RowSource):
         class_names = {folder: one.class_names.get(named, ()) for folder, one in described.items()}
         # If datasets have different classes, the labels, which are names, determine the classes.
         self.class_names = names.get(named, ()) if len(set(class_names.values())) == 1 else ()
+        lists = {
+            name: {one.class_names.get(name, ()) for one in described.values()}
+            for name in features.labels
+            if name in (needs.columns or ())
+        }
+        self.column_classes = {name: min(found) if len(found) == 1 else () for name, found in lists.items()}
         self.labels_may_be_indices = not any(class_names.values()) and not self.labels_are_numbered
         self.first_class = objects.first_class if objects else 0
         splits = splits_of(files)

@@ -10,6 +10,7 @@ from types import NoneType
 from typing import Any
 
 from beam_tfrecords.errors import FailureReason, SampleError, Stage
+from beam_tfrecords.transforms.labels import plain_label
 from beam_tfrecords.transforms.refs.sample_refs import Scalar, Value
 from beam_tfrecords.transforms.sources.path_rule import shorten
 from beam_tfrecords.transforms.sources.tables.table import InvalidRow, Row
@@ -89,8 +90,8 @@ def read_label(row: Mapping[str, Any], column: str, *, separator: str | None = N
     if separator and (value is None or value != value):
         return []
     if isinstance(value, str) and separator:
-        return [label for label in map(_label, _separate(value, separator)) if label is not None]
-    return [_label(one) for one in value] if isinstance(value, list) else _label(value)
+        return [label for label in map(plain_label, _separate(value, separator)) if label is not None]
+    return [plain_label(one) for one in value] if isinstance(value, list) else plain_label(value)
 
 
 def read_value(row: Mapping[str, Any], column: str) -> Value:
@@ -112,7 +113,7 @@ def plain_labels(rows: Sequence[Mapping[str, Any]], column: str) -> Sequence[Val
     if not kinds <= {str, int, float, NoneType}:
         return None
     values = read_values(rows, column)
-    return values if kinds <= {int, NoneType} else [_label(value) for value in values]
+    return values if kinds <= {int, NoneType} else [plain_label(value) for value in values]
 
 
 def read_values(rows: Sequence[Mapping[str, Any]], column: str) -> list[Any]:
@@ -167,17 +168,6 @@ def _separate(text: str, separator: str) -> list[str]:
     found = _LIST.fullmatch(text)
     quoted = [single or double for single, double in _QUOTED.findall(found[1])] if found else []
     return quoted or (found[1] if found else text).split(separator)
-
-
-def _label(value: Scalar) -> Scalar:
-    if isinstance(value, str):
-        return value.strip() or None
-    if isinstance(value, bool):
-        return str(value).lower()
-    if isinstance(value, float):
-        # An empty cell in a numeric column is NaN.
-        return None if value != value else int(value) if value.is_integer() and abs(value) < 2**63 else value
-    return value
 
 
 def _scalar(column: str, value: Any) -> Any:

@@ -88,6 +88,9 @@ class HfParquetSource(RowSource):
         of = cells.columns.objects
         column = of.classes if of else label or ""
         self.class_names = _all_names(files, column) if column in declared.classes else ()
+        wanted = (name for name in declared.classes if name in (needs.columns or ()))
+        several = {name: {*_names_by_file(files, name)} for name in wanted}
+        self.column_classes = {name: min(found) if len(found) == 1 else () for name, found in several.items()}
         self.labels_may_be_indices = not self.class_names
         by_name = needs.splits.are_auto and settings.split_column is None
         splits = splits_of(files) or (shard_or_path_splits(files, _SPLIT) if by_name else {})
@@ -102,17 +105,22 @@ class HfParquetSource(RowSource):
 
 def _all_names(files: Sequence[InputFile], column: str) -> Sequence[str]:
     """Returns the class names of a column in all files, in file order."""
+    return tuple(dict.fromkeys(itertools.chain.from_iterable(_names_by_file(files, column))))
 
-    def read(file: InputFile) -> Sequence[str]:
+
+def _names_by_file(files: Sequence[InputFile], column: str) -> list[tuple[str, ...]]:
+    """Returns the class names of a column in each file."""
+
+    def read(file: InputFile) -> tuple[str, ...]:
         try:
-            return parse_features(_schema(Container.of(file.entry, key_prefix=""))).classes.get(column, ())
+            return tuple(parse_features(_schema(Container.of(file.entry, key_prefix=""))).classes.get(column, ()))
         except Exception as error:  # Arrow may raise any exception for a malformed file.
             is_fault = isinstance(error, OSError) and storage.is_service_fault(error)
             if is_fault or (not is_damage(error) and not isinstance(error, OSError)):
                 raise
             return ()  # Listing the file reports the error.
 
-    return tuple(dict.fromkeys(itertools.chain.from_iterable(map_in_threads(read, files, threads=_THREADS))))
+    return list(map_in_threads(read, files, threads=_THREADS))
 
 
 def recognises(container: Container) -> bool:
