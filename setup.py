@@ -110,6 +110,7 @@ setup(
         "beam_tfrecords": ["py.typed", "examples/*.proto", "examples/*.pyi"],
         "beam_tfrecords.beam_pipelines": ["report/*.jinja"],
         "beam_tfrecords.transforms.sources.documents": ["mappings/*.yaml"],
+        "beam_tfrecords.transforms": ["images/color_tables/*.txt"],
     },
     install_requires=INSTALL_REQUIRES,
     extras_require={

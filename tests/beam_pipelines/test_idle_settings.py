@@ -62,6 +62,8 @@ IDLE = {
     "invalid_boxes": ("drop", "csv", ()),
     "mask_padding": ("255", "image_folder", ()),
     "mask_bit_depth": ("16", "csv", ()),
+    "mask_colors": ("camvid", "csv", ()),
+    "mask_values": ("255:1", "image_folder", ()),
     "requester_pays": ("my-project", "csv", ()),
     "allow_private_addresses": (None, "csv", ()),
     "allow_damaged_containers": (None, "image_folder", ()),

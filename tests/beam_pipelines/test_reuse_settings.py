@@ -29,6 +29,7 @@ MASKS: Words = {
     "input": "in", "mask_root": "masks", "trust_annotations": True,
     "name": "pets", "image_size": 24, "max_failures": 0.9,
 }  # fmt: skip
+GREYS = [{"name": f"grey {number}", "color": [number] * 3} for number in range(256)]
 BOXES: Words = {"input": "boxes.json", "image_root": "in", "name": "pets", "image_size": 24, "max_failures": 0.9}
 NOTES: Words = {"input": "notes.jsonl", "image_root": "in", "name": "pets", "image_size": 24, "max_failures": 0.9}
 BOX_ROWS: Words = {"input": "boxes.csv", "name": "pets", "image_size": 24, "max_failures": 0.9}
@@ -56,6 +57,8 @@ CHANGED: Mapping[str, tuple[Words, Words]] = {
     "image_suffix": (MASKS, {"image_suffix": "0"}),
     "mask_bit_depth": (MASKS, {"mask_bit_depth": 16}),
     "mask_padding": ({**MASKS, "resize_mode": "pad"}, {"mask_padding": 255}),
+    "mask_colors": ({**MASKS, "mask_colors": GREYS}, {"mask_colors": GREYS[::-1]}),
+    "mask_values": (MASKS, {"mask_values": {number: 255 - number for number in range(256)}}),
     "label_type": (TABLE, {"label_type": "text"}),
     "group_rows": ({**TABLE, "image_column": "other"}, {"group_rows": True}),
     "label_columns": ({**TABLE, "layout": "multilabel"}, {"label_columns": "zero,one"}),

@@ -101,6 +101,8 @@ class BuildSettings(TypedDict, total=False):
     bit_depth: int | str
     mask_bit_depth: int | str
     mask_padding: int
+    mask_colors: Path | Sequence[Mapping[str, Any]] | Mapping[str, Any]
+    mask_values: str | Mapping[int, int]
     check: Literal['decode', 'header']
     # Scheduled builds
     versioned: bool

@@ -35,6 +35,8 @@ _BY_NAME = {
     "input": "Words | Callable[..., Any]",
     "parts": "str | Sequence[str | int | float]",
     "class_names": "Words | Sequence[Mapping[str, Any]] | Mapping[Any, Any]",
+    "mask_colors": "Path | Sequence[Mapping[str, Any]] | Mapping[str, Any]",
+    "mask_values": "str | Mapping[int, int]",
     "output": "Path",
     "reuse": "Path",
     "image_size": "int | str | tuple[int, int]",

@@ -149,7 +149,8 @@ class ConvertSample:
                 if self.layout.needs_objects:
                     placed = self._place(ref, object_labels, geometry)
                 if self.layout.needs_mask:
-                    fields["mask.encoded"] = convert_mask(images.get(MASK), geometry, self.image)
+                    mask = images.get(MASK)
+                    fields["mask.encoded"] = convert_mask(mask, geometry, spec_for(mask or b"", self.image))
         index_columns = {**(image.index_columns if image else {}), "content_hash": hash_images(images)}
         return _with_objects(
             PreparedSample(fields, index_columns, size=sum(len(one.data) for one in converted.values())), placed
@@ -352,6 +353,8 @@ class ConvertSample:
                 decisive += labels, objects, self.invalid_boxes.value
             if needs_mask:
                 decisive += self.image.mask_bit_depth, self.image.mask_padding
+                # Earlier versions had no such numbers, and their hashes stay valid.
+                decisive += [bool(self.image.mask_colors), *self.image.mask_numbers] if self.image.mask_numbers else []
             if image_names:
                 # The fingerprint covers only the files, in the order of their names.
                 decisive.append(list(places))

@@ -10,6 +10,7 @@ from typing import Any
 
 from beam_tfrecords.byte_sizes import number_of_bytes
 from beam_tfrecords.errors import RequestError
+from beam_tfrecords.transforms.mask_colors import NAMED, MaskColors, read_mask_colors, read_mask_values
 from beam_tfrecords.transforms.settings import FAILURES, IMAGES, one_of, setting, switch, whole_number
 
 
@@ -191,7 +192,7 @@ class ImageSpec:
         group=IMAGES,
         read=read_bit_depth,
     )
-    # `ConvertSample.sample_hashes` includes these two settings only for samples with masks.
+    # `ConvertSample.sample_hashes` includes these four settings only for samples with masks.
     mask_bit_depth: int = setting(
         8,
         help="bits of a stored mask: 8, or 16 for numbers above 255",
@@ -204,6 +205,24 @@ class ImageSpec:
         help="number in a mask where `resize_mode=pad` adds pixels, such as 255",
         group=IMAGES,
         read=whole_number(0, 65535),
+        decides_records=False,
+    )
+    mask_colors: MaskColors | None = setting(
+        None,
+        help="masks of colors become masks of class indices: a file of names and colors with lines such as "
+        f"`road 128 64 128`, or {', '.join(NAMED[:-1])} or {NAMED[-1]}",
+        group=IMAGES,
+        read=read_mask_colors,
+        write=lambda colors: colors and colors.to_json(),
+        decides_records=False,
+    )
+    mask_values: tuple[tuple[int, int], ...] = setting(
+        (),
+        help="numbers in the files of masks, each with its number in the records, such as 255:1,128:0",
+        group=IMAGES,
+        read=read_mask_values,
+        write=lambda values: {str(value): number for value, number in values} or None,
+        shown_default="",
         decides_records=False,
     )
     check: Check = setting(
@@ -231,6 +250,11 @@ class ImageSpec:
         """Whether every stored image has exactly the requested height and width."""
         fixed = (ResizeMode.EXACT, ResizeMode.PAD, ResizeMode.CROP)
         return self.image_size is not None and self.resize_mode in fixed and self.upscale
+
+    @property
+    def mask_numbers(self) -> tuple[tuple[int, int], ...]:
+        """(color or number in the file of a mask, number in the record); empty if numbers stay as they are."""
+        return self.mask_colors.numbers if self.mask_colors else self.mask_values
 
     def __post_init__(self) -> None:
         encoding, channels = self.image_encoding, self.channels
@@ -264,6 +288,7 @@ class ImageSpec:
                 f"`mask_padding={self.mask_padding}`: 8 bits hold up to 255; use `mask_bit_depth=16`",
                 code="conflicting_settings",
             )
+        self._check_masks()
         if self.check is Check.HEADER and encoding is not ImageEncoding.KEEP:
             raise RequestError(
                 "`check=header`: only `image_encoding=keep` can do without decoding", code="conflicting_settings"
@@ -275,4 +300,18 @@ class ImageSpec:
         if self.keep_any_format and encoding is not ImageEncoding.KEEP:
             raise RequestError(
                 "`keep_any_format`: it has a meaning with `image_encoding=keep` only", code="setting_not_applicable"
+            )
+
+    def _check_masks(self) -> None:
+        if self.mask_colors and self.mask_values:
+            raise RequestError(
+                "`mask_colors` and `mask_values` exclude each other: a mask has colors or numbers; leave one out",
+                code="conflicting_settings",
+            )
+        largest = max((number for _, number in self.mask_numbers), default=0)
+        if self.mask_bit_depth == 8 and largest > 255:
+            name = "mask_colors" if self.mask_colors else "mask_values"
+            raise RequestError(
+                f"`{name}`: a mask would have the number {largest}, and 8 bits hold up to 255; use `mask_bit_depth=16`",
+                code="conflicting_settings",
             )

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import functools
 import io
+from collections.abc import Callable
 
 import numpy as np
 from PIL import Image, ImageChops
@@ -16,10 +18,15 @@ from beam_tfrecords.transforms.images.geometry import Geometry
 from beam_tfrecords.transforms.images.image_spec import ImageSpec
 from beam_tfrecords.transforms.images.memory import check_memory, mask_memory
 from beam_tfrecords.transforms.images.tiff import spare_channels
+from beam_tfrecords.transforms.mask_colors import NAMED, read_mask_colors, show_color
 
 # EXIF orientation -> its inverse; all others are their own inverse.
 _BACK = {6: 8, 8: 6}
 _LARGEST = 65535
+# Modes of images that have a color for each pixel.
+_COLORED = ("1", "L", "LA", "P", "PA", "RGB", "RGBA", "RGBX")
+# Number of colors that a message names.
+_MOST = 3
 
 
 def place_mask(mask: np.ndarray, geometry: Geometry, *, padding: int = 0) -> np.ndarray:
@@ -86,14 +93,48 @@ def convert_mask(data: bytes | None, geometry: Geometry, spec: ImageSpec) -> byt
 def read_mask(data: bytes, spec: ImageSpec) -> np.ndarray:
     """Reads the numbers in the file of a mask: unchanged values of 1 to 16 bits, or indices of a palette.
 
-    Ignores metadata about orientation and color.
+    `mask_colors` and `mask_values` replace colors or these numbers by others. Ignores metadata about orientation and
+    color.
 
     Returns:
       [H, W] uint8 or uint16.
 
     Raises:
-      SampleError: the file cannot be decoded, has colors, or its format changes numbers.
+      SampleError: the file cannot be decoded, its format changes numbers, or it has colors or numbers that the request
+        does not name.
     """
+    name, image = _decode(data, spec)
+    if spec.mask_colors:
+        return _look_up(_pack_colors(data, name, image), spec.mask_numbers, show_color, "color", "mask_colors")
+    values = _read_values(data, name, image)
+    if not spec.mask_values:
+        return values
+    return _look_up(values, spec.mask_values, str, "value", "mask_values")
+
+
+def may_have_colors(data: bytes, spec: ImageSpec) -> bool:
+    """Whether the file of a mask has several channels, as its header says."""
+    try:
+        return len(open_image(data, spec)[1].getbands()) > 1
+    except SampleError:
+        return False
+
+
+def find_tables(data: bytes, spec: ImageSpec) -> list[str] | None:
+    """Returns the named tables that have all colors of a mask; None for a mask of numbers.
+
+    Raises:
+      SampleError: the mask cannot be read, or no table could give its pixels numbers.
+    """
+    name, image = _decode(data, spec)
+    if len(image.getbands()) == 1 or _is_grey(image):
+        return None
+    colors = _pack_colors(data, name, image)
+    return [table for table in NAMED if _table(read_mask_colors(table).numbers).take(colors).all()]
+
+
+def _decode(data: bytes, spec: ImageSpec) -> tuple[str, Image.Image]:
+    """Decodes the file of a mask; returns the name of its format, too."""
     try:
         name, opened = open_image(data, spec)
         image = load_pixels(data, name, opened, spec)
@@ -103,18 +144,27 @@ def read_mask(data: bytes, spec: ImageSpec) -> np.ndarray:
         raise _invalid("the mask is a JPEG file, which does not keep numbers; save it as PNG, from what it was made of")
     if spare_channels(image):
         raise _invalid("the mask has several channels, and which of them has the numbers is not known")
-    needed = len(data) + mask_memory(image)
+    needed = len(data) + mask_memory(image, is_mapped=bool(spec.mask_numbers))
     check_memory(needed, spec.max_image_memory, height=image.height, width=image.width)
+    return name, image
+
+
+def _is_grey(image: Image.Image) -> bool:
+    """Whether the channels of a mask are equal, and none of its pixels is transparent."""
+    number, *others = image.split()
+    is_opaque = image.mode not in ("LA", "PA", "RGBA") or others.pop().getextrema() == (255, 255)
+    return is_opaque and all(ImageChops.difference(number, other).getbbox() is None for other in others)
+
+
+def _read_values(data: bytes, name: str, image: Image.Image) -> np.ndarray:
+    """Returns the numbers of a decoded mask, [H, W] uint8 or uint16."""
     if len(image.getbands()) > 1:
-        number, *others = image.split()
-        is_opaque = image.mode not in ("LA", "PA", "RGBA") or others.pop().getextrema() == (255, 255)
-        is_grey = all(ImageChops.difference(number, other).getbbox() is None for other in others)
-        if is_16_bit(data, name, image) or not is_opaque or not is_grey:
+        if is_16_bit(data, name, image) or not _is_grey(image):
             raise _invalid(
                 f"the mask has colors ({image.mode}), and which number each stands for is not known; expected one "
-                "channel, or a palette"
+                "channel, or a palette, or a file with the classes of the colors in `mask_colors`"
             )
-        return np.asarray(number)
+        return np.asarray(image.getchannel(0))
     values = np.asarray(image)
     if values.dtype == bool:
         return values.astype(np.uint8)
@@ -126,6 +176,49 @@ def read_mask(data: bytes, spec: ImageSpec) -> np.ndarray:
     if values.dtype.kind not in "iu" or values.min() < 0 or values.max() > _LARGEST:
         raise _invalid(f"the mask has numbers other than 0 to {_LARGEST} (mode {image.mode})")
     return values.astype(np.uint16)
+
+
+def _pack_colors(data: bytes, name: str, image: Image.Image) -> np.ndarray:
+    """Returns the colors of a decoded mask as in `MaskColors`, [H, W] uint32."""
+    if is_16_bit(data, name, image) or image.mode not in _COLORED:
+        raise _invalid(f"the mask has no colors of 8 bits (mode {image.mode}), for `mask_colors` to name")
+    if image.has_transparency_data:
+        image = image.convert("RGBA")
+        if image.getchannel("A").getextrema() != (255, 255):
+            raise _invalid("the mask has transparent pixels, whose class is not known; save it without transparency")
+    packed = np.frombuffer(image.convert("RGB").tobytes("raw", "RGBX"), "<u4") & np.uint32(0xFFFFFF)
+    return packed.reshape(image.height, image.width)
+
+
+def _look_up(
+    values: np.ndarray, numbers: tuple[tuple[int, int], ...], show: Callable[[int], str], what: str, setting: str
+) -> np.ndarray:
+    """Returns the number in the record for each value of a mask.
+
+    Raises:
+      SampleError: a value has no number.
+    """
+    found = _table(numbers).take(values)
+    if found.min() == 0:
+        unknown, counts = np.unique(values[found == 0], return_counts=True)
+        first = np.argsort(-counts, kind="stable")[:_MOST]
+        shown = " and ".join(f"{show(int(unknown[one]))} in {counts[one]:,}" for one in first)
+        more = f" and {len(unknown) - _MOST:,} others" if len(unknown) > _MOST else ""
+        raise _invalid(f"{what} {shown}{more} of {values.size:,} pixels; `{setting}` has none like it")
+    found -= 1
+    return found.astype(np.uint8) if max(number for _, number in numbers) < 256 else found.astype(np.uint16)
+
+
+@functools.lru_cache(maxsize=4)
+def _table(numbers: tuple[tuple[int, int], ...]) -> np.ndarray:
+    """Returns a table of number + 1 by value; 0 for values without a number.
+
+    The system gives memory only to the pages of colors that are set, so the table takes far less than its 32 or 64 MiB.
+    """
+    values, targets = np.array(numbers).T
+    table = np.zeros(1 << 24, np.uint16 if targets.max() < _LARGEST else np.uint32)
+    table[values] = targets + 1
+    return table
 
 
 def _invalid(detail: str) -> SampleError:

@@ -35,6 +35,8 @@ _WIDE_GREY = {"I": 14, "F": 14, "I;16": 9, "I;16B": 9}
 _PROFILE, _BLEND, _COPY = 9, 6, 4
 # 16-bit conversion: Pillow's image, OpenCV's, and copies weighted by transparency; then the same for the resized image.
 _DEEP, _DEEP_RESIZED = 44, 44
+# Numbers of a mask from a table: copies in colors, Pillow's bytes, indices of 64 bits.
+_MAPPED = 14
 _TIFF_ROWS, _TIFF_TILE_WIDTH, _TIFF_TILE_HEIGHT, _TIFF_SAMPLES = 278, 322, 323, 277
 
 
@@ -121,11 +123,15 @@ def sixteen_bit_memory(geometry: Geometry) -> float:
     return _DEEP * geometry.height * geometry.width + _DEEP_RESIZED * max(resized, stored)
 
 
-def mask_memory(image: Image.Image) -> float:
-    """Returns peak bytes of reading the numbers of a decoded mask: its channels, their differences, and an array."""
+def mask_memory(image: Image.Image, *, is_mapped: bool = False) -> float:
+    """Returns peak bytes of reading the numbers of a decoded mask: its channels, their differences, and an array.
+
+    Args:
+      is_mapped: whether a table replaces its colors or numbers.
+    """
     pixels, channels = image.height * image.width, len(image.getbands())
     beside = channels + 4 if channels > 1 else 3 * pixels_memory(image.mode, 1)
-    return pixels_memory(image.mode, pixels) + beside * pixels
+    return pixels_memory(image.mode, pixels) + (beside + (_MAPPED if is_mapped else 0)) * pixels
 
 
 def pixels_memory(mode: str, pixels: int) -> int:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import functools
 from collections.abc import Mapping
 
@@ -56,7 +57,11 @@ def has_pixels(images: Mapping[str, bytes]) -> bool:
 
 
 def spec_for(data: bytes, spec: ImageSpec) -> ImageSpec:
-    """Returns the settings for a file. Replaced pixels cannot be kept, so they are encoded in the source's format."""
-    if isinstance(data, PixelFile) and spec.image_encoding is ImageEncoding.KEEP:
-        return spec_of_changed(spec, data.format)
-    return spec
+    """Returns the settings for a file. Replaced pixels cannot be kept, so they are encoded in the source's format.
+
+    The numbers of a mask that a user's function has made are those of the record.
+    """
+    if not isinstance(data, PixelFile):
+        return spec
+    spec = dataclasses.replace(spec, mask_colors=None, mask_values=()) if spec.mask_numbers else spec
+    return spec_of_changed(spec, data.format) if spec.image_encoding is ImageEncoding.KEEP else spec

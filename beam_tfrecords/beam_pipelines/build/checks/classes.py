@@ -53,8 +53,15 @@ def resolve_classes(
     Raises:
       RequestError: the class names do not fit the labels, or there is only one class.
     """
+    colors = spec.image.mask_colors
     if spec.layout is None or not (spec.layout.needs_label or spec.layout.needs_objects):
-        return ClassNames(spec.class_names.names if spec.class_names else ())
+        of_masks = colors.names if colors else tuple(source.class_names) if source.records else ()
+        return _check_names(ClassNames(spec.class_names.names if spec.class_names else of_masks))
+    if colors:
+        source.notes.append(
+            f"the names in `mask_colors` are not stored, because the layout has labels: 0 is {colors.names[0]}, and so "
+            "on in their order"
+        )
     label_columns = spec.source.table.label_columns
     if spec.class_names is None and label_columns:
         source.notes += [

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from beam_tfrecords import storage
 from beam_tfrecords.beam_pipelines.build.checks.annotations import check_annotations
 from beam_tfrecords.beam_pipelines.build.checks.classes import resolve_classes
+from beam_tfrecords.beam_pipelines.build.checks.masks import check_masks
 from beam_tfrecords.beam_pipelines.build.listing.class_lists import choose_classes
 from beam_tfrecords.errors import RequestError, Suggestion
 from beam_tfrecords.transforms.labels import ClassNames
@@ -80,6 +81,7 @@ def check_listing(
     if left_out := listing.objects.left_out:
         source.notes.append(f"`classes` leaves out {left_out:,} object{'s'[: left_out != 1]} of other classes")
     check_annotations(spec, source, listing)
+    check_masks(spec, source, listing)
     source.notes += _describe_empty_splits(spec, listing)
     source.notes += describe_unread(source.unread, source.provides)
     if spec.num_shards is not None:

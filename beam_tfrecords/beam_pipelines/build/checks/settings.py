@@ -64,7 +64,15 @@ def _labels(reading: Reading) -> str:
     return "" if is_read or are_values else "the layout has no label"
 
 
+def _mask_numbers(reading: Reading) -> str:
+    if reading.source.records:
+        return "the masks of a dataset have their numbers already"
+    return "" if reading.layout.needs_mask else "the layout has no mask, unlike `layout=segmentation`"
+
+
 def _classes(reading: Reading) -> str:
+    if reading.spec.image.mask_colors and not (reading.layout.needs_label or reading.layout.needs_objects):
+        return "`mask_colors` names the classes"
     label_type = reading.spec.source.table.label_type
     if label_type is not LabelType.CLASS:
         return f"labels are not classes with `label_type={label_type.value}`"
@@ -152,6 +160,7 @@ NEEDS: Mapping[str, Need] = {
     "join_key": _join,
     "allow_damaged_containers": _containers,
     **dict.fromkeys(("mask_bit_depth", "mask_padding"), _masks),
+    **dict.fromkeys(("mask_colors", "mask_values"), _mask_numbers),
     **dict.fromkeys(_VERSIONED, _versions),
     "class_names": _classes,
     "class_order": _class_order,

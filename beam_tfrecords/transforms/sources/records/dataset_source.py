@@ -227,7 +227,8 @@ def join_layout(layout: Layout, joined: JoinedTable | None) -> dict[str, Any]:
 
 def common_image_spec(datasets: Sequence[Dataset]) -> ImageSpec | None:
     """Returns the common image settings of all datasets; None if they differ."""
-    names = {setting.name for setting in settings_of(ImageSpec)}
+    # Stored masks have their final numbers.
+    names = {setting.name for setting in settings_of(ImageSpec)} - {"mask_colors", "mask_values"}
     specs = [
         read_settings(ImageSpec, {"layout": None, **{k: v for k, v in one.manifest["spec"].items() if k in names}})
         for one in datasets
