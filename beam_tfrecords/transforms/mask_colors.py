@@ -13,7 +13,6 @@ import dataclasses
 import json
 import re
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 from typing import Any
 
 from beam_tfrecords import storage
@@ -21,7 +20,6 @@ from beam_tfrecords import storage
 VOID = 255
 _LARGEST = 65535
 _VOID_NAMES = ("void", "ignore", "ignored")
-_TABLES = Path(__file__).parent / "images" / "color_tables"
 NAMED = ("camvid", "cityscapes", "pascal")
 _EXPECTED = f"expected lines such as `road 128 64 128`, CSV with a header, JSON, or one of {', '.join(NAMED)}"
 _MOST_BYTES = 1 << 20
@@ -88,9 +86,9 @@ def read_mask_colors(word: Any) -> MaskColors:
     """
     if not isinstance(word, str):
         return _combine(_rows_of(word))
-    if word.lower() in NAMED:
-        return _combine(_parse((_TABLES / f"{word.lower()}.txt").read_text(encoding="utf-8")))
     path = storage.absolute(word)
+    if word.lower() in NAMED:
+        path = storage.join(storage.dirname(storage.absolute(__file__)), f"images/color_tables/{word.lower()}.txt")
     if not storage.is_file(path):
         if word.lower() == "ade20k":
             raise ValueError(

@@ -38,6 +38,7 @@ IDLE = {
     "mask_column": ("image", "csv", ("--layout=image",)),
     "mask_suffix": ("_mask", "image_folder", ("--layout=image",)),
     "image_suffix": ("_sat", "image_folder", ("--layout=image",)),
+    "mask_classes": ("cat=_cat", "image_folder", ("--layout=image",)),
     "label_separator": (" ", "csv", ("--layout=image",)),
     "unknown_labels": ("no", "csv", ()),
     "missing_values": ("none", "coco", ()),

@@ -234,7 +234,7 @@ def test_the_classes_of_labels_are_those_of_a_layout_with_labels(colored, conver
     ran = convert(*folders_of(colored, f"--mask_colors={colored}/colors.txt", f"--spec={spec}"))
     assert ran.code == 0, ran.err
     assert open_dataset(colored / "out").class_names == ("x", "y")
-    assert "the names in --mask_colors are not stored" in ran.out
+    assert "the class names of the masks are not stored" in ran.out
 
 
 # Numbers
@@ -312,3 +312,138 @@ def test_requests_that_cannot_be_met_are_refused(flags, refusal, colored, conver
     assert ran.code == 2, ran.err
     assert (ran.refusal.code, name in ran.refusal.settings) == (code, True), ran.err
     assert all(word in ran.err for word in says), ran.err
+
+
+# One mask for each class
+
+
+CLASSES = ("cat", "dog", "big emu")
+# Positions of the classes in names of files, and the flags.
+CLASS_TREES = {
+    "folders": ("masks/{0}/{1}.png", ["--input={}/images", "--mask_root={}/masks"], "{0}/"),
+    "folders in the input": ("images/masks/{0}/{1}.png", ["--input={}/images", "--mask_root={}/images"], "{0}/"),
+    "folders with a suffix": (
+        "m/{0}/{1}_seg.png", ["--input={}/images", "--mask_root={}/m", "--mask_suffix=_seg"], "{0}/",
+    ),
+    "suffixes": ("masks/{1}_{0}.png", ["--input={}/images", "--mask_root={}/masks"], "_{0}"),
+    "suffixes beside the images": ("images/{1}-{0}.png", ["--input={}/images"], "-{0}"),
+}  # fmt: skip
+
+
+def class_flags(root: Path, tree: str) -> list[str]:
+    _, flags, part = CLASS_TREES[tree]
+    parts = ",".join(f"{name}={part.format(name)}" for name in CLASSES)
+    return [*(flag.format(root) for flag in flags), f"--mask_classes={parts}", f"--output={root}/out"]
+
+
+@pytest.fixture
+def of_classes(tmp_path, picture, save) -> Path:
+    for name in NAMES:
+        save(tmp_path / f"images/{name}.jpg", picture(ord(name), 30, 40))
+    return tmp_path
+
+
+def save_classes(root: Path, tree: str, save: Any) -> dict[str, np.ndarray]:
+    """Saves the masks of the classes; returns the merged mask of each image. Image d has no big emu."""
+    merged = {}
+    for name in NAMES:
+        places = places_of(name) + np.kron(np.eye(5, 8, dtype=int), np.ones((6, 5), int))
+        places[places > 2 + (name != "d")] = 0
+        for number, one in enumerate(CLASSES, 1):
+            if (name, number) != ("d", 3):
+                inside = (places == number).astype(np.uint8)
+                save(root / CLASS_TREES[tree][0].format(one, name), inside * (255 if number == 1 else 1))
+        merged[name] = places
+    return merged
+
+
+@pytest.mark.parametrize("tree", CLASS_TREES)
+def test_a_mask_of_each_class_is_merged(tree, of_classes, save, convert):
+    merged = save_classes(of_classes, tree, save)
+    ran = convert(*class_flags(of_classes, tree))
+    assert ran.code == 0, ran.err
+    assert "belong to no image" not in ran.out
+    dataset = open_dataset(of_classes / "out")
+    assert dataset.class_names == ("background", *CLASSES)
+    found = {record["filename"][:1]: record["mask"][..., 0] for record in dataset.records("train")}
+    assert found.keys() == merged.keys()
+    for name, mask in found.items():
+        np.testing.assert_array_equal(mask, merged[name])
+    assert find_all(of_classes / "out") == []
+
+
+def test_masks_of_classes_that_do_not_fit_reject_their_sample(of_classes, save, convert):
+    save_classes(of_classes, "folders", save)
+    full = np.ones((30, 40), np.uint8)
+    save(of_classes / "masks/dog/a.png", full)
+    save(of_classes / "masks/cat/b.png", np.arange(1200, dtype=np.uint8).reshape(30, 40))
+    save(of_classes / "masks/big emu/c.png", full[:20])
+    for name in CLASSES[:2]:
+        (of_classes / f"masks/{name}/d.png").unlink()
+    save(of_classes / "images/e.jpg", np.zeros((30, 40, 3), np.uint8))
+    save(of_classes / "masks/cat/e.png", full)
+    assert convert(*class_flags(of_classes, "folders"), "--max_failures=0.9").code == 0
+    found = {one["key"][:1]: (one["reason"], one["detail"]) for one in failures_of(of_classes / "out")}
+    overlap = np.count_nonzero(np.asarray(Image.open(of_classes / "masks/cat/a.png")))
+    assert found["a"] == ("invalid_mask", f"the masks of cat and dog overlap in {overlap:,} pixels")
+    assert found["b"][0] == "invalid_mask"
+    assert found["b"][1].startswith("the mask of cat has several numbers besides 0")
+    assert found["c"] == ("invalid_mask", "the mask of big emu has another size than that of cat")
+    assert found["d"][0] == "mask_missing"
+    (record,) = open_dataset(of_classes / "out").records("train")
+    assert (record["mask"] == 1).all()
+
+
+def test_masks_of_classes_are_merged_for_functions_and_transforms_too(of_classes, save, convert):
+    merged = save_classes(of_classes, "suffixes", save)
+    ran = convert(*class_flags(of_classes, "suffixes"), f"--map={__name__}:merged_twice")
+    assert ran.code == 0, ran.err
+    for record in open_dataset(of_classes / "out").records("train"):
+        np.testing.assert_array_equal(record["mask"][..., 0], merged[record["filename"][:1]])
+    settings = {"input": f"{of_classes}/images", "mask_root": f"{of_classes}/masks", "layout": "segmentation"}
+    with beam.Pipeline() as root:
+        samples = root | ReadSamples(**settings, mask_classes={name: f"_{name}" for name in CLASSES})
+        examples = samples | ConvertSamples(layout="segmentation")
+        _ = samples | beam.Map(merged_twice)
+        _ = examples | beam.combiners.Count.Globally() | "count" >> beam.Map(_is_four)
+
+
+def merged_twice(sample: Sample) -> Sample:
+    """Replaces the mask of some samples by an equal one."""
+    assert set(np.unique(sample.mask)) <= {0, 1, 2, 3}
+    return sample.replace(mask=sample.mask[::-1][::-1].copy()) if sample.key > "b" else sample
+
+
+def test_a_changed_order_of_the_classes_remakes_the_masks(of_classes, save, convert):
+    save_classes(of_classes, "suffixes", save)
+    flags = [*class_flags(of_classes, "suffixes"), "--versioned", "--guard=off"]
+    assert convert(*flags).code == 0
+    assert "nothing has changed" in convert(*flags).out
+    flags[2] = "--mask_classes=" + ",".join(f"{name}=_{name}" for name in CLASSES[::-1])
+    assert convert(*flags).code == 0
+    latest = of_classes / "out" / (of_classes / "out/LATEST").read_text().strip()
+    assert manifest_of(latest)["reuse"]["converted"] == 4
+    assert open_dataset(latest).class_names == ("background", *CLASSES[::-1])
+
+
+@each(
+    "flags, refusal",
+    [
+        (["--mask_classes=cat"], ("invalid_value", "mask_classes")),
+        (["--mask_classes=cat=_a,cat=_b"], ("invalid_value", "mask_classes")),
+        (["--mask_classes=cat=_a,dog=_a"], ("invalid_value", "mask_classes")),
+        (["--mask_classes=cat=_cat", "--mask_suffix=_m"], ("conflicting_settings", "mask_suffix")),
+        (["--mask_classes=cat=_cat", "--mask_colors=pascal"], ("conflicting_settings", "mask_colors")),
+        (["--mask_classes=cat=_cat", "--class_names=x"], ("setting_not_applicable", "class_names")),
+        (["--mask_classes=cat=_cat,cow=_cow"], ("missing_masks", "input")),
+        (["--mask_classes=cow=cow/", "--mask_root={}/masks"], ("missing_masks", "input")),
+        (["--mask_classes=cat=_cat", "--layout=image"], ("setting_not_applicable", "mask_classes")),
+    ],
+)
+def test_masks_of_classes_that_cannot_be_found_are_refused(flags, refusal, of_classes, save, convert):
+    save_classes(of_classes, "suffixes", save)
+    words = [f"--input={of_classes}/images", f"--output={of_classes}/out", *(one.format(of_classes) for one in flags)]
+    words += [] if flags[-1].startswith(("--mask_root", "--layout")) else [f"--mask_root={of_classes}/masks"]
+    ran = convert(*words)
+    assert ran.code == 2, ran.err
+    assert (ran.refusal.code, refusal[1] in ran.refusal.settings) == (refusal[0], True), ran.err

@@ -55,6 +55,7 @@ CHANGED: Mapping[str, tuple[Words, Words]] = {
     "mask_column": ({**TABLE, "layout": "segmentation"}, {"mask_column": "other_mask"}),
     "mask_suffix": (MASKS, {"mask_suffix": "_m"}),
     "image_suffix": (MASKS, {"image_suffix": "0"}),
+    "mask_classes": ({**MASKS, "mask_classes": "a=_m"}, {"mask_classes": "b=_x,a=_m"}),
     "mask_bit_depth": (MASKS, {"mask_bit_depth": 16}),
     "mask_padding": ({**MASKS, "resize_mode": "pad"}, {"mask_padding": 255}),
     "mask_colors": ({**MASKS, "mask_colors": GREYS}, {"mask_colors": GREYS[::-1]}),

@@ -37,6 +37,7 @@ class BuildSettings(TypedDict, total=False):
     mask_column: str
     mask_suffix: str
     image_suffix: str
+    mask_classes: Words
     label_separator: str
     unknown_labels: Literal['reject', 'no', 'yes']
     missing_values: Words

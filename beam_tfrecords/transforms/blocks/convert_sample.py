@@ -23,10 +23,20 @@ from beam_tfrecords.transforms.images.geometry import Geometry, plan_geometry
 from beam_tfrecords.transforms.images.image_spec import ImageSpec
 from beam_tfrecords.transforms.images.masks import convert_mask
 from beam_tfrecords.transforms.labels import ClassNames, class_label
+from beam_tfrecords.transforms.mapping.class_masks import merge_masks
 from beam_tfrecords.transforms.mapping.pixel_file import has_pixels, hash_file, spec_for
 from beam_tfrecords.transforms.objects.objects import InvalidBoxes, Objects
 from beam_tfrecords.transforms.refs.ref_columns import RefColumns
-from beam_tfrecords.transforms.refs.sample_refs import IMAGE, MASK, RecordRange, SampleRef, Scalar, Value, name_of_place
+from beam_tfrecords.transforms.refs.sample_refs import (
+    IMAGE,
+    MASK,
+    RecordRange,
+    SampleRef,
+    Scalar,
+    Value,
+    is_mask,
+    name_of_place,
+)
 
 # Creating a packer for each batch would take as long as packing. Sharing one is safe: packing holds the GIL.
 _packer = msgpack.Packer()
@@ -124,7 +134,7 @@ class ConvertSample:
         return prepared._replace(fields={**record.own_fields, **prepared.fields})
 
     def _prepare(self, ref: SampleRef, images: Mapping[str, bytes], *, drawn_in_file: bool = False) -> PreparedSample:
-        names = [name for name in images if name != MASK] if self.layout.needs_image else []
+        names = [name for name in images if not is_mask(name)] if self.layout.needs_image else []
         # Labels first: resolving them is cheap, and saves decoding the images of a sample that is rejected.
         self._resolve_labels(ref.label)
         object_labels = self._resolve_each(ref.objects.labels if ref.objects else ())
@@ -149,7 +159,7 @@ class ConvertSample:
                 if self.layout.needs_objects:
                     placed = self._place(ref, object_labels, geometry)
                 if self.layout.needs_mask:
-                    mask = images.get(MASK)
+                    mask = merge_masks(images, self.image)
                     fields["mask.encoded"] = convert_mask(mask, geometry, spec_for(mask or b"", self.image))
         index_columns = {**(image.index_columns if image else {}), "content_hash": hash_images(images)}
         return _with_objects(
@@ -355,6 +365,7 @@ class ConvertSample:
                 decisive += self.image.mask_bit_depth, self.image.mask_padding
                 # Earlier versions had no such numbers, and their hashes stay valid.
                 decisive += [bool(self.image.mask_colors), *self.image.mask_numbers] if self.image.mask_numbers else []
+                decisive += [parts] if (parts := [name for name in places if is_mask(name) and name != MASK]) else []
             if image_names:
                 # The fingerprint covers only the files, in the order of their names.
                 decisive.append(list(places))
@@ -458,9 +469,9 @@ def hash_images(images: Mapping[str, bytes]) -> str:
     """Returns the hex BLAKE3 of the image file; for several images, of their joined hashes; "" without an image.
 
     Args:
-      images: image name -> bytes; the mask is ignored.
+      images: image name -> bytes; masks are ignored.
     """
-    hashes = [hash_file(data) for name, data in images.items() if name != MASK]
+    hashes = [hash_file(data) for name, data in images.items() if not is_mask(name)]
     return content_hash("+".join(hashes).encode()) if len(hashes) > 1 else "".join(hashes)
 
 

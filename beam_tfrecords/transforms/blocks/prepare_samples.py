@@ -18,7 +18,7 @@ from beam_tfrecords.transforms.blocks.guard import Convert, guarded
 from beam_tfrecords.transforms.blocks.reuse import BlockReuse
 from beam_tfrecords.transforms.blocks.stopwatch import Stopwatch
 from beam_tfrecords.transforms.refs.ref_columns import RefColumns, join_alike, long_bytes
-from beam_tfrecords.transforms.refs.sample_refs import MASK, SampleRef
+from beam_tfrecords.transforms.refs.sample_refs import SampleRef, is_mask
 from beam_tfrecords.transforms.stats import Change, Key
 
 # A sample before it is written: prepared or rejected.
@@ -115,7 +115,7 @@ class _Preparing:
         start = 0
         for index, ref in enumerate(refs):
             read = fetched.popleft()
-            of_images = [] if isinstance(read, SampleError) else [len(read[name]) for name in read if name != MASK]
+            of_images = [] if isinstance(read, SampleError) else [len(read[name]) for name in read if not is_mask(name)]
             source_bytes = sum(of_images) or ref.size
             images: Fetched | None = read
             if self.apply is not None:

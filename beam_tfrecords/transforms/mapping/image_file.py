@@ -15,6 +15,7 @@ from beam_tfrecords.transforms.images.image_spec import ImageSpec
 from beam_tfrecords.transforms.images.masks import place_mask, read_mask
 from beam_tfrecords.transforms.images.upright import Upright, decode_upright
 from beam_tfrecords.transforms.mapping.later import Later, read_only
+from beam_tfrecords.transforms.mapping.pixel_file import spec_for
 from beam_tfrecords.transforms.refs.sample_refs import File
 
 _MOST_BYTES = 1 << 30
@@ -89,5 +90,6 @@ class MaskFile(ImageFile):
         return type(self), (self.file, self.spec, self._image)
 
     def _place(self) -> np.ndarray:
-        mask = read_mask(self.read(), self.spec)
+        data = self.read()
+        mask = read_mask(data, spec_for(data, self.spec))
         return read_only(mask if self._image is None else place_mask(mask, self._image.upright.geometry))

@@ -18,14 +18,15 @@ from beam_tfrecords.transforms.hashing import content_hash
 from beam_tfrecords.transforms.images.image_spec import ImageSpec
 from beam_tfrecords.transforms.images.masks import place_mask, read_mask
 from beam_tfrecords.transforms.images.upright import Upright, decode_upright
+from beam_tfrecords.transforms.mapping.class_masks import merge_masks
 from beam_tfrecords.transforms.mapping.later import Later, is_same, read_only
-from beam_tfrecords.transforms.mapping.pixel_file import has_pixels, hash_file, pixel_file
+from beam_tfrecords.transforms.mapping.pixel_file import has_pixels, hash_file, pixel_file, spec_for
 from beam_tfrecords.transforms.mapping.plain_values import plain_value
 from beam_tfrecords.transforms.mapping.sample import Sample
 from beam_tfrecords.transforms.mapping.source_objects import from_source, to_source
 from beam_tfrecords.transforms.mapping.user_function import UserFunction
 from beam_tfrecords.transforms.objects.objects import Objects
-from beam_tfrecords.transforms.refs.sample_refs import IMAGE, MASK, RecordRange, SampleRef
+from beam_tfrecords.transforms.refs.sample_refs import IMAGE, MASK, RecordRange, SampleRef, is_mask
 
 # Prefix of the fingerprint of a sample whose image the function has changed; the new pixels determine the rest.
 _TOUCHED = "map:"
@@ -90,20 +91,21 @@ class MapSample:
             except SampleError as error:
                 raise ref.attribute_error(error, name) from error
 
-        decoded = {name: Later(functools.partial(decode, name)) for name in images if name != MASK}
+        decoded = {name: Later(functools.partial(decode, name)) for name in images if not is_mask(name)}
         images_of = {name: Later(functools.partial(_pixels_of, upright)) for name, upright in decoded.items()}
         sample = Sample(ref.key, images=images_of, label=ref.label, split=ref.split, columns=ref.columns)
         first, objects = next(iter(decoded.values()), None), ref.objects
         if first is None:
             return sample
-        if MASK in images:
-            sample = sample.replace(mask=Later(lambda: self._open_mask(images[MASK], first.value)))
+        if any(map(is_mask, images)):
+            sample = sample.replace(mask=Later(lambda: self._open_mask(images, first.value)))
         if objects is not None:
             sample = sample.replace(objects=Later(lambda: from_source(objects, first.value)))
         return sample
 
-    def _open_mask(self, data: bytes, image: Upright) -> np.ndarray:
-        return read_only(place_mask(read_mask(data, self.image), image.geometry))
+    def _open_mask(self, images: Mapping[str, bytes], image: Upright) -> np.ndarray:
+        data = merge_masks(images, self.image) or b""
+        return read_only(place_mask(read_mask(data, spec_for(data, self.image)), image.geometry))
 
     def _close(
         self, ref: SampleRef, images: Mapping[str, bytes], sample: Sample, made: Any
@@ -150,7 +152,8 @@ def _take_images(images: Mapping[str, bytes], sample: Sample, made: Sample) -> d
     }
     if made.parts["mask"] is not None:
         is_kept = is_same(sample.parts["mask"], made.parts["mask"]) and not _is_moved(sample, made)
-        files[MASK] = images[MASK] if is_kept else pixel_file(made.mask)
+        kept = {name: data for name, data in images.items() if is_mask(name)}
+        files |= kept if is_kept else {MASK: pixel_file(made.mask)}
     return files
 
 

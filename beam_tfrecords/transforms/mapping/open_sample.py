@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import functools
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from beam_tfrecords.errors import FailureReason, SampleError, Stage
@@ -11,11 +12,12 @@ from beam_tfrecords.examples.layouts import Layout
 from beam_tfrecords.transforms.blocks.fetching import read_image, read_images
 from beam_tfrecords.transforms.blocks.stored_record import StoredRecord
 from beam_tfrecords.transforms.images.image_spec import ImageSpec
+from beam_tfrecords.transforms.mapping.class_masks import merge_masks
 from beam_tfrecords.transforms.mapping.image_file import ImageFile, MaskFile
 from beam_tfrecords.transforms.mapping.later import Later
 from beam_tfrecords.transforms.mapping.sample import Sample
 from beam_tfrecords.transforms.mapping.source_objects import from_source
-from beam_tfrecords.transforms.refs.sample_refs import IMAGE, MASK, RecordRange, SampleRef
+from beam_tfrecords.transforms.refs.sample_refs import IMAGE, MASK, RecordRange, SampleRef, is_mask
 
 
 @dataclasses.dataclass(frozen=True)
@@ -50,9 +52,13 @@ class OpenSample:
             files = dict(StoredRecord.read(read[IMAGE], ref.locator, self.records).images)
         else:
             files = {name: functools.partial(_read, ref, name, self.max_file_size) for name in ref.images}
-        images = {name: ImageFile(file, self.image) for name, file in files.items() if name != MASK}
+        images = {name: ImageFile(file, self.image) for name, file in files.items() if not is_mask(name)}
         first = next(iter(images.values()), None)
-        mask = MaskFile(files[MASK], self.image, first) if MASK in files else None
+        masks = {name: file for name, file in files.items() if is_mask(name)}
+        mask = None
+        if masks:
+            file = masks.get(MASK) or functools.partial(_merge, masks, self.image)
+            mask = MaskFile(file, self.image, first)
         objects = None
         if ref.objects is not None and first is not None:
             objects = Later(functools.partial(_place, ref, first))
@@ -73,6 +79,10 @@ def _read(ref: SampleRef, name: str, max_file_size: int) -> bytes:
     if isinstance(data, SampleError):
         raise ref.attribute_error(data, name)
     return data
+
+
+def _merge(masks: Mapping[str, Callable[[], bytes]], spec: ImageSpec) -> bytes:
+    return merge_masks({name: read() for name, read in masks.items()}, spec) or b""
 
 
 def _place(ref: SampleRef, image: ImageFile) -> Any:

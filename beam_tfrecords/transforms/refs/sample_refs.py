@@ -109,6 +109,11 @@ _pack: Callable[[Any], bytes] = msgpack.Packer().pack
 IMAGE, MASK = "image", "mask"
 
 
+def is_mask(name: str) -> bool:
+    """Whether an image of a sample is its mask, or the mask of one of its classes."""
+    return name.partition("/")[0] == MASK
+
+
 def one_image(locator: Locator | None, mask: Locator | None = None) -> Mapping[str, Locator]:
     """Returns `SampleRef.images` of a sample with at most one image and one mask."""
     return {name: one for name, one in ((IMAGE, locator), (MASK, mask)) if one is not None}
@@ -159,8 +164,8 @@ class SampleRef:
       key: stable name of the sample: path relative to the input root, or the row's id. Order and split
         depend only on it.
       images: image name -> locator of its bytes. A single image is named `IMAGE`, the images of a list `frames[0]`,
-        `frames[1]` and so on. `MASK` belongs to the first image, which the index describes. Empty for a row without an
-        image.
+        `frames[1]` and so on. `MASK`, or a mask for each class as `mask/NUMBER/CLASS`, belongs to the first image,
+        which the index describes. Empty for a row without an image.
       size: bytes of the file of the first image; 0 if the source does not give it.
       fingerprint: changes with the file of an image: size and modification time, or an etag.
       label: label in the source: a class name, a class index, a list of either, or None.
@@ -208,7 +213,8 @@ class SampleRef:
 
     def attribute_error(self, error: SampleError, name: str) -> SampleError:
         """Returns the failure of one image, with the name of the image if the sample has several."""
-        return error if name == IMAGE and self.images.keys() <= {IMAGE, MASK} else error.about(name)
+        is_only = name == IMAGE and all(one == IMAGE or is_mask(one) for one in self.images)
+        return error if is_only else error.about(name)
 
     def plain_images(self) -> dict[str, tuple[Any, ...]]:
         """Returns image name -> packed locator, as plain values for msgpack."""

@@ -386,6 +386,11 @@ class BuildSpec:
                 code="needs_setting",
             )
         self._check_fractions()
+        if self.image.mask_colors and self.source.paths.mask_classes:
+            raise RequestError(
+                "`mask_colors` and `mask_classes` exclude each other: a mask has all classes or one; leave one out",
+                code="conflicting_settings",
+            )
         if self.layout and "image.pixels" in self.layout.fields and encoding is not ImageEncoding.RAW:
             raise RequestError(
                 f"`image_encoding={encoding.value}`: the layout asks for image.pixels, which is raw; "
@@ -420,6 +425,14 @@ class BuildSpec:
     def order_of_classes(self) -> ClassOrder:
         """Value of `class_order`, or its default."""
         return self.class_order or (ClassOrder.STABLE if self.schedule.versioned else ClassOrder.SORTED)
+
+    @property
+    def mask_class_names(self) -> tuple[str, ...]:
+        """The classes of the numbers of masks, if the request names them by color or by mask."""
+        if self.image.mask_colors:
+            return self.image.mask_colors.names
+        classes = self.source.paths.class_masks
+        return ("background", *classes) if classes else ()
 
     def to_json(self) -> dict[str, Any]:
         """Returns all settings as in a spec file, including defaults."""

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 
 from beam_tfrecords import storage
 from beam_tfrecords.errors import FailureReason, SampleError, Stage
-from beam_tfrecords.transforms.refs.sample_refs import MASK, File, SampleRef
+from beam_tfrecords.transforms.refs.sample_refs import File, SampleRef
 from beam_tfrecords.transforms.service_faults import retry_faults
 from beam_tfrecords.transforms.sources.path_rule import resolve, shorten
 
@@ -55,10 +55,11 @@ def _exists(uri: str) -> bool:
         raise SampleError(Stage.LIST, FailureReason.UNREADABLE, detail) from error
 
 
-def with_mask(ref: SampleRef, mask: storage.FileEntry) -> SampleRef:
-    """Returns the sample with its mask added."""
-    images = {**ref.images, MASK: File(mask.path, mask.version)}
-    return dataclasses.replace(ref, images=images, fingerprint=f"{ref.fingerprint}+{mask.fingerprint}")
+def with_masks(ref: SampleRef, masks: Mapping[str, storage.FileEntry]) -> SampleRef:
+    """Returns the sample with its mask, or the masks of its classes, added; `masks` has their names in `images`."""
+    images = {**ref.images, **{name: File(mask.path, mask.version) for name, mask in masks.items()}}
+    fingerprint = "+".join([ref.fingerprint, *(mask.fingerprint for mask in masks.values())])
+    return dataclasses.replace(ref, images=images, fingerprint=fingerprint)
 
 
 def of_path(fingerprint: str, path: str) -> str:

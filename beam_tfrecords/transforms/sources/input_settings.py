@@ -8,8 +8,9 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from beam_tfrecords import storage
+from beam_tfrecords.errors import RequestError
 from beam_tfrecords.transforms.mapping.user_function import name_of
-from beam_tfrecords.transforms.settings import check_unique, input_setting, switch
+from beam_tfrecords.transforms.settings import check_unique, input_setting, switch, write_list
 from beam_tfrecords.transforms.sources.braces import split_list
 from beam_tfrecords.transforms.sources.registry import source_of_file
 
@@ -115,6 +116,16 @@ def _write_images(words: tuple[str, ...]) -> Any:
     return dict(word.split("=", 1) for word in words) or None
 
 
+def _read_mask_classes(word: Any) -> tuple[str, ...]:
+    words = [f"{name}={part}" for name, part in word.items()] if isinstance(word, Mapping) else word
+    words = [one.strip() for one in (words.split(",") if isinstance(words, str) else words)]
+    pairs = [[part.strip() for part in one.partition("=")[::2]] for one in words]
+    if not all(name and part.strip("/") for name, part in pairs) or len(dict(pairs)) < len(pairs):
+        raise ValueError("expected a folder or a suffix for each class, such as cat=cat/,dog=dog/ or cat=_cat,dog=_dog")
+    check_unique([part for _, part in pairs])
+    return tuple("=".join(pair) for pair in pairs)
+
+
 @dataclasses.dataclass(frozen=True)
 class PathSettings:
     """Folders of the images that tables and annotations name, and of masks.
@@ -127,6 +138,7 @@ class PathSettings:
         table are relative to it.
       mask_suffix: suffix of a mask's name before the extension, which its image's name lacks.
       image_suffix: suffix of an image's name before the extension, which its mask's name lacks.
+      mask_classes: CLASS=FOLDER/ or CLASS=SUFFIX of the masks of each class; empty if a mask has all classes.
     """
 
     image_root: tuple[str, ...] = input_setting(
@@ -159,3 +171,23 @@ class PathSettings:
     image_suffix: str | None = input_setting(
         None, help="what the name of an image has at its end, and that of its mask has not, such as _sat"
     )
+    mask_classes: tuple[str, ...] = input_setting(
+        (),
+        help="for one mask of each class: the folder below `mask_root`, or the end of the name, of each class's masks, "
+        "such as cat=cat/,dog=dog/ or cat=_cat,dog=_dog",
+        read=_read_mask_classes,
+        write=write_list,
+        shown_default="",
+    )
+
+    @property
+    def class_masks(self) -> Mapping[str, str]:
+        """Class -> folder or suffix of its masks."""
+        return dict(word.split("=", 1) for word in self.mask_classes)
+
+    def __post_init__(self) -> None:
+        if self.mask_suffix and not all(part.endswith("/") for part in self.class_masks.values()):
+            raise RequestError(
+                "`mask_classes` and `mask_suffix` both say how the names of masks end; leave `mask_suffix` out",
+                code="conflicting_settings",
+            )

@@ -41,7 +41,7 @@ class Entry:
 
 # Groups of settings: for folders, masks, rows, boxes, paths, tables and text files.
 _FOLDERS = ("label_pattern", "classes")
-MASK_FILES = ("mask_root", "mask_suffix", "image_suffix")
+MASK_FILES = ("mask_root", "mask_suffix", "image_suffix", "mask_classes")
 _ROWS = (
     "label_column", "label_columns", "label_separator", "unknown_labels", "split_column", "key_column", "group_column",
     "classes", "group_rows", "missing_values",

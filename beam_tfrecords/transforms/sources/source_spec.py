@@ -32,7 +32,7 @@ from beam_tfrecords.transforms.sources.selection import Selection
 from beam_tfrecords.transforms.sources.tables.table_settings import TableSettings, TextSettings
 
 _INPUT_HELP = "folder, glob, table or archive; local, gs:// or s3://; or a function of yours, module:function"
-_MASK_SETTINGS = ("mask_root", "mask_column", "mask_suffix", "image_suffix")
+_MASK_SETTINGS = ("mask_root", "mask_column", "mask_suffix", "image_suffix", "mask_classes")
 
 
 class Fingerprint(str, enum.Enum):
@@ -91,8 +91,8 @@ class SourceSpec:
         "input", "source", "mapping", "parts", "label_pattern", "image_column", "label_column", "label_type",
         "group_rows", "label_columns", "split_column", "key_column", "allow_outside_root", "allow_private_addresses",
         "trust_annotations", "images", "image_path", "image_root", "mask_root", "mask_column", "mask_suffix",
-        "image_suffix", "label_separator", "unknown_labels", "missing_values", "delimiter", "encoding", "include",
-        "exclude", "classes", "group_column", "box_columns", "box_format", "box_unit", "join", "join_key",
+        "image_suffix", "mask_classes", "label_separator", "unknown_labels", "missing_values", "delimiter", "encoding",
+        "include",         "exclude", "classes", "group_column", "box_columns", "box_format", "box_unit", "join", "join_key",
         "fingerprint", "requester_pays",
     )  # fmt: skip
 

@@ -53,13 +53,13 @@ def resolve_classes(
     Raises:
       RequestError: the class names do not fit the labels, or there is only one class.
     """
-    colors = spec.image.mask_colors
+    of_masks = spec.mask_class_names
     if spec.layout is None or not (spec.layout.needs_label or spec.layout.needs_objects):
-        of_masks = colors.names if colors else tuple(source.class_names) if source.records else ()
+        of_masks = of_masks or (tuple(source.class_names) if source.records else ())
         return _check_names(ClassNames(spec.class_names.names if spec.class_names else of_masks))
-    if colors:
+    if of_masks:
         source.notes.append(
-            f"the names in `mask_colors` are not stored, because the layout has labels: 0 is {colors.names[0]}, and so "
+            f"the class names of the masks are not stored, because the layout has labels: 0 is {of_masks[0]}, and so "
             "on in their order"
         )
     label_columns = spec.source.table.label_columns

@@ -25,7 +25,7 @@ def check_masks(spec: BuildSpec, source: Source, listing: Listing) -> None:
     Raises:
       RequestError: they have colors; offers the named table that has them all.
     """
-    is_known = spec.image.mask_colors or spec.map or source.records or source.pipeline
+    is_known = spec.mask_class_names or spec.map or source.records or source.pipeline
     if spec.layout is None or not spec.layout.needs_mask or is_known:
         return
     # Most requests have no masks, and need none of these modules here.

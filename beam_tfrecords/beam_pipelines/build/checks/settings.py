@@ -71,8 +71,9 @@ def _mask_numbers(reading: Reading) -> str:
 
 
 def _classes(reading: Reading) -> str:
-    if reading.spec.image.mask_colors and not (reading.layout.needs_label or reading.layout.needs_objects):
-        return "`mask_colors` names the classes"
+    names = "mask_colors" if reading.spec.image.mask_colors else "mask_classes"
+    if reading.spec.mask_class_names and not (reading.layout.needs_label or reading.layout.needs_objects):
+        return f"`{names}` names the classes"
     label_type = reading.spec.source.table.label_type
     if label_type is not LabelType.CLASS:
         return f"labels are not classes with `label_type={label_type.value}`"
@@ -171,7 +172,7 @@ NEEDS: Mapping[str, Need] = {
         (
             "input", "source", "mapping", "parts", "label_pattern", "label_type", "group_rows", "key_column",
             "allow_outside_root", "allow_private_addresses", "trust_annotations", "duplicates",
-            "images", "image_root", "mask_root", "mask_column", "mask_suffix", "image_suffix",
+            "images", "image_root", "mask_root", "mask_column", "mask_suffix", "image_suffix", "mask_classes",
             "missing_values", "include", "exclude", "classes", "group_column", "join", "fingerprint", "requester_pays",
             "splits", "stratify", "limit", "map", "map_revision", "check_map", "where", "output", "name", "description",
             "license", "homepage", "layout", "shard_size", "num_shards", "compression", "seed", "dali_index",

@@ -14,7 +14,7 @@ from beam_tfrecords.errors import FailureReason, RequestError, SampleError, Stag
 from beam_tfrecords.examples.contents import Content
 from beam_tfrecords.storage.threads import map_in_threads
 from beam_tfrecords.transforms.objects.objects import Objects
-from beam_tfrecords.transforms.refs.sample_refs import SampleRef
+from beam_tfrecords.transforms.refs.sample_refs import MASK, SampleRef
 from beam_tfrecords.transforms.sources.annotations.annotated import (
     reference,
     refuse_folders_as_splits,
@@ -22,7 +22,7 @@ from beam_tfrecords.transforms.sources.annotations.annotated import (
 )
 from beam_tfrecords.transforms.sources.annotations.voc_files import XML, AnnotatedFolders, VocFilesSource
 from beam_tfrecords.transforms.sources.annotations.voc_xml import read_annotation
-from beam_tfrecords.transforms.sources.image_files import with_mask
+from beam_tfrecords.transforms.sources.image_files import with_masks
 from beam_tfrecords.transforms.sources.inputs import Inputs, key_prefixes, quote_input
 from beam_tfrecords.transforms.sources.names import is_utf8, printable, skipped_kind
 from beam_tfrecords.transforms.sources.needs import Needs
@@ -114,7 +114,7 @@ class VocSource(AnnotatedFolders):
                 yield rejected(key, objects, split=split, uri=entry.path if entry else None)
             elif entry:
                 ref = reference(key, entry.path, objects, self._needs, split=split, found=entry)
-                yield ref if masks is None else with_mask(ref, masks[name])
+                yield ref if masks is None else with_masks(ref, {MASK: masks[name]})
         described = annotated if reads_objects else (masks or {}).keys()
         without_image = len(described - images.keys())
         if without_image:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import functools
+import itertools
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from beam_tfrecords import storage
@@ -45,7 +46,7 @@ class ImageFolder(InferredSource):
         self._has_masks = needs.mask
         self._take_request(inputs, spec, needs)
         self.provides |= {Content.MASK} if self._has_masks else frozenset()
-        self._masks: Mapping[str, MaskFiles] = {}
+        self._masks: Mapping[str, Sequence[MaskFiles]] = {}
         self.notes += describe_splits([root.folder for root in roots], [root.split for root in roots], inputs)
         self.read_container: ReadImages = ReadImages({root.key_prefix: root for root in roots}, self._pattern, needs)
         self.prefix_depth = max(root.key_prefix.count("/") for root in roots)
@@ -58,7 +59,7 @@ class ImageFolder(InferredSource):
         self._masks = find_mask_files(self._roots, self._spec.paths) if self._has_masks else {}
         for root in self._roots:
             files = storage.list_files(root.listing, special=True, literal=root.is_folder)
-            masks = self._masks.get(root.key_prefix)
+            masks = self._masks.get(root.key_prefix, ())
             yield from self.read_container.list_images(files, root, self.skipped, masks)
 
     def partitions(self) -> Sequence[Container]:
@@ -71,7 +72,7 @@ class ImageFolder(InferredSource):
 
     def infer(self, folders: FolderSummary) -> Callable[[SampleRef], SampleRef] | None:
         """See `Source.infer`."""
-        self.unmatched = list(find_unmatched(self._masks.values()))
+        self.unmatched = list(find_unmatched(itertools.chain.from_iterable(self._masks.values())))
         self.notes += [one.note for one in self.unmatched]
         trees = {root.key_prefix: folders.tree(root.key_prefix) for root in self._roots}
         names = [storage.basename(root.folder) for root in self._roots]

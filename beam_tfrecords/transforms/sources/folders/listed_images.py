@@ -14,9 +14,9 @@ from beam_tfrecords.transforms.refs.sample_refs import File, SampleRef, one_imag
 from beam_tfrecords.transforms.service_faults import retry_faults
 from beam_tfrecords.transforms.sources.containers import Container, StagingFiles
 from beam_tfrecords.transforms.sources.detect.inference import assume_folders
-from beam_tfrecords.transforms.sources.folders.mask_files import MaskFiles
+from beam_tfrecords.transforms.sources.folders.mask_files import MaskFiles, find_masks
 from beam_tfrecords.transforms.sources.folders.roots import Root
-from beam_tfrecords.transforms.sources.image_files import with_mask
+from beam_tfrecords.transforms.sources.image_files import with_masks
 from beam_tfrecords.transforms.sources.names import (
     FOLDER_MARKER,
     NOT_AN_IMAGE,
@@ -62,7 +62,7 @@ class ReadImages:
         return self.list_images(files, root, skipped)
 
     def list_images(
-        self, files: Iterable[storage.FileEntry], root: Root, skipped: Skipped, masks: MaskFiles | None = None
+        self, files: Iterable[storage.FileEntry], root: Root, skipped: Skipped, masks: Sequence[MaskFiles] = ()
     ) -> Iterator[SampleRef | RefColumns]:
         """Yields a reference to each image among the listed files of a root, in order; counts the others as skipped."""
         guess, pattern, start = assume_folders(self.pattern, self.needs), self.pattern, root.start
@@ -74,7 +74,7 @@ class ReadImages:
         # Images of the current folder without individual metadata.
         keys: list[str] = []
         plain: list[storage.FileEntry] = []
-        is_plain = pattern is None and masks is None and not names
+        is_plain = pattern is None and not masks and not names
 
         def take() -> Iterator[RefColumns]:
             if keys:
@@ -94,7 +94,7 @@ class ReadImages:
             label, split = placed
             if kind is None and split is None and only_splits:
                 kind = OUTSIDE_SPLITS
-            if kind is None and masks is not None and masks.is_mask(entry.path):
+            if kind is None and any(one.is_mask(entry.path) for one in masks):
                 kind = "mask"
             if kind is None and not has_extension(relative) and not _may_be_an_image(entry):
                 kind = NOT_AN_IMAGE
@@ -118,7 +118,7 @@ class ReadImages:
             group = path_group(key, pattern)
             columns = path_columns(key, pattern, names) if names else {}
             ref = SampleRef(key, images, size, entry.fingerprint, label, split, columns, failure, group)
-            yield ref if masks is None or failure else _with_mask(ref, masks, relative)
+            yield _with_masks(ref, masks, relative) if masks and not failure else ref
         yield from take()
 
 
@@ -138,9 +138,9 @@ def _by_column(
     )
 
 
-def _with_mask(ref: SampleRef, masks: MaskFiles, relative: str) -> SampleRef:
+def _with_masks(ref: SampleRef, masks: Sequence[MaskFiles], relative: str) -> SampleRef:
     try:
-        return with_mask(ref, masks.find(relative))
+        return with_masks(ref, find_masks(masks, relative))
     except SampleError as error:
         return dataclasses.replace(ref, failure=(error.reason.value, error.detail))
 

@@ -9,6 +9,7 @@ from typing import Any
 
 from beam_tfrecords import storage
 from beam_tfrecords.errors import FailureReason, RequestError, SampleError, Stage, Suggestion
+from beam_tfrecords.transforms.refs.sample_refs import MASK
 from beam_tfrecords.transforms.sources.detect.mask_names import find_suffixes
 from beam_tfrecords.transforms.sources.detect.names import is_annotation, plain_path
 from beam_tfrecords.transforms.sources.folders.roots import Root
@@ -32,17 +33,31 @@ class MaskFiles:
       folder: folder of the masks.
       settings: settings with the name suffixes.
       with_prefix: whether the masks of each input are in a folder with the input's name.
+      name: name of the masks in the references of the samples.
+      part: folder, ending with a slash, or suffix of the masks of one class; "" for masks with all classes.
 
     Attributes:
+      name: see above.
       folder: folder of the masks.
       used: masks with an image, as names in `masks`.
     """
 
-    def __init__(self, root: Root, folder: str, settings: PathSettings, *, with_prefix: bool = False) -> None:
-        self.folder = folder.rstrip("/")
+    def __init__(
+        self,
+        root: Root,
+        folder: str,
+        settings: PathSettings,
+        *,
+        with_prefix: bool = False,
+        name: str = MASK,
+        part: str = "",
+    ) -> None:
+        self.folder, self.name = folder.rstrip("/"), name
+        self._part = part if part.endswith("/") else ""
         self._root = root
         self._prefix = root.key_prefix if with_prefix else ""
-        self._suffix, self._image_suffix = settings.mask_suffix or "", settings.image_suffix or ""
+        self._suffix = (settings.mask_suffix or "") if self._part else part or settings.mask_suffix or ""
+        self._image_suffix = settings.image_suffix or ""
         # Images and masks share one tree: the suffix or the folder distinguishes them.
         self._is_shared = f"{root.folder.rstrip('/')}/".startswith(f"{self.folder}/")
         self.used: set[str] = set()
@@ -74,7 +89,9 @@ class MaskFiles:
             what = (
                 f"several masks: {', '.join(sorted(printable(one.path) for one in found))}"
                 if found
-                else (f"no mask of the name {printable(name + self._suffix)}.* in {printable(self.folder)}")
+                else (
+                    f"no mask of the name {printable(self._part + name + self._suffix)}.* in {printable(self.folder)}"
+                )
             )
             raise SampleError(Stage.LIST, FailureReason.INVALID_MASK if found else FailureReason.MASK_MISSING, what)
         self.used.add(name)
@@ -97,8 +114,10 @@ class MaskFiles:
             relative = entry.path[len(self.folder) + 1 :]
             stem = posixpath.splitext(relative)[0]
             is_wanted = skipped_kind(relative) is None and is_utf8(relative) and stem.endswith(self._suffix)
-            if is_wanted and (not self._is_shared or self._looks_like_a_mask(relative)):
-                name = stem.removesuffix(self._suffix)
+            # The folder of a class may be above or below others, such as those of splits.
+            before, part, after = f"/{stem}".rpartition(f"/{self._part}" if self._part else "/")
+            if is_wanted and part and (not self._is_shared or self._looks_like_a_mask(relative)):
+                name = f"{before}/{after}"[1:].removesuffix(self._suffix)
                 masks[name] = (*masks.get(name, ()), entry)
         return masks
 
@@ -112,6 +131,8 @@ class MaskFiles:
         return plain
 
     def _looks_like_a_mask(self, relative: str) -> bool:
+        if self._part:
+            return f"/{self._part}" in f"/{relative}"
         if self._suffix:
             return posixpath.splitext(relative)[0].endswith(self._suffix)
         return any(map(is_annotation, relative.split("/")[:-1]))
@@ -121,35 +142,47 @@ class MaskFiles:
         if not self.masks:
             what = "no folder such as masks with images" if self._is_shared else "no image"
             what = f"no image whose name ends in {self._suffix}" if self._suffix else what
+            what = f"no folder {self._part} with images" if self._part else what
             return RequestError(
                 f"{where}: no image has a mask, because there is {what} in {self.folder}", code="missing_masks"
             )
         names = [posixpath.basename(name) + self._suffix for name in list(self.masks)[:_MOST_NAMES]]
+        is_whole = self.name == MASK
         settings: dict[str, Any] | None = find_suffixes(map(posixpath.basename, self._examples), names)
         image, mask = self._examples[0], next(iter(self.masks.values()))[0].path
         return RequestError(
             f"{where}: no image has a mask; expected one of the same name in {self.folder}, and found "
             f"{printable(image)} and {printable(mask)}; `mask_suffix` and `image_suffix` say what their names have at "
             "their ends",
-            [Suggestion("the images with these masks", settings)] if settings else [],
+            [Suggestion("the images with these masks", settings)] if settings and is_whole else [],
             code="missing_masks",
         )
 
 
-def find_mask_files(roots: Sequence[Root], settings: PathSettings) -> dict[str, MaskFiles]:
-    """Returns key prefix of a root -> masks of its images; {} if the request does not set mask settings.
+def find_mask_files(roots: Sequence[Root], settings: PathSettings) -> dict[str, tuple[MaskFiles, ...]]:
+    """Returns key prefix of a root -> masks of its images, for each class if a mask has one class.
+
+    Returns {} if the request does not set mask settings.
 
     Raises:
       RequestError: a mask folder does not exist, or cannot be assigned to an input.
     """
+    classes = [(f"{MASK}/{number}/{name}", part) for number, (name, part) in enumerate(settings.class_masks.items(), 1)]
+
+    def make(root: Root, folder: str, *, with_prefix: bool = False) -> tuple[MaskFiles, ...]:
+        return tuple(
+            MaskFiles(root, folder, settings, with_prefix=with_prefix, name=name, part=part)
+            for name, part in classes or [(MASK, "")]
+        )
+
     if not settings.mask_root:
-        return {root.key_prefix: MaskFiles(root, root.folder, settings) for root in roots if settings.mask_suffix}
+        return {root.key_prefix: make(root, root.folder) for root in roots if settings.mask_suffix or classes}
     every = list(dict.fromkeys(folder for _, folder in map(split_of_word, settings.mask_root)))
     for folder in every:
         if not storage.is_folder(folder):
             raise RequestError(f"`mask_root={printable(folder)}`: there is no such folder", code="not_found")
     own = own_roots([(root.folder, root.split) for root in roots], settings.mask_root, "mask_root")
-    found: dict[str, MaskFiles] = {}
+    found: dict[str, tuple[MaskFiles, ...]] = {}
     for number, root in enumerate(roots):
         # Assigns the folders of a split to the inputs of that split, or all folders to all inputs.
         folders = own[number] or tuple(every)
@@ -162,7 +195,27 @@ def find_mask_files(roots: Sequence[Root], settings: PathSettings) -> dict[str, 
             )
         folder = folders[alike.index(number) if len(folders) > 1 else 0]
         is_shared = len(alike) > 1 and len(settings.mask_root) < len(roots) and len(folders) == 1
-        found[root.key_prefix] = MaskFiles(root, folder, settings, with_prefix=is_shared)
+        found[root.key_prefix] = make(root, folder, with_prefix=is_shared)
+    return found
+
+
+def find_masks(every: Sequence[MaskFiles], relative: str) -> dict[str, storage.FileEntry]:
+    """Returns name in the reference -> mask of an image; without a mask, a class is not in the image.
+
+    Raises:
+      SampleError: the image has no mask, or several masks of a class.
+    """
+    found: dict[str, storage.FileEntry] = {}
+    missing: SampleError | None = None
+    for one in every:
+        try:
+            found[one.name] = one.find(relative)
+        except SampleError as error:
+            if error.reason is not FailureReason.MASK_MISSING:
+                raise
+            missing = error
+    if missing and not found:
+        raise missing
     return found
 
 
@@ -172,13 +225,13 @@ def find_unmatched(every: Iterable[MaskFiles]) -> Iterator[Unmatched]:
     Raises:
       RequestError: no image of an input has a mask.
     """
-    folders: dict[str, tuple[dict[str, str], set[str]]] = {}
+    folders: dict[tuple[str, str], tuple[dict[str, str], set[str]]] = {}
     for one in every:
         one.check()
-        masks, used = folders.setdefault(one.folder, ({}, set()))
+        masks, used = folders.setdefault((one.folder, one.name), ({}, set()))
         masks.update((name, entries[0].path) for name, entries in one.masks.items())
         used |= one.used
-    for folder, (masks, used) in folders.items():
+    for (folder, _), (masks, used) in folders.items():
         if unused := sorted(masks.keys() - used):
             first = printable(masks[unused[0]])
             note = f"{len(unused):,} of {len(masks):,} masks in {folder} belong to no image, such as {first}"
