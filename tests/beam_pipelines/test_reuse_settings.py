@@ -29,7 +29,6 @@ MASKS: Words = {
     "input": "in", "mask_root": "masks", "trust_annotations": True,
     "name": "pets", "image_size": 24, "max_failures": 0.9,
 }  # fmt: skip
-GREYS = [{"name": f"grey {number}", "color": [number] * 3} for number in range(256)]
 BOXES: Words = {"input": "boxes.json", "image_root": "in", "name": "pets", "image_size": 24, "max_failures": 0.9}
 NOTES: Words = {"input": "notes.jsonl", "image_root": "in", "name": "pets", "image_size": 24, "max_failures": 0.9}
 BOX_ROWS: Words = {"input": "boxes.csv", "name": "pets", "image_size": 24, "max_failures": 0.9}
@@ -58,8 +57,8 @@ CHANGED: Mapping[str, tuple[Words, Words]] = {
     "mask_classes": ({**MASKS, "mask_classes": "a=_m"}, {"mask_classes": "b=_x,a=_m"}),
     "mask_bit_depth": (MASKS, {"mask_bit_depth": 16}),
     "mask_padding": ({**MASKS, "resize_mode": "pad"}, {"mask_padding": 255}),
-    "mask_colors": ({**MASKS, "mask_colors": GREYS}, {"mask_colors": GREYS[::-1]}),
-    "mask_values": (MASKS, {"mask_values": {number: 255 - number for number in range(256)}}),
+    "mask_colors": ({**MASKS, "mask_colors": "greys.txt"}, {"mask_colors": "more_greys.txt"}),
+    "mask_values": (MASKS, {"mask_values": ",".join(f"{number}:{255 - number}" for number in range(256))}),
     "label_type": (TABLE, {"label_type": "text"}),
     "group_rows": ({**TABLE, "image_column": "other"}, {"group_rows": True}),
     "label_columns": ({**TABLE, "layout": "multilabel"}, {"label_columns": "zero,one"}),
@@ -179,6 +178,9 @@ def make_input(root: Path, picture: Callable, save: Callable) -> None:
         )
     lines.append(f"../{outside.name},in/dog/copy.png,cat,dog,cat|dog,train,test,000,1,0,1,,")
     (root / "rows.csv").write_text("\n".join(lines) + "\n", encoding="utf-8")
+    greys = [f"grey{number} #{number:02x}{number:02x}{number:02x}\n" for number in range(256)]
+    (root / "greys.txt").write_text("".join(greys))
+    (root / "more_greys.txt").write_text("".join(greys[::-1]))
     sides = ["path,label,x1,y1,x2,y2,x3,y3"]
     sides += [f"in/cat/{number:03d}.png,cat,{3 + number},2,{9 + number},8,{7 + number},7" for number in range(8)]
     (root / "boxes.csv").write_text("\n".join(sides) + "\n")
@@ -225,7 +227,7 @@ class Workshop:
 
     def run(self, words: Words, *, output: Path):
         given = {name: word for name, word in words.items() if word is not None}
-        for name in ("input", "mapping", "image_root", "mask_root", "join"):
+        for name in ("input", "mapping", "image_root", "mask_root", "mask_colors", "join"):
             if name in given and ":" not in given[name]:  # a function is in no folder
                 given[name] = self.root / given[name]
         if given.get("reuse", "none") != "none":

@@ -17,7 +17,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import zstandard
-from PIL import Image
+from PIL import Image, ImageOps
 
 from tests.annotated_inputs import Picture, coco_of, write_captions, write_coco, write_voc, write_yolo
 from tests.docs.pages import PROJECT
@@ -281,15 +281,24 @@ def _make_masks(folder: Path, photos: list[Path]) -> None:
     for number, photo in enumerate(photos[:6]):
         with Image.open(photo) as image:
             mask = image.convert("L").point(lambda value: value > 128)
+        colored = ImageOps.colorize(mask.point(lambda value: value * 255), (128, 64, 128), (244, 35, 232))
+        other = mask.point(lambda value: 1 - value)
         places = {
-            f"scenes/images/{number}.jpg": f"scenes/masks/{number}.png",
-            f"cars/train/{number}.jpg": f"cars/train_masks/{number}_mask.png",
-            f"streets/leftImg8bit/a_{number}_leftImg8bit.jpg": f"streets/gtFine/a_{number}_gtFine_labelIds.png",
+            f"scenes/images/{number}.jpg": {f"scenes/masks/{number}.png": mask},
+            f"cars/train/{number}.jpg": {f"cars/train_masks/{number}_mask.png": mask},
+            f"streets/leftImg8bit/a_{number}_leftImg8bit.jpg": {f"streets/gtFine/a_{number}_gtFine_labelIds.png": mask},
+            f"roads/images/{number}.jpg": {f"roads/colored/{number}.png": colored},
+            f"leaves/images/{number}.jpg": {
+                f"leaves/masks/leaf/{number}.png": mask,
+                f"leaves/masks/spot/{number}.png": other,
+            },
         }
-        for copy, path in places.items():
+        for copy, masks in places.items():
             _copy([photo], [folder / copy])
-            (folder / path).parent.mkdir(parents=True, exist_ok=True)
-            mask.save(folder / path)
+            for path, drawn in masks.items():
+                (folder / path).parent.mkdir(parents=True, exist_ok=True)
+                drawn.save(folder / path)
         rows.append([f"scenes/images/{number}.jpg", f"scenes/masks/{number}.png"])
+    (folder / "roads/colors.txt").write_text("road 128 64 128\nsidewalk 244 35 232\nvoid 0 0 0\n")
     with (folder / "scenes.csv").open("w", newline="") as file:
         csv.writer(file).writerows([["image", "mask"], *rows])

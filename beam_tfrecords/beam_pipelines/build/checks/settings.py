@@ -70,10 +70,14 @@ def _mask_numbers(reading: Reading) -> str:
     return "" if reading.layout.needs_mask else "the layout has no mask, unlike `layout=segmentation`"
 
 
-def _classes(reading: Reading) -> str:
+def _class_names(reading: Reading) -> str:
     names = "mask_colors" if reading.spec.image.mask_colors else "mask_classes"
     if reading.spec.mask_class_names and not (reading.layout.needs_label or reading.layout.needs_objects):
         return f"`{names}` names the classes"
+    return _classes(reading)
+
+
+def _classes(reading: Reading) -> str:
     label_type = reading.spec.source.table.label_type
     if label_type is not LabelType.CLASS:
         return f"labels are not classes with `label_type={label_type.value}`"
@@ -163,7 +167,7 @@ NEEDS: Mapping[str, Need] = {
     **dict.fromkeys(("mask_bit_depth", "mask_padding"), _masks),
     **dict.fromkeys(("mask_colors", "mask_values"), _mask_numbers),
     **dict.fromkeys(_VERSIONED, _versions),
-    "class_names": _classes,
+    "class_names": _class_names,
     "class_order": _class_order,
     **dict.fromkeys(("near_duplicates", "max_file_size"), _images),
     "invalid_boxes": _objects,
