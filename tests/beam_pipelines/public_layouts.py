@@ -764,8 +764,9 @@ LAYOUTS = (
         "0001TP_{006690,006720,006750,008550}.png 0001TP_{006690,006720,006750,008550}_L.png",
         refused=Refusal("images_and_masks", "input", says=["_L"]),
         suggestions=[unlabelled(train=4), unlabelled(train=4)],
-        recommended=1,
-        remark="the masks hold colors, not class numbers",
+        recommended=Command(
+            "--input=DIR --mask_suffix=_L --mask_colors=camvid --layout=segmentation", unlabelled(train=4)
+        ),
     ),
     Layout(
         "pairs in folders of any name",
@@ -785,8 +786,11 @@ LAYOUTS = (
         "701_StillsRaw_full/0001TP_{006690,006720,006750}.png LabeledApproved_full/0001TP_{006690,006720,006750}_L.png",
         refused=Refusal("images_and_masks", "input"),
         suggestions=[unlabelled(train=3), unlabelled(train=3), unlabelled(train=3)],
-        recommended=1,
-        remark="the masks hold colors, not class numbers",
+        recommended=Command(
+            "--input=DIR/701_StillsRaw_full --mask_root=DIR/LabeledApproved_full --mask_suffix=_L --mask_colors=camvid "
+            "--layout=segmentation",
+            unlabelled(train=3),
+        ),
     ),
     Layout(
         "ISPRS Potsdam",
@@ -794,7 +798,7 @@ LAYOUTS = (
         refused=Refusal("images_and_masks", "input"),
         suggestions=[unlabelled(train=3), unlabelled(train=3), unlabelled(train=3)],
         recommended=1,
-        remark="the masks hold colors, not class numbers",
+        remark="the masks hold colors, whose classes `--mask_colors` reads from a file",
     ),
     Layout(
         "ISIC 2018, segmentation",

@@ -395,6 +395,7 @@ ELSEWHERE = {
     "or use `source={}` to read a folder of images": "test_a_pattern_for_a_webdataset_is_for_the_folders_of_an_archive",
     "the layout has no masks; use `layout=segmentation`": "test_what_messages_about_masks_offer_is_right",
     "8 bits hold up to 255; use `mask_bit_depth=16`": "test_what_messages_about_masks_offer_is_right",
+    "how the names of masks end; leave `mask_suffix` out": "tests/beam_pipelines/test_mask_colors.py",
     "would be compressed as a photo; use `mask_column=": "test_what_messages_about_several_images_offer_is_right",
     "and these have several; leave it out, and name": "test_what_messages_about_several_images_offer_is_right",
     "it is about the function of `map`; use, for example,": "tests/beam_pipelines/test_map.py",

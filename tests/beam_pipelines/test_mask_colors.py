@@ -447,3 +447,25 @@ def test_masks_of_classes_that_cannot_be_found_are_refused(flags, refusal, of_cl
     ran = convert(*words)
     assert ran.code == 2, ran.err
     assert (ran.refusal.code, refusal[1] in ran.refusal.settings) == (refusal[0], True), ran.err
+
+
+def test_a_folder_with_masks_of_colors_leads_to_the_settings_that_read_them(colored, convert, save):
+    for path in (colored / "in").glob("*.*"):
+        path.unlink()
+    for folder in ("images", "masks"):
+        (colored / folder).rename(colored / f"in/{folder}")
+    flags = [f"--input={colored}/in", f"--output={colored}/out"]
+    ran = convert(*flags)
+    assert "whose colors need a file of classes in --mask_colors" in ran.err
+    command = commands_of(ran.err.splitlines())[0]
+    ran = convert(*command)
+    ran.refused("masks_of_colors", "input", "mask_colors")
+    assert convert(*command, f"--mask_colors={colored}/colors.txt").code == 0
+    check(colored / "out")
+    # With a named table, one command is enough.
+    camvid = np.array([[64, 128, 64], [192, 0, 128], [0, 0, 0]], np.uint8)
+    for name in NAMES:
+        save(colored / f"in/masks/{name}.png", camvid[places_of(name)])
+    command = commands_of(convert(*flags[:1], f"--output={colored}/other").err.splitlines())[0]
+    assert "--mask_colors=camvid" in command
+    assert convert(*command).code == 0

@@ -92,7 +92,7 @@ class SourceSpec:
         "group_rows", "label_columns", "split_column", "key_column", "allow_outside_root", "allow_private_addresses",
         "trust_annotations", "images", "image_path", "image_root", "mask_root", "mask_column", "mask_suffix",
         "image_suffix", "mask_classes", "label_separator", "unknown_labels", "missing_values", "delimiter", "encoding",
-        "include",         "exclude", "classes", "group_column", "box_columns", "box_format", "box_unit", "join", "join_key",
+        "include", "exclude", "classes", "group_column", "box_columns", "box_format", "box_unit", "join", "join_key",
         "fingerprint", "requester_pays",
     )  # fmt: skip
 

@@ -15,6 +15,8 @@ from beam_tfrecords.transforms.sources.source import Source
 if TYPE_CHECKING:
     from beam_tfrecords.transforms.listing.listing import Listing
 
+# Code of the refusal.
+MASKS_OF_COLORS = "masks_of_colors"
 # Number of masks to open.
 _FIRST = 3
 

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 from beam_tfrecords import storage
 from beam_tfrecords.beam_pipelines.build.checks.heads import resolve_heads
 from beam_tfrecords.beam_pipelines.build.checks.listing import check_listing
+from beam_tfrecords.beam_pipelines.build.checks.masks import MASKS_OF_COLORS
 from beam_tfrecords.beam_pipelines.build.listing.source_opening import open_spec_source
 from beam_tfrecords.beam_pipelines.settings.definitions import change_request
 from beam_tfrecords.errors import BuildError, RequestError, SampleError, Suggestion
@@ -125,8 +126,12 @@ class _Trial:
                 if asked in self.offered or not _is_listed(asked):
                     return
             except RequestError as error:
+                if error.code == MASKS_OF_COLORS and not error.suggestions:
+                    # Only the user knows the classes of the colors; the command asks for them.
+                    meaning = f"{suggestion.meaning}, whose colors need a file of classes in `mask_colors`"
+                    yield dataclasses.replace(suggestion, meaning=meaning)
                 # A format of boxes that do not fit their images is not the right one.
-                if depth and not ("box_format" in settings and error.code.startswith("boxes_")):
+                elif depth and not ("box_format" in settings and error.code.startswith("boxes_")):
                     yield from self.follow_all(self._as_given(error), suggestion, depth - 1)
                 return
             except (BuildError, OSError) as error:
