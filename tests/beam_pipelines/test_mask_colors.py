@@ -456,7 +456,7 @@ def test_a_folder_with_masks_of_colors_leads_to_the_settings_that_read_them(colo
         (colored / folder).rename(colored / f"in/{folder}")
     flags = [f"--input={colored}/in", f"--output={colored}/out"]
     ran = convert(*flags)
-    assert "whose colors need a file of classes in --mask_colors" in ran.err
+    assert "whose colors need a file of their classes" in ran.err
     command = commands_of(ran.err.splitlines())[0]
     ran = convert(*command)
     ran.refused("masks_of_colors", "input", "mask_colors")

@@ -128,7 +128,7 @@ class _Trial:
             except RequestError as error:
                 if error.code == MASKS_OF_COLORS and not error.suggestions:
                     # Only the user knows the classes of the colors; the command asks for them.
-                    meaning = f"{suggestion.meaning}, whose colors need a file of classes in `mask_colors`"
+                    meaning = f"{suggestion.meaning}, whose colors need a file of their classes"
                     yield dataclasses.replace(suggestion, meaning=meaning)
                 # A format of boxes that do not fit their images is not the right one.
                 elif depth and not ("box_format" in settings and error.code.startswith("boxes_")):
