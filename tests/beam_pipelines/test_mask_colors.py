@@ -456,12 +456,9 @@ def test_a_folder_with_masks_of_colors_leads_to_the_settings_that_read_them(colo
         (colored / folder).rename(colored / f"in/{folder}")
     flags = [f"--input={colored}/in", f"--output={colored}/out"]
     ran = convert(*flags)
-    assert "whose colors need a file of their classes" in ran.err
-    command = commands_of(ran.err.splitlines())[0]
-    ran = convert(*command)
-    ran.refused("masks_of_colors", "input", "mask_colors")
-    assert convert(*command, f"--mask_colors={colored}/colors.txt").code == 0
-    check(colored / "out")
+    assert f"--mask_root={colored}/in/masks --layout=segmentation" in ran.err
+    assert "with a file of the colors' classes in --mask_colors" in ran.err
+    assert not any("segmentation" in " ".join(command) for command in commands_of(ran.err.splitlines()))
     # With a named table, one command is enough.
     camvid = np.array([[64, 128, 64], [192, 0, 128], [0, 0, 0]], np.uint8)
     for name in NAMES:
@@ -469,3 +466,9 @@ def test_a_folder_with_masks_of_colors_leads_to_the_settings_that_read_them(colo
     command = commands_of(convert(*flags[:1], f"--output={colored}/other").err.splitlines())[0]
     assert "--mask_colors=camvid" in command
     assert convert(*command).code == 0
+
+
+def test_photos_are_no_masks(colored, convert, save, picture):
+    for number, name in enumerate(NAMES):
+        save(colored / f"masks/{name}.png", picture(number, 30, 40))
+    convert(*folders_of(colored)).refused("photos_as_masks", "input", says=["colors, as photos"])

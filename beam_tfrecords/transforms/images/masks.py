@@ -120,8 +120,8 @@ def may_have_colors(data: bytes, spec: ImageSpec) -> bool:
         return False
 
 
-def find_tables(data: bytes, spec: ImageSpec) -> list[str] | None:
-    """Returns the named tables that have all colors of a mask; None for a mask of numbers.
+def find_tables(data: bytes, spec: ImageSpec) -> tuple[int, list[str]] | None:
+    """Returns the number of a mask's colors, and the named tables that have them all; None for a mask of numbers.
 
     Raises:
       SampleError: the mask cannot be read, or no table could give its pixels numbers.
@@ -130,7 +130,9 @@ def find_tables(data: bytes, spec: ImageSpec) -> list[str] | None:
     if len(image.getbands()) == 1 or _is_grey(image):
         return None
     colors = _pack_colors(data, name, image)
-    return [table for table in NAMED if _table(read_mask_colors(table).numbers).take(colors).all()]
+    return len(np.unique(colors)), [
+        table for table in NAMED if _table(read_mask_colors(table).numbers).take(colors).all()
+    ]
 
 
 def _decode(data: bytes, spec: ImageSpec) -> tuple[str, Image.Image]:

@@ -17,6 +17,8 @@ if TYPE_CHECKING:
 
 # Code of the refusal.
 MASKS_OF_COLORS = "masks_of_colors"
+# Images with more colors are photos.
+_MOST_COLORS = 256
 # Number of masks to open.
 _FIRST = 3
 
@@ -25,7 +27,7 @@ def check_masks(spec: BuildSpec, source: Source, listing: Listing) -> None:
     """Checks that the first masks have numbers. Only masks that may have colors by their headers are decoded.
 
     Raises:
-      RequestError: they have colors; offers the named table that has them all.
+      RequestError: they are photos, or have colors; offers the named table that has all colors.
     """
     is_known = spec.mask_class_names or spec.map or source.records or source.pipeline
     if spec.layout is None or not spec.layout.needs_mask or is_known:
@@ -37,7 +39,7 @@ def check_masks(spec: BuildSpec, source: Source, listing: Listing) -> None:
     from beam_tfrecords.transforms.processes.isolation import isolated
 
     refs = [ref for ref in itertools.islice(read_refs(listing), _FIRST) if MASK in ref.images]
-    tables = set(NAMED)
+    tables, counts = set(NAMED), list[int]()
     for ref in refs:
         data = read_image(ref.images[MASK], size=0, max_file_size=spec.max_file_size)
         if isinstance(data, SampleError) or not may_have_colors(data, spec.image):
@@ -46,10 +48,19 @@ def check_masks(spec: BuildSpec, source: Source, listing: Listing) -> None:
             found = find(data, spec.image)
         if found is None or isinstance(found, SampleError):
             return
-        tables &= set(found)
+        count, named = found
+        counts.append(count)
+        tables &= set(named)
+    where = f"`input={', '.join(spec.source.input)}`"
+    if min(counts, default=0) > _MOST_COLORS:
+        raise RequestError(
+            f"{where}: the mask of {printable(refs[0].key)} has {counts[0]:,} colors, as "
+            "photos have; expected a number or a color of its own for each class",
+            code="photos_as_masks",
+        )
     if refs:
         raise RequestError(
-            f"`input={', '.join(spec.source.input)}`: the masks have colors, such as that of {printable(refs[0].key)}, "
+            f"{where}: the masks have colors, such as that of {printable(refs[0].key)}, "
             "and which class each stands for is not known; name a file with the classes of the colors in `mask_colors`",
             [Suggestion(f"the colors of {name}", {"mask_colors": name}) for name in sorted(tables)],
             code="masks_of_colors",

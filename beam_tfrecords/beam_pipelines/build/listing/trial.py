@@ -66,7 +66,10 @@ def trying_suggestions(spec: BuildSpec) -> Iterator[None]:
         with tempfile.TemporaryDirectory(prefix="beam-tfrecords-") as folder:
             trial = _Trial(spec, folder)
             found = [*itertools.islice(trial.follow_all(error, Suggestion("", {}), _DEEPEST), _MOST_SUGGESTIONS)]
-        raise RequestError(error.message, found, code=error.code, traceback=error.traceback) from error.__cause__
+        unnamed = "".join(f"; with a file of the colors' classes in `mask_colors`, {one}" for one in trial.unnamed[:1])
+        raise RequestError(
+            error.message + unnamed, found, code=error.code, traceback=error.traceback
+        ) from error.__cause__
 
 
 def _with_mappings(error: RequestError, spec: BuildSpec) -> RequestError:
@@ -97,6 +100,7 @@ class _Trial:
       extracted: folder that a command would make of an archive -> the folder that holds the same here.
       tried: number of requests that were tried.
       offered: the requests of the suggestions that were found; the settings of those that were not tried.
+      unnamed: suggestions that need a table of colors, which the user has to write.
     """
 
     spec: BuildSpec
@@ -104,6 +108,7 @@ class _Trial:
     extracted: dict[str, str] = dataclasses.field(default_factory=dict)
     tried: int = 0
     offered: list[object] = dataclasses.field(default_factory=list)
+    unnamed: list[Suggestion] = dataclasses.field(default_factory=list)
 
     def follow_all(self, error: RequestError, said: Suggestion, depth: int) -> Iterator[Suggestion]:
         """Yields the suggestions of a refusal that work, each with what was said before."""
@@ -127,9 +132,8 @@ class _Trial:
                     return
             except RequestError as error:
                 if error.code == MASKS_OF_COLORS and not error.suggestions:
-                    # Only the user knows the classes of the colors; the command asks for them.
-                    meaning = f"{suggestion.meaning}, whose colors need a file of their classes"
-                    yield dataclasses.replace(suggestion, meaning=meaning)
+                    # Only the user knows the classes of the colors.
+                    self.unnamed.append(suggestion)
                 # A format of boxes that do not fit their images is not the right one.
                 elif depth and not ("box_format" in settings and error.code.startswith("boxes_")):
                     yield from self.follow_all(self._as_given(error), suggestion, depth - 1)
