@@ -74,6 +74,8 @@ _MASK_REQUESTS: tuple[dict[str, Any], ...] = (
     {"image_size": "24x32", "mask_bit_depth": [8, 16], "resize_mode": ["shorter", "longer", "exact", "pad", "crop"]},
     {"image_size": "20x33", "resize_mode": ["exact", "crop"], "resample": "nearest"},
     {"image_size": "60x90", "mask_padding": [0, 255], "resize_mode": "pad", "upscale": [True, False]},
+    {"image_size": "24x32", "mask_values": ",".join(f"{number}:{20 * number}" for number in range(11))},
+    {"image_size": "24x32", "mask_colors": {f"{n}": [3 * n, 3 * n + 1, 3 * n + 2] for n in reversed(range(11))}},
 )
 # Those whose records and measures are written as parts.
 _STORED = frozenset(

@@ -489,12 +489,11 @@ LAYOUTS = (
         "KITTI object detection",
         "training/image_2/{000001..000003}.png testing/image_2/000001.png",
         refused=Refusal("no_class_folders", "input", "label_pattern"),
-        suggestions=[unlabelled(train=3, test=1)],
+        suggestions=[unlabelled(train=3), unlabelled(train=3, test=1)],
         tables=dict.fromkeys(
             expand("training/label_2/{000001..000003}.txt"),
             "Car 0.00 0 -1.58 1.00 1.00 5.00 5.00 1.65 1.67 3.64 -0.65 1.71 46.70 -1.59\n",
         ),
-        remark="in KITTI's own text format",
     ),
     Layout(
         "Kvasir-SEG",
@@ -777,7 +776,7 @@ LAYOUTS = (
     Layout(
         "two kinds of images of the same things",
         "visible/{k3,p9,zz}.png infrared/{k3,p9,zz}.png",
-        refused=Refusal("images_and_masks", "input"),
+        refused=Refusal("images_and_masks", "input", "class_names"),
         suggestions=[unlabelled(train=3), unlabelled(train=3), unlabelled(train=3)],
     ),
     # Pairs and single bands under any name, several masks of an image, and parts.
@@ -984,12 +983,11 @@ LAYOUTS = (
         "DOTA",
         "train/images/P{0000..0003}.png val/images/P{0010..0012}.png",
         refused=Refusal("no_class_folders", "input", "label_pattern"),
-        suggestions=[unlabelled(train=4, validation=3)],
+        suggestions=[unlabelled(train=4, validation=3), unlabelled(train=4, validation=3)],
         tables=dict.fromkeys(
             (*expand("train/labelTxt/P{0000..0003}.txt"), *expand("val/labelTxt/P{0010..0012}.txt")),
             "imagesource:GoogleEarth\ngsd:0.146\n1.0 1.0 5.0 1.0 5.0 5.0 1.0 5.0 plane 0\n",
         ),
-        remark="in DOTA's own text format",
     ),
     # Lists of images, with and without classes, for each split.
     Layout(

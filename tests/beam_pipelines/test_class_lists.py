@@ -20,8 +20,8 @@ from beam_tfrecords import Sample, build
 from beam_tfrecords.errors import RequestError
 from tests.annotated_inputs import CATEGORIES, PICTURES, save_pictures, write_coco, write_voc, write_yolo
 from tests.beam_pipelines.listed_classes import ListedClasses, list_classes_of
-from tests.pixel_files import save_cifar, save_mnist
 from tests.framing import write_examples
+from tests.pixel_files import save_cifar, save_mnist
 from tests.refusals import refuses
 
 NAMES = ("cat", "dog", "emu")

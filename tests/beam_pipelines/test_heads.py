@@ -12,7 +12,6 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-import tensorflow as tf
 from PIL import Image
 
 import beam_tfrecords
@@ -20,6 +19,7 @@ from beam_tfrecords import Sample
 from beam_tfrecords.errors import RequestError
 from tests.archive_files import tar_of
 from tests.beam_pipelines.dataset_checks import find_all, manifest_of, shards_of
+from tests.framing import write_examples
 from tests.refusals import refuses
 
 GENDERS = ("m", "f", "f", "m", "m", "f")
@@ -93,14 +93,11 @@ def _webdataset(folder: Path) -> Path:
 
 
 def _tfrecord(folder: Path) -> Path:
-    with tf.io.TFRecordWriter(str(folder / "records.tfrecord")) as file:
-        for number, row in enumerate(rows_of()):
-            feature = {
-                "image/encoded": tf.train.Feature(bytes_list=tf.train.BytesList(value=[encoded(number)])),
-                "gender": tf.train.Feature(bytes_list=tf.train.BytesList(value=[row["gender"].encode()])),
-                "age": tf.train.Feature(int64_list=tf.train.Int64List(value=[row["age"]])),
-            }
-            file.write(tf.train.Example(features=tf.train.Features(feature=feature)).SerializeToString())
+    examples = (
+        {"image/encoded": encoded(number), "gender": row["gender"].encode(), "age": row["age"]}
+        for number, row in enumerate(rows_of())
+    )
+    write_examples(folder / "records.tfrecord", examples)
     return folder / "records.tfrecord"
 
 

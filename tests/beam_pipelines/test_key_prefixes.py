@@ -14,8 +14,8 @@ from tests.each import each
 from tests.identity_inputs import COUNT, INPUTS, flags_of
 from tests.pixel_files import save_idx
 
-_ONE_INPUT = ("yolo", "python")
-_FOLDERS = ("image_folder", "filename_pattern", "hf_folder", "voc", "tfrecord", "idx", "cifar")
+_ONE_INPUT = ("yolo", "python", "paired_images")
+_FOLDERS = ("image_folder", "filename_pattern", "hf_folder", "voc", "tfrecord", "idx", "cifar", "documents")
 # Files beside each of which others are looked for.
 _FILES = [source for source in INPUTS if source not in (*_ONE_INPUT, *_FOLDERS)]
 

@@ -32,6 +32,10 @@ MASKS: Words = {
 BOXES: Words = {"input": "boxes.json", "image_root": "in", "name": "pets", "image_size": 24, "max_failures": 0.9}
 NOTES: Words = {"input": "notes.jsonl", "image_root": "in", "name": "pets", "image_size": 24, "max_failures": 0.9}
 BOX_ROWS: Words = {"input": "boxes.csv", "name": "pets", "image_size": 24, "max_failures": 0.9}
+PAIRS: Words = {
+    "images": "left={root}/in,right={root}/moved/in", "label_pattern": "(?P<label>cat|dog)",
+    "name": "pets", "image_size": 24, "max_failures": 0.9,
+}  # fmt: skip
 MAPPED: Words = {**FOLDER, "map": "tests.beam_pipelines.mapped:upper_half"}
 JOINED: Words = {"input": "dataset", "join": "ages.parquet", "join_key": "key"}
 # Setting -> the words of the first version, and what is said in the second one besides; None leaves a word out.
@@ -49,6 +53,7 @@ CHANGED: Mapping[str, tuple[Words, Words]] = {
     "allow_damaged_containers": (TABLE, {"allow_damaged_containers": True}),
     "allow_private_addresses": (TABLE, {"allow_private_addresses": True}),
     "image_path": (TABLE, {"image_path": "in/cat/{id}.png"}),
+    "images": (PAIRS, {"images": "left={root}/moved/in,right={root}/in"}),
     "image_root": (TABLE, {"image_root": "moved"}),
     "mask_root": (MASKS, {"mask_root": "moved/masks"}),
     "mask_column": ({**TABLE, "layout": "segmentation"}, {"mask_column": "other_mask"}),
@@ -227,6 +232,8 @@ class Workshop:
 
     def run(self, words: Words, *, output: Path):
         given = {name: word for name, word in words.items() if word is not None}
+        if "images" in given:
+            given["images"] = given["images"].format(root=self.root)
         for name in ("input", "mapping", "image_root", "mask_root", "mask_colors", "join"):
             if name in given and ":" not in given[name]:  # a function is in no folder
                 given[name] = self.root / given[name]

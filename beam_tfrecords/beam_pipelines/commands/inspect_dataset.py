@@ -90,7 +90,10 @@ def _inspect_mapping(arguments: argparse.Namespace) -> None:
 
     given = next((name for name in ("split", "where", "image") if getattr(arguments, name) is not None), None)
     if given:
-        raise RequestError(f"--{given} is about records; leave it or --mapping out", code="conflicting_settings")
+        raise RequestError(
+            f"--{given} is about records, and --mapping about documents; expected one of them",
+            code="conflicting_settings",
+        )
     ref = inspect_mapping(arguments.dataset, arguments.mapping, arguments.image_root or ())
     if arguments.save:
         _save(draw_sample(ref), arguments.save)

@@ -24,7 +24,6 @@ from beam_tfrecords.transforms.refs.sample_refs import SampleRef
 from beam_tfrecords.transforms.request.build_spec import BuildSpec
 from beam_tfrecords.transforms.sources.archives.extracting import EXTRACTED, extract
 from beam_tfrecords.transforms.sources.detect.trial import suppress_refusals
-from beam_tfrecords.transforms.sources.documents.recognition import suggest_mappings
 
 if TYPE_CHECKING:
     from beam_tfrecords.transforms.sources.source import Source
@@ -76,6 +75,9 @@ def _with_mappings(error: RequestError, spec: BuildSpec) -> RequestError:
     """Returns a refusal of an input that offers the mappings which fit its documents first."""
     if spec.source.mapping or error.code not in _UNREAD:
         return error
+    # Only refused inputs need this module.
+    from beam_tfrecords.transforms.sources.documents.recognition import suggest_mappings
+
     mappings: list[Suggestion] = []
     with suppress_refusals():
         mappings += suggest_mappings(spec.source.input)

@@ -96,7 +96,8 @@ def open_input(inputs: Inputs, table: TableSettings) -> MakeSource:
     folders = {storage.dirname(file.entry.path) for file in files if file.entry.path.lower().endswith(".npy")}
     texts = [path for folder in folders for path in _text_files(folder) if path not in labels.values()]
     # A folder or glob may include the label files.
-    images = [file for file in files if file.entry.path not in (*labels.values(), *texts)]
+    others = [file for file in files if file.entry.path not in labels.values()]
+    images = [file for file in others if file.entry.path not in texts] or others
     if not images:
         raise RequestError(f"{quote_input(inputs.paths[0])} has labels and no images", code="labels_without_images")
     beside = {path: label for path, label in labels.items() if label}

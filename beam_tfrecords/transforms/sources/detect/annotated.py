@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 import glob
-import io
 import re
 from collections.abc import Iterable, Sequence
 from typing import Any
-
-from PIL import Image
 
 from beam_tfrecords import storage
 from beam_tfrecords.errors import Suggestion
@@ -16,18 +13,13 @@ from beam_tfrecords.transforms.sources.detect.interpretation import Request, Unc
 from beam_tfrecords.transforms.sources.detect.mask_pairs import find_masks, find_suffixed_masks
 from beam_tfrecords.transforms.sources.detect.names import is_annotation, is_container, is_mask_folder, split_in_name
 from beam_tfrecords.transforms.sources.detect.pairs import Twins, are_drawn, find_bands, find_pair_ending, find_twins
-from beam_tfrecords.transforms.sources.detect.tree import FolderTree, pair_stem
-from beam_tfrecords.transforms.sources.detect.trial import suppress_refusals
+from beam_tfrecords.transforms.sources.detect.tree import FolderTree
 
 _MOST_NAMES = 10
 _MOST_GLOBS = 8
 _MOST_PATHS = 3
 # Number of kinds of masks to suggest. Instance masks come last, because they contain no classes.
 _MOST_MASKS = 2
-# Images to compare with those of the same number, bytes to read of each, and by how much their proportions may differ.
-_MOST_READ = 6
-_START_BYTES = 64 << 10
-_SAME_SHAPE = 0.02
 _OBJECTS = re.compile(r"instance|panoptic", re.IGNORECASE)
 # Suffix of masks in the folder of their photos: 1.png, 1_mask.png, 1_mask_2.png.
 _MASK_ENDING = re.compile(r"([_-](?:mask|seg|gt|label|annotation))(?:[_-]?\d+)?(?=\.[^.]*$)", re.IGNORECASE)
@@ -72,8 +64,8 @@ def refuse_annotations(tree: FolderTree, request: Request, base: str) -> list[st
             code="single_bands",
         )
     ending = _mask_ending(tree) or find_pair_ending(tree)
-    twins = [] if ending else find_twins(tree, are_numbered=not request.needs.mask)
-    if twins and not _differ_in_shape(twins[0], tree, request):
+    twins = [] if ending else find_twins(tree)
+    if twins:
         raise _refuse_twins(twins, request)
     if ending:
         suffixed = find_suffixed_masks(tree, ending)
@@ -84,28 +76,6 @@ def refuse_annotations(tree: FolderTree, request: Request, base: str) -> list[st
             code="images_and_masks",
         )
     return []
-
-
-def _differ_in_shape(twins: Twins, tree: FolderTree, request: Request) -> bool:
-    """Whether some images with the same number have other proportions, as photos of two classes have."""
-    if not twins.are_numbered or request.root is None:
-        return False
-    files = [{pair_stem(name.rpartition(".")[0]): name for name in tree.names([path])} for path in twins.folders]
-    shapes = [
-        [_shape_of(request.path(join(path, names[stem]))) for path, names in zip(twins.folders, files, strict=True)]
-        for stem in sorted(files[0].keys() & files[1].keys())[:_MOST_READ]
-    ]
-    return any(first and second and abs(first / second - 1) > _SAME_SHAPE for first, second in shapes)
-
-
-def _shape_of(path: str) -> float:
-    """Returns width by height of an image; 0 if its start does not say it."""
-    found = 0.0
-    with suppress_refusals():
-        start = storage.read_range(path, 0, min(storage.stat(path).size, _START_BYTES))
-        with Image.open(io.BytesIO(start)) as image:
-            found = image.width / image.height
-    return found
 
 
 def _refuse_twins(twins: Sequence[Twins], request: Request) -> UnclearError:
@@ -125,12 +95,12 @@ def _refuse_twins(twins: Sequence[Twins], request: Request) -> UnclearError:
             **twins[0].suffixes,
         }
     names = "the same names" if not twins[0].suffixes else "the same names but for their ends"
+    remedy = "; if the folders are classes, name them in `class_names`" if twins[0].are_views else ""
     return UnclearError(
         f"the images in {show_names([*photos, *drawn])} have {names}, as images and their masks do, or images of one "
-        "thing",
+        f"thing{remedy}",
         _with_masks(request, masks),
         _as_pairs(twins, request),
-        _as_classes(twins, request),
         *answers,
         code="images_and_masks",
     )
@@ -143,14 +113,6 @@ def _as_pairs(twins: Sequence[Twins], request: Request) -> list[Suggestion]:
         return []
     folders = [f"{name}={request.path(path)}" for name, path in zip(names, twins[0].folders, strict=True)]
     return [Suggestion("each pair of images as one sample", {"input": None, "images": ",".join(folders)})]
-
-
-def _as_classes(twins: Sequence[Twins], request: Request) -> list[Suggestion]:
-    """Suggests taking two folders as classes if only the numbers of their images are the same."""
-    names = [storage.basename(path) for path in twins[0].folders]
-    if not (request.by_folders and len(twins) == 1 and twins[0].are_numbered) or any("," in name for name in names):
-        return []
-    return [Suggestion(f"the classes {' and '.join(names)}", {"class_names": ",".join(names)})]
 
 
 def _with_splits(paths: Sequence[str], request: Request) -> list[str]:

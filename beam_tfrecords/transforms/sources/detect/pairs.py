@@ -14,8 +14,6 @@ from beam_tfrecords.transforms.sources.detect.names import names_annotations, sp
 from beam_tfrecords.transforms.sources.detect.tree import FolderTree, pair_stem
 
 _MOST_TWINS = 4
-# Fewer images with the same numbers, as in cat/1.jpg and dog/1.jpg, say nothing.
-_LEAST_NUMBERED = 7
 # Share of images whose partners are there, if the names of their folders say that they are pairs.
 _MOST_ALIKE = 0.8
 _IMAGE_WORDS = frozenset(
@@ -26,9 +24,10 @@ _VIEWS = frozenset(
     {
         "left", "right", "center", "centre", "middle", "front", "back", "rear", "top", "bottom", "side", "before",
         "after", "pre", "post", "first", "second", "image", "img", "anchor", "positive", "negative", "query", "lr",
-        "hr", "low", "high", "lowres", "highres", "rgb", "ir", "nir", "depth", "thermal", "infrared", "visible",
-        "vis", "color", "colour", "gray", "grey", "input", "target", "source", "output", "reference", "ref", "noisy",
-        "clean", "blur", "sharp", "hazy", "clear", "rain", "rainy", "photo", "sketch", "sketches", "edge",
+        "hr", "low", "high", "lowres", "highres", "rgb", "ir", "nir", "depth", "thermal", "infrared", "fundus", "oct",
+        "visible", "vis", "color", "colour", "gray", "grey", "input", "target", "source", "output", "reference",
+        "ref", "noisy", "clean", "blur", "sharp", "hazy", "clear", "rain", "rainy", "photo", "sketch", "sketches",
+        "edge",
     }
 )  # fmt: skip
 # Suffix of single-band images of Sentinel-2, Sentinel-1, Landsat and multispectral cameras.
@@ -46,14 +45,14 @@ class Twins:
       masks: path of the folder of their masks, or of other paired images.
       are_masks: whether the images in `masks` may contain class numbers.
       suffixes: settings for the suffixes.
-      are_numbered: whether the names are only numbers of a counter, as photos of two classes may have too.
+      are_views: whether the folders are named for views of the same things.
     """
 
     images: str
     masks: str
     are_masks: bool
     suffixes: dict[str, str]
-    are_numbered: bool = False
+    are_views: bool = False
 
     @property
     def folders(self) -> tuple[str, str]:
@@ -61,16 +60,11 @@ class Twins:
         return self.images, self.masks
 
 
-def find_twins(tree: FolderTree, *, are_numbered: bool) -> list[Twins]:
-    """Returns all pairs of folders if they contain all images; otherwise the first pair, if any.
-
-    Args:
-      tree: the folders.
-      are_numbered: whether images with the same numbers are pairs too.
-    """
+def find_twins(tree: FolderTree) -> list[Twins]:
+    """Returns all pairs of folders if they contain all images; otherwise the first pair, if any."""
     folders = (path for path, folder in tree.walk() if folder.images and path)
     parents = {path[: max(at, 0)] for path in folders for at in (path.rfind("/"), path.find("/"), 0)}
-    found = [pair for parent in sorted(parents) if (pair := _twins_in(tree, parent, are_numbered=are_numbered))]
+    found = [pair for parent in sorted(parents) if (pair := _twins_in(tree, parent))]
     count = sum(tree.images(path) for one in found for path in one.folders)
     return found if len(found) <= _MOST_TWINS and count == tree.total() else found[:1]
 
@@ -103,7 +97,7 @@ def find_pair_ending(tree: FolderTree) -> str | None:
     return None
 
 
-def _twins_in(tree: FolderTree, parent: str, *, are_numbered: bool) -> Twins | None:
+def _twins_in(tree: FolderTree, parent: str) -> Twins | None:
     """Returns the first two folders in a folder if the images of all folders in it form pairs, else None."""
     names = tree.below(parent)
     paths = [join(parent, name) for name in names]
@@ -113,13 +107,12 @@ def _twins_in(tree: FolderTree, parent: str, *, are_numbered: bool) -> Twins | N
     are_views = _are_views(names)
     if any(map(tree.below, paths)):
         are_pairs = are_views and _pair_below(tree, paths)
-        return Twins(first, second, are_masks=False, suffixes={}) if are_pairs else None
+        return Twins(first, second, are_masks=False, suffixes={}, are_views=True) if are_pairs else None
     pair = _pair(tree, first, second)
     if pair is None or any(_pair(tree, first, other) is None for other in others):
         return None
     is_reversed = _is_first_the_mask(tree, first, second, pair)
-    are_few = not are_numbered or others or len(tree.names([first])) < _LEAST_NUMBERED
-    if is_reversed is None and are_few and not are_views:
+    if is_reversed is None and not are_views:  # Photos of two classes may have the same numbers.
         return None
     images, masks = (second, first) if is_reversed else (first, second)
     image_suffix, mask_suffix = reversed(pair) if is_reversed else pair
@@ -127,7 +120,7 @@ def _twins_in(tree: FolderTree, parent: str, *, are_numbered: bool) -> Twins | N
     are_masks = not any(map(JPEG.search, tree.names([masks])))
     are_masks = are_masks and (any(pair) or all(map(JPEG.search, tree.names([images]))))
     suffixes = {name: suffix for name, suffix in suffixes.items() if suffix}
-    return Twins(images, masks, are_masks, suffixes, are_numbered=is_reversed is None and not are_views)
+    return Twins(images, masks, are_masks, suffixes, are_views)
 
 
 def _are_views(names: Iterable[str]) -> bool:
