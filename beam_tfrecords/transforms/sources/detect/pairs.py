@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import posixpath
 import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
@@ -105,12 +106,10 @@ def _twins_in(tree: FolderTree, parent: str) -> Twins | None:
         return None
     first, second, *others = paths
     are_views = _are_views(names)
-    if any(map(tree.below, paths)):
+    pair = None if any(map(tree.below, paths)) else _pair(tree, first, second)
+    if pair is None or any(_pair(tree, first, other) is None for other in others):
         are_pairs = are_views and _pair_below(tree, paths)
         return Twins(first, second, are_masks=False, suffixes={}, are_views=True) if are_pairs else None
-    pair = _pair(tree, first, second)
-    if pair is None or any(_pair(tree, first, other) is None for other in others):
-        return None
     is_reversed = _is_first_the_mask(tree, first, second, pair)
     if is_reversed is None and not are_views:  # Photos of two classes may have the same numbers.
         return None
@@ -131,17 +130,24 @@ def _are_views(names: Iterable[str]) -> bool:
 
 
 def _pair_below(tree: FolderTree, paths: Sequence[str]) -> bool:
-    """Whether most images have the same path below each folder, but for an end that all names of a folder share."""
-    below = [set(_paths_below(tree, path)) for path in paths]
-    common = set.intersection(*below)
-    return len(common) >= _MOST_ALIKE * max(map(len, below)) > 0
+    """Whether most images have the same path below each folder, but for the beginning and end of a folder's names."""
+    for strip in (False, True):
+        below = [set(_paths_below(tree, path, strip=strip)) for path in paths]
+        if len(set.intersection(*below)) >= _MOST_ALIKE * max(map(len, below)) > 0:
+            return True
+    return False
 
 
-def _paths_below(tree: FolderTree, path: str) -> Iterator[str]:
-    folders = {at[len(path) :]: tree.names([at]) for at, _ in tree.walk() if f"{at}/".startswith(f"{path}/")}
-    ending = shared_ending(sorted({stem for names in folders.values() for stem in _stems(names)}))
-    for folder, names in folders.items():
-        yield from (f"{folder}/{stem.removesuffix(ending)}" for stem in _stems(names))
+def _paths_below(tree: FolderTree, path: str, *, strip: bool) -> Iterator[str]:
+    """Yields the paths of the images below a folder, without extensions and without what all names share."""
+    folders = {
+        at[len(path) :]: sorted(_stems(tree.names([at]))) for at, _ in tree.walk() if f"{at}/".startswith(f"{path}/")
+    }
+    stems = [stem for some in folders.values() for stem in some] if strip else []
+    before = len(posixpath.commonprefix(stems))
+    after = len(posixpath.commonprefix([stem[:before:-1] for stem in stems]))
+    for folder, some in folders.items():
+        yield from (f"{folder}/{stem[before : len(stem) - after]}" for stem in some)
 
 
 def _pair(tree: FolderTree, first: str, second: str) -> tuple[str, str] | None:

@@ -295,7 +295,7 @@ def test_images_of_the_same_numbers_in_two_folders_may_be_pairs(names, touch, op
     "names", [("left", "right"), ("im_before", "im_after"), ("HR", "LR_x2"), ("edges", "sketches")]
 )
 def test_folders_named_for_views_of_the_same_things_may_be_pairs(names, touch, opened, listed):
-    ends = dict(zip(names, ("", "_x"), strict=True))
+    ends = dict(zip(names, ("", "x4"), strict=True))
     for below in ("", "train/", "cat/"):
         root = touch(*(f"{name}/{below}{n}{end}.jpg" for name, end in ends.items() for n in range(1, 4)))
         with refuses("images_and_masks", "input", "class_names", says=names):
