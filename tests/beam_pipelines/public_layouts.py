@@ -574,9 +574,9 @@ LAYOUTS = (
     ),
     Layout(
         "ASL alphabet",
-        "asl_alphabet_train/asl_alphabet_train/{A,B}/{1..3}.jpg asl_alphabet_test/asl_alphabet_test/{A,B}_test.jpg",
+        "asl_alphabet_train/asl_alphabet_train/{A,B,C}/{1..3}.jpg asl_alphabet_test/asl_alphabet_test/{A,B,C}_test.jpg",
         refused=Refusal("split_or_class", "input"),
-        suggestions=[in_train(A=3, B=3), unlabelled(train=6, test=2)],
+        suggestions=[in_train(A=3, B=3, C=3), unlabelled(train=9, test=3)],
     ),
     Layout(
         "Fruits-360",

@@ -133,6 +133,14 @@ def find_lists(labels: Iterable[Scalar]) -> tuple[str, str] | None:
     return separator, next(text for text in texts if separator in text)
 
 
+def _suggest_parts(texts: Sequence[str], column: str | None) -> list[Suggestion]:
+    """Suggests that the words of texts are several classes each, if these repeat."""
+    separator = find_separator(texts)
+    if separator is None or not repeats_parts(texts, separator):
+        return []
+    return [Suggestion(f"the classes between {separator!r}", {"label_column": column, "label_separator": separator})]
+
+
 def _refuse_texts(spec: BuildSpec, source: Source, listing: Listing) -> None:
     """Refuses labels that may be texts: of several words, and most of them distinct."""
     counts = {label: count for label, count in listing.labels.items() if isinstance(label, str) and label}
@@ -146,6 +154,7 @@ def _refuse_texts(spec: BuildSpec, source: Source, listing: Listing) -> None:
         f"`input={', '.join(spec.source.input)}`: column {column!r} has {len(counts):,} texts in {total:,} "
         f"{source.unit}s, such as {printable(repr(max(counts, key=len)))}; expected their type in `label_type`",
         [
+            *_suggest_parts(list(counts), column),
             Suggestion(f"the texts in column {column!r}", {"label_column": column, "label_type": "text"}),
             Suggestion("each text as a class", {"label_column": column}),
         ],

@@ -393,6 +393,8 @@ def _names_are_classes(request: Request) -> bool:
 
 def find_name_pattern(names: Sequence[str]) -> str | None:
     """Returns a pattern that finds the class in file names; None if the names do not seem to contain classes."""
+    if any("\\" in name for name in names):  # Paths of Windows, which some programs write into zip archives.
+        return None
     for pattern in _NAME_PATTERNS:
         labels = [found["label"] for name in names if (found := re.search(pattern, name))]
         classes = set(labels)

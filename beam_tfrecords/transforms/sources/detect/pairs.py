@@ -110,6 +110,8 @@ def _twins_in(tree: FolderTree, parent: str) -> Twins | None:
     if pair is None or any(_pair(tree, first, other) is None for other in others):
         are_pairs = are_views and _pair_below(tree, paths)
         return Twins(first, second, are_masks=False, suffixes={}, are_views=True) if are_pairs else None
+    # The folders of pix2pix; letters of an alphabet are more.
+    are_views = are_views or (names == ["A", "B"] and not any(pair) and tree.images(first) > 1)
     is_reversed = _is_first_the_mask(tree, first, second, pair)
     if is_reversed is None and not are_views:  # Photos of two classes may have the same numbers.
         return None

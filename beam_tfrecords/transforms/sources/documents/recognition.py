@@ -91,9 +91,10 @@ def _are_samples(mapping: DocumentMapping, nodes: Sequence[Any]) -> bool:
     reader = ObjectReader(mapping, Needs(polygons=True, keypoints=True)) if mapping.objects else None
     found = 0
     for node in nodes:
+        if isinstance(node, SampleError) or not _names_image(mapping, node):
+            return False
         rows = node if isinstance(node, list) else [node]
-        is_whole = not mapping.columns or all(len(row) in (1, 2, len(mapping.columns)) for row in rows)
-        if isinstance(node, SampleError) or not is_whole or not _names_image(mapping, node):
+        if mapping.columns and not all(len(row) in (1, 2, len(mapping.columns)) for row in rows):
             return False
         objects = reader.read(node, names) if reader else Objects()
         if not all(

@@ -17,6 +17,7 @@ from beam_tfrecords.transforms.sources.annotations.voc_xml import parse_xml
 from beam_tfrecords.transforms.sources.documents.mapping import HEADING, DocumentMapping, Expression, names_of
 from beam_tfrecords.transforms.sources.json_text import read_json
 from beam_tfrecords.transforms.sources.names import is_image_name
+from beam_tfrecords.transforms.sources.path_rule import shorten
 
 LINES = (".jsonl", ".ndjson", ".odgt", ".manifest", ".jsonlines")
 ROWS = (".csv", ".tsv", ".txt", ".pts")
@@ -39,9 +40,10 @@ def read_samples(file: storage.FileEntry, mapping: DocumentMapping) -> Iterator[
             if mapping.image.text == HEADING:
                 yield from _group_rows(rows)
             elif mapping.samples is None:
-                yield list(rows)
+                found = list(rows)
+                yield next((row for row in found if isinstance(row, SampleError)), found)
             else:
-                yield from _find_each(([row] for row in rows), mapping)
+                yield from _find_each((row if isinstance(row, SampleError) else [row] for row in rows), mapping)
         elif name.endswith(".xml"):
             yield from _find_samples(_read_tree(_read_whole(opened), mapping), mapping)
         else:
@@ -176,13 +178,20 @@ def _decode(file: Any) -> Iterator[str]:
         raise _error("not valid UTF-8") from None
 
 
-def _read_rows(lines: Iterator[str], mapping: DocumentMapping, *, is_csv: bool) -> Iterator[dict[str, Any]]:
-    """Yields column -> text for each row; for text files, further cells belong to the last column."""
+def _read_rows(
+    lines: Iterator[str], mapping: DocumentMapping, *, is_csv: bool
+) -> Iterator[dict[str, Any] | SampleError]:
+    """Yields column -> text for each row; for text files, further cells belong to the last column.
+
+    A row of CSV with more cells than columns is a `SampleError`.
+    """
     columns = mapping.columns
     cells = _read_csv(lines) if is_csv else _split_lines(lines, len(columns))
     for row in cells:
         if not columns:
             columns = [one.strip() for one in row]
+        elif any(row[len(columns) :]):
+            yield _error(f"a row has {len(row)} cells, and there are {len(columns)} columns: {shorten(str(row))}")
         elif [one.strip() for one in row] != list(columns):
             yield dict(zip(columns, row, strict=False))
 
@@ -207,10 +216,13 @@ def _split_lines(lines: Iterable[str], count: int) -> Iterator[list[str]]:
         yield [one.strip() for one in line.split(delimiter, max(count - 1, 0))]
 
 
-def _group_rows(rows: Iterable[dict[str, Any]]) -> Iterator[dict[str, Any]]:
+def _group_rows(rows: Iterable[dict[str, Any] | SampleError]) -> Iterator[dict[str, Any] | SampleError]:
     """Yields the rows below each line with the name of an image, as `rows`, and the name as `heading`."""
     sample: dict[str, Any] | None = None
     for row in rows:
+        if isinstance(row, SampleError):
+            yield row
+            continue
         cells = list(row.values())
         if is_image_name(" ".join(cells)):
             if sample is not None:

@@ -303,6 +303,11 @@ def test_folders_named_for_views_of_the_same_things_may_be_pairs(names, touch, o
         shutil.rmtree(root)
 
 
+def test_letters_are_classes_unless_they_are_a_and_b_with_images_of_the_same_names(touch, opened, listed):
+    with refuses("images_and_masks", "input", "class_names", says=["A", "B"]):
+        listed(opened(touch(*(f"{name}/{n}.jpg" for name in "AB" for n in range(1, 4)))))
+
+
 def test_images_of_the_same_names_in_several_folders_are_views_of_one_thing(touch, opened, listed):
     root = touch(*(f"{view}/{stem}.png" for view in ("rgb", "normals", "depths") for stem in ("f3a", "b2c", "e71")))
     with refuses("images_and_masks", "input"):

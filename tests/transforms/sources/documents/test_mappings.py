@@ -113,6 +113,13 @@ def test_a_format_is_recognised_by_its_content(name, tmp_path):
     assert {name} <= found <= {name, *SIMILAR.get(name, ())}
 
 
+def test_rows_of_more_cells_are_of_another_format(tmp_path):
+    """A driving log is no table of keras-retinanet, which has six columns."""
+    rows = [f"{number}.jpg,1,2,10,20,3,2021-03-01,B,0.4" for number in range(5)]
+    (tmp_path / "log.csv").write_text("\n".join(rows))
+    assert list(suggest_mappings([str(tmp_path / "log.csv")])) == []
+
+
 def test_the_mapping_of_a_folder_is_offered(tmp_path):
     for name in IMAGES:
         (tmp_path / "in" / name).parent.mkdir(exist_ok=True)
