@@ -48,9 +48,9 @@ REQUESTS = {
     "glob that crosses folders": ["--input={photos}/**/*.jpg"],
     "glob": ["--input={photos}/train/*/*.jpg"],
     "several": [
-        "--input={photos}/train/cat",
-        "--input={photos}/train/dog",
-        "--input={photos}/test",
+        "--input=train={photos}/train/cat",
+        "--input=train={photos}/train/dog",
+        "--input=test={photos}/test",
         "--label_pattern=(?P<label>cat|dog)",
     ],
     "splits of inputs": ["--input=train={photos}/train", "--input=test={photos}/test"],

@@ -218,6 +218,12 @@ def test_all_paths_in_the_folder_of_one_split_are_of_that_split(tmp_path, form):
     assert _list(tmp_path / "listed", flags)[0] == {"test": 4}
 
 
+def test_a_folder_beside_those_of_splits_is_a_question(tmp_path, convert):
+    (tmp_path / "in").mkdir()
+    flags = FORMS["csv"](tmp_path / "in", _paths("train", "test", "extra"))
+    _run(convert, tmp_path / "out", flags).refused("unclear_splits", "input", says=["extra"])
+
+
 @each("folders", [("train", "test", "extra"), ("val", "more")], ids=["three", "two"])
 @each("form", [form for form in FORMS if form not in _BY_FOLDERS])
 @pytest.mark.sampled(8)

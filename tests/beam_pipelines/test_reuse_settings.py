@@ -52,19 +52,19 @@ CHANGED: Mapping[str, tuple[Words, Words]] = {
     "allow_outside_root": (TABLE, {"allow_outside_root": True}),
     "allow_damaged_containers": (TABLE, {"allow_damaged_containers": True}),
     "allow_private_addresses": (TABLE, {"allow_private_addresses": True}),
-    "image_path": (TABLE, {"image_path": "in/cat/{id}.png"}),
+    "image_path": ({**TABLE, "split_column": ""}, {"image_path": "in/cat/{id}.png"}),
     "images": (PAIRS, {"images": "left={root}/moved/in,right={root}/in"}),
     "image_root": (TABLE, {"image_root": "moved"}),
     "mask_root": (MASKS, {"mask_root": "moved/masks"}),
     "mask_column": ({**TABLE, "layout": "segmentation"}, {"mask_column": "other_mask"}),
     "mask_suffix": (MASKS, {"mask_suffix": "_m"}),
     "image_suffix": (MASKS, {"image_suffix": "0"}),
-    "mask_classes": ({**MASKS, "mask_classes": "a=_m"}, {"mask_classes": "b=_x,a=_m"}),
+    "mask_classes": ({**MASKS, "mask_classes": "a=_b"}, {"mask_classes": "b=_x,a=_b"}),
     "mask_bit_depth": (MASKS, {"mask_bit_depth": 16}),
     "mask_padding": ({**MASKS, "resize_mode": "pad"}, {"mask_padding": 255}),
     "mask_colors": ({**MASKS, "mask_colors": "greys.txt"}, {"mask_colors": "more_greys.txt"}),
     "mask_values": (MASKS, {"mask_values": ",".join(f"{number}:{255 - number}" for number in range(256))}),
-    "label_type": (TABLE, {"label_type": "text"}),
+    "label_type": (TABLE, {"label_type": "text", "class_order": None}),
     "group_rows": ({**TABLE, "image_column": "other"}, {"group_rows": True}),
     "label_columns": ({**TABLE, "layout": "multilabel"}, {"label_columns": "zero,one"}),
     "box_columns": ({**BOX_ROWS, "box_format": "xyxy"}, {"box_columns": "x1,y1,x3,y3"}),
@@ -76,8 +76,9 @@ CHANGED: Mapping[str, tuple[Words, Words]] = {
     ),
     "missing_values": ({**TABLE, "class_names": "cat,dog"}, {"missing_values": "dog"}),
     "trust_annotations": (FOLDER, {"trust_annotations": True}),
-    "requester_pays": (FOLDER, {"requester_pays": "true"}),
-    "label_separator": (LISTS, {"label_separator": "|"}),
+    # It cannot act without a bucket.
+    "requester_pays": (FOLDER, {"requester_pays": None}),
+    "label_separator": ({**LISTS, "label_separator": ""}, {"label_separator": "|"}),
     "delimiter": (TABLE, {"delimiter": ","}),
     "encoding": (TABLE, {"encoding": "cp1252"}),
     "include": ({**FOLDER, "class_names": "cat,dog"}, {"include": "cat/*"}),
@@ -169,6 +170,7 @@ def make_input(root: Path, picture: Callable, save: Callable) -> None:
         for name in (f"{number:03d}", f"{number:03d}_m", f"{number // 10:02d}"):
             save(root / f"masks/cat/{name}.png", picture(number + len(name), 30, 40, 1))
             save(root / f"moved/masks/cat/{name}.png", picture(200 + number, 30, 40, 1))
+        save(root / f"masks/cat/{number:03d}_b.png", picture(number, 30, 40, 1) // 128)
     shutil.copytree(root / "in", root / "moved/in")
     save(root / "moved/in/cat/000.png", picture(1000, 30, 40))
     outside = save(root.with_name("outside.png"), picture(95, 30, 40))
