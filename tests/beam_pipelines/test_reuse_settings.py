@@ -59,7 +59,7 @@ CHANGED: Mapping[str, tuple[Words, Words]] = {
     "mask_column": ({**TABLE, "layout": "segmentation"}, {"mask_column": "other_mask"}),
     "mask_suffix": (MASKS, {"mask_suffix": "_m"}),
     "image_suffix": (MASKS, {"image_suffix": "0"}),
-    "mask_classes": ({**MASKS, "mask_classes": "a=_b"}, {"mask_classes": "b=_x,a=_b"}),
+    "mask_classes": ({**MASKS, "mask_classes": "a=_b"}, {"mask_classes": "b=_c,a=_b"}),
     "mask_bit_depth": (MASKS, {"mask_bit_depth": 16}),
     "mask_padding": ({**MASKS, "resize_mode": "pad"}, {"mask_padding": 255}),
     "mask_colors": ({**MASKS, "mask_colors": "greys.txt"}, {"mask_colors": "more_greys.txt"}),
@@ -171,6 +171,7 @@ def make_input(root: Path, picture: Callable, save: Callable) -> None:
             save(root / f"masks/cat/{name}.png", picture(number + len(name), 30, 40, 1))
             save(root / f"moved/masks/cat/{name}.png", picture(200 + number, 30, 40, 1))
         save(root / f"masks/cat/{number:03d}_b.png", picture(number, 30, 40, 1) // 128)
+        save(root / f"masks/cat/{number:03d}_c.png", picture(number, 30, 40, 1) * 0)
     shutil.copytree(root / "in", root / "moved/in")
     save(root / "moved/in/cat/000.png", picture(1000, 30, 40))
     outside = save(root.with_name("outside.png"), picture(95, 30, 40))
