@@ -142,6 +142,9 @@ def pytest_collection_finish() -> None:
     gc.set_threshold(50_000, 20, 100)
 
 
+_INTEGRATION = Path(__file__).parent / "integration"
+
+
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_protocol(item: pytest.Item) -> Iterator[Any]:
     """Fixtures of a whole session are in it too."""
@@ -150,7 +153,8 @@ def pytest_runtest_protocol(item: pytest.Item) -> Iterator[Any]:
     with contextlib.ExitStack() as patches:
         if is_plain:
             patches.enter_context(plain_pipelines())
-        if not (marker("report") or option("exhaustive") or option("beam_workers")):
+        is_real = item.path.is_relative_to(_INTEGRATION) or option("exhaustive") or option("beam_workers")
+        if not (marker("report") or is_real):
             patches.enter_context(without_reports())
         return (yield)
 
