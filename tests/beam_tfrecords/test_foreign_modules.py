@@ -35,8 +35,9 @@ def run_beside(project: Path, code: str, *words: object) -> Ran:
 @pytest.mark.exhaustive
 def test_a_dataset_is_read_beside_it(project, dataset):
     code = """
-from beam_tfrecords import BuildError, RequestError, load, open_dataset
-examples = load(sys.argv[2], "train", batch_size=None)
+import beam_tfrecords
+from beam_tfrecords import BuildError, RequestError, open_dataset
+examples = beam_tfrecords.load(sys.argv[2], "train", batch_size=None)
 print(len(list(examples)), open_dataset(sys.argv[2]).manifest["records"])
 """
     ran = run_beside(project, code, dataset)
