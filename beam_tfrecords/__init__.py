@@ -11,14 +11,17 @@ import importlib.metadata
 import logging
 from typing import TYPE_CHECKING, Any
 
-from beam_tfrecords.errors import BuildError, RequestError, naming_end
+from beam_tfrecords.errors import BuildError, OutputLockedError, RequestError, naming_end
 from beam_tfrecords.quiet_beam import beam_logs_from
 
 if TYPE_CHECKING:
     from beam_tfrecords.beam_pipelines.build.build import build
     from beam_tfrecords.beam_pipelines.build.build import build as convert
+    from beam_tfrecords.beam_pipelines.build.dry_run import Plan, plan
     from beam_tfrecords.beam_pipelines.build.sample_transforms import ConvertSamples, ReadSamples
+    from beam_tfrecords.beam_pipelines.build.write_dataset import WriteDataset
     from beam_tfrecords.beam_pipelines.commands.verify import verify_dataset as verify
+    from beam_tfrecords.output.manifest import Shard
     from beam_tfrecords.reading.dataset import Dataset
     from beam_tfrecords.reading.mixing import mix
     from beam_tfrecords.reading.opening import open_dataset
@@ -31,16 +34,21 @@ __all__ = [
     "BuildError",
     "ConvertSamples",
     "Dataset",
+    "OutputLockedError",
+    "Plan",
     "ReadSamples",
     "Records",
     "RequestError",
     "Sample",
+    "Shard",
+    "WriteDataset",
     "WriteTFRecordShards",
     "build",
     "convert",
     "load",
     "mix",
     "open_dataset",
+    "plan",
     "verify",
 ]
 
@@ -51,21 +59,25 @@ logging.getLogger(__name__).addHandler(logging.NullHandler())
 _OBJECTS = {
     "ConvertSamples": "beam_tfrecords.beam_pipelines.build.sample_transforms:ConvertSamples",
     "Dataset": "beam_tfrecords.reading.dataset:Dataset",
+    "Plan": "beam_tfrecords.beam_pipelines.build.dry_run:Plan",
     "ReadSamples": "beam_tfrecords.beam_pipelines.build.sample_transforms:ReadSamples",
     "Records": "beam_tfrecords.reading.records:Records",
     "Sample": "beam_tfrecords.transforms.mapping.sample:Sample",
+    "Shard": "beam_tfrecords.output.manifest:Shard",
+    "WriteDataset": "beam_tfrecords.beam_pipelines.build.write_dataset:WriteDataset",
     "WriteTFRecordShards": "beam_tfrecords.transforms.sink:WriteTFRecordShards",
     "build": "beam_tfrecords.beam_pipelines.build.build:build",
     "convert": "beam_tfrecords.beam_pipelines.build.build:build",
     "load": "beam_tfrecords.reading.tf_data:load",
     "mix": "beam_tfrecords.reading.mixing:mix",
     "open_dataset": "beam_tfrecords.reading.opening:open_dataset",
+    "plan": "beam_tfrecords.beam_pipelines.build.dry_run:plan",
     "verify": "beam_tfrecords.beam_pipelines.commands.verify:verify_dataset",
 }
 
 
 def __dir__() -> list[str]:
-    return [*globals(), *_OBJECTS]
+    return [*__all__, "__version__"]
 
 
 def __getattr__(name: str) -> Any:

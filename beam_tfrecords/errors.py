@@ -6,9 +6,11 @@ import contextlib
 import dataclasses
 import enum
 import functools
+import itertools
 import re
 import threading
 import traceback
+import types
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
@@ -39,11 +41,30 @@ def _write(value: Any) -> str:
     return ", ".join(map(str, value)) if isinstance(value, (list, tuple)) else str(value)
 
 
+class _ShownError(Exception):
+    """An error whose message says all; a notebook shows the message without the calls inside this package."""
+
+    def _render_traceback_(self) -> list[str]:
+        """Returns what IPython shows in place of a traceback: the message, and the user's line that led to it."""
+        first, *others = self._shown_lines()
+        calls = itertools.takewhile(_is_users, traceback.walk_tb(self.__traceback__))
+        users = traceback.StackSummary.extract(calls)
+        called = [f"  line {users[-1].lineno}: {users[-1].line}"] if users else []
+        return [f"{type(self).__name__}: {first}", *others, *called]
+
+    def _shown_lines(self) -> list[str]:
+        return [str(self)]
+
+
+def _is_users(call: tuple[types.FrameType, int]) -> bool:
+    return not call[0].f_globals.get("__name__", "").startswith(f"{__package__}.")
+
+
 # A setting in a message: `name`, `name=value`, or the flag --name that the message begins with.
 _SETTING = re.compile(r"`([a-z][a-z0-9_]*)(?:=[^`]*)?`|\A--([a-z][a-z0-9_]*)")
 
 
-class RequestError(Exception):
+class RequestError(_ShownError):
     """The request is wrong; nothing has been started (exit code 2).
 
     The message is one line. It names the setting at fault, and says what was found, what was expected and what to do.
@@ -74,16 +95,42 @@ class RequestError(Exception):
         self.suggestions = tuple(suggestions)
         self.traceback = traceback
 
+    def _shown_lines(self) -> list[str]:
+        suggested = [f"  for {suggestion}" for suggestion in self.suggestions]
+        return [self.message, *suggested, *map(escape, self.traceback.splitlines())]
+
     def __reduce__(self) -> tuple[Any, ...]:
         make = functools.partial(type(self), code=self.code, traceback=self.traceback)
         return make, (self.message, self.suggestions)
 
 
-class BuildError(Exception):
+class BuildError(_ShownError):
     """The build failed: an invariant is broken, or storage does not answer (exit code 1)."""
 
     def __init__(self, message: str) -> None:
         super().__init__(escape(message))
+
+
+# A line such as `KeyError: 'image'` or `java.util.concurrent.TimeoutException`.
+_TYPED = re.compile(r"(?:[\w$]+[.$])*((?:[A-Z]\w*?)?(?:Error|Exception))(?:: (.*))?", re.DOTALL)
+
+
+def describe_exception(error: BaseException) -> str:
+    """Describes an exception of a library in one line, without the name of its type."""
+    return _describe_typed(type(error).__name__, " ".join(str(error).split()))
+
+
+def without_type(line: str) -> str:
+    """Returns the last line of a stack trace without the name of the exception's type."""
+    found = _TYPED.fullmatch(line)
+    return _describe_typed(found[1], found[2] or "") if found else line
+
+
+def _describe_typed(name: str, text: str) -> str:
+    """Returns the text of an exception; puts the words of the type's name before a text of a single word."""
+    text = without_type(text)
+    words = re.sub(r"(?<=[a-z0-9])(?=[A-Z])", " ", re.sub(r"(Error|Exception)$", "", name)).lower()
+    return text if " " in text else f"{words} {text}".strip() or "unknown error"
 
 
 PYTHON_ENDS = (
@@ -94,7 +141,7 @@ PYTHON_ENDS = (
 
 @contextlib.contextmanager
 def naming_end() -> Iterator[None]:
-    """Replaces the error of a block that fails because Python starts no threads after its main thread has ended.
+    """Explains the error of a block that fails because Python starts no threads after its main thread has ended.
 
     Raises:
       BuildError: the block failed for this reason.
@@ -109,6 +156,10 @@ def naming_end() -> Iterator[None]:
 
 class LimitError(BuildError):
     """A limit is violated, so nothing is published (exit code 3). The message is one line that says what to do."""
+
+
+class OutputLockedError(BuildError):
+    """Another build holds the output, so nothing has been started (exit code 4). Try again after its end."""
 
 
 class Stage(str, enum.Enum):
@@ -186,8 +237,8 @@ class SampleError(Exception):
     @classmethod
     def internal(cls, stage: Stage, error: Exception) -> SampleError:
         """Returns the failure of a sample for which our own code raised an unexpected exception."""
-        detail = " ".join(f"{type(error).__name__}: {error}".split())[:500]
-        return cls(stage, FailureReason.INTERNAL_ERROR, detail, "".join(traceback.format_exception(error)))
+        trace = "".join(traceback.format_exception(error))
+        return cls(stage, FailureReason.INTERNAL_ERROR, describe_exception(error)[:500], trace)
 
     def about(self, what: str) -> SampleError:
         """Returns the same failure for a part of the sample, such as the image's mask."""

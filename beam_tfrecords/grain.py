@@ -10,9 +10,7 @@ import numpy as np
 try:
     import grain
 except ImportError as error:
-    raise ImportError(
-        "beam_tfrecords.grain needs Grain: pip install '.[grain]' in a clone of beam-tfrecords"
-    ) from error
+    raise ImportError("beam_tfrecords.grain needs Grain: pip install 'beam-tfrecords[grain]'") from error
 
 from beam_tfrecords.examples.layouts import no_pair
 from beam_tfrecords.reading.collating import make_batch, ragged_names
@@ -24,7 +22,7 @@ class RecordSource(grain.sources.RandomAccessDataSource[Any]):
     """A random access source of records.
 
         >>> from beam_tfrecords import open_dataset
-        >>> source = RecordSource(open_dataset("out/")["train"], image_size=8, as_supervised=True)
+        >>> source = RecordSource(open_dataset("out/")["train"], image_size=8, resize_mode="crop", as_supervised=True)
         >>> image, label = source[0]
         >>> image.shape
         (8, 8, 3)

@@ -1,12 +1,26 @@
-"""Computes the size of a resized image, for builds and for readers."""
+"""Reads the requested size of an image, and computes the size of a resized one, for builds and for readers."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from typing import Any
 
 # In these modes an image covers the requested size; in the others it fits inside.
 _COVERING = ("shorter", "crop")
+
+
+def read_image_size(word: Any) -> tuple[int, int]:
+    """Reads `256` (both sides), `224x160` or `[224, 160]` (height x width), in pixels."""
+    if isinstance(word, list | tuple) and len(word) == 2:
+        word = f"{word[0]}x{word[1]}"
+    match = re.fullmatch(r"\s*([0-9]{1,5})(?:\s*[xX]\s*([0-9]{1,5}))?\s*", str(word))
+    if match:
+        height = int(match[1])
+        width = int(match[2] or height)
+        if height and width:
+            return height, width
+    raise ValueError("expected pixels as 256, or height x width as 224x160")
 
 
 def resized_size(

@@ -13,9 +13,7 @@ import numpy as np
 try:
     import torch.utils.data
 except ImportError as error:
-    raise ImportError(
-        "beam_tfrecords.torch needs PyTorch: pip install '.[torch]' in a clone of beam-tfrecords"
-    ) from error
+    raise ImportError("beam_tfrecords.torch needs PyTorch: pip install 'beam-tfrecords[torch]'") from error
 
 from beam_tfrecords.examples.layouts import MASK_FIELD, no_pair
 from beam_tfrecords.reading.collating import Pair
@@ -31,7 +29,7 @@ class RecordDataset(torch.utils.data.Dataset[Any]):
     """A map-style dataset, for a `DataLoader` that shuffles. Reads all records of a batch together.
 
         >>> from beam_tfrecords import open_dataset
-        >>> dataset = RecordDataset(open_dataset("out/")["train"], image_size=8, as_supervised=True)
+        >>> dataset = RecordDataset(open_dataset("out/")["train"], image_size=8, resize_mode="crop", as_supervised=True)
         >>> image, label = dataset[0]
         >>> tuple(image.shape)
         (3, 8, 8)
@@ -109,7 +107,7 @@ class RecordStream(torch.utils.data.IterableDataset[Any]):
 
     Raises:
       TypeError: `records` is not a `Records`.
-      ValueError: the shard or the size is invalid, or examples have no image with a label.
+      ValueError: the shard, a size or a length is invalid, or examples have no image with a label.
     """
 
     def __init__(
@@ -126,8 +124,9 @@ class RecordStream(torch.utils.data.IterableDataset[Any]):
         transform: Callable[[Any], Any] | None = None,
         shard: tuple[int, int] = (0, 1),
     ) -> None:
-        if run_length < 1:
-            raise ValueError(f"run_length={run_length}: expected 1 or more")
+        for name, number in (("run_length", run_length), ("batch_size", batch_size)):
+            if operator.index(number) < 1:
+                raise ValueError(f"{name}={number}: expected 1 or more")
         self._share, self._begin = _share(records, shard)
         resized = records.resized(image_size, resize_mode)
         self._run_length = operator.index(run_length)
@@ -233,6 +232,10 @@ class _MakeItem:
 
     @classmethod
     def of(cls, records: Records, *, as_supervised: bool, transform: Callable[[Any], Any] | None) -> _MakeItem:
+        if not (transform is None or callable(transform)):
+            raise TypeError(
+                f"transform={transform!r}: found {type(transform).__name__}; expected a function of an example"
+            )
         if not as_supervised:
             return cls(None, False, transform)
         pair = records.layout.supervised

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import atexit
 import contextlib
 import dataclasses
 import functools
 import gc
 import io
+import os
 import signal
 import unittest.mock
 import zlib
@@ -27,7 +29,6 @@ from tests.plain_runner import plain_pipelines, without_reports
 from tests.refusals import Refusal, RefusalSnapshot, expect
 
 PHOTOS = Path(__file__).parent / "data/photos"
-LOCAL_RUNNER_MARKERS = ("any_workers", "local_runner")
 BEAM_WORKERS = ("--direct_running_mode=multi_processing", "--direct_num_workers=2")
 
 
@@ -44,9 +45,14 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    config.addinivalue_line("markers", "any_workers: a stage; also run with `-m any_workers --beam_workers`")
+    config.addinivalue_line(
+        "markers", "any_workers: a stage; run plainly with `--few` only; also run with `-m any_workers --beam_workers`"
+    )
     config.addinivalue_line("markers", "local_runner: about runners, workers or their processes; not run plainly")
-    config.addinivalue_line("markers", "report: looks at the reports of builds, which others do not write")
+    config.addinivalue_line("markers", "slow: takes 0.2 s or more of a processor; `--few` runs a fifth of such tests")
+    config.addinivalue_line(
+        "markers", "report: looks at report.html or croissant.json, which builds of others do not write"
+    )
     config.addinivalue_line("markers", "exhaustive: run with `--exhaustive` alone")
     config.addinivalue_line("markers", "every_value: fewer combinations; each value of each parameter is in one")
     config.addinivalue_line("markers", "every_pair: fewer combinations; each two values of two parameters are in one")
@@ -72,20 +78,23 @@ def pytest_configure(config: pytest.Config) -> None:
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Deselects `exhaustive` tests, and combinations of parameters that `every_…` and `sampled` do without.
 
-    With `--exhaustive`, it deselects the others, except properties: they are tried with more examples.
+    With `--few`, it deselects most slow tests, and most cases of tests that have many, too. With `--exhaustive`, it
+    deselects what both run, except what `runs_twice`.
     """
     left_out = {item for item in items if item.get_closest_marker("exhaustive")}
     single = [item for item in items if not is_loop(item)]
     left_out.update(find_repeated_items(single, marker="every_value", size=1))
     left_out.update(find_repeated_items(single, marker="every_pair", size=2))
     left_out.update(find_unsampled(single))
+    others: set[pytest.Item] = set()
+    if config.getoption("few") or config.getoption("exhaustive"):
+        others = rotation.find_others([item for item in single if item not in left_out], config)
+        left_out |= others
     if config.getoption("exhaustive"):
-        left_out = {
-            item
-            for item in items
-            if item not in left_out and not is_property(item) and not (is_loop(item) and leaves_out_cases(item))
-        }
-    left_out.update(rotation.find_undrawn([item for item in items if item not in left_out], config))
+        left_out = {item for item in items if item not in left_out and not runs_twice(item)}
+    # The other cases of tests that have many take milliseconds each; `--share` is for what takes longer.
+    whole = {item for item in others if not item.get_closest_marker("slow")}
+    left_out.update(rotation.find_undrawn([item for item in items if item not in left_out | whole], config))
     config.hook.pytest_deselected(items=list(left_out))
     items[:] = [item for item in items if item not in left_out]
 
@@ -100,6 +109,20 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
     if line := rotation.describe(config):
         terminalreporter.write_line(line)
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_unconfigure(config: pytest.Config) -> None:
+    """Ends a process of xdist, which has sent its results, without the seconds that it takes to free its memory."""
+    if hasattr(config, "workerinput"):
+        atexit._run_exitfuncs()
+        os._exit(0)
+
+
+def runs_twice(item: pytest.Item) -> bool:
+    """Whether `--exhaustive` runs a test of `make test` again: with more examples, other cases or in workers."""
+    has_others = is_loop(item) and leaves_out_cases(item)
+    return is_property(item) or has_others or item.get_closest_marker("any_workers") is not None
 
 
 def is_loop(item: pytest.Item) -> bool:
@@ -149,7 +172,8 @@ _INTEGRATION = Path(__file__).parent / "integration"
 def pytest_runtest_protocol(item: pytest.Item) -> Iterator[Any]:
     """Fixtures of a whole session are in it too."""
     option, marker = item.config.getoption, item.get_closest_marker
-    is_plain = not (option("beam_workers") or option("local_runner") or any(map(marker, LOCAL_RUNNER_MARKERS)))
+    in_workers = marker("local_runner") or (marker("any_workers") and not option("few"))
+    is_plain = not (in_workers or option("beam_workers") or option("local_runner"))
     with contextlib.ExitStack() as patches:
         if is_plain:
             patches.enter_context(plain_pipelines())

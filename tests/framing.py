@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from beam_tfrecords.examples.example_pb2 import Example, Feature
+from beam_tfrecords.examples.wire import varint
 from beam_tfrecords.tfrecord import frame, masked_crc32c
 
 
@@ -49,6 +50,25 @@ def example_of(features: dict[str, Any]) -> bytes:
         for value in given if isinstance(given, list) else [given]:
             lists[type(value)].value.append(value)
     return example.SerializeToString()
+
+
+def sequence_of(context: dict[str, Any], **lists: list[Any]) -> bytes:
+    """Serializes a `SequenceExample`.
+
+    Args:
+      context: as `example_of` takes features.
+      lists: name -> the value of each frame, as `example_of` takes values.
+    """
+
+    def field(number: int, data: bytes) -> bytes:
+        return bytes([number << 3 | 2]) + varint(len(data)) + data
+
+    entries = b""
+    for name, values in lists.items():
+        frames = [Example.FromString(example_of({"": value})).features.feature[""] for value in values]
+        features = b"".join(field(1, frame.SerializeToString()) for frame in frames)
+        entries += field(1, field(1, name.encode()) + field(2, features))
+    return example_of(context) + field(2, entries)
 
 
 def write_examples(path: Path, examples: Iterable[dict[str, Any]]) -> None:

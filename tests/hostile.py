@@ -13,6 +13,7 @@ import pytest
 
 from beam_tfrecords.beam_pipelines.build import resolve
 from beam_tfrecords.examples.layouts import Layout, parse_layout
+from beam_tfrecords.output.published_paths import UNCHANGED, PublishedPaths
 from beam_tfrecords.tfrecord import masked_crc32c
 from beam_tfrecords.transforms.blocks.convert_sample import ConvertedBatch, ConvertSample, PreparedSample
 from beam_tfrecords.transforms.refs.ref_columns import RefColumns
@@ -32,6 +33,7 @@ class Converter:
 
     prepare: Prepare = echo
     layout: ClassVar[Layout] = parse_layout("image")
+    paths: ClassVar[PublishedPaths] = UNCHANGED
 
     def finish(self, refs: RefColumns, prepared: Sequence[PreparedSample]) -> ConvertedBatch:
         examples = [one.example or b"" for one in prepared]
@@ -56,6 +58,10 @@ class Hostile:
     @property
     def layout(self) -> Layout:
         return self.convert.layout
+
+    @property
+    def paths(self) -> PublishedPaths:
+        return self.convert.paths
 
     def prepare(self, ref: SampleRef, images: Mapping[str, bytes]) -> PreparedSample:
         if fnmatch.fnmatchcase(ref.key, self.crash):

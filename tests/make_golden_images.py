@@ -32,6 +32,7 @@ from beam_tfrecords.errors import SampleError
 from beam_tfrecords.examples.layouts import COLUMN, NAMED, TFDS_OBJECTS, parse_layout
 from beam_tfrecords.tfrecord import Compression, masked_crc32c
 from beam_tfrecords.transforms.blocks.convert_sample import ConvertSample
+from beam_tfrecords.transforms.images.convert_array import convert_array
 from beam_tfrecords.transforms.images.convert_image import convert_image
 from beam_tfrecords.transforms.images.converted_image import ConvertedImage
 from beam_tfrecords.transforms.images.geometry import plan_geometry
@@ -48,6 +49,7 @@ from beam_tfrecords.transforms.refs.sample_refs import IMAGE, MASK, File, Sample
 from beam_tfrecords.transforms.settings import read_settings
 from tests.converting import convert_one, finish, serialize_example
 from tests.make_corpus import corpus
+from tests.tiff_files import tiff_of
 
 COMMAND = "python -m tests.make_golden_images"
 FILE = Path(__file__).parent / "data/golden_images.json"
@@ -77,6 +79,14 @@ _MASK_REQUESTS: tuple[dict[str, Any], ...] = (
     {"image_size": "24x32", "mask_values": ",".join(f"{number}:{20 * number}" for number in range(11))},
     {"image_size": "24x32", "mask_colors": {f"{n}": [3 * n, 3 * n + 1, 3 * n + 2] for n in reversed(range(11))}},
 )
+# Likewise, of arrays.
+_FLOATS = {"image_encoding": "raw", "channels": "keep", "array_type": ["uint16", "float32"]}
+_ARRAY_REQUESTS: tuple[dict[str, Any], ...] = (
+    {**_FLOATS, "image_size": "24x32", "array_axes": "CHW", "resize_mode": ["shorter", "pad", "crop"]},
+    {**_FLOATS, "image_size": "60", "array_axes": "HWC", "resample": ["bilinear", "lanczos", "box", "nearest"]},
+    {**_FLOATS, "image_size": "20x33", "pages": ["first", "bands"], "orientation": ["apply", "ignore"]},
+    {"image_encoding": "raw", "channels": "keep", "array_type": "uint8", "image_size": "24", "pages": "bands"},
+)
 # Those whose records and measures are written as parts.
 _STORED = frozenset(
     {
@@ -91,6 +101,9 @@ _SLOW = frozenset({"many_texts_bomb.png"})
 _VALUES = {
     "image.encoded": b"\xff\xd8 bytes \x00",
     "image.pixels": bytes(range(12)),
+    "image.array": bytes(range(12)),
+    "image.shape": [2, 2, 3],
+    "image.dtype": "uint8",
     "image.format": "jpeg",
     "image.height": 2,
     "image.width": 2,
@@ -109,6 +122,8 @@ _VALUES = {
     "objects.difficult": [1, 0],
     "objects.area": [1.5, 300.0],
     "objects.mask": [b"\x89PNG", b""],
+    "objects.polygon": [0.25, 0.5, 1.25, 0.5, 1.0, -0.5, 0.0, 0.0, 1.0, 0.0, 0.0, 1.0],
+    "objects.polygon_points": [3, 3],
     "objects.keypoint_x": [0.25, 0.0, 1.0, 0.0],
     "objects.keypoint_y": [0.5, 0.0, 1.0, 0.0],
     "objects.keypoint_visibility": [2, 0, 1, 0],
@@ -120,6 +135,8 @@ _VALUES = {
     "column.number": "-7",
     "column.text": "写真",
 }
+# x and y of two points, in pixels.
+_POINTS = [0.5, 1.5, 2.5, -1.0]
 _CAPTIONS = ["写真", "a photo"]
 _LAYOUTS = {
     **NAMED,
@@ -128,6 +145,10 @@ _LAYOUTS = {
         "price": {"field": "column.price", "type": "float"},
         "number": {"field": "column.number", "type": "int64"},
         "text": {"field": "column.text", "type": "bytes"},
+    },
+    "points": {
+        "image": "image.encoded",
+        "points": {"field": "column.points", "type": "float", "length": 4, "moves": "points"},
     },
 }
 _POLYGONS = (
@@ -150,6 +171,12 @@ def specs() -> Mapping[str, ImageSpec]:
 def mask_specs() -> Mapping[str, ImageSpec]:
     """Likewise, of masks."""
     return _expand(_MASK_REQUESTS)
+
+
+@functools.cache
+def array_specs() -> Mapping[str, ImageSpec]:
+    """Likewise, of arrays."""
+    return _expand(_ARRAY_REQUESTS)
 
 
 def _expand(requests: tuple[dict[str, Any], ...]) -> Mapping[str, ImageSpec]:
@@ -217,7 +244,21 @@ def make_digests(chosen: Iterable[tuple[str, bytes]]) -> dict[str, dict[str, str
         "layouts": {name: hashlib.blake2b(data).hexdigest()[:16] for name, data in _examples()},
         "samples": {name: hashlib.blake2b(data).hexdigest()[:16] for name, data in _samples()},
         "masks": {name: hashlib.blake2b(data).hexdigest()[:16] for name, data in _masks()},
+        "arrays": {name: hashlib.blake2b(data).hexdigest()[:16] for name, data in _arrays()},
     }
+
+
+def _arrays() -> Iterator[tuple[str, bytes]]:
+    """Arrays of all types in .npy files, and pages of a TIFF file that is to be turned."""
+    noise = np.random.default_rng(0).integers(0, 256, (30, 29, 28), dtype=np.uint8)
+    files = []
+    for dtype in ("|u1", "<u2", "<f4"):
+        file = io.BytesIO()
+        np.save(file, noise.astype(dtype))
+        files.append(file.getvalue())
+    files.append(tiff_of(*noise[:3], tags={274: 6}))
+    for name, spec in array_specs().items():
+        yield name, b"".join(_describe(_convert(file, spec), file) for file in files)
 
 
 def _masks() -> Iterator[tuple[str, bytes]]:
@@ -257,7 +298,7 @@ def _parts(stored: Mapping[str, ConvertedImage]) -> Iterator[tuple[str, bytes]]:
 
 def _convert(data: bytes, spec: ImageSpec) -> ConvertedImage | SampleError:
     try:
-        return convert_image(data, spec)
+        return (convert_array if spec.array_type else convert_image)(data, spec)
     except SampleError as error:
         return error
 
@@ -272,7 +313,12 @@ def _describe(made: ConvertedImage | SampleError, data: bytes) -> bytes:
 
 def _examples() -> Iterator[tuple[str, bytes]]:
     for name, layout in _LAYOUTS.items():
-        yield name, serialize_example(parse_layout(layout), {**_VALUES, "column.captions": _CAPTIONS})
+        yield (
+            name,
+            serialize_example(
+                parse_layout(layout), {**_VALUES, "column.captions": _CAPTIONS, "column.points": _POINTS}
+            ),
+        )
 
 
 def _samples() -> Iterator[tuple[str, bytes]]:
@@ -282,12 +328,12 @@ def _samples() -> Iterator[tuple[str, bytes]]:
         labels = ["ü", 0] if name == "multilabel" else "ü"
         boxes = (0, 0, 1, 1.5, -1, 0.25, 2, 2)
         objects = Objects(boxes, ("ü", "a"), {"area": (1, None), "is_crowd": (0, 1)}, image_id="139", size=(2, 2))
-        if parse_layout(layout).needs_object_masks:
+        if parse_layout(layout).needs_object_masks or parse_layout(layout).needs_polygons:
             objects = dataclasses.replace(objects, polygons=_POLYGONS)
         if parse_layout(layout).needs_keypoints:
             objects = dataclasses.replace(objects, keypoints=_KEYPOINTS)
         image = one_image(File("in/a/b.ppm"))
-        cells = {**columns, "captions": _CAPTIONS} if name == "captions" else columns
+        cells = columns | {"captions": {"captions": _CAPTIONS}, "points": {"points": _POINTS}}.get(name, {})
         ref = SampleRef("a/b.ppm", image, 23, "23-1.5", labels, "train", cells, objects=objects)
         spec = ImageSpec(image_encoding=ImageEncoding.RAW)
         convert = ConvertSample(
@@ -321,7 +367,15 @@ def main() -> None:
         choices=["all", "few"],
         help="print only digests, of all images or of three; needs no Beam",
     )
+    parser.add_argument("--sixth", type=int, help="make only the digests of a sixth of the images: from 0 to 5")
     arguments = parser.parse_args()
+    if arguments.sixth is not None:
+        some = [one for one in images() if zlib.crc32(one[0].encode()) % 6 == arguments.sixth]
+        found = make_digests(some)
+        # Those of a request and of a part file are of all images.
+        del found["specs"], found["parts"]
+        json.dump({"versions": versions(), **found}, sys.stdout)
+        return
     if arguments.digests:
         chosen = images() if arguments.digests == "all" else few_images()
         json.dump({**make_digests(chosen), "probes": dict(probe_digests())}, sys.stdout)

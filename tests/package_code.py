@@ -6,7 +6,9 @@ import ast
 import functools
 from pathlib import Path
 
-PACKAGE = Path(__file__).parents[1] / "beam_tfrecords"
+import beam_tfrecords
+
+PACKAGE = Path(beam_tfrecords.__file__).parent
 
 
 @functools.cache

@@ -31,6 +31,7 @@ from beam_tfrecords.reading.dataset import Dataset
 from beam_tfrecords.transforms.blocks import guard, reuse
 from beam_tfrecords.transforms.processes.process_setup import prepare_process
 from beam_tfrecords.transforms.processes.stage import MapInProcesses
+from beam_tfrecords.transforms.publishing import metadata
 
 _WINDOWING = Windowing(GlobalWindows())
 _open_pipeline, _create_runner = beam.Pipeline, LocalRunner.create
@@ -56,6 +57,14 @@ def _write_no_report(_: Any, dataset: Dataset, *, check: storage.Check) -> str:
     return path
 
 
+def _update_nothing(*_: Any, **__: Any) -> None: ...
+
+
+def _describe_nothing(*_: Any) -> bytes:
+    """Takes the place of the description, which takes 7% of the time of a small build."""
+    return b"{}"
+
+
 # Functions, and not mocks, which count their calls: 5% of the time of a small build.
 def _no_sync(_: int) -> None: ...
 
@@ -68,9 +77,15 @@ def _no_origin(*_: Any, **__: Any) -> list[str]:
     return []
 
 
-def without_reports() -> contextlib.AbstractContextManager[Any]:
-    """Within it, builds write no report."""
-    return mock.patch.object(finish, "_write_report", _write_no_report)
+@contextlib.contextmanager
+def without_reports() -> Iterator[None]:
+    """Within it, builds write no report, no page of versions, and nothing in the description for catalogs."""
+    with (
+        mock.patch.object(finish, "_write_report", _write_no_report),
+        mock.patch.object(finish, "_update_versions_page", _update_nothing),
+        mock.patch.object(metadata, "write_croissant", _describe_nothing),
+    ):
+        yield
 
 
 @contextlib.contextmanager
@@ -140,7 +155,7 @@ def _map_in_processes(transform: Any, inputs: Elements) -> Iterator[Any]:
     prepare_process()
     for element in inputs.elements:
         try:
-            yield transform._function(element)
+            yield transform._function(element, **transform._named)
         except (SampleError, BuildError):
             raise
         except Exception as error:  # as `Worker` passes it on

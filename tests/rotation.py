@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime
 import itertools
 import math
+import os
 import zlib
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
@@ -13,10 +14,18 @@ from typing import TypeVar
 import pytest
 
 Item = TypeVar("Item")
+# A test with this many cases walks one rule over many. `--few` keeps a fifth of them, and at least one.
+MANY, _FEW_SHARE = 3, 0.2
 
 
 def add_options(parser: pytest.Parser) -> None:
-    """Adds `--share` and `--day`."""
+    """Adds `--few`, `--share` and `--day`."""
+    parser.addoption(
+        "--few",
+        action="store_true",
+        help=f"run a fifth of the slow tests, and of the cases of each test that has {MANY} or more;"
+        " `--exhaustive` runs the others",
+    )
     parser.addoption(
         "--share",
         type=float,
@@ -28,30 +37,53 @@ def add_options(parser: pytest.Parser) -> None:
         "--day",
         type=int,
         default=datetime.date.today().toordinal(),
-        help="the day that decides which cases `--share` runs; today by default",
+        help="the day that decides which cases `--few` and `--share` run; today by default",
     )
+
+
+def is_whole(config: pytest.Config) -> bool:
+    """Whether to run a test whole that `--few` shortens, and that other libraries than those of `make test` fail."""
+    return not config.getoption("few") or bool(os.environ.get("CI"))
 
 
 def describe(config: pytest.Config) -> str:
     """Returns the line that tells how to run the same cases again; empty if all are run."""
-    share, day = config.getoption("share"), config.getoption("day")
-    return f"not all cases were run; the same again: --share={share} --day={day}" if share < 1 else ""
+    few, share, day = (config.getoption(name) for name in ("few", "share", "day"))
+    options = [*(["--few"] if few else []), *([f"--share={share}"] if share < 1 else [])]
+    return f"not all cases were run; the same again: {' '.join(options)} --day={day}" if options else ""
 
 
-def draw(cases: Iterable[Item], config: pytest.Config, *, name: Callable[[Item], str]) -> list[Item]:
+def draw(
+    cases: Iterable[Item], config: pytest.Config, *, name: Callable[[Item], str], share: float | None = None
+) -> list[Item]:
     """Returns the cases of one test that this day runs, in their order.
 
     Args:
       cases: all cases.
       config: holds the share and the day.
       name: the name of a case; its hash is its place in the rotation.
+      share: from 0 to 1, in place of that of `config`.
     """
     cases = list(cases)
-    count = math.ceil(config.getoption("share") * len(cases))
+    share = config.getoption("share") if share is None else share
+    count = math.ceil(share * len(cases))
     mixed = sorted(cases, key=lambda case: zlib.crc32(name(case).encode(errors="replace")))
     first = config.getoption("day") * count % max(len(cases), 1)
     drawn = {name(case) for case in itertools.islice(itertools.cycle(mixed), first, first + count)}
     return [case for case in cases if name(case) in drawn]
+
+
+def find_others(items: Iterable[pytest.Item], config: pytest.Config) -> set[pytest.Item]:
+    """Returns the items that `--few` leaves out on this day."""
+    groups: dict[object, list[pytest.Item]] = {}
+    for item in items:
+        # Slow tests are drawn from all of them.
+        groups.setdefault("slow" if item.get_closest_marker("slow") else _function_of(item), []).append(item)
+    others: set[pytest.Item] = set()
+    for cases in groups.values():
+        if len(cases) >= MANY:
+            others |= set(cases) - set(draw(cases, config, name=_name_of, share=_FEW_SHARE))
+    return others
 
 
 def find_undrawn(items: Sequence[pytest.Item], config: pytest.Config) -> set[pytest.Item]:
@@ -66,8 +98,12 @@ def find_undrawn(items: Sequence[pytest.Item], config: pytest.Config) -> set[pyt
         groups.setdefault(function if cases[function] > 1 else item.path, []).append(item)
     undrawn: set[pytest.Item] = set()
     for group in groups.values():
-        undrawn |= set(group) - set(draw(group, config, name=lambda item: item.nodeid))
+        undrawn |= set(group) - set(draw(group, config, name=_name_of))
     return undrawn
+
+
+def _name_of(item: pytest.Item) -> str:
+    return item.nodeid
 
 
 def _function_of(item: pytest.Item) -> object:

@@ -20,18 +20,31 @@ def loads_much(module: str) -> bool:
     return bool(_MUCH.search((ROOT / module).read_text(encoding="utf-8")))
 
 
-# These take 5 to 15 s for few tests. The others follow by their number of tests, so that the last ones are short.
+# These take 3 to 15 s for few tests, most of it waiting for other processes, while mypy runs beside them. The others
+# follow by their number of tests, so that the last ones are short.
 LONG = (
-    "tests/transforms/images/test_golden.py",
-    "tests/beam_pipelines/test_path_splits.py",
-    "tests/beam_pipelines/test_status.py",
-    "tests/beam_pipelines/test_imports.py",
-    "tests/beam_pipelines/test_power_cuts.py",
-    "tests/beam_pipelines/test_hostile.py",
-    "tests/beam_pipelines/test_streams.py",
-    "tests/beam_pipelines/test_convert_command_line.py",
-    "tests/beam_pipelines/test_callers.py",
+    "tests/transforms/processes/test_worker.py",
+    "tests/beam_tfrecords/storage/test_web.py",
     "tests/beam_pipelines/runners/test_forking.py",
+    "tests/transforms/images/test_golden.py",
+    "tests/beam_pipelines/test_hostile.py",
+    "tests/beam_pipelines/test_killed_builds.py",
+    "tests/transforms/processes/test_output.py",
+    "tests/beam_pipelines/test_web_images.py",
+    "tests/transforms/processes/test_fork_server.py",
+    "tests/transforms/blocks/test_fetching.py",
+    "tests/transforms/blocks/test_blocks.py",
+    "tests/beam_pipelines/test_imports.py",
+    "tests/beam_pipelines/test_convert_command_line.py",
+    "tests/beam_pipelines/test_status.py",
+    "tests/beam_pipelines/test_power_cuts.py",
+    "tests/transforms/processes/test_isolation.py",
+    "tests/beam_pipelines/test_listed_in_parts.py",
+    "tests/transforms/processes/test_map_in_processes.py",
+    "tests/beam_pipelines/runners/test_jobs.py",
+    "tests/beam_pipelines/test_sample_transforms.py",
+    "tests/meanings/test_meanings.py",
+    "tests/transforms/images/test_corpus.py",
 )
 
 

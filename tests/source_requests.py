@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
+from beam_tfrecords.errors import Suggestion
 from beam_tfrecords.transforms.settings import make_settings, settings_of
+from beam_tfrecords.transforms.sources.detect.column_suggestions import column_suggestions
 from beam_tfrecords.transforms.sources.needs import Needs
 from beam_tfrecords.transforms.sources.opening import open_input
 from beam_tfrecords.transforms.sources.source import Source
@@ -29,4 +32,10 @@ def make_request(*inputs: Any, **fields: Any) -> tuple[SourceSpec, Needs]:
 def open_source(*inputs: Any, **fields: Any) -> Source:
     """Opens the source of a request; see `make_request`."""
     spec, needs = make_request(*inputs, **fields)
-    return open_input(spec, needs).source(needs)
+    return open_input(spec, needs).read(needs)
+
+
+def suggest_columns(source: Source, *, needs_label: bool) -> Sequence[Suggestion]:
+    """Returns what a refusal of a table without images suggests."""
+    table = source.description.table
+    return column_suggestions(table, image=None, needs_image=True, needs_label=needs_label) if table else ()

@@ -13,13 +13,18 @@ ROOT = Path(__file__).parents[1]
 BUILT_FROM = ("setup.py", "pyproject.toml", "README.md", "beam_tfrecords")
 
 
-@pytest.fixture(scope="module")
-def installed(tmp_path_factory) -> Path:
-    """The folder into which a tree without links is built, as from an archive of a system that has none."""
-    tree, target = tmp_path_factory.mktemp("tree"), tmp_path_factory.mktemp("installed")
+def copy_sources(tree: Path) -> None:
+    """Copies what the package is built from to a folder, as from an archive of a system that has no links."""
     for name in BUILT_FROM:
         copy = shutil.copytree if (ROOT / name).is_dir() else shutil.copy
         copy(ROOT / name, tree / name)
+
+
+@pytest.fixture(scope="module")
+def installed(tmp_path_factory) -> Path:
+    """The folder into which a tree without links is built."""
+    tree, target = tmp_path_factory.mktemp("tree"), tmp_path_factory.mktemp("installed")
+    copy_sources(tree)
     command = [sys.executable, "setup.py", "--quiet", "build", f"--build-lib={target}"]
     subprocess.run(command, cwd=tree, check=True, capture_output=True)
     return target
@@ -49,6 +54,6 @@ def test_an_editable_install_shows_its_types(checker, tmp_path):
     # Of two modules: all take ten seconds.
     modules = "beam_tfrecords,beam_tfrecords.beam_pipelines,beam_tfrecords.beam_pipelines.build.build"
     (tmp_path / "mypy.ini").write_text(f"[mypy]\nfollow_imports=skip\n[mypy-{modules}]\nfollow_imports=normal\n")
-    (tmp_path / "mine.py").write_text("from beam_tfrecords import build\n\nbuild(1)\n")
+    (tmp_path / "mine.py").write_text("from beam_tfrecords import build\n\nbuild(quiet=1)\n")
     found = subprocess.run([sys.executable, "-m", checker, "mine.py"], cwd=tmp_path, capture_output=True, text=True)
     assert "arg-type" in found.stdout or "call-arg" in found.stdout or "call-overload" in found.stdout, found.stdout

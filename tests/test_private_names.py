@@ -24,11 +24,12 @@ from tests.package_code import PACKAGE, package_nodes
 # setup.py; those of urllib3 are overridden in storage/urllib3_private.py, and Pillow's `_setup` in images/tiff.py.
 ALLOWED = {
     "beam_pipelines/commands/cli.py": {"_exit", "_run_exitfuncs"},
+    "beam_pipelines/commands/completion.py": {"_actions"},
     "beam_pipelines/runners/beam_calls.py": {"_all_options"},
     "beam_pipelines/runners/forking.py": {"_exit", "_worker_id"},
     "beam_pipelines/runners/worker.py": {"_exit"},
     "beam_pipelines/settings/beam_flags.py": {"_actions", "_add_argparse_args"},
-    "beam_pipelines/settings/command_line.py": {"_option_string_actions"},
+    "beam_pipelines/settings/command_line.py": {"_actions", "_option_string_actions"},
     "quiet_beam.py": {"_getframe"},
     "reading/torch_collating.py": {"_utils"},
     "storage/beam_files.py": {"_pipeline_options"},
@@ -76,6 +77,7 @@ def private_names_in(nodes: Iterable[ast.AST]) -> set[str]:
     return set(filter(is_private, found))
 
 
+@pytest.mark.slow
 def test_private_names_of_libraries_are_used_in_few_modules():
     modules = {str(path.relative_to(PACKAGE)): nodes for path, nodes in package_nodes().items()}
     ours = NAMED_TUPLE.union(*map(names_defined_in, modules.values()))

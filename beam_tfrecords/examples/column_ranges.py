@@ -13,6 +13,8 @@ from beam_tfrecords.errors import RequestError
 _PREFIX = "columns."
 _RANGE = ".."
 _NUMBERED = re.compile(r"(.*?)(\d+)", re.DOTALL)
+# x0, nose_x, x_left, 12y.
+_AXIS = re.compile(r"(?<![a-z])([xy])(?![a-z])")
 _MOST = 100_000
 _MOST_SHOWN = 5
 
@@ -47,9 +49,27 @@ def expand_columns(field: str, columns: Sequence[str], *, where: str) -> tuple[s
     return tuple(found)
 
 
+def point_columns(columns: Sequence[str]) -> list[str]:
+    """Returns the columns named as x or y of points; empty if not as many are x as y."""
+    found = {name: match[1] for name in columns if (match := _AXIS.search(name.lower()))}
+    return [*found] if 2 * [*found.values()].count("x") == len(found) else []
+
+
+def axes_of(columns: Sequence[str], length: int) -> list[int]:
+    """Returns the axis of each value of a vector of points: 0 for x, 1 for y.
+
+    The names of the columns say it, such as `x0, x1, y0, y1` and `nose_x, nose_y`, if as many are x as y. Otherwise x
+    and y take turns.
+    """
+    found = [match[1] for name in columns if (match := _AXIS.search(name.lower()))]
+    if len(found) == length and 2 * found.count("x") == length:
+        return ["xy".index(letter) for letter in found]
+    return [0, 1] * (length // 2)
+
+
 def _expand(first: str, last: str, columns: Sequence[str], *, where: str) -> list[str]:
     """Returns the columns of a range."""
-    counted = _count(first, last)
+    counted = count_columns(first, last)
     between: list[str] = []
     if first in columns and last in columns:
         between = list(columns[columns.index(first) : columns.index(last) + 1])
@@ -71,7 +91,7 @@ def _expand(first: str, last: str, columns: Sequence[str], *, where: str) -> lis
     return counted or between
 
 
-def _count(first: str, last: str) -> list[str]:
+def count_columns(first: str, last: str) -> list[str]:
     """Returns the columns from `x0` to `x135`; empty if the ends are not one word with ascending numbers."""
     ends = _NUMBERED.fullmatch(first), _NUMBERED.fullmatch(last)
     if ends[0] is None or ends[1] is None or ends[0][1] != ends[1][1]:

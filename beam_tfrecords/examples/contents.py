@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import enum
+from collections.abc import Mapping
+from typing import Any
 
 
 class Content(enum.Enum):
@@ -13,7 +15,18 @@ class Content(enum.Enum):
     MASK = "masks"
     OBJECTS = "objects"
     POLYGONS = "polygons of objects"
+    OBJECT_MASKS = "masks of objects"
     KEYPOINTS = "keypoints of objects"
     CAPTIONS = "captions"
     LABEL = "labels"
     COLUMNS = "columns"
+    RECORDS = "records"
+
+
+def contents_in(found: Mapping[Content, Any]) -> frozenset[Content]:
+    """Returns the contents whose values are true."""
+    return frozenset(content for content, is_there in found.items() if is_there)
+
+
+# What a source with polygons of objects provides: masks are drawn from them.
+DRAWN = (Content.POLYGONS, Content.OBJECT_MASKS)

@@ -14,6 +14,7 @@ from beam_tfrecords.examples import wire
 from beam_tfrecords.examples.class_values import ClassValue
 from beam_tfrecords.examples.column_ranges import range_ends
 from beam_tfrecords.examples.contents import Content
+from beam_tfrecords.habits import better_value
 
 COLUMN = "column."
 # One of several named images of a sample.
@@ -21,13 +22,19 @@ NAMED_IMAGE = "images."
 # Several columns as one feature.
 COLUMNS = "columns."
 TYPES = ("int64", "float", "bytes")
+# Meaning of a vector that moves with the image: x and y of points in pixels, or as shares of the image's size.
+MOVES = ("points", "shares")
 # Type of a column that is stored as the index of its class.
 CLASS = "class"
 # Field -> its type. `image.encoded` is the stored image in any encoding; `image.pixels` is the same and requires
-# raw encoding.
+# raw encoding. `image.array` is raw, too, with any number of channels of any of the array types.
 FIELDS: Mapping[str, str] = {
     "image.encoded": "bytes",
     "image.pixels": "bytes",
+    "image.array": "bytes",
+    # Height, width and channels of the array, and the type of its numbers.
+    "image.shape": "int64",
+    "image.dtype": "bytes",
     "image.format": "bytes",
     "image.height": "int64",
     "image.width": "int64",
@@ -56,6 +63,10 @@ FIELDS: Mapping[str, str] = {
     "objects.pose": "bytes",
     # A PNG per object, as large as the stored image: 1 inside the object, else 0.
     "objects.mask": "bytes",
+    # x and y of each point of the first object's polygon, then of the second, and so on; relative to the stored image.
+    "objects.polygon": "float",
+    # Number of points of each object's polygon.
+    "objects.polygon_points": "int64",
     # All keypoints of the first object, then of the second, and so on; relative to the stored image, and 0 to 2.
     "objects.keypoint_x": "float",
     "objects.keypoint_y": "float",
@@ -74,15 +85,22 @@ _CLASS_FIELDS: Mapping[str, ClassValue] = {
     "objects.id": ClassValue.ID,
     "objects.name": ClassValue.NAME,
 }
+ARRAY_FIELD, SHAPE_FIELD, DTYPE_FIELD = "image.array", "image.shape", "image.dtype"
 # Fields that contain the image itself.
-IMAGE_FIELDS = ("image.encoded", "image.pixels")
+IMAGE_FIELDS = ("image.encoded", "image.pixels", ARRAY_FIELD)
+# Field -> its number of values, if that is fixed and not one.
+_LENGTHS: Mapping[str, int] = {SHAPE_FIELD: 3}
 MASK_FIELD = "mask.encoded"
-# Four values per object.
+# Four values per object, and a field for each of them, in another order.
 BOXES = "objects.bbox"
+BOX_SIDES = ("objects.xmin", "objects.ymin", "objects.xmax", "objects.ymax")
 # Labels for supervised learning, in order of preference.
 _LABEL_FIELDS = (MASK_FIELD, "label.index", "labels.index", "label.name", "labels.name")
+# The label fields that hold one class for each example.
+SINGLE_LABELS = ("label.index", "label.name")
 OBJECT_MASKS = "objects.mask"
-# Several values per object.
+# Several values per object, and how many points each object has.
+POLYGON, POLYGON_POINTS = "objects.polygon", "objects.polygon_points"
 KEYPOINTS = ("objects.keypoint_x", "objects.keypoint_y", "objects.keypoint_visibility")
 # Fields with any number of values, unless the layout says otherwise.
 _OBJECTS = "objects."
@@ -109,7 +127,8 @@ _CONTENTS: Mapping[str, frozenset[Content]] = {
     NAMED_IMAGE: frozenset({Content.IMAGE}),
     "mask.": frozenset({Content.IMAGE, Content.MASK}),
     "objects.": frozenset({Content.IMAGE, Content.OBJECTS}),
-    OBJECT_MASKS: frozenset({Content.POLYGONS}),
+    OBJECT_MASKS: frozenset({Content.OBJECT_MASKS}),
+    POLYGON: frozenset({Content.POLYGONS}),
     "objects.keypoint_": frozenset({Content.KEYPOINTS}),
     "label.": frozenset({Content.LABEL}),
     "labels.": frozenset({Content.LABEL}),
@@ -117,6 +136,7 @@ _CONTENTS: Mapping[str, frozenset[Content]] = {
 NAMED: Mapping[str, Mapping[str, Any]] = {
     "tfds": {"image": "image.encoded", "label": "label.index", "filename": "filename"},
     "image": {"image": "image.encoded", "filename": "filename"},
+    "array": {"image": ARRAY_FIELD, "shape": SHAPE_FIELD, "dtype": DTYPE_FIELD, "filename": "filename"},
     "segmentation": {"image": "image.encoded", "mask": MASK_FIELD, "filename": "filename"},
     "multilabel": {"image": "image.encoded", "labels": "labels.index", "filename": "filename"},
     CAPTIONS: {
@@ -137,6 +157,11 @@ NAMED: Mapping[str, Mapping[str, Any]] = {
     },
     "detection": _DETECTION,
     "detection_masks": {**_DETECTION, "image/object/mask": OBJECT_MASKS},
+    "detection_polygons": {
+        **_DETECTION,
+        "image/object/polygon": POLYGON,
+        "image/object/polygon_points": POLYGON_POINTS,
+    },
     "detection_keypoints": {
         **_DETECTION,
         **{f"image/object/keypoint/{field.rpartition('_')[2]}": field for field in KEYPOINTS},
@@ -156,6 +181,8 @@ NAMED: Mapping[str, Mapping[str, Any]] = {
         "label": "label.index",
     },
 }
+# What may follow a named layout: `array,label`, `array,mask`.
+_ADDITIONS: Mapping[str, Mapping[str, str]] = {"label": {"label": "label.index"}, "mask": {"mask": MASK_FIELD}}
 # Meaning of `tfds` for images with annotated objects, as TFDS stores COCO and Pascal VOC.
 TFDS_OBJECTS: Mapping[str, str] = {
     "image": "image.encoded",
@@ -166,6 +193,10 @@ TFDS_OBJECTS: Mapping[str, str] = {
 
 # Layout of all columns of a table that declares their types.
 ALL_COLUMNS = "columns"
+# Layout of records that are stored as they are.
+SAME = "same"
+# Types of features with any number of values, as `tf.train.Feature` names them.
+_LISTS: Mapping[str, str] = {f"{kind}_list": kind for kind in TYPES}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -181,6 +212,7 @@ class Feature:
       columns: the table columns with these values, in order; empty if one column has them, or until they are known.
       is_class: whether it is the index of a class of its own column.
       class_names: these classes in index order; in a request those that it names, with or without numbers.
+      moves: one of MOVES for a vector of points of the image, stored as shares of the stored image; "" for others.
     """
 
     name: str
@@ -191,6 +223,7 @@ class Feature:
     columns: tuple[str, ...] = ()
     is_class: bool = False
     class_names: tuple[str, ...] = ()
+    moves: str = ""
 
     @property
     def column(self) -> str | None:
@@ -216,6 +249,11 @@ class Feature:
         return self.field[len(NAMED_IMAGE) :] if self.field.startswith(NAMED_IMAGE) else None
 
     @property
+    def is_one_of_images(self) -> bool:
+        """Whether the feature contains one image, of samples that may have several; an array joins them all."""
+        return self.field in IMAGE_FIELDS and self.field != ARRAY_FIELD
+
+    @property
     def class_value(self) -> ClassValue | None:
         """How the values identify classes of labels or objects; None if they do not."""
         return _CLASS_FIELDS.get(self.field)
@@ -233,9 +271,17 @@ class Feature:
 
 @dataclasses.dataclass(frozen=True)
 class Layout:
-    """All features of an example, sorted by name."""
+    """All features of an example, sorted by name.
+
+    Attributes:
+      draws_mask: whether the mask of the image is drawn from its objects. It decides how a dataset is made; the dataset
+        does not store it.
+      keeps_records: whether the examples are those of the input, byte for byte. The dataset does not store it either.
+    """
 
     features: tuple[Feature, ...]
+    draws_mask: bool = False
+    keeps_records: bool = False
 
     @functools.cached_property
     def stored_order(self) -> tuple[int, ...]:
@@ -252,9 +298,14 @@ class Layout:
         """The table columns that the layout uses."""
         return frozenset(name for feature in self.features for name in feature.read_columns)
 
+    @property
+    def read_columns(self) -> Collection[str]:
+        """The columns that samples need: records that are stored as they are need only those with classes."""
+        return {one.column for one in self.heads.values() if one.column} if self.keeps_records else self.columns
+
     @functools.cached_property
     def heads(self) -> Mapping[str, Feature]:
-        """Name -> feature of those with the index of a class of their own column."""
+        """Name -> feature, for the features that store the class index of a column."""
         return {feature.name: feature for feature in self.features if feature.is_class}
 
     @functools.cached_property
@@ -265,6 +316,8 @@ class Layout:
     @functools.cached_property
     def required(self) -> frozenset[Content]:
         """The contents that a sample must have."""
+        if self.keeps_records:
+            return frozenset({Content.RECORDS})
         found = {Content.CAPTIONS if name == CAPTIONS else Content.COLUMNS for name in self.columns}
         if self == EVERY_COLUMN:
             found.add(Content.COLUMNS)
@@ -273,12 +326,24 @@ class Layout:
         for begin, contents in _CONTENTS.items():
             if any(field.startswith(begin) for field in self.fields):
                 found |= contents
+        if self.draws_mask:
+            found = (found - {Content.MASK}) | {Content.OBJECTS, Content.OBJECT_MASKS}
         return frozenset(found)
 
     @functools.cached_property
     def needs_image(self) -> bool:
         """Whether a feature depends on an image; objects and masks do, because of its size."""
         return Content.IMAGE in self.required
+
+    @property
+    def reads_bytes(self) -> bool:
+        """Whether bytes of the input are stored: images, or whole records."""
+        return self.needs_image or self.keeps_records
+
+    @functools.cached_property
+    def needs_array(self) -> bool:
+        """Whether images are stored as arrays."""
+        return any(field in self.fields for field in (ARRAY_FIELD, SHAPE_FIELD, DTYPE_FIELD))
 
     @functools.cached_property
     def needs_label(self) -> bool:
@@ -292,8 +357,13 @@ class Layout:
 
     @functools.cached_property
     def needs_mask(self) -> bool:
-        """Whether a feature depends on the mask of the image."""
+        """Whether a feature depends on a mask of the image in the source."""
         return Content.MASK in self.required
+
+    @functools.cached_property
+    def has_mask(self) -> bool:
+        """Whether a feature is the mask of the image, also one that is drawn."""
+        return MASK_FIELD in self.fields
 
     @functools.cached_property
     def needs_keypoints(self) -> bool:
@@ -302,8 +372,18 @@ class Layout:
 
     @functools.cached_property
     def needs_object_masks(self) -> bool:
+        """Whether a feature depends on the masks of annotated objects."""
+        return Content.OBJECT_MASKS in self.required
+
+    @functools.cached_property
+    def needs_polygons(self) -> bool:
         """Whether a feature depends on the polygons of annotated objects."""
         return Content.POLYGONS in self.required
+
+    @functools.cached_property
+    def moves_points(self) -> bool:
+        """Whether a vector has points that move with the image."""
+        return any(feature.moves for feature in self.features)
 
     @functools.cached_property
     def nests(self) -> bool:
@@ -326,9 +406,10 @@ class Layout:
         return {
             feature.name: {"field": feature.field, "type": CLASS if feature.is_class else feature.type}
             | ({"several": True} if feature.several else {})
-            | ({"length": feature.length} if feature.length else {})
+            | ({"length": feature.length} if feature.length and feature.field not in _LENGTHS else {})
             | ({"columns": list(feature.columns)} if feature.columns else {})
             | ({"class_names": list(feature.class_names)} if feature.class_names else {})
+            | ({"moves": feature.moves} if feature.moves else {})
             for feature in self.features
         }
 
@@ -352,6 +433,8 @@ def parse_layout(value: str | Mapping[str, Any]) -> Layout:
     if isinstance(value, str):
         if value == ALL_COLUMNS:
             return EVERY_COLUMN
+        if value.split(",")[0].strip() == SAME:
+            return _parse_same(value)
         value = _parse_words(value)
     if not isinstance(value, Mapping) or not value:
         raise RequestError(
@@ -359,11 +442,25 @@ def parse_layout(value: str | Mapping[str, Any]) -> Layout:
         )
     features = [_parse_feature(str(name), field) for name, field in value.items()]
     layout = Layout(tuple(sorted(features, key=lambda feature: feature.name)))
-    if (layout.needs_objects or layout.needs_mask) and layout.fields.isdisjoint(IMAGE_FIELDS):
-        what = "boxes" if layout.needs_objects else "masks"
+    images = [feature.field for feature in layout.features if feature.holds_image]
+    if layout.needs_array and images != [ARRAY_FIELD]:
+        raise RequestError(
+            f"`layout`: {ARRAY_FIELD} holds all channels of a sample; expected it as the only image, found "
+            f"{' and '.join(images) or 'none'}",
+            code="invalid_layout",
+        )
+    if (layout.needs_objects or layout.needs_mask or layout.moves_points) and layout.fields.isdisjoint(IMAGE_FIELDS):
+        what = "boxes" if layout.needs_objects else "masks" if layout.needs_mask else "points that move"
         raise RequestError(
             f"`layout`: {what} are those of the stored image, which it does not hold; expected a feature with "
             "image.encoded",
+            code="invalid_layout",
+        )
+    missing = {POLYGON, POLYGON_POINTS} - layout.fields
+    if len(missing) == 1:
+        raise RequestError(
+            f"`layout`: {POLYGON} has the points of all objects in turn, and {POLYGON_POINTS} their number for each "
+            f"object; expected both, such as polygon{'_points' if POLYGON_POINTS in missing else ''}: {missing.pop()}",
             code="invalid_layout",
         )
     return layout
@@ -423,14 +520,14 @@ def with_images(layout: Layout, images: Mapping[str, bool]) -> Layout:
     for feature in layout.features:
         if feature.image is not None:
             features.append(dataclasses.replace(feature, several=feature.several or images[feature.image]))
-        elif layout.image_names or images == {"image": False} or not images or feature.field not in IMAGE_FIELDS:
+        elif layout.image_names or images == {"image": False} or not images or not feature.is_one_of_images:
             features.append(feature)
         else:
             features += [Feature(name, NAMED_IMAGE + name, "bytes", several) for name, several in images.items()]
     names = sorted(feature.name for feature in features)
     twice = next((one for one, other in itertools.pairwise(names) if one == other), None)
-    result = Layout(tuple(sorted(features, key=lambda feature: feature.name)))
-    of_one = layout != result and (layout.needs_objects or layout.needs_mask)
+    result = dataclasses.replace(layout, features=tuple(sorted(features, key=lambda feature: feature.name)))
+    of_one = layout != result and (layout.needs_objects or layout.needs_mask or layout.moves_points)
     if twice or (of_one and not layout.image_names):
         why = f"two of its features have the name {twice!r}" if twice else "boxes and masks are those of one image"
         raise RequestError(
@@ -447,7 +544,7 @@ def with_class_names(layout: Layout, names: Mapping[str, Sequence[str]]) -> Layo
         dataclasses.replace(feature, class_names=tuple(names[feature.name])) if feature.name in names else feature
         for feature in layout.features
     ]
-    return Layout(tuple(features)) if names else layout
+    return dataclasses.replace(layout, features=tuple(features)) if names else layout
 
 
 def resolve_types(layout: Layout, column_types: Mapping[str, str] | None) -> Layout:
@@ -468,7 +565,7 @@ def resolve_types(layout: Layout, column_types: Mapping[str, str] | None) -> Lay
                 )
             feature = dataclasses.replace(feature, type=declared)
         resolved.append(feature)
-    return Layout(tuple(resolved))
+    return dataclasses.replace(layout, features=tuple(resolved))
 
 
 def _parse_feature(name: str, value: Any) -> Feature:
@@ -481,16 +578,18 @@ def _parse_feature(name: str, value: Any) -> Feature:
     field, declared = str(words.pop("field", "")), str(words.pop("type", ""))
     several = words.pop("several", field.startswith(_SEVERAL))
     length, columns, names = words.pop("length", 0), words.pop("columns", ()), words.pop("class_names", ())
-    is_plain = not (length or columns or names)
+    moves = words.pop("moves", "")
+    is_plain = not (length or columns or names or moves)
     are_texts = all(isinstance(one, list | tuple) and {*map(type, one)} <= {str} for one in (columns, names))
     if words or not field or not isinstance(several, bool) or type(length) is not int or length < 0 or not are_texts:
         raise RequestError(
             f"`layout`: feature {name!r}: expected 'field', 'type' and 'several: true' or false, 'length: 2' for a "
-            f"column of lists, or 'class_names: [a, b]' for classes; found {value!r}",
+            f"column of lists, 'moves: points' for points, or 'class_names: [a, b]' for classes; found {value!r}",
             code="invalid_layout",
         )
     if not is_plain or declared == CLASS or field.startswith(COLUMNS):
-        return _parse_column(Feature(name, field, declared, several, length, tuple(columns)), tuple(names))
+        feature = Feature(name, field, declared, several, length, tuple(columns), moves=str(moves))
+        return _parse_column(feature, tuple(names))
     if declared and declared not in TYPES:
         raise RequestError(
             f"`layout`: feature {name!r}: unknown type {declared!r}; expected one of {', '.join((*TYPES, CLASS))}",
@@ -510,7 +609,7 @@ def _parse_feature(name: str, value: Any) -> Feature:
             f"`layout`: feature {name!r}: {field} is {natural} and cannot be stored as {declared}",
             code="type_does_not_fit",
         )
-    return Feature(name, field, declared or natural, several)
+    return Feature(name, field, declared or natural, several, _LENGTHS.get(field, 0))
 
 
 def _parse_column(feature: Feature, class_names: tuple[str, ...]) -> Feature:
@@ -532,9 +631,32 @@ def _parse_column(feature: Feature, class_names: tuple[str, ...]) -> Feature:
         problem = f"expected the first and the last column, such as {COLUMNS}x0..x135, or several with commas"
     elif feature.columns and not (is_range and feature.length == len(feature.columns)):
         problem = "columns is what a manifest says; expected a field such as columns.x0..x135"
+    elif feature.moves and not (feature.moves in MOVES and has_length and feature.type == "float"):
+        problem = f"moves is 'points' (in pixels) or 'shares', of a vector of 'type: float'; found {feature.moves!r}"
+    elif feature.moves and feature.length % 2:
+        problem = f"points have x and y, and it has {feature.length} values"
     if problem:
         raise RequestError(f"`layout`: feature {feature.name!r}: {feature.field}: {problem}", code="invalid_layout")
     return dataclasses.replace(feature, type="int64", is_class=True, class_names=class_names) if is_class else feature
+
+
+def _parse_same(text: str) -> Layout:
+    """Reads `same`, also with features whose type the first records do not say: `same,text:bytes_list`.
+
+    Raises:
+      RequestError: a word is not a feature with its type.
+    """
+    features = []
+    for word in text.split(",")[1:]:
+        name, _, kind = word.strip().rpartition(":")
+        if not name or kind not in (*TYPES, *_LISTS):
+            raise RequestError(
+                f"`layout={text}`: expected features with their types ({', '.join((*TYPES, *_LISTS))}) after {SAME}, "
+                f"such as {SAME},text:bytes_list; found {word!r}",
+                code="invalid_layout",
+            )
+        features.append(Feature(name, COLUMN + name, _LISTS.get(kind, kind), kind in _LISTS))
+    return Layout(tuple(sorted(features, key=lambda one: one.name)), keeps_records=True)
 
 
 def _parse_words(text: str) -> Mapping[str, Any]:
@@ -546,14 +668,17 @@ def _parse_words(text: str) -> Mapping[str, Any]:
     found: dict[str, Any] = {}
     for word in text.split(","):
         column, colon, kind = word.strip().rpartition(":")
-        if not colon and kind not in NAMED:
+        known = {**NAMED, **(_ADDITIONS if found else {})}
+        if not colon and kind not in known:
+            better = better_value("layout", text, lambda _, one: one in NAMED, tuple(NAMED))
             raise RequestError(
                 f"`layout={text}`: unknown layout{f' {kind!r}' if kind != text else ''}; expected one of "
-                f"{', '.join([*NAMED, ALL_COLUMNS])}, also with columns, such as image,age:class, or in a spec file a "
-                "mapping of feature to field",
+                f"{', '.join([*NAMED, ALL_COLUMNS, SAME])}, also with more, such as array,label, array,mask or "
+                "image,age:class, or in a spec file a mapping of feature to field"
+                + (f"; did you mean `layout={better}`?" if better else ""),
                 code="unknown_layout",
             )
-        added: Mapping[str, Any] = {column: {"field": COLUMN + column, "type": kind}} if colon else NAMED[kind]
+        added: Mapping[str, Any] = {column: {"field": COLUMN + column, "type": kind}} if colon else known[kind]
         if twice := next((name for name in added if name in found), None):
             raise RequestError(f"`layout={text}`: two features have the name {twice!r}", code="invalid_layout")
         found |= added

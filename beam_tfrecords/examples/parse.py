@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import Any
+from collections.abc import Iterator, Mapping
+from typing import Any, TypeAlias
 
 from google.protobuf.message import DecodeError
 
 from beam_tfrecords.examples import example_pb2
 from beam_tfrecords.examples.layouts import Layout
+
+# Feature -> its type, "" for none, and its values.
+ParsedExample: TypeAlias = "Mapping[str, tuple[str, list[Any]]]"
 
 _KINDS = {"bytes_list": "bytes", "float_list": "float", "int64_list": "int64"}
 
@@ -23,26 +26,39 @@ def parse_example(data: bytes) -> dict[str, tuple[str, list[Any]]]:
         example = example_pb2.Example.FromString(data)
     except DecodeError as error:
         raise ValueError(f"not a tf.train.Example: {error}") from error
-    parsed = {}
-    for name in sorted(example.features.feature):
-        feature = example.features.feature[name]
-        kind = feature.WhichOneof("kind")
-        parsed[name] = (_KINDS[kind], list(getattr(feature, kind).value)) if kind else ("", [])
-    return parsed
+    features = example.features.feature
+    return {name: _values_of(features[name]) for name in sorted(features)}
 
 
-def check_features(parsed: dict[str, tuple[str, list[Any]]], layout: Layout) -> Iterator[str]:
-    """Compares a parsed example with its layout; yields the differences."""
+def parse_feature(data: bytes) -> tuple[str, list[Any]]:
+    """Parses a serialized feature: its type, "" for none, and its values.
+
+    Raises:
+      google.protobuf.message.DecodeError: the data is not a feature.
+    """
+    return _values_of(example_pb2.Feature.FromString(data))
+
+
+def _values_of(feature: example_pb2.Feature) -> tuple[str, list[Any]]:
+    kind = feature.WhichOneof("kind")
+    return (_KINDS[kind], list(getattr(feature, kind).value)) if kind else ("", [])
+
+
+def check_features(parsed: ParsedExample, layout: Layout) -> Iterator[tuple[str, str]]:
+    """Compares a parsed example with its layout; yields the name of a feature and how it differs.
+
+    A feature with any number of values may be missing, because readers take it as a list without values.
+    """
     expected = {feature.name: feature for feature in layout.features}
     for name in sorted(expected.keys() | parsed.keys()):
-        if name not in parsed:
-            yield f"feature {name!r} is missing"
-        elif name not in expected:
-            yield f"feature {name!r} is not in the layout"
-        else:
-            kind, values = parsed[name]
-            feature = expected[name]
-            if kind != feature.type:
-                yield f"feature {name!r} is {kind or 'empty'}; expected {feature.type}"
-            elif not feature.several and len(values) != (feature.length or 1):
-                yield f"feature {name!r} has {len(values)} values; expected {feature.length or 1}"
+        feature = expected.get(name)
+        kind, values = parsed.get(name, ("", []))
+        if feature is None:
+            yield name, f"feature {name!r} is not in the layout"
+        elif name not in parsed:
+            if not feature.several:
+                yield name, f"feature {name!r} is missing"
+        elif kind != feature.type and (kind or not feature.several):
+            yield name, f"feature {name!r} is {kind or 'empty'}; expected {feature.type}"
+        elif not feature.several and len(values) != (feature.length or 1):
+            yield name, f"feature {name!r} has {len(values)} values; expected {feature.length or 1}"

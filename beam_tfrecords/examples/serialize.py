@@ -79,13 +79,21 @@ def _serialize_list(feature: Feature, value: Any) -> bytes:
 
 
 def _serialize_vector(feature: Feature, items: list[Any]) -> bytes:
-    """Serializes a feature with a fixed number of values; the error names the column of a value, or its place."""
+    entry = wire.int64_entry if feature.type == "int64" else wire.float_entry
+    return entry(feature.name, read_vector(feature, items))
+
+
+def read_vector(feature: Feature, items: list[Any]) -> Sequence[Any]:
+    """Returns the numbers of a feature with a fixed number of values.
+
+    Raises:
+      SampleError: a value is missing or no number; the detail names its column, or its place.
+    """
     if len(items) != feature.length:
         raise _wrong_type(feature, items, f"{len(items)} values where {feature.length} are expected")
-    entry = wire.int64_entry if feature.type == "int64" else wire.float_entry
     plain: Any = _plain_numbers(feature, items) if {*map(type, items)} == {str} else None
     if plain is not None and all(number == number for number in plain):
-        return entry(feature.name, plain)
+        return plain
     convert, values = (_to_int64 if feature.type == "int64" else _to_float), list[Any]()
     for place, item in enumerate(items):
         where = f"column {feature.columns[place]!r}" if feature.columns else f"{feature.field}, value {place}"
@@ -95,7 +103,7 @@ def _serialize_vector(feature: Feature, items: list[Any]) -> bytes:
                 raise _missing(feature)
         except SampleError as error:
             raise error.about(where) from error
-    return entry(feature.name, values)
+    return values
 
 
 def _serialize_column(feature: Feature, values: Sequence[Any]) -> wire.Entries:

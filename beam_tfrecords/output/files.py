@@ -7,6 +7,8 @@ import re
 from typing import TypeAlias
 
 MANIFEST = "manifest.json"
+# List of the shards of a dataset with very many; otherwise the manifest lists them.
+SHARDS = "shards.parquet"
 FAILURES = "failures.jsonl"
 DUPLICATES = "duplicates.jsonl"
 CHANGES = "changes.json"
@@ -19,6 +21,8 @@ FEATURES = "features.json"
 LATEST = "LATEST"
 # Contains the version that LATEST must keep naming.
 PINNED = "PINNED"
+# Shows the versions, beside LATEST.
+VERSIONS_PAGE = "index.html"
 SUCCESS = "_SUCCESS"
 # Marks a version that is being removed; contains the names of its files.
 REMOVED = "_REMOVED"
@@ -30,7 +34,7 @@ VERSION_NAME = re.compile(r"[0-9]{8}T[0-9]{6}Z")
 _FIXED = frozenset(
     {
         CARD, CHANGES, CROISSANT, DATASET_INFO, DUPLICATES, FAILURES, FEATURES, LABEL_MAP, MANIFEST, REMOVED, REPORT,
-        SUCCESS,
+        SHARDS, SUCCESS,
     }
 )  # fmt: skip
 _LABELS = ".labels.txt"

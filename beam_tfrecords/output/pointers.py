@@ -7,8 +7,9 @@ import contextlib
 from beam_tfrecords import storage
 from beam_tfrecords.errors import BuildError, RequestError
 from beam_tfrecords.output.files import LATEST, PINNED, SUCCESS
+from beam_tfrecords.output.published import read_latest, read_pointer, read_success
 from beam_tfrecords.output.versions import State, find_newest, list_versions
-from beam_tfrecords.reading.dataset import open_whole, read_latest, read_pointer, read_success
+from beam_tfrecords.reading.dataset import open_whole
 
 
 def find_latest_damage(root: str) -> str | None:

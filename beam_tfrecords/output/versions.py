@@ -25,15 +25,8 @@ from beam_tfrecords.output.files import (
     VERSION_NAME,
     is_dataset_file,
 )
-from beam_tfrecords.reading.dataset import (
-    Success,
-    open_published,
-    open_whole,
-    read_changes,
-    read_latest,
-    read_pointer,
-    read_success,
-)
+from beam_tfrecords.output.published import Success, read_changes, read_latest, read_pointer, read_success
+from beam_tfrecords.reading.dataset import open_published, open_whole
 from beam_tfrecords.storage.threads import map_in_threads
 
 _FORMAT = "%Y%m%dT%H%M%SZ"

@@ -5,12 +5,10 @@ from __future__ import annotations
 import ast
 import dataclasses
 import difflib
-import io
-import itertools
 import operator
 import re
 import tokenize
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Protocol
 
 import numpy as np
@@ -22,6 +20,7 @@ from beam_tfrecords.errors import RequestError
 from beam_tfrecords.examples.layouts import COLUMN
 from beam_tfrecords.output.manifest import Shard
 from beam_tfrecords.reading.condition_columns import LABELS, SCHEMA, join_labels
+from beam_tfrecords.reading.condition_text import BETWEEN, SyntaxProblem, to_python, to_sql
 from beam_tfrecords.reading.index_files import read_index
 from beam_tfrecords.reading.shard_cache import ShardCache
 
@@ -46,9 +45,10 @@ _OPERATORS: Mapping[type[ast.AST], Callable[[Any, Any], pc.Expression]] = {
     ast.Sub: operator.sub,
     ast.Mult: operator.mul,
 }
-# SQL operator -> Python operator that replaces it while a condition is parsed; no condition uses these itself.
-_WORDS = {"=": "==", "<>": "!=", "like": "@"}
-_CAPITALS = frozenset(("AND", "OR", "NOT", "IN", "IS", "LIKE", "NULL", "NONE"))
+
+
+class _UnknownColumnError(SyntaxProblem):
+    """A condition names a column that is not there."""
 
 
 class ReadsColumns(Protocol):
@@ -69,32 +69,39 @@ def make_condition(
 
     Args:
       condition: a pyarrow expression, or text such as "label = 'cat' and sharpness < 20": columns, numbers, strings
-        and lists of them, compared by = != < <= > >= in, like, is None, joined by and, or, not, + - *. A column
-        of the layout is named `column.NAME`, or `NAME` if the index has no such column.
+        and lists of them, compared by = != < <= > >= in, between, like, is None, joined by and, or, not, + - * %. As in
+        SQL, a comparison with a missing value is neither true nor false. A column of the layout is named `column.NAME`,
+        or `NAME` if the index has no such column.
       schema: from `condition_schema`.
       equals: column -> required value, or list of allowed values.
 
     Raises:
       RequestError: the text cannot be parsed, or a column is not in the index or has another type.
     """
+    if not isinstance(condition, str | pc.Expression | None):
+        raise RequestError(
+            f"the condition is a value of type {type(condition).__name__}; expected text such as {_EXAMPLE}, "
+            "columns such as filter(label='cat'), or truth values such as records[records['label'] == 0]",
+            code="invalid_condition",
+        )
     language = _Language(schema)
     parsed = language.parse(condition) if isinstance(condition, str) else condition
     try:
         for name, value in equals.items():
             column = language.column(name)
+            value = value.tolist() if isinstance(value, np.ndarray) else value
             is_list = isinstance(value, list | tuple | set | frozenset | range)
-            one = _is_in(column, list(value)) if is_list else language.compare(ast.Eq, column, _literal(value))
+            one = _is_among(column, list(value)) if is_list else language.compare(ast.Eq, column, _literal(value))
             parsed = one if parsed is None else parsed & one
         if parsed is None:
             return pc.scalar(True)
         kind = language.type_of(parsed)
         if kind != pa.bool_():
             raise TypeError(f"it is a value of type {kind}, not a comparison")
-    except (pa.ArrowException, TypeError, OverflowError, _UnreadableError) as error:
+    except (pa.ArrowException, TypeError, OverflowError, SyntaxProblem) as error:
+        asked = " and ".join(f"{name} == {value!r}" for name, value in equals.items())
         raise _refusal(
-            condition if isinstance(condition, str) else str(equals if parsed is None else parsed),
-            str(error).partition("\n")[0],
-            schema,
+            condition if isinstance(condition, str) else asked if parsed is None else str(parsed), error, schema
         ) from error
     return parsed
 
@@ -108,8 +115,8 @@ def names_in(condition: pc.Expression, schema: pa.Schema) -> list[str]:
 def split_condition(text: str) -> list[str]:
     """Splits a condition at its top-level `and`s; a row satisfies it if it satisfies each part."""
     try:
-        node = ast.parse(_spell(text), mode="eval").body
-    except (SyntaxError, tokenize.TokenError, RecursionError, MemoryError, _UnreadableError):
+        node = ast.parse(to_python(text), mode="eval").body
+    except (SyntaxError, tokenize.TokenError, RecursionError, MemoryError, SyntaxProblem):
         return [text]  # `make_condition` says why
     return (
         [ast.unparse(one) for one in node.values]
@@ -139,25 +146,69 @@ def find_rows(
       RequestError: a number in the condition, or one that it computes, is too large.
       BuildError: the index or the shard differs from the manifest, or the index does not have one row per record.
     """
-    named = names_in(condition, records.schema if records else SCHEMA)
-    unindexed = [name for name in named if name == LABELS or name.startswith(COLUMN)]
-    read = records.read(path, shard, unindexed) if records and unindexed else None
-    names = [name for name in named if name not in (*unindexed, "split")] or ["offset"]
+    schema = records.schema if records else SCHEMA
     found, start = [np.empty(0, np.int64)], 0
-    for rows in read_index(path, shard, names, cache=cache):
-        columns: dict[str, Any] = (
-            {} if read is None else {name: read[name].slice(start, rows.num_rows) for name in unindexed}
-        )
-        columns |= {name: rows[name] for name in names if name in rows.schema.names}
-        columns |= {"split": [shard.split] * rows.num_rows}
+    for count, columns in _read_columns(path, shard, names_in(condition, schema), records, cache):
         try:
-            passes = fulfils(condition, columns, rows.num_rows, schema=records.schema if records else SCHEMA)
+            passes = fulfils(condition, columns, count, schema=schema)
         except pa.ArrowInvalid as error:
             # Arrow detects a number that is too large only when it compares the values.
-            raise _refusal(str(condition), f"{shard.index}: {error}") from error
+            raise _refusal(str(condition), ValueError(f"{shard.index}: {error}")) from error
         found.append(start + np.flatnonzero(passes))
-        start += rows.num_rows
+        start += count
     return np.concatenate(found)
+
+
+def read_rows(
+    path: str,
+    shard: Shard,
+    names: Sequence[str] | None,
+    records: ReadsColumns,
+    *,
+    cache: ShardCache | None = None,
+) -> pa.Table:
+    """Returns columns of all records of a shard; None for those of the index.
+
+    Raises:
+      RequestError: a column does not exist.
+      BuildError: as `find_rows`.
+    """
+    fields = [field for field in records.schema if _is_indexed(field.name)]
+    if names is not None:
+        found = [COLUMN + name if COLUMN + name in records.schema.names else name for name in names]
+        unknown = next((name for name in found if name not in records.schema.names), None)
+        if unknown is not None:
+            raise _refusal(unknown, _unknown_column(unknown, records.schema.names), records.schema)
+        fields = [records.schema.field(name) for name in found]
+    schema = pa.schema([field.with_name(field.name.removeprefix(COLUMN)) for field in fields])
+    tables = []
+    for count, columns in _read_columns(path, shard, [field.name for field in fields], records, cache):
+        arrays = [_as_column(columns.get(field.name), field.type, count) for field in fields]
+        tables.append(pa.table(arrays, schema=schema))
+    return pa.concat_tables(tables)
+
+
+def _read_columns(
+    path: str, shard: Shard, names: Sequence[str], records: ReadsColumns | None, cache: ShardCache | None
+) -> Iterator[tuple[int, dict[str, Any]]]:
+    """Yields the number of rows and the columns of each part of a shard; columns that the shard lacks are left out.
+
+    Reads the records only for columns that the index lacks.
+    """
+    unindexed = [name for name in names if not _is_indexed(name)]
+    read = records.read(path, shard, unindexed) if records and unindexed else None
+    indexed = [name for name in names if _is_indexed(name) and name != "split"] or ["offset"]
+    start = 0
+    for rows in read_index(path, shard, indexed, cache=cache):
+        count = rows.num_rows
+        columns: dict[str, Any] = {} if read is None else {name: read[name].slice(start, count) for name in unindexed}
+        columns |= {name: rows[name] for name in indexed if name in rows.schema.names}
+        yield count, columns | {"split": pa.repeat(shard.split, count)}
+        start += count
+
+
+def _is_indexed(name: str) -> bool:
+    return name != LABELS and not name.startswith(COLUMN)
 
 
 def fulfils(
@@ -194,45 +245,6 @@ def _evaluate(condition: pc.Expression, rows: pa.Table) -> pa.ChunkedArray:
     return project.to_table(use_threads=False)["passes"]
 
 
-def _spell(text: str) -> str:
-    """Rewrites a condition in Python's syntax."""
-    tokens = list(tokenize.generate_tokens(io.StringIO(text.strip()).readline))
-    if any(one.type == other.type == tokenize.STRING for one, other in itertools.pairwise(tokens)):
-        # SQL's 'it''s' would be 'its' in Python.
-        raise _UnreadableError("two texts have nothing between them; write a text with ' as \"it's\"")
-    words = _lower(tokens)
-    # In SQL, ('cat') is a list.
-    for index in range(len(words) - 4, -1, -1):
-        if [word for _, word in words[index : index + 2]] == ["in", "("] and words[index + 3][1] == ")":
-            words.insert(index + 3, (tokenize.OP, ","))
-    # `not like` is one operator.
-    negated = {index for index, pair in enumerate(itertools.pairwise(words)) if [w for _, w in pair] == ["not", "@"]}
-    return tokenize.untokenize(
-        (kind, "//" if index in negated else word)
-        for index, (kind, word) in enumerate(words)
-        if index - 1 not in negated
-    )
-
-
-def _lower(tokens: Sequence[tokenize.TokenInfo]) -> list[tuple[int, str]]:
-    """Returns the tokens of a condition; converts SQL keywords, which may be in capitals, to Python's."""
-    words: list[tuple[int, str]] = []
-    for kind, word, *_ in tokens:
-        before = words[-1][1] if words else ""
-        if (before, word) == ("<", ">"):
-            # Before Python 3.12, `<>` is two tokens.
-            words[-1] = kind, "!="
-            continue
-        if word in _CAPITALS and before != ".":
-            word = "None" if word in ("NULL", "NONE") else word.lower()
-        words.append((kind, _WORDS.get(word, word)))
-    return words
-
-
-class _UnreadableError(Exception):
-    """A part of a condition is not supported."""
-
-
 @dataclasses.dataclass(frozen=True)
 class _Language:
     """Parses the text of a condition over columns."""
@@ -241,12 +253,13 @@ class _Language:
 
     def parse(self, text: str) -> pc.Expression:
         try:
-            return self._read(ast.parse(_spell(text), mode="eval").body)
-        except (SyntaxError, tokenize.TokenError, RecursionError, MemoryError, _UnreadableError) as error:
-            problem = str(error) if isinstance(error, _UnreadableError) else "it cannot be read"
+            return self._read(ast.parse(to_python(text), mode="eval").body)
+        except (SyntaxError, tokenize.TokenError, RecursionError, MemoryError, SyntaxProblem) as error:
+            problem = error if isinstance(error, SyntaxProblem) else SyntaxProblem("it cannot be read")
             raise _refusal(text, problem, self.schema) from error
         except (TypeError, ValueError, AttributeError, OverflowError, pa.ArrowException) as error:
-            raise _refusal(text, "it does not compare a column with a value", self.schema) from error
+            problem = SyntaxProblem("it does not compare a column with a value")
+            raise _refusal(text, problem, self.schema) from error
 
     def column(self, name: str) -> pc.Expression:
         names = self.schema.names
@@ -255,22 +268,27 @@ class _Language:
         if COLUMN + name in names:
             return pc.field(COLUMN + name)
         if name == LABELS:
-            raise _UnreadableError(
+            raise _UnknownColumnError(
                 "the index has no column 'labels'; did you mean label? or 'cat' in labels, of several"
             )
-        near = difflib.get_close_matches(name, names, n=1)
-        raise _UnreadableError(f"the index has no column {name!r}" + (f"; did you mean {near[0]}?" if near else ""))
+        raise _unknown_column(name, names)
 
     def compare(self, op: type[ast.AST], left: Any, right: Any) -> pc.Expression:
         if left is None:
             left, right = right, left
         if right is None:
             if op not in (ast.Eq, ast.Is, ast.NotEq, ast.IsNot) or left is None:
-                raise _UnreadableError(
-                    "None is neither less nor greater than a value; write `is None` or `is not None`"
-                )
+                raise SyntaxProblem("None is neither less nor greater than a value; write `is None` or `is not None`")
             return left.is_null() if op in (ast.Eq, ast.Is) else left.is_valid()
+        if self._is_text(left) != self._is_text(right):
+            raise SyntaxProblem(
+                "it compares a text with another kind of value; texts have quotes, and numbers have none"
+            )
         return _OPERATORS[op](self._rounded(left, right), self._rounded(right, left))
+
+    def _is_text(self, value: pc.Expression) -> bool:
+        kind = self.type_of(value)
+        return pa.types.is_string(kind) or pa.types.is_large_string(kind)
 
     def type_of(self, value: pc.Expression) -> pa.DataType:
         return _evaluate(value, self.schema.empty_table()).type
@@ -281,7 +299,17 @@ class _Language:
             return value.cast(pa.float32())
         return value
 
+    def _remainder(self, number: pc.Expression, divisor: pc.Expression) -> pc.Expression:
+        """Returns the remainder of whole numbers, with the sign of the dividend; null if divided by 0, as in SQLite."""
+        for value in (number, divisor):
+            if not pa.types.is_integer(kind := self.type_of(value)):
+                raise SyntaxProblem(f"% takes whole numbers, not values of type {kind}")
+        divisor = pc.if_else(divisor == 0, pc.scalar(None).cast(self.type_of(divisor)), divisor)
+        return number - divisor * pc.divide(number, divisor)
+
     def _read(self, node: ast.expr) -> Any:
+        if (number := _compute(node)) is not None:
+            return _literal(number)
         match node:
             case ast.Name(id=name):
                 return self.column(name)
@@ -289,8 +317,6 @@ class _Language:
                 return self.column(COLUMN + name)
             case ast.Constant(value=str() | int() | float() as value):
                 return _literal(value)
-            case ast.UnaryOp(op=ast.USub(), operand=ast.Constant(value=int() | float() as number)):
-                return pc.scalar(-number)
             case ast.UnaryOp(op=ast.Not(), operand=operand):
                 return ~self._read(operand)
             case ast.UnaryOp(op=ast.USub(), operand=operand):
@@ -300,6 +326,8 @@ class _Language:
             ):
                 found = pc.match_like(self._read(left), pattern)
                 return found if isinstance(op, ast.MatMult) else ~found
+            case ast.BinOp(left=left, op=ast.Mod(), right=right):
+                return self._remainder(self._read(left), self._read(right))
             case ast.BinOp(left=left, op=op, right=right) if type(op) in _OPERATORS:
                 return _OPERATORS[type(op)](self._read(left), self._read(right))
             case ast.BoolOp(op=op, values=[first, *others]):
@@ -310,27 +338,43 @@ class _Language:
             case ast.Compare(ops=[ast.In() | ast.NotIn()]):
                 return self._read_membership(node)
             case ast.Compare(left=left, ops=[op], comparators=[right]) if type(op) in _OPERATORS:
-                return self.compare(type(op), *(None if _is_null(side) else self._read(side) for side in (left, right)))
-        raise _UnreadableError(f"{_show(node)!r} is not understood")
+                sides = (None if ast.unparse(side) == "None" else self._read(side) for side in (left, right))
+                return self.compare(type(op), *sides)
+        raise SyntaxProblem(f"{to_sql(ast.unparse(node))!r} is not understood")
 
     def _read_membership(self, node: ast.Compare) -> pc.Expression:
         """Reads `label in ('cat', 'dog')`, or `'cat' in labels`."""
         match node:
             case ast.Compare(left=left, comparators=[ast.Tuple() | ast.List() as values]):
                 found = _is_in(self._read(left), ast.literal_eval(values))
+            case ast.Compare(left=left, comparators=[ast.Call(func=ast.Name(id=name), args=[first, last])]) if (
+                name == BETWEEN
+            ):
+                value, low, high = map(self._read, (left, first, last))
+                found = self.compare(ast.GtE, value, low) & self.compare(ast.LtE, value, high)
             case ast.Compare(left=ast.Constant(value=str() as label), comparators=[ast.Name(id="labels")]):
                 found = pc.match_substring(pc.field(LABELS), join_labels([label]))
             case _:
-                raise _UnreadableError(f"{_show(node)!r} is not understood")
+                raise SyntaxProblem(f"{to_sql(ast.unparse(node))!r} is not understood")
         return found if isinstance(node.ops[0], ast.In) else ~found
 
 
-def _show(node: ast.expr) -> str:
-    return ast.unparse(node).replace(" @ ", " like ").replace(" // ", " not like ")
+def _unknown_column(name: str, names: Sequence[str]) -> _UnknownColumnError:
+    near = difflib.get_close_matches(name, names, n=1)
+    return _UnknownColumnError(f"the index has no column {name!r}" + (f"; did you mean {near[0]}?" if near else ""))
 
 
-def _is_null(node: ast.expr) -> bool:
-    return ast.unparse(node) in ("None", "null")
+def _compute(node: ast.expr) -> Any:
+    """Returns the value of an expression of numbers, with Python's unlimited integers; None for other expressions."""
+    match node:
+        case ast.Constant(value=int() | float() as value) if not isinstance(value, bool):
+            return value
+        case ast.UnaryOp(op=ast.USub(), operand=operand):
+            return None if (value := _compute(operand)) is None else -value
+        case ast.BinOp(left=left, op=ast.Add() | ast.Sub() | ast.Mult() as op, right=right):
+            one, other = _compute(left), _compute(right)
+            return None if one is None or other is None else _OPERATORS[type(op)](one, other)
+    return None
 
 
 def _literal(value: Any) -> Any:
@@ -342,24 +386,34 @@ def _literal(value: Any) -> Any:
 
 
 def _is_in(column: pc.Expression, values: Sequence[Any]) -> pc.Expression:
+    """Whether a value is one of several, as in SQL: null if the value is null, or may be the null among them."""
+    if not values:
+        return pc.scalar(False)
+    known = [value for value in values if value is not None]
+    found = _is_among(column, known)
+    unknown = pc.scalar(pa.scalar(None, pa.bool_()))
+    return pc.if_else(column.is_valid(), found if len(known) == len(values) else found | unknown, unknown)
+
+
+def _is_among(column: pc.Expression, values: Sequence[Any]) -> pc.Expression:
+    """Whether a value is one of several, which may include None."""
     if not values:
         return pc.scalar(False)
     is_unsigned = all(type(value) is int and value >= 0 for value in values)
     return column.isin(pa.array(values, pa.uint64() if is_unsigned else None))
 
 
-def _refusal(text: str, problem: str, schema: pa.Schema = SCHEMA) -> RequestError:
+def _refusal(text: str, error: Exception, schema: pa.Schema = SCHEMA) -> RequestError:
+    problem, advice = str(error).partition("\n")[0], f"; expected such as {_EXAMPLE}"
     if (bare := _BARE.search(text) or _BARE_LIST.search(text)) and bare[3] not in schema.names:
         column, op, value = bare.groups()
         quoted = repr(value)
         if op.lower().endswith("in"):
             quoted = f"({', '.join(repr(one.strip()) for one in value.split(','))})"
-        problem = (
-            f"a text needs quotes, {column} {op} {quoted}; in a shell, quotes of the other kind around the condition "
-            "keep them"
-        )
-    return RequestError(
-        f"the condition {text} cannot be applied: {problem}; expected such as {_EXAMPLE}; the index has: "
-        f"{', '.join(schema.names)}",
-        code="invalid_condition",
-    )
+        problem, advice = f"a text needs quotes, {column} {op} {quoted}", ""
+        problem += "; in a shell, quotes of the other kind around the condition keep them"
+        if column == "label" and value.isdecimal():
+            problem += f"; the label is the name of a class, which dataset.int2str({value}) returns for an index"
+    elif isinstance(error, _UnknownColumnError):
+        advice = f"; the index has: {', '.join(schema.names)}"
+    return RequestError(f"the condition {text} cannot be applied: {problem}{advice}", code="invalid_condition")

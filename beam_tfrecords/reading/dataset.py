@@ -6,26 +6,32 @@ import dataclasses
 import difflib
 import functools
 import hashlib
+import html
 import importlib
 import itertools
 import json
 import operator
 import os
-from collections.abc import Iterator, Mapping
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias, get_args
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias, get_args
 
 from beam_tfrecords import storage
 from beam_tfrecords.byte_sizes import number_of_bytes
 from beam_tfrecords.errors import BuildError, RequestError
 from beam_tfrecords.escaping import escape
 from beam_tfrecords.examples.layouts import Feature, Layout, parse_layout, with_class_names
-from beam_tfrecords.output.files import CHANGES, LATEST, MANIFEST, REMOVED, SUCCESS, VERSION_NAME
-from beam_tfrecords.output.manifest import CHANGES_CHECK, SUCCESS_CHECK, Shard, StoredImages, manifest_check
+from beam_tfrecords.output.files import MANIFEST, REMOVED, SHARDS, SUCCESS
+from beam_tfrecords.output.manifest import FORMAT, LISTING_FORMAT, Shard, StoredImages, manifest_check
+from beam_tfrecords.output.published import DamagedError, Success, read_latest, read_manifest, read_published
+from beam_tfrecords.output.published_paths import PublishedPaths
 from beam_tfrecords.output.schema import count, mapped, plain, read_json
+from beam_tfrecords.reading.attribute_hints import OF_DATASETS, explain_attribute
 from beam_tfrecords.reading.split_ranges import ALL, SplitRange, find_ranges
 from beam_tfrecords.tfrecord import Compression
 
 if TYPE_CHECKING:
+    from beam_tfrecords.reading.lazy_shards import LazyShards
     from beam_tfrecords.reading.record_columns import RecordColumns
     from beam_tfrecords.reading.records import Records
     from beam_tfrecords.reading.resizing import ImageSize, ResizeMode
@@ -36,23 +42,6 @@ Form: TypeAlias = Literal["pixels", "features", "bytes"]
 
 # Default size of a local cache.
 CACHE_SIZE = "50GB"
-# Format of the manifest. Version 0.1.0 wrote format 1 without its number: shards have a SHA-256 and no CRC-32C.
-FORMAT = 2
-
-# Size limit in bytes of the manifest, which has 400 bytes per shard, and of the other JSON files.
-_MOST_BYTES = 256 << 20
-_MOST_NAME = 1 << 10
-
-
-# Attributes of other libraries' datasets -> ours.
-_OTHER_NAMES = {
-    **dict.fromkeys(("num_rows", "num_examples", "num_samples", "size", "count"), "num_records"),
-    **dict.fromkeys(("column_names", "columns", "schema", "element_spec", "keys"), "features"),
-    **dict.fromkeys(("classes", "names", "labels", "class_to_idx", "num_classes"), "class_names"),
-    **dict.fromkeys(("split", "split_names", "info"), "splits"),
-    **dict.fromkeys(("root", "folder", "data_dir", "data_path"), "path"),
-    **dict.fromkeys(("as_dataset", "select", "filter", "take", "examples", "with_format"), "records"),
-}
 # Attributes that an error message lists.
 _SHOWN = [
     "name",
@@ -61,9 +50,11 @@ _SHOWN = [
     "splits",
     "features",
     "class_names",
+    "class_counts",
     "int2str",
     "str2int",
     "records",
+    "export",
     "verify",
     "shards",
     "files",
@@ -90,13 +81,15 @@ class Dataset:
       manifest_sha256: hex digest of the manifest as it is now.
       published_sha256: hex digest of the manifest as it was published.
       cache: local cache for data that is read from a bucket; None for no cache.
+      location: digest of where the input was, as in `_SUCCESS`.
     """
 
     path: str
-    manifest: Mapping[str, Any]
+    manifest: Mapping[str, Any] = dataclasses.field(hash=False)
     manifest_sha256: str
     published_sha256: str
     cache: CacheFolder | None = dataclasses.field(default=None, compare=False)
+    location: str | None = dataclasses.field(default=None, compare=False)
 
     def __repr__(self) -> str:
         splits = ", ".join(f"{split} {records:,}" for split, records in self.splits.items())
@@ -105,10 +98,27 @@ class Dataset:
         classes = f"; {len(self.class_names):,} classes: {', '.join(names)}" if names else ""
         lines = [
             f"Dataset({self.path!r})",
-            f"  {self.manifest['records']:,} records in {len(self.shards):,} shards: {splits}",
+            f"  {self.manifest['records']:,} records in {self.num_shards:,} shards: {splits}",
             f"  features: {features}{classes}",
         ]
         return "\n".join(map(escape, lines))
+
+    def _repr_html_(self) -> str:
+        rows = "".join(
+            f"<tr><td>{html.escape(split)}</td><td>{records:,}</td><td>{self._shard_counts.get(split, 0):,}</td></tr>"
+            for split, records in self.splits.items()
+        )
+        return (
+            f"<table><caption>{html.escape(self.name)}: {html.escape(self.path)}</caption>"
+            f"<tr><th>split</th><th>records</th><th>shards</th></tr>{rows}</table>"
+            f"<pre>{html.escape(repr(self).partition(chr(10))[2])}</pre>"
+        )
+
+    def __dir__(self) -> list[str]:
+        return sorted(_SHOWN)
+
+    def __fspath__(self) -> str:
+        return self.path
 
     def __len__(self) -> int:
         return self.num_records
@@ -127,9 +137,13 @@ class Dataset:
     if not TYPE_CHECKING:  # so that type checkers report missing attributes
 
         def __getattr__(self, name: str) -> Any:
-            near = [_OTHER_NAMES.get(name), *difflib.get_close_matches(name, _SHOWN, n=1)]
-            hint = next((f"did you mean {word!r}? " for word in near if word), "")
-            raise AttributeError(f"a dataset has no {name!r}; {hint}It has: {', '.join(_SHOWN)}")
+            hints = {}
+            if "manifest" in self.__dict__:  # not while it is unpickled
+                sizes = self.splits
+                largest = max(sizes, key=lambda split: sizes[split], default="train")
+                hints = {one: hint.format(split=largest) for one, hint in OF_DATASETS.items()}
+                hints |= {split: f"dataset[{split!r}]" for split in self.splits}
+            raise AttributeError(explain_attribute("dataset", name, hints, _SHOWN))
 
     @property
     def name(self) -> str:
@@ -142,9 +156,17 @@ class Dataset:
         return int(self.manifest["records"])
 
     @property
+    def num_shards(self) -> int:
+        """Number of shards of all splits."""
+        return sum(self._shard_counts.values())
+
+    @property
     def features(self) -> dict[str, Feature]:
-        """Features of an example by name, with their content and type."""
-        return {feature.name: feature for feature in self.layout.features}
+        """Features of an example by name, with their content, type and classes."""
+        return {
+            feature.name: dataclasses.replace(feature, class_names=self.class_names) if feature.class_value else feature
+            for feature in self.layout.features
+        }
 
     def int2str(self, index: int) -> str:
         """Returns the class name of an index.
@@ -173,6 +195,11 @@ class Dataset:
             hint = f"did you mean {near[0]!r}?" if near else f"there are {len(self.class_names):,}"
             raise ValueError(f"{name!r} is no class; {hint}")
         return self.class_names.index(name)
+
+    @property
+    def class_counts(self) -> dict[str, dict[str, int]]:
+        """Number of records, or of objects, by split and class name."""
+        return {split: dict(entry.get("classes", {})) for split, entry in self.manifest["splits"].items()}
 
     @property
     def splits(self) -> dict[str, int]:
@@ -210,21 +237,24 @@ class Dataset:
           ValueError: the form or the size is invalid.
         """
         from beam_tfrecords.reading.decoding import ReadExample
+        from beam_tfrecords.reading.lazy_shards import has_index, shard_numbers
         from beam_tfrecords.reading.records import Records
         from beam_tfrecords.reading.shard_cache import ShardCache
 
+        if not isinstance(verify, bool):
+            raise TypeError(f"verify={verify!r}: found {type(verify).__name__}; expected True or False")
         if form not in get_args(Form):
             raise ValueError(f"form={form!r}: expected {', '.join(map(repr, get_args(Form)))}")
         ranges = self.find_ranges(split)
         used = list(dict.fromkeys(one.split for one in ranges))
-        shards = [shard for name in used for shard in self.split_shards(name)]
+        shards = self._shards_of(used)
         if self.compression != "none":
             raise RequestError(
-                f"{self.path}: the records of a compressed shard cannot be read at random; read it with load(), or "
-                "build it with --compression=none",
+                f"{self.path}: the records of a compressed shard cannot be read at random; read a whole split with "
+                "load(path, split), or build it with --compression=none",
                 code="compressed_shards",
             )
-        if any(shard.index is None for shard in shards):
+        if not has_index(shards):
             raise RequestError(f"{self.path}: the dataset has no index; read it with load()", code="no_index")
         is_decoded = form == "pixels"
         read_example = ReadExample(self.layout.features, self.images, is_decoded, has_text=is_decoded)
@@ -234,7 +264,7 @@ class Dataset:
             read=bytes if form == "bytes" else read_example,
             columns=self.unindexed_columns,
             verify=verify,
-            cache=ShardCache.of(self.cache, shards) if self.cache else None,
+            cache=ShardCache.of(self.cache, shard_numbers(shards, "bytes").sum()) if self.cache else None,
         )
         starts = dict(zip(used, itertools.accumulate((self.splits[name] for name in used), initial=0), strict=False))
         numbers = [range(starts[name] + begin, starts[name] + end) for name, begin, end in ranges]
@@ -246,11 +276,20 @@ class Dataset:
         Raises:
           RequestError: a split or a record of the expression does not exist.
         """
-        splits, in_order = self.splits, dict.fromkeys(shard.split for shard in self.shards)
-        return find_ranges({name: splits[name] for name in in_order}, split or ALL)
+        splits = self.splits
+        return find_ranges({name: splits[name] for name in self._shard_counts}, ALL if split is None else split)
 
     def with_cache(self, folder: str | os.PathLike[str] | None, size: int | str = CACHE_SIZE) -> Dataset:
-        """Returns the same dataset with a cache, as in `open_dataset`; None changes nothing."""
+        """Returns the same dataset with a cache, as in `open_dataset`; None changes nothing.
+
+        Raises:
+          RequestError: the folder is in a bucket.
+          ValueError: the size cannot be parsed, or there is no folder.
+        """
+        if folder is None and size != CACHE_SIZE:
+            raise ValueError(
+                f"cache_size={size!r}: found no cache; expected its folder with it, such as cache='/tmp/c'"
+            )
         return self if folder is None else dataclasses.replace(self, cache=_open_cache(os.fspath(folder), size))
 
     @property
@@ -270,10 +309,41 @@ class Dataset:
         findings: list[str] = importlib.import_module("beam_tfrecords").verify(self.path)
         return findings
 
+    def export(
+        self, to: str | os.PathLike[str], *, split: str | None = None, where: str | None = None
+    ) -> tuple[str, ...]:
+        """Writes images in folders, a table of everything else, and boxes as COCO, as `beam-tfrecords export` does.
+
+        Args:
+          to: a new or empty folder; local or in a bucket.
+          split: name of a split; None for all.
+          where: a condition as in `records.filter`; None for all records.
+
+        Returns:
+          The words of the command that reads the folder again.
+
+        Raises:
+          RequestError: the folder is not empty, or no record satisfies the condition.
+          BuildError: the dataset is damaged.
+        """
+        # `export` is in a higher layer, so the import waits for the call.
+        module = importlib.import_module("beam_tfrecords.beam_pipelines.export.export")
+        words: tuple[str, ...] = module.export_dataset(self, to, split=split, where=where).command
+        return words
+
     @property
     def ref(self) -> DatasetRef:
         """Reference to this dataset in its current state."""
         return DatasetRef(self.path, self.manifest_sha256)
+
+    @property
+    def has_published_paths(self) -> bool:
+        """Whether its files contain published paths, and not local ones as those of releases before 1.0 do."""
+        return bool(self.manifest.get("minor"))
+
+    def is_made_of(self, paths: PublishedPaths) -> bool:
+        """Whether the local files of a request, with these published paths, are where the dataset's input was."""
+        return not self.has_published_paths or self.location == paths.location(self.manifest_sha256)
 
     @property
     def is_whole(self) -> bool:
@@ -288,7 +358,7 @@ class Dataset:
     @functools.cached_property
     def images(self) -> StoredImages:
         """How the images are stored."""
-        return StoredImages.of(self.manifest["spec"])
+        return StoredImages.of(self.manifest["spec"], self.manifest.get("array_size"))
 
     @property
     def compression(self) -> Compression:
@@ -296,13 +366,54 @@ class Dataset:
         return "gzip" if self.manifest["spec"]["compression"] == "gzip" else "none"
 
     @property
-    def shards(self) -> list[Shard]:
-        """All shards, by split and number."""
-        return list(self._shards)
+    def shards(self) -> Sequence[Shard]:
+        """All shards, by split and number. If a dataset has very many, each is read when it is asked for.
+
+        Raises:
+          BuildError: the shards have a file of their own, which is damaged; also when a shard is read.
+        """
+        return list(self._shards) if isinstance(self._shards, tuple) else self._shards
+
+    @property
+    def has_shard_file(self) -> bool:
+        """Whether the shards are listed in a file of their own."""
+        return self.manifest.get("format", 1) > LISTING_FORMAT
+
+    def find_shard_damage(self) -> str | None:
+        """Says why the shards cannot be read from their file; returns None if they can be read.
+
+        Raises:
+          BuildError: the store does not answer.
+        """
+        if isinstance(self._shards, tuple):
+            return None
+        from beam_tfrecords.reading.lazy_shards import ShardFileError
+
+        try:
+            self._shards.check()
+        except ShardFileError as error:
+            return str(error)
+        return None
 
     @functools.cached_property
-    def _shards(self) -> tuple[Shard, ...]:
-        return tuple(Shard.from_json(shard) for shard in self.manifest["shards"])
+    def _shards(self) -> tuple[Shard, ...] | LazyShards:
+        if not self.has_shard_file:
+            return tuple(Shard.from_json(shard) for shard in self.manifest["shards"])
+        # Imported here, since few datasets need what it imports.
+        from beam_tfrecords.reading.lazy_shards import LazyShards, ShardFile
+
+        file = ShardFile(self.path, self.manifest["files"][SHARDS], self._shard_counts, self.cache)
+        starts = self.split_starts
+        splits = {split: range(starts[split], starts[split] + count) for split, count in self._shard_counts.items()}
+        return LazyShards(file, splits)
+
+    @functools.cached_property
+    def _shard_counts(self) -> dict[str, int]:
+        """Split -> number of its shards, in the order of the shards; without splits that have none."""
+        if self.has_shard_file:
+            counts = {split: entry["shards"] for split, entry in self.manifest["splits"].items()}
+            return {split: counts[split] for split in sorted(counts) if counts[split]}
+        return Counter(shard.split for shard in self._shards)
 
     @property
     def files(self) -> Iterator[str]:
@@ -317,7 +428,7 @@ class Dataset:
     def is_there(self) -> bool:
         """Whether the folder still contains this dataset, and no other one has replaced it."""
         try:
-            return _read_published(self.path) == self.published_sha256
+            return read_published(self.path) == self.published_sha256
         except (OSError, ValueError):
             return False
 
@@ -347,21 +458,40 @@ class Dataset:
         return [*lines, *([f"there is a {REMOVED}: it is being removed"] if REMOVED in found else [])]
 
     def states(self, metadata: Mapping[str, Any]) -> bool:
-        """Whether the manifest contains all of these values: name -> value."""
+        """Whether the manifest contains all of these values, wherever the dataset lies: name -> value."""
         # Compare as JSON: tuples become lists.
-        return all(self.manifest.get(name) == value for name, value in json.loads(json.dumps(metadata)).items())
+        values, found = without_location(json.loads(json.dumps(metadata))), without_location(self.manifest)
+        return all(found.get(name) == value for name, value in values.items())
 
-    def split_shards(self, split: str) -> list[Shard]:
+    @property
+    def split_starts(self) -> dict[str, int]:
+        """Split -> number of its first shard among all shards."""
+        return dict(zip(self._shard_counts, itertools.accumulate(self._shard_counts.values(), initial=0), strict=False))
+
+    def split_shards(self, split: str) -> Sequence[Shard]:
         """Returns the shards of a split, by number.
 
         Raises:
           RequestError: the split does not exist.
         """
-        shards = [shard for shard in self.shards if shard.split == split]
-        if not shards:
-            known = sorted({shard.split for shard in self.shards})
-            raise RequestError(f"{self.path}: no split {split!r}; it has: {', '.join(known)}", code="unknown_split")
-        return shards
+        if split not in self._shard_counts:
+            known = ", ".join(sorted(self._shard_counts))
+            raise RequestError(f"{self.path}: no split {split!r}; it has: {known}", code="unknown_split")
+        return self._shards_of([split])
+
+    def _shards_of(self, splits: Sequence[str]) -> Sequence[Shard]:
+        """Returns the shards of splits, one split after the other."""
+        if isinstance(self._shards, tuple):
+            return [shard for split in splits for shard in self._shards if shard.split == split]
+        return self._shards.of_splits(splits)
+
+
+def without_location(manifest: Mapping[str, Any]) -> dict[str, Any]:
+    """Returns the values of a manifest without the folder of the dataset: a copy elsewhere is the same dataset."""
+    return {
+        name: {setting: one for setting, one in value.items() if setting != "output"} if name == "spec" else value
+        for name, value in manifest.items()
+    }
 
 
 @dataclasses.dataclass(frozen=True)
@@ -407,21 +537,6 @@ def is_dataset(path: str) -> bool:
     return bool(latest) or (is_published and storage.exists(storage.join(path, MANIFEST)))
 
 
-def read_changes(path: str) -> dict[str, Any] | None:
-    """Reads `changes.json` in a folder; returns None if the file does not exist.
-
-    Raises:
-      BuildError: the file cannot be read.
-    """
-    if not storage.exists(storage.join(path, CHANGES)):
-        return None
-    try:
-        changes: dict[str, Any] = read_json(_read_file(path, CHANGES), CHANGES_CHECK)
-    except (OSError, ValueError) as error:
-        raise BuildError(f"{path}: {CHANGES} cannot be read: {error}") from error
-    return changes
-
-
 def read_dataset(path: str) -> Dataset:
     """Opens a dataset even if its manifest differs from the published one, as `verify` does.
 
@@ -432,7 +547,7 @@ def read_dataset(path: str) -> Dataset:
       DamagedError: `_SUCCESS` or the manifest is missing or damaged.
       RequestError, BuildError: as `open_published`.
     """
-    return _parse(path, *_read_files(path))
+    return _parse(path, *read_manifest(path))
 
 
 def open_whole(path: str) -> tuple[Dataset | None, str | None]:
@@ -462,10 +577,12 @@ def open_published(path: str) -> tuple[Dataset | None, str | None]:
       BuildError: the store does not answer.
     """
     try:
-        manifest, published = _read_files(path)
-        if hashlib.sha256(manifest).hexdigest() != published:
+        manifest, published = read_manifest(path)
+        if hashlib.sha256(manifest).hexdigest() != published.manifest_sha256:
             return None, f"{MANIFEST} is not the one that {SUCCESS} names"
-        return _parse(path, manifest, published), None
+        dataset = _parse(path, manifest, published)
+        damage = dataset.find_shard_damage()
+        return (None, damage) if damage else (dataset, None)
     except DamagedError as error:
         if storage.exists(storage.join(path, SUCCESS)):
             return None, str(error)
@@ -474,109 +591,23 @@ def open_published(path: str) -> tuple[Dataset | None, str | None]:
         return None, f"there is a {MANIFEST}, but no {SUCCESS}" if was_finished else None
 
 
-def read_latest(root: str) -> str | None:
-    """Returns the name of the version to read; None if the folder has no versions, or LATEST is damaged."""
-    return read_pointer(root, LATEST) or None
-
-
-def read_pointer(root: str, file: str) -> str | None:
-    """Reads the version name in a file; returns "" if it has none or is a folder, and None if it does not exist."""
-    pointer = storage.join(root, file)
-    if not storage.exists(pointer):
-        return None
-    try:
-        name = storage.read_range(pointer, 0, _MOST_NAME).decode(errors="replace").strip()
-    except IsADirectoryError:
-        return ""
-    return name if VERSION_NAME.fullmatch(name) else ""
-
-
-class Success(NamedTuple):
-    """Content of `_SUCCESS`.
-
-    Attributes:
-      manifest_sha256: hex digest of the published manifest.
-      version: the version's own name; None without versions, and in files of earlier versions of beam-tfrecords.
-    """
-
-    manifest_sha256: str
-    version: str | None
-
-    @classmethod
-    def parse(cls, data: bytes) -> Success:
-        """Parses the file.
-
-        Raises:
-          ValueError: the content does not come from a build.
-        """
-        values = read_json(data, SUCCESS_CHECK)
-        return cls(values["manifest_sha256"], values.get("version"))
-
-
-def read_success(path: str) -> Success | None:
-    """Reads `_SUCCESS` of a folder; returns None if it is missing or damaged.
-
-    Raises:
-      BuildError: the store does not answer.
-    """
-    try:
-        return Success.parse(_read_or_raise(path, SUCCESS))
-    except (DamagedError, ValueError):
-        return None
-
-
-class DamagedError(Exception):
-    """A file of a finished dataset differs from what was written."""
-
-
-def _read_published(path: str) -> str:
-    """Returns the hex SHA-256 of the published manifest."""
-    return Success.parse(_read_file(path, SUCCESS)).manifest_sha256
-
-
-def _read_file(path: str, name: str) -> bytes:
-    data = storage.read_range(storage.join(path, name), 0, _MOST_BYTES + 1)
-    if len(data) > _MOST_BYTES:
-        raise ValueError(f"it has more than {_MOST_BYTES >> 20} MiB")
-    return data
-
-
-def _read_files(path: str) -> tuple[bytes, str]:
-    """Returns the manifest, and the hex SHA-256 of the published one."""
-    published, manifest = storage.run_concurrently(
-        path, functools.partial(_read_or_raise, path, SUCCESS), functools.partial(_read_or_raise, path, MANIFEST)
-    )
-    try:
-        return manifest, Success.parse(published).manifest_sha256
-    except ValueError as error:
-        raise DamagedError(f"{SUCCESS} cannot be read: {error}") from error
-
-
-def _read_or_raise(path: str, name: str) -> bytes:
-    try:
-        return _read_file(path, name)
-    except (OSError, ValueError) as error:
-        if storage.is_unanswered(error):
-            # The file may be intact, so it must not count as damaged.
-            raise BuildError(f"{path}: {name} cannot be read: {error.strerror or error}") from error
-        raise DamagedError(f"{name} cannot be read: {error}") from error
-
-
-def _parse(path: str, data: bytes, published: str) -> Dataset:
+def _parse(path: str, data: bytes, published: Success) -> Dataset:
     try:
         manifest = read_json(data, mapped(plain))
         number = manifest.get("format", 1)
         count(number, "format")
-        dataset = Dataset(path, manifest, hashlib.sha256(data).hexdigest(), published)
+        dataset = Dataset(
+            path, manifest, hashlib.sha256(data).hexdigest(), published.manifest_sha256, location=published.location
+        )
         # Checked now, so that a reader does not fail half-way. A later format may use other names.
         if number <= FORMAT:
             manifest_check(number)(manifest, "it")
-            if not (dataset.shards and dataset.layout.features and dataset.images and dataset.compression):
+            if not (dataset.num_shards and dataset.layout.features and dataset.images and dataset.compression):
                 raise ValueError("it names no shards or no features")
-            if not {shard.split for shard in dataset.shards} <= manifest["splits"].keys():
+            if not dataset._shard_counts.keys() <= manifest["splits"].keys():
                 raise ValueError("it names a shard of another split than it has")
             # A dataset from a stranger must not expose other files of the reader's machine.
-            for file in dataset.files:
+            for file in manifest["files"] if dataset.has_shard_file else dataset.files:
                 if "\0" in file or not storage.is_inside(storage.join(path, file), path):
                     raise ValueError(f"it names {file!r}, which is not in the dataset")
     except (ValueError, KeyError, TypeError, AttributeError, RequestError) as error:
@@ -584,7 +615,7 @@ def _parse(path: str, data: bytes, published: str) -> Dataset:
     if number > FORMAT:
         raise RequestError(
             f"{path}: {MANIFEST} has format {number}, and this version of beam-tfrecords reads up to {FORMAT}; install "
-            "the version that made it, or a later one: git pull && pip install . in your clone of beam-tfrecords",
+            "the version that made it, or a later one: pip install --upgrade beam-tfrecords",
             code="newer_format",
         )
     return dataset

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import io
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -12,13 +12,24 @@ import numpy as np
 from beam_tfrecords.errors import BuildError
 from beam_tfrecords.examples import example_pb2
 from beam_tfrecords.examples.class_values import ClassValue
-from beam_tfrecords.examples.layouts import BOXES, IMAGE_FIELDS, MASK_FIELD, OBJECT_MASKS, Feature
+from beam_tfrecords.examples.layouts import (
+    BOX_SIDES,
+    BOXES,
+    IMAGE_FIELDS,
+    MASK_FIELD,
+    OBJECT_MASKS,
+    POLYGON,
+    SHAPE_FIELD,
+    Feature,
+)
 from beam_tfrecords.output.manifest import StoredImages
 from beam_tfrecords.reading.resizing import Placement, Resize
 
 _DTYPES = {"int64": np.int64, "float": np.float32}
 _MODES = {1: "L", 3: "RGB", 4: "RGBA"}
 _MASKS = (MASK_FIELD, OBJECT_MASKS)
+# Field -> length of its rows: sides of a box, and coordinates of a point.
+_ROWS = {BOXES: 4, POLYGON: 2}
 _COLORS = {1: "GRAY", 3: "RGB", 4: "RGBA"}
 
 
@@ -28,7 +39,8 @@ class ReadExample:
 
     A feature with one value is a NumPy scalar, `str` or `bytes`; one with several is an array, or a list of strings. An
     image is a [H, W, C] uint8 array, or uint16 if it is stored with 16 bits, and several images are a list of them. A
-    mask is [H, W, 1]. Boxes of objects in one feature are [n, 4], and their masks [n, H, W] uint8 of zeros and ones.
+    stored array has its own type. A mask is [H, W, 1]. Boxes of objects in one feature are [n, 4], their masks
+    [n, H, W] uint8 of zeros and ones, and the points of their polygons [points, 2].
 
     Attributes:
       features: features of the layout.
@@ -130,8 +142,8 @@ class ReadExample:
                 example[feature.name] = np.array(values, _DTYPES[feature.type])
             else:
                 example[feature.name] = values[0] if feature.type == "bytes" else _DTYPES[feature.type](values[0])
-            if feature.field == BOXES:
-                example[feature.name] = example[feature.name].reshape(-1, 4)
+            if feature.field in _ROWS:
+                example[feature.name] = example[feature.name].reshape(-1, _ROWS[feature.field])
         return example
 
     def _decode_images(self, example: dict[str, Any], row: np.ndarray | None) -> None:
@@ -196,7 +208,7 @@ class ReadExample:
 
     def _decode_stored(self, data: bytes, example: dict[str, Any], row: np.ndarray | None = None) -> np.ndarray:
         if self.images.encoding == "raw":
-            return np.frombuffer(bytearray(data), np.uint8).reshape(self._raw_shape(example))
+            return np.frombuffer(bytearray(data), self.images.dtype).reshape(self._raw_shape(example))
         channels = self.images.channels or 3
         if self.images.bit_depth == 16:
             return _decode_16_bits(data, channels)
@@ -220,10 +232,24 @@ class ReadExample:
         if self.images.size and self.images.channels:
             return (*self.images.size, self.images.channels)
         names = {feature.field: feature.name for feature in self.features}
+        if SHAPE_FIELD in names:
+            return tuple(example[names[SHAPE_FIELD]])
         missing = [field for field in ("image.height", "image.width") if field not in names]
         if missing:
             raise BuildError(f"raw images of different sizes need {' and '.join(missing)} in the layout to be decoded")
         return int(example[names["image.height"]]), int(example[names["image.width"]]), self.images.channels or -1
+
+
+def stack_boxes(values: Mapping[str, Any]) -> np.ndarray | None:
+    """Returns the boxes of an example, [n, 4] xmin, ymin, xmax and ymax as fractions of the image; None without boxes.
+
+    Args:
+      values: field -> value from `ReadExample`.
+    """
+    if BOXES in values:
+        boxes: np.ndarray = values[BOXES][:, [1, 0, 3, 2]]
+        return boxes
+    return np.stack([values[side] for side in BOX_SIDES], axis=1) if values.keys() >= {*BOX_SIDES} else None
 
 
 def _renumber(values: Any, kind: ClassValue, classes: Sequence[int]) -> Any:

@@ -4,75 +4,32 @@ from __future__ import annotations
 
 import dataclasses
 import hashlib
+import itertools
 import math
 import operator
 import os
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any, SupportsIndex, overload
+from typing import TYPE_CHECKING, Any, Literal, SupportsIndex, overload
 
 import numpy as np
 
 from beam_tfrecords.errors import RequestError
+from beam_tfrecords.escaping import escape
 from beam_tfrecords.examples.layouts import MASK_FIELD, Feature, Layout
 from beam_tfrecords.reading.dataset import Dataset
+from beam_tfrecords.reading.mix_order import MixOrder
 from beam_tfrecords.reading.opening import open_dataset
 from beam_tfrecords.reading.records import Records
 from beam_tfrecords.reading.resizing import ImageSize, ResizeMode
-from beam_tfrecords.reading.shuffling import Shuffle
 
-# Length of the pattern that a mixture repeats; weights are rounded to multiples of 1 / _PERIOD.
-_PERIOD = 10_000
-
-
-class MixOrder:
-    """Maps each position of a mixture to a part and the number of an example in it.
-
-    Parts are spread evenly according to their weights, with random positions inside each stretch. An exhausted part
-    restarts; the mixture ends as soon as every part has been used completely.
-
-    Args:
-      sizes: number of examples in each part.
-      weights: weights of the parts, with any sum.
-      seed: seed of the random positions.
-
-    Attributes:
-      pattern: part of each position; repeats through the mixture: [period] int64.
-    """
-
-    def __init__(self, sizes: Sequence[int], weights: Sequence[float], seed: int) -> None:
-        shares = [max(1, round(_PERIOD * weight / math.fsum(weights))) for weight in weights]
-        period = sum(shares)
-        self._shares = np.array(shares)
-        self._sizes = np.array(sizes)
-        parts = np.repeat(np.arange(len(shares)), shares)
-        ranks = np.concatenate([np.arange(share) for share in shares])
-        chances = Shuffle(period, seed)(np.arange(period)) / period
-        order = np.argsort((ranks + chances) / self._shares[parts], kind="stable")
-        self.pattern = parts[order]
-        # Number of earlier positions of the pattern with the same part.
-        self._ranks = np.empty(period, np.int64)
-        for part in range(len(shares)):
-            at = np.flatnonzero(self.pattern == part)
-            self._ranks[at] = np.arange(len(at))
-        self._length = max(self._end(part, size) for part, size in enumerate(sizes))
-
-    def __len__(self) -> int:
-        return self._length
-
-    def _end(self, part: int, size: int) -> int:
-        """Returns the number of positions until a part has been used completely."""
-        periods, rank = divmod(size - 1, int(self._shares[part]))
-        return periods * len(self.pattern) + int(np.flatnonzero(self.pattern == part)[rank]) + 1
-
-    def __call__(self, places: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Returns the part of each position, and the number of its example."""
-        periods, at = np.divmod(places, len(self.pattern))
-        parts = self.pattern[at]
-        return parts, (periods * self._shares[parts] + self._ranks[at]) % self._sizes[parts]
+if TYPE_CHECKING:
+    import pandas as pd
 
 
 class MixedRecords(Records):
     """Records of several datasets in one order; works with the same loaders as `Records`."""
+
+    _shown = ("class_names", "digest", "layout", "read_batch", "resized")
 
     def __init__(self, parts: Sequence[Records], weights: Sequence[float], *, seed: int) -> None:
         check_layouts([part.layout for part in parts if part.has_features])
@@ -82,7 +39,7 @@ class MixedRecords(Records):
         self._is_remote = any(part._is_remote for part in parts)
         self._order = MixOrder(list(map(len, parts)), weights, seed)
         self._mixed = repr((tuple(weights), seed))
-        self._range = range(len(self._order))
+        self._range: Sequence[int] = range(len(self._order))
 
     def __repr__(self) -> str:
         return f"<{len(self):,} records mixed of {', '.join(map(repr, self._parts))}>"
@@ -101,49 +58,80 @@ class MixedRecords(Records):
     def __len__(self) -> int:
         return len(self._range)
 
-    @overload
-    def __getitem__(self, number: int) -> Any: ...
-    @overload
-    def __getitem__(self, number: slice) -> Records: ...
-    def __getitem__(self, number: int | slice) -> Any:
-        if isinstance(number, slice):
-            return self._with(_range=self._range[number])
-        return self._getitems([number])[0]
+    def _choose(self, chosen: slice | np.ndarray) -> Records:
+        if isinstance(chosen, slice):
+            return self._with(_range=self._range[chosen])
+        return self._with(_range=tuple(np.asarray(self._range)[chosen].tolist()))
+
+    def _of_feature(self, feature: Feature) -> Records:
+        return self._with_parts(lambda part: part._of_feature(feature))
+
+    def to_pandas(self, columns: Sequence[str] | None = None) -> pd.DataFrame:
+        """Raises TypeError: the parts have tables."""
+        raise TypeError("records that are mixed have no table; each part has its own: part.to_pandas()")
 
     def _getitems(self, numbers: Iterable[SupportsIndex]) -> list[Any]:
-        return self._gather(Records._getitems, numbers)
+        return self._gather(lambda part, own: self._parts[part]._getitems(own), numbers)
 
     def read_batch(self, numbers: Iterable[SupportsIndex]) -> list[Any]:
         """Reads like `Records.read_batch`."""
-        return self._gather(Records.read_batch, numbers)
+        return self._gather(lambda part, own: self._parts[part].read_batch(own), numbers)
 
-    def _gather(self, read: Callable[[Records, Iterable[SupportsIndex]], list[Any]], numbers: Any) -> list[Any]:
+    @property
+    def sources(self) -> list[Records]:
+        """Records of one dataset each, of which these are mixed."""
+        return [source for part in self._parts for source in part.sources]
+
+    def fetch(self, numbers: Iterable[SupportsIndex]) -> list[tuple[int, bytes]]:
+        """Returns the number of its source and the serialized example for each number."""
+        first = [0, *itertools.accumulate(len(part.sources) for part in self._parts)]
+
+        def read(part: int, own: np.ndarray) -> list[tuple[int, bytes]]:
+            return [(first[part] + source, example) for source, example in self._parts[part].fetch(own)]
+
+        return self._gather(read, numbers)
+
+    def _gather(self, read: Callable[[int, np.ndarray], list[Any]], numbers: Iterable[SupportsIndex]) -> list[Any]:
         places = np.array([self._range[operator.index(number)] for number in numbers], np.int64)
         which, own = self._order(places)
         examples: list[Any] = [None] * len(places)
-        for part, records in enumerate(self._parts):
+        for part in np.unique(which).tolist():
             at = np.flatnonzero(which == part)
-            if len(at):
-                for place, example in zip(at, read(records, own[at]), strict=True):
-                    examples[place] = example
+            for place, example in zip(at, read(part, own[at]), strict=True):
+                examples[place] = example
         return examples
+
+    def checked(self) -> Records:
+        """Checks like `Records.checked`."""
+        return self._with_parts(lambda part: part.checked())
+
+    def renumbered(self, class_names: Sequence[str]) -> Records:
+        """Renumbers like `Records.renumbered`."""
+        return self._with_parts(lambda part: part.renumbered(class_names), _class_names=tuple(class_names))
 
     def resized(self, image_size: ImageSize, resize_mode: ResizeMode | None = None) -> Records:
         """Resizes like `Records.resized`."""
-        parts = [part.resized(image_size, resize_mode) for part in self._parts]
-        return self._with(_parts=parts, _read=parts[0]._read)
+        return self._with_parts(lambda part: part.resized(image_size, resize_mode))
 
     def in_planes(self, name: str) -> Records:
         """Returns planes like `Records.in_planes`."""
-        parts = [part.in_planes(name) for part in self._parts]
-        return self._with(_parts=parts, _read=parts[0]._read)
+        return self._with_parts(lambda part: part.in_planes(name))
+
+    def _with_parts(self, change: Callable[[Records], Records], **changed: Any) -> Records:
+        """Returns the same mixture of changed parts."""
+        parts = list(map(change, self._parts))
+        return self._with(_parts=parts, _read=parts[0]._read, **changed)
+
+    def balanced(self, by: Literal["class"] = "class", *, seed: int = 0) -> Records:
+        """Raises TypeError: balance the parts before they are mixed."""
+        raise TypeError("records that are mixed cannot be balanced; balance each part: mix([(a.balanced(), 0.7), ...])")
 
     def filter(self, condition: Any = None, **equals: Any) -> Records:
         """Raises TypeError: filter the parts before they are mixed."""
         raise TypeError("records that are mixed cannot be filtered; filter each part: mix([(a.filter(...), 0.7), ...])")
 
 
-@dataclasses.dataclass(frozen=True)
+@dataclasses.dataclass(frozen=True, repr=False)
 class Mixture:
     """Datasets that are read as one: with `load(mixture, "train")`, or with `records` for PyTorch and Grain.
 
@@ -173,6 +161,13 @@ class Mixture:
     def __getitem__(self, split: str) -> MixedRecords:
         return self.records(split)
 
+    def __repr__(self) -> str:
+        parts = (f"{escape(one.path)}: {weight:g}" for one, weight in zip(self.datasets, self.weights, strict=True))
+        return f"<mixture of {', '.join(parts)}>"
+
+    def __dir__(self) -> list[str]:
+        return ["class_names", "datasets", "records", "seed", "weights"]
+
 
 @overload
 def mix(parts: Sequence[tuple[Records, float]], *, seed: int = 0) -> MixedRecords: ...
@@ -198,8 +193,13 @@ def mix(parts: Sequence[tuple[Any, float]], *, seed: int = 0) -> Mixture | Mixed
       RequestError: a dataset does not exist, or the datasets have different features.
       ValueError: there are no parts, a weight is not a positive number, or a part has no records.
     """
-    given = [part for part, _ in parts]
-    weights = tuple(float(weight) for _, weight in parts)
+    try:
+        given = [part for part, _ in parts]
+        weights = tuple(float(weight) for _, weight in parts)
+    except (TypeError, ValueError) as error:
+        raise TypeError(
+            "mix: expected pairs of a dataset, or of its records, and a weight: mix([(first, 0.7), (second, 0.3)])"
+        ) from error
     wrong = [weight for weight in weights if not (weight > 0 and math.isfinite(weight))]
     if wrong or not given:
         raise ValueError(f"weights {weights}: expected at least one part, and a number above 0 for each")

@@ -9,7 +9,8 @@ from beam_tfrecords import storage
 from beam_tfrecords.errors import BuildError, RequestError
 from beam_tfrecords.output.files import SUCCESS, VERSION_NAME
 from beam_tfrecords.output.pointers import find_latest_damage
-from beam_tfrecords.reading.dataset import CACHE_SIZE, DamagedError, Dataset, read_dataset, read_latest
+from beam_tfrecords.output.published import DamagedError, is_foreign, read_latest
+from beam_tfrecords.reading.dataset import CACHE_SIZE, Dataset, read_dataset
 
 
 def open_dataset(
@@ -48,6 +49,12 @@ def open_dataset(
     try:
         return read_dataset(path).with_cache(cache, cache_size)
     except DamagedError as error:
+        if is_foreign(path):
+            raise RequestError(
+                f"{path}: no finished dataset (another program, such as Spark, has written the {SUCCESS}); expected "
+                "the `output` of a build",
+                code="no_dataset",
+            ) from error
         raise BuildError(f"{path}: there is a {SUCCESS}, but {error}") from error
 
 

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+import array
 import bisect
 import dataclasses
-import difflib
 import functools
 import hashlib
 import importlib
@@ -15,26 +15,32 @@ import os
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from typing import TYPE_CHECKING, Any, SupportsIndex, TypeAlias, overload
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, SupportsIndex, TypeAlias, overload
 
 import numpy as np
 
 from beam_tfrecords import storage
 from beam_tfrecords.errors import BuildError
 from beam_tfrecords.escaping import escape
-from beam_tfrecords.examples.layouts import MASK_FIELD, Layout
-from beam_tfrecords.output.manifest import Shard
+from beam_tfrecords.examples.layouts import MASK_FIELD, OBJECT_MASKS, SINGLE_LABELS, Feature, Layout
+from beam_tfrecords.output.manifest import Shard, StoredImages
 from beam_tfrecords.output.missing import explain_missing
+from beam_tfrecords.reading.attribute_hints import OF_RECORDS, explain_attribute
 from beam_tfrecords.reading.collating import as_examples
 from beam_tfrecords.reading.decoding import ReadExample
 from beam_tfrecords.reading.index_files import read_places, replaced
+from beam_tfrecords.reading.lazy_shards import shard_numbers
+from beam_tfrecords.reading.mix_order import balanced_order
 from beam_tfrecords.reading.record_columns import RecordColumns
 from beam_tfrecords.reading.resizing import ImageSize, Resize, ResizeMode
 from beam_tfrecords.reading.shard_cache import ShardCache
 from beam_tfrecords.storage.open_file import OpenFile
+from beam_tfrecords.storage.threads import map_in_threads
 from beam_tfrecords.tfrecord import FOOTER_BYTES, HEADER_BYTES, RecordError, masked_crc32c, read_records
 
 if TYPE_CHECKING:
+    import pandas as pd
+    import pyarrow as pa
     import pyarrow.compute as pc
 
 # Maximum of local files open at once, in each process.
@@ -48,27 +54,16 @@ _REQUEST_BYTES = 4 << 20
 _GROUP = 64
 
 
-# Methods and attributes of other libraries -> ours, or the tool that does it instead.
-_OTHER_NAMES = {
-    **dict.fromkeys(("shuffle", "batch", "map", "repeat", "prefetch", "to_tf_dataset"), "load, DataLoader or Grain"),
-    **dict.fromkeys(("take", "select", "skip", "head"), "records[:10]"),
-    **dict.fromkeys(("num_records", "num_rows", "num_examples", "size", "shape"), "len(records)"),
-    **dict.fromkeys(("features", "column_names", "columns"), "layout"),
-    **dict.fromkeys(("classes", "names"), "class_names"),
-    "where": "filter",
-}
-# Attributes that an error message lists.
-_SHOWN = ("class_names", "digest", "filter", "layout", "read_batch", "resized")
-
-
 class Records(Sequence[Any]):
-    """The records of splits in their order; supports `len`, `[number]`, slices and iteration.
+    """The records of splits in their order; supports `len`, `[number]`, slices, lists of numbers and iteration.
 
         >>> from beam_tfrecords import open_dataset
         >>> records = open_dataset("out/").records("train")
         >>> cats = records.filter(label="cat")
-        >>> len(records), len(cats), len(cats[:2])
-        (12, 6, 2)
+        >>> len(records), len(cats), len(cats[:2]), len(records[[3, 7]])
+        (12, 6, 2, 2)
+        >>> records["label"][:3]
+        array([0, 1, 0])
 
     Loaders accept it directly: Grain as a random access source (`_getitems`), PyTorch as a map-style dataset
     (`__getitems__`). Processes may share it by pickling or forking.
@@ -81,6 +76,19 @@ class Records(Sequence[Any]):
       verify: checks the CRCs of each record that is read.
       cache: keeps records of a store; None for no cache.
     """
+
+    # Attributes that `dir` and error messages list.
+    _shown: ClassVar[Sequence[str]] = (
+        "balanced",
+        "class_names",
+        "digest",
+        "filter",
+        "layout",
+        "path",
+        "read_batch",
+        "resized",
+        "to_pandas",
+    )
 
     def __init__(
         self,
@@ -98,8 +106,9 @@ class Records(Sequence[Any]):
         self._verify = verify
         self._read = read
         self._columns = columns
-        self._starts = [0, *itertools.accumulate(shard.records for shard in self._shards)]
-        self._bounds = np.array(self._starts)
+        # Number of the first record of each shard, and of all records.
+        self._starts = array.array("q", bytes(8 * (len(shards) + 1)))
+        np.cumsum(shard_numbers(shards, "records"), out=np.frombuffer(self._starts, np.int64)[1:])
         # Numbers of the records that a filter or a slice has kept; None for all records.
         self._kept: np.ndarray | None = None
         self._is_remote = storage.has_scheme(path)
@@ -112,9 +121,20 @@ class Records(Sequence[Any]):
         return escape(f"<{len(self):,} records of {splits} in {self._path}>")
 
     @property
+    def path(self) -> str:
+        """Folder of the dataset."""
+        return self._path
+
+    @property
     def digest(self) -> str:
         """16 hex digits that identify these records, independent of the dataset's path."""
-        named = hashlib.sha256(repr([(shard.file, shard.crc32c or shard.sha256) for shard in self._shards]).encode())
+        named = hashlib.sha256()
+        # The text of a list of pairs, without holding the list.
+        start = "["
+        for shard in self._shards:
+            named.update(f"{start}{(shard.file, shard.crc32c or shard.sha256)}".encode())
+            start = ", "
+        named.update(b"]")
         named.update(b"" if self._kept is None else self._kept.astype("<i8").tobytes())
         return named.hexdigest()[:16]
 
@@ -124,21 +144,107 @@ class Records(Sequence[Any]):
     @overload
     def __getitem__(self, number: int) -> Any: ...
     @overload
-    def __getitem__(self, number: slice) -> Records: ...
+    def __getitem__(self, number: slice | Sequence[int] | np.ndarray) -> Records: ...
+    @overload
+    def __getitem__(self, number: str) -> Any: ...
     def __getitem__(self, number: Any) -> Any:
-        if isinstance(number, slice):
-            kept = np.arange(self._starts[-1]) if self._kept is None else self._kept
-            return self._with(_kept=kept[number])
         if isinstance(number, str):
-            raise TypeError(f"records[{number!r}]: records have numbers, and each its features: records[0][{number!r}]")
+            return self._read_feature(number)
+        if isinstance(number, slice | list | tuple | range | np.ndarray):
+            return self._choose(number if isinstance(number, slice) else self._check_numbers(number))
+        if isinstance(number, bool | np.bool_) or not hasattr(number, "__index__"):
+            raise TypeError(
+                f"records[{number!r}]: found {type(number).__name__}; expected the number of a record, a slice, "
+                f"several numbers, {len(self):,} truth values, or the name of a feature"
+            )
         return self._getitems([number])[0]
+
+    def _choose(self, chosen: slice | np.ndarray) -> Records:
+        """Returns the records at an index of an array."""
+        if self._kept is not None:
+            return self._with(_kept=self._kept[chosen])
+        if isinstance(chosen, slice):
+            return self._with(_kept=np.arange(*chosen.indices(len(self))))
+        return self._with(_kept=np.flatnonzero(chosen) if chosen.dtype == bool else chosen.astype(np.int64) % len(self))
+
+    def _check_numbers(self, numbers: Any) -> np.ndarray:
+        """Returns numbers of records, or a [len(self)] array that says which ones, as an index of an array."""
+        chosen = np.asarray(numbers if len(numbers) else np.empty(0, np.int64))
+        is_mask = chosen.dtype == bool and chosen.shape == (len(self),)
+        if not is_mask and (chosen.ndim != 1 or not np.issubdtype(chosen.dtype, np.integer)):
+            features = self.layout.features if self.has_features else ()
+            names = [one.name for one in features if one.name in chosen.tolist()]
+            more = f"; a feature is read alone: records[{names[0]!r}]; columns by records.to_pandas()" if names else ""
+            raise TypeError(
+                f"records[…]: found an array {list(chosen.shape)} of {chosen.dtype}; expected numbers of records, or "
+                f"{len(self):,} truth values{more}"
+            )
+        outside = chosen[:0] if is_mask else chosen[(chosen < -len(self)) | (chosen >= len(self))]
+        if len(outside):
+            raise IndexError(f"record {outside[0]}: there are {len(self):,} records")
+        return chosen
+
+    def _read_feature(self, name: str) -> Any:
+        """Returns the values of a feature of all records, as an array if all have one shape; decodes no image."""
+        features = {feature.name: feature for feature in self.layout.features}
+        images = [one.name for one in features.values() if one.holds_image or one.field in (MASK_FIELD, OBJECT_MASKS)]
+        if name not in features or name in images:
+            found = "no such feature"
+            if name in images:
+                found = f"images, which are read one by one, as records[0][{name!r}]"
+            others = ", ".join(one for one in features if one not in images)
+            raise TypeError(f"records[{name!r}]: found {found}; expected one of {others}")
+        feature = features[name]
+        values = [example[name] for example in self._of_feature(feature)]
+        if feature.type == "bytes" or len({np.shape(value) for value in values}) > 1:
+            return values
+        empty = (0, feature.length) if feature.length else 0
+        return np.array(values) if values else np.empty(empty, np.int64 if feature.type == "int64" else np.float32)
+
+    def _of_feature(self, feature: Feature) -> Records:
+        """Returns the same records with only one feature, and no pixels."""
+        assert isinstance(self._read, ReadExample)
+        return self._with(_read=dataclasses.replace(self._read, features=(feature,), pixels=False))
+
+    def to_pandas(self, columns: Sequence[str] | None = None) -> pd.DataFrame:
+        """Returns a DataFrame with a row for each record, in their order.
+
+        Args:
+          columns: columns as in `filter`; None for those of the index. Only `labels` and columns of the layout take as
+            long as reading the records.
+
+        Raises:
+          ImportError: pandas is not installed.
+          RequestError: a column does not exist.
+        """
+        try:
+            import pandas as pd
+        except ImportError as error:
+            raise ImportError("records.to_pandas() needs pandas: pip install 'beam-tfrecords[pandas]'") from error
+        shards = self._kept_shards() or [0]  # a table without rows has the columns of any shard
+        whole = pd.concat([rows.to_pandas() for rows in self._read_rows(shards, columns)], ignore_index=True)
+        if self._kept is None:
+            return whole
+        numbers = np.concatenate([np.arange(*self._starts[shard : shard + 2]) for shard in shards])
+        return whole.iloc[np.searchsorted(numbers, self._kept)].reset_index(drop=True)
+
+    def _read_rows(self, shards: Sequence[int], columns: Sequence[str] | None) -> Iterator[pa.Table]:
+        """Yields columns of all records of each shard."""
+        from beam_tfrecords.reading.conditions import read_rows
+
+        read = functools.partial(read_rows, self._path, names=columns, records=self._columns, cache=self._cache)
+        return map_in_threads(read, map(self._shards.__getitem__, shards), threads=_THREADS)
+
+    def __dir__(self) -> list[str]:
+        return sorted(self._shown)
 
     if not TYPE_CHECKING:  # so that type checkers report missing attributes
 
         def __getattr__(self, name: str) -> Any:
-            near = [_OTHER_NAMES.get(name), *difflib.get_close_matches(name, _SHOWN, n=1)]
-            hint = next((f"did you mean {word}? " for word in near if word), "")
-            raise AttributeError(f"records have no {name!r}; {hint}They have: {', '.join(_SHOWN)}")
+            hints = OF_RECORDS
+            if isinstance(self.__dict__.get("_read"), ReadExample):
+                hints = {**hints, **{one.name: f"records[{one.name!r}]" for one in self._read.features}}
+            raise AttributeError(explain_attribute("records", name, hints, self._shown))
 
     def _getitems(self, numbers: Iterable[SupportsIndex]) -> list[Any]:
         """Returns several records; reads adjacent records of a store with one request."""
@@ -184,6 +290,8 @@ class Records(Sequence[Any]):
         """
         own = self.class_names
         if own == tuple(class_names[: len(own)]):
+            if isinstance(self._read, ReadExample) and self._read.classes is not None:  # from another mixture
+                return self._with(_read=dataclasses.replace(self._read, classes=None))
             return self
         if not isinstance(self._read, ReadExample) or MASK_FIELD in self.layout.fields:
             classes = escape(", ".join(own[:3]))
@@ -279,9 +387,7 @@ class Records(Sequence[Any]):
 
         checked = make_condition(condition, self._columns.schema, **equals)
         find = functools.partial(find_rows, self._path, condition=checked, records=self._columns, cache=self._cache)
-        kept, shards = self._kept, list(range(len(self._shards)))
-        if kept is not None:
-            shards = np.unique(np.searchsorted(self._starts, kept, side="right") - 1).tolist()
+        kept, shards = self._kept, self._kept_shards()
         # Threads help with many small indices: most of the time is spent outside the interpreter.
         found = _pool().map(find, [self._shards[shard] for shard in shards])
         rows = (self._starts[shard] + rows for shard, rows in zip(shards, found, strict=True))
@@ -325,10 +431,102 @@ class Records(Sequence[Any]):
         """Raises TypeError: records are found with `filter(key=...)`."""
         raise TypeError("records are found by their keys: filter(key=...)")
 
+    def count(self, value: Any) -> int:
+        """Raises TypeError: records are counted with `len(records.filter(...))`."""
+        raise TypeError("records are counted by columns of the index: len(records.filter(label=...))")
+
+    def __contains__(self, value: object) -> bool:
+        raise TypeError("records are found by their keys: len(records.filter(key=...)) > 0")
+
+    def __add__(self, other: object) -> Records:
+        raise TypeError("records are joined by their splits, dataset['train+validation'], or in proportions, by mix")
+
     def _with(self, **changed: Any) -> Records:
         records = object.__new__(type(self))
         records.__dict__.update(self.__dict__, **changed)
         return records
+
+    def balanced(self, by: Literal["class"] = "class", *, seed: int = 0) -> Records:
+        """Returns these records in an order in which each class comes equally often.
+
+        The order consists of rounds with one record of each class that these records have. It ends when all records of
+        the largest class have been used; those of other classes repeat. It takes 8 bytes of memory per position. To use
+        some of the records, filter them first.
+
+        Args:
+          by: "class", the class label.
+          seed: seed of the order of the classes in a round.
+
+        Raises:
+          ValueError: the examples do not have one class label each.
+          BuildError: as `filter`.
+        """
+        if by != "class":
+            raise ValueError(f"balanced by {by!r}: expected 'class'")
+        seed = operator.index(seed)
+        classes = self._find_classes()
+        present, sizes = np.unique(classes, return_counts=True)
+        if not len(present):
+            return self
+        which, numbers = balanced_order(sizes.tolist(), seed=seed)
+        by_class = np.argsort(classes, kind="stable")
+        return self._choose(by_class[(sizes.cumsum() - sizes)[which] + numbers])
+
+    def _find_classes(self) -> np.ndarray:
+        """Returns [len(self)] indices of the records' classes in `class_names`; reads only the index."""
+        single = [one for one in self._columns.layout.features if one.field in SINGLE_LABELS and not one.several]
+        if not (single and self.class_names):
+            found = ", ".join(feature.name for feature in self._columns.layout.features)
+            raise ValueError(f"balanced: expected examples with one class label each; found the features {found}")
+        indices = {name: index for index, name in enumerate(self.class_names)}
+        classes = np.full(self._starts[-1], -1)
+        shards = self._kept_shards()
+        for shard, rows in zip(shards, self._read_rows(shards, ["label"]), strict=True):
+            labels = rows.column("label").combine_chunks().dictionary_encode()
+            known = np.array([*(indices.get(name, -1) for name in labels.dictionary.to_pylist()), -1])
+            numbers = labels.indices.fill_null(len(known) - 1).to_numpy()
+            classes[self._starts[shard] : self._starts[shard + 1]] = known[numbers]
+        kept = classes if self._kept is None else classes[self._kept]
+        if (kept < 0).any():
+            raise ValueError(
+                f"balanced: {np.count_nonzero(kept < 0):,} of {len(kept):,} records have no class; leave them out with "
+                "records.filter('label is not None')"
+            )
+        return kept
+
+    @property
+    def shards(self) -> Sequence[Shard]:
+        """The shards that these records are chosen from."""
+        return self._shards
+
+    @property
+    def images(self) -> StoredImages:
+        """How images are stored."""
+        assert isinstance(self._read, ReadExample)
+        return self._read.images
+
+    @property
+    def has_pixels(self) -> bool:
+        """Whether images are decoded."""
+        return isinstance(self._read, ReadExample) and self._read.pixels
+
+    @property
+    def resize(self) -> Resize | None:
+        """The requested size of images; None for the stored one."""
+        return self._read.resize if isinstance(self._read, ReadExample) else None
+
+    @property
+    def sources(self) -> list[Records]:
+        """These records; of a mixture, the records of one dataset each."""
+        return [self]
+
+    def fetch(self, numbers: Iterable[SupportsIndex]) -> list[tuple[int, bytes]]:
+        """Returns the number of its source and the serialized example for each number."""
+        return [(0, example) for example in self._fetch(numbers)]
+
+    def checked(self) -> Records:
+        """Returns the same records; checks the CRCs of each record that is read."""
+        return self._with(_verify=True)
 
     def _fetch(self, numbers: Iterable[SupportsIndex]) -> list[bytes]:
         """Returns serialized examples."""
@@ -395,7 +593,7 @@ class Records(Sequence[Any]):
     def _find_all(self, asked: Sequence[int]) -> list[_Place]:
         """Finds several records like `_find`; reads the indices that are not loaded yet together."""
         numbers = list(map(self._number, asked))
-        shards = (np.searchsorted(self._bounds, numbers, side="right") - 1).tolist()
+        shards = (np.searchsorted(self._starts, numbers, side="right") - 1).tolist()
         missing = set(shards) - self._places.keys()
         read = _pool().map(self._read_places, (self._shards[shard] for shard in missing))
         self._places.update(zip(missing, read, strict=True))
@@ -404,6 +602,12 @@ class Records(Sequence[Any]):
             (shard, *places[shard][number - starts[shard]].tolist())
             for shard, number in zip(shards, numbers, strict=True)
         ]
+
+    def _kept_shards(self) -> list[int]:
+        """Returns the numbers of the shards that have these records."""
+        if self._kept is None:
+            return list(range(len(self._shards)))
+        return np.unique(np.searchsorted(self._starts, self._kept, side="right") - 1).tolist()
 
     def _find(self, number: int) -> _Place:
         """Returns the shard, offset, length and CRC of a record."""

@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 import dataclasses
-import functools
-import logging
 from collections.abc import Mapping, Sequence
 from typing import Any, Literal, TypeAlias, get_args
 
 import numpy as np
 
-from beam_tfrecords.examples.layouts import BOXES, KEYPOINTS, Feature
+from beam_tfrecords.examples.column_ranges import axes_of
+from beam_tfrecords.examples.layouts import BOXES, KEYPOINTS, POLYGON, POLYGON_POINTS, Feature
 from beam_tfrecords.output.manifest import StoredImages
-from beam_tfrecords.sizes import resized_size
+from beam_tfrecords.sizes import read_image_size, resized_size
 
-ImageSize: TypeAlias = "int | tuple[int, int] | None"
+ImageSize: TypeAlias = "int | str | tuple[int, int] | None"
 ResizeMode: TypeAlias = Literal["crop", "pad", "shorter", "longer", "exact"]
 # Modes in which every image has the requested size.
 FIXED_MODES = ("crop", "pad", "exact")
@@ -24,8 +23,6 @@ SIDES = {"ymin": 0, "xmin": 1, "ymax": 0, "xmax": 1}
 NOISE = 1e-3
 # A JPEG is decoded at the smallest fraction of its size that is at least this many times the resized size.
 _SPARE = 2
-
-_LOG = logging.getLogger(__name__)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -44,10 +41,11 @@ class Resize:
     def of(cls, image_size: ImageSize, resize_mode: ResizeMode | None, stored: StoredImages) -> Resize | None:
         """Checks the arguments of a reader; returns None if images keep their stored size.
 
-        The default mode crops the centre, and logs a warning if that may cut something off.
+        The mode may be left out if the stored images have one size with the aspect ratio of the requested one, because
+        all modes then do the same.
 
         Raises:
-          ValueError: the size or the mode is invalid.
+          ValueError: the size or the mode is invalid, or the mode is missing.
         """
         modes = ", ".join(map(repr, get_args(ResizeMode)))
         if resize_mode is not None and resize_mode not in get_args(ResizeMode):
@@ -56,19 +54,24 @@ class Resize:
             if resize_mode is not None:
                 raise ValueError(f"resize_mode={resize_mode!r}: expected an image_size with it, such as image_size=224")
             return None
-        size = tuple(image_size) if isinstance(image_size, tuple | list) else (image_size, image_size)
-        if (
-            len(size) != 2
-            or not all(isinstance(side, int | np.integer) and side >= 1 for side in size)
-            or size[0] is True
-        ):
+        try:
+            height, width = read_image_size(image_size)
+        except ValueError as error:
             raise ValueError(
-                f"image_size={image_size!r}: expected (height, width) of 1 pixel or more, or one number for both"
+                f"image_size={image_size!r}: expected (height, width) in pixels, or one number for both"
+            ) from error
+        if resize_mode is None and (stored.size is None or stored.size[0] * width != stored.size[1] * height):
+            found = (
+                "may have different sizes"
+                if stored.size is None
+                else f"have {stored.size[0]} x {stored.size[1]} pixels"
             )
-        size = int(size[0]), int(size[1])
-        if resize_mode is None and (stored.size is None or stored.size[0] * size[1] != stored.size[1] * size[0]):
-            _say_crop(*size)
-        return cls(size, resize_mode or "crop")
+            raise ValueError(
+                f"image_size={image_size!r}: the stored images {found}, so say how they are resized with "
+                "resize_mode=: 'crop' cuts off what reaches beyond the size, 'pad' adds black, 'exact' changes the "
+                "aspect ratio, and 'shorter', the default of a build, and 'longer' keep it"
+            )
+        return cls((height, width), resize_mode or "crop")
 
     @property
     def fixed_size(self) -> tuple[int, int] | None:
@@ -79,15 +82,6 @@ class Resize:
         """Returns the placement of an image of this size in pixels."""
         resized = resized_size(height, width, self.size, self.mode)
         return Placement((height, width), resized, self.fixed_size or resized)
-
-
-@functools.cache
-def _say_crop(height: int, width: int) -> None:
-    _LOG.warning(
-        "image_size=%s crops the centre of each image; resize_mode='pad' keeps all of it, and 'crop' says that this is "
-        "meant (or 'shorter', 'longer', 'exact')",
-        height if height == width else (height, width),
-    )
 
 
 @dataclasses.dataclass(frozen=True)
@@ -117,7 +111,7 @@ class Placement:
         return down, across
 
     def image(self, pixels: np.ndarray) -> np.ndarray:
-        """Resizes [H, W, C] uint8 or uint16 of the stored size, or a fraction of it, to the final size."""
+        """Resizes [H, W, C] uint8, uint16 or float32 of the stored size, or a fraction of it, to the final size."""
         if pixels.shape[:2] == self.resized:
             return self._on_canvas(pixels[self._seen])
         return self._on_canvas(_resize(pixels, self.resized, self._seen))
@@ -150,9 +144,13 @@ class Placement:
     def objects(self, example: dict[str, Any], features: Sequence[Feature]) -> None:
         """Moves the objects of an example, and drops those that are no longer inside the image.
 
-        As in a build, boxes are clipped to the image, areas shrink accordingly, and a keypoint outside the image
-        becomes 0.
+        As in a build, boxes are clipped to the image, areas shrink accordingly, a keypoint outside the image becomes 0,
+        and polygons stay whole.
         """
+        for feature in features:
+            if feature.moves:
+                axes, values = np.array(axes_of(feature.columns, feature.length)), example[feature.name]
+                example[feature.name] = np.where(axes == 0, self._move(values, 1), self._move(values, 0))
         names = {feature.field: feature.name for feature in features if feature.is_of_objects}
         boxes = _boxes(example, names)
         count = len(next((values for values in boxes.values()), ()))
@@ -164,6 +162,9 @@ class Placement:
             if area := names.get("objects.area"):
                 example[area] = (example[area] * new / np.maximum(old, NOISE)).astype(example[area].dtype)
         self._move_keypoints(example, names)
+        if name := names.get(POLYGON):
+            example[name] = np.stack([self._move(example[name][:, 0], 1), self._move(example[name][:, 1], 0)], axis=1)
+            points = example[names[POLYGON_POINTS]]
         for side, values in moved.items():
             if BOXES in names:
                 example[names[BOXES]][:, [*SIDES].index(side)] = values
@@ -175,6 +176,8 @@ class Placement:
             values = example[name]
             if field in KEYPOINTS:
                 example[name] = values.reshape(len(kept), -1)[kept].ravel()
+            elif field == POLYGON:
+                example[name] = values[np.repeat(kept, points)]
             else:
                 is_list = isinstance(values, list)
                 example[name] = [values[place] for place in np.flatnonzero(kept)] if is_list else values[kept]
@@ -211,6 +214,11 @@ def _areas(boxes: Mapping[str, np.ndarray], size: tuple[int, int]) -> np.ndarray
 
 def _resize(pixels: np.ndarray, size: tuple[int, int], seen: tuple[slice, slice]) -> np.ndarray:
     """Returns the visible part of a resized image, with the same antialiased bilinear filter as TensorFlow."""
+    if pixels.shape[2] not in (1, 3, 4) or (pixels.dtype == np.float32 and pixels.shape[2] > 1):
+        # Pillow resizes floats as TensorFlow does.
+        bands = (pixels[..., band : band + 1].astype(np.float32) for band in range(pixels.shape[2]))
+        joined = np.concatenate([_resize(band, size, seen) for band in bands], axis=2)
+        return joined if pixels.dtype == np.float32 else joined.round().astype(pixels.dtype)
     if pixels.dtype == np.uint16:
         import cv2
 

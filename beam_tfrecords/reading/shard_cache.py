@@ -32,9 +32,9 @@ class ShardCache:
     keeps_all: bool
 
     @classmethod
-    def of(cls, folder: CacheFolder, shards: Sequence[Shard]) -> ShardCache:
-        """Makes the cache of these shards."""
-        return cls(folder, sum(shard.bytes for shard in shards) <= folder.most_bytes)
+    def of(cls, folder: CacheFolder, size: int) -> ShardCache:
+        """Makes the cache of shards that have `size` bytes in all."""
+        return cls(folder, size <= folder.most_bytes)
 
     def read_examples(
         self, shard: Shard, begin: int, length: int, places: Sequence[tuple[int, int, int]]

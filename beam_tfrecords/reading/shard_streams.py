@@ -15,6 +15,7 @@ from beam_tfrecords.output.manifest import Shard
 from beam_tfrecords.output.missing import explain_missing
 from beam_tfrecords.reading.dataset import Dataset
 from beam_tfrecords.reading.index_files import replaced
+from beam_tfrecords.reading.lazy_shards import shard_numbers
 from beam_tfrecords.reading.shard_cache import ShardCache
 from beam_tfrecords.tfrecord import RecordError, open_stream, read_records
 
@@ -47,9 +48,10 @@ class ShardStreams:
     def __init__(self, dataset: Dataset) -> None:
         self._path, self._compression = dataset.path, dataset.compression
         self._is_there = dataset.is_there
-        shards = dataset.shards
-        cache = ShardCache.of(dataset.cache, shards) if dataset.cache and storage.has_scheme(dataset.path) else None
-        self._cache = cache if cache and cache.keeps_all else None
+        self._cache = None
+        if dataset.cache and storage.has_scheme(dataset.path):
+            cache = ShardCache.of(dataset.cache, shard_numbers(dataset.shards, "bytes").sum())
+            self._cache = cache if cache.keeps_all else None
         # (file, number of the next record) -> stream
         self._waiting: collections.OrderedDict[tuple[str, int], _Stream] = collections.OrderedDict()
         self._lock = threading.Lock()

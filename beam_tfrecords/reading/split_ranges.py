@@ -42,7 +42,10 @@ def find_ranges(splits: Mapping[str, int], expression: str) -> list[SplitRange]:
 
     Raises:
       RequestError: the expression cannot be parsed, names an unknown split, or names no record.
+      TypeError: it is not text.
     """
+    if not isinstance(expression, str):
+        raise TypeError(f"split {expression!r}: found {type(expression).__name__}; expected text, {_EXAMPLES}")
     if expression in splits:
         return [SplitRange(expression, 0, splits[expression])]
     ranges = [found for term in expression.split("+") for found in _find_term(splits, expression, term)]

@@ -2,38 +2,46 @@
 
 from __future__ import annotations
 
+import dataclasses
+import functools
 import os
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, Literal
+
+import numpy as np
 
 try:
     import tensorflow as tf
 except ImportError as error:
-    raise ImportError(
-        "reading with tf.data needs TensorFlow: pip install '.[tensorflow]' in a clone of beam-tfrecords"
-    ) from error
+    raise ImportError("reading with tf.data needs TensorFlow: pip install 'beam-tfrecords[tensorflow]'") from error
 
+from beam_tfrecords.errors import RequestError
 from beam_tfrecords.output.manifest import Shard
 from beam_tfrecords.reading.dataset import CACHE_SIZE, Dataset
-from beam_tfrecords.reading.mixing import MixOrder, Mixture
+from beam_tfrecords.reading.lazy_shards import mean_record, read_files, shard_numbers
+from beam_tfrecords.reading.mix_order import MixOrder
+from beam_tfrecords.reading.mixing import Mixture
 from beam_tfrecords.reading.opening import open_dataset
+from beam_tfrecords.reading.records import Records
 from beam_tfrecords.reading.resizing import ImageSize, Resize, ResizeMode
 from beam_tfrecords.reading.split_ranges import cut
-from beam_tfrecords.reading.tf_examples import ExampleReader
-from beam_tfrecords.reading.tf_shards import Share, read_share
+from beam_tfrecords.reading.tf_examples import ExampleReader, StoredExamples
+from beam_tfrecords.reading.tf_shards import Share, read_numbers, read_share
 
 # Size of the shuffle buffer in bytes of records, with `shuffle=True`.
 _SHUFFLE_BYTES = 256_000_000
 
 
 def load(
-    path: str | os.PathLike[str] | Dataset | Mixture,
-    split: str,
+    path: str | os.PathLike[str] | Dataset | Mixture | Records,
+    split: str | None = None,
     *,
+    balance: Literal["class"] | None = None,
     batch_size: int | None = None,
     shuffle: bool | int = False,
     seed: int | None = None,
     decode: bool = True,
+    fast_decode: bool = False,
     image_size: ImageSize = None,
     resize_mode: ResizeMode | None = None,
     channels: int | None = None,
@@ -49,7 +57,7 @@ def load(
 ) -> tf.data.Dataset:
     """Reads one split of a dataset: parsed, decoded, shuffled, batched, prefetched.
 
-        >>> train = load("out/", "train", batch_size=4, image_size=8, as_supervised=True)
+        >>> train = load("out/", "train", batch_size=4, image_size=8, resize_mode="crop", as_supervised=True)
         >>> images, labels = next(iter(train))
         >>> images.shape
         TensorShape([4, 8, 8, 3])
@@ -61,20 +69,27 @@ def load(
     a shuffle, or with a `seed`, the restored iterator yields the same batches.
 
     Args:
-      path: folder of the dataset, or the dataset itself; or a mixture from `mix`.
-      split: name of the split, or an expression: "train[:80%]", "train[100:]", "train[:10%]+validation", "all".
+      path: folder of the dataset, or the dataset itself; a mixture from `mix`; or records, which may be filtered,
+        balanced or mixed. Records are read through the index.
+      split: name of the split, or an expression: "train[:80%]", "train[100:]", "train[:10%]+validation", "all". None
+        for records.
+      balance: "class" gives each class equally often, as `Records.balanced`; an epoch ends when all records of the
+        largest class have been read.
       batch_size: examples per batch; None for single examples.
       shuffle: size of the shuffle buffer in examples, which several shards fill in turn; True for 256 MB of records;
         False or 0 for the order of the dataset, which the build shuffled and `Dataset.records` uses.
-      seed: seed of the shuffle; with a seed, every run has the same order.
+      seed: seed of the shuffle, and of `balance`; with a seed, every run has the same order.
       decode: decodes images to [H, W, C] uint8 tensors, or uint16 if they are stored with 16 bits; masks to [H, W, 1];
         masks of objects to [n, H, W] uint8 of zeros and ones; and a list of images to [n, H, W, C]. False leaves the
         stored bytes.
-      image_size: (height, width) of decoded images in pixels, or one number for both. Masks, boxes and keypoints
-        follow; objects outside the image are dropped.
-      resize_mode: how images are resized: "crop" (fits the shorter side and crops the centre), "pad" (fits the whole
-        image on a black canvas), "exact" (ignores the aspect ratio), "shorter" or "longer" (fits that side; such images
-        cannot be batched if their sizes differ). None crops, and logs a warning.
+      fast_decode: decodes JPEGs with TensorFlow's default, which differs from other decoders by up to some 20 of 255;
+        False gives the pixels of `Dataset.records` and of Pillow, at about the same rate.
+      image_size: (height, width) of decoded images in pixels, or one number for both; text as for a build, such as
+        "224x160", too. Masks, boxes and keypoints follow; objects outside the image are dropped.
+      resize_mode: how images are resized, as in a build: "crop" (fits the shorter side and crops the centre), "pad"
+        (fits the whole image on a black canvas), "exact" (ignores the aspect ratio), "shorter" or "longer" (fits that
+        side; such images cannot be batched if their sizes differ). There is no default: None is only for stored images
+        of one size with the aspect ratio of `image_size`.
       channels: channels of decoded images: 1, 3 or 4, or 0 for the channels of each file. None uses the channels of
         the build, or 3 if the build kept those of each file. Raw pixels have the channels they were stored with.
       transform: applied to every example, a dict of tensors by feature name, before batching.
@@ -82,46 +97,79 @@ def load(
       as_supervised: returns (image, label), or (image, mask), instead of a dict.
       multi_hot: returns the labels of a multi-label dataset as a [number of classes] float32 tensor of zeros and ones.
       num_objects: returns this number of annotated objects per image, so that they are not ragged. Pads numbers with
-        -1, text with "" and masks with 0, and drops further objects; keypoints stay unchanged. None keeps all objects.
+        -1, text with "" and masks with 0, and drops further objects; keypoints and polygons stay unchanged. None keeps
+        all objects.
       num_readers: number of readers that share the split. Each reads a contiguous range of the same size; no reader
         reads the last `records % num_readers` records.
       reader_index: number of this reader, from 0.
       cache: local folder that keeps data read from a bucket, as in `open_dataset`.
       cache_size: size limit of the cache, as in `open_dataset`: bytes, or text such as "50GB".
 
+    With `tf.distribute`, each worker of an input pipeline takes its share of the examples; with `num_readers`, every
+    reader keeps its own.
+
     Raises:
       RequestError: the dataset or the split does not exist.
+      TypeError: an argument has another type.
       ValueError: an argument does not fit the dataset, or images of different sizes would be batched.
     """
-    mixture = path if isinstance(path, Mixture) else None
-    if not isinstance(path, str | os.PathLike | Dataset | Mixture):
-        raise TypeError(f"load: found {path!r}; expected a dataset or its folder, and a split: load('out/', 'train')")
-    given = path.datasets if isinstance(path, Mixture) else [path if isinstance(path, Dataset) else open_dataset(path)]
-    datasets = [dataset.with_cache(cache, cache_size) for dataset in given]
+    _check_numbers(batch_size=batch_size, seed=seed, channels=channels, num_objects=num_objects)
+    _check_numbers(num_readers=num_readers, reader_index=reader_index, may_be_none=False)
+    _check_switches(
+        decode=decode,
+        fast_decode=fast_decode,
+        drop_remainder=drop_remainder,
+        as_supervised=as_supervised,
+        multi_hot=multi_hot,
+    )
+    if not isinstance(shuffle, bool):
+        _check_numbers(shuffle=shuffle, may_be_none=False)
+    if not (transform is None or callable(transform)):
+        raise TypeError(f"transform={transform!r}: found {type(transform).__name__}; expected a function of an example")
+    if shuffle < 0:
+        raise ValueError(f"shuffle={shuffle}: expected the size of a buffer in examples, True or False")
+    if channels not in (None, 0, 1, 3, 4):
+        raise ValueError(f"channels={channels}: expected 1, 3, 4, or 0 for the channels of each file")
+    if drop_remainder and batch_size is None:
+        raise ValueError("drop_remainder=True: there are no batches; expected a batch_size with it")
+    given = _open(path, split, balance=balance, seed=seed, cache=cache, cache_size=cache_size)
+    mixture = given if isinstance(given, Mixture) else None
+    datasets = list(mixture.datasets) if mixture else [given] if isinstance(given, Dataset) else []
+    stored: Sequence[Records | Dataset] = given.sources if isinstance(given, Records) else datasets
     reads = [
         ExampleReader.of(
-            dataset,
-            class_names=mixture.class_names if mixture else dataset.class_names,
-            decodes=decode and dataset.layout.needs_image,
-            resize=Resize.of(image_size, resize_mode, dataset.images),
+            StoredExamples(one.path, one.layout, one.images, one.class_names),
+            class_names=given.class_names,
+            decodes=decode and one.layout.needs_image and not (isinstance(one, Records) and not one.has_pixels),
+            is_fast=fast_decode,
+            resize=Resize.of(image_size, resize_mode, one.images) or (one.resize if isinstance(one, Records) else None),
             channels=channels,
             transform=transform,
             as_supervised=as_supervised,
             multi_hot=multi_hot,
             num_objects=num_objects,
         )
-        for dataset in datasets
+        for one in stored
     ]
+    asked = {"image_size": image_size, "channels": channels, "fast_decode": fast_decode or None}
+    idle = next((name for name, value in asked.items() if value is not None), None)
+    if idle and not any(read.decodes for read in reads):
+        raise ValueError(f"{idle}={asked[idle]!r}: no image is decoded, so it has no effect; leave it out")
     if batch_size is not None:
         _check_batches(reads, batch_size)
-    shares = [_share_records(one, split, num_readers=num_readers, reader_index=reader_index) for one in datasets]
-    parts = [
-        _read_part(read, share, shuffle=shuffle, seed=seed, repeats=mixture is not None)
-        for read, share in zip(reads, shares, strict=True)
-    ]
-    examples = parts[0]
-    if mixture:
-        examples = _mix(parts, MixOrder([sum(takes) for _, _, takes in shares], mixture.weights, mixture.seed))
+    if isinstance(given, Records):
+        begin, end = _share_of(len(given), num_readers=num_readers, reader_index=reader_index)
+        examples = _read_records(given, reads, begin, end, shuffle=shuffle, seed=seed)
+    else:
+        assert split is not None
+        shares = [_share_records(one, split, num_readers=num_readers, reader_index=reader_index) for one in datasets]
+        parts = [
+            _read_part(dataset, read, share, shuffle=shuffle, seed=seed, repeats=mixture is not None)
+            for dataset, read, share in zip(datasets, reads, shares, strict=True)
+        ]
+        examples = parts[0]
+        if mixture:
+            examples = _mix(parts, MixOrder([sum(share.takes) for share in shares], mixture.weights, mixture.seed))
     if batch_size:
         batch = examples.ragged_batch if reads[0].is_ragged else examples.batch
         examples = batch(batch_size, drop_remainder=drop_remainder)
@@ -130,7 +178,61 @@ def load(
     options.autotune.enabled = False
     # The Python functions that check shards and send requests have no state that a checkpoint would need.
     options.experimental_external_state_policy = tf.data.experimental.ExternalStatePolicy.IGNORE
+    # By files, workers of `tf.distribute` would lose records. Readers have their shares already.
+    policy = tf.data.experimental.AutoShardPolicy
+    options.experimental_distribute.auto_shard_policy = policy.OFF if num_readers > 1 else policy.DATA
     return examples.prefetch(tf.data.AUTOTUNE).with_options(options)
+
+
+def _open(
+    path: str | os.PathLike[str] | Dataset | Mixture | Records,
+    split: str | None,
+    *,
+    balance: Literal["class"] | None,
+    seed: int | None,
+    cache: str | os.PathLike[str] | None,
+    cache_size: int | str,
+) -> Dataset | Mixture | Records:
+    """Opens what `load` reads; balanced datasets become records."""
+    if not isinstance(path, str | os.PathLike | Dataset | Mixture | Records):
+        raise TypeError(f"load: found {path!r}; expected a dataset or its folder, and a split: load('out/', 'train')")
+    if isinstance(path, Records):
+        if split is not None:
+            raise ValueError(f"load: {path!r} are records of a split already; leave the split {split!r} out")
+        if cache is not None:
+            raise ValueError(f"cache={cache!r}: expected records of open_dataset(path, cache={cache!r}) instead")
+        return path if balance is None else path.balanced(balance, seed=seed or 0)
+    opened = path if isinstance(path, Dataset | Mixture) else open_dataset(path)
+    datasets = opened.datasets if isinstance(opened, Mixture) else (opened,)
+    if split is None:
+        sizes = {name: records for dataset in datasets for name, records in dataset.splits.items()}
+        raise RequestError(
+            f"load: found no split; expected one of {', '.join(sizes)}, 'all', or an expression such as "
+            f"'{max(sizes, key=lambda name: sizes[name])}[:80%]'",
+            code="missing_split",
+        )
+    datasets = tuple(dataset.with_cache(cache, cache_size) for dataset in datasets)
+    if isinstance(opened, Mixture):
+        if balance is not None:
+            raise TypeError(
+                "balance='class': found a mixture; expected records that are balanced before they are mixed: "
+                "load(mix([(first.records('train').balanced(), 0.7), ...]))"
+            )
+        return dataclasses.replace(opened, datasets=datasets)
+    return datasets[0] if balance is None else datasets[0].records(split).balanced(balance, seed=seed or 0)
+
+
+def _check_numbers(*, may_be_none: bool = True, **arguments: object) -> None:
+    for name, value in arguments.items():
+        is_number = isinstance(value, int | np.integer) and not isinstance(value, bool)
+        if not is_number and not (value is None and may_be_none):
+            raise TypeError(f"{name}={value!r}: found {type(value).__name__}; expected a whole number")
+
+
+def _check_switches(**arguments: object) -> None:
+    for name, value in arguments.items():
+        if not isinstance(value, bool | np.bool_):
+            raise TypeError(f"{name}={value!r}: found {type(value).__name__}; expected True or False")
 
 
 def _check_batches(reads: Sequence[ExampleReader], batch_size: int) -> None:
@@ -138,25 +240,44 @@ def _check_batches(reads: Sequence[ExampleReader], batch_size: int) -> None:
         read.check_batches(batch_size)
     sizes = {read.size for read in reads if read.decodes and not read.transform}
     if len(sizes) > 1:
-        raise ValueError(f"images of the datasets have different sizes: {sizes}; pass image_size=, such as 224")
+        raise ValueError(
+            f"images of the datasets have different sizes: {sizes}; pass image_size= and "
+            "resize_mode=, such as image_size=224, resize_mode='crop'"
+        )
 
 
 # Our Python conditions never depend on a tensor; autograph's search for some took 1.5 s of the first `load`.
 @tf.autograph.experimental.do_not_convert
 def _read_part(
-    read: ExampleReader, share: Share, *, shuffle: bool | int, seed: int | None, repeats: bool
+    dataset: Dataset, read: ExampleReader, share: Share, *, shuffle: bool | int, seed: int | None, repeats: bool
 ) -> tf.data.Dataset:
     """Returns the examples of a dataset."""
     # Without a seed, the order of a shuffle may also depend on which shard answers first.
     deterministic = not shuffle or seed is not None
-    records = read_share(read.dataset, share, interleaved=bool(shuffle), deterministic=deterministic)
-    if shuffle:
-        # Shuffle before decoding: encoded images need a tenth of the buffer memory of pixels.
-        buffer = _buffer_size(read.dataset.shards, share) if shuffle is True else shuffle
-        records = records.shuffle(buffer, seed=seed)
+    records = read_share(dataset, share, interleaved=bool(shuffle), deterministic=deterministic)
+    records = _shuffle(records, [dataset.shards], sum(share.takes), shuffle=shuffle, seed=seed)
     if repeats:
         records = records.repeat()
     return records.map(read, num_parallel_calls=os.cpu_count(), deterministic=deterministic)
+
+
+@tf.autograph.experimental.do_not_convert
+def _read_records(
+    records: Records, reads: Sequence[ExampleReader], begin: int, end: int, *, shuffle: bool | int, seed: int | None
+) -> tf.data.Dataset:
+    """Returns a range of records, each read by the reader of its source."""
+    shards = [source.shards for source in records.sources]
+    examples = _shuffle(read_numbers(records, begin, end), shards, end - begin, shuffle=shuffle, seed=seed)
+    different = [read for number, read in enumerate(reads) if read not in reads[:number]]
+    reader_of = tf.constant([different.index(read) for read in reads], tf.int32)
+
+    def read_example(source: tf.Tensor, record: tf.Tensor) -> Any:
+        if len(different) == 1:
+            return different[0](record)
+        return tf.switch_case(reader_of[source], [functools.partial(read, record) for read in different])
+
+    deterministic = not shuffle or seed is not None
+    return examples.map(read_example, num_parallel_calls=os.cpu_count(), deterministic=deterministic)
 
 
 def _mix(parts: Sequence[tf.data.Dataset], order: MixOrder) -> tf.data.Dataset:
@@ -166,29 +287,52 @@ def _mix(parts: Sequence[tf.data.Dataset], order: MixOrder) -> tf.data.Dataset:
     return mixed.apply(tf.data.experimental.assert_cardinality(len(order)))
 
 
-def _buffer_size(shards: Sequence[Shard], share: Share) -> int:
-    """Returns the number of records in a shuffle buffer of `_SHUFFLE_BYTES`, at most those of the reader."""
-    average = sum(shard.bytes for shard in shards) / max(1, sum(shard.records for shard in shards))
-    return max(1, min(sum(share[2]), int(_SHUFFLE_BYTES // max(1, average))))
+def _shuffle(
+    examples: tf.data.Dataset, shards: Sequence[Sequence[Shard]], records: int, *, shuffle: bool | int, seed: int | None
+) -> tf.data.Dataset:
+    """Shuffles serialized examples, because a buffer of decoded ones needs ten times the memory.
+
+    Args:
+      examples: the examples of a reader.
+      shards: the shards of each dataset that they come from.
+      records: number of the examples.
+      shuffle: as in `load`.
+      seed: as in `load`.
+    """
+    if not shuffle:
+        return examples
+    if isinstance(shuffle, bool):
+        shuffle = max(1, min(records, int(_SHUFFLE_BYTES // max(1, mean_record(shards)))))
+    return examples.shuffle(shuffle, seed=seed)
+
+
+def _share_of(records: int, *, num_readers: int, reader_index: int) -> tuple[int, int]:
+    """Returns the first record of a reader, and the one after its last."""
+    if not 0 <= reader_index < num_readers:
+        raise ValueError(f"reader_index={reader_index}: expected 0 or more, and less than num_readers={num_readers}")
+    share = records // num_readers
+    if not share and num_readers > 1:
+        raise ValueError(f"num_readers={num_readers}: there are {records} records; expected at least one for each")
+    return reader_index * share, (reader_index + 1) * share
 
 
 def _share_records(dataset: Dataset, split: str, *, num_readers: int, reader_index: int) -> Share:
     """Returns the share of a reader."""
-    if not 0 <= reader_index < num_readers:
-        raise ValueError(f"reader_index={reader_index}: expected 0 or more, and less than num_readers={num_readers}")
     ranges = dataset.find_ranges(split)
+    starts = dataset.split_starts
     records = sum(one.end - one.begin for one in ranges)
-    share = records // num_readers
-    if not share and num_readers > 1:
-        raise ValueError(f"num_readers={num_readers}: the split has {records} records; expected at least one for each")
-    files, skips, takes = [], [], []
-    for name, begin, end in cut(ranges, reader_index * share, (reader_index + 1) * share):
-        first = 0
-        for shard in dataset.split_shards(name):
-            skip, stop = max(begin - first, 0), min(end - first, shard.records)
-            if skip < stop:
-                files.append(shard.file)
-                skips.append(skip)
-                takes.append(stop - skip)
-            first += shard.records
-    return files, skips, takes
+    share = _share_of(records, num_readers=num_readers, reader_index=reader_index)
+    found = Share([], [], [], [])
+    for name, begin, end in cut(ranges, *share):
+        shards = dataset.split_shards(name)
+        ends = np.cumsum(shard_numbers(shards, "records"))
+        first, stop = int(np.searchsorted(ends, begin, side="right")), int(np.searchsorted(ends, end)) + 1
+        firsts = np.concatenate([[0], ends])[first:stop]
+        skips, stops = np.maximum(begin - firsts, 0), np.minimum(end, ends[first:stop]) - firsts
+        used = np.flatnonzero(skips < stops)
+        files = read_files(shards, first, stop)
+        found.shards.extend((starts[name] + first + used).tolist())
+        found.files.extend(files[number] for number in used)
+        found.skips.extend(skips[used].tolist())
+        found.takes.extend((stops - skips)[used].tolist())
+    return found

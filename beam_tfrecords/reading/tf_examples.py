@@ -4,19 +4,45 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import tensorflow as tf
 
 from beam_tfrecords.escaping import escape
 from beam_tfrecords.examples.class_values import ClassValue
-from beam_tfrecords.examples.layouts import BOXES, KEYPOINTS, MASK_FIELD, OBJECT_MASKS, Feature, no_pair
+from beam_tfrecords.examples.layouts import (
+    BOXES,
+    KEYPOINTS,
+    MASK_FIELD,
+    OBJECT_MASKS,
+    POLYGON,
+    POLYGON_POINTS,
+    SHAPE_FIELD,
+    Feature,
+    Layout,
+    no_pair,
+)
 from beam_tfrecords.output.manifest import StoredImages
-from beam_tfrecords.reading.dataset import Dataset
 from beam_tfrecords.reading.resizing import Resize
 from beam_tfrecords.reading.tf_resizing import TensorPlacement
 
 _DTYPES = {"int64": tf.int64, "float": tf.float32, "bytes": tf.string}
+
+
+class StoredExamples(NamedTuple):
+    """Describes the stored examples of a dataset.
+
+    Attributes:
+      path: folder of the dataset.
+      layout: their features.
+      images: how images are stored.
+      class_names: class names that label indices refer to.
+    """
+
+    path: str
+    layout: Layout
+    images: StoredImages
+    class_names: tuple[str, ...]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -24,9 +50,10 @@ class ExampleReader:
     """Converts a serialized example to an element of `load`.
 
     Attributes:
-      dataset: the dataset.
+      stored: the examples as they are stored.
       class_names: class names that label indices refer to; include all of the dataset's.
       decodes: whether images are decoded.
+      is_fast: whether JPEGs are decoded with less accuracy, as `fast_decode` of `load`.
       resize: size of decoded images; None for the stored size.
       channels: as in `load`.
       transform: as in `load`.
@@ -39,9 +66,10 @@ class ExampleReader:
       ValueError: an argument of `load` does not fit the dataset.
     """
 
-    dataset: Dataset
+    stored: StoredExamples
     class_names: tuple[str, ...]
     decodes: bool
+    is_fast: bool
     resize: Resize | None
     channels: int | None
     transform: Callable[[dict[str, Any]], Any] | None
@@ -51,19 +79,18 @@ class ExampleReader:
     num_objects: int | None
 
     @classmethod
-    def of(cls, dataset: Dataset, *, as_supervised: bool, multi_hot: bool, **given: Any) -> ExampleReader:
+    def of(cls, stored: StoredExamples, *, as_supervised: bool, multi_hot: bool, **given: Any) -> ExampleReader:
         """Makes a reader; finds the features that the arguments of `load` refer to."""
-        features = dataset.layout.features
-        pair = dataset.layout.supervised if as_supervised else None
+        features = stored.layout.features
+        pair = stored.layout.supervised if as_supervised else None
         if as_supervised and pair is None:
-            raise ValueError(no_pair(dataset.layout))
+            raise ValueError(no_pair(stored.layout))
         hot = [feature.name for feature in features if feature.field == "labels.index"] if multi_hot else []
         if multi_hot and not (hot and given["class_names"]):
             raise ValueError("multi_hot=True: expected a dataset with the field labels.index and with class names")
-        objects = [
-            feature for feature in features if feature.field.startswith("objects.") and feature.field not in KEYPOINTS
-        ]
-        return cls(dataset, pair=pair, hot=hot, objects=objects, **given)
+        unpadded = (*KEYPOINTS, POLYGON, POLYGON_POINTS)
+        objects = [feature for feature in features if feature.is_of_objects and feature.field not in unpadded]
+        return cls(stored, pair=pair, hot=hot, objects=objects, **given)
 
     def __post_init__(self) -> None:
         number = self.num_objects
@@ -71,9 +98,10 @@ class ExampleReader:
             raise ValueError(f"num_objects={number}: expected 1 or more, and a dataset with annotated objects")
         lists = [feature.name for feature in self._images if feature.several]
         if self.decodes and lists and self.size is None:
-            path, names = escape(self.dataset.path), escape(", ".join(lists))
+            path, names = escape(self.stored.path), escape(", ".join(lists))
             raise ValueError(
-                f"{path}: the images of a list ({names}) have different sizes; pass image_size=, or decode=False"
+                f"{path}: the images of a list ({names}) have different sizes; pass image_size= with "
+                "resize_mode='crop', 'pad' or 'exact', or decode=False"
             )
 
     def check_batches(self, batch_size: int) -> None:
@@ -86,7 +114,7 @@ class ExampleReader:
             raise ValueError(f"batch_size={batch_size}: expected 1 or more, or None for single examples")
         if self.decodes and self.size is None and not self.transform:
             raise ValueError(
-                f"{escape(self.dataset.path)}: its images have different sizes and cannot be batched as they are; pass "
+                f"{escape(self.stored.path)}: its images may have different sizes, which cannot be batched; pass "
                 "image_size= (resize_mode='crop', 'pad' or 'exact'), a transform= that makes them equal, or "
                 "decode=False"
             )
@@ -95,26 +123,26 @@ class ExampleReader:
     def is_ragged(self) -> bool:
         """Whether the number of values of a feature may differ between examples."""
         fixed = {*self.hot, *(feature.name for feature in self.objects if self.num_objects)}
-        return any(feature.several and feature.name not in fixed for feature in self.dataset.layout.features)
+        return any(feature.several and feature.name not in fixed for feature in self.stored.layout.features)
 
     @property
     def _images(self) -> list[Feature]:
-        return [feature for feature in self.dataset.layout.features if feature.holds_image]
+        return [feature for feature in self.stored.layout.features if feature.holds_image]
 
     @property
     def size(self) -> tuple[int, int] | None:
         """(height, width) of every decoded image; None if they differ."""
-        stored = self.dataset.images.size
+        stored = self.stored.images.size
         if self.resize is None:
             return stored
         return self.resize.place(*stored).final if stored else self.resize.fixed_size
 
     def __call__(self, record: tf.Tensor) -> Any:
-        features = self.dataset.layout.features
+        features = self.stored.layout.features
         example = tf.io.parse_single_example(record, {feature.name: _parsing(feature) for feature in features})
-        for feature in self.objects:
-            if feature.field == BOXES:
-                example[feature.name] = tf.reshape(example[feature.name], [-1, 4])
+        for feature in features:
+            if feature.field in (BOXES, POLYGON):
+                example[feature.name] = tf.reshape(example[feature.name], [-1, 4 if feature.field == BOXES else 2])
         if self.decodes:
             self._decode(example)
         for feature in features:
@@ -136,7 +164,7 @@ class ExampleReader:
 
     def _renumber(self, values: tf.Tensor, kind: ClassValue) -> tf.Tensor:
         """Replaces class indices with those of `class_names`; names, and values that are not classes, stay."""
-        own = self.dataset.class_names
+        own = self.stored.class_names
         if kind is ClassValue.NAME or own == self.class_names[: len(own)]:
             return values
         first = 1 if kind is ClassValue.ID else 0
@@ -147,7 +175,7 @@ class ExampleReader:
 
     def _decode(self, example: dict[str, Any]) -> None:
         """Replaces the bytes of images and masks with pixels, and moves objects accordingly."""
-        features, stored = self.dataset.layout.features, self.dataset.images
+        features, stored = self.stored.layout.features, self.stored.images
         for feature in features:
             if feature.holds_image and feature.several:
                 example[feature.name] = self._decode_list(example[feature.name], example)
@@ -168,21 +196,21 @@ class ExampleReader:
                 masks = _decode_masks(example[feature.name], placed)
                 example[feature.name] = tf.ensure_shape(masks, [None, *(self.size or (None, None))])
         if self.resize:
-            placed.objects(example, self.dataset.layout.features)
+            placed.objects(example, self.stored.layout.features)
 
     def _decode_list(self, encoded: tf.Tensor, example: dict[str, Any]) -> tf.Tensor:
-        stored = self.dataset.images
+        stored = self.stored.images
         kind = tf.uint16 if stored.bit_depth == 16 else tf.uint8
         shape = tf.TensorSpec([*(self.size or (None, None)), _depth(stored, self.channels)], kind)
         return tf.map_fn(lambda one: self._decode_image(one, example)[0], encoded, fn_output_signature=shape)
 
     def _decode_image(self, encoded: tf.Tensor, example: dict[str, Any]) -> tuple[tf.Tensor, TensorPlacement]:
-        shapes = {feature.field: feature.name for feature in self.dataset.layout.features}
-        image = _decode(encoded, example, self.dataset.images, shapes, self.channels)
+        shapes = {feature.field: feature.name for feature in self.stored.layout.features}
+        image = _decode(encoded, example, self.stored.images, shapes, self.channels, is_fast=self.is_fast)
         placed = TensorPlacement.of(image, self.resize)
         if self.resize:
             image = placed.image(image)
-            image.set_shape([*(self.size or (None, None)), None])
+            image.set_shape([*(self.size or (None, None)), image.shape[-1]])
         return image, placed
 
 
@@ -226,17 +254,38 @@ def _depth(stored: StoredImages, channels: int | None) -> int | None:
 
 
 def _decode(
-    encoded: tf.Tensor, example: dict[str, Any], stored: StoredImages, shapes: dict[str, str], channels: int | None
+    encoded: tf.Tensor,
+    example: dict[str, Any],
+    stored: StoredImages,
+    shapes: dict[str, str],
+    channels: int | None,
+    *,
+    is_fast: bool,
 ) -> tf.Tensor:
     if stored.encoding != "raw":
         depth = _depth(stored, channels)
         kind = tf.uint16 if stored.bit_depth == 16 else tf.uint8
-        image = tf.io.decode_image(encoded, channels=depth or 0, dtype=kind, expand_animations=False)
+
+        def decode_any() -> tf.Tensor:
+            return tf.io.decode_image(encoded, channels=depth or 0, dtype=kind, expand_animations=False)
+
+        def decode_jpeg() -> tf.Tensor:
+            # As libjpeg decodes by default. `decode_image` has no choice of the method.
+            return tf.io.decode_jpeg(encoded, channels=depth or 0, dct_method="INTEGER_ACCURATE")
+
+        if is_fast or kind == tf.uint16 or stored.encoding not in ("jpeg", "keep"):
+            image = decode_any()
+        elif stored.encoding == "jpeg":
+            image = decode_jpeg()
+        else:
+            image = tf.cond(tf.io.is_jpeg(encoded), decode_jpeg, decode_any)
         image.set_shape([*(stored.size or (None, None)), depth])
         return image
-    pixels = tf.io.decode_raw(encoded, tf.uint8)
+    pixels = tf.io.decode_raw(encoded, tf.as_dtype(stored.array_type or "uint8"))
     if stored.size and stored.channels:
         return tf.reshape(pixels, [*stored.size, stored.channels])
+    if SHAPE_FIELD in shapes:
+        return tf.ensure_shape(tf.reshape(pixels, example[shapes[SHAPE_FIELD]]), [None, None, stored.channels])
     missing = [field for field in ("image.height", "image.width") if field not in shapes]
     if missing:
         raise ValueError(f"raw images of different sizes need {' and '.join(missing)} in the layout to be decoded")

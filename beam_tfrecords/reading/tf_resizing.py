@@ -8,7 +8,8 @@ from typing import Any
 
 import tensorflow as tf
 
-from beam_tfrecords.examples.layouts import BOXES, KEYPOINTS, Feature
+from beam_tfrecords.examples.column_ranges import axes_of
+from beam_tfrecords.examples.layouts import BOXES, KEYPOINTS, POLYGON, POLYGON_POINTS, Feature
 from beam_tfrecords.reading.resizing import NOISE, SIDES, Resize
 from beam_tfrecords.sizes import resized_size
 
@@ -41,6 +42,8 @@ class TensorPlacement:
         """Resizes [H, W, C] to [final height, final width, C] of the same type."""
         resized = tf.image.resize(pixels, tf.cast(self.resized, tf.int32), antialias=True)
         placed = self._on_canvas(resized)
+        if pixels.dtype.is_floating:
+            return placed
         return tf.cast(tf.clip_by_value(tf.round(placed), 0, pixels.dtype.max), pixels.dtype)
 
     def mask(self, pixels: tf.Tensor) -> tf.Tensor:
@@ -52,12 +55,21 @@ class TensorPlacement:
 
     def objects(self, example: dict[str, Any], features: Sequence[Feature]) -> None:
         """Moves objects like `resizing.Placement.objects`; boxes in one feature are [n, 4]."""
+        for feature in features:
+            if feature.moves:
+                is_x = tf.constant(axes_of(feature.columns, feature.length)) == 0
+                values = example[feature.name]
+                example[feature.name] = tf.where(is_x, self._move(values, 1), self._move(values, 0))
         names = {feature.field: feature.name for feature in features if feature.is_of_objects}
         boxes = _boxes(example, names)
         moved = {
             side: tf.clip_by_value(self._move(boxes[side], axis), 0, 1) for side, axis in SIDES.items() if side in boxes
         }
         self._move_keypoints(example, names)
+        if name := names.get(POLYGON):
+            x, y = self._move(example[name][:, 0], 1), self._move(example[name][:, 1], 0)
+            example[name] = tf.stack([x, y], axis=1)
+            corners = example[names[POLYGON_POINTS]]
         if BOXES in names:
             example[names[BOXES]] = tf.stack([moved[side] for side in SIDES], axis=1)
         for side, values in moved.items():
@@ -75,6 +87,8 @@ class TensorPlacement:
             if field in KEYPOINTS:
                 points = tf.size(values) // tf.maximum(tf.size(kept), 1)
                 example[name] = tf.boolean_mask(values, tf.repeat(kept, points))
+            elif field == POLYGON:
+                example[name] = tf.boolean_mask(values, tf.repeat(kept, corners))
             else:
                 example[name] = tf.boolean_mask(values, kept)
 

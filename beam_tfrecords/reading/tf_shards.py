@@ -2,37 +2,51 @@
 
 from __future__ import annotations
 
-import itertools
-from collections.abc import Callable
-from typing import TypeAlias
+from collections.abc import Callable, Sequence
+from typing import NamedTuple, TypeAlias
 
 import numpy as np
 import tensorflow as tf
 
 from beam_tfrecords import storage
+from beam_tfrecords.output.manifest import Shard
 from beam_tfrecords.reading.dataset import Dataset
 from beam_tfrecords.reading.index_files import replaced
+from beam_tfrecords.reading.lazy_shards import has_index, mean_record, shard_numbers
+from beam_tfrecords.reading.records import Records
 from beam_tfrecords.reading.shard_streams import ShardStreams
 
-# Records of a bucket that are read together, while the next group is read ahead: limits in bytes and in records.
+# Records that are read together through the index, while the next group is read ahead: limits in bytes and in records.
 _GROUP_BYTES = 8 << 20
 _GROUP_RECORDS = 64
 
-# Files, and the number of records to skip and then to take in each.
-Share: TypeAlias = "tuple[list[str], list[int], list[int]]"
-# (file, records to skip, records to take) -> serialized examples
-_ShardReader: TypeAlias = "Callable[[tf.Tensor, tf.Tensor, tf.Tensor], tf.data.Dataset]"
-# (path of a shard, begin and end of a group, end of the reader's range in the shard) -> serialized examples
-_Groups: TypeAlias = "Callable[[str, int, int, int], list[bytes]]"
+# (path of a shard, its number, records to skip, records to take) -> serialized examples
+_ShardReader: TypeAlias = "Callable[[tf.Tensor, tf.Tensor, tf.Tensor, tf.Tensor], tf.data.Dataset]"
+# (number of a shard, begin and end of a group, end of the reader's range in the shard) -> serialized examples
+_Groups: TypeAlias = "Callable[[int, int, int, int], list[bytes]]"
+
+
+class Share(NamedTuple):
+    """The records that a reader reads, in order.
+
+    Attributes:
+      shards: numbers of the shards in the dataset.
+      files: their file names.
+      skips: number of records to skip in each.
+      takes: number of records to read in each after that.
+    """
+
+    shards: list[int]
+    files: list[str]
+    skips: list[int]
+    takes: list[int]
 
 
 def read_share(dataset: Dataset, share: Share, *, interleaved: bool, deterministic: bool) -> tf.data.Dataset:
     """Returns the serialized examples of a reader; reads several shards at once if they are interleaved."""
-    files, skips, takes = share
-    paths = [storage.join(dataset.path, file) for file in files]
-    shards = tf.data.Dataset.from_tensor_slices(
-        (tf.constant(paths, tf.string), tf.constant(skips, tf.int64), tf.constant(takes, tf.int64))
-    )
+    paths = [storage.join(dataset.path, file) for file in share.files]
+    numbers = (tf.constant(column, tf.int64) for column in (share.shards, share.skips, share.takes))
+    shards = tf.data.Dataset.from_tensor_slices((tf.constant(paths, tf.string), *numbers))
     read = _shard_reader(dataset)
     records = shards.interleave(
         read,
@@ -40,7 +54,33 @@ def read_share(dataset: Dataset, share: Share, *, interleaved: bool, determinist
         num_parallel_calls=tf.data.AUTOTUNE,
         deterministic=deterministic,
     )
-    return records.apply(tf.data.experimental.assert_cardinality(sum(takes)))
+    return records.apply(tf.data.experimental.assert_cardinality(sum(share.takes)))
+
+
+def read_numbers(records: Records, begin: int, end: int) -> tf.data.Dataset:
+    """Returns a range of records through the index: pairs of the number of its source and the serialized example.
+
+    The number of the next record is the only state.
+    """
+    checked = records.checked()
+    group = _group_size([source.shards for source in records.sources])
+
+    def fetch(first: int, last: int) -> tuple[np.ndarray, np.ndarray]:
+        sources, examples = zip(*checked.fetch(range(first, last)), strict=True)
+        return np.array(sources, np.int64), np.array(examples, object)
+
+    def read_group(first: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
+        last = tf.minimum(first + group, end)
+        sources, examples = tf.numpy_function(fetch, [first, last], [tf.int64, tf.string])
+        return tf.ensure_shape(sources, [None]), tf.ensure_shape(examples, [None])
+
+    groups = tf.data.Dataset.range(begin, end, group).map(read_group, num_parallel_calls=2, deterministic=True)
+    return groups.unbatch().apply(tf.data.experimental.assert_cardinality(end - begin))
+
+
+def _group_size(shards: Sequence[Sequence[Shard]]) -> int:
+    """Returns the number of records that are read together; takes the shards of each source."""
+    return max(1, min(_GROUP_RECORDS, int(_GROUP_BYTES // max(1, mean_record(shards)))))
 
 
 def _checked(read: _ShardReader, dataset: Dataset) -> _ShardReader:
@@ -49,18 +89,18 @@ def _checked(read: _ShardReader, dataset: Dataset) -> _ShardReader:
     Checks the shard's size and the published manifest before the shard is opened. No byte is then read twice, and an
     open file does not change.
     """
-    sizes = {storage.join(dataset.path, shard.file): shard.bytes for shard in dataset.shards}
+    shards = dataset.shards
 
-    def find_problem(file: bytes) -> str:
-        path = file.decode()
-        if dataset.is_there() and storage.have_sizes({path: sizes[path]}):
+    def find_problem(number: int) -> str:
+        shard = shards[number]
+        if dataset.is_there() and storage.have_sizes({storage.join(dataset.path, shard.file): shard.bytes}):
             return ""
-        return str(replaced(dataset.path, storage.basename(path)))
+        return str(replaced(dataset.path, shard.file))
 
-    def read_checked(file: tf.Tensor, skip: tf.Tensor, take: tf.Tensor) -> tf.data.Dataset:
-        problem = tf.ensure_shape(tf.numpy_function(find_problem, [file], tf.string), [])
+    def read_checked(file: tf.Tensor, number: tf.Tensor, skip: tf.Tensor, take: tf.Tensor) -> tf.data.Dataset:
+        problem = tf.ensure_shape(tf.numpy_function(find_problem, [number], tf.string), [])
         with tf.control_dependencies([tf.debugging.Assert(tf.equal(problem, ""), [problem])]):
-            return read(tf.identity(file), skip, take)
+            return read(tf.identity(file), number, skip, take)
 
     return read_checked
 
@@ -71,7 +111,7 @@ def _shard_reader(dataset: Dataset) -> _ShardReader:
         return _group_reader(dataset)
     kind = "GZIP" if dataset.compression == "gzip" else ""
 
-    def read(file: tf.Tensor, skip: tf.Tensor, take: tf.Tensor) -> tf.data.Dataset:
+    def read(file: tf.Tensor, number: tf.Tensor, skip: tf.Tensor, take: tf.Tensor) -> tf.data.Dataset:
         return tf.data.TFRecordDataset(file, compression_type=kind).skip(skip).take(take)
 
     return _checked(read, dataset)
@@ -79,20 +119,19 @@ def _shard_reader(dataset: Dataset) -> _ShardReader:
 
 def _group_reader(dataset: Dataset) -> _ShardReader:
     """Returns a reader of groups of records in a bucket; the number of the next record is its only state."""
-    by_index = dataset.compression == "none" and all(shard.index for shard in dataset.shards)
+    by_index = dataset.compression == "none" and has_index(dataset.shards)
     find = _find_groups(dataset) if by_index else _stream_groups(dataset)
-    average = sum(shard.bytes for shard in dataset.shards) // max(1, dataset.num_records)
-    group = max(1, min(_GROUP_RECORDS, _GROUP_BYTES // max(1, average)))
+    group = _group_size([dataset.shards])
 
-    def fetch(file: bytes, begin: int, end: int, stop: int) -> np.ndarray:
-        return np.array(find(file.decode(), begin, end, stop), object)
+    def fetch(number: int, begin: int, end: int, stop: int) -> np.ndarray:
+        return np.array(find(number, begin, end, stop), object)
 
-    def read(file: tf.Tensor, skip: tf.Tensor, take: tf.Tensor) -> tf.data.Dataset:
+    def read(_: tf.Tensor, number: tf.Tensor, skip: tf.Tensor, take: tf.Tensor) -> tf.data.Dataset:
         stop = skip + take
 
         def read_group(begin: tf.Tensor) -> tf.Tensor:
             end = tf.minimum(begin + group, stop)
-            return tf.ensure_shape(tf.numpy_function(fetch, [file, begin, end, stop], tf.string), [None])
+            return tf.ensure_shape(tf.numpy_function(fetch, [number, begin, end, stop], tf.string), [None])
 
         begins = tf.data.Dataset.range(skip, stop, group)
         # A stream can only be read sequentially.
@@ -105,14 +144,11 @@ def _group_reader(dataset: Dataset) -> _ShardReader:
 def _find_groups(dataset: Dataset) -> _Groups:
     """Returns a function that reads groups through the index, which detects records of another dataset."""
     records = dataset.records(form="bytes", verify=True)
-    shards = dataset.shards
-    starts = itertools.accumulate((shard.records for shard in shards), initial=0)
-    first = {storage.join(dataset.path, shard.file): start for shard, start in zip(shards, starts, strict=False)}
-    return lambda path, begin, end, _: records._getitems(range(first[path] + begin, first[path] + end))
+    firsts = np.concatenate([[0], np.cumsum(shard_numbers(dataset.shards, "records"))])
+    return lambda number, begin, end, _: records._getitems(range(firsts[number] + begin, firsts[number] + end))
 
 
 def _stream_groups(dataset: Dataset) -> _Groups:
     """Returns a function that reads groups by streaming shards from their start."""
-    streams = ShardStreams(dataset)
-    shards = {storage.join(dataset.path, shard.file): shard for shard in dataset.shards}
-    return lambda path, begin, end, stop: streams.read(shards[path], begin, end, stop=stop)
+    streams, shards = ShardStreams(dataset), dataset.shards
+    return lambda number, begin, end, stop: streams.read(shards[number], begin, end, stop=stop)

@@ -25,6 +25,7 @@ from beam_tfrecords.storage.entries import (
     Check,
     FileEntry,
     FileRange,
+    MissingBucketError,
     Partition,
     SchemeError,
     ServiceFaultError,
@@ -47,6 +48,7 @@ from beam_tfrecords.storage.paths import (
     shown,
 )
 from beam_tfrecords.storage.request_metrics import add_request_metrics, take_request_metrics
+from beam_tfrecords.storage.surveys import find_survey, survey_folder, surveying
 from beam_tfrecords.storage.threads import SharedCall, call_at_once, map_in_threads
 
 __all__ = [
@@ -56,6 +58,7 @@ __all__ = [
     "DependencyTracker",
     "FileEntry",
     "FileRange",
+    "MissingBucketError",
     "Partition",
     "SchemeError",
     "ServiceFaultError",
@@ -109,6 +112,8 @@ __all__ = [
     "sha256",
     "shown",
     "stat",
+    "survey",
+    "surveying",
     "sync_folder",
     "take_request_metrics",
     "using",
@@ -153,6 +158,9 @@ class _FileSystem(Protocol):
 def _system(path: str) -> _FileSystem:
     if not has_scheme(path):
         return local
+    surveyed: _FileSystem | None = find_survey(path)
+    if surveyed is not None:
+        return surveyed
     if is_web(path):
         raise SchemeError(
             f"{path}: the web is read only where a table names images; download it first", code="web_not_supported"
@@ -162,7 +170,7 @@ def _system(path: str) -> _FileSystem:
             from beam_tfrecords.storage import gcs
         except ImportError as error:
             raise SchemeError(
-                f"{path}: gs:// needs an extra: pip install '.[gcp]' in a clone of beam-tfrecords", code="missing_extra"
+                f"{path}: gs:// needs an extra: pip install 'beam-tfrecords[gcp]'", code="missing_extra"
             ) from error
         return gcs
     if path.startswith("s3://"):
@@ -170,12 +178,18 @@ def _system(path: str) -> _FileSystem:
             from beam_tfrecords.storage import s3
         except ImportError as error:
             raise SchemeError(
-                f"{path}: s3:// needs an extra: pip install '.[aws]' in a clone of beam-tfrecords", code="missing_extra"
+                f"{path}: s3:// needs an extra: pip install 'beam-tfrecords[aws]'", code="missing_extra"
             ) from error
         return s3
     from beam_tfrecords.storage import beam_files
 
     return beam_files
+
+
+def survey(path: str) -> None:
+    """Lists a small folder of `gs://` or `s3://` once, for all questions about it while `surveying`."""
+    if path.startswith(("gs://", "s3://")) and not any(sign in path for sign in "*?[{"):
+        survey_folder(_system(path), path.rstrip("/"))
 
 
 def check_scheme(uri: str) -> None:

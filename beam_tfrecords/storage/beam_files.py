@@ -20,7 +20,7 @@ from apache_beam.io.filesystems import FileSystems
 from apache_beam.options.pipeline_options import PipelineOptions
 from requests import RequestException
 
-from beam_tfrecords.errors import BuildError
+from beam_tfrecords.errors import BuildError, describe_exception
 from beam_tfrecords.storage import paths
 from beam_tfrecords.storage.chunks import read_chunks
 from beam_tfrecords.storage.entries import (
@@ -248,7 +248,7 @@ def _file_system(path: str) -> Iterator[FileSystem]:
         yield system
     except RequestException as error:  # also an OSError
         if error.response is None:
-            raise BuildError(f"{path} does not answer: {type(error).__name__}: {error}") from error
+            raise BuildError(f"{path} does not answer: {describe_exception(error)}") from error
         kind = ServiceFaultError if is_fault_status(error.response.status_code) else StorageError
         raise kind(f"{path}: {error}") from error
     except OSError as error:
@@ -261,7 +261,7 @@ def _file_system(path: str) -> Iterator[FileSystem]:
             raise ServiceFaultError(f"{path}: {error}") from error
         if isinstance(error, ValueError) or (isinstance(code, int) and 400 <= code < 500):
             raise StorageError(f"{path}: {error}") from error
-        raise BuildError(f"{path} does not answer: {type(error).__name__}: {error}") from error
+        raise BuildError(f"{path} does not answer: {describe_exception(error)}") from error
 
 
 def _statuses(error: OSError) -> Iterator[object]:

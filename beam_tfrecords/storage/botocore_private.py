@@ -30,6 +30,15 @@ def _create(create: Callable[[str], Any], popen: type[subprocess.Popen[bytes]], 
     return provider
 
 
+def follow_no_redirect(context: dict[str, Any]) -> None:
+    """Makes a request end with a redirect response, which the client would follow.
+
+    To follow a redirect that names no region, the client sends HeadBucket. It would follow a redirect of HeadBucket in
+    the same way, endlessly.
+    """
+    context.setdefault("s3_redirect", {})["redirected"] = True
+
+
 def connections_to(client: Any, url: str) -> Any:
     """Returns the connection pool of a client for a URL; None if the client uses a proxy."""
     session = client._endpoint.http_session

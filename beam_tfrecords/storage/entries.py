@@ -7,7 +7,7 @@ import sys
 from collections.abc import Callable
 from typing import NamedTuple, TypeAlias
 
-from beam_tfrecords.errors import RequestError
+from beam_tfrecords.errors import BuildError, RequestError
 from beam_tfrecords.escaping import escape
 
 # Opaque token for one partition of a listing: names of folders, or a range of object names.
@@ -27,28 +27,44 @@ class StorageError(OSError):
         return escape(super().__str__())
 
 
+class MissingBucketError(StorageError):
+    """The bucket does not exist, or its name is not the name of a bucket."""
+
+
 class ChangedError(StorageError):
     """The file is no longer the requested version."""
 
 
 class ServiceFaultError(StorageError):
-    """The store is at fault, not the file: a missing permission, too many requests, damaged responses."""
+    """The store is at fault, not the file: a denied request, an archived object, damaged responses."""
 
 
 class AccessDeniedError(ServiceFaultError):
-    """The credentials lack a permission.
+    """The store denied a request: a missing permission, a policy, an object lock, billing, a key.
 
     Attributes:
       path: the file or folder.
-      permission: the permission, as the store names it.
+      said: the store's own code and sentence.
+      permission: the permission that the credentials lack; None if the store gives another reason.
     """
 
-    def __init__(self, path: str, permission: str) -> None:
-        super().__init__(f"{path}: access denied: the credentials lack the permission {permission}")
-        self.path, self.permission = path, permission
+    def __init__(self, path: str, said: str, permission: str | None = None) -> None:
+        self.path, self.said, self.permission = path, said, permission
+        super().__init__(f"{path}: {self.reason}")
 
-    def __reduce__(self) -> tuple[type[AccessDeniedError], tuple[str, str]]:
-        return type(self), (self.path, self.permission)
+    @property
+    def reason(self) -> str:
+        """Why the request was denied, without the path."""
+        if self.permission is None:
+            return f"access denied: {self.said}"
+        return f"access denied: the credentials lack the permission {self.permission} ({self.said})"
+
+    def __reduce__(self) -> tuple[type[AccessDeniedError], tuple[str, str, str | None]]:
+        return type(self), (self.path, self.said, self.permission)
+
+
+class AnonymousAccessError(BuildError):
+    """The store denied a request, and no credentials were found."""
 
 
 class SchemeError(RequestError):

@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import dataclasses
+import math
 import os
 
 from beam_tfrecords import storage
 from beam_tfrecords.errors import BuildError
-from beam_tfrecords.storage.lease import Lease
+from beam_tfrecords.storage.lease import MOMENT, Lease, now_awake
+
+# (token file, token) -> time of the last successful check, and the version of the file then.
+_seen: dict[tuple[str, str], tuple[float, str]] = {}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -44,6 +48,7 @@ class Fence:
         if not (is_new and storage.write_new(path, fence.token.encode())):
             lease.check()
             storage.write_bytes(path, fence.token.encode())
+        _seen[path, fence.token] = now_awake(), ""
         # A run that took the lease between check and write has already published, or finds that it cannot.
         lease.check()
         return fence
@@ -56,23 +61,39 @@ class Fence:
 
     def remove(self) -> None:
         """Removes the token file, unless another run has taken over."""
-        state = storage.read_state(self.path)
-        if state is not None and state[0] == self.token.encode():
-            storage.delete(self.path, version=state[1])
+        # If another run has taken over since the last check, the version differs.
+        _, version = _seen.pop((self.path, self.token), (0.0, ""))
+        if not version:
+            state = storage.read_state(self.path)
+            version = state[1] if state is not None and state[0] == self.token.encode() else ""
+        if version:
+            storage.delete(self.path, version=version)
 
     def is_held(self) -> bool:
         """Whether no other run has taken over."""
         state = storage.read_state(self.path)
+        _seen.pop((self.path, self.token), None)
         # A run that took over removes the file after publishing.
         if state is None:
             return self.job is not None and storage.exists(self.job)
-        return state[0] == self.token.encode()
+        is_ours = state[0] == self.token.encode()
+        if is_ours:
+            _seen[self.path, self.token] = now_awake(), state[1]
+        return is_ours
 
-    def check(self) -> None:
-        """Checks that no other run has taken over.
+    def is_lost(self) -> bool:
+        """Whether another run has taken over and holds the token now."""
+        state = storage.read_state(self.path)
+        return state is not None and state[0] != self.token.encode()
+
+    def check(self, *, is_new: bool = False) -> None:
+        """Checks that no other run has taken over; in a store, a check of the last moment counts, unless `is_new`.
 
         Raises:
           BuildError: another run has.
         """
+        seen, _ = _seen.get((self.path, self.token), (-math.inf, ""))
+        if not is_new and storage.has_scheme(self.path) and now_awake() - seen < MOMENT:
+            return
         if not self.is_held():
             raise BuildError(f"another build has taken over the output meanwhile: {self.path} is not that of this one")

@@ -31,7 +31,7 @@ from beam_tfrecords.storage.entries import (
     Partition,
     StorageError,
 )
-from beam_tfrecords.storage.gcs_client import blob_at, bucket_of, client, denied, errors, retried, split
+from beam_tfrecords.storage.gcs_client import blob_at, bucket_of, client, denied, errors, message_of, retried, split
 from beam_tfrecords.storage.gcs_download import download, download_state
 from beam_tfrecords.storage.gcs_private import update_time
 from beam_tfrecords.storage.name_ranges import Names, Page, list_below, partition_below
@@ -376,7 +376,8 @@ def _request_deletes(files: list[str]) -> None:
             blob_at(file).delete()
     for file, response in zip(files, deletions.responses, strict=True):
         if response.status_code == exceptions.Forbidden.code:
-            raise denied(paths.dirname(file), request_metrics.DELETE, response.text)
+            said = message_of(response.status_code, response.text)
+            raise denied(paths.dirname(file), request_metrics.DELETE, said)
         if not response.ok and response.status_code != exceptions.NotFound.code:
             raise exceptions.from_http_response(response)
 

@@ -9,7 +9,6 @@ import json
 import os
 import re
 import threading
-import time
 from collections.abc import Callable, Iterator
 from types import SimpleNamespace
 from typing import Any, NamedTuple
@@ -31,13 +30,19 @@ from urllib3 import PoolManager
 from urllib3.exceptions import HTTPError
 
 from beam_tfrecords.errors import BuildError
-from beam_tfrecords.storage import paths, request_metrics
-from beam_tfrecords.storage.entries import AccessDeniedError, ChangedError, ServiceFaultError, StorageError
-from beam_tfrecords.storage.faults import is_fault_status
+from beam_tfrecords.storage import paths, request_metrics, surveys
+from beam_tfrecords.storage.entries import (
+    AccessDeniedError,
+    AnonymousAccessError,
+    ChangedError,
+    MissingBucketError,
+    ServiceFaultError,
+    StorageError,
+)
 from beam_tfrecords.storage.gcs_private import is_transient, session_of
 from beam_tfrecords.storage.options import OWN_PROJECT, current_options
 from beam_tfrecords.storage.rate_limiter import FirstRates
-from beam_tfrecords.storage.retries import REFUSALS, DamagedAnswerError, Result, Store
+from beam_tfrecords.storage.retries import REFUSALS, DamagedAnswerError, Result, Store, describe_wait
 
 # Connections that stay open: readers request several objects at once.
 _CONNECTIONS = 80
@@ -60,7 +65,14 @@ _PERMISSIONS = {
     request_metrics.WRITE: "storage.objects.create",
     request_metrics.DELETE: "storage.objects.delete",
 }
-_PERMISSION = re.compile(r"\bstorage\.[a-z]+\.[a-zA-Z]+\b")
+# Matches the permission in a message: "… does not have storage.objects.get access to …".
+_PERMISSION = re.compile(r"\bstorage\.[a-zA-Z]+\.[a-zA-Z]+\b")
+# Messages about a missing permission that do not name it.
+_PLAIN = frozenset({"", "403 forbidden", "access denied", "forbidden"})
+# Reasons of status 400 for an invalid name; no change in the store helps.
+_WRONG_NAMES = frozenset({"invalid", "invalidArgument", "invalidParameter"})
+# Maximum number of characters of the service's sentence in a message.
+_MOST_SAID = 600
 _LOG_IN = "log in by `gcloud auth application-default login`, or set GOOGLE_APPLICATION_CREDENTIALS"
 # Reentrant: objects that the garbage collector closes may send requests in the thread that holds the lock.
 _client_lock = threading.RLock()
@@ -196,7 +208,7 @@ def split(path: str) -> tuple[str, str]:
     """Returns the bucket and the object name of a path."""
     bucket, _, name = path.removeprefix("gs://").partition("/")
     if not (bucket and bucket[0].isalnum() and bucket[-1].isalnum()) or paths.is_glob(bucket):
-        raise StorageError(f"{path}: {bucket!r} is not the name of a bucket")
+        raise MissingBucketError(f"{path}: {bucket!r} is not the name of a bucket")
     return bucket, name
 
 
@@ -289,12 +301,10 @@ def _kind_of(request: PreparedRequest) -> str:
 @contextlib.contextmanager
 def errors(path: str) -> Iterator[None]:
     """Converts the client's errors to StorageError, or to BuildError if the store does not answer."""
-    began = time.monotonic()
     try:
         yield
     except _NO_ANSWER as error:
-        seconds = time.monotonic() - began
-        raise BuildError(f"{path} does not answer: {_silence(error)}, for {seconds:.0f} s") from error
+        raise BuildError(f"{path} does not answer: {_silence(error)}{describe_wait(error)}") from error
     except InvalidOperation as error:  # the library tries to refresh anonymous credentials that were refused
         raise _refused(path, "anonymous access is denied") from error
     except GoogleAuthError as error:
@@ -315,7 +325,7 @@ def _error_of(path: str, error: exceptions.GoogleAPICallError) -> Exception:
     if isinstance(error, exceptions.NotFound):
         is_bucket = "bucket" in message and "exist" in message
         if is_bucket or (kind in (request_metrics.LIST, request_metrics.WRITE)):
-            return StorageError(f"{path}: there is no bucket {split(path)[0]!r}")
+            return MissingBucketError(f"{path}: there is no bucket {split(path)[0]!r} ({message})")
         return StorageError(f"{path} does not exist")
     if isinstance(error, exceptions.PreconditionFailed):
         return ChangedError(f"{path} has changed since it was listed")
@@ -325,36 +335,57 @@ def _error_of(path: str, error: exceptions.GoogleAPICallError) -> Exception:
         return denied(path, kind, message)
     if "requester pays" in message:
         return BuildError(f"{path}: the bucket lets the requester pay; use `requester_pays=PROJECT`")
-    return (ServiceFaultError if is_fault_status(error.code) else StorageError)(f"{path}: {message}")
+    if "bucket name" in message:
+        return MissingBucketError(f"{path}: {message}")
+    is_wrong = message.partition(":")[0] in _WRONG_NAMES or error.code in (405, 416)
+    return (StorageError if is_wrong else ServiceFaultError)(f"{path}: {message}")
 
 
 def _refused(path: str, message: str) -> BuildError:
     if _is_anonymous():
         # The next request searches for credentials again: a busy machine may have failed to provide some.
-        _make_access.cache_clear()
-        return BuildError(f"{path}: access denied, and no Google credentials were found; {_LOG_IN}")
+        if not surveys.is_listing():
+            _make_access.cache_clear()
+        return AnonymousAccessError(
+            f"{path}: access denied, and no Google credentials were found; {_LOG_IN} ({message})"
+        )
     return BuildError(f"{path}: the Google credentials are refused: {message}; {_LOG_IN}")
 
 
 def denied(path: str, kind: str, message: str) -> AccessDeniedError:
-    """Returns the error for a denied permission: the one that the service names, or the one that the request needs."""
-    named = _PERMISSION.search(message)
-    return AccessDeniedError(path, named[0] if named else _PERMISSIONS[kind])
+    """Returns the error for a denied request.
+
+    Args:
+      path: the object, or a folder.
+      kind: kind of the request, in `request_metrics`.
+      message: what the service says, from `message_of`.
+    """
+    named, is_plain = _PERMISSION.search(message), message.rpartition(": ")[2].rstrip(".").lower() in _PLAIN
+    permission = named[0] if named else _PERMISSIONS[kind] if is_plain else None
+    return AccessDeniedError(path, message, permission)
 
 
 def message_of(status: int, text: str) -> str:
-    """Returns the message of a response, in one line and without markup."""
-    with contextlib.suppress(ValueError, KeyError, TypeError):
-        return _one_line(json.loads(text)["error"]["message"])
+    """Returns the service's reason and sentence for an error, in one line and without markup."""
+    with contextlib.suppress(ValueError, KeyError, TypeError, IndexError, AttributeError):
+        error = json.loads(text)["error"]
+        sentence = _one_line(error["message"])[:_MOST_SAID]
+        reason = error["errors"][0].get("reason") if error.get("errors") else None
+        return f"{reason}: {sentence}" if reason else sentence
     line = _one_line(text)
-    return _phrase(status) if not line or "<" in line else line[:200]
+    return _phrase(status) if not line or "<" in line else line[:_MOST_SAID]
 
 
 def _silence(error: Exception) -> str:
     """Returns the reason for a missing response, in one line."""
     status = _status(error)
     if status:
-        return _phrase(status)
+        response = getattr(error, "response", None)
+        if isinstance(response, Response):
+            said = message_of(status, response.text)
+        else:
+            said = _one_line(getattr(error, "message", ""))
+        return _phrase(status) if said in ("", _phrase(status)) or "<" in said else f"{_phrase(status)}: {said}"
     host = client().api_endpoint
     return f"no answer from {host}" if isinstance(error, Timeout) else f"no connection to {host}"
 

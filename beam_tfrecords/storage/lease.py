@@ -9,6 +9,7 @@ import os
 import socket
 import threading
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +21,11 @@ _log = logging.getLogger(__name__)
 # Seconds between two renewals, and the age at which another process may take a lease.
 _RENEWAL = 20.0
 _STALE = 120.0
+# Seconds for which a check in a store counts. A slow request may arrive as late after a check. That does no harm:
+# files are created, never overwritten.
+MOMENT = _RENEWAL / 10
+# Reads of another process's lease while its holder has time for one renewal.
+_LOOKS = 10
 # Attempts to write a lease that nobody holds.
 _ATTEMPTS = 10
 
@@ -35,7 +41,7 @@ class Lease:
         self._path, self._content = path, content
         self._renewal, self._stale = renewal, stale
         self._is_lost, self._is_locked = False, False
-        self._renewed = _now()
+        self._renewed = self._seen = now_awake()
         # Version of the file, if it was checked and not written since.
         self._version: str | None = None
         self._lock = contextlib.ExitStack()
@@ -44,15 +50,25 @@ class Lease:
         self._thread = threading.Thread(target=self._renew_until_the_end, name="lease", daemon=True)
 
     @classmethod
-    def take(cls, path: str, holder: str, *, renewal: float = _RENEWAL, stale: float = _STALE) -> Lease | str:
+    def take(
+        cls,
+        path: str,
+        holder: str,
+        *,
+        waiting: Callable[[str, float], None] = lambda *_: None,
+        renewal: float = _RENEWAL,
+        stale: float = _STALE,
+    ) -> Lease | str:
         """Takes a lease that is free, or whose holder is dead.
 
         A process on this machine is dead if it does not exist, or if its lock of a local lease is free; any other
-        process is dead if it has not renewed the lease for `stale` seconds by the clock of the store.
+        process is dead if it has not renewed the lease for `stale` seconds by the clock of the store. Waits while it is
+        unknown whether the holder lives: until it renews or releases the lease, or until the lease is stale.
 
         Args:
           path: the lease file; a local lease also has `PATH.lock`.
           holder: describes this process to those who do not get the lease.
+          waiting: called before the wait with a description of the holder, and the most seconds that the wait takes.
           renewal: seconds between two renewals.
           stale: seconds; a multiple of `renewal`.
 
@@ -69,7 +85,7 @@ class Lease:
             is_locked = stack.enter_context(try_lock(f"{path}.lock"))
             lease._is_locked = is_locked is True
             try:
-                other = lease._write(is_locked)
+                other = lease._write(is_locked, waiting)
                 if other is not None:
                     return other
                 lease._lock = stack.pop_all()
@@ -82,9 +98,13 @@ class Lease:
     def check(self) -> None:
         """Checks that this process still holds the lease, and renews it unless it was renewed recently.
 
+        In a store, a check of the last moment counts.
+
         Raises:
           BuildError: the lease is lost.
         """
+        if storage.has_scheme(self._path) and not self._is_lost and now_awake() - self._seen < self._renewal / 10:
+            return
         self._renew(unless_within=self._renewal)
         if self._is_lost:
             raise BuildError(f"this build has lost its lease {self._path}: another build may write the output now")
@@ -111,15 +131,16 @@ class Lease:
     def __exit__(self, *_: object) -> None:
         self.give_back()
 
-    def _write(self, is_locked: bool | None) -> str | None:
+    def _write(self, is_locked: bool | None, waiting: Callable[[str, float], None]) -> str | None:
         """Writes the file if the lease is available; otherwise returns a description of the holder."""
         for _ in range(_ATTEMPTS - 1):
             # Without locks, the holder may be cleaning the folder, and remove this process's temporary file.
             with contextlib.suppress(FileNotFoundError):
-                return self._write_once(is_locked)
-        return self._write_once(is_locked)
+                return self._write_once(is_locked, waiting)
+        return self._write_once(is_locked, waiting)
 
-    def _write_once(self, is_locked: bool | None) -> str | None:
+    def _write_once(self, is_locked: bool | None, waiting: Callable[[str, float], None]) -> str | None:
+        watched: bytes | None = None
         while True:
             if is_locked is not False and storage.write_new(self._path, self._encoded()):
                 return None
@@ -130,23 +151,43 @@ class Lease:
                 return "a build that has just started"
             data, version = state
             other = _decoded(data)
+            holder = str(other.get("holder", "an unknown build"))
+            if is_locked is False:
+                return holder
             # The lock was free, so a writer on this machine is dead.
-            is_dead = (is_locked is True and other.get("machine") == self._content["machine"]) or _has_ended(other)
-            if is_locked is not False and (is_dead or self._is_stale()):
+            is_dead = is_locked is True and other.get("machine") == self._content["machine"]
+            is_running = False if is_dead else _is_running(other)
+            left = 0.0 if is_running is False else self._seconds_until_stale()
+            if left <= 0:
                 if storage.replace(self._path, self._encoded(), version=version):
                     return None
                 continue
-            return str(other.get("holder", "an unknown build"))
+            if is_running or watched not in (None, data):
+                return holder
+            if watched is None:
+                waiting(holder, left)
+            watched = data
+            self._watch(data, left)
 
-    def _is_stale(self) -> bool:
-        """Whether the lease is too old, by the store's times of the lease and of a new file."""
+    def _seconds_until_stale(self) -> float:
+        """Returns the seconds until the lease is too old, by the store's times of the lease and of a new file."""
         now = storage.now(self._path)
         try:
-            return now - storage.stat(self._path).modified > self._stale
+            # A time in the future is wrong, and must not make the wait longer.
+            return min(self._stale, self._stale - (now - storage.stat(self._path).modified))
         except OSError:
             if storage.exists(self._path):
                 raise
-            return True  # released in the meantime: replacing it fails
+            return 0.0  # released in the meantime: replacing it fails
+
+    def _watch(self, data: bytes, seconds: float) -> None:
+        """Returns when another process's lease has changed, or after `seconds`."""
+        end = now_awake() + seconds
+        while (left := end - now_awake()) > 0:
+            time.sleep(min(left, self._renewal / _LOOKS))
+            state = storage.read_state(self._path)
+            if state is None or state[0] != data:
+                return
 
     def _renew_until_the_end(self) -> None:
         while not self._end.wait(self._renewal) and not self._is_lost:
@@ -159,8 +200,8 @@ class Lease:
         with self._renewing:
             # A replacement can fail without a new holder, for example if its temporary file vanishes; the id decides.
             while not self._is_lost:
-                state, now = storage.read_state(self._path), _now()
-                self._version = None
+                state, now = storage.read_state(self._path), now_awake()
+                self._version, self._seen = None, now
                 if state is None or not self._is_mine(state[0]):
                     self._is_lost = True
                     _log.info("lost the lease %s", self._path)
@@ -180,7 +221,7 @@ class Lease:
         return json.dumps(self._content).encode()
 
 
-def _now() -> float:
+def now_awake() -> float:
     """Returns seconds by a clock that runs while the machine sleeps, where there is one."""
     return time.clock_gettime(time.CLOCK_BOOTTIME) if hasattr(time, "CLOCK_BOOTTIME") else time.time()
 
@@ -199,7 +240,7 @@ def find_holder(path: str, *, now: float) -> str | None:
     except FileNotFoundError:
         return None
     content = _decoded(state[0])
-    return None if _has_ended(content) else str(content.get("holder", "an unknown build"))
+    return None if _is_running(content) is False else str(content.get("holder", "an unknown build"))
 
 
 def _decoded(data: bytes) -> dict[str, Any]:
@@ -213,25 +254,40 @@ def _decoded(data: bytes) -> dict[str, Any]:
 def _describe_process() -> dict[str, Any]:
     """Describes this process; `machine` is equal for all processes that see each other's locks, also in containers.
 
-    `processes` is equal for all that see each other's process ids, until the machine restarts; None if unknown.
+    `processes` is equal for all that see each other's process ids, until the machine restarts; None if unknown. A
+    container may get the ids of an earlier one, so `started` tells their processes apart.
     """
+    process = os.getpid()
     try:
         machine = Path("/proc/sys/kernel/random/boot_id").read_text().strip()
-        processes = f"{machine} {os.readlink('/proc/self/ns/pid')}"
+        # In a container, /proc may be that of the machine, with other process ids.
+        is_own = os.readlink("/proc/self") == str(process)
+        processes = f"{machine} {os.readlink('/proc/self/ns/pid')}" if is_own else None
+        return {"machine": machine, "processes": processes, "process": process, "started": _find_start(process)}
     except OSError:
-        return {"machine": socket.gethostname(), "processes": None, "process": os.getpid()}
-    return {"machine": machine, "processes": processes, "process": os.getpid()}
+        return {"machine": socket.gethostname(), "processes": None, "process": process, "started": None}
 
 
-def _has_ended(process: dict[str, Any]) -> bool:
-    """Whether a process described by `_describe_process` is known to have ended."""
-    processes, number = process.get("processes"), process.get("process")
+def _find_start(process: int) -> int | None:
+    """Returns when a process started, in clock ticks since the machine started; None if it has ended.
+
+    These are fields 3 (state) and 22 in proc_pid_stat(5).
+    """
+    # The second field, the name of the program, may contain spaces and parentheses.
+    state, *fields = Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()
+    return None if state in ("Z", "X") else int(fields[18])
+
+
+def _is_running(process: dict[str, Any]) -> bool | None:
+    """Whether a process described by `_describe_process` runs; None if this process cannot tell."""
+    processes, number, started = (process.get(name) for name in ("processes", "process", "started"))
     if processes is None or processes != _describe_process()["processes"] or not isinstance(number, int):
-        return False
+        return None
     try:
-        os.kill(number, 0)
+        with contextlib.suppress(PermissionError):  # another user's process
+            os.kill(number, 0)
+        return _find_start(number) == started if isinstance(started, int) else None
     except ProcessLookupError:
-        return True
-    except PermissionError:  # another user's process
         return False
-    return False
+    except OSError:  # other users' processes may be hidden
+        return None

@@ -12,6 +12,7 @@ import re
 from beam_tfrecords.errors import RequestError
 
 _SCHEME = re.compile(r"^[A-Za-z][A-Za-z0-9+.-]+://")
+_MISTYPED_SCHEME = re.compile(r"(gs|s3|s3a|hdfs|abfss?|https?|file)(:/|//)(?!/)")
 _WILDCARD = re.compile(r"[*?[]")
 # `**/` is one wildcard only at the start of a component: `a**/b` does not match `ab`.
 _GLOB_TOKEN = re.compile(r"(?:\A|(?<=/))\*\*/|\*\*|[*?]|\[!?\]?[^]]*\]|.", re.DOTALL)
@@ -75,8 +76,15 @@ def absolute(path: str) -> str:
     """Returns an absolute path, for workers with another working directory.
 
     Raises:
-      RequestError: the path is relative to a working directory that has been deleted.
+      RequestError: the path is relative to a working directory that has been deleted, or is a URI that lacks a slash.
     """
+    if mistyped := _MISTYPED_SCHEME.match(path):
+        slashes = ":///" if mistyped[1] == "file" else "://"
+        raise RequestError(
+            f"{path}: a location begins with {mistyped[1]}{slashes}; did you mean "
+            f"{mistyped[1]}{slashes}{path[mistyped.end() :]}?",
+            code="mistyped_scheme",
+        )
     try:
         return path if has_scheme(path) else os.path.abspath(os.path.expanduser(path))
     except FileNotFoundError as error:

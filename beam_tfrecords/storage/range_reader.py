@@ -40,11 +40,12 @@ class _RangeReader(io.RawIOBase):
         return data
 
 
-def open_ranges(size: int, read_range: Callable[[int, int], bytes]) -> IO[bytes]:
+def open_ranges(size: int, read_range: Callable[[int, int], bytes], *, read_bytes: int = _READ_BYTES) -> IO[bytes]:
     """Returns a seekable, buffered file that downloads ranges.
 
     Args:
       size: size of the object in bytes.
       read_range: downloads a number of bytes from an offset.
+      read_bytes: bytes per download.
     """
-    return io.BufferedReader(_RangeReader(size, read_range), _READ_BYTES)
+    return io.BufferedReader(_RangeReader(size, read_range), read_bytes)

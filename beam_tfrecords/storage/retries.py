@@ -44,6 +44,22 @@ class DamagedAnswerError(Exception):
     """A download differs from the stored object in length or checksum."""
 
 
+def note_wait(error: Exception, seconds: float) -> None:
+    """Records on an error how long its request was repeated."""
+    error.waited = seconds  # type: ignore[attr-defined]
+
+
+def describe_wait(error: Exception) -> str:
+    """Describes how long the request of an error was repeated; empty if it was not."""
+    link: BaseException | None = error
+    while link is not None:
+        if (seconds := getattr(link, "waited", None)) is not None:
+            return f", for {seconds:.0f} s"
+        # Libraries raise other errors in place of the one that ended the request.
+        link = link.__cause__ or link.__context__
+    return ""
+
+
 class Store:
     """What this process knows about a store from its responses, for all of its threads.
 
@@ -111,6 +127,16 @@ class Store:
         request_metrics.count("retries")
         return JITTER.random() * min(_FIRST_PAUSE * 2 ** min(number, 16), _LONGEST_PAUSE * most)
 
+    def waited(self, began: float) -> float:
+        """Returns the seconds without any response of the store, or since the first attempt of a request.
+
+        Args:
+          began: first attempt of the request that is given up, by the monotonic clock.
+        """
+        now = time.monotonic()
+        with self._lock:
+            return now - (began if self._silent_since is None else min(began, self._silent_since))
+
     def send(
         self,
         request: Callable[[], Result],
@@ -138,6 +164,7 @@ class Store:
                     raise
                 pause = self.pause(began, number, is_busy=is_busy(error))
                 if pause is None:
+                    note_wait(error, self.waited(began))
                     raise
                 time.sleep(pause)
             else:

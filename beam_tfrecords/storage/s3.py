@@ -39,7 +39,7 @@ from beam_tfrecords.storage.entries import (
 from beam_tfrecords.storage.name_ranges import Names, Page, list_below, partition_below
 from beam_tfrecords.storage.range_reader import open_ranges
 from beam_tfrecords.storage.retries import JITTER, DamagedAnswerError
-from beam_tfrecords.storage.s3_client import BUSY, client, code_of, errors, retried, split, status_of
+from beam_tfrecords.storage.s3_client import BUSY, client, code_of, errors, is_missing, retried, split, status_of
 from beam_tfrecords.storage.threads import map_in_threads
 from beam_tfrecords.storage.upload_plan import MIN_BYTES, CopyRange, plan_upload
 
@@ -94,9 +94,8 @@ def _head(path: str) -> Any:
     except exceptions.ClientError as error:
         if status_of(error) == 404:
             return None
-        if status_of(error) in (400, 401, 403):
-            # A response to HEAD has no body, and so no reason; the response to GET has one.
-            client().get_object(**target)["Body"].close()
+        # A response to HEAD has no body, and so no reason; the response to GET has one.
+        client().get_object(**target)["Body"].close()
         raise
 
 
@@ -289,7 +288,7 @@ def _request_if(request: Callable[..., object], **options: Any) -> bool:
             request(**options)
             return True
         except exceptions.ClientError as error:
-            if code_of(error) == "NoSuchBucket" or status_of(error) not in (404, 409, 412):
+            if not is_missing(error) and status_of(error) not in (409, 412):
                 raise
             if status_of(error) != 409:
                 return False

@@ -6,6 +6,8 @@ import contextlib
 import datetime
 import functools
 import os
+import re
+import shlex
 import subprocess
 import threading
 import time
@@ -21,20 +23,28 @@ from botocore import exceptions
 from botocore.config import Config
 from botocore.parsers import ResponseParserError
 
-from beam_tfrecords.errors import BuildError
-from beam_tfrecords.storage import paths, request_metrics
-from beam_tfrecords.storage.botocore_private import start_credential_processes_by
+from beam_tfrecords.errors import BuildError, describe_exception
+from beam_tfrecords.storage import paths, request_metrics, surveys
+from beam_tfrecords.storage.botocore_private import follow_no_redirect, start_credential_processes_by
 from beam_tfrecords.storage.entries import (
     AccessDeniedError,
+    AnonymousAccessError,
     ChangedError,
-    SchemeError,
+    MissingBucketError,
     ServiceFaultError,
     StorageError,
 )
-from beam_tfrecords.storage.faults import is_fault_status
 from beam_tfrecords.storage.options import current_options
 from beam_tfrecords.storage.rate_limiter import FirstRates
-from beam_tfrecords.storage.retries import REFUSALS, RETRIED, DamagedAnswerError, Result, Store
+from beam_tfrecords.storage.retries import (
+    REFUSALS,
+    RETRIED,
+    DamagedAnswerError,
+    Result,
+    Store,
+    describe_wait,
+    note_wait,
+)
 
 # Connections that stay open: readers request several objects at once.
 _CONNECTIONS = 80
@@ -70,6 +80,22 @@ _REFUSED_CREDENTIALS = frozenset(
         "TokenRefreshRequired",
     }
 )
+# Codes of status 404 for a missing object or upload; a response to HEAD has only the status. Others are for a missing
+# user or key.
+_MISSING = frozenset({"404", "NoSuchKey", "NoSuchUpload", "NoSuchVersion"})
+# Codes for an invalid name, and statuses for a request that does not fit the object; no change in the store helps.
+_WRONG_NAMES = frozenset({"InvalidArgument", "InvalidURI", "KeyTooLongError"})
+_WRONG_OBJECTS = frozenset({405, 416})
+# Messages about a missing permission that do not name it; and a match for the permission in a message of Amazon.
+_PLAIN = frozenset({"", "access denied", "forbidden"})
+_ACTION = re.compile(r"not authorized to perform: ([a-z0-9-]+:\w+)")
+_EXPLICIT = "explicit deny"
+# Matches the region of the bucket in the responses of other regions.
+_REGION = re.compile(r"expecting '([a-z0-9-]+)'|\bs3[.-]([a-z]+(?:-[a-z]+)+-\d+)\.amazonaws\.")
+_REDIRECTS = frozenset({301, 302, 307, 308})
+_REGION_CODES = frozenset({"AuthorizationHeaderMalformed", "IllegalLocationConstraintException"})
+# Maximum number of characters of the store's sentence in a message.
+_MOST_SAID = 600
 # Operation -> the permission that it needs; all other operations write an object or its parts.
 _PERMISSIONS = {
     "GetObject": "s3:GetObject",
@@ -89,6 +115,8 @@ _KINDS = {
     "DeleteObjects": request_metrics.DELETE,
     "AbortMultipartUpload": request_metrics.DELETE,
 }
+# Key in the metadata of the last response to a request: seconds for which the request was repeated.
+_WAITED = "waited"
 _LOG_IN = "set AWS_PROFILE, or AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY"
 # Reentrant: objects that the garbage collector closes may send requests in the thread that holds the lock.
 _client_lock = threading.RLock()
@@ -142,9 +170,7 @@ def _make_client(process: int, *endpoints: str | None) -> Access:
     try:
         made = session.client("s3", config=config)
     except ValueError as error:
-        raise SchemeError(
-            f"s3:// cannot be used: {one_line(error)}; look at AWS_ENDPOINT_URL", code="store_not_set_up"
-        ) from error
+        raise BuildError(f"s3:// cannot be used: {one_line(error)}; look at AWS_ENDPOINT_URL") from error
     made.meta.events.register("before-call.s3", _begin_request)
     made.meta.events.register("before-parse.s3.ListObjectsV2", _read_objects)
     made.meta.events.register("before-send.s3", _count_request)
@@ -186,7 +212,12 @@ def _send_again(
             STORE.note_answer()
         return None
     began = request_dict["context"]["began"]
-    return STORE.pause(began, attempts - 1, is_busy=status in REFUSALS or code == "SlowDown")
+    pause = STORE.pause(began, attempts - 1, is_busy=status in REFUSALS or code == "SlowDown")
+    if pause is None and response:
+        response[1]["ResponseMetadata"][_WAITED] = STORE.waited(began)
+    elif pause is None and caught_exception:
+        note_wait(caught_exception, STORE.waited(began))
+    return pause
 
 
 def retried(request: Callable[[], Result]) -> Result:
@@ -198,8 +229,10 @@ def _may_pass(error: Exception) -> bool:
     return isinstance(error, _BROKEN_OFF) or (isinstance(error, exceptions.ClientError) and code_of(error) in BUSY)
 
 
-def _begin_request(params: dict[str, Any], **_: Any) -> None:
+def _begin_request(params: dict[str, Any], model: Any, **_: Any) -> None:
     params["context"]["began"] = time.monotonic()
+    if model.name == "HeadBucket":
+        follow_no_redirect(params["context"])
     if current_options().payer:
         params["headers"][PAYER_HEADER] = "requester"
 
@@ -242,55 +275,102 @@ def _count_answer(response: Any, event_name: str, **_: Any) -> None:
 @contextlib.contextmanager
 def errors(path: str) -> Iterator[None]:
     """Converts the client's errors to StorageError, or to BuildError if the store does not answer."""
-    began = time.monotonic()
-
-    def silence(reason: str) -> BuildError:
-        return BuildError(f"{path} does not answer: {reason}, for {time.monotonic() - began:.0f} s")
-
     try:
         yield
     except exceptions.ClientError as error:
         found = _error_of(path, error)
-        raise silence(_phrase(error)) if found is None else found from error
+        if found is None:
+            seconds = error.response["ResponseMetadata"].get(_WAITED)
+            if seconds is not None:
+                note_wait(error, seconds)
+            raise BuildError(f"{path} does not answer: {_said(error)}{describe_wait(error)}") from error
+        raise found from error
     except exceptions.ParamValidationError as error:
+        if "bucket name" in str(error):
+            raise MissingBucketError(f"{path}: {split(path)[0]!r} is not the name of a bucket") from error
         raise StorageError(f"{path}: {one_line(error)}") from error
     except _NO_CREDENTIALS as error:
         raise BuildError(f"{path}: no AWS credentials can be used: {one_line(error)}") from error
     except DamagedAnswerError as error:
         raise ServiceFaultError(f"{path}: what was downloaded is not as long as the object") from error
     except (exceptions.BotoCoreError, Boto3Error, ResponseParserError) as error:
-        raise silence(_silence(error)) from error
+        raise BuildError(f"{path} does not answer: {_silence(error)}{describe_wait(error)}") from error
 
 
 def _error_of(path: str, error: exceptions.ClientError) -> Exception | None:
     """Returns the project's error for an error response; None if the store is busy."""
-    code, status = code_of(error), status_of(error)
-    reason = one_line(error.response["Error"].get("Message", "")) or code
+    code, status, said = code_of(error), status_of(error), _said(error)
     if code == "NoSuchBucket":
-        return StorageError(f"{path}: there is no bucket {split(path)[0]!r}")
-    if status == 404:
+        return MissingBucketError(f"{path}: there is no bucket {split(path)[0]!r} ({said})")
+    if code == "InvalidBucketName":
+        return MissingBucketError(f"{path}: {said}")
+    if status == 401 or code in _REFUSED_CREDENTIALS or error.operation_name.startswith("AssumeRole"):
+        return BuildError(f"{path}: the AWS credentials are refused: {said}")
+    if is_missing(error):
         return StorageError(f"{path} does not exist")
     if status == 412:
         return ChangedError(f"{path} has changed since it was listed")
-    if status == 401 or code in _REFUSED_CREDENTIALS or error.operation_name.startswith("AssumeRole"):
-        return BuildError(f"{path}: the AWS credentials are refused: {code}: {reason}")
+    if status in _REDIRECTS or (code in _REGION_CODES and _region_of(error)):
+        return _wrong_region(path, error)
     if code == "InvalidObjectState":
-        return StorageError(f"{path} is archived; restore it first")
+        return _archived(path, error)
     if status == 403:
         if client().meta.config.signature_version is botocore.UNSIGNED:
             # The next request searches for credentials again: a busy machine may have failed to provide some.
-            _make_client.cache_clear()
-            return BuildError(f"{path}: access denied, and no AWS credentials were found; {_LOG_IN}")
-        return AccessDeniedError(path, _PERMISSIONS.get(error.operation_name, "s3:PutObject"))
+            if not surveys.is_listing():
+                _make_client.cache_clear()
+            return AnonymousAccessError(f"{path}: access denied, and no AWS credentials were found; {_LOG_IN} ({said})")
+        return AccessDeniedError(path, said, _lacking_permission(error))
     if status >= 500 or status in RETRIED or code in BUSY:
         return None
-    kind = ServiceFaultError if is_fault_status(status) or status == 409 else StorageError
-    return kind(f"{path}: {code}: {reason}")
+    is_wrong = code in _WRONG_NAMES or status in _WRONG_OBJECTS
+    return (StorageError if is_wrong else ServiceFaultError)(f"{path}: {said}")
 
 
-def _phrase(error: exceptions.ClientError) -> str:
+def _said(error: exceptions.ClientError) -> str:
+    """Returns the store's code and sentence, in one line and without markup."""
     code, message = code_of(error), one_line(error.response["Error"].get("Message", ""))
-    return f"{code}: {message}" if message and "<" not in message else code
+    return f"{code}: {message[:_MOST_SAID]}" if message and "<" not in message else code
+
+
+def _lacking_permission(error: exceptions.ClientError) -> str | None:
+    """Returns the permission that the credentials lack; None if the store gives another reason for its refusal."""
+    message = one_line(error.response["Error"].get("Message", ""))
+    if code_of(error) not in ("AccessDenied", "403") or _EXPLICIT in message:
+        return None
+    if named := _ACTION.search(message):
+        return named[1]
+    is_plain = message.rstrip(".").lower() in _PLAIN
+    return _PERMISSIONS.get(error.operation_name, "s3:PutObject") if is_plain else None
+
+
+def _region_of(error: exceptions.ClientError) -> str | None:
+    """Returns the bucket's region, if an error response names another one than that of the client."""
+    found = error.response["Error"]
+    region = found.get("Region") or error.response["ResponseMetadata"].get("HTTPHeaders", {}).get("x-amz-bucket-region")
+    if region is None and (named := _REGION.search(f"{found.get('Message')} {found.get('Endpoint')}")):
+        region = named[1] or named[2]
+    return region if region != client().meta.region_name else None
+
+
+def _wrong_region(path: str, error: exceptions.ClientError) -> BuildError:
+    bucket, region, own = split(path)[0], _region_of(error), client().meta.region_name
+    where = f"in the region {region}" if region else "at another endpoint or in another region"
+    remedy = f"set AWS_DEFAULT_REGION={region}" if region else "look at AWS_DEFAULT_REGION and AWS_ENDPOINT_URL"
+    return BuildError(
+        f"{path}: the bucket {bucket!r} is {where}, and the client is set to {own}; {remedy} ({_said(error)})"
+    )
+
+
+def _archived(path: str, error: exceptions.ClientError) -> ServiceFaultError:
+    bucket, key = split(path)
+    storage_class = error.response["Error"].get("StorageClass")
+    # Objects of this class are archived again only after months without a read, so a restore states no days.
+    request = "{}" if storage_class == "INTELLIGENT_TIERING" else "Days=7"
+    words = ["aws", "s3api", "restore-object", f"--bucket={bucket}", f"--key={key}", f"--restore-request={request}"]
+    command = shlex.join(words)
+    state = f"archived in {storage_class}" if storage_class else "archived"
+    return ServiceFaultError(f"{path}: the object is {state}; to restore it: {command} ({_said(error)})")
 
 
 def _silence(error: Exception) -> str:
@@ -302,16 +382,21 @@ def _silence(error: Exception) -> str:
     if isinstance(error, ResponseParserError):
         return f"{client().meta.endpoint_url} does not speak the protocol of S3"
     if isinstance(error, _BROKEN_OFF):
-        return f"the connection broke off ({type(error).__name__})"
-    return f"{type(error).__name__}: {one_line(error)}"
+        return "the connection broke off"
+    return one_line(describe_exception(error))
 
 
 def split(path: str) -> tuple[str, str]:
     """Returns the bucket and the object name of a path."""
     bucket, _, name = path.removeprefix("s3://").partition("/")
     if not (bucket and bucket[0].isalnum() and bucket[-1].isalnum()) or paths.is_glob(bucket):
-        raise StorageError(f"{path}: {bucket!r} is not the name of a bucket")
+        raise MissingBucketError(f"{path}: {bucket!r} is not the name of a bucket")
     return bucket, name
+
+
+def is_missing(error: exceptions.ClientError) -> bool:
+    """Whether an object or an upload does not exist."""
+    return status_of(error) == 404 and code_of(error) in _MISSING
 
 
 def status_of(error: exceptions.ClientError) -> int:

@@ -32,6 +32,7 @@ from urllib3.exceptions import (
 )
 from urllib3.util import parse_url
 
+from beam_tfrecords.errors import describe_exception
 from beam_tfrecords.storage.entries import ServiceFaultError, StorageError
 from beam_tfrecords.storage.options import current_options
 from beam_tfrecords.storage.paths import is_web, shown
@@ -356,7 +357,7 @@ def _describe(error: HTTPError, url: str) -> _Failure:
     if isinstance(error, SSLError) or isinstance(cause, ssl.SSLError):
         return _Failure(f"no encrypted connection to {host}: {error}", is_connected=False)
     is_silent = isinstance(error, ReadTimeoutError) or _time_left() <= 0.01
-    return _Failure(f"{host} does not answer: {type(error).__name__}: {error}", may_pass=True, is_silent=is_silent)
+    return _Failure(f"{host} does not answer: {describe_exception(error)}", may_pass=True, is_silent=is_silent)
 
 
 def _is_address(host: str) -> bool:

@@ -1,7 +1,8 @@
 """Class names that a request or a file gives: a list, or names with the numbers or ids of the classes. Pure functions.
 
-One function reads plain values (`list_classes`) and one reads files of every form (`parse_class_file`); docs/sources.md
-has the table of forms. What neither understands is an error that says what was found, never a class name.
+One function reads plain values (`list_classes`) and one reads files of every form (`parse_class_file`);
+docs/sources/class_names.md has the table of forms. What neither understands is an error that says what was found, never
+a class name.
 """
 
 from __future__ import annotations

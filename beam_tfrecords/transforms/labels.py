@@ -33,8 +33,14 @@ _SEPARATORS = "|;, "
 # At least this many different numbers with gaps between them are rarely classes.
 _MANY_NUMBERS = 24
 _REMEDY = "use `label_type=float` to store numbers, or name the classes with `class_names`"
+# Name of the class 0 in masks.
+BACKGROUND = "background"
 # Maximum number of names in a message.
 _MOST_NAMES = 20
+
+
+# Label of a sample whose split has no labels; stored as -1 and "", as in TensorFlow Datasets.
+UNLABELLED = b""
 
 
 class ClassOrder(str, enum.Enum):
@@ -67,7 +73,7 @@ class ClassNames:
 
     def find(self, label: Scalar) -> int | None:
         """Returns the index of a label given as a name or as an index; None if there is no such class."""
-        if label is None or label == "":
+        if label is None or label in ("", UNLABELLED):
             return None
         index: int | None = self._index.get(_text(label))  # type: ignore[attr-defined]
         number = None if index is not None else whole_number(label)
@@ -81,6 +87,18 @@ class ClassNames:
             return found
         return number if number is not None and 0 <= number < len(self.names) else None
 
+    def with_background(self, labels: Iterable[Scalar]) -> ClassNames:
+        """Returns the classes of the numbers in masks: `BACKGROUND` has index 0, and the others follow.
+
+        If no label has the number 0, it is not a class: the classes of a table may start at 1.
+        """
+        if self.names[:1] == (BACKGROUND,):
+            return self
+        is_free = all(self.find(label) != 0 for label in labels)
+        names = self.names[1:] if self.names[:1] == ("0",) and is_free else self.names
+        indices: dict[Scalar, str] = dict(enumerate(self.names)) if self.numbers_are_indices else {}
+        return ClassNames((BACKGROUND, *names), names_of={**indices, **self.names_of})
+
     def count(self, labels: Mapping[Scalar, int]) -> dict[str, int]:
         """Returns the number of samples of each class: class -> samples, from label -> samples."""
         found: Counter[int | None] = Counter()
@@ -89,13 +107,15 @@ class ClassNames:
         return {name: found[index] for index, name in enumerate(self.names)}
 
     def resolve(self, label: Scalar) -> tuple[int, str]:
-        """Returns the class index and name of a label.
+        """Returns the class index and name of a label; -1 and "" for `UNLABELLED`.
 
         Raises:
           SampleError: the label is missing, or there is no such class.
         """
         if label is None or label == "":
             raise SampleError(Stage.LABEL, FailureReason.LABEL_MISSING, "no label")
+        if label == UNLABELLED:
+            return -1, ""
         index = self.find(label)
         if index is None:
             raise SampleError(Stage.LABEL, FailureReason.UNKNOWN_CLASS, f"{label!r} is not one of the class names")
@@ -150,7 +170,7 @@ def infer_class_names(
     Args:
       numbers_are_indices: whether numbers can be class indices; False for names of folders.
       first_class: number of the class with index 0 if classes are numbers; 0 if a label is 0.
-      remedy: what to do about labels that are no classes, for the message; "" for the settings of labels.
+      remedy: advice for the message if labels are not classes; "" to name the settings for labels.
 
     Raises:
       RequestError: the labels are numbers that are neither class indices nor names, or mix numbers and names.
@@ -278,7 +298,7 @@ def find_separator(texts: Collection[str]) -> str | None:
         several = [text for text in texts if separator in text]
         are_lists = any(text.strip()[:1] == "[" and text.strip()[-1:] == "]" for text in several)
         are_all = len(several) == len(texts)
-        if separator == " ":  # Names of one class have spaces too.
+        if separator == " ":  # May also be part of a class name.
             counts = Counter(part for text in texts for part in _parts(text, separator))
             is_meant = any(
                 parts & texts and all(counts[part] > 1 for part in parts)

@@ -17,9 +17,10 @@ import math
 import re
 import typing
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any, TypeVar
+from typing import Any, Literal, TypeVar
 
 from beam_tfrecords.errors import RequestError
+from beam_tfrecords.habits import better_value
 
 _KEY = "setting"
 _NESTED = "nested"
@@ -46,6 +47,7 @@ class Setting:
         what the record contains; records made with another value are not reused.
       in_spec: whether the manifest records the setting.
       may_repeat: whether its flag may be given several times; a spec file then has a list.
+      paths: whether its values are paths: "input" for files and folders of the input, "other" for others.
     """
 
     name: str
@@ -59,11 +61,17 @@ class Setting:
     decides_records: bool
     in_spec: bool
     may_repeat: bool
+    paths: Literal["", "input", "other"]
 
     @property
     def is_switch(self) -> bool:
         """Whether its flag takes no value."""
         return self.read is switch
+
+    @property
+    def choices(self) -> tuple[str, ...]:
+        """The values that the setting takes; empty if its reader does not list them."""
+        return tuple(getattr(self.read, "choices", ()))
 
     def value_of(self, raw_values: Mapping[str, Any], resolved: Mapping[str, Any]) -> Any:
         """Returns the value that the user gave, or the default, which may depend on the settings resolved so far."""
@@ -75,7 +83,17 @@ class Setting:
         try:
             return self.read(word)
         except ValueError as error:
-            raise RequestError(f"`{self.name}={word}`: {error}", code="invalid_value") from error
+            better = better_value(self.name, word, lambda _, one: self.accepts(one), self.choices)
+            hint = f"; did you mean `{self.name}={better}`?" if better else ""
+            raise RequestError(f"`{self.name}={word}`: {error}{hint}", code="invalid_value") from error
+
+    def accepts(self, word: Any) -> bool:
+        """Whether `read` takes a raw value."""
+        try:
+            self.read(word)
+        except (ValueError, RequestError):
+            return False
+        return True
 
 
 def setting(
@@ -91,6 +109,7 @@ def setting(
     decides_records: bool = True,
     in_spec: bool = True,
     may_repeat: bool = False,
+    paths: Literal["", "input", "other"] = "",
 ) -> Any:
     """Returns a dataclass field that defines a setting.
 
@@ -114,6 +133,7 @@ def setting(
         decides_records=decides_bytes and decides_records,
         in_spec=in_spec,
         may_repeat=may_repeat,
+        paths=paths,
     )
     return dataclasses.field(default=default, metadata={_KEY: made})
 
@@ -240,8 +260,10 @@ def one_of(kind: type[enum.Enum]) -> Callable[[Any], Any]:
         try:
             return kind(str(word))
         except ValueError:
-            raise ValueError(f"expected one of {', '.join(str(member.value) for member in kind)}") from None
+            raise ValueError(f"expected one of {', '.join(choices)}") from None
 
+    choices = tuple(str(member.value) for member in kind)
+    read.choices = choices  # type: ignore[attr-defined]
     return read
 
 

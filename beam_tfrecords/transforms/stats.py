@@ -31,8 +31,9 @@ _ADDED_TO: Mapping[str, Key] = {
     "objects_outside": ("objects", "outside"),
     "objects_invalid": ("objects", "invalid"),
 }
+_SIDES = ("height", "width")
 # Index columns that `count_records` counts, besides classes.
-COUNTED = ("height", "width", *_COUNTED_AS, *_ADDED_TO)
+COUNTED = (*_SIDES, *_COUNTED_AS, *_ADDED_TO)
 
 # Maximum number of keys that are listed for each kind of change; all changes are counted.
 MOST_KEYS = 1000
@@ -74,7 +75,8 @@ class Stats:
         8 bits that are stored with 8; ("channels_left_out",) -> images with channels that are not stored;
         ("objects", what) -> annotated objects, see `_ADDED_TO`, which ("class", …) counts instead of samples if there
         are any; ("duplicates", what) -> groups or images; ("near", what) -> groups of near-duplicates, images without a
-        hash, and ranges of hashes not compared completely; ("source_bytes",) -> bytes read; ("bytes", split) -> bytes
+        hash, and ranges of hashes not compared completely; ("sides", side) and ("squares", side) -> sum of the heights
+        or widths of stored images, and of their squares; ("source_bytes",) -> bytes read; ("bytes", split) -> bytes
         of the parts that become shards. Later stages correct counts with negative values.
     """
 
@@ -215,6 +217,13 @@ BUILD_METRICS: Mapping[str, BuildMetric] = {
 }
 
 
+def find_size(stats: Stats) -> tuple[int, ...] | None:
+    """Returns (height, width) of all stored images in pixels; None if they differ, so that their variance is not 0."""
+    number, sums, squares = stats.total("written"), stats.by("sides"), stats.by("squares")
+    are_equal = all(number * squares.get(side, 0) == sums.get(side, 0) ** 2 > 0 for side in _SIDES)
+    return tuple(sums[side] // number for side in _SIDES) if are_equal else None
+
+
 def find_metric(manifest: Mapping[str, Any], name: str) -> Any:
     """Returns a metric of the build from a manifest; None if the manifest lacks it."""
     if BUILD_METRICS[name].of_build or "splits" not in manifest:
@@ -248,6 +257,10 @@ def count_records(
     for height, width in zip(columns.get("height", ()), columns.get("width", ()), strict=True):
         if height and width:
             counts["pixels", str(_round_down(height * width))] += times
+    for side in _SIDES:
+        sizes = list(filter(None, columns.get(side, ())))
+        counts["sides", side] += times * sum(sizes)
+        counts["squares", side] += times * sum(size * size for size in sizes)
     for column, key_of in _COUNTED_AS.items():
         for value in columns.get(column, ()):
             if value is not None:

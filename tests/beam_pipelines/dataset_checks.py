@@ -43,7 +43,7 @@ def find_all(path: Path) -> list[Finding]:
     return [*verify_files(dataset), *(finding for shard in dataset.shards for finding in check(shard))]
 
 
-def spoil_sources(output: Path) -> dict[Path, tuple[bytes, int]]:
+def spoil_sources(output: Path, root: Path) -> dict[Path, tuple[bytes, int]]:
     """Makes the pictures of all finished blocks unreadable, in a way that no listing can notice.
 
     Returns:
@@ -53,7 +53,7 @@ def spoil_sources(output: Path) -> dict[Path, tuple[bytes, int]]:
     for checkpoint in output.glob(".build/*/blocks/*.json"):
         for part in json.loads(checkpoint.read_text())["parts"]:
             for uri in pq.read_table(part["index"])["uri"].to_pylist():
-                path = Path(uri)
+                path = root / uri
                 spoilt[path] = (path.read_bytes(), path.stat().st_mtime_ns)
                 path.write_bytes(bytes(path.stat().st_size))
                 os.utime(path, ns=(spoilt[path][1],) * 2)

@@ -39,6 +39,9 @@ def read_dataset(path: Path, split: str) -> list[Record]:
         for row, data in zip(rows, records_of(path / shard["file"]), strict=True):
             example = Example.FromString(data).features.feature
             kinds = {name: feature.WhichOneof("kind") for name, feature in example.items()}
-            values = {name: list(getattr(feature, kinds[name]).value) for name, feature in example.items()}
+            values = {
+                name: list(getattr(feature, kinds[name]).value) if kinds[name] else []
+                for name, feature in example.items()
+            }
             records.append(Record(row["key"], row, kinds, values, data))
     return records

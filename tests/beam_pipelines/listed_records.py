@@ -17,7 +17,7 @@ from beam_tfrecords.beam_pipelines.build.listing.source_opening import open_spec
 from beam_tfrecords.beam_pipelines.build.listing.trial import trying_suggestions
 from beam_tfrecords.beam_pipelines.settings.command_line import parse_arguments
 from beam_tfrecords.beam_pipelines.settings.inherited_settings import read_request
-from beam_tfrecords.transforms.labels import ClassNames
+from beam_tfrecords.transforms.labels import UNLABELLED, ClassNames
 from beam_tfrecords.transforms.listing.listing import read_refs
 from beam_tfrecords.transforms.refs.sample_refs import SampleRef
 from beam_tfrecords.transforms.request.build_spec import BuildSpec
@@ -85,7 +85,7 @@ def read(argv: list[str], folder: Path) -> tuple[Records, list[str]]:
     for ref in listed.refs:
         label = ref.label if listed.spec.layout.needs_label else ""
         assert label is not None, ref
-        records.setdefault(ref.split, Counter())[str(label)] += 1
+        records.setdefault(ref.split, Counter())["" if label == UNLABELLED else str(label)] += 1
     return records, listed.notes
 
 

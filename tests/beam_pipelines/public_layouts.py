@@ -124,6 +124,7 @@ _CASSAVA = (
 )
 _GTSRB = "Width,Height,Roi.X1,Roi.Y1,Roi.X2,Roi.Y2,ClassId,Path"
 _CELEBA_LABELS = {"train": {"['Male', 'Young']": 1, "['Male']": 1, "['Young']": 1, "[]": 1}}
+_CELEBA_SPLITS = {"train": {"Male": 1, "Young": 1}, "validation": {"Male": 1, "Young": 1}, "test": {}}
 _CELEBA = ("000001.jpg,1,-1", "000002.jpg,-1,1", "000003.jpg,1,1", "000004.jpg,-1,-1")
 _AIRCRAFT = {"family": ("Boeing 707", "A320"), "manufacturer": ("Boeing", "Airbus"), "variant": ("707-320", "A320")}
 _AIRCRAFT_SPLITS = {
@@ -372,7 +373,68 @@ LAYOUTS = (
             "list_bbox_celeba.csv": rows("image_id,x_1,y_1,width,height", "000001.jpg,95,71,226,313"),
         },
         suggestions=[_CELEBA_LABELS, unlabelled(train=4)],
+        recommended=Command(
+            "--input=DIR/list_attr_celeba.csv --image_column=image_id "
+            "--image_root=DIR/img_align_celeba/img_align_celeba --label_columns=Male,Young "
+            "--join=DIR/list_eval_partition.csv --split_column=partition --splits=train=0,validation=1,test=2",
+            _CELEBA_SPLITS,
+        ),
         remark="two of the 40 columns",
+    ),
+    Layout(
+        "the test split of a competition",
+        "train/{cat,dog}/{1..3}.jpg test/{1..4}.jpg",
+        refused=Refusal("no_class_folders", "input"),
+        suggestions=[
+            {"train": {"cat": 3, "dog": 3}},
+            {"train": {"cat": 3, "dog": 3}, "test": {"": 4}},
+            unlabelled(train=6, test=4),
+        ],
+    ),
+    Layout(
+        "NIH chest X-rays",
+        "images_001/images/{00000001_000,00000001_001}.png images_002/images/{00000002_000,00000003_000}.png",
+        refused=Refusal("no_class_folders", "input", "label_pattern"),
+        suggestions=[unlabelled(train=4)],
+        tables={
+            "Data_Entry_2017.csv": rows(
+                "Image Index,Finding Labels,Follow-up #,Patient ID",
+                "00000001_000.png,Cardiomegaly,0,1",
+                "00000001_001.png,Cardiomegaly|Emphysema,1,1",
+                "00000002_000.png,No Finding,0,2",
+                "00000003_000.png,Hernia,0,3",
+            ),
+            "train_val_list.txt": lines("00000001_000.png", "00000001_001.png", "00000002_000.png"),
+            "test_list.txt": lines("00000003_000.png"),
+        },
+        recommended=Command(
+            "--input=DIR/Data_Entry_2017.csv '--image_column=Image Index' '--label_column=Finding Labels' "
+            "'--label_separator=|' "
+            "--image_root=DIR/images_001/images --image_root=DIR/images_002/images "
+            "--join=train=DIR/train_val_list.txt --join=test=DIR/test_list.txt",
+            {"train": {"Cardiomegaly": 2, "Emphysema": 1, "No Finding": 1}, "test": {"Hernia": 1}},
+        ),
+    ),
+    Layout(
+        "Great Barrier Reef",
+        "train_images/video_{0,1}/{0,17}.jpg",
+        refused=Refusal("images_and_masks", "input"),
+        suggestions=[unlabelled(train=2)],
+        tables={
+            "train.csv": rows(
+                "video_id,sequence,video_frame,sequence_frame,image_id,annotations",
+                "0,40258,0,0,0-0,[]",
+                "0,40258,17,17,0-17,\"[{'x': 1, 'y': 2, 'width': 5, 'height': 4}]\"",
+                "1,8503,0,0,1-0,\"[{'x': 1, 'y': 2, 'width': 5, 'height': 4}, {'x': 0, 'y': 0, 'width': 2, "
+                "'height': 2}]\"",
+                "1,8503,17,17,1-17,[]",
+            )
+        },
+        recommended=Command(
+            "--input=DIR/train.csv '--image_path=train_images/video_{video_id}/{video_frame}.jpg' "
+            "--class_names=starfish --split_column=video_id --splits=train=0,validation=1",
+            {"train": {"starfish": 1}, "validation": {"starfish": 2}},
+        ),
     ),
     Layout(
         "NYU Depth",
@@ -551,8 +613,7 @@ LAYOUTS = (
         "Data Science Bowl 2018",
         "stage1_train/{aa,bb}/images/x.png stage1_train/{aa,bb}/masks/{1..3}.png",
         refused=Refusal("images_and_masks", "input"),
-        suggestions=[unlabelled(train=2)],
-        remark="each nucleus has its own mask file",
+        suggestions=[unlabelled(train=2)] * 3,
     ),
     Layout(
         "MVTec AD, one category",
@@ -855,11 +916,11 @@ LAYOUTS = (
         suggestions=[unlabelled(train=8, test=8)],
         tables={"train.csv": rows("Id,Target", "aa,16 0", "b1,7")},
         recommended=Command(
-            "--input=DIR/train.csv '--image_path={Id}_green.png' --image_root=DIR/train --label_column=Target "
-            "'--label_separator= '",
+            "--input=DIR/train.csv --image_root=DIR/train --label_column=Target '--label_separator= ' "
+            "'--image_path=red={Id}_red.png,green={Id}_green.png,blue={Id}_blue.png,yellow={Id}_yellow.png'",
             in_train(**{"0": 1, "7": 1, "16": 1}),
         ),
-        remark="of the green images, which show the protein",
+        remark="of the four images of each sample",
     ),
     Layout(
         "KITTI semantics",
@@ -1214,6 +1275,14 @@ LAYOUTS = (
                 "000004.jpg 5 5 5 5",
             ),
         },
+        recommended=Command(
+            "--source=csv --input=DIR/Anno/list_attr_celeba.txt --image_root=DIR/Img/img_align_celeba "
+            "--label_columns=Male,Young --join=DIR/Anno/identity_CelebA.txt --join=DIR/Eval/list_eval_partition.txt "
+            "--split_column=list_eval_partition --splits=train=0,validation=1,test=2 "
+            "--layout=multilabel,identity_CelebA:class",
+            _CELEBA_SPLITS,
+        ),
+        remark="two of the 40 columns, and the identities",
     ),
     Layout(
         "CUB-200-2011",

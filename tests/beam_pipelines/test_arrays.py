@@ -78,6 +78,7 @@ def test_fer2013_has_its_three_splits(tmp_path, build, read):
             assert record["label"] == number % 4
 
 
+@pytest.mark.slow
 def test_pixels_are_resized_and_kept_as_images_are(tmp_path, build):
     np.savez(tmp_path / "in.npz", x=COLORS, y=LABELS)
     out = build(tmp_path / "small", f"--input={tmp_path / 'in.npz'}", "--image_size=16")

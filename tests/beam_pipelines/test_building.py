@@ -50,6 +50,7 @@ def test_a_build_that_publishes_nothing_raises_an_error_that_names_the_list(pets
         (pets / "cat/broken.png").unlink()
 
 
+@pytest.mark.slow
 @pytest.mark.sampled(1)
 @pytest.mark.parametrize("fails", [False, True], ids=["done", "failed"])
 def test_a_script_without_a_main_guard_runs_a_build_and_ends(pets, tmp_path, fails):
@@ -73,9 +74,11 @@ def test_a_script_without_a_main_guard_runs_a_build_and_ends(pets, tmp_path, fai
 
 
 def test_every_public_name_can_be_imported():
-    errors = {"BuildError", "RequestError"}
-    kinds = {"ConvertSamples", "Dataset", "ReadSamples", "Records", "Sample", "WriteTFRecordShards"}
-    assert set(beam_tfrecords.__all__) == {"build", "convert", "load", "mix", "open_dataset", "verify"} | kinds | errors
+    errors = {"BuildError", "OutputLockedError", "RequestError"}
+    transforms = {"ConvertSamples", "ReadSamples", "WriteDataset", "WriteTFRecordShards"}
+    kinds = {"Dataset", "Plan", "Records", "Sample", "Shard"} | transforms
+    functions = {"build", "convert", "load", "mix", "open_dataset", "plan", "verify"}
+    assert set(beam_tfrecords.__all__) == functions | kinds | errors
     for name in beam_tfrecords.__all__:
         assert callable(getattr(beam_tfrecords, name))
     with pytest.raises(AttributeError, match="no attribute 'nothing'"):

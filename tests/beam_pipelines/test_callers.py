@@ -108,6 +108,7 @@ def test_a_level_that_the_program_has_set_for_beam_stays(pets, tmp_path, caplog)
     assert logging.getLogger("apache_beam").level == logging.INFO
 
 
+@pytest.mark.slow
 @pytest.mark.local_runner
 def test_a_map_function_logs_and_prints_by_this_process(pets, tmp_path, caplog, capsys, monkeypatch):
     (tmp_path / "logging_steps.py").write_text(STEPS)
@@ -120,6 +121,7 @@ def test_a_map_function_logs_and_prints_by_this_process(pets, tmp_path, caplog, 
     assert {f"printed {key}" for key in keys} <= set(capsys.readouterr().out.splitlines())
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize(
     ("flag", "levels"),
     [("--verbose", {"INFO", "WARNING"}), pytest.param("--quiet", {"WARNING"}, marks=pytest.mark.exhaustive)],
@@ -134,6 +136,7 @@ def test_the_program_shows_what_a_map_function_logs_with_its_name_and_level(pets
     assert shown == {f"{level} steps.of.mine" for level in levels}
 
 
+@pytest.mark.slow
 @pytest.mark.local_runner
 def test_a_build_draws_none_of_the_random_numbers_of_its_caller(pets, tmp_path):
     random.seed(7)
@@ -189,7 +192,7 @@ def build():
 """
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("prepare", ["", "beam_tfrecords.build"], ids=["new", "imported"])
 @pytest.mark.parametrize(
     "start",

@@ -172,3 +172,21 @@ def test_an_earlier_dataset_without_versions_gives_the_indices_if_that_is_asked_
     assert classes_of(tmp_path / "two") == ["aaa", "bbb", "ccc"]
     assert source.convert(*reuse, f"--output={tmp_path / 'three'}", "--class_order=stable").code == 0
     assert classes_of(tmp_path / "three") == ["bbb", "ccc", "aaa"]
+
+
+def test_overwriting_names_the_classes_whose_index_changes_and_the_flags_that_keep_them(source, add, run):
+    words = [f"--input={source.folder}", f"--output={source.output}", *FLAGS[:2]]
+    add("cat", "dog", "fox")
+    assert source.convert(*words).code == 0
+    add("bee")
+    stable = ["--class_order=stable", f"--reuse={source.output}"]
+    for ran, shown in (
+        (run("convert", *words, "--overwrite", "--dry_run"), "out"),
+        (source.convert(*words, "--overwrite"), "err"),
+    ):
+        assert f"class indices change in {source.output}: cat 0 -> 1, dog 1 -> 2, fox 2 -> 3;" in getattr(ran, shown)
+        assert f"{' '.join(stable)} keeps them" in getattr(ran, shown)
+    add("ant")
+    ran = source.convert(*words, "--overwrite", *stable)
+    assert "class indices change" not in ran.err
+    assert classes_of(source.output) == ["bee", "cat", "dog", "fox", "ant"]

@@ -54,6 +54,25 @@ def refused(run, photos, tmp_path):
             ["--label=class", "--direct_running_mode=multi_threading"],
             Refusal("setting_not_applicable", "label", "label_column", "label_pattern", says=["Dataflow"]),
         ),
+        (["--parallelism=0"], Refusal("setting_not_applicable", "parallelism", says=["--direct_num_workers=NUMBER"])),
+        (
+            ["--flink_master=host:8081"],
+            Refusal("setting_not_applicable", "flink_master", says=["--runner=FlinkRunner"]),
+        ),
+        *(
+            ([f"--runner={runner}", f"--{name}={word}"], Refusal("invalid_value", name, says=[f"={word}: ", least]))
+            for runner, name, least in (
+                ("FlinkRunner", "parallelism", "1 or more"),
+                ("FlinkRunner", "sdk_worker_parallelism", "0 or more"),
+                ("FlinkRunner", "max_slots", "1 or more"),
+                ("PortableRunner", "parallelism", "1 or more"),
+                ("SparkRunner", "sdk_worker_parallelism", "0 or more"),
+                ("DataflowRunner", "num_workers", "1 or more"),
+                ("DataflowRunner", "max_num_workers", "1 or more"),
+            )
+            for word in ("-1", "few", "2.5", *(["0"] if least == "1 or more" else []))
+        ),
+        (["--max_num_workers=8"], Refusal("setting_not_applicable", "max_num_workers", says=["--direct_num_workers"])),
         (["--num_workers=8"], Refusal("setting_not_applicable", "num_workers", says=["--direct_num_workers=NUMBER"])),
         (
             ["--s3_endpoint_url=http://localhost:9000"],
@@ -93,14 +112,14 @@ def test_a_misspelt_setting_of_the_python_call_is_refused(photos, tmp_path):
 
 @pytest.mark.parametrize(
     ("scheme", "package", "extra"),
-    [("gs", "google.cloud", ".[gcp]"), ("s3", "boto3", ".[aws]")],
+    [("gs", "google.cloud", "gcp"), ("s3", "boto3", "aws")],
 )
 def test_rows_of_a_store_without_its_extra_are_refused(refused, tmp_path, scheme, package, extra):
     if _is_installed(package):
         pytest.skip(f"{package} is installed")
     table = tmp_path / "labels.csv"
     table.write_text(f"image,label\n{scheme}://bucket/1.jpg,cat\n{scheme}://bucket/2.jpg,dog\n")
-    refusal = Refusal("missing_extra", says=[f"{scheme}://bucket/1.jpg", f"'{extra}'"])
+    refusal = Refusal("missing_extra", says=[f"{scheme}://bucket/1.jpg", f"'beam-tfrecords[{extra}]'"])
     refused(refusal, f"--input={table}", "--allow_outside_root")
 
 
@@ -109,7 +128,7 @@ def test_a_dataset_in_a_bucket_without_the_extra_is_refused(run, command):
     if _is_installed("google.cloud.storage"):
         pytest.skip("google-cloud-storage is installed")
     ran = run(command, "--dataset=gs://bucket/out")
-    ran.refused("missing_extra", says=["'.[gcp]'"])
+    ran.refused("missing_extra", says=["'beam-tfrecords[gcp]'"])
     assert ran.out == ""
 
 

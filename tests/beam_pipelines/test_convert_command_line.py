@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import io
+import json
 import os
 import subprocess
 import sys
@@ -9,7 +11,9 @@ from pathlib import Path
 
 import pytest
 
+from beam_tfrecords.beam_pipelines.settings.command_line import parse_arguments
 from tests.beam_pipelines.dataset_checks import BEAM_TFRECORDS, EXACT, FLAGS, manifest_of, shards_of
+from tests.refusals import refuses
 
 
 @pytest.fixture(scope="module")
@@ -112,7 +116,7 @@ def test_help_is_short_and_quick(command):
     end = os.times()
     assert end.children_user + end.children_system - start.children_user - start.children_system < 1
     assert (ran.returncode, ran.stderr) == (0, "")
-    assert len(ran.stdout.splitlines()) < 200
+    assert len(ran.stdout.splitlines()) < 220
     assert "usage: beam-tfrecords" in ran.stdout
 
 
@@ -120,3 +124,28 @@ def test_a_flag_beats_the_spec(pets, tmp_path, build):
     (tmp_path / "spec.yaml").write_text(f"input: {pets}\nimage_size: 8\nseed: 7\nname: spec\n")
     spec = manifest_of(build(tmp_path / "out", f"--spec={tmp_path / 'spec.yaml'}", "--image_size=16"))["spec"]
     assert (spec["image_size"], spec["seed"], spec["name"]) == ("16x16", 7, "spec")
+
+
+TOML = """
+input = "photos"
+output = "out"
+image_size = [16, 24]
+[splits]
+train = 0.75
+test = 0.25
+"""
+
+
+def test_a_spec_file_may_be_toml_and_standard_input_yaml(tmp_path, monkeypatch):
+    (tmp_path / "spec.toml").write_text(TOML)
+    expected = {"input": "photos", "output": "out", "image_size": [16, 24], "splits": {"train": 0.75, "test": 0.25}}
+    assert parse_arguments([f"--spec={tmp_path / 'spec.toml'}"]).raw_values == expected
+    monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(json.dumps(expected).encode())))
+    given = parse_arguments(["--spec=-", "--image_size=8"]).raw_values
+    assert given == {**expected, "image_size": "8"}
+
+
+def test_a_broken_toml_file_is_refused(tmp_path):
+    (tmp_path / "spec.toml").write_text("input = photos")
+    with refuses("invalid_spec", "spec", says=["not valid TOML", "line 1"]):
+        parse_arguments([f"--spec={tmp_path / 'spec.toml'}"])

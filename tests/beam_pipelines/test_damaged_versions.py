@@ -13,7 +13,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from beam_tfrecords.reading.dataset import open_whole, read_latest
+from beam_tfrecords.output.published import read_latest
+from beam_tfrecords.reading.dataset import open_whole
 from tests.beam_pipelines.version_builds import Source, content_of, from_scratch, make_source
 
 # All records have the same size, so that the place of a record does not tell whose it is.
@@ -88,6 +89,7 @@ def damage(source: Source, target: str, kind: str, chance: random.Random) -> Pat
     return file
 
 
+@pytest.mark.slow
 @pytest.mark.sampled(2)
 @pytest.mark.parametrize("seed", range(len(TARGETS) * len(KINDS)))
 def test_the_next_build_is_that_of_a_build_from_scratch(source, scratch, run, seed):
@@ -127,6 +129,7 @@ def test_a_flipped_bit_of_an_index_takes_no_other_picture(source, scratch, verif
     assert verify(source.output).code == 0
 
 
+@pytest.mark.slow
 @pytest.mark.any_workers
 def test_a_record_of_another_sample_is_not_taken_over(source, scratch):
     first, second = sorted(source.latest.glob("*train.tfrecord-*"))

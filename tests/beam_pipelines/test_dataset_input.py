@@ -86,7 +86,7 @@ def check_same(first: Path, second: Path) -> None:
 
 @each("encoding", [(), ("--image_encoding=keep",)])
 @each("source", INPUTS)
-@pytest.mark.sampled(8)
+@pytest.mark.sampled(4)
 def test_a_dataset_of_every_source_comes_back(tmp_path, build, verify, source, encoding):
     (tmp_path / "in").mkdir()
     INPUTS[source][0](tmp_path / "in", 0)
@@ -96,7 +96,7 @@ def test_a_dataset_of_every_source_comes_back(tmp_path, build, verify, source, e
     assert verify(second).code == 0
 
 
-@pytest.mark.sampled(4)
+@pytest.mark.sampled(2)
 @each("form", FORMS)
 def test_a_dataset_of_every_form_comes_back(tmp_path, build, form):
     write_form(form, tmp_path / "in")
@@ -175,7 +175,7 @@ _WRITERS = {
     "captions": _write_rows,
     "segmentation": _write_masks,
     "columns": _write_table,
-    **dict.fromkeys(("detection", "detection_masks", "detection_keypoints"), _write_objects),
+    **dict.fromkeys((name for name in NAMED if name.startswith("detection")), _write_objects),
 }
 LAYOUTS = {
     **{name: (_WRITERS.get(name, _write_photos), [f"--layout={name}"]) for name in (*NAMED, "columns")},
@@ -244,6 +244,7 @@ def test_two_halves_of_every_layout_give_the_whole(tmp_path, build, layout):
     check_halves(tmp_path, build, words, build(tmp_path / "whole", *words))
 
 
+@pytest.mark.slow
 @pytest.mark.sampled(2)
 @pytest.mark.parametrize("source", INPUTS)
 def test_two_halves_of_every_source_give_the_whole(tmp_path, build, source):
@@ -253,6 +254,7 @@ def test_two_halves_of_every_source_give_the_whole(tmp_path, build, source):
     check_halves(tmp_path, build, words, build(tmp_path / "whole", *words))
 
 
+@pytest.mark.slow
 @pytest.mark.sampled(1)
 @pytest.mark.parametrize("form", FORMS)
 def test_two_halves_of_every_form_give_the_whole(tmp_path, build, form):
@@ -293,6 +295,7 @@ def test_a_dataset_and_other_records_are_refused(tmp_path, build, convert):
     ran.refused("sources_differ", "input")
 
 
+@pytest.mark.slow
 def test_other_images_are_merged_as_they_are_stored(tmp_path, build, verify):
     write_form("folder", tmp_path / "photos")
     for size in (8, 16):
@@ -320,6 +323,7 @@ def test_settings_of_the_request_beat_those_of_the_dataset(tmp_path, build):
     assert record["image/channels"] == ("int64", [1])
 
 
+@pytest.mark.slow
 @pytest.mark.sampled(1)
 @pytest.mark.parametrize("encoding", ["jpeg", "png", "webp", "raw", "keep"])
 def test_a_layout_with_more_of_an_image_finds_it_in_what_is_stored(tmp_path, build, encoding):
@@ -438,6 +442,7 @@ def test_a_manifest_that_somebody_has_changed_is_refused(tmp_path, build, conver
     ran.refused("damaged_dataset", "input", says=["manifest.json"])
 
 
+@pytest.mark.slow
 def test_splits_can_be_named_anew_or_be_other_fractions(tmp_path, build):
     first = build(tmp_path / "first", *_write_photos(tmp_path), "--image_size=8", "--splits=train=0.5,test=0.5")
     renamed = build(tmp_path / "renamed", f"--input={first}", "--splits=train=train,validation=test", "--name=x")

@@ -78,10 +78,10 @@ def test_a_glob_fails_on_a_link_to_nothing_as_its_folder_does(classes, tmp_path,
     for number, pattern in enumerate(("", "/*/*.png", "/**/*.png")):
         output = tmp_path / f"out{number}"
         assert convert(f"--input={classes}{pattern}", f"--output={output}", *FLAGS).code == 3
-        found.append((output / "failures.jsonl").read_text())
-    assert len(set(found)) == 1
-    assert json.loads(found[0])["key"] == "dog"
-    assert json.loads(found[0])["detail"] == "not a regular file, or a broken link"
+        (failure,) = map(json.loads, (output / "failures.jsonl").read_text().splitlines())
+        found.append((failure["key"], failure["uri"], failure["detail"]))
+    detail = "not a regular file, or a broken link"
+    assert found == [("dog", uri, detail) for uri in (f"{classes.name}/dog", "dog", "dog")]
 
 
 def test_the_image_of_another_root_is_not_taken_where_the_first_may_not_be_looked_into(
@@ -103,7 +103,7 @@ def test_the_image_of_another_root_is_not_taken_where_the_first_may_not_be_looke
         patch.setattr(os, "stat", refuse)
         ran = convert(*words)
     assert ran.code == 3
-    assert f"Permission denied: '{tmp_path / 'one/cat.png'}'" in ran.err
+    assert "Permission denied: 'one/cat.png'" in ran.err
     (tmp_path / "two/cat.png").unlink()
     assert convert(*words).code == 0
 

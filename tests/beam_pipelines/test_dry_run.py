@@ -105,7 +105,7 @@ def test_a_finished_output_is_refused(run, photos, tmp_path, build):
     out = build(tmp_path / "out", f"--input={photos / 'cat'}", "--layout=image", "--image_size=8")
     before = {path: path.stat().st_mtime_ns for path in out.rglob("*")}
     ran = run("convert", f"--input={photos}", f"--output={out}", "--dry_run")
-    ran.refused("output_exists", "output", "overwrite")
+    ran.refused("output_exists", "output", "versioned", "reuse", "overwrite")
     assert {path: path.stat().st_mtime_ns for path in out.rglob("*")} == before
 
 

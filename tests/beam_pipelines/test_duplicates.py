@@ -85,7 +85,7 @@ def test_groups_are_listed_those_across_splits_first(kept, pets):
         "conflicting_labels": False,
         "kept": None,
         "images": [
-            {"key": key, "uri": str(pets / key), "split": key.split("/")[0], "label": "cat"}
+            {"key": key, "uri": f"{pets.name}/{key}", "split": key.split("/")[0], "label": "cat"}
             for key in ("test/cat/leaked.png", "train/cat/3.png")
         ],
     }
@@ -142,6 +142,7 @@ def test_dropped_copies_are_counted_per_split_and_in_no_class(dropped, kept, rea
     assert verify(dropped).code == 0
 
 
+@pytest.mark.slow
 @pytest.mark.any_workers
 def test_dropping_gives_the_bytes_of_a_build_without_the_copies(dropped, read, build, make_pets):
     stay = {key for keys in keys_of(dropped, read).values() for key in keys}
@@ -180,6 +181,7 @@ def test_the_same_records_are_dropped_from_gzip_shards(dropped, pets, build, rea
     assert verify(output).code == 0
 
 
+@pytest.mark.slow
 @pytest.mark.any_workers
 def test_fail_publishes_nothing_lists_the_duplicates_and_exits_with_3(pets, convert, tmp_path, snapshot):
     ran = convert(f"--input={pets}", f"--output={tmp_path / 'out'}", *FLAGS, "--duplicates=fail")

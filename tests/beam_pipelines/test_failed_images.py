@@ -78,10 +78,13 @@ def test_an_input_that_is_gone_leaves_the_text(folder, tmp_path, build, run):
     out = build(tmp_path / "out", f"--input={moved}", *FLAGS)
     assert page_of(out).failed
     shutil.rmtree(moved)
-    assert run("report", out, "--failed_images").code == 0
+    assert run("report", out, "--failed_images", f"--image_root={tmp_path}").code == 0
     page = page_of(out)
     assert not page.failed
     assert "space/unknown.jpg" in page.words
+    shutil.copytree(folder, moved)
+    assert run("report", out, "--failed_images", f"--image_root={tmp_path}").code == 0
+    assert page_of(out).failed
 
 
 def test_the_report_of_a_dataset_reads_the_files_that_it_names_only_if_it_is_told_to(folder, tmp_path, build, run):

@@ -18,6 +18,7 @@ NUMBER = 4711
 ROWS = 4
 
 
+@pytest.mark.slow
 def test_a_table_of_images_and_columns(tmp_path, picture, save, run, build):
     images = [save(tmp_path / f"{number}.png", picture(number, 8, 8)) for number in range(ROWS)]
     table = {"path": [Path(image).name for image in images], "class": ["cat", "dog"] * (ROWS // 2)}
@@ -29,6 +30,7 @@ def test_a_table_of_images_and_columns(tmp_path, picture, save, run, build):
     check(tmp_path, layout, run, build, "--image_column=path", "--label_column=class")
 
 
+@pytest.mark.slow
 def test_a_table_of_columns_alone(tmp_path, run, build):
     # A column that is called `image` has to hold paths.
     columns = {word: [NUMBER + row for row in range(ROWS)] for word in WORDS if word != "image"}
@@ -36,6 +38,7 @@ def test_a_table_of_columns_alone(tmp_path, run, build):
     check(tmp_path, "columns", run, build)
 
 
+@pytest.mark.slow
 @pytest.mark.sampled(1)
 @pytest.mark.parametrize("last", ["index", "id", "name"])
 def test_images_that_are_called_like_fields(tmp_path, picture, save, run, build, last):

@@ -61,6 +61,7 @@ REQUESTS = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.sampled(1)
 @pytest.mark.any_workers
 @pytest.mark.parametrize("request_name", REQUESTS)

@@ -92,7 +92,7 @@ HINTS = [
     Hint("`label_pattern` or `class_names` says otherwise", "--input={folder}", PETS, []),
     Hint(" needs `versioned`; set both, or leave it out", f"{FOLDER} --keep_versions=2", PETS, [PETS_READ]),
     Hint("; use `versioned`, or choose", f"{FOLDER} --output={{folder}}/versions", PETS, [PETS_READ]),
-    Hint("; use `overwrite` to replace it", f"{FOLDER} --output={{folder}}/out", PETS, [PETS_READ]),
+    Hint("use `overwrite` to replace it", f"{FOLDER} --output={{folder}}/out", PETS, [PETS_READ]),
     Hint(", or `reuse=none`", f"{FOLDER} --reuse={{folder}}", PETS, [PETS_READ]),
     Hint(
         "; use `classes={}` to leave them out",
@@ -378,23 +378,35 @@ def test_a_pattern_for_a_webdataset_is_for_the_folders_of_an_archive(tmp_path):
 # Hints whose request is not refused by the listing -> the test that follows them, or the server that they need.
 ELSEWHERE = {
     "if they are captions, use `layout=captions`": "tests/beam_pipelines/test_captions.py",
+    "give TFRecord files as `input`": "tests/beam_pipelines/test_kept_records.py",
+    "and samples are parts of them; use `layout=columns`": "tests/beam_pipelines/test_kept_records.py",
+    "stores whole records; use `source={}`": "tests/beam_pipelines/test_sequence_records.py",
+    "name fewer of them, or leave `sample` out": "tests/beam_pipelines/test_verify_sample.py",
+    "or use fewer slots with --max_slots=NUMBER": "tests/beam_pipelines/runners/test_flink_buffers.py",
+    "expected 1, 3 or 4, or `layout=array`": "tests/transforms/sources/records/test_pixel_records.py",
+    "which say their sizes; leave `pixels` out": "tests/transforms/sources/records/test_pixel_records.py",
+    "no feature of the records names image files": "tests/beam_pipelines/test_record_situations.py",
     "if these are boxes, use `layout=detection`": "tests/beam_pipelines/test_captions.py",
     "use `layout=detection` for the boxes alone": "tests/beam_pipelines/test_detection.py",
+    "says how many follow a box; use `layout=detection`": "tests/transforms/sources/annotations/test_yolo.py",
     "has 'keypoints'; use `layout=detection`": "tests/beam_pipelines/test_detection.py",
-    "from which masks are drawn; use `layout=detection`": "tests/beam_pipelines/test_detection.py",
+    "objects has {}; use `layout=detection`": "tests/beam_pipelines/test_detection.py",
+    "has a polygon; use `layout=detection`": "tests/beam_pipelines/test_detection.py",
+    "turned box; use `layout=detection`": "tests/beam_pipelines/test_detection.py",
     "if they are texts such as captions, use `label_type=text`": "tests/transforms/test_labels.py",
+    "detection_polygons` or `layout=": "tests/transforms/sources/annotations/test_yolo.py",
     "; use `layout={}`": "tests/transforms/sources/annotations/test_yolo.py",
     "if it says them, use `split_column={}`": "tests/transforms/sources/detect/test_split_column.py",
     "extract it, and give the folder or the archives as `input`": "tests/beam_pipelines/test_archive_input.py",
     "if each is a class, use `label_columns=": "tests/beam_pipelines/test_tables.py",
-    "cannot be read at random; read it with load()": "tests/beam_tfrecords/test_records.py",
-    "if rows of a table share images, use `group_rows`": "test_rows_that_share_images_are_grouped_as_the_failure_says",
     "and there is none; use `versioned` or `reuse`": "tests/beam_pipelines/test_class_order.py",
     "which says the splits itself; leave `splits` out": "tests/transforms/sources/annotations",
     "give the folder that it is in with `image_root`": "tests/transforms/sources/annotations/test_yolo.py",
     "or use `source={}` to read a folder of images": "test_a_pattern_for_a_webdataset_is_for_the_folders_of_an_archive",
     "the layout has no masks; use `layout=segmentation`": "test_what_messages_about_masks_offer_is_right",
     "8 bits hold up to 255; use `mask_bit_depth=16`": "test_what_messages_about_masks_offer_is_right",
+    "; `array_axes=CHW` or `array_axes=HWC` says it": "tests/beam_pipelines/test_bands.py",
+    "which is raw; leave `image_encoding` out, or ask for": "tests/beam_pipelines/test_bands.py",
     "how the names of masks end; leave `mask_suffix` out": "tests/beam_pipelines/test_mask_colors.py",
     "would be compressed as a photo; use `mask_column=": "test_what_messages_about_several_images_offer_is_right",
     "and these have several; leave it out, and name": "test_what_messages_about_several_images_offer_is_right",
@@ -410,6 +422,9 @@ ELSEWHERE = {
     "leave `dry_run` out, and use, for example, `limit=100`": "tests/beam_pipelines/test_python_source.py",
     "allow more, or lower `max_image_memory`": "tests/integration/test_memory_kills.py",
     "allow more, or set less with `max_image_memory`": "tests/integration/test_memory_kills.py",
+    "or allow a share of the samples with `max_failures`": "tests/beam_pipelines/test_sample_transforms.py",
+    "give it in `beam_arguments`, as --{}": "tests/beam_pipelines/settings/test_habits.py",
+    "leave it out: every build shuffles, and `seed`": "tests/beam_pipelines/settings/test_habits.py",
 }
 _IS_HINT = re.compile(
     r"\b(?:say|use|leave|lower|set|give|run|read it)\b[^`;.]{0,60}(?:`[a-z_]+[`=]|--[a-z])|\bor `[a-z_]+="
@@ -432,6 +447,7 @@ def messages() -> Iterator[tuple[str, str]]:
                 yield f"{path.relative_to(ROOT)}:{node.lineno}", text
 
 
+@pytest.mark.slow
 def test_every_message_that_offers_a_flag_is_followed_here():
     known = [hint.text for hint in HINTS] + list(ELSEWHERE)
     found = dict(messages())

@@ -39,6 +39,7 @@ IDLE = {
     "mask_suffix": ("_mask", "image_folder", ("--layout=image",)),
     "image_suffix": ("_sat", "image_folder", ("--layout=image",)),
     "mask_classes": ("cat=_cat", "image_folder", ("--layout=image",)),
+    "pixels": ("0..1", "tfrecord", ()),
     "label_separator": (" ", "csv", ("--layout=image",)),
     "unknown_labels": ("no", "csv", ()),
     "missing_values": ("none", "coco", ()),
@@ -65,6 +66,10 @@ IDLE = {
     "mask_bit_depth": ("16", "csv", ()),
     "mask_colors": ("camvid", "csv", ()),
     "mask_values": ("255:1", "image_folder", ()),
+    "array_type": ("uint16", "image_folder", ()),
+    "array_axes": ("CHW", "csv", ()),
+    "pages": ("bands", "image_folder", ()),
+    "window": ("full", "csv", ()),
     "requester_pays": ("my-project", "csv", ()),
     "allow_private_addresses": (None, "csv", ()),
     "allow_damaged_containers": (None, "image_folder", ()),
@@ -81,11 +86,11 @@ IDLE = {
 ALWAYS = {
     "input", "source", "trust_annotations", "duplicates",
     "fingerprint", "splits", "limit", "map", "where",
-    "output", "name", "description", "license", "homepage", "layout", "shard_size", "num_shards", "compression", "seed",
-    "dali_index", "overwrite", "max_failures", "image_timeout", "guard", "versioned", "keep_versions", "reuse",
-    "image_size", "resize_mode", "resample", "upscale", "orientation", "color_profile", "image_encoding",
-    "keep_any_format", "codec", "jpeg_quality", "channels", "bit_depth", "check", "max_pixels", "max_image_memory",
-    "allow_truncated",
+    "output", "name", "description", "license", "homepage", "citation", "layout", "shard_size", "num_shards",
+    "compression", "seed", "dali_index", "overwrite", "max_failures", "image_timeout", "guard", "versioned",
+    "keep_versions", "reuse", "image_size", "resize_mode", "resample", "upscale", "orientation", "color_profile",
+    "image_encoding", "keep_any_format", "codec", "jpeg_quality", "channels", "bit_depth", "check", "max_pixels",
+    "max_image_memory", "allow_truncated",
 }  # fmt: skip
 
 

@@ -21,7 +21,7 @@ def modules_after(*words: str, then: Sequence[str] = ()) -> set[str]:
     return set(ran.stdout.splitlines()[-1].split())
 
 
-@pytest.mark.exhaustive
+@pytest.mark.slow
 def test_writing_and_verifying_import_neither_tensorflow_nor_ipython(tmp_path):
     in_memory = "--direct_running_mode=in_memory"  # the workers are this process
     flags = [f"--input={PHOTOS}", f"--output={tmp_path}", "--image_size=16", in_memory]
@@ -36,6 +36,7 @@ def test_a_refused_request_imports_nothing_heavy(tmp_path):
     assert imported.isdisjoint({"apache_beam", "pyarrow", "numpy", "PIL", "cv2"})
 
 
+@pytest.mark.slow
 @pytest.mark.local_runner
 def test_a_version_that_would_change_nothing_needs_no_beam(tmp_path):
     words = ["convert", f"--input={PHOTOS}", f"--output={tmp_path}", "--image_size=16", "--versioned", "--no_report"]

@@ -96,7 +96,7 @@ def test_a_condition_without_a_split_looks_into_all(datasets, run, read):
 
 def test_a_condition_that_cannot_be_read_is_refused_in_one_line(datasets, run):
     ran = run("inspect", f"--dataset={datasets['plain']}", "--where=colour > red")
-    ran.refused("invalid_condition", says=["'colour'", "label = 'cat'", "key, uri"])
+    ran.refused("invalid_condition", says=["'colour'", "key, uri"])
     assert ran.out == ""
 
 
@@ -127,11 +127,13 @@ def test_one_record_is_shown_and_its_image_is_saved(datasets, run, read, tmp_pat
     assert ran.out.startswith(f"train example {number} ")
     assert f"{records[number].key}" in ran.out.splitlines()[0]
     saved = np.asarray(Image.open(tmp_path / "x.png"), int)
-    picture = np.asarray(Image.open(records[number].row["uri"]).convert("RGB").resize((20, 16)), int)
+    picture = np.asarray(
+        Image.open(datasets[name].parent / records[number].row["uri"]).convert("RGB").resize((20, 16)), int
+    )
     assert np.abs(saved - picture).mean() < 12
 
 
-def test_a_record_or_a_name_that_is_not_there_is_refused(datasets, run, tmp_path):
+def test_a_record_or_a_name_that_is_not_there_is_refused(datasets, run):
     ran = run("inspect", f"--dataset={datasets['gzip']}", "--image=30")
     ran.refused("unknown_record", "image", says=["--image=30", "train has 30 records"])
     ran = run("inspect", f"--dataset={datasets['gzip']}", "--save=x.gif")
@@ -166,3 +168,40 @@ def test_a_missing_shard_is_named_in_one_line(datasets, run, tmp_path):
     ran = run("inspect", f"--dataset={path}")
     assert (ran.code, ran.err.count("\n")) == (1, 1)
     assert "pets-train.tfrecord-00000-of-00001" in ran.err
+
+
+def test_inspect_saves_a_record_of_a_dataset_without_its_index(pets, build, run, tmp_path):
+    out = build(tmp_path / "out", f"--input={pets}", "--image_size=16", "--splits=train=0.5,test=0.5")
+    words = ["inspect", f"--dataset={out}", "--split=train", "--image=1"]
+    ran = run(*words, f"--save={tmp_path / 'with.png'}")
+    shutil.rmtree(out / "index")
+    without = run(*words, f"--save={tmp_path / 'without.png'}")
+    assert without.code == 0, without.err
+    assert (tmp_path / "with.png").read_bytes() == (tmp_path / "without.png").read_bytes()
+    shown, others = ran.out.splitlines(), without.out.splitlines()
+    assert shown[1:-1] == others[1:-1]
+    assert others[0].startswith("train example 1 (")
+
+
+def test_json_is_one_document_with_the_schema_and_examples(datasets, run, read):
+    ran = run("inspect", f"--dataset={datasets['plain']}", "--split=validation", "--examples=2", "--json")
+    assert (ran.code, ran.err) == (0, "")
+    shown = json.loads(ran.out)
+    assert shown["class_names"] == ["Schäfer Hund", "cat"]
+    assert sum(split["records"] for split in shown["splits"].values()) == 30
+    assert set(shown["features"]) == set(shown["examples"][0]["features"])
+    assert (shown["found"], [example["number"] for example in shown["examples"]]) == (None, [0, 1])
+    record = read(datasets["plain"], "validation")[1]
+    assert shown["examples"][1]["features"]["image/class/text"] == [record.row["label"]]
+    assert set(shown["examples"][0]["features"]["image/encoded"][0]) == {"bytes"}
+
+
+def test_json_has_the_records_of_a_condition_and_the_one_that_is_asked_for(datasets, run):
+    words = ["inspect", f"--dataset={datasets['plain']}", "--json"]
+    found = json.loads(run(*words, "--where=label = 'cat'").out)
+    assert sum(found["found"].values()) == 15
+    assert {example["features"]["image/class/text"][0] for example in found["examples"]} == {"cat"}
+    (example,) = json.loads(run(*words, "--image=3").out)["examples"]
+    assert (example["split"], example["number"]) == ("train", 3)
+    run(*words, "--image=300").refused("unknown_record", "image")
+    run(*words, "--save=a.png").refused("conflicting_settings", "json")

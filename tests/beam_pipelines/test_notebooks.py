@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import queue
+import shutil
 
 import pytest
 from jupyter_client.manager import start_new_kernel
@@ -63,13 +64,45 @@ print(Progress("/nowhere", total=1).rewrites, Progress("/nowhere", total=1, stre
     assert run_cell(code)[0].split() == ["True", "False"]
 
 
-def test_a_wrong_request_is_one_error_and_the_next_cell_runs(run_cell, photos, tmp_path):
+@pytest.mark.exhaustive
+def test_a_wrong_request_is_one_message_and_the_next_cell_runs(run_cell, photos, tmp_path):
     run_cell("from beam_tfrecords import build")
-    with pytest.raises(RuntimeError, match="image_sise"):
-        run_cell(f"build(input={str(photos)!r}, output={str(tmp_path)!r}, image_sise=3)")
+    wrong = f"build(input={str(photos)!r}, output={str(tmp_path)!r}, image_sise=3)"
+    with pytest.raises(RuntimeError) as raised:
+        run_cell(wrong)
+    message = "RequestError: `image_sise` is not a setting; did you mean `image_size`?"
+    assert str(raised.value).splitlines() == [message, f"  line 1: {wrong}"]
     text = run_cell(f"print(build(input={str(photos)!r}, output={str(tmp_path)!r}, image_size=3, dry_run=True))")[0]
     assert "42" in text
     assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.exhaustive
+def test_an_ambiguous_request_has_a_line_for_each_reading(run_cell, photos, tmp_path):
+    run_cell("from beam_tfrecords import build")
+    (tmp_path / "all").symlink_to(photos)
+    names = [f"all/{path.relative_to(photos)}" for path in sorted(photos.glob("*/*.jpg"))]
+    rows = [f"{name},small{number % 2 * ' outdoor'}" for number, name in enumerate(names)]
+    (tmp_path / "tags.csv").write_text("\n".join(["image,tags", *rows]))
+    with pytest.raises(RuntimeError) as refused:
+        run_cell(f"build(input={str(tmp_path / 'tags.csv')!r}, output={str(tmp_path / 'out')!r})")
+    first, *readings, called = str(refused.value).splitlines()
+    assert first.startswith("RequestError: ")
+    assert len(readings) > 1
+    assert all(reading.startswith("  for ") for reading in readings)
+    assert called.startswith("  line 1: build(")
+
+
+@pytest.mark.exhaustive
+def test_a_build_that_publishes_nothing_is_one_message(run_cell, photos, tmp_path):
+    shutil.copytree(photos, tmp_path / "photos")
+    (tmp_path / "photos/cat/page.jpg").write_text("<html>")
+    failing = f"build(input={str(tmp_path / 'photos')!r}, output={str(tmp_path / 'out')!r}, quiet=True)"
+    with pytest.raises(RuntimeError) as raised:
+        run_cell(f"from beam_tfrecords import build\n{failing}")
+    message, called = str(raised.value).splitlines()
+    assert message.startswith("BuildError: nothing was published: 1 of 43 samples failed")
+    assert called == f"  line 2: {failing}"
 
 
 @pytest.mark.exhaustive

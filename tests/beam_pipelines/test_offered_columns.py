@@ -56,6 +56,25 @@ def test_sides_of_a_box_are_no_classes(write, tmp_path):
     assert offered(path, "missing_label_column", tmp_path) == [{"label_column": "kind"}, {"layout": "image"}]
 
 
+def test_several_columns_of_words_may_each_be_a_class(write, tmp_path):
+    path = write("t.csv", "image,color,age,weight,note", ("red", "blue"), ("old", "young", "old"), (1, 2), ("", "x"))
+    heads = {"layout": "image,color:class,age:class"}
+    assert offered(path, "missing_label_column", tmp_path) == [{"label_column": "color"}, heads, {"layout": "image"}]
+
+
+def test_a_class_that_many_rows_lack_is_not_offered(write, tmp_path):
+    path = write("t.csv", "image,color,age", ("red", "blue"), ("old", "young", "old", "young", ""))
+    assert offered(path, "missing_label_column", tmp_path) == [{"label_column": "color"}, {"layout": "image"}]
+
+
+@pytest.mark.parametrize("weights", [(1.5, 2.5), (1.5, None, 2.5)])
+def test_columns_alone_are_offered_if_they_have_values(weights, tmp_path):
+    path = tmp_path / "t.parquet"
+    pq.write_table(pa.table({"weight": [*weights] * COUNT, "count": [1] * len(weights) * COUNT}), path)
+    expected = [] if None in weights else [{"layout": "columns"}]
+    assert offered(path, "missing_image_column", tmp_path) == expected
+
+
 def test_words_that_are_classes_elsewhere_may_be_several_classes(write, tmp_path):
     found = offered(write("t.csv", "image,tags", TAGS), "missing_label_column", tmp_path)
     assert [one.get("label_separator") for one in found] == [" ", "", None]

@@ -106,7 +106,8 @@ def test_a_build_that_has_not_listed_anything_keeps_others_away_and_looks_once(p
     assert ran.code == 0, ran.err
     assert calls == {"check_output": 1, "find_replaced_files": 1, "open_input": 1}
     (ran,) = refused
-    ran.refused("output_locked", "output", says=[f"process {os.getpid()} on "])
+    assert ran.code == 4
+    assert f"another build is writing to it, process {os.getpid()} on " in ran.err
 
 
 @pytest.mark.parametrize("was_there", [True, False])

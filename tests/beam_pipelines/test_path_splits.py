@@ -226,7 +226,7 @@ def test_a_folder_beside_those_of_splits_is_a_question(tmp_path, convert):
 
 @each("folders", [("train", "test", "extra"), ("val", "more")], ids=["three", "two"])
 @each("form", [form for form in FORMS if form not in _BY_FOLDERS])
-@pytest.mark.sampled(8)
+@pytest.mark.sampled(4)
 def test_paths_of_which_some_have_split_words_are_a_question(tmp_path, convert, form, folders):
     (tmp_path / "in").mkdir()
     flags = FORMS[form](tmp_path / "in", _paths(*folders))
@@ -281,7 +281,7 @@ def test_the_name_of_a_single_input_may_say_its_split(tmp_path, form, name):
         assert _list(tmp_path / f"said-{number}", [*flags[number:], said])[0] == {"train": 4}
 
 
-@pytest.mark.sampled(6)
+@pytest.mark.sampled(3)
 @each("form", FORMS)
 def test_inputs_of_which_some_have_the_names_of_splits_are_a_question(tmp_path, convert, form):
     found = [_renamed(form, tmp_path / "in" / name, name) for name in ("train", "test", "extra")]

@@ -44,6 +44,7 @@ def night(source, picture, save):
     return build
 
 
+@pytest.mark.slow
 def test_latest_stays_at_a_pinned_version_until_it_is_unpinned(source, night, status, tmp_path):
     night()
     first = source.latest.name
@@ -84,6 +85,7 @@ def test_a_version_is_compared_with_the_pinned_one_and_unchanged_means_the_newes
     assert changes["compared_with"].endswith(first)
 
 
+@pytest.mark.slow
 def test_a_pinned_version_is_not_removed_and_removed_ones_are_named(source, night, status, tmp_path):
     night()
     first = source.latest.name
@@ -136,6 +138,7 @@ def halve(path: Path) -> None:
     os.truncate(path, path.stat().st_size // 2)
 
 
+@pytest.mark.slow
 @pytest.mark.sampled(1)
 @pytest.mark.parametrize("hurt", [delete, halve])
 def test_a_version_that_lacks_a_file_or_a_part_of_one_is_not_read(source, night, status, hurt):
@@ -309,6 +312,6 @@ def test_a_version_removed_under_a_reader_is_one_line_that_says_why(source, nigh
     # What is open stays readable.
     assert opened[1] is not None
     with pytest.raises(BuildError, match=told):
-        find_problems(dataset, _prepare([]))
+        find_problems(dataset, _prepare([], dataset))
     with refuses("no_dataset", "output", says=["removed"]):
         dataset.verify()

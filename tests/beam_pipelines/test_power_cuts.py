@@ -66,6 +66,7 @@ def pets(tmp_path_factory, picture, save) -> Path:
     return root
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not Path("/proc/self/fd").is_dir(), reason="/proc is missing")
 def test_everything_is_on_the_disk_before_success_is_and_parts_need_not_be(pets, tmp_path):
     (tmp_path / "site").mkdir()
@@ -113,6 +114,7 @@ def test_a_build_resumes_from_files_that_a_power_cut_emptied(pets, tmp_path, bui
     assert manifest_of(output)["shards"] == manifest_of(expected)["shards"]
 
 
+@pytest.mark.slow
 def test_parts_of_the_right_size_with_zeros_in_them_are_not_published(pets, tmp_path, build, convert):
     expected = build(tmp_path / "expected", f"--input={pets}", *FLAGS, "--max_failures=0.1")
     output = tmp_path / "out"

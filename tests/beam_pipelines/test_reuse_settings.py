@@ -17,6 +17,7 @@ from PIL import Image
 
 from beam_tfrecords.beam_pipelines.settings.definitions import SETTINGS
 from tests.beam_pipelines.version_builds import content_of
+from tests.framing import write_examples
 from tests.image_writers import P3_COLORANTS, icc_profile
 
 Words = Mapping[str, Any]
@@ -36,6 +37,8 @@ PAIRS: Words = {
     "images": "left={root}/in,right={root}/moved/in", "label_pattern": "(?P<label>cat|dog)",
     "name": "pets", "image_size": 24, "max_failures": 0.9,
 }  # fmt: skip
+NUMBERS: Words = {"input": "numbers.tfrecord", "name": "pets", "image_size": 24, "pixels": "0..1"}
+ARRAYS: Words = {**FOLDER, "layout": "array,label"}
 MAPPED: Words = {**FOLDER, "map": "tests.beam_pipelines.mapped:upper_half"}
 JOINED: Words = {"input": "dataset", "join": "ages.parquet", "join_key": "key"}
 # Setting -> the words of the first version, and what is said in the second one besides; None leaves a word out.
@@ -60,6 +63,7 @@ CHANGED: Mapping[str, tuple[Words, Words]] = {
     "mask_suffix": (MASKS, {"mask_suffix": "_m"}),
     "image_suffix": (MASKS, {"image_suffix": "0"}),
     "mask_classes": ({**MASKS, "mask_classes": "a=_b"}, {"mask_classes": "b=_c,a=_b"}),
+    "pixels": (NUMBERS, {"pixels": "-1..1"}),
     "mask_bit_depth": (MASKS, {"mask_bit_depth": 16}),
     "mask_padding": ({**MASKS, "resize_mode": "pad"}, {"mask_padding": 255}),
     "mask_colors": ({**MASKS, "mask_colors": "greys.txt"}, {"mask_colors": "more_greys.txt"}),
@@ -67,7 +71,7 @@ CHANGED: Mapping[str, tuple[Words, Words]] = {
     "label_type": (TABLE, {"label_type": "text", "class_order": None}),
     "group_rows": ({**TABLE, "image_column": "other"}, {"group_rows": True}),
     "label_columns": ({**TABLE, "layout": "multilabel"}, {"label_columns": "zero,one"}),
-    "box_columns": ({**BOX_ROWS, "box_format": "xyxy"}, {"box_columns": "x1,y1,x3,y3"}),
+    "box_columns": ({**BOX_ROWS, "box_format": "xyxy"}, {"box_columns": "x1,y1,right,bottom"}),
     "box_format": (BOX_ROWS, {"box_format": "xywh"}),
     "box_unit": (BOX_ROWS, {"box_unit": "pixels"}),
     "unknown_labels": (
@@ -102,6 +106,7 @@ CHANGED: Mapping[str, tuple[Words, Words]] = {
     "description": (FOLDER, {"description": "Cats and dogs."}),
     "license": (FOLDER, {"license": "CC-BY-4.0"}),
     "homepage": (FOLDER, {"homepage": "https://example.org/pets"}),
+    "citation": (FOLDER, {"citation": "@misc{pets}"}),
     "layout": (FOLDER, {"layout": "imagenet"}),
     "shard_size": (FOLDER, {"shard_size": "4KB"}),
     "num_shards": (FOLDER, {"num_shards": 2}),
@@ -126,6 +131,11 @@ CHANGED: Mapping[str, tuple[Words, Words]] = {
     "jpeg_quality": (FOLDER, {"jpeg_quality": 50}),
     "channels": (FOLDER, {"channels": 1}),
     "bit_depth": ({**FOLDER, "image_encoding": "png"}, {"bit_depth": 16}),
+    "array_type": (ARRAYS, {"array_type": "uint16"}),
+    "array_axes": (ARRAYS, {"array_axes": "CHW"}),
+    "pages": (ARRAYS, {"pages": "first"}),
+    # It cannot act without DICOM or NIfTI.
+    "window": (FOLDER, {"window": None}),
     "check": (KEPT, {"check": "header"}),
     "max_pixels": (FOLDER, {"max_pixels": 3000}),
     "max_image_memory": (FOLDER, {"max_image_memory": "20KB"}),
@@ -189,7 +199,7 @@ def make_input(root: Path, picture: Callable, save: Callable) -> None:
     greys = [f"grey{number} #{number:02x}{number:02x}{number:02x}\n" for number in range(256)]
     (root / "greys.txt").write_text("".join(greys))
     (root / "more_greys.txt").write_text("".join(greys[::-1]))
-    sides = ["path,label,x1,y1,x2,y2,x3,y3"]
+    sides = ["path,label,x1,y1,x2,y2,right,bottom"]
     sides += [f"in/cat/{number:03d}.png,cat,{3 + number},2,{9 + number},8,{7 + number},7" for number in range(8)]
     (root / "boxes.csv").write_text("\n".join(sides) + "\n")
     # One of the boxes has no area.
@@ -201,6 +211,10 @@ def make_input(root: Path, picture: Callable, save: Callable) -> None:
     (root / "notes.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
     for name, form in (("mine", "xyxy"), ("other", "xywh")):
         (root / f"{name}.yaml").write_text(f"image: file\nobjects: '@'\nclass: name\nbox: sides\nform: {form}\n")
+
+    shares = np.random.default_rng(1).random((8, 30, 40))
+    examples = ({"image": one.tobytes(), "label": n % 2, "height": 30, "width": 40} for n, one in enumerate(shares))
+    write_examples(root / "numbers.tfrecord", examples)
 
 
 def rotated() -> Image.Exif:
@@ -260,6 +274,7 @@ def newest(output: Path) -> Path:
     return output / (output / "LATEST").read_text().strip() if (output / "LATEST").exists() else output
 
 
+@pytest.mark.slow
 @pytest.mark.sampled(2)
 @pytest.mark.parametrize("name", SETTINGS)
 def test_a_changed_setting_makes_the_shards_of_a_build_from_scratch(workshop, tmp_path, name):

@@ -1,4 +1,4 @@
-"""`--json_summary` and `--metrics_file`: written on success and on failure."""
+"""`--json_summary`, `--metrics_file` and `--lineage_file`: written on success and on failure."""
 
 from __future__ import annotations
 
@@ -69,6 +69,30 @@ def test_a_wrong_request(build):
     assert "did you mean --image_size?" in summary["message"]
 
 
+def test_a_run_that_publishes_nothing_keeps_the_gauges_of_the_dataset(build, source):
+    _, published = build()
+    _, refused = build("--image_sise=64")
+    of_the_run = {"exit_code", "duration_seconds", "end_timestamp_seconds"}
+    assert {key: one for key, one in published.items() if key[0] not in of_the_run}.items() <= refused.items()
+    assert refused["exit_code",].labels == published["exit_code",].labels
+    (source.folder / "cat/broken.jpg").write_bytes(b"no image")
+    _, unpublished = build()
+    for key in ("last_success_timestamp_seconds",), ("records",), ("dataset_bytes",), ("records_by_origin", "origin"):
+        assert unpublished[key] == published[key]
+    assert (unpublished["listed",].value, unpublished["failures", "reason"].value) == (13, 1)
+    (source.folder / "cat/broken.jpg").unlink()
+    _, unchanged = build()
+    assert ("failures", "reason") not in unchanged
+    assert unchanged["last_success_timestamp_seconds",].value == unchanged["end_timestamp_seconds",].value
+
+
+def test_metrics_of_others_are_replaced(build, tmp_path):
+    for content in (b"\xff", b"x{", b'beam_tfrecords_records{output="elsewhere"} 7.0\n'):
+        (tmp_path / "run.prom").write_bytes(content)
+        _, metrics = build("--dry_run")
+        assert ("records",) not in metrics
+
+
 def test_quiet_prints_nothing_of_a_new_version_nor_of_an_unchanged_one(source):
     for _ in range(2):
         ran = source.build("--quiet")
@@ -94,3 +118,25 @@ def test_a_run_summary_that_cannot_be_written_is_a_note(source, tmp_path):
 
 def test_everything_that_is_shown_is_a_fact():
     assert BUILD_METRICS.keys() >= {*HEADERS, *LINES, *METRICS, *SUMMARIZED}
+
+
+def test_catalogues_of_lineage_get_an_event(source, tmp_path):
+    file = tmp_path / "event.json"
+    assert source.build(f"--lineage_file={file}", "--dry_run").code == 0
+    assert not file.exists()
+    assert source.build(f"--lineage_file={file}").code == 0
+    event, manifest = json.loads(file.read_text()), json.loads((source.latest / "manifest.json").read_text())
+    assert (event["eventType"], event["job"]["name"]) == ("COMPLETE", str(source.output))
+    assert event["inputs"] == [{"namespace": "file", "name": str(source.folder)}]
+    (output,) = event["outputs"]
+    assert (output["namespace"], output["name"]) == ("file", str(source.output))
+    columns = [(one["name"], one["type"], one["description"]) for one in output["facets"]["schema"]["fields"]]
+    assert columns == [(name, one["type"], one["field"]) for name, one in manifest["spec"]["layout"].items()]
+    statistics = output["outputFacets"]["outputStatistics"]
+    size = sum(split["bytes"] for split in manifest["splits"].values())
+    assert (statistics["rowCount"], statistics["size"]) == (12, size)
+    (source.folder / "cat/broken.jpg").write_bytes(b"no image")
+    assert source.build(f"--lineage_file={file}").code == 3
+    failed = json.loads(file.read_text())
+    assert (failed["eventType"], failed["inputs"]) == ("FAIL", event["inputs"])
+    assert failed["run"]["runId"] != event["run"]["runId"]

@@ -12,9 +12,9 @@ import numpy as np
 import pytest
 from apache_beam.testing.util import assert_that, equal_to
 
-from beam_tfrecords import ConvertSamples, ReadSamples, Sample, WriteTFRecordShards
+from beam_tfrecords import ConvertSamples, ReadSamples, Sample, WriteDataset, WriteTFRecordShards
 from beam_tfrecords.tfrecord import read_records
-from tests.beam_pipelines.dataset_checks import manifest_of
+from tests.beam_pipelines.dataset_checks import manifest_of, shards_of
 from tests.refusals import refuses
 from tests.source_forms import FORMS, flags_of, write_form
 
@@ -36,6 +36,7 @@ def settings_of(flags: list[str]) -> dict[str, Any]:
     return {name: word if sign else True for name, sign, word in words}
 
 
+@pytest.mark.slow
 @pytest.mark.sampled(1)
 @pytest.mark.parametrize("form", sorted(FORMS))
 def test_a_pipeline_makes_the_examples_of_a_build(form, tmp_path, convert):
@@ -48,13 +49,16 @@ def test_a_pipeline_makes_the_examples_of_a_build(form, tmp_path, convert):
     of_input = settings_of(flags)
     of_image = {name: of_input[name] for name in ("image_size", "image_encoding") if name in of_input}
     with beam.Pipeline() as pipeline:
-        samples = pipeline | ReadSamples(**{"layout": layout, **of_input})
-        converted = samples | ConvertSamples(layout=layout, class_names=classes or None, **of_image)
+        samples = pipeline | ReadSamples(**{"layout": layout, "max_failures": 0.5, **of_input})
+        converted = samples | ConvertSamples(layout=layout, class_names=classes or None, max_failures=0.5, **of_image)
         _ = converted | WriteTFRecordShards(tmp_path / "written/all")
+        words = {"layout": layout, "class_names": classes or None, "max_failures": 0.5, "name": manifest["name"]}
+        _ = samples | WriteDataset(tmp_path / "dataset", **words, **of_image)
     assert records_in(tmp_path / "written") == records_in(tmp_path / "built")
+    assert shards_of(tmp_path / "dataset") == shards_of(tmp_path / "built")
 
 
-@pytest.mark.sampled(1)
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("name", ["photos", "photos.tar", "photos.zip"])
 def test_a_folder_for_temporary_files_keeps_nothing_of_another_request(name, tmp_path):
     shutil.copytree(PHOTOS, tmp_path / "photos")
@@ -69,6 +73,7 @@ def test_a_folder_for_temporary_files_keeps_nothing_of_another_request(name, tmp
             assert_that(found, equal_to(expected.items()))
 
 
+@pytest.mark.slow
 def test_failures_have_their_reasons(tmp_path):
     for name in ("cat/1.jpg", "dog/2.jpg"):
         (tmp_path / name).parent.mkdir()
@@ -86,6 +91,7 @@ def test_failures_have_their_reasons(tmp_path):
         assert_that(failed, equal_to(expected), "failed")
 
 
+@pytest.mark.exhaustive
 def test_samples_travel_without_the_bytes_of_their_images():
     with beam.Pipeline() as pipeline:
         samples = pipeline | ReadSamples(input=str(PHOTOS))
@@ -96,6 +102,7 @@ def test_samples_travel_without_the_bytes_of_their_images():
         assert_that(shuffled, equal_to([(3, label) for label in labels]), "opened")
 
 
+@pytest.mark.slow
 def test_samples_of_ones_own(tmp_path):
     pixels = np.full((8, 8, 3), 7, np.uint8)
     with beam.Pipeline() as pipeline:
@@ -118,3 +125,59 @@ def test_wrong_requests_are_refused(tmp_path):
     (tmp_path / "empty").mkdir()
     with refuses("no_samples", "input"):
         beam.Pipeline() | ReadSamples(input=str(tmp_path / "empty"))
+
+
+def make_rejected(folder: Path) -> str:
+    """A table of four images, of which one is missing and one is no image."""
+    for name in ("1.jpg", "2.jpg"):
+        shutil.copy(next(PHOTOS.glob("cat/*.jpg")), folder / name)
+    (folder / "3.jpg").write_bytes(b"no image")
+    (folder / "table.csv").write_text("image,label\n1.jpg,cat\n2.jpg,cat\n3.jpg,cat\n4.jpg,cat\n")
+    return str(folder / "table.csv")
+
+
+@pytest.mark.parametrize(
+    ("read", "convert", "reads", "stops"),
+    [
+        ({}, {}, (), r"Samples: [34].jpg is rejected \("),
+        ({}, {}, ("samples",), r"ConvertSamples: 3.jpg is rejected \(not_an_image"),
+        ({}, {}, ("converted",), "ReadSamples: 4.jpg is rejected"),
+        ({}, {}, ("samples", "converted"), None),
+        ({"max_failures": 0.25}, {"max_failures": 0.5}, (), None),
+        ({"max_failures": "0.2"}, {"max_failures": 0.5}, (), "ReadSamples: 1 of 4 samples are rejected.*allows 0"),
+        ({"max_failures": 0.25}, {"max_failures": 0.3}, ("samples",), "ConvertSamples: 1 of 3 samples"),
+        ({"max_failures": 1}, {}, ("converted",), None),
+    ],
+)
+def test_a_rejected_sample_stops_the_pipeline_unless_it_is_read_or_allowed(tmp_path, read, convert, reads, stops):
+    table = make_rejected(tmp_path)
+    pipeline = beam.Pipeline()
+    samples = pipeline | ReadSamples(input=table, **read)
+    converted = samples | ConvertSamples(class_names=["cat"], **convert)
+    assert_that(converted | beam.combiners.Count.Globally(), equal_to([2]))
+    for name, one in (("samples", samples), ("converted", converted)):
+        if name in reads:
+            _ = one.failures | f"Read {name}" >> beam.Map(lambda failure: failure["key"])
+    if stops is None:
+        pipeline.run().wait_until_finish()
+    else:
+        with pytest.raises(Exception, match=stops):
+            pipeline.run().wait_until_finish()
+
+
+def test_failures_may_be_a_side_input(tmp_path):
+    table = make_rejected(tmp_path)
+    with beam.Pipeline() as pipeline:
+        samples = pipeline | ReadSamples(input=table)
+        keys = beam.pvalue.AsIter(samples.failures | beam.Map(lambda failure: failure["key"]))
+        found = pipeline | beam.Impulse() | beam.Map(lambda _, keys: sorted(keys), keys)
+        assert_that(found, equal_to([["4.jpg"]]))
+
+
+def test_a_share_of_an_unbounded_collection_is_refused():
+    pipeline = beam.Pipeline()
+    samples = pipeline | beam.Create([Sample("a")])
+    samples.is_bounded = False
+    with refuses("setting_not_applicable", "failures", "max_failures"):
+        samples | ConvertSamples(class_names=["cat"], max_failures=0.1)
+    samples | "Fails at once" >> ConvertSamples(class_names=["cat"])

@@ -94,7 +94,7 @@ def test_batches_and_pairs_have_masks(out):
     (batch,) = load(out, "train", batch_size=3)
     assert batch["mask"].shape == (3, 20, 16, 1)
     assert batch["mask"].dtype == "uint8"
-    ((images, masks),) = load(out, "train", batch_size=3, as_supervised=True, image_size=(10, 8))
+    ((images, masks),) = load(out, "train", batch_size=3, as_supervised=True, image_size=(10, 8), resize_mode="crop")
     assert images.shape == (3, 10, 8, 3)
     assert masks.shape == (3, 10, 8, 1)
     assert set(np.unique(masks)) <= {0, 1, 2, 255}
@@ -240,10 +240,10 @@ def test_an_image_without_a_mask_is_rejected_and_masks_without_images_are_noted(
     assert convert(*flags).code == 3
     ran = convert(*flags, "--max_failures=0.5")
     assert ran.code == 0
-    assert f"1 of 4 masks in {folders / 'masks'} belong to no image, such as" in ran.out
+    assert "1 of 4 masks in masks belong to no image, such as" in ran.out
     (failure,) = map(json.loads, (folders / "out/failures.jsonl").read_text().splitlines())
     assert (failure["key"], failure["reason"]) == ("train/a.jpg", "mask_missing")
-    assert f"no mask of the name train/a.* in {folders / 'masks'}" in failure["detail"]
+    assert "no mask of the name train/a.* in masks" in failure["detail"]
 
 
 def test_an_image_with_two_masks_is_rejected(folders, convert, save):
@@ -286,7 +286,7 @@ def test_where_no_image_has_a_mask_the_refusal_offers_the_suffixes(image, mask, 
             Refusal("unmatched_roots", "mask_root", says=["2 folders", "1 inputs"]),
         ),
         (["--mask_root={}/masks", "--layout=image"], Refusal("setting_not_applicable", "mask_root", "layout")),
-        (["--layout=segmentation"], Refusal("needs_setting", "input", "mask_root", "mask_suffix")),
+        (["--layout=segmentation"], Refusal("missing_masks", "input", "mask_root", "mask_suffix")),
         (["--mask_column=mask"], Refusal("setting_not_applicable", "mask_column", "input")),
         (
             ["--mask_root={}/masks", "--mask_padding=300"],
@@ -364,6 +364,7 @@ def test_a_bad_mask_rejects_its_image_alone(what, folders, convert):
     assert sorted(masks_of(folders / "out")) == ["b.jpg", "c.jpg"]
 
 
+@pytest.mark.slow
 def test_masks_of_16_bits_keep_their_numbers(folders, build, save):
     large = mask_of("a").astype(np.uint16) * 200
     save(folders / "masks/train/a.png", large)

@@ -161,6 +161,7 @@ def test_an_archive_that_may_not_be_read_ends_the_build_and_is_read_by_the_next_
     assert shards_of(build(tmp_path / "out", *flags)) == shards_of(build(tmp_path / "expected", *flags))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("faults", [2, 100])
 def test_a_folder_that_cannot_be_listed_is_listed_again(photos, tmp_path, convert, monkeypatch, faults):
     scandir, left = os.scandir, iter(range(faults))

@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import json
 import os
 import shutil
 import signal
 import socket
 import subprocess
+import sys
 import time
 
 import pytest
 
 from beam_tfrecords.beam_pipelines.build.heartbeat import Run
+from beam_tfrecords.beam_pipelines.build.output import follow
 from beam_tfrecords.beam_pipelines.runners.jobs import JobRecord
 from beam_tfrecords.storage.lease import Lease
 from beam_tfrecords.transforms.stats import Stats
@@ -22,6 +25,7 @@ from beam_tfrecords.transforms.workspace.counts import add_block, add_evaluated
 from beam_tfrecords.transforms.workspace.state_files import write_state
 from tests.beam_pipelines.dataset_checks import BEAM_TFRECORDS
 from tests.beam_pipelines.version_builds import Source, make_source
+from tests.integration.servers.processes import free_port
 
 
 @pytest.fixture
@@ -44,6 +48,7 @@ def test_an_output_that_is_not_there_is_refused(run, tmp_path):
     ran.refused("not_found", "output")
 
 
+@pytest.mark.slow
 def test_an_input_that_is_being_listed(source, status, run):
     source.output.mkdir()
     lease = Lease.take(Workspace(str(source.output)).lease, "process 7 on a machine")
@@ -68,6 +73,7 @@ def test_versions_are_listed_with_their_counts(source, status, run):
     assert "LATEST" in run("status", f"--output={source.output}").out
 
 
+@pytest.mark.exhaustive
 def test_a_build_that_runs_and_the_same_when_it_is_dead(source, status, run, tmp_path, picture, save):
     big = save(tmp_path / "big.png", picture(1, 3000, 4000)).read_bytes()
     for number in range(48):
@@ -89,7 +95,7 @@ def test_a_build_that_runs_and_the_same_when_it_is_dead(source, status, run, tmp
         text = run("status", f"--output={source.output}").out
         assert f"process {build.pid} on " in text
         assert " of 96; blocks: " in text
-        assert "nothing was published" not in text
+        assert "Nothing was published" not in text
     finally:
         os.killpg(build.pid, signal.SIGKILL)
         build.wait()
@@ -137,7 +143,9 @@ def test_a_refused_version_shows_its_exit_code(source, status, run):
     found = status()
     assert (found["state"], found["build"]["exit_code"]) == ("unpublished", 3)
     assert any("count: records: 28; before: 48" in line for line in found["build"]["why"])
-    assert "nothing was published (exit code 3)" in run("status", f"--output={source.output}").out
+    shown = run("status", f"--output={source.output}").out
+    assert "exit code 3:\n  Nothing was published: the new version differs too much from the one before it.\n" in shown
+    assert "  If that is right, use --accept=" in shown
     assert run("status", f"--output={source.output}", "--follow").code == 3
 
 
@@ -166,7 +174,7 @@ def test_a_slow_build_has_a_speed_and_the_stage_that_runs(source, status, run):
     assert "stage: " not in shown
     # A worker died before it had counted the last sample.
     add_evaluated(str(folder))
-    assert "stage: checked limits and guards" in run("status", f"--output={source.output}").out
+    assert "stage: checking limits" in run("status", f"--output={source.output}").out
 
 
 def test_a_launcher_that_left_its_job_has_submitted_it_and_no_heartbeat(source, run):
@@ -190,6 +198,7 @@ def test_a_job_that_published_after_its_launcher_had_died_is_no_running_build(so
     assert (found["state"], found["build"]["state"]) == ("idle", "published")
     (source.latest / "_SUCCESS").unlink()
     (source.output / "LATEST").unlink()
+    JobRecord("DataflowRunner", "2026-11-21_1", "https://console/2026-11-21_1").write(str(folder))
     assert status()["state"] == "submitted"
     add_block(str(folder), Stats({}))
     assert status()["state"] == "running"
@@ -198,16 +207,122 @@ def test_a_job_that_published_after_its_launcher_had_died_is_no_running_build(so
     assert status()["state"] == "submitted"
 
 
+_NIGHT = """
+import sys
+import apache_beam as beam
+from beam_tfrecords import Sample, WriteDataset
+from pathlib import Path
+folder, output, fails = map(Path, sys.argv[1:])
+settings = {"versioned": True, "keep_versions": 1, "grace": "0s", "guard": "off", "name": "pets", "image_size": 24}
+files = sorted(folder.rglob("*.png"))
+samples = [Sample(file.relative_to(folder).as_posix(), image=str(file), label=file.parent.name) for file in files]
+with beam.Pipeline() as root:
+    root | beam.Create(samples) | WriteDataset(output, max_failures=float(fails.name), **settings)
+"""
+
+
+@pytest.fixture
+def nights(source, tmp_path, run):
+    """Builds two nights: by `convert`, and by a pipeline without a launcher that `status` follows."""
+
+    def build(max_failures: float = 0.5) -> list[tuple[int, dict, set]]:
+        words = ["--keep_versions=1", "--grace=0s", "--guard=off", "--splits=auto", f"--max_failures={max_failures}"]
+        told = []
+        for kind in ("waits", "detached"):
+            output = tmp_path / kind
+            files = [f"--json_summary={tmp_path}/{kind}.json", f"--metrics_file={tmp_path}/{kind}.prom"]
+            if kind == "waits":
+                code = dataclasses.replace(source, output=output).build(*words, *files).code
+            else:
+                command = [sys.executable, "-c", _NIGHT, source.folder, output, str(max_failures)]
+                pipeline = subprocess.Popen(list(map(str, command)), stderr=subprocess.DEVNULL)
+                deadline = time.monotonic() + 120
+                while pipeline.poll() is None and not list(output.glob(".build/*/workers/*")):
+                    assert time.monotonic() < deadline
+                    time.sleep(0.02)
+                code = run("status", f"--output={output}", "--follow", *files).code
+                pipeline.wait()
+            samples = {line.partition("{")[0] for line in (tmp_path / f"{kind}.prom").read_text().splitlines()}
+            told.append((code, json.loads((tmp_path / f"{kind}.json").read_text()), samples))
+        return told
+
+    return build
+
+
+# What differs from run to run.
+_TIMES = {"began", "ended", "seconds", "object_store"}
+_OF_THE_RUN = {"output", "dataset", "removed_versions", "folder", "message", *_TIMES}
+
+
+@pytest.mark.slow
+def test_who_follows_a_detached_build_leaves_the_files_of_who_waits_for_one(source, nights, tmp_path):
+    for night in range(3):
+        if night == 1:
+            next(source.folder.rglob("*.png")).write_bytes(b"no image")
+        if night == 2:
+            next(source.folder.rglob("*.png")).unlink()
+        waits, detached = nights(0.0 if night == 2 else 0.5)
+        assert detached[1].keys() == waits[1].keys()
+        assert {name: value for name, value in detached[1].items() if name not in _OF_THE_RUN} == {
+            name: value for name, value in waits[1].items() if name not in _OF_THE_RUN
+        }
+        assert (detached[0], detached[2]) == (waits[0], waits[2])
+        assert len(detached[1].get("removed_versions", ())) == len(waits[1].get("removed_versions", ()))
+        assert detached[1]["message"].partition(" s")[0] == waits[1]["message"].partition(" s")[0]
+        if night < 2:
+            assert detached[1]["dataset"] == str(next((tmp_path / "detached").glob("2*")))
+            assert (tmp_path / "detached" / detached[1]["dataset"] / "report.html").exists()
+
+
+def test_files_of_a_run_need_a_build_to_follow(source, run, tmp_path):
+    source.output.mkdir()
+    ran = run("status", f"--output={source.output}", f"--json_summary={tmp_path}/run.json")
+    ran.refused("needs_setting", "json_summary", says=["add --follow"])
+    ran = run("status", f"--output={source.output}", f"--json_summary={tmp_path}/run.json", "--follow")
+    assert (ran.code, json.loads((tmp_path / "run.json").read_text())["status"]) == (0, "idle")
+
+
+@pytest.mark.parametrize("is_advancing", [False, True])
+def test_a_runner_that_does_not_answer_is_named(source, status, run, is_advancing):
+    folder = source.output / ".build/0123456789abcdef"
+    folder.mkdir(parents=True)
+    url = f"http://127.0.0.1:{free_port()}"
+    JobRecord("FlinkRunner", "9f2c", f"{url}/#/job/running/9f2c").write(str(folder))
+    if is_advancing:
+        add_block(str(folder), Stats({}))
+    found = status()
+    assert (found["state"], found["build"]["state"]) == ("unknown", "unknown")
+    assert found["build"]["why"] == [f"{url} does not answer (Connection refused)"]
+    shown = run("status", f"--output={source.output}").out
+    assert f"nobody knows whether the job runs: {url} does not answer (Connection refused)\n" in shown
+
+
+def test_who_follows_a_job_does_not_wait_for_ever_for_its_runner(source, run, monkeypatch, tmp_path):
+    monkeypatch.setattr(follow, "AWAY", 0.0)
+    folder = source.output / ".build/0123456789abcdef"
+    folder.mkdir(parents=True)
+    url = f"http://127.0.0.1:{free_port()}"
+    JobRecord("FlinkRunner", "9f2c", f"{url}/#/job/running/9f2c").write(str(folder))
+    ran = run("status", f"--output={source.output}", "--follow", f"--json_summary={tmp_path}/run.json")
+    assert (ran.code, "unknown" in ran.out) == (1, True)
+    summary = json.loads((tmp_path / "run.json").read_text())
+    assert (summary["exit_code"], summary["status"]) == (1, "failed")
+    assert summary["message"].startswith(f"{url} does not answer (Connection refused)")
+
+
 def test_a_job_without_a_launcher_keeps_other_builds_away_until_somebody_knows_that_it_has_ended(source):
     folder = source.output / ".build/0123456789abcdef"
     folder.mkdir(parents=True)
     JobRecord("DataflowRunner", "2026-11-21_1", "https://console/2026-11-21_1").write(str(folder))
     add_block(str(folder), Stats({}))
     ran = source.build()
-    ran.refused("output_locked", "output", says=["https://console/2026-11-21_1; "])
+    assert ran.code == 4
+    assert "the job of another build is writing to it, https://console/2026-11-21_1; " in ran.err
     (counts,) = folder.glob("workers/*.json")
     os.utime(counts, (time.time() - 600, time.time() - 600))
     ran = source.build()
-    ran.refused("unknown_job_state", "output", says=["https://console/2026-11-21_1", f"delete {folder}"])
+    assert ran.code == 4
+    assert "its runner does not say whether it does: https://console/2026-11-21_1; " in ran.err
+    assert f"delete {folder}" in ran.err
     shutil.rmtree(folder)
     assert source.build().code == 0

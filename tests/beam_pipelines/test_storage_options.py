@@ -21,7 +21,7 @@ PURE = {
     *("DuplicateFiles", "ByFile", "Findings", "MergeStats", "Classes", "AddClasses", "CompareClasses", "Miscounted"),
 }
 # Of Beam.
-OF_BEAM = ("Once/", "ListShards/", "Reshuffle", "Spread", "Join", "Group", "Combine", "Impulse", "AfterPublishing")
+OF_BEAM = ("Once/", "ChooseShards/", "Reshuffle", "Spread", "Join", "Group", "Combine", "Impulse", "AfterPublishing")
 
 # The graph of Beam is what is looked at.
 pytestmark = pytest.mark.local_runner
@@ -71,6 +71,7 @@ def _keep(sample):
     return sample
 
 
+@pytest.mark.exhaustive
 def test_a_launch_leaves_no_options_behind(tmp_path, photos):
     from beam_tfrecords import build
 

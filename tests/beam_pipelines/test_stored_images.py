@@ -124,6 +124,7 @@ def test_8_bits_lose_nothing_that_is_noted(tmp_path, save, convert):
     assert index_of(tmp_path / "out")["dark/1.png"]["stored_maximum"] is None
 
 
+@pytest.mark.exhaustive
 def test_bad_photos_are_found_by_the_columns_of_quality(photos, tmp_path, build):
     shutil.copytree(photos, tmp_path / "in")
     photo = Image.open(photos / "cat/cat_03.jpg")

@@ -51,7 +51,7 @@ def no_traceback(ran: subprocess.CompletedProcess[str]) -> bool:
     return not any(word in ran.stdout + ran.stderr for word in ("Traceback", "Exception", "Error:"))
 
 
-@pytest.mark.sampled(1)
+@pytest.mark.exhaustive
 @pytest.mark.parametrize(
     ("streams", "unbuffered"),
     [(">&-", ""), ("2>&-", ""), (">/dev/full", ""), (">/dev/full", "1"), ("2>&1 | sleep 0", "1")],
@@ -74,6 +74,7 @@ def test_a_build_with_all_streams_closed_writes_nothing_but_its_dataset(flags, b
     assert manifest_of(tmp_path / "out")["records"] == 6
 
 
+@pytest.mark.slow
 @pytest.mark.sampled(1)
 @pytest.mark.parametrize("streams", STREAMS)
 def test_a_refused_build_ends_as_refused(flags, built, streams):
@@ -106,7 +107,7 @@ def test_a_report_is_written_whether_or_not_it_can_be_said(built, tmp_path, stre
     assert (out / "report.html").exists()
 
 
-@pytest.mark.sampled(1)
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("command", ["inspect", "status"])
 @pytest.mark.parametrize("streams", [*CLOSED, "2>/dev/full"])
 def test_what_the_caller_closed_is_not_missed(built, command, streams):

@@ -36,6 +36,7 @@ def test_the_summary_shows_splits_classes_reasons_and_skipped_files():
         "classes of train: cat 700, dog 500",
         "classes of test: cat 290",
         "failures: truncated 8, corrupt 2",
+        "  list: out/failures.jsonl; pictures: beam-tfrecords report --dataset=out --failed_images",
         "skipped: 1 hidden (.DS_Store)",
         "1,500 samples in 3.0 s (500/s, start-up included)",
         "dataset: out",
@@ -68,6 +69,12 @@ def test_images_that_were_to_be_kept_and_are_stored_as_png_are_counted_by_format
     assert "stored as PNG, because tf.io.decode_image does not read them: WEBP 30, TIFF 2" in lines
 
 
+def test_the_command_for_pictures_of_failures_names_the_folder_of_the_input():
+    lines = summarize(MANIFEST, output="out", seconds=3, image_root="/my data/")
+    (line,) = [line for line in lines if "failures.jsonl" in line]
+    assert line.endswith("beam-tfrecords report --dataset=out --failed_images '--image_root=/my data/'")
+
+
 def test_filtered_samples_have_a_line():
     assert "filtered: 1,200" in summarize({**MANIFEST, "filtered": 1200}, output="out", seconds=3)
 
@@ -77,6 +84,7 @@ def test_leaks_between_splits_come_before_other_duplicates():
     kept = summarize({**MANIFEST, "duplicates": counts}, output="out", seconds=3)
     leaks, duplicates = (line for line in kept if line.startswith(("leaks", "duplicates")))
     assert leaks == "leaks: images in more than one split: 1"
+    assert "  list: out/duplicates.jsonl; --overwrite --duplicates=drop keeps one of each" in kept
     assert duplicates == "duplicates: images that occur more than once: 3, copies: 7, with different labels: 2"
     dropped = summarize({**MANIFEST, "duplicates": counts, "dropped_duplicates": 4}, output="out", seconds=3)
     assert any(line.endswith("in more than one split: 1, with different labels: 2, dropped: 4") for line in dropped)

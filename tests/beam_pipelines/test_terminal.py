@@ -49,6 +49,7 @@ def test_a_reader_that_is_gone_neither_fails_a_build_nor_makes_it_talk(photos, t
     assert (tmp_path / "out" / "_SUCCESS").exists()
 
 
+@pytest.mark.exhaustive
 def test_examples_without_a_reader_end_as_a_program_killed_by_sigpipe(out, no_reader):
     ran = run_script("inspect", f"--dataset={out}", stdout=no_reader, PYTHONUNBUFFERED="1")
     assert (ran.returncode, ran.stderr) == (141, b"")
@@ -64,6 +65,7 @@ def test_a_class_outside_ascii_is_written_as_an_escape_where_the_terminal_has_as
     assert rb"classes: H\xfcndin 1, cat 1" in ran.stdout.replace(b"cat 1, H\\xfcndin 1", b"H\\xfcndin 1, cat 1")
 
 
+@pytest.mark.slow
 def test_a_message_outside_ascii_is_written_too(tmp_path):
     ran = run_script("verify", f"--dataset={tmp_path}/Hündin", PYTHONIOENCODING="ascii")
     assert ran.returncode == 2

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
@@ -10,6 +11,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import beam_tfrecords
+from beam_tfrecords.errors import BuildError
 from tests.beam_pipelines.dataset_checks import find_all, manifest_of, shards_of
 from tests.beam_pipelines.test_heads import SOURCES, make, write_csv
 from tests.refusals import refuses
@@ -138,6 +140,7 @@ def test_lists_of_one_length_are_vectors(tmp_path):
     assert failures[0].startswith("column.list, value 1: feature 'points'")
 
 
+@pytest.mark.exhaustive
 def test_vectors_are_batched_as_arrays(tmp_path):
     from beam_tfrecords import load
 
@@ -182,3 +185,113 @@ def test_people_see_the_length(tmp_path, run):
     make(write_csv(tmp_path, rows_of()), tmp_path / "out", layout=layout_of())
     assert "columns.x0..x11 (12 values)" in run("inspect", f"--dataset={tmp_path / 'out'}").out
     assert "float, 12 values" in (tmp_path / "out/README.md").read_text()
+
+
+# Points that move with the image
+
+PLACES = {"eye_x": 20, "eye_y": 10, "nose_x": 30, "nose_y": 20, "ear_x": 5, "ear_y": 38}
+
+
+def write_places(root, save, picture, header=None, *, factor=(1, 1), count=3):
+    """A table of points in images of 60 x 40 pixels (width x height)."""
+    names = header or list(PLACES)
+    for number in range(count):
+        save(root / f"{number}.png", picture(number, 40, 60))
+    cells = [str(PLACES[name] * factor[name.endswith("y")]) for name in names]
+    rows = [",".join([f"{number}.png", *cells]) for number in range(count)]
+    (root / "faces.csv").write_text("\n".join([",".join(["path", *names]), *rows]) + "\n")
+    return root / "faces.csv"
+
+
+def points_layout(field="columns.eye_x..ear_y", **words):
+    return layout_of(field, moves="points", **words)
+
+
+CROPPED = {"eye": [0.25, 0.25], "nose": [0.5, 0.5], "ear": [-0.125, 0.95]}
+CROP = {"image_size": 40, "resize_mode": "crop", "image_encoding": "png"}
+
+
+@pytest.mark.parametrize("header", [list(PLACES), [*list(PLACES)[::2], *list(PLACES)[1::2]]])
+def test_points_move_with_the_image_whatever_their_order(header, tmp_path, save, picture):
+    """In place, x and y of each point; the last is left of the crop, and stays."""
+    table = write_places(tmp_path, save, picture, header)
+    dataset = make(table, tmp_path / "out", layout=points_layout(f"columns.{','.join(header)}"), **CROP)
+    expected = [CROPPED[name.split("_")[0]][name.endswith("y")] for name in header]
+    assert list(vectors(dataset).values()) == [pytest.approx(expected)] * 3
+    assert dataset.features["points"].moves == "points"
+    assert find_all(tmp_path / "out") == []
+
+
+def test_a_list_of_points_and_shares_move_too(tmp_path, save, picture):
+    write_places(tmp_path, save, picture)
+    row = {"path": "0.png", "places": [*PLACES.values()]}
+    (tmp_path / "rows.jsonl").write_text(json.dumps(row))
+    layout = points_layout("column.places", length=6)
+    listed = make(tmp_path / "rows.jsonl", tmp_path / "listed", layout=layout, **CROP)
+    table = write_places(tmp_path, save, picture, factor=(1 / 60, 1 / 40))
+    shares = make(table, tmp_path / "shares", layout={**points_layout(), **{
+        "points": {**points_layout()["points"], "moves": "shares"}
+    }}, **CROP)  # fmt: skip
+    expected = pytest.approx([side for point in CROPPED.values() for side in point])
+    assert [*vectors(listed).values(), *vectors(shares).values()] == [expected] * 4
+
+
+def test_shares_that_are_said_to_be_pixels_reject_their_samples(tmp_path, save, picture):
+    table = write_places(tmp_path, save, picture, factor=(1 / 60, 1 / 40))
+    with pytest.raises(BuildError, match="3 of 3 samples failed"):
+        make(table, tmp_path / "out", layout=points_layout(), **CROP)
+    assert "write 'moves: shares'" in (tmp_path / "out/failures.jsonl").read_text()
+
+
+@pytest.mark.parametrize("mode", ["crop", "pad", "exact"])
+def test_a_reader_moves_points_as_a_build_does(mode, tmp_path, save, picture):
+    from tests.tensorflow import load
+
+    table = write_places(tmp_path, save, picture)
+    stored = make(table, tmp_path / "out", layout=points_layout(), image_encoding="png")
+    built = make(
+        table, tmp_path / "built", layout=points_layout(), image_encoding="png", image_size=(30, 24), resize_mode=mode
+    )
+    ours = stored.records("train", image_size=(30, 24), resize_mode=mode)
+    theirs = load(stored.path, "train", image_size=(30, 24), resize_mode=mode)
+    expected = next(iter(vectors(built).values()))
+    for record in (*ours, *theirs):
+        assert [float(side) for side in record["points"]] == pytest.approx(expected, abs=1e-5)
+
+
+def test_points_of_a_dataset_move_on_and_others_do_not(tmp_path, save, picture):
+    table = write_places(tmp_path, save, picture)
+    first = make(table, tmp_path / "first", layout=points_layout(), image_encoding="png", name="x")
+    again = make(Path(first.path), tmp_path / "again", layout=points_layout(), name="x", **CROP)
+    expected = pytest.approx([side for point in CROPPED.values() for side in point])
+    assert list(vectors(again).values()) == [expected] * 3
+    still = make(table, tmp_path / "still", layout=layout_of("columns.eye_x..ear_y"), image_size=20, name="x")
+    with pytest.raises(BuildError, match="3 of 3 samples failed"):
+        make(Path(still.path), tmp_path / "lost", layout=points_layout(), name="x")
+    assert "belong to another image" in (tmp_path / "lost/failures.jsonl").read_text()
+
+
+def test_only_images_of_new_points_are_not_encoded_again(tmp_path, save, picture):
+    table = write_places(tmp_path, save, picture)
+    make(table, tmp_path / "out", layout=points_layout(), versioned=True, **CROP)
+    text = table.read_text().replace("0.png,20", "0.png,22")
+    table.write_text(text)
+    second = make(table, tmp_path / "out", layout=points_layout(), versioned=True, **CROP)
+    assert second.manifest["reuse"] == {"copied": 2, "reserialized": 1, "converted": 0}
+    assert vectors(second)["0.png"][:2] == pytest.approx([0.3, 0.25])
+
+
+@pytest.mark.parametrize(
+    ("words", "says"),
+    [
+        ({"type": "int64"}, "'type: float'"),
+        ({"moves": "boxes"}, "'boxes'"),
+        ({"field": "columns.eye_x..ear_x"}, "5 columns"),
+        ({"field": "column.eye_x"}, "of a vector"),
+    ],
+)
+def test_only_pairs_of_numbers_are_points(words, says, tmp_path, save, picture):
+    table = write_places(tmp_path, save, picture)
+    layout = {"image": "image.encoded", "points": {**points_layout()["points"], **words}}
+    with refuses("invalid_layout", "layout", says=[says]):
+        make(table, tmp_path / "out", layout=layout)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 
 import pytest
@@ -43,3 +44,19 @@ def test_a_dataset_whose_manifest_cannot_be_read_is_broken(damaged, verify, text
     ran = verify(path)
     assert (ran.code, ran.out, ran.err.count("\n")) == (1, "", 1)
     assert "manifest.json" in ran.err
+
+
+def test_json_is_one_document_with_all_findings(datasets, damaged, verify):
+    good = verify(datasets["plain"], "--json")
+    assert (good.code, good.err) == (0, "")
+    found = json.loads(good.out)
+    assert (found["ok"], found["records"], found["checked_records"], found["findings"]) == (True, 40, 40, [])
+    path = damaged()
+    shard = next(path.glob("*.tfrecord*"))
+    shard.write_bytes(shard.read_bytes()[:-1])
+    bad = verify(path, "--json", "--findings=1")
+    assert (bad.code, bad.err) == (1, "")
+    found = json.loads(bad.out)
+    assert not found["ok"]
+    assert found["num_findings"] >= len(found["findings"]) == 1
+    assert found["findings"][0].keys() >= {"file", "record", "offset", "problem"}

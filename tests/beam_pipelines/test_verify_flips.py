@@ -35,6 +35,7 @@ def random_bits(path: Path, count: int) -> Iterator[tuple[str, int]]:
         yield shard["file"], int(random.integers(8 * shard["bytes"]))
 
 
+@pytest.mark.slow
 @pytest.mark.sampled(1)
 @pytest.mark.parametrize("name", ["plain", "gzip"])
 def test_every_flipped_bit_of_a_shard_is_found(damaged, name):
@@ -69,6 +70,7 @@ def test_a_flipped_bit_is_found_with_its_record_and_offset(damaged):
         flip(path, file, bit)
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.any_workers
 @pytest.mark.parametrize("name", ["plain", "gzip"])
 def test_the_command_names_the_shard_of_a_flipped_bit(damaged, verify, name):

@@ -124,7 +124,11 @@ BAD_RECORDS = {
         lambda _, e: with_feature(e, "label", int64_list=[2]),
         ["label 2", "2 classes"],
     ),
-    "a label below the class names": ("plain", lambda _, e: with_feature(e, "label", int64_list=[-1]), ["label -1"]),
+    "a label below the class names": (
+        "plain",
+        lambda _, e: with_feature(e, "label", int64_list=[-1]),
+        ["label is None", "index"],
+    ),
     "another label than in the index": ("plain", _other_label, ["label", "index"]),
     "bytes that are not an image": (
         "plain",

@@ -112,6 +112,7 @@ def test_a_copy_of_a_version_whose_removal_was_interrupted_stays(source, night, 
 # Versions of earlier versions of beam-tfrecords
 
 
+@pytest.mark.slow
 def test_versions_without_a_name_are_recognised_once(source, night, snapshot, status):
     versions = [night()[0] for _ in range(3)]
     for version in versions:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import dataclasses
 import os
 import shutil
+import tarfile
 import threading
 import time
 from pathlib import Path
@@ -29,6 +31,7 @@ def touch(source: Source, number: int) -> None:
     os.utime(path, (number + 1, number + 1))
 
 
+@pytest.mark.slow
 def test_readers_follow_latest(source, verify, run):
     assert source.build().code == 0
     first = source.latest
@@ -50,6 +53,7 @@ def test_the_first_version_has_nothing_to_compare_with(source):
     assert "nothing to compare" in source.changes["note"]
 
 
+@pytest.mark.slow
 def test_old_versions_go_after_the_grace_time_only(source):
     for number in range(4):
         touch(source, number)
@@ -205,3 +209,25 @@ def test_a_new_version_has_a_name_of_its_own(tmp_path):
     for name in ("20261122T030000Z", "20261122T030001Z", "20990101T000000Z", "notes"):
         (tmp_path / name).mkdir()
     assert new_version(str(tmp_path), 1795316400.0, names=[]) == "20261122T030002Z"
+
+
+@pytest.mark.parametrize("form", ["folder", "tar", "content"])
+@pytest.mark.parametrize("move", [shutil.copytree, shutil.move])
+def test_versions_that_lie_elsewhere_are_the_same(source, tmp_path, form, move):
+    words = ["--fingerprint=content"] if form == "content" else []
+    if form == "tar":
+        with tarfile.open(tmp_path / "in.tar", "w") as archive:
+            archive.add(source.folder, "in")
+        source = dataclasses.replace(source, folder=tmp_path / "in.tar")
+    assert source.build(*words).code == 0
+    elsewhere = dataclasses.replace(source, output=tmp_path / "disk/elsewhere")
+    elsewhere.output.parent.mkdir()
+    move(source.output, elsewhere.output)
+    before = elsewhere.versions
+    # Where records are reused from is no part of a dataset either.
+    for more in ([], [f"--reuse={elsewhere.output}"]):
+        ran = elsewhere.build(*words, *more)
+        assert (ran.code, "nothing has changed since dataset: " in ran.out) == (0, True), ran.out
+        assert elsewhere.versions == before
+    assert elsewhere.build(*words, "--seed=7", "--guard=off").code == 0
+    assert len(elsewhere.versions) == 2

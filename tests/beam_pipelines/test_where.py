@@ -127,7 +127,7 @@ def rows(tmp_path_factory, build) -> tuple[list[str], Path]:
         ("column.age + 1 = 4", "a"),
         ("column.height > 2", "bc"),
         ("height > 45 and column.height > 2", "b"),
-        ("note like '%''s'", None),
+        ("note like '%' 's'", None),
         ('note like "%\'s"', "b"),
         ("note = ''", "c"),
         ("'dog' in labels", "ab"),

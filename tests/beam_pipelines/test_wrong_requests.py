@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
+import tarfile
 
 import pytest
 
@@ -30,7 +31,7 @@ def test_several_inputs_are_merged(photos, tmp_path, build):
     out = build(tmp_path / "out", *flags, r"--label_pattern=(?P<label>\w+)/")
     assert manifest_of(out)["class_names"] == ["cat", "flower"]
     assert len(splits_of(out)) == len([*photos.glob("cat/*.jpg"), *photos.glob("flower/*.jpg")])
-    assert manifest_of(out)["spec"]["input"] == [str(photos / "cat"), str(photos / "flower")]
+    assert manifest_of(out)["spec"]["input"] == ["cat", "flower"]
 
 
 @pytest.mark.parametrize("words", [["--seed=1", "--seed=2"], ["--name=a", "--name=a"], ["--spec=a", "--spec=b"]])
@@ -87,11 +88,36 @@ def test_class_names_are_read_from_mappings_and_lists(names):
 
 
 @pytest.mark.parametrize("name", [" cat", "cat ", "cat\nfish", "cat\u2003"])
-def test_a_class_that_a_label_file_cannot_hold_is_refused(photos, refused, tmp_path, name):
+def test_a_class_that_a_label_file_cannot_hold_is_refused(photos, convert, tmp_path, name):
     for number, folder in enumerate((name, "dog")):
         (tmp_path / "in" / folder).mkdir(parents=True)
         (tmp_path / "in" / folder / "1.jpg").symlink_to(sorted(photos.glob("*/*.jpg"))[number])
-    refused(Refusal("invalid_class_name", says=[repr(name)]), f"--input={tmp_path / 'in'}")
+    ran = convert(f"--output={tmp_path / 'out'}", f"--input={tmp_path / 'in'}")
+    ran.refused("invalid_class_name", says=[repr(name)])
+    assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.parametrize("where", ["", "photos/", "split", "tar"])
+@pytest.mark.parametrize("name", [" cat", "cat ", " \tcat\u2003", "  black cat "])
+def test_spaces_around_a_class_need_no_other_names_in_a_bucket(photos, convert, tmp_path, build, name, where):
+    folder = tmp_path / "in"
+    for number, path in enumerate(sorted(photos.glob("*/*.jpg"))[:8]):
+        split = ("train/" if number < 4 else "test/") if where == "split" else where if where == "photos/" else ""
+        target = folder / split / (name, "dog")[number % 2] / f"{number}.jpg"
+        target.parent.mkdir(parents=True, exist_ok=True)
+        target.write_bytes(path.read_bytes())
+    if where == "tar":
+        with tarfile.open(tmp_path / "in.tar", "w") as archive:
+            for path in sorted(folder.rglob("*.jpg")):
+                archive.add(path, path.relative_to(folder))
+        folder = tmp_path / "in.tar"
+    ran = convert(f"--output={tmp_path / 'out'}", f"--input={folder}")
+    (suggestion,) = ran.refused("invalid_class_name", says=[repr(name)]).suggestions
+    assert suggestion.meaning == "the names of the folders without spaces around them"
+    out = build(tmp_path / "out", f"--input={folder}", f"--label_pattern={suggestion.settings['label_pattern']}")
+    manifest = manifest_of(out)
+    assert manifest["class_names"] == sorted([name.strip(), "dog"])
+    assert sorted(manifest["splits"]) == (["test", "train"] if where == "split" else ["train"])
 
 
 def test_folders_that_differ_only_in_their_unicode_form_are_one_class(photos, tmp_path, build):

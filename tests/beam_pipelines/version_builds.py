@@ -66,7 +66,7 @@ def content_of(path: Path) -> dict[str, Any]:
     """All that a dataset holds, without what is said of its build."""
     files = {str(file.relative_to(path)): file.read_bytes() for file in path.rglob("*") if file.is_file()}
     manifest = json.loads(files.pop("manifest.json"))
-    del manifest["reuse"], manifest["spec"]["output"]
+    del manifest["reuse"]
     for facts in (manifest["files"], manifest["sizes"]):
         facts.pop("changes.json", None)
     return {**{name: data for name, data in files.items() if name not in OF_THE_BUILD}, "manifest": manifest}

@@ -7,7 +7,7 @@ import pickle
 
 import pytest
 
-from beam_tfrecords.errors import RequestError, Suggestion
+from beam_tfrecords.errors import RequestError, Suggestion, describe_exception, without_type
 from beam_tfrecords.storage import SchemeError
 
 
@@ -37,3 +37,35 @@ def test_a_refusal_of_another_process_is_the_same(kind, make):
     assert type(same) is kind
     assert vars(same) == vars(error)
     assert str(same) == str(error)
+
+
+@pytest.mark.parametrize(
+    ("error", "described"),
+    [
+        (ValueError("two\nlines"), "two lines"),
+        (KeyError("image"), "key 'image'"),
+        (TimeoutError(), "timeout"),
+        (ConnectionResetError(), "connection reset"),
+        (EOFError("short"), "eof short"),
+        (Exception(), "unknown error"),
+        (RuntimeError("java.io.IOException: no space left"), "no space left"),
+        (OSError(28, "No space left on device"), "[Errno 28] No space left on device"),
+    ],
+)
+def test_an_exception_of_a_library_is_described_without_its_type(error, described):
+    assert describe_exception(error) == described
+
+
+@pytest.mark.parametrize(
+    ("line", "described"),
+    [
+        ("java.util.concurrent.TimeoutException", "timeout"),
+        ("java.lang.Exception: The heartbeat timed out", "The heartbeat timed out"),
+        ("java.lang.OutOfMemoryError: Java heap space", "Java heap space"),
+        ("a.b.Outer$InnerException: java.lang.RuntimeException: the worker was lost", "the worker was lost"),
+        ("AttributeError: 'int' object has no attribute 'x'", "'int' object has no attribute 'x'"),
+        ("photos/cat.jpg: it has no size", "photos/cat.jpg: it has no size"),
+    ],
+)
+def test_the_last_line_of_a_trace_has_no_type(line, described):
+    assert without_type(line) == described

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from beam_tfrecords import mix, open_dataset
-from beam_tfrecords.reading.mixing import MixOrder
+from beam_tfrecords.reading.mix_order import MixOrder
 from tests import tensorflow as tf
 from tests.annotated_inputs import CATEGORIES, PICTURES, save_pictures, write_coco
 from tests.refusals import refuses
@@ -73,6 +73,7 @@ def test_the_order_never_changes():
     assert MixOrder([30, 12], [0.7, 0.3], 0)(np.arange(12))[0].tolist() == [0, 1, 0, 0, 1, 0, 0, 0, 1, 0, 1, 0]
 
 
+@pytest.mark.slow
 def test_classes_are_joined_by_name(datasets):
     mixed = mix([(datasets[0], 0.7), (datasets[1], 0.3)])
     first, second = map(open_dataset, datasets)
@@ -88,6 +89,7 @@ def test_classes_are_joined_by_name(datasets):
         assert mixed.class_names[example["label"]] == expected[example["filename"].decode()]
 
 
+@pytest.mark.slow
 def test_load_and_records_give_one_order(datasets):
     mixed = mix([(open_dataset(datasets[0]), 7), (datasets[1], 3)], seed=3)
     names = [example["filename"] for example in mixed["train"]]
@@ -99,6 +101,7 @@ def test_load_and_records_give_one_order(datasets):
     assert [example["filename"] for example in mix(parts, seed=4)] != names
 
 
+@pytest.mark.slow
 def test_a_shuffled_epoch_has_the_proportions_and_others_order(datasets):
     mixed = mix([(datasets[0], 0.5), (datasets[1], 0.5)])
     second = {example["filename"] for example in open_dataset(datasets[1]).records()}
@@ -111,7 +114,72 @@ def test_a_shuffled_epoch_has_the_proportions_and_others_order(datasets):
         assert set(Counter(name for name in names if name in second).values()) <= {2, 3}
 
 
-@pytest.mark.sampled(1)
+@pytest.mark.slow
+def test_load_reads_mixed_filtered_and_sliced_records(datasets):
+    first, second = (open_dataset(one).records("train") for one in datasets)
+    cats, others = first.filter(label="cat"), second.filter("label != 'cat'")
+    mixed = mix([(cats, 0.5), (others, 0.3), (first[:7], 0.2)], seed=2)
+    nested = mix([(mixed, 0.5), (second, 0.5)], seed=1)
+    filtered = first.filter(label=["cat", "space"])
+    for records in (filtered, first[[3, 3, 0]], mixed, mixed[2:30:3], mixed[[5, 5, 1]], nested):
+        expected = [(one["filename"], one["label"]) for one in records]
+        batches = load(records, batch_size=4)
+        columns = [(batch["filename"].numpy(), batch["label"].numpy()) for batch in batches]
+        read = [pair for names, labels in columns for pair in zip(names, labels, strict=True)]
+        assert [(name.decode(), label) for name, label in read] == expected
+        assert len(batches) == -(-len(expected) // 4)
+        shuffled = load(records, shuffle=True, seed=1, decode=False).as_numpy_iterator()
+        assert sorted(one["filename"].decode() for one in shuffled) == sorted(name for name, _ in expected)
+    for ours, theirs in zip(nested, load(nested).as_numpy_iterator(), strict=True):
+        np.testing.assert_array_equal(ours["image"], theirs["image"])
+
+
+def test_classes_of_a_mixture_of_mixtures_are_joined_by_name(datasets):
+    first, second = (open_dataset(one) for one in datasets)
+    expected = labels_of(datasets[0]) | labels_of(datasets[1])
+    parts = first.records("train"), second.records("train")
+    for inner in (parts, parts[::-1]):
+        mixed = mix([(inner[0], 1), (inner[1], 1)])
+        for outer in ([mixed, parts[0]], [parts[0], mixed], [parts[1], mixed]):
+            nested = mix([(one, 1) for one in outer])
+            for one in nested:
+                assert nested.class_names[one["label"]] == expected[one["filename"]]
+            assert nested["label"].tolist() == [one["label"] for one in nested]
+
+
+@pytest.mark.slow
+def test_examples_of_several_stored_forms_are_mixed_in_load(tmp_path, photos, build):
+    found = []
+    for name, flags in (("jpeg", []), ("png", ["--image_encoding=png"]), ("raw", ["--image_encoding=raw"])):
+        fixed = ["--image_size=8", "--resize_mode=crop", *flags]
+        found.append(open_dataset(build(tmp_path / name, f"--input={photos}", *fixed)).records("train"))
+    mixed = mix([(one.filter("label in ('cat', 'space')"), 1) for one in found])
+    for ours, theirs in zip(mixed, load(mixed).as_numpy_iterator(), strict=True):
+        np.testing.assert_array_equal(ours["image"], theirs["image"])
+        assert ours["label"] == theirs["label"]
+    (batch,) = load(mixed[:5], batch_size=5, image_size=4)
+    assert batch["image"].shape == (5, 4, 4, 3)
+    # Records have their own size too.
+    (batch,) = load(mixed[:5].resized(6), batch_size=5)
+    assert batch["image"].shape == (5, 6, 6, 3)
+
+
+@pytest.mark.exhaustive
+@pytest.mark.parametrize("options", [{}, {"shuffle": 9, "seed": 1}, {"num_readers": 2, "reader_index": 1}])
+def test_a_checkpoint_goes_on_in_records(datasets, tmp_path, options):
+    def batches():
+        return iter(load(open_dataset(datasets[0]), "train", balance="class", batch_size=4, **options))
+
+    iterator = batches()
+    for _ in range(3):
+        next(iterator)
+    path = tf.train.Checkpoint(iterator=iterator).save(tmp_path / "state")
+    expected, again = [batch["filename"].numpy().tolist() for batch in iterator], batches()
+    tf.train.Checkpoint(iterator=again).restore(path)
+    assert [batch["filename"].numpy().tolist() for batch in again] == expected != []
+
+
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("options", [{}, {"shuffle": 9, "seed": 1}])
 def test_a_checkpoint_goes_on_in_a_mixture(datasets, tmp_path, options):
     def batches():
@@ -135,7 +203,7 @@ def test_mixed_records_are_sliced_pickled_and_resized(datasets):
     names = [example["filename"] for example in mixed]
     assert [example["filename"] for example in pickle.loads(pickle.dumps(mixed[5:20:3]))] == names[5:20:3]
     assert mixed[-1]["filename"] == names[-1]
-    assert mixed.resized(8)[0]["image"].shape == (8, 8, 3)
+    assert mixed.resized(8, "crop")[0]["image"].shape == (8, 8, 3)
     assert [example["filename"] for example in mixed.read_batch([3, 3, 0])] == [names[3], names[3], names[0]]
     others = (mixed[1:], mix([(parts[0], 0.6), (parts[1], 0.4)]), mix([(parts[0], 0.7), (parts[1], 0.3)], seed=1))
     assert len({mixed.digest, *(other.digest for other in others)}) == 4
@@ -143,6 +211,7 @@ def test_mixed_records_are_sliced_pickled_and_resized(datasets):
         mixed.filter(label="cat")
 
 
+@pytest.mark.exhaustive
 def test_several_labels_and_objects_are_joined_too(tmp_path, photos, build):
     mixtures = []
     paths = sorted(photos.glob("*/*"))[: len(SEVERAL)]
@@ -183,6 +252,7 @@ def test_what_cannot_be_mixed_is_refused(datasets, tmp_path, photos, build):
         mix([(parts[0], 1), (parts[1], 1)])
 
 
+@pytest.mark.slow
 @pytest.mark.sampled(1)
 @pytest.mark.parametrize("layout", ["tfds", "detection"])
 def test_objects_have_joined_classes(tmp_path, build, layout):

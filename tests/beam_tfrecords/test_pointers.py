@@ -7,10 +7,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from beam_tfrecords import storage
-from beam_tfrecords.errors import BuildError
+from beam_tfrecords.errors import BuildError, RequestError
 from beam_tfrecords.output.pointers import find_latest_damage, pin, point_to, read_pinned, unpin
+from beam_tfrecords.output.published import read_latest
 from beam_tfrecords.output.versions import State, find_newest, list_versions, remove
-from beam_tfrecords.reading.dataset import open_whole, read_latest
+from beam_tfrecords.reading.dataset import open_whole
 from tests.beam_tfrecords.storage.test_beam_files import DictionaryFiles
 from tests.refusals import refuses
 from tests.version_folders import finish, put_version
@@ -120,8 +121,10 @@ def test_latest_names_whole_versions_only_whatever_is_lost(data):
             if files := files_of(root, name):
                 hurt(data.draw(st.sampled_from(files)), is_cut=data.draw(st.booleans()))
         if open_whole(f"{root}/{pinned}")[0] is None:
-            with refuses("damaged_dataset"):
+            with pytest.raises(RequestError) as refused:
                 pin(root, pinned, staging=STAGING)
+            # Without its manifest it does not name itself, and without _SUCCESS it is not finished.
+            assert refused.value.code in ("damaged_dataset", "foreign_version", "no_dataset")
             assert read_pinned(root) is None
         else:
             pin(root, pinned, staging=STAGING)

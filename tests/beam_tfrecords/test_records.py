@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import collections
 import dataclasses
 import pickle
 import re
@@ -38,6 +39,7 @@ def records(dataset):
     return dataset.records("train")
 
 
+@pytest.mark.slow
 def test_every_record_is_what_tensorflow_reads(dataset, records):
     theirs = {example["filename"].decode(): example for example in load(dataset.path, "train").as_numpy_iterator()}
     assert len(records) == len(theirs)
@@ -86,15 +88,17 @@ def test_features_leave_images_encoded(dataset, records):
 @pytest.mark.parametrize(
     ("name", "hint"),
     [
-        ("shuffle", "load, DataLoader or Grain"),
+        ("shuffle", r"load\(records\), DataLoader or Grain"),
         ("take", r"records\[:10\]"),
         ("num_rows", r"len\(records\)"),
-        ("features", "layout"),
-        ("class_nmaes", "class_names"),
+        ("features", "records.layout"),
+        ("class_nmaes", "records.class_names"),
+        ("label", r"records\['label'\]"),
+        ("iloc", r"records.to_pandas\(\)"),
     ],
 )
 def test_what_records_do_not_have_names_what_they_have(records, name, hint):
-    with pytest.raises(AttributeError, match=rf"no '{name}'; did you mean {hint}\? They have: class_names, "):
+    with pytest.raises(AttributeError, match=rf"no '{name}'; did you mean {hint}\? They have: balanced, class_names, "):
         getattr(records, name)
     with pytest.raises(TypeError, match=r"records\[0\]\['image'\]"):
         records["image"]
@@ -102,6 +106,48 @@ def test_what_records_do_not_have_names_what_they_have(records, name, hint):
 
 def names(records) -> list[str]:
     return [example["filename"] for example in records]
+
+
+def test_lists_of_numbers_and_truth_values_choose_records(dataset, records):
+    every = names(records)
+    mixed = mix([(records, 1.0), (dataset.records("test"), 1.0)], seed=2)
+    for chosen_of in (records, records[5:], records.filter(label=["cat", "space"]), mixed):
+        every = names(chosen_of)
+        for numbers in ([3, 1, 1], (0, -1), range(2), np.array([2, 0]), []):
+            assert names(chosen_of[numbers]) == [every[number] for number in numbers]
+            assert names(chosen_of[numbers][:1]) == [every[number] for number in numbers][:1]
+        is_first = np.arange(len(every)) < 2
+        assert names(chosen_of[is_first]) == names(chosen_of[is_first.tolist()]) == every[:2]
+        for wrong, error in (([0, 99], IndexError), ([0.5], TypeError), ([[1]], TypeError), ([True], TypeError)):
+            with pytest.raises(error):
+                chosen_of[wrong]
+
+
+def test_a_feature_of_all_records_needs_no_image(dataset, records):
+    labels = records["label"]
+    assert labels.dtype == np.int64
+    assert labels.tolist() == [example["label"] for example in records]
+    assert records.filter(label="cat")["filename"] == names(records.filter(label="cat"))
+    counts = collections.Counter(dataset.int2str(label) for label in labels)
+    assert dataset.class_counts["train"] == counts
+    mixed = mix([(records, 1.0), (dataset.records("test"), 1.0)], seed=2)
+    assert mixed["label"].tolist() == [example["label"] for example in mixed]
+
+
+def test_a_dataset_shows_itself(dataset, records):
+    shown = dataset._repr_html_()
+    assert f"<td>train</td><td>{len(records)}</td>" in shown
+    assert dataset.path in shown
+    assert {"records", "class_counts", "verify"} <= {*dir(dataset)}
+    assert {"filter", "to_pandas"} <= {*dir(records)}
+    assert not [name for name in (*dir(dataset), *dir(records)) if name.startswith("_")]
+
+
+def test_a_dataset_shows_a_split_whose_samples_were_all_rejected(dataset):
+    splits = dataset.manifest["splits"]
+    splits = {**splits, "rejected": {**splits["train"], "records": 0, "shards": 0}}
+    stored = dataclasses.replace(dataset, manifest={**dataset.manifest, "splits": splits})
+    assert "<td>rejected</td><td>0</td><td>0</td>" in stored._repr_html_()
 
 
 def test_numbers_slices_and_several_at_once(records):
@@ -130,6 +176,7 @@ def test_the_images_of_a_batch_are_rows_of_one_array(tmp_path, photos, build, da
     assert serialized.read_batch(numbers) == serialized.__getitems__(numbers)
 
 
+@pytest.mark.slow
 def test_a_pickled_copy_reads_the_same_in_another_process(records):
     code = "import pickle, sys; r = pickle.load(sys.stdin.buffer); print(len(r), r[3]['filename'])"
     ran = subprocess.run([sys.executable, "-c", code], input=pickle.dumps(records[2:]), capture_output=True, check=True)
@@ -210,7 +257,7 @@ READS = {
     "record": lambda records, number: records[number],
     "batch": lambda records, number: records.read_batch(range(number + 1)),
     "planes": lambda records, number: records.in_planes("image").read_batch(range(number + 1)),
-    "resized": lambda records, number: records.resized(20)[number],
+    "resized": lambda records, number: records.resized(20, "crop")[number],
     "iteration": lambda records, _: list(records),
     "mixture": lambda records, _: list(mix([(records, 1)])),
 }
@@ -294,7 +341,7 @@ def test_what_cannot_be_read_at_random_is_refused(tmp_path, photos, build, datas
 def test_reading_imports_neither_tensorflow_nor_beam_nor_what_conditions_need(dataset):
     code = f"""
 import sys
-from beam_tfrecords import open_dataset
+from beam_tfrecords import mix, open_dataset
 from tests.refusals import refuses
 print(len(open_dataset({dataset.path!r}).records("train")[0]["image"]))
 assert not {{"tensorflow", "apache_beam", "pyarrow.compute"}} & set(sys.modules)

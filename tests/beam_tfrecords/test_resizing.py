@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import logging
 
 import numpy as np
 import pytest
@@ -14,6 +13,7 @@ from PIL import Image
 from beam_tfrecords import open_dataset
 from beam_tfrecords.output.manifest import StoredImages
 from beam_tfrecords.reading.resizing import Resize, ResizeMode
+from beam_tfrecords.sizes import read_image_size
 from beam_tfrecords.transforms.images import image_spec
 from beam_tfrecords.transforms.images.geometry import plan_geometry
 from tests import tensorflow as tf
@@ -33,6 +33,8 @@ LAYOUT = {
     "names": "objects.name",
     "areas": "objects.area",
     "masks": "objects.mask",
+    "polygons": "objects.polygon",
+    "corners": "objects.polygon_points",
     **{name: f"objects.keypoint_{name.rpartition('/')[2]}" for name in KEYPOINTS},
 }
 
@@ -52,6 +54,7 @@ def source(tmp_path_factory):
             right, bottom = random.integers(left + 3, width), random.integers(top + 3, height)
             box = [int(left), int(top), int(right - left), int(bottom - top)]
             corners = [[int(one) for one in (left, top, right, top, right, bottom, left, bottom)]]
+            corners[0] = corners[0][: 4 + 2 * category]
             points = [int(left), int(top), 2, int(right - 1), int(bottom - 1), 1, 0, 0, 0]
             annotations.append(
                 {
@@ -86,9 +89,9 @@ def by_name(examples) -> dict[str, dict]:
 def check_objects(ours, expected) -> None:
     """Checks objects; masks are drawn anew by a build, and may differ at the edges of objects."""
     assert [str(name) for name in ours["names"]] == [str(name) for name in expected["names"]]
-    for name in ("labels", KEYPOINTS[2]):
+    for name in ("labels", KEYPOINTS[2], "corners"):
         np.testing.assert_array_equal(ours[name], expected[name])
-    for name in ("xmin", "ymin", "xmax", "ymax", "boxes", "areas", *KEYPOINTS[:2]):
+    for name in ("xmin", "ymin", "xmax", "ymax", "boxes", "polygons", "areas", *KEYPOINTS[:2]):
         np.testing.assert_allclose(ours[name], expected[name], rtol=1e-4, atol=1e-5, err_msg=name)
     assert ours["masks"].shape == expected["masks"].shape
     for mask, same in zip(ours["masks"], expected["masks"], strict=True):
@@ -111,6 +114,7 @@ def test_a_reader_gives_what_a_build_would_have_stored(tmp_path, source, stored,
         check_objects(ours, expected[name])
 
 
+@pytest.mark.slow
 @pytest.mark.sampled(1)
 @pytest.mark.parametrize("mode", MODES)
 def test_tensorflow_gives_what_numpy_gives(stored, mode):
@@ -125,7 +129,7 @@ def test_tensorflow_gives_what_numpy_gives(stored, mode):
             np.testing.assert_array_equal(read[name]["masks"], example["masks"])
 
 
-@pytest.mark.sampled(1)
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("mode", FIXED)
 def test_images_masks_and_objects_of_one_size_are_batched(stored, mode):
     (batch,) = load(stored, "train", image_size=24, resize_mode=mode, batch_size=4, num_objects=3)
@@ -136,7 +140,7 @@ def test_images_masks_and_objects_of_one_size_are_batched(stored, mode):
     assert batch["boxes"].shape[:2] == (4, None)
 
 
-@pytest.mark.sampled(1)
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("mode", ["shorter", "longer"])
 def test_images_that_keep_their_aspect_ratio_are_batched_only_if_they_had_one_size(
     tmp_path, source, stored, build, mode
@@ -186,15 +190,36 @@ def test_every_kind_of_pixels_is_resized(mode, channels, dtype):
 ONE_SIZE, SIZES_DIFFER = StoredImages("jpeg", 3, (100, 100)), StoredImages("jpeg", 3, None)
 
 
-def test_without_a_mode_the_centre_is_cropped_and_a_note_says_so(caplog):
-    caplog.set_level(logging.WARNING, "beam_tfrecords")
-    assert Resize.of(223, None, SIZES_DIFFER) == Resize((223, 223), "crop")
-    assert "image_size=223 crops the centre of each image; resize_mode='pad' keeps all of it" in caplog.text
-    caplog.clear()
-    # Once is enough, and nothing is left out of a square.
-    assert Resize.of(223, None, SIZES_DIFFER) == Resize.of(223, "crop", SIZES_DIFFER)
-    assert Resize.of((225, 225), None, ONE_SIZE) == Resize((225, 225), "crop")
-    assert not caplog.text
+def test_a_mode_is_asked_for_where_it_decides():
+    for size, stored, found in (
+        (223, SIZES_DIFFER, "may have different sizes"),
+        ((30, 40), ONE_SIZE, "have 100 x 100 pixels"),
+        ("30x40", ONE_SIZE, "have 100 x 100 pixels"),
+    ):
+        with pytest.raises(ValueError, match=f"stored images {found}, so say how .* 'shorter', the default of a"):
+            Resize.of(size, None, stored)
+    # Nothing is left out of a square.
+    assert Resize.of((225, 225), None, ONE_SIZE) == Resize.of(225, None, ONE_SIZE) == Resize((225, 225), "crop")
+
+
+@each("given", [20, (20, 50), [20, 50], "20", "20x50"])
+def test_a_size_is_read_as_a_build_reads_it(given):
+    height, width = read_image_size(given)
+    assert Resize.of(given, "shorter", SIZES_DIFFER) == Resize((height, width), "shorter")
+
+
+def test_a_build_and_a_reader_mean_the_same_size(tmp_path, source, stored, build):
+    built = open_dataset(build(tmp_path / "out", source, "--image_size=16"))
+    expected = {name: one["image"].shape for name, one in by_name(built.records()).items()}
+    with pytest.raises(ValueError, match="resize_mode="):
+        load(stored, "train", image_size=16)
+    with pytest.raises(ValueError, match="resize_mode="):
+        open_dataset(stored).records(image_size=16)
+    read = by_name(open_dataset(stored).records(image_size=16, resize_mode="shorter"))
+    assert {name: one["image"].shape for name, one in read.items()} == expected
+    # Of the stored images too.
+    with pytest.raises(ValueError, match="resize_mode="):
+        built.records(image_size=16)
 
 
 @pytest.mark.parametrize(
@@ -202,11 +227,12 @@ def test_without_a_mode_the_centre_is_cropped_and_a_note_says_so(caplog):
     [
         ((None, "crop"), "expected an image_size with it"),
         ((224, "squeeze"), "expected 'crop', 'pad'"),
-        ((0, None), "1 pixel or more"),
-        (((1, 2, 3), None), "1 pixel or more"),
-        ((True, None), "1 pixel or more"),
-        (("224", None), "1 pixel or more"),
-        ((2.5, None), "1 pixel or more"),
+        ((0, None), "in pixels, or one number"),
+        (((1, 2, 3), None), "in pixels, or one number"),
+        ((True, None), "in pixels, or one number"),
+        (("224x", "crop"), "in pixels, or one number"),
+        ((-3, "crop"), "in pixels, or one number"),
+        ((2.5, None), "in pixels, or one number"),
     ],
 )
 def test_a_size_that_there_is_not_is_refused(arguments, message):

@@ -24,6 +24,8 @@ from tests.integration.servers.proxy import StorageServer
 PROGRAM = Path(sys.executable).with_name("beam-tfrecords")
 SCHEMES = ("gs", "s3")
 BUCKETS = ("photos", "tables", "datasets")
+# Messages of the libraries' clients, which no message of ours may contain.
+RAW = re.compile(r"Traceback|https?://[^ ]*/o[/?]|<[A-Za-z]|\{|An error occurred|botocore|google\.")
 
 
 @contextlib.contextmanager

@@ -1,8 +1,15 @@
-"""The longest modules first, so that none of them is left to one process at the end."""
+"""The browser of the pages, and the order of the modules: the longest first, so that none is left to one process."""
 
 from __future__ import annotations
 
+import shutil
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
 import pytest
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Browser
 
 # Minutes each, the longest first; with `--no-loadscope-reorder`, xdist hands out modules in the order of their tests.
 LONGEST = (
@@ -15,3 +22,18 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Orders the tests; those of a module stay together."""
     places = {name: place for place, name in enumerate(LONGEST)}
     items.sort(key=lambda item: places.get(item.path.stem, len(places)))
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Browser]:
+    """Debian's Chromium."""
+    chromium = shutil.which("chromium")
+    if chromium is None:
+        pytest.skip("chromium is not installed")
+    from playwright.sync_api import sync_playwright
+
+    with sync_playwright() as playwright:
+        # The tests may run as root in a container, where Chromium has no sandbox.
+        browser = playwright.chromium.launch(executable_path=chromium, args=["--no-sandbox"])
+        yield browser
+        browser.close()

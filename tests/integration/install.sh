@@ -13,6 +13,7 @@ VERSITYGW_VERSION=1.8.0
 MINIO_VERSION=0.0.0-20260212201848-7aac2a2c5b7c
 AZURITE_VERSION=3.35.0
 AXE_VERSION=4.14.1
+ACTIONLINT_VERSION=1.7.12
 # The newest that Maven Central has here.
 FLINK_OPERATOR_VERSION=1.10.0
 
@@ -45,6 +46,8 @@ debian npm npm
 debian chromium chromium
 debian qemu-aarch64 qemu-user
 debian cc gcc libc6-dev
+debian zsh zsh
+debian fish fish
 debian aarch64-linux-gnu-gcc gcc-aarch64-linux-gnu libc6-dev-arm64-cross
 if ((${#packages[@]})); then
   apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -qq -y "${packages[@]}" ||
@@ -60,10 +63,11 @@ operator_library() {
       "-Dartifact=org.apache.flink:$artifact:$FLINK_OPERATOR_VERSION"
 }
 
-airflow() {
-  local environment=$project/.venv-airflow versions=$project/tests/integration/airflow.txt
+# An environment of packages with fixed versions, beside that of the tests.
+environment() {
+  local environment=$project/.venv-$1 versions=$project/tests/integration/$2.txt
   cmp --silent "$versions" "$environment/.installed" && return
-  echo "installing Airflow (1.6 GB)"
+  echo "installing $3"
   rm -rf "$environment"
   "$project/.venv-integration/bin/python" -m venv "$environment" &&
     "$environment/bin/python" -m pip install --quiet --no-compile --no-deps --requirement="$versions" &&
@@ -78,18 +82,22 @@ npm_package() {
     npm install --silent --no-fund --no-audit --prefix="$folder" "$name@$version" || missing+=("$name $version")
 }
 
-# Both wait for servers a good part of their time, and one compiles: beside the rest.
+# They wait for servers a good part of their time, and one compiles: beside the rest.
 "$project/tests/integration/arm64.sh" "$project/.venv-integration/bin/python" &
 arm64=$!
-airflow &
+environment airflow airflow "Airflow (1.6 GB)" &
 airflow=$!
+environment annotations annotation_tools "tools of annotation (1.2 GB)" &
+annotations=$!
 
 beam_module=github.com/apache/beam/sdks/v2
 gcs_module=github.com/fsouza/fake-gcs-server
 versitygw_module=github.com/versity/versitygw
+actionlint_module=github.com/rhysd/actionlint
 minio_module=github.com/minio/minio
 go_program prism "$beam_module" "$beam_module/go/cmd/prism" "v$BEAM_VERSION"
 go_program fake-gcs-server "$gcs_module" "$gcs_module" "v$FAKE_GCS_SERVER_VERSION"
+go_program actionlint "$actionlint_module" "$actionlint_module/cmd/actionlint" "v$ACTIONLINT_VERSION"
 go_program versitygw "$versitygw_module" "$versitygw_module/cmd/versitygw" "v$VERSITYGW_VERSION"
 # A second S3 for the tests of storage; building it takes longer than all they do.
 if [[ ${1:-} == minio ]]; then go_program minio "$minio_module" "$minio_module" "v$MINIO_VERSION"; fi
@@ -102,6 +110,7 @@ npm_package azurite "$AZURITE_VERSION"
 npm_package axe-core "$AXE_VERSION"
 operator_library || missing+=("the Flink operator's library")
 wait "$airflow" || missing+=("Airflow")
+wait "$annotations" || missing+=("tools of annotation")
 wait "$arm64" || missing+=("Python for ARM")
 
 if ((${#missing[@]})); then

@@ -30,14 +30,16 @@ def home(tmp_path_factory) -> Path:
     return folder
 
 
-def airflow(home: Path, *words: str, dags: Path = PROJECT / "deploy" / "schedule") -> subprocess.CompletedProcess[str]:
+def airflow(
+    home: Path, *words: str, dags: Path = PROJECT / "deploy" / "schedule", python: Path | str = sys.executable
+) -> subprocess.CompletedProcess[str]:
     """Runs a command of Airflow; the DAG's tasks run with the Python of these tests."""
     environment = {
         **{name: value for name, value in os.environ.items() if not name.startswith(("AIRFLOW", "PYTHON"))},
         "AIRFLOW_HOME": str(home),
         "AIRFLOW__CORE__DAGS_FOLDER": str(dags),
         "AIRFLOW__CORE__LOAD_EXAMPLES": "False",
-        "BEAM_TFRECORDS_PYTHON": sys.executable,
+        "BEAM_TFRECORDS_PYTHON": str(python),
         "BEAM_TFRECORDS_SPEC": str(home / "nightly.yaml"),
         "BEAM_TFRECORDS_OUTPUT": str(home / "out"),
     }
@@ -76,6 +78,18 @@ def test_a_build_that_fails_fails_its_task(home):
         spec.write_text(good)
     assert "did you mean input?" in ran.stdout
     assert "Apache Beam process failed with return code 2" in ran.stdout
+
+
+@pytest.mark.parametrize(("code", "is_final"), [(1, False), (2, True), (3, True), (4, False)])
+def test_a_task_is_retried_if_another_attempt_may_succeed(home, tmp_path, code, is_final):
+    program = tmp_path / "python"
+    # Airflow first asks for the version of Beam.
+    program.write_text(f'#!/bin/sh\n[ "$1" = -c ] && echo 2.70.0 && exit\nexit {code}\n')
+    program.chmod(0o755)
+    ran = airflow(home, "tasks", "test", DAG, "build", python=program)
+    assert f"Apache Beam process failed with return code {code}" in ran.stdout
+    # Airflow retries no task that fails with this exception.
+    assert ("AirflowFailException" in ran.stdout + ran.stderr) == is_final
 
 
 def test_the_runner_and_its_flags_reach_the_program(home, tmp_path):

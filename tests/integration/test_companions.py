@@ -7,12 +7,15 @@ import re
 
 import mlcroissant
 import pytest
+import tensorflow_datasets as tfds
 
 from beam_tfrecords import open_dataset
+from beam_tfrecords.beam_pipelines.messages.lineage import describe_run
 from beam_tfrecords.examples.parse import parse_example
 from beam_tfrecords.transforms.publishing import croissant
-from tests.integration.tfrecord_package import read_shards
+from tests.integration.tfrecord_package import read_by_pattern, read_shards
 
+CITATION = "@misc{photos,\n  title={Photos of everyday things},\n}"
 MARKUP = "<img src=x onerror=alert(1)> & `code` *star*"
 
 
@@ -20,6 +23,7 @@ MARKUP = "<img src=x onerror=alert(1)> & `code` *star*"
 def out(tmp_path_factory, photos, build):
     flags = ("--image_size=32", "--name=photos", "--num_shards=2", "--splits=train=0.8,test=0.2", "--dali_index")
     said = (f"--description={MARKUP}", "--license=CC-BY-4.0", "--homepage=https://example.org/photos")
+    said += (f"--citation={CITATION}",)
     return build(tmp_path_factory.mktemp("companions") / "out", f"--input={photos}", *flags, *said)
 
 
@@ -27,9 +31,52 @@ def test_croissant_is_valid(out):
     metadata = mlcroissant.Dataset(jsonld=str(out / "croissant.json")).metadata
     assert metadata.ctx.conforms_to.value == "http://mlcommons.org/croissant/1.1"
     assert metadata.ctx.issues.errors == set()
-    # A build has no times, and cites nothing.
-    assert all(re.search("citeAs|datePublished", warning) for warning in metadata.ctx.issues.warnings)
+    # A build has no times.
+    assert all("datePublished" in warning for warning in metadata.ctx.issues.warnings)
     assert (metadata.name, metadata.license, metadata.url) == ("photos", ["CC-BY-4.0"], "https://example.org/photos")
+    assert metadata.cite_as == CITATION
+
+
+def test_tfds_shows_what_was_said(out):
+    info = tfds.builder_from_directory(str(out)).info
+    assert (info.description, info.citation) == (MARKUP, CITATION)
+    assert (info.redistribution_info.license, info.homepage) == ("CC-BY-4.0", "https://example.org/photos")
+
+
+def test_hugging_face_reads_the_card_and_the_index(out, tmp_path):
+    datasets = pytest.importorskip("datasets", reason="the library datasets is not installed")
+    from huggingface_hub import DatasetCard
+
+    card = DatasetCard.load(out / "README.md").data
+    assert (card.license, card.task_categories, card.size_categories) == (
+        *("cc-by-4.0", ["image-classification"], ["n<1K"]),
+    )
+    found, dataset = datasets.load_dataset(str(out), cache_dir=str(tmp_path)), open_dataset(out)
+    assert {split: found[split].num_rows for split in found} == dataset.splits
+    assert found["train"]["key"] == list(dataset.records("train").to_pandas(["key"])["key"])
+
+
+def test_openlineage_has_the_event_of_a_run(out):
+    pytest.importorskip("openlineage.client", reason="openlineage-python is not installed")
+    from openlineage.client.event_v2 import InputDataset, Job, OutputDataset, Run, RunEvent, RunState
+    from openlineage.client.facet_v2 import output_statistics_output_dataset, schema_dataset
+
+    manifest, inputs = open_dataset(out).manifest, ["s3://photos/a/b", "gs://one"]
+    event = describe_run(manifest, inputs=inputs, output="/data/out", end=0, is_published=True)
+    assert event["inputs"] == [{"namespace": "s3://photos", "name": "a/b"}, {"namespace": "gs://one", "name": "/"}]
+    facets = event["outputs"][0].pop("facets") | event["outputs"][0].pop("outputFacets")
+    known = (schema_dataset.SchemaDatasetFacet, output_statistics_output_dataset.OutputStatisticsOutputDatasetFacet)
+    for facet, kind in zip((facets["schema"], facets["outputStatistics"]), known, strict=True):
+        assert facet.pop("_schemaURL") == kind._get_schema()
+        assert facet.pop("_producer") == event["producer"]
+        kind(**facet)
+    inputs, outputs = (
+        [kind(**one) for one in event.pop(name)]
+        for name, kind in (("inputs", InputDataset), ("outputs", OutputDataset))
+    )
+    run, job, state = Run(**event.pop("run")), Job(**event.pop("job")), RunState(event.pop("eventType"))
+    assert event.pop("schemaURL") == RunEvent._get_schema()
+    RunEvent(run=run, job=job, eventType=state, inputs=inputs, outputs=outputs, **event)
 
 
 def test_every_record_is_found_by_croissant(out):
@@ -77,6 +124,13 @@ def test_the_tfrecord_package_reads_by_its_index(out):
     assert read_shards(shards, indices=indices) == [(one["filename"], one["label"]) for one in records]
 
 
+def test_the_dataset_for_pytorch_of_the_tfrecord_package_reads_all_shards(out):
+    patterns = f"{out}/photos-train.tfrecord-{{}}", f"{out}/dali/photos-train-{{}}.idx"
+    records = open_dataset(out).records("train", form="features")
+    found = read_by_pattern(*patterns, [f"{number:05}-of-00002" for number in range(2)])
+    assert sorted(found) == sorted((one["filename"], one["label"]) for one in records)
+
+
 def test_dali_reads_by_its_index(out):
     from nvidia.dali import fn, pipeline_def, tfrecord
 
@@ -103,7 +157,8 @@ def test_dali_reads_by_its_index(out):
 def test_the_card_renders_without_markup_of_the_input(out):
     from markdown_it import MarkdownIt
 
-    page = MarkdownIt("gfm-like", {"linkify": False}).render((out / "README.md").read_text())
+    text = (out / "README.md").read_text().partition("\n---\n\n")[2]
+    page = MarkdownIt("gfm-like", {"linkify": False}).render(text)
     assert "<p>&lt;img src=x onerror=alert(1)&gt; &amp; `code` *star*</p>" in page
     assert set(re.findall(r"<(\w+)", page)) == {
         *("h1", "h2", "p", "a", "ul", "li", "table", "thead", "tbody", "tr", "th", "td", "pre", "code")

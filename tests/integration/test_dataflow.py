@@ -57,8 +57,10 @@ def test_the_steps_have_the_names_of_the_stages(runner, components):
         "ListFiles",
         "DuplicateFiles",
         "PublishDataset",
-        "RemoveTemporary",
         "FailUnpublished",
+        "AfterPublishing",
+        "FinishDataset",
+        "RemoveTemporary",
     ]
 
 

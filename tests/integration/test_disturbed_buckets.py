@@ -55,7 +55,7 @@ def test_a_build_makes_the_same_dataset_and_leaves_nothing_else(server, scheme, 
     disturbed = server.disturbed
     server.forget_faults()
     print(f"seed {seed}: {disturbed} of {len(server.requests) - before} requests")
-    assert disturbed > 10
+    assert disturbed > 5
     assert buckets.content_of(output) == expected
     assert scheme == "gs" or not buckets.uploads_left(server)
 
@@ -134,7 +134,7 @@ def test_versions_are_built_and_removed(server, scheme, tmp_path, seed):
     server.forget_faults()
     assert "copied 41, reserialized 0, changed 0, added 1, removed 1" in out
     latest = storage.read_bytes(f"{output}/LATEST").decode().strip()
-    assert {name.split("/")[0] for name in buckets.files_of(output)} == {latest, "LATEST"}
+    assert {name.split("/")[0] for name in buckets.files_of(output)} == {latest, "LATEST", "index.html"}
     shutil.copytree(PHOTOS, tmp_path / "in")
     (tmp_path / "in/cat/cat_01.jpg").unlink()
     (tmp_path / "in/rocket/new.jpg").write_bytes(new)

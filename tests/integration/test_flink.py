@@ -143,6 +143,26 @@ def test_no_wait_returns_with_the_job_and_the_cluster_finishes_it(photos, tmp_pa
     processes.wait_until(lambda: not cluster.running_jobs(), what="free slots")
 
 
+def test_who_follows_a_job_without_a_launcher_gets_what_a_launcher_that_waits_leaves(photos, tmp_path, run, on_flink):
+    out, versions = tmp_path / "out", []
+    words = ["--versioned", "--keep_versions=1", "--grace=0s", "--guard=off", "--no_wait", *on_flink]
+    for seed, more in ((0, []), (1, ["--no_report"])):
+        ran = run("convert", f"--input={photos}", f"--output={out}", f"--seed={seed}", *FLAGS, *words, *more)
+        assert ran.code == 0, ran.err
+        files = [f"--json_summary={tmp_path}/run.json", f"--metrics_file={tmp_path}/run.prom"]
+        ran = run("status", f"--output={out}", "--follow", *files)
+        assert ran.code == 0, ran.err
+        summary = json.loads((tmp_path / "run.json").read_text())
+        versions.append(Path(summary["dataset"]).name)
+        assert (summary["exit_code"], summary["status"], summary["records"]) == (0, "published", 42)
+        assert summary["removed_versions"] == versions[:-1]
+        assert summary["seconds"] > 1
+        assert "beam_tfrecords_records{" in (tmp_path / "run.prom").read_text()
+        # All is done when the follower ends.
+        assert sorted(path.name for path in out.iterdir()) == [versions[-1], "LATEST", "index.html"]
+        assert (out / versions[-1] / "report.html").exists() == (not more)
+
+
 def test_status_says_that_a_job_without_a_launcher_was_cancelled(photos, tmp_path, run, on_flink, cluster):
     out = tmp_path / "out"
     ran = run("convert", f"--input={photos}", f"--output={out}", *FLAGS, *on_flink, "--no_wait")

@@ -148,7 +148,7 @@ def test_a_job_without_a_launcher_keeps_other_builds_away(build, cluster, slow_p
     build.wait()
     (job,) = cluster.running_jobs()
     other = run("convert", f"--input={slow_photos}", f"--output={build.output}", "--image_size=8")
-    assert other.code == 2
+    assert other.code == 4
     assert "the job of another build is writing to it" in other.err
     assert job in other.err
     assert list(build.output.glob(".build/*/blocks/*.started"))

@@ -48,7 +48,7 @@ def test_a_cluster_with_too_few_buffers_is_refused_before_a_job_starts(photos, t
         words = [f"--input={photos}", f"--output={tmp_path / 'out'}", "--image_size=64"]
         ran = run("convert", *words, "--runner=FlinkRunner", f"--flink_master={cluster.master}")
         assert ran.code == 2
-        assert " network buffers for each slot; a build needs 2,592 at least" in ran.err
+        assert " network buffers for each slot; a build in 4 slots needs 2,603" in ran.err
         assert not cluster.get("/jobs")["jobs"]
 
 

@@ -92,7 +92,7 @@ def test_versions_in_a_bucket_reuse_what_has_not_changed(server):
     assert "copied 41, reserialized 0, changed 0, added 1, removed 1" in again.stdout
     latest = read(server, "nightly/LATEST").decode().strip()
     names = {blob.name for blob in server.client().list_blobs("datasets")}
-    assert {name.split("/")[1] for name in names} == {latest, "LATEST"}
+    assert {name.split("/")[1] for name in names} == {latest, "LATEST", "index.html"}
     assert run("verify", "--dataset=gs://datasets/nightly").returncode == 0
     status = json.loads(run("status", "--output=gs://datasets/nightly", "--json").stdout)
     assert (status["state"], status["latest"], len(status["versions"])) == ("idle", latest, 1)
@@ -104,10 +104,10 @@ def test_a_second_build_into_a_bucket_is_refused_while_the_first_one_lives(serve
     # Slow enough that both overlap.
     slow = ["--codec=exact", "--image_encoding=png", "--image_size=2000"]
     first = subprocess.Popen([*command[:-1], *slow], stderr=subprocess.DEVNULL, stdout=subprocess.DEVNULL)
-    while not any(blob.name.endswith("/run.json") for blob in server.client().list_blobs("datasets")):
+    while not any("/listing/" in blob.name for blob in server.client().list_blobs("datasets")):
         assert first.poll() is None
         time.sleep(0.05)
     second = subprocess.run([*command[:-1], *slow], stderr=subprocess.PIPE, text=True)
-    assert second.returncode == 2
+    assert second.returncode == 4
     assert f"another build is writing to it, process {first.pid} on " in second.stderr
     assert first.wait() == 0

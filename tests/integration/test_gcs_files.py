@@ -193,7 +193,9 @@ def test_a_refused_batch_is_sent_again(server):
 
 def test_objects_that_cannot_be_deleted_are_an_error(server):
     server.refuse("POST", "/batch", status=403)
-    with pytest.raises(storage.AccessDeniedError, match=r"^gs://photos: .* permission storage.objects.delete$"):
+    with pytest.raises(
+        storage.AccessDeniedError, match=r"^gs://photos: .* permission storage.objects.delete \(Access denied\.\)$"
+    ):
         storage.delete_files(["gs://photos/1"])
 
 
@@ -213,7 +215,9 @@ def test_what_is_not_there_or_may_not_be_read_is_an_os_error(server, read: Calla
         with pytest.raises(storage.StorageError, match=f"^{path} does not exist$"):
             read(path)
     server.refuse("GET", "photos", status=403)
-    with pytest.raises(storage.AccessDeniedError, match=r"^gs://photos/gone: .* permission storage.objects.get$"):
+    with pytest.raises(
+        storage.AccessDeniedError, match=r"^gs://photos/gone: .* permission storage.objects.get \(Access denied\.\)$"
+    ):
         read("gs://photos/gone")
 
 
@@ -223,6 +227,7 @@ def test_a_path_needs_the_name_of_a_bucket(path):
         list(storage.list_files(path))
 
 
+@pytest.mark.many
 @pytest.mark.usefixtures("short_retries")
 @pytest.mark.parametrize("silence", ["refuses every request", "is not running", "has no credentials"])
 @pytest.mark.parametrize(
@@ -250,7 +255,9 @@ def test_a_store_that_does_not_answer_ends_the_build(request, monkeypatch, silen
     else:
         monkeypatch.delenv("STORAGE_EMULATOR_HOST", raising=False)
         monkeypatch.setenv("GOOGLE_APPLICATION_CREDENTIALS", "/no/such/file.json")
-    no_answer = rf"^{path} does not answer: (503 Service Unavailable|no connection to http\S+), for \d s$"
+    no_answer = (
+        rf"^{path} does not answer: (503 Service Unavailable: refused by the test|no connection to http\S+), for \d s$"
+    )
     no_login = rf"^{path}: the Google credentials cannot be used: File /no/such/file.json was not found.; log in by .*$"
     with pytest.raises(BuildError, match=no_login if silence == "has no credentials" else no_answer):
         use(path)

@@ -10,6 +10,7 @@ import pytest
 
 from beam_tfrecords import mix, open_dataset
 from beam_tfrecords.grain import RecordSource
+from beam_tfrecords.output import manifest
 from tests.annotated_inputs import save_pictures, write_coco
 from tests.docs.pages import PROJECT, passages_of
 
@@ -119,6 +120,13 @@ def test_a_mixture_is_read_as_records_are(records, make):
             iter(load(make(mixture(2)), workers=2)).set_state(state)
 
 
+def test_balanced_records_are_read_as_records_are(records):
+    balanced = records.filter("key like 'c%' or key like 'rocket/%'")[:9].balanced()
+    counts = np.bincount(list(grain.MapDataset.source(RecordSource(balanced)).map(lambda one: one["label"])))
+    assert set(counts[counts > 0].tolist()) == {len(balanced) // np.count_nonzero(counts)}
+    assert sorted(load(RecordSource(balanced), workers=0)) == sorted(balanced["filename"])
+
+
 def test_the_passage_of_the_documentation_runs(folder, tmp_path, monkeypatch, capsys):
     (passage,) = (one for one in passages_of(PROJECT / "docs" / "python.md") if "beam_tfrecords.grain" in one.text)
     (tmp_path / "out").mkdir()
@@ -144,9 +152,18 @@ def test_ragged_features_are_lists_in_a_batch(tmp_path, build):
     save_pictures(tmp_path / "pictures")
     words = (f"--input={write_coco(tmp_path / 'instances.json')}", f"--image_root={tmp_path / 'pictures'}")
     records = open_dataset(build(tmp_path / "out", *words, "--layout=detection")).records("train")
-    source = RecordSource(records, image_size=32)
+    source = RecordSource(records, image_size=32, resize_mode="crop")
     batch = grain.MapDataset.source(source).batch(4, batch_fn=source.collate)[0]
     assert batch["image/encoded"].shape == (4, 32, 32, 3)
-    for number, example in enumerate(records.resized(32)):
+    for number, example in enumerate(records.resized(32, "crop")):
         for name in ("image/object/bbox/xmin", "image/object/class/text"):
             np.testing.assert_array_equal(batch[name][number], example[name])
+
+
+def test_workers_read_a_dataset_whose_shards_have_a_file_of_their_own(folder, tmp_path, photos, build, monkeypatch):
+    monkeypatch.setattr(manifest, "MOST_LISTED_SHARDS", 2)
+    flags = ("--image_size=32", "--num_shards=3")
+    stored = open_dataset(build(tmp_path / "out", f"--input={photos}", *flags)).records("train")
+    listed = open_dataset(folder).records("train")
+    found = [sorted(load(RecordSource(one), workers=2)) for one in (listed, stored)]
+    assert found[0] == found[1]

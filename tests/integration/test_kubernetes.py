@@ -166,7 +166,7 @@ def test_a_launcher_that_is_moved_costs_neither_an_attempt_nor_its_job():
     pod = job["template"]["spec"]
     assert "--keep_job" in pod["containers"][0]["args"]
     # Without that, it waits so long for the end of the job that it cancels.
-    assert pod["terminationGracePeriodSeconds"] > jobs._AWAY
+    assert pod["terminationGracePeriodSeconds"] > jobs.AWAY
 
 
 def test_the_launcher_and_the_cluster_agree():

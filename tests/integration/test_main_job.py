@@ -41,6 +41,7 @@ def on_disk(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., dict[str,
     return content_of
 
 
+@pytest.mark.many
 @pytest.mark.parametrize("target", ["gs", "s3", "disk"])
 @pytest.mark.parametrize("source", ["gs", "s3", "disk"])
 def test_a_build_has_the_content_of_one_from_disk_to_disk(on_disk, tmp_path, source, target):

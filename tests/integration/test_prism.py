@@ -75,7 +75,7 @@ def test_the_job_of_a_job_server_goes_on_without_its_launcher(tmp_path, slow_pho
     found = json.loads(run("status", f"--output={build.output}", "--json").out)
     assert (found["state"], found["build"]["job"]["job_id"]) == ("running", "job-001")
     other = run("convert", f"--input={slow_photos}", f"--output={build.output}", "--image_size=8")
-    assert (other.code, "the job of another build is writing to it" in other.err) == (2, True)
+    assert (other.code, "the job of another build is writing to it" in other.err) == (4, True)
     check(ClusterBuild(build.output, *words), finished, slow_hashes, says="the job of this build runs already")
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import pickle
 import random
+import shlex
 import subprocess
 import sys
 from pathlib import Path
@@ -12,7 +13,7 @@ from pathlib import Path
 import pytest
 import tensorflow as tf
 
-from beam_tfrecords import load, open_dataset
+from beam_tfrecords import load, mix, open_dataset
 from tests.integration.servers import gcs, s3
 
 PHOTOS = Path(__file__).parents[1] / "data" / "photos"
@@ -75,6 +76,17 @@ def test_load_gives_what_it_gives_of_the_same_dataset_on_disk(dataset, local):
     assert len(read(dataset, "train", shuffle=True, seed=1)) == len(read(local, "train"))
 
 
+def test_load_reads_balanced_filtered_and_mixed_records_there(dataset, local):
+    def read_all(path) -> list[list[bytes]]:
+        records = open_dataset(path)["train"]
+        mixed = mix([(records.filter(label="cat"), 0.5), (records.balanced(), 0.5)], seed=1)
+        found = (load(path, "train", balance="class"), load(mixed), load(records[[3, 7, 3]]))
+        return [[one["filename"] for one in examples.as_numpy_iterator()] for examples in found]
+
+    assert read_all(dataset) == read_all(local)
+
+
+@pytest.mark.many
 @pytest.mark.parametrize("options", [{}, {"shuffle": True, "seed": 1}, {"num_readers": 2, "reader_index": 1}])
 @pytest.mark.parametrize("had", [0, 3, 5])
 def test_a_checkpoint_of_an_iterator_goes_on_there(dataset, tmp_path, options, had):
@@ -178,3 +190,15 @@ def test_a_pipeline_of_the_users_own_writes_shards_there(bucket):
         with storage.open_read(file) as opened:
             found += [record.data for record in read_records(opened)]
     assert sorted(found) == sorted(examples)
+
+
+def test_an_export_to_a_bucket_is_converted_again(dataset, bucket, tmp_path):
+    ran = run("export", f"--dataset={dataset}", f"--to={bucket}/folder", "--where=label != 'cat'")
+    assert ran.returncode == 0, ran.stderr
+    *words, _ = shlex.split(ran.stdout.splitlines()[-1])[1:]
+    assert run(*words, f"--output={tmp_path}").returncode == 0
+    some = [example for example in read(dataset, "train") if example[2] != CLASSES.index("cat")]
+    assert read(tmp_path, "train") == some
+    ran = run("export", f"--dataset={dataset}", f"--to={bucket}/folder")
+    assert (ran.returncode, "is not empty" in ran.stderr) == (2, True)
+    assert run("export", f"--dataset={dataset}", f"--to={tmp_path / 'on_disk'}").returncode == 0

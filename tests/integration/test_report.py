@@ -1,4 +1,4 @@
-"""`report.html` in a real browser: pictures, no requests, no errors, names stay text, axe-core; the code it shows."""
+"""`report.html` and the page of versions in a real browser: no requests, no errors, axe-core; the code they show."""
 
 from __future__ import annotations
 
@@ -7,19 +7,16 @@ import re
 import shutil
 import subprocess
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from PIL import Image
-from playwright.sync_api import Browser, sync_playwright
 
 from beam_tfrecords import open_dataset
 from beam_tfrecords.reading.reading_code import reading_code
 from tests.annotated_inputs import save_pictures, write_coco
 
 SCRIPT = "<script>alert(1)</script>"
-CHROMIUM = shutil.which("chromium")
 AXE = Path(__file__).parents[2] / ".cache/axe-core/node_modules/axe-core/axe.min.js"
 
 
@@ -63,17 +60,6 @@ def objects(tmp_path_factory, build) -> Path:
     return build(folder / "out", *words, "--layout=detection")
 
 
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Browser]:
-    if CHROMIUM is None:
-        pytest.skip("chromium is not installed")
-    with sync_playwright() as playwright:
-        # The tests may run as root in a container, where Chromium has no sandbox.
-        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
-        yield browser
-        browser.close()
-
-
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 @pytest.mark.parametrize("width", [1280, 390])
 def test_a_browser_shows_it_whole_and_asks_for_nothing(hostile, browser, width, scheme):
@@ -98,15 +84,43 @@ def test_a_browser_shows_it_whole_and_asks_for_nothing(hostile, browser, width, 
     context.close()
 
 
+@pytest.mark.parametrize("width", [1280, 390])
+def test_failures_are_on_the_first_screen_and_wide_tables_scroll_by_themselves(versions, browser, width):
+    page = browser.new_page(viewport={"width": width, "height": 844})
+    page.goto((versions / "report.html").as_uri())
+    box = page.get_by_text("could not be converted: not_an_image 1.").bounding_box()
+    assert box["y"] + box["height"] < 844
+    page.locator("dl.figures").get_by_text("failures").click(force=True)  # the link covers it
+    assert page.url.endswith("#failures")
+    hidden = page.evaluate("[...document.querySelectorAll('.scroll')].map(one => one.scrollWidth - one.clientWidth)")
+    assert len(hidden) == 3
+    assert all((one > 0) == (width == 390) for one in hidden)
+    assert page.evaluate("document.documentElement.scrollWidth") == width
+    page.close()
+
+
+@pytest.mark.many
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 @pytest.mark.parametrize("width", [1280, 390])
-@pytest.mark.parametrize("dataset", ["hostile", "versions", "objects"])
-def test_axe_finds_no_fault(dataset, browser, width, scheme, request):
+@pytest.mark.parametrize(
+    ("dataset", "name"),
+    [
+        ("hostile", "report.html"),
+        ("versions", "report.html"),
+        ("objects", "report.html"),
+        ("versions", "../index.html"),
+    ],
+)
+def test_axe_finds_no_fault(dataset, name, browser, width, scheme, request):
     if not AXE.exists():
         pytest.skip("tests/integration/install.sh has not installed axe-core")
     context = browser.new_context(viewport={"width": width, "height": 844}, color_scheme=scheme)
     page = context.new_page()
-    page.goto((request.getfixturevalue(dataset) / "report.html").as_uri())
+    errors = []
+    page.on("console", lambda message: errors.append(message.text))
+    page.goto((request.getfixturevalue(dataset) / name).resolve().as_uri())
+    assert errors == []
+    assert page.evaluate("document.documentElement.scrollWidth") == width
     page.evaluate(AXE.read_text())
     found = page.evaluate("axe.run()")
     assert len(found["passes"]) > 20
@@ -114,6 +128,7 @@ def test_axe_finds_no_fault(dataset, browser, width, scheme, request):
     context.close()
 
 
+@pytest.mark.many
 @pytest.mark.parametrize(
     "library",
     ["import tensorflow_datasets", "import grain", "import keras", "import torch", "from torch", "from beam_tfrecords"],

@@ -20,7 +20,6 @@ from beam_tfrecords.errors import BuildError
 from beam_tfrecords.storage import gcs_client, s3_client
 from beam_tfrecords.storage import s3 as s3_module
 from tests.integration.servers import processes, proxy, s3
-from tests.refusals import refuses
 
 MIB = 1 << 20
 
@@ -143,9 +142,7 @@ def test_a_download_that_breaks_off_is_begun_again(server):
     server.break_off("GET", "/photos/a", times=2)
     assert storage.read_range("s3://photos/a", 5, 2 * MIB) == data[5 : 5 + 2 * MIB]
     server.break_off("GET", "/photos/a", times=100)
-    with pytest.raises(
-        BuildError, match=r"^s3://photos/a does not answer: the connection broke off \(\w+\), for \d s$"
-    ):
+    with pytest.raises(BuildError, match=r"^s3://photos/a does not answer: the connection broke off, for \d s$"):
         storage.read_bytes("s3://photos/a")
 
 
@@ -524,6 +521,7 @@ def refuse_all(server: s3.S3Server, status: int, code: str) -> None:
         server.refuse(method, "", status=status, code=code, times=1000)
 
 
+@pytest.mark.many
 @every_use
 @pytest.mark.parametrize("silence", ["refuses every request", "is not running"])
 def test_a_store_that_does_not_answer_ends_the_build(server, monkeypatch, silence, use):
@@ -535,16 +533,19 @@ def test_a_store_that_does_not_answer_ends_the_build(server, monkeypatch, silenc
         use("s3://photos/a")
 
 
+@pytest.mark.many
 @every_use
 def test_a_refused_permission_is_a_fault_of_the_store(server, use):
     refuse_all(server, 403, "AccessDenied")
-    with pytest.raises(
-        storage.AccessDeniedError, match=r"^s3://photos/a: access denied: the credentials lack the permission s3:\w+$"
-    ) as raised:
+    denied = (
+        r"^s3://photos/a: access denied: the credentials lack the permission s3:\w+ \(AccessDenied: Access Denied\)$"
+    )
+    with pytest.raises(storage.AccessDeniedError, match=denied) as raised:
         use("s3://photos/a")
     assert storage.is_service_fault(raised.value)
 
 
+@pytest.mark.many
 @every_use
 @pytest.mark.parametrize(
     ("status", "code"),
@@ -563,7 +564,9 @@ def deletes(code: str) -> str:
 
 def test_objects_that_cannot_be_deleted_are_an_error(server):
     server.answer("POST", "delete", status=200, text=deletes("AccessDenied"))
-    with pytest.raises(storage.AccessDeniedError, match=r"^s3://photos: access denied: .* permission s3:DeleteObject$"):
+    with pytest.raises(
+        storage.AccessDeniedError, match=r"^s3://photos: access denied: AccessDenied: refused by the test$"
+    ):
         storage.delete_files(["s3://photos/1", "s3://photos/2"])
 
 
@@ -605,9 +608,9 @@ def test_a_profile_that_is_not_there_ends_the_build(monkeypatch):
 
 
 @pytest.mark.parametrize("variable", ["AWS_ENDPOINT_URL", "AWS_ENDPOINT_URL_S3"])
-def test_an_endpoint_that_is_no_url_is_a_wrong_request(server, monkeypatch, variable):
+def test_an_endpoint_that_is_no_url_is_named(server, monkeypatch, variable):
     monkeypatch.setenv(variable, "minio:9000")
-    with refuses("store_not_set_up", says=["minio:9000", "AWS_ENDPOINT_URL"]):
+    with pytest.raises(BuildError, match=r"minio:9000.*; look at AWS_ENDPOINT_URL$"):
         storage.read_bytes("s3://photos/a")
 
 

@@ -21,6 +21,7 @@ from tests.integration.servers.processes import PROJECT
 
 FOLDER = PROJECT / "deploy" / "schedule"
 SERVICE = FOLDER / "beam-tfrecords.service"
+ALERT = FOLDER / "beam-tfrecords-alert.service"
 TIMER = FOLDER / "beam-tfrecords.timer"
 CRONTAB = FOLDER / "beam-tfrecords.crontab"
 _INSTALLED = "/opt/beam-tfrecords/bin/beam-tfrecords"
@@ -31,7 +32,8 @@ def verify(folder: Path, service: str) -> subprocess.CompletedProcess[str]:
     program = Path(sys.executable).with_name("beam-tfrecords")
     (folder / SERVICE.name).write_text(service.replace(_INSTALLED, str(program)))
     shutil.copy(TIMER, folder)
-    units = [str(folder / unit.name) for unit in (SERVICE, TIMER)]
+    shutil.copy(ALERT, folder)
+    units = [str(folder / unit.name) for unit in (SERVICE, ALERT, TIMER)]
     return subprocess.run(
         ["systemd-analyze", "verify", "--man=no", *units], capture_output=True, text=True, check=False
     )
@@ -40,6 +42,22 @@ def verify(folder: Path, service: str) -> subprocess.CompletedProcess[str]:
 def test_systemd_accepts_the_units(tmp_path):
     ran = verify(tmp_path, SERVICE.read_text())
     assert (ran.returncode, ran.stderr) == (0, "")
+
+
+def test_the_alert_is_a_mail_with_the_log(tmp_path):
+    """With the programs of a machine that has systemd and a mail server."""
+    programs = {"systemctl": 'echo "log of $5"', "sendmail": f"echo $1; cat > {tmp_path}/mail"}
+    for name, text in programs.items():
+        (tmp_path / name).write_text(f"#!/bin/sh\n{text}\n")
+        (tmp_path / name).chmod(0o755)
+    (line,) = re.findall(r"^ExecStart=((?:.*\\\n)*.*)$", ALERT.read_text(), re.MULTILINE)
+    command = shlex.split(line.replace("\\\n", " ").replace("/usr/sbin/sendmail", "sendmail").replace("%H", "host-a"))
+    environment = {"PATH": f"{tmp_path}:/usr/bin:/bin"}
+    ran = subprocess.run(command, env=environment, capture_output=True, text=True, check=True)
+    assert ran.stdout == "root\n"
+    assert (
+        tmp_path / "mail"
+    ).read_text() == "Subject: beam-tfrecords failed on host-a\n\nlog of beam-tfrecords.service\n"
 
 
 def test_systemd_finds_a_directive_that_does_not_exist(tmp_path):

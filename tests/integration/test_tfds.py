@@ -20,6 +20,7 @@ from beam_tfrecords.grain import RecordSource
 from beam_tfrecords.torch import RecordDataset, RecordStream
 from tests.annotated_inputs import CATEGORIES, PICTURES, save_pictures, write_captions, write_coco
 from tests.refusals import refuses
+from tests.tiff_files import tiff_of
 
 
 @pytest.fixture
@@ -174,7 +175,7 @@ def test_several_images_and_lists_of_them_load_as_tfds_has_them(tmp_path, photos
     features.save_config(str(tmp_path))
     ours, theirs = (json.loads((folder / "features.json").read_text()) for folder in (tmp_path / "out", tmp_path))
     assert ours == theirs
-    loaded = {one["filename"]: one for one in load(tmp_path / "out", "train").as_numpy_iterator()}
+    loaded = {one["filename"]: one for one in load(tmp_path / "out", "train", fast_decode=True).as_numpy_iterator()}
     examples = list(builder.as_dataset(split="train").as_numpy_iterator())
     assert sorted(len(example["views"]) for example in examples) == list(range(6))
     for example in examples:
@@ -224,6 +225,50 @@ def test_a_dataset_of_tfds_is_converted_with_its_bytes_classes_and_splits(tmp_pa
             found.append((image, feature["label"].int64_list.value[0], name.decode()))
         expected = [(path.read_bytes(), classes[::-1].index(path.parent.name), path.name) for path in chosen]
         assert sorted(found) == sorted(expected)
+
+
+class Sentences(tfds.core.GeneratorBasedBuilder):
+    """A dataset by TFDS without images: a class, a text, a vector, and lists."""
+
+    VERSION = tfds.core.Version("1.0.0")
+
+    def _info(self):
+        features = {
+            "label": tfds.features.ClassLabel(names=["no", "yes"]),
+            "text": tfds.features.Text(),
+            "vector": tfds.features.Tensor(shape=(3,), dtype=np.float32),
+            "words": tfds.features.Sequence(tfds.features.Text()),
+            "spans": {"begin": tfds.features.Sequence(np.int64)},
+        }
+        return self.dataset_info_from_configs(features=tfds.features.FeaturesDict(features))
+
+    def _split_generators(self, dl_manager):
+        return {"train": self._generate_examples(range(20)), "test": self._generate_examples(range(20, 30))}
+
+    def _generate_examples(self, numbers):
+        for number in numbers:
+            lists = {"words": [f"w{n}" for n in range(number % 4)], "spans": {"begin": [*range(number % 3)]}}
+            vector = np.full(3, number, np.float32)
+            yield number, {"label": number % 2, "text": f"text {number}", "vector": vector, **lists}
+
+
+def test_records_that_are_kept_load_as_those_of_tfds(tmp_path, build_tfds):
+    theirs = Sentences(data_dir=tmp_path / "tfds")
+    theirs.download_and_prepare()
+    words = ["--source=tfrecord", f"--input={theirs.data_path}", "--layout=same", "--key_column=text", "--name=kept"]
+    ours = build_tfds(tmp_path / "out", *words)
+    assert ours.info.features["label"].names == ["no", "yes"]
+
+    def content(builder, split):
+        examples = builder.as_dataset(split=split).as_numpy_iterator()
+        found = {one["text"]: one for one in examples}
+        return {
+            text: repr(tf.nest.map_structure(lambda value: np.asarray(value).tolist(), one))
+            for text, one in found.items()
+        }
+
+    for split in ("train", "test"):
+        assert content(ours, split) == content(theirs, split)
 
 
 @pytest.fixture
@@ -344,6 +389,7 @@ def test_images_with_masks_load_as_tfds_has_them(tmp_path, photos, build_tfds, b
     assert [(image.shape, mask.shape) for image, mask in pairs] == [((30, 40, 3), (30, 40, 1))] * 6
 
 
+@pytest.mark.many
 @pytest.mark.parametrize("seed", range(40))
 def test_split_expressions_name_the_same_records(shards_of_splits, seed):
     dataset, builder = shards_of_splits
@@ -379,3 +425,20 @@ def shards_of_splits(tmp_path_factory, photos, build):
     flags = ["--image_size=16", "--num_shards=3", "--splits=train=0.6,validation=0.2,test=0.2"]
     out = build(tmp_path_factory.mktemp("tfds_splits") / "out", f"--input={photos}", *flags)
     return open_dataset(out), tfds.builder_from_directory(out)
+
+
+@pytest.mark.parametrize("dtype", ["uint8", "uint16", "float32"])
+def test_arrays_load_as_tensors_of_their_type(tmp_path, build_tfds, dtype):
+    arrays = {f"{n}.tif": np.random.default_rng(n).integers(0, 250, (12, 10, 13)).astype(dtype) for n in range(4)}
+    (tmp_path / "in").mkdir()
+    for name, pixels in arrays.items():
+        (tmp_path / "in" / name).write_bytes(tiff_of(pixels))
+    builder = build_tfds(tmp_path / "out", f"--input={tmp_path}/in", "--layout=array")
+    assert builder.info.features["image"].shape == (12, 10, 13)
+    for example in builder.as_dataset(split="train").as_numpy_iterator():
+        assert example["image"].dtype == dtype
+        np.testing.assert_array_equal(example["image"], arrays[example["filename"].decode()])
+    records = open_dataset(tmp_path / "out")["train"]
+    expected = arrays[records[0]["filename"]]
+    np.testing.assert_array_equal(RecordSource(records)[0]["image"], expected)
+    np.testing.assert_array_equal(RecordDataset(records)[0]["image"], expected)

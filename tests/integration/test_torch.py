@@ -17,6 +17,7 @@ from torch.utils.data import DataLoader, DistributedSampler
 from torchdata.stateful_dataloader import StatefulDataLoader
 
 from beam_tfrecords import Records, mix, open_dataset
+from beam_tfrecords.output import manifest
 from beam_tfrecords.torch import RecordDataset, RecordStream
 from tests.annotated_inputs import save_pictures, write_coco
 from tests.docs.pages import PROJECT, passages_of
@@ -156,6 +157,7 @@ def test_shards_of_a_stream_have_the_same_length_and_share_nothing(records, name
     assert len(left_out) == 3
 
 
+@pytest.mark.many
 @pytest.mark.sampled(50)
 @pytest.mark.parametrize("number", range(200))
 def test_a_stream_goes_on_from_how_many_were_had(records, number):
@@ -208,6 +210,30 @@ def test_a_mixture_is_read_as_records_are(records, names):
         stream(mix([(records, 0.5), (records, 0.5)])).load_state_dict(stream(mixed).state_dict())
 
 
+@pytest.mark.parametrize("workers", [0, 2])
+def test_balanced_records_are_read_as_records_are(records, workers):
+    balanced = records[:20].balanced()
+    for dataset in (balanced, RecordDataset(balanced), RecordStream(balanced, batch_size=4, shuffle=True)):
+        labels = [label for batch in DataLoader(dataset, batch_size=4, num_workers=workers) for label in batch["label"]]
+        counts = np.bincount(labels)
+        assert set(counts[counts > 0].tolist()) == {len(balanced) // np.count_nonzero(counts)}
+
+
+def test_arguments_that_are_none_are_refused(records):
+    for arguments, error in (
+        ({"batch_size": 0}, ValueError),
+        ({"batch_size": "8"}, TypeError),
+        ({"run_length": 0}, ValueError),
+        ({"transform": 3}, TypeError),
+        ({"shard": (2, 2)}, ValueError),
+        ({"image_size": 8, "resize_mode": "squeeze"}, ValueError),
+    ):
+        with pytest.raises(error):
+            RecordStream(records, **arguments)
+    with pytest.raises(TypeError, match="transform=3"):
+        RecordDataset(records, transform=3)
+
+
 def test_a_stream_without_a_loader_knows_where_it_is(records):
     stream = RecordStream(records, batch_size=BATCH, shuffle=True)
     expected = [example["filename"] for example in stream]
@@ -223,6 +249,7 @@ def test_a_stream_without_a_loader_knows_where_it_is(records):
     assert [example["filename"] for example in last] == expected[8:]
 
 
+@pytest.mark.many
 @pytest.mark.parametrize("kind", [RecordStream, RecordDataset])
 @pytest.mark.parametrize(("workers", "persistent"), [(0, False), (2, False), (2, True)])
 @pytest.mark.parametrize("had", [1, 4, 10])
@@ -296,6 +323,15 @@ def test_the_passages_of_the_documentation_run(tmp_path, photos, build):
         subprocess.run([sys.executable, "-c", f"{code}\n{end}"], check=True, cwd=tmp_path)
 
 
+def test_the_tutorial_trains_a_model(tmp_path, photos, build):
+    (training,) = (one.text for one in passages_of(PROJECT / "docs" / "tutorial.md") if "import torch" in one.text)
+    build(tmp_path / "data", f"--input={photos}", "--image_size=128", "--resize_mode=crop")
+    ran = subprocess.run([sys.executable, "-c", training], check=True, cwd=tmp_path, capture_output=True, text=True)
+    first, *_, last = (float(line.rpartition(" ")[2]) for line in ran.stdout.splitlines())
+    assert last < first / 2
+    assert (tmp_path / "model.pt").is_file()
+
+
 def test_the_package_is_imported_without_torch_and_grain():
     code = "import sys, beam_tfrecords.reading.records; assert not {'torch', 'grain', 'tensorflow'} & set(sys.modules)"
     subprocess.run([sys.executable, "-c", code], check=True, cwd=PROJECT)
@@ -357,7 +393,8 @@ def test_pairs_have_the_pixels_of_the_records(tmp_path, photos, build, flags):
 def test_a_list_of_labels_and_boxes_are_a_tensor_for_each_example(tmp_path, build):
     save_pictures(tmp_path / "pictures")
     source = (f"--input={write_coco(tmp_path / 'instances.json')}", f"--image_root={tmp_path / 'pictures'}")
-    records = open_dataset(build(tmp_path / "out", *source, "--layout=detection")).records("train", image_size=32)
+    dataset = open_dataset(build(tmp_path / "out", *source, "--layout=detection"))
+    records = dataset.records("train", image_size=32, resize_mode="crop")
     for dataset in (records, RecordDataset(records, transform=lambda example: {**example, "more": 1})):
         batch = next(iter(DataLoader(dataset, batch_size=4)))
         assert batch["image/encoded"].shape == (4, 32, 32, 3)
@@ -379,7 +416,7 @@ def test_masks_are_numbers_of_classes(tmp_path, build):
             Image.fromarray(pixels.astype(np.uint8)).save(tmp_path / folder / f"{name}.png")
     words = (f"--input={tmp_path / 'images'}", f"--mask_root={tmp_path / 'masks'}", "--layout=segmentation")
     records = open_dataset(build(tmp_path / "out", *words)).records("train")
-    (batch,) = DataLoader(RecordDataset(records, image_size=16, as_supervised=True), batch_size=2)
+    (batch,) = DataLoader(RecordDataset(records, image_size=16, resize_mode="crop", as_supervised=True), batch_size=2)
     images, masks = batch
     assert (images.shape, masks.shape, masks.dtype) == ((2, 3, 16, 16), (2, 16, 16), torch.int64)
     assert masks.unique().tolist() == [255]
@@ -408,3 +445,20 @@ print(*(name for batch in DataLoader(stream, 4) for name in batch["filename"]), 
     command = [*prefix, sys.executable, "-c", code, str(folder)]
     ran = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True)
     assert ran.stdout.splitlines() == names[8:]
+
+
+@pytest.mark.parametrize("start", ["fork", "spawn"])
+def test_workers_read_a_dataset_whose_shards_have_a_file_of_their_own(
+    folder, tmp_path, photos, build, monkeypatch, start
+):
+    monkeypatch.setattr(manifest, "MOST_LISTED_SHARDS", 2)
+    flags = ("--image_size=32", "--resize_mode=crop", "--num_shards=3")
+    stored = open_dataset(build(tmp_path / "out", f"--input={photos}", *flags))
+    assert stored.has_shard_file
+    orders = []
+    for dataset in (open_dataset(folder), stored):
+        stream = RecordStream(dataset.records("train"), batch_size=BATCH, shuffle=True, seed=3)
+        orders.append(
+            (names_of(DataLoader(stream, BATCH, num_workers=2, multiprocessing_context=start)), stream.state_dict())
+        )
+    assert orders[0] == orders[1]

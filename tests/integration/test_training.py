@@ -163,6 +163,7 @@ def train_torch(task: str, out: Path) -> Callable[[np.ndarray], np.ndarray]:
     return predicted
 
 
+@pytest.mark.many
 @pytest.mark.parametrize("train", [train_keras, train_torch, train_grain])
 def test_two_epochs_do_better_than_chance(task, train):
     name, out = task

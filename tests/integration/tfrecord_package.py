@@ -23,6 +23,22 @@ def read_shards(
     return [(name.encode(), label) for name, label in json.loads(ran.stdout)]
 
 
+def read_by_pattern(data: str, index: str, names: Sequence[str]) -> list[tuple[bytes, int]]:
+    """File names and labels that the package's dataset for PyTorch reads of several shards, in any order."""
+    code = (
+        "import json, sys\n"
+        "from tfrecord.torch.dataset import MultiTFRecordDataset\n"
+        "data, index, names = json.loads(sys.argv[1])\n"
+        "kinds = {'filename': 'byte', 'label': 'int'}\n"
+        "rows = MultiTFRecordDataset(data, index, dict.fromkeys(names, 0.5), kinds, infinite=False)\n"
+        "print(json.dumps([(bytes(one['filename']).decode(), int(one['label'][0])) for one in rows]))\n"
+    )
+    command = [sys.executable, "-c", code, json.dumps([data, index, [*names]])]
+    ran = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert ran.returncode == 0, ran.stderr
+    return [(name.encode(), label) for name, label in json.loads(ran.stdout)]
+
+
 def main() -> None:
     """Prints file names and labels; checks that indices are those of the package's own program."""
     import tfrecord

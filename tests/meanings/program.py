@@ -13,6 +13,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from beam_tfrecords import storage
+from beam_tfrecords.beam_pipelines.build.checks.heads import resolve_heads
 from beam_tfrecords.beam_pipelines.build.checks.listing import check_listing
 from beam_tfrecords.beam_pipelines.build.listing.executors import LocalExecutor
 from beam_tfrecords.beam_pipelines.build.listing.list_input import list_input
@@ -25,7 +26,7 @@ from beam_tfrecords.beam_pipelines.settings.definitions import show_flags
 from beam_tfrecords.beam_pipelines.settings.inherited_settings import read_request
 from beam_tfrecords.errors import SampleError
 from beam_tfrecords.examples import example_pb2
-from beam_tfrecords.examples.layouts import Layout
+from beam_tfrecords.examples.layouts import Layout, with_class_names
 from beam_tfrecords.transforms.blocks.block_refs import join_rows, read_block
 from beam_tfrecords.transforms.blocks.convert_sample import ConvertSample
 from beam_tfrecords.transforms.blocks.fetching import read_images
@@ -114,8 +115,9 @@ def _read(spec: BuildSpec, folder: str) -> Reading:
     assert listed is not None
     listing, skipped = listed.listing, listed.skipped
     class_names = check_listing(spec, source, listing, skipped)
-    layout = spec.layout or Layout(())
-    convert = ConvertSample(spec.image, layout, class_names, invalid_boxes=spec.invalid_boxes)
+    heads = resolve_heads(spec, source, listing, {})
+    layout = with_class_names(spec.layout or Layout(()), {name: classes.names for name, classes in heads.items()})
+    convert = ConvertSample(spec.image, layout, class_names, heads=heads, invalid_boxes=spec.invalid_boxes)
     failures: Counter[str] = Counter()
     examples: dict[str, tuple[str, str]] = {}
     records = []
@@ -150,7 +152,7 @@ def _join(spec: BuildSpec, source: Source, listed: Iterable[SampleRef]) -> Itera
                 Counter(),
                 split=split,
                 group_rows=spec.source.table.group_rows,
-                last_member_wins=source.last_member_wins,
+                last_member_wins=source.description.last_member_wins,
             )
         )
 
@@ -181,7 +183,11 @@ def read_example(key: str, split: str, example: bytes, layout: Layout, class_nam
             images[feature.image or "image"] = numbers if feature.several else numbers[0]
     if values.get("mask.encoded"):
         mask = pictures.read_mask(values["mask.encoded"][0])
-    columns = {one.column: [_text(value) for value in values[one.field]] for one in layout.features if one.column}
+    columns = {
+        one.column: [one.class_names[value] if one.is_class else _text(value) for value in values[one.field]]
+        for one in layout.features
+        if one.column
+    }
     return Record(key, split, images, mask, _labels(values, class_names), _objects(values, class_names), columns)
 
 

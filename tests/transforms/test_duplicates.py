@@ -95,7 +95,7 @@ def group_by_key(pairs: Iterable[tuple[Any, Any]]) -> Iterator[tuple[Any, list[A
 
 def find(parts: list[Part], search: DuplicateSearch) -> tuple[list[dict], list[DuplicatesFound]]:
     """All groups as the build lists them, and what was found in every range of the hash space."""
-    hashes = itertools.chain.from_iterable(read_hashes(part, buckets=search.buckets) for part in parts)
+    hashes = itertools.chain.from_iterable(read_hashes(part, search=search) for part in parts)
     of_ranges = (find_repeated(one, most_rows=search.most_rows) for one in group_by_key(hashes))
     repeated = dict(group_by_key(itertools.chain.from_iterable(of_ranges)))
     joined = [(part_id(part), {"parts": [part], "hashes": repeated.get(part_id(part), [])}) for part in parts]
@@ -184,6 +184,10 @@ def test_groups_and_copies_are_counted_and_so_is_what_dropping_changes(tmp_path)
         ("dropped", "train"): 3,
         ("class", "train", "cat"): -3,
         ("pixels", "2"): -3,
+        ("sides", "height"): -3,
+        ("sides", "width"): -6,
+        ("squares", "height"): -3,
+        ("squares", "width"): -12,
     }
     _, kept = find(parts, make_search(tmp_path, drops=False))
     assert {key[0] for key in counts_of(kept)} == {"duplicates"}
@@ -193,12 +197,13 @@ def test_groups_and_copies_are_counted_and_so_is_what_dropping_changes(tmp_path)
 def test_parts_without_a_repeated_hash_are_not_read_again(tmp_path):
     hashes = [hashlib.sha256(bytes([number])).hexdigest() for number in range(100)]
     part = write_part(tmp_path, [(content_hash, content_hash, "cat") for content_hash in hashes])
-    ((_, (identity, packed)),) = read_hashes(part, buckets=1)
+    search = make_search(tmp_path)
+    ((_, (identity, packed)),) = read_hashes(part, search=search)
     assert len(packed) == 800
     # Of a part that is known from a checkpoint, the index tells.
-    assert [(0, (identity, packed))] == list(read_hashes(dataclasses.replace(part, hashes=None), buckets=1))
+    assert [(0, (identity, packed))] == list(read_hashes(dataclasses.replace(part, hashes=None), search=search))
     assert list(find_repeated((0, [(identity, packed)]), most_rows=1)) == []
-    assert list(read_images((identity, {"parts": [part], "hashes": []}), search=make_search(tmp_path))) == []
+    assert list(read_images((identity, {"parts": [part], "hashes": []}), search=search)) == []
 
 
 def test_smaller_splits_come_first_in_keeping_a_copy_and_train_last_among_equals(tmp_path):
@@ -244,7 +249,8 @@ def test_several_labels_are_read_from_the_records_and_their_order_makes_no_confl
 
 def drop(part: Part, rows: set[int], folder: Path, *, compression="none") -> Part | None:
     policies = {"train": PartPolicy()}
-    return drop_rows((part, frozenset(rows)), folder=str(folder), policies=policies, compression=compression)
+    search = make_search(folder, compression=compression, policies=policies)
+    return drop_rows((part, frozenset(rows)), search=search)
 
 
 @pytest.mark.parametrize("compression", ["none", "gzip"])
@@ -278,4 +284,4 @@ def test_a_later_part_of_a_block_keeps_its_number(tmp_path):
 def test_an_index_that_lacks_a_row_breaks_the_build_and_both_numbers_are_named(tmp_path):
     part = dataclasses.replace(write_part(tmp_path, [("a", "a" * 64, None)]), records=2, hashes=None)
     with pytest.raises(BuildError, match="has 1 rows, but its part has 2 records"):
-        list(read_hashes(part, buckets=1))
+        list(read_hashes(part, search=make_search(tmp_path)))

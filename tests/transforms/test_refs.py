@@ -134,8 +134,9 @@ def test_the_uri_of_a_sample_is_the_name_that_people_know(locator, uri):
         Range("/photos.tar", 512, 100, "/photos.tar#cat/1.jpg"),
         ZipMember("/photos.zip", 0, 100, "/photos.zip#cat/1.jpg", "", 60, 90, 1234, True),
         PixelRange("/photos.npy", 128, 12, "/photos.npy#1", "", (2, 2, 3), "HWC", "|u1"),
+        PixelRange("/a.tfrecord", 128, 16, "/a.tfrecord#1", "", (2, 2), "HW", "<f4", (-1.0, 1.0)),
     ],
-    ids=["range", "zip", "pixels"],
+    ids=["range", "zip", "pixels", "floats"],
 )
 def test_where_a_part_of_a_file_is_survives_as_json_without_its_version(locator):
     values = json.loads(json.dumps(describe_locator(dataclasses.replace(locator, version="5:1:2:3"))))

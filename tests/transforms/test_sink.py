@@ -7,6 +7,9 @@ import re
 import apache_beam as beam
 import pytest
 from apache_beam.runners.portability.fn_api_runner import FnApiRunner
+from apache_beam.testing.util import assert_that, equal_to
+from apache_beam.transforms.periodicsequence import PeriodicImpulse
+from apache_beam.transforms.window import FixedWindows, Sessions, TimestampedValue
 
 from beam_tfrecords.examples.example_pb2 import Example
 from beam_tfrecords.transforms.sink import WriteTFRecordShards
@@ -41,6 +44,7 @@ def test_shards_have_about_the_size_asked_for(tmp_path):
     assert max(sizes) - min(sizes) <= 2 * 50_000 / 8 + 200
 
 
+@pytest.mark.slow
 @pytest.mark.sampled(1)
 @pytest.mark.parametrize("compression", ["none", "gzip"])
 def test_a_fixed_number_of_shards_is_kept_and_they_are_alike(tmp_path, compression):
@@ -53,6 +57,7 @@ def test_a_fixed_number_of_shards_is_kept_and_they_are_alike(tmp_path, compressi
     assert sorted(read(files)) == sorted(RECORDS)
 
 
+@pytest.mark.slow
 def test_shards_of_an_earlier_run_go_and_other_files_stay(tmp_path):
     others = ["cats.tfrecord-00000-of-00002.bak", "cats-train.tfrecord-00000-of-00005", "dogs.tfrecord-00000-of-00005"]
     for name in others:
@@ -75,6 +80,7 @@ def test_fewer_records_than_shards(tmp_path, number):
     [
         ({"shard_size": 0}, "shard_size=0"),
         ({"num_shards": 0}, "num_shards=0"),
+        ({"shard_size": "150 apples"}, "shard_size='150 apples': not a size"),
         ({"compression": "GZIP"}, "compression='GZIP': expected 'none' or 'gzip'"),
         ({"path": "out/num8/"}, "such as 'out/num8/examples'"),
     ],
@@ -82,6 +88,56 @@ def test_fewer_records_than_shards(tmp_path, number):
 def test_wrong_arguments_are_refused_at_construction(arguments, message):
     with pytest.raises(ValueError, match=re.escape(message)):
         WriteTFRecordShards(**{"path": "cats", **arguments})
+
+
+@pytest.mark.parametrize("arguments", [{"shard_size": 1.5}, {"num_shards": "4"}, {"num_shards": True}, {"path": 3}])
+def test_arguments_of_other_types_are_refused_at_construction(arguments):
+    with pytest.raises(TypeError):
+        WriteTFRecordShards(**{"path": "cats", **arguments})
+
+
+def test_a_size_may_have_a_unit(tmp_path):
+    write(tmp_path / "cats", RECORDS, shard_size="50KB")
+    assert len([*tmp_path.iterdir()]) == round(sum(path.stat().st_size for path in tmp_path.iterdir()) / 50_000)
+
+
+@pytest.mark.parametrize("options", [{}, {"num_shards": 3}], ids=str)
+def test_an_empty_collection_replaces_nothing_unless_it_may(tmp_path, options):
+    write(tmp_path / "cats", RECORDS, shard_size=50_000)
+    before = {path.name: path.read_bytes() for path in tmp_path.glob("cats*")}
+    with pytest.raises(
+        Exception, match=f"would replace {len(before)} shards such as .*cats.tfrecord-.*allow_empty=True"
+    ):
+        write(tmp_path / "cats", [], **options)
+    assert {path.name: path.read_bytes() for path in tmp_path.glob("cats*")} == before
+    write(tmp_path / "cats", [], allow_empty=True, **options)
+    assert read(tmp_path.glob("cats*")) == []
+
+
+def test_two_sinks_with_one_path_are_refused_when_the_pipeline_is_made(tmp_path):
+    pipeline = beam.Pipeline()
+    records = pipeline | beam.Create(RECORDS[:9])
+    _ = records | WriteTFRecordShards(tmp_path / "cats")
+    _ = records | "Others" >> WriteTFRecordShards(tmp_path / "dogs")
+    with pytest.raises(ValueError, match=r"writes to .*cats twice"):
+        _ = records | "Again" >> WriteTFRecordShards(f"{tmp_path}/./cats")
+
+
+@pytest.mark.parametrize("window", [FixedWindows(2), Sessions(1)], ids=["fixed", "sessions"])
+def test_windows_of_the_records_do_not_matter(tmp_path, window):
+    with beam.Pipeline(runner=FnApiRunner()) as pipeline:
+        timed = (
+            pipeline | beam.Create(range(20)) | beam.Map(lambda number: TimestampedValue(RECORDS[number], 3 * number))
+        )
+        shards = timed | beam.WindowInto(window) | WriteTFRecordShards(tmp_path / "cats")
+        assert_that(shards | beam.Map(lambda shard: shard.records), equal_to([20]))
+    assert sorted(read(tmp_path.iterdir())) == sorted(RECORDS[:20])
+
+
+def test_an_unbounded_collection_is_refused_by_name(tmp_path):
+    records = beam.Pipeline() | PeriodicImpulse(fire_interval=1) | beam.Map(lambda _: b"x")
+    with pytest.raises(ValueError, match="WriteTFRecordShards: the collection is unbounded"):
+        _ = records | WriteTFRecordShards(tmp_path / "cats")
 
 
 @pytest.mark.parametrize("record", ["text", Example()], ids=["str", "Example"])

@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-import dataclasses
 import functools
 import logging
-import os
 import sys
-import time
 from collections.abc import Callable, Sequence
-from contextlib import AbstractContextManager
-from typing import TYPE_CHECKING, Any, Literal, overload
+from typing import TYPE_CHECKING, Any, cast
 
 from beam_tfrecords import storage
+from beam_tfrecords.beam_pipelines.build.call_arguments import read_arguments
 from beam_tfrecords.beam_pipelines.build.finish import finish, note_left
 from beam_tfrecords.beam_pipelines.build.listing.source_opening import open_spec_source
 from beam_tfrecords.beam_pipelines.build.listing.trial import trying_suggestions
@@ -23,48 +20,31 @@ from beam_tfrecords.beam_pipelines.build.run import run_build
 from beam_tfrecords.beam_pipelines.build.user_functions import find_functions
 from beam_tfrecords.beam_pipelines.limits import check_limits
 from beam_tfrecords.beam_pipelines.messages.outcomes import Published, Unpublished
-from beam_tfrecords.beam_pipelines.runners.execution import Execution
+from beam_tfrecords.beam_pipelines.runners.execution import Execution, sharing_buckets
 from beam_tfrecords.beam_pipelines.runners.find_runner import find_runner
 from beam_tfrecords.beam_pipelines.runners.jobs import JobRecord
 from beam_tfrecords.beam_pipelines.runners.runner import Runner
-from beam_tfrecords.beam_pipelines.settings.inherited_settings import read_request
 from beam_tfrecords.beam_pipelines.settings.typed_settings import settings_by_group
 from beam_tfrecords.beam_pipelines.terminal import show
 from beam_tfrecords.errors import BuildError, RequestError, naming_end
-from beam_tfrecords.escaping import escape
 from beam_tfrecords.quiet_beam import beam_logs_from
 from beam_tfrecords.reading.dataset import Dataset
-from beam_tfrecords.transforms.request.build_spec import BuildSpec, Duplicates
+from beam_tfrecords.transforms.request.build_spec import BuildSpec
 
 _log = logging.getLogger(__name__)
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
 
-    from beam_tfrecords.beam_pipelines.settings.build_settings import BuildSettings
+    from beam_tfrecords.beam_pipelines.build.resolve import ResolvedBuild
+    from beam_tfrecords.beam_pipelines.settings.build_settings import BuildSettings, Path, Words
+    from beam_tfrecords.transforms.publishing.publication import Publication
 
 
-@overload
 def build(
-    *,
-    beam_arguments: Sequence[str] = ...,
-    verbose: bool = ...,
-    quiet: bool = ...,
-    report: bool = ...,
-    dry_run: Literal[False] = False,
-    **settings: Unpack[BuildSettings],
-) -> Dataset: ...
-@overload
-def build(
-    *,
-    beam_arguments: Sequence[str] = ...,
-    verbose: bool = ...,
-    quiet: bool = ...,
-    report: bool = ...,
-    dry_run: Literal[True],
-    **settings: Unpack[BuildSettings],
-) -> str: ...
-def build(
+    input: Words | Callable[..., Any] | None = None,
+    output: Path | None = None,
+    /,
     *,
     beam_arguments: Sequence[str] = (),
     verbose: bool = False,
@@ -72,50 +52,46 @@ def build(
     report: bool = True,
     dry_run: bool = False,
     **settings: Unpack[BuildSettings],
-) -> Dataset | str:
+) -> Dataset:
     """Builds a dataset, as `beam-tfrecords convert` does.
 
-        >>> dataset = build(input="photos/", output="built/", image_size=16, quiet=True)
+        >>> dataset = build("photos/", "built/", image_size=16, quiet=True)
         >>> dataset.num_records
         12
 
     Args:
+      input: the setting `input`; it may also be given by name.
+      output: the setting `output`; it may also be given by name.
       beam_arguments: arguments for Beam, such as `--runner=FlinkRunner`.
       verbose: shows Beam's log messages of level INFO and above.
       quiet: hides progress.
       report: writes `report.html`.
-      dry_run: lists the input and builds nothing.
+      dry_run: builds nothing, and returns the text of `plan`, which has a type of its own.
       settings: named as the flags, with values as in a spec file; see docs/settings.md.
 
     Returns:
-      The dataset; with `dry_run`, a description of the planned build.
+      The dataset.
 
     Raises:
       RequestError: the request is wrong; nothing has been started.
+      OutputLockedError: another build holds the output; nothing has been started.
       BuildError: the build failed, or published nothing because of failures or duplicates.
     """
-    with beam_logs_from(logging.INFO if verbose else logging.CRITICAL):
-        find_runner(beam_arguments).arguments.check_known()
-        spec = read_request({name: _as_plain(value) for name, value in settings.items()})
+    with beam_logs_from(logging.INFO if verbose else logging.CRITICAL), storage.surveying():
+        spec = read_arguments(input, output, beam_arguments, settings)
         if dry_run:
-            from beam_tfrecords.beam_pipelines.build.dry_run import describe_build
+            from beam_tfrecords.beam_pipelines.build.dry_run import make_plan
 
-            return "\n".join(map(escape, describe_build(spec).lines))
+            # Users of earlier versions get the text; type checkers lead to `plan`.
+            return cast(Dataset, str(make_plan(spec)))
         with storage.using(storage.StorageOptions(beam_arguments=tuple(beam_arguments))):
             outcome = build_dataset(spec, beam_arguments, quiet=quiet, report=report)
     assert not isinstance(outcome, JobRecord)
     if isinstance(outcome, Published):
         return outcome.dataset
-    has_lists = outcome.causes and (outcome.failed or spec.duplicates is Duplicates.FAIL)
+    has_lists = outcome.causes and (outcome.failed or outcome.duplicates)
     lists = [f"the lists are in {outcome.folder}"] if has_lists else []
     raise BuildError(f"nothing was published: {'; '.join([*outcome.causes, *outcome.violated, *lists])}")
-
-
-def _as_plain(value: Any) -> Any:
-    """Converts a value to the types of a spec file: tuples become lists, `pathlib.Path`s strings."""
-    if isinstance(value, os.PathLike):
-        return os.fspath(value)
-    return [_as_plain(one) for one in value] if isinstance(value, list | tuple) else value
 
 
 # Adds the settings to `help(build)`.
@@ -150,6 +126,7 @@ def build_dataset(
 
     Raises:
       RequestError: the request is wrong; nothing has been started.
+      OutputLockedError: another build holds the output; nothing has been started.
       BuildError: the build failed.
     """
     with storage.using(spec.source.storage_options()), naming_end():
@@ -186,18 +163,33 @@ def _build(
                 f"warning: {spec.output}: {previous.warning}; until a whole one takes its place, readers fail",
                 file=sys.stderr,
             )
-        with trying_suggestions(given):
-            prepared = prepare_build(spec, source, execution, output=output, previous=previous)
+        # Imports NumPy, which a refused command does not need.
+        from beam_tfrecords.beam_pipelines.build.listing.executors import DeferredListingError, WorkerExecutor
+
+        prepared: tuple[ResolvedBuild, Publication] | None = None
+        deferred: DeferredListingError | None = None
+        try:
+            with trying_suggestions(given), WorkerExecutor(execution, output, previous) as executor:
+                prepared = prepare_build(spec, source, executor, output=output, previous=previous)
+        except DeferredListingError as error:
+            deferred = error
         outcome: Published | Unpublished | JobRecord
-        if prepared is None:
+        if deferred is not None:
+            from beam_tfrecords.beam_pipelines.build.job_listing import UnlistedBuild, submit_unlisted
+
+            unlisted = UnlistedBuild(given, spec, source, output.fence)
+            outcome = submit_unlisted(unlisted, deferred, execution, output, fails_unpublished=fails_job, report=report)
+        elif prepared is None:
             assert previous.newest
             _log.info("nothing has changed since %s", previous.newest.path)
             execution.run_nothing()
             outcome = Published(previous.newest, is_unchanged=True)
         else:
             resolved, publication = prepared
-            with _sharing_buckets(runner):
-                outcome = run_build(resolved, publication, execution, wait=wait, fails_unpublished=fails_job)
+            with sharing_buckets(runner):
+                outcome = run_build(
+                    resolved, publication, execution, wait=wait, fails_unpublished=fails_job, report=report
+                )
         _log.info("the build ended: %s", _describe(outcome))
         outcome, problem = finish(spec, outcome, previous, output, report=report)
     note_left(spec.output, problem)
@@ -210,9 +202,3 @@ def _describe(outcome: Published | Unpublished | JobRecord) -> str:
     if isinstance(outcome, Unpublished):
         return f"nothing is published: {outcome.failed} of {outcome.listed} samples failed, guards: {outcome.guards}"
     return f"job {outcome.job_id} goes on"
-
-
-def _sharing_buckets(runner: Runner) -> AbstractContextManager[None]:
-    """Shares the worker count, so that all workers together stay under the bucket's request rate."""
-    workers = runner.processes or runner.workers
-    return storage.using(dataclasses.replace(storage.current_options(), workers=workers, began=time.time()))

@@ -1,28 +1,50 @@
-"""`convert --dry_run`: describes a build from its listing alone, without building or writing anything."""
+"""`plan` and `convert --dry_run`: describe a build from its listing alone, without building or writing anything."""
 
 from __future__ import annotations
 
 import dataclasses
+import html
+import logging
 import tempfile
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
 
 from beam_tfrecords import storage
+from beam_tfrecords.beam_pipelines.build.call_arguments import read_arguments
+from beam_tfrecords.beam_pipelines.build.checks.arrays import resolve_arrays
 from beam_tfrecords.beam_pipelines.build.checks.heads import resolve_heads
 from beam_tfrecords.beam_pipelines.build.checks.listing import check_listing
 from beam_tfrecords.beam_pipelines.build.checks.output import check_output
 from beam_tfrecords.beam_pipelines.build.listing.executors import LocalExecutor
 from beam_tfrecords.beam_pipelines.build.listing.expected_failures import ExpectedFailures
 from beam_tfrecords.beam_pipelines.build.listing.list_input import list_input
-from beam_tfrecords.beam_pipelines.build.listing.listing_tables import describe_refs, describe_splits
+from beam_tfrecords.beam_pipelines.build.listing.listing_tables import (
+    SplitEstimate,
+    describe_refs,
+    describe_splits,
+    estimate_splits,
+)
 from beam_tfrecords.beam_pipelines.build.listing.source_opening import open_spec_source
 from beam_tfrecords.beam_pipelines.build.listing.trial import trying_suggestions
 from beam_tfrecords.beam_pipelines.build.output.location import check_location
-from beam_tfrecords.beam_pipelines.build.output.previous import open_previous, previous_classes
+from beam_tfrecords.beam_pipelines.build.output.previous import (
+    describe_moved_classes,
+    open_previous,
+    previous_classes,
+)
 from beam_tfrecords.beam_pipelines.build.user_functions import find_functions
 from beam_tfrecords.beam_pipelines.messages.notes import describe_request
-from beam_tfrecords.beam_pipelines.messages.summary import describe_classes, describe_reasons, describe_skipped
+from beam_tfrecords.beam_pipelines.messages.summary import (
+    describe_classes,
+    describe_reasons,
+    describe_skipped,
+    format_bytes,
+)
 from beam_tfrecords.beam_pipelines.settings.definitions import show_flags
-from beam_tfrecords.errors import RequestError
+from beam_tfrecords.errors import RequestError, naming_end
+from beam_tfrecords.escaping import escape
 from beam_tfrecords.examples.layouts import Layout
+from beam_tfrecords.quiet_beam import beam_logs_from
 from beam_tfrecords.transforms.blocks.convert_sample import ConvertSample
 from beam_tfrecords.transforms.listing.limiting import choose_refs
 from beam_tfrecords.transforms.listing.listing import read_batches
@@ -31,22 +53,96 @@ from beam_tfrecords.transforms.request.build_spec import BuildSpec
 
 _EXAMPLES = 5
 
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
 
-@dataclasses.dataclass(frozen=True)
-class DryRun:
-    """The result of a dry run.
+    from beam_tfrecords.beam_pipelines.settings.build_settings import BuildSettings, Path, Words
+
+
+@dataclasses.dataclass(frozen=True, repr=False)
+class Plan:
+    """What a build would do, according to its listing. `str` returns the text of `convert --dry_run`.
 
     Attributes:
-      lines: description of the build.
-      publishes: whether the build would publish a dataset, according to the listing.
+      output: folder of the dataset.
+      num_samples: number of samples that the build would convert; at most this number with `where`.
+      estimates: split -> its number of samples, its size in bytes and its number of shards.
+      class_names: class names, in the order of their indices.
+      class_counts: split -> class name -> number of samples, or of objects.
+      layout: features of an example as in a spec file; `build(layout=plan.layout)` uses the same.
+      failures: reason -> number of samples that the build would reject, as far as the listing shows.
+      skipped: kind of skipped file, such as hidden ones -> number of such files.
+      notes: remarks on the request and the input, such as columns that are not stored; they quote settings as
+        `name=value`.
+      publishes: whether the build would publish a dataset.
+      lines: the text, by line.
     """
 
-    lines: list[str]
+    output: str
+    num_samples: int
+    estimates: Mapping[str, SplitEstimate]
+    class_names: tuple[str, ...]
+    class_counts: Mapping[str, Mapping[str, int]]
+    layout: Mapping[str, Any]
+    failures: Mapping[str, int]
+    skipped: Mapping[str, int]
+    notes: Sequence[str]
     publishes: bool
+    lines: Sequence[str]
+
+    @property
+    def splits(self) -> dict[str, int]:
+        """Number of samples by split name."""
+        return {split: estimate.samples for split, estimate in self.estimates.items()}
+
+    def __str__(self) -> str:
+        return "\n".join(map(escape, self.lines))
+
+    __repr__ = __str__
+
+    def _repr_html_(self) -> str:
+        rows = "".join(
+            f"<tr><td>{html.escape(split)}</td><td>{one.samples:,}</td><td>{format_bytes(one.bytes)}</td>"
+            f"<td>{one.shards:,}</td></tr>"
+            for split, one in self.estimates.items()
+        )
+        return (
+            f"<table><caption>plan of {html.escape(escape(self.output))}</caption>"
+            f"<tr><th>split</th><th>samples</th><th>about</th><th>shards</th></tr>{rows}</table>"
+            f"<pre>{html.escape(str(self))}</pre>"
+        )
 
 
-def describe_build(spec: BuildSpec) -> DryRun:
-    """Describes what a build would do.
+def plan(
+    input: Words | Callable[..., Any] | None = None,
+    output: Path | None = None,
+    /,
+    *,
+    beam_arguments: Sequence[str] = (),
+    **settings: Unpack[BuildSettings],
+) -> Plan:
+    """Lists an input and says what `build` with the same settings would do; builds and writes nothing.
+
+        >>> from beam_tfrecords import plan
+        >>> planned = plan("photos/", "planned/", image_size=16)
+        >>> planned.splits, planned.class_names, planned.publishes
+        ({'train': 12}, ('cat', 'dog'), True)
+
+    Args:
+      input: the setting `input`; it may also be given by name.
+      output: the setting `output`; it may also be given by name.
+      beam_arguments: arguments for Beam, as in `build`.
+      settings: as in `build`.
+
+    Raises:
+      RequestError: the request is wrong; `build` raises the same error.
+    """
+    with beam_logs_from(logging.CRITICAL), naming_end():
+        return make_plan(read_arguments(input, output, beam_arguments, settings))
+
+
+def make_plan(spec: BuildSpec) -> Plan:
+    """Returns what a build would do.
 
     Raises:
       RequestError: the request is wrong; the build raises the same error.
@@ -56,10 +152,10 @@ def describe_build(spec: BuildSpec) -> DryRun:
         check_output(spec)
         spec = find_functions(spec)
         with trying_suggestions(spec):
-            return _describe(spec)
+            return _make_plan(spec)
 
 
-def _describe(spec: BuildSpec) -> DryRun:
+def _make_plan(spec: BuildSpec) -> Plan:
     spec, source = open_spec_source(spec)
     if source.pipeline is not None:
         raise RequestError(
@@ -71,13 +167,14 @@ def _describe(spec: BuildSpec) -> DryRun:
         listed = list_input(spec, source, LocalExecutor(folder, copies=False))
         assert listed is not None
         listing, skipped = listed.listing, listed.skipped
+        spec = resolve_arrays(spec, source, listing)
         kept, kept_heads = previous_classes(spec, open_previous(spec))
         class_names = check_listing(spec, source, listing, skipped, kept=kept)
         heads = resolve_heads(spec, source, listing, kept_heads) if spec.map is None else {}
         # The labels that a user function returns are unknown.
         layout = spec.layout if spec.layout and spec.map is None else Layout(())
         convert = ConvertSample(spec.image, layout, class_names, heads=heads)
-        shares_keys = spec.source.table.group_rows or source.last_member_wins
+        shares_keys = spec.source.table.group_rows or source.description.last_member_wins
         failures = ExpectedFailures(convert, class_names, shares_keys=shares_keys)
         batches = failures.watch(read_batches(listing))
         packed = choose_refs(batches, limit=_EXAMPLES, seed=spec.seed, samples=listing.samples)
@@ -92,20 +189,34 @@ def _describe(spec: BuildSpec) -> DryRun:
     # Some conditions need the converted image.
     most = "at most " if spec.where else ""
     publishes = failed < listing.total and failed <= spec.max_failures * listing.total
+    estimates = estimate_splits(spec, listing)
+    notes = (*source.notes, *describe_request(spec), *describe_moved_classes(spec, class_names.names))
     lines = [
-        *describe_splits(spec, listing),
+        *describe_splits(estimates),
         *describe_classes(classes),
         *(line for name in heads for line in describe_classes({"": of_heads[name]}, head=name)),
         *describe_reasons(failures.counts, failures.examples),
         *([] if publishes else [f"nothing would be published: --max_failures={spec.max_failures:g} allows fewer"]),
         *describe_skipped({kind: (count, skipped.examples[kind]) for kind, count in sorted(skipped.counts.items())}),
-        *(f"note: {show_flags(note)}" for note in (*source.notes, *describe_request(spec))),
+        *(f"note: {show_flags(note)}" for note in notes),
         *describe_refs(refs),
         *_describe_shared(spec, failures.shared),
         f"dry run: nothing was built or written; {most}{listing.total - failures.shared:,} samples would go to "
         f"{spec.output}",
     ]
-    return DryRun(lines, publishes)
+    return Plan(
+        output=spec.output,
+        num_samples=listing.total - failures.shared,
+        estimates={split: estimate for split, estimate in estimates.items() if split},
+        class_names=class_names.names,
+        class_counts=classes,
+        layout=spec.layout.to_json() if spec.layout else {},
+        failures=dict(failures.counts),
+        skipped=dict(sorted(skipped.counts.items())),
+        notes=notes,
+        publishes=publishes,
+        lines=lines,
+    )
 
 
 def _describe_shared(spec: BuildSpec, shared: int) -> list[str]:

@@ -17,6 +17,8 @@ _ROW_BYTES = 200
 
 def estimate_output(image: ImageSpec, layout: Layout, *, samples: int, source_bytes: int) -> int:
     """Estimates the size of the records of these samples in bytes."""
+    if layout.keeps_records:
+        return source_bytes
     if not layout.needs_image:
         return samples * _ROW_BYTES
     if image.image_size is None:
@@ -25,7 +27,7 @@ def estimate_output(image: ImageSpec, layout: Layout, *, samples: int, source_by
     pixels = image.image_size[0] * image.image_size[1] * 4 / 3
     bytes_per_pixel = _BYTES_PER_PIXEL.get(image.image_encoding, image.channels or 3)
     header_bytes = _HEADER_BYTES.get(image.image_encoding, 0)
-    return int(samples * (pixels * bytes_per_pixel * image.bit_depth / 8 + header_bytes + _ROW_BYTES))
+    return int(samples * (pixels * bytes_per_pixel * image.stored_bits / 8 + header_bytes + _ROW_BYTES))
 
 
 def estimate_index_row(listing: Listing) -> int:

@@ -1,25 +1,33 @@
-"""Finishes a build: updates LATEST, removes old versions, writes the report and deletes temporary files."""
+"""Finishes a build: updates LATEST, removes old versions, writes the pages and deletes temporary files."""
 
 from __future__ import annotations
 
 import dataclasses
 import logging
-import shlex
 import sys
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
 
 from beam_tfrecords import storage
 from beam_tfrecords.beam_pipelines.build.output.lock import LockedOutput
-from beam_tfrecords.beam_pipelines.build.output.previous import Previous, clean_versions, point_to_whole
+from beam_tfrecords.beam_pipelines.build.output.previous import Previous, clean_versions, point_to_whole, remove_version
 from beam_tfrecords.beam_pipelines.messages.outcomes import Published, Unpublished
+from beam_tfrecords.beam_pipelines.messages.summary import report_command
 from beam_tfrecords.beam_pipelines.runners.jobs import JobRecord
 from beam_tfrecords.beam_pipelines.terminal import show
-from beam_tfrecords.errors import BuildError
+from beam_tfrecords.errors import BuildError, describe_exception
 from beam_tfrecords.output.files import REPORT
 from beam_tfrecords.output.pointers import read_pinned
-from beam_tfrecords.reading.dataset import Dataset
+from beam_tfrecords.reading.dataset import Dataset, open_published
+from beam_tfrecords.transforms.publishing.lists import read_outcome
 from beam_tfrecords.transforms.request.build_spec import BuildSpec
+from beam_tfrecords.transforms.request.published_settings import published_paths
 from beam_tfrecords.transforms.workspace.build_folder import Workspace
 from beam_tfrecords.transforms.workspace.cleaning import delete_temporary
+from beam_tfrecords.transforms.workspace.output_folder import is_open
+
+if TYPE_CHECKING:
+    from beam_tfrecords.transforms.publishing.publication import Publication
 
 _log = logging.getLogger(__name__)
 
@@ -59,8 +67,7 @@ def finish(
         for note in previous.notes:
             show(f"note: {note}", file=sys.stderr)
     if spec.schedule.versioned and not isinstance(outcome, Unpublished):
-        # The version of a job that nobody waits for is unfinished; finished versions may be old enough to remove.
-        removed = clean_versions(spec, unfinished=not isinstance(outcome, JobRecord))
+        removed = clean_versions(spec)
         _log.info("removed %d old versions: %s", len(removed), ", ".join(removed))
         if isinstance(outcome, Published):
             outcome = dataclasses.replace(outcome, removed=removed, pinned=read_pinned(spec.output))
@@ -70,6 +77,8 @@ def finish(
     # A build that was killed after publishing a version has left the version without a report.
     if report and isinstance(outcome, Published) and not (outcome.is_unchanged and _has_report(outcome.path)):
         outcome = dataclasses.replace(outcome, report=_write_report(spec, outcome.dataset, check=output.lease.check))
+    if not isinstance(outcome, Unpublished):
+        _update_versions_page(spec, creates=report)
     if isinstance(outcome, Published):
         # Writing the report has already checked the lease.
         overtaken = None if outcome.report else _find_overtaken(output)
@@ -78,6 +87,47 @@ def finish(
             output.is_cleaned.set()
         return outcome, problem
     return outcome, None
+
+
+def finish_in_pipeline(_: Any, *, spec: BuildSpec, publication: Publication, report: bool) -> Iterator[str]:
+    """Finishes a build whose launcher does not wait: updates LATEST, removes old versions and writes the report.
+
+    Args:
+      spec: the request.
+      publication: settings for publishing.
+      report: writes `report.html`.
+
+    Yields:
+      The folder of the dataset, or of the newest version if the build would repeat it; nothing if a limit or guard
+      prevented publishing.
+    """
+    outcome, dataset, history = read_outcome(publication.folder), find_published(publication), publication.history
+    repeated = history if dataset is None and outcome is not None and outcome["is_unchanged"] else None
+    if repeated is not None and repeated.newest is not None:
+        dataset = repeated.newest.open()
+    if dataset is None:
+        return
+    # A retry of this step finds no fence if the temporary files are already removed.
+    if publication.fence.is_held():
+        if repeated is not None:
+            remove_version(spec.output, repeated.version)
+        point_to_whole(spec, dataset.path)
+        if spec.schedule.versioned:
+            removed = clean_versions(spec)
+            _log.info("removed %d old versions: %s", len(removed), ", ".join(removed))
+        if report and not _has_report(dataset.path):
+            _write_report(spec, dataset, check=publication.fence.check)
+        _update_versions_page(spec, creates=report)
+    yield dataset.path
+
+
+def find_published(publication: Publication) -> Dataset | None:
+    """Returns the published dataset if its manifest comes from this build."""
+    output = publication.output
+    if publication.journal.replaces and not is_open(output):
+        return None
+    dataset, _ = open_published(output)
+    return dataset if dataset is not None and dataset.states(publication.metadata) else None
 
 
 def note_left(output: str, problem: str | None) -> None:
@@ -105,15 +155,24 @@ def _write_report(spec: BuildSpec, dataset: Dataset, *, check: storage.Check) ->
         from beam_tfrecords.beam_pipelines.report.page import write_report
 
         # The failed files belong to the input of this request, so they may be opened.
-        return write_report(dataset, failed_images=True, staging=Workspace(spec.output).path, check=check)
+        return write_report(
+            dataset, failed_images=published_paths(spec), staging=Workspace(spec.output).path, check=check
+        )
     except Exception as error:
-        reason = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
         show(
-            f"note: the report could not be written: {reason}; the dataset is whole, and "
-            f"`beam-tfrecords report --dataset={shlex.quote(dataset.path)} --failed_images` tries again",
+            f"note: the report could not be written: {describe_exception(error)}; the dataset is whole, and "
+            f"`{report_command(dataset.path, published_paths(spec).start)}` tries again",
             file=sys.stderr,
         )
         return None
+
+
+def _update_versions_page(spec: BuildSpec, *, creates: bool) -> None:
+    """Updates `index.html` of an output with versions; see `update_versions_page`."""
+    if spec.schedule.versioned:
+        from beam_tfrecords.beam_pipelines.report.versions_page import update_versions_page
+
+        update_versions_page(spec.output, creates=creates)
 
 
 def _remove_temporary(output: str) -> str | None:
@@ -121,7 +180,7 @@ def _remove_temporary(output: str) -> str | None:
     try:
         delete_temporary(output)
     except storage.AccessDeniedError as error:
-        return f"the files in {Workspace(output).path} stay: the credentials lack the permission {error.permission}"
+        return f"the files in {Workspace(output).path} stay: {error.reason}"
     except OSError as error:
         return f"{error.filename or output} could not be removed: {error.strerror or error}"
     except BuildError as error:

@@ -13,10 +13,12 @@ from collections.abc import Iterator
 from beam_tfrecords import storage
 from beam_tfrecords.errors import BuildError
 from beam_tfrecords.transforms.processes.descendants import is_there
-from beam_tfrecords.transforms.workspace.build_folder import BuildFolder, Workspace
+from beam_tfrecords.transforms.workspace.build_folder import BuildFolder, Workspace, is_listing
 from beam_tfrecords.transforms.workspace.state_files import read_state, write_state
 
 _INTERVAL = 5.0
+# Seconds before the first write to a store. A short build sends none; until then, the lease shows that it runs.
+_FIRST_IN_STORE = 20.0
 # Seconds after its last write at which a process counts as dead.
 _TIMEOUT = 30.0
 
@@ -43,6 +45,12 @@ class Run:
     written: float = 0.0
     ended: float = 0.0
 
+    @classmethod
+    def left(cls) -> Run:
+        """Returns an attempt that this process leaves to a job, which has not listed its input."""
+        now = time.time()
+        return cls(socket.gethostname(), os.getpid(), now, now, 0, 0, 0, ended=now)
+
     def is_alive(self, now: float) -> bool:
         """Whether the process has written recently by the store's clock, and, if it is on this machine, exists."""
         if self.ended:
@@ -59,11 +67,13 @@ class Heartbeat:
         now = time.time()
         self._run = Run(socket.gethostname(), os.getpid(), now, now, listed, blocks, done_before)
         self._path = BuildFolder(folder).run
+        self._in_store = storage.has_scheme(folder)
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._beat, name="heartbeat", daemon=True)
 
     def __enter__(self) -> Heartbeat:
-        self._write()
+        if not self._in_store:
+            self._write()
         self._thread.start()
         return self
 
@@ -82,7 +92,9 @@ class Heartbeat:
                 self._write(ended=time.time())
 
     def _beat(self) -> None:
-        while not self._stop.wait(_INTERVAL):
+        pause = _FIRST_IN_STORE if self._in_store else _INTERVAL
+        while not self._stop.wait(pause):
+            pause = _INTERVAL
             # If the storage fails, the build itself reports the error.
             with contextlib.suppress(OSError, BuildError):
                 self._write()
@@ -92,8 +104,13 @@ class Heartbeat:
 
 
 def read_runs(output: str) -> Iterator[tuple[str, Run | None]]:
-    """Yields the builds with temporary files in an output: folder -> last attempt, if it wrote a heartbeat."""
-    for folder in Workspace(output).list_builds():
+    """Yields the builds with temporary files in an output: folder -> last attempt, if it wrote a heartbeat.
+
+    A build whose job lists the input has the folder of the listing.
+    """
+    for folder in Workspace(output).list_folders():
         path = BuildFolder(folder).run
         run = read_state(Run, path)
+        if run is None and is_listing(folder):
+            continue
         yield folder, run and dataclasses.replace(run, written=storage.stat(path).modified)

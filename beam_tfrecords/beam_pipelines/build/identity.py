@@ -11,6 +11,7 @@ from beam_tfrecords.escaping import escape
 from beam_tfrecords.transforms.identity import digest
 from beam_tfrecords.transforms.libraries import library_versions
 from beam_tfrecords.transforms.request.build_spec import BuildSpec
+from beam_tfrecords.transforms.request.published_settings import publish_settings, published_paths
 from beam_tfrecords.transforms.sources.skipped import Skipped
 from beam_tfrecords.transforms.workspace.build_folder import Workspace
 
@@ -35,14 +36,15 @@ def describe_metadata(
       input_fingerprint: fingerprint of the listing, or of the listed containers.
       skipped: files that are not samples.
       notes: warnings about a valid but unusual request, one line each.
-      read_with: as `Listing.read_with`.
+      read_with: as `ListedInput.read_with`.
     """
+    paths = published_paths(spec)
     return {
         "skipped": {
             kind: {"files": count, "examples": skipped.examples[kind]} for kind, count in sorted(skipped.counts.items())
         },
         "damaged_containers": len(skipped.damaged),
-        "notes": list(map(escape, [*notes, *describe_request(spec)])),
+        "notes": [paths.publish_text(escape(note)) for note in [*notes, *describe_request(spec)]],
         "read_with": read_with,
         **identify_request(spec, input_fingerprint),
     }
@@ -51,7 +53,7 @@ def describe_metadata(
 def identify_request(spec: BuildSpec, input_fingerprint: str) -> dict[str, Any]:
     """Returns everything that determines the dataset; the manifest records it."""
     return {
-        "spec": spec.to_json(),
+        "spec": publish_settings(spec.to_json()),
         "input_fingerprint": input_fingerprint,
         "versions": dict(library_versions()),
         **({"map": spec.map.to_json()} if spec.map else {}),
@@ -74,8 +76,10 @@ def build_folder(spec: BuildSpec, listing_fingerprint: str, *made_with: Any) -> 
 
 
 def _decisive_settings(spec: BuildSpec) -> dict[str, Any]:
-    return {
+    decisive = {
         name: value
         for name, value in spec.to_json().items()
         if (SETTINGS[name].decides_bytes or name in _OF_LISTING) and name not in _AFTER_BLOCKS
     }
+    # A spec has the features of a layout alone.
+    return {**decisive, "keeps_records": True} if spec.layout and spec.layout.keeps_records else decisive

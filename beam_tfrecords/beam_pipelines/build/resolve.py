@@ -31,6 +31,7 @@ from beam_tfrecords.transforms.parts import PartPolicy
 from beam_tfrecords.transforms.publishing.changes import History
 from beam_tfrecords.transforms.publishing.publication import Publication
 from beam_tfrecords.transforms.request.build_spec import BuildSpec, Duplicates
+from beam_tfrecords.transforms.request.published_settings import published_paths
 from beam_tfrecords.transforms.shards.plan import ShardPolicy
 from beam_tfrecords.transforms.sources.source import Source
 from beam_tfrecords.transforms.sources.source_spec import Fingerprint
@@ -53,6 +54,7 @@ class ResolvedBuild:
       metadata: description of the request for the manifest.
       previous: the previous datasets.
       nothing_reused_because: why no record of a previous dataset can be reused; "" if some can.
+      chunks: the chunk files of the listing, if they are few; otherwise a file in the folder names them.
     """
 
     spec: BuildSpec
@@ -62,6 +64,7 @@ class ResolvedBuild:
     metadata: Mapping[str, Any]
     previous: Previous
     nothing_reused_because: str
+    chunks: tuple[str, ...] = ()
 
     @property
     def folder(self) -> str:
@@ -96,7 +99,7 @@ def resolve_build(
       is_new: whether the output contains nothing of earlier attempts at a build.
     """
     layout = with_class_names(spec.layout or Layout(()), {name: head.names for name, head in heads.items()})
-    records, listing = source.records, listed.listing
+    records, listing = source.description.records, listed.listing
     metadata = describe_metadata(
         spec,
         input_fingerprint=listed.fingerprint,
@@ -117,6 +120,7 @@ def resolve_build(
             records=records.layout if records else None,
             keeps_stored=records is not None and records.fits(spec.image),
             heads=dict(heads),
+            paths=published_paths(spec),
         ),
         seed=spec.seed,
         policies=policies,
@@ -128,7 +132,7 @@ def resolve_build(
         reuse=reuse,
         libraries=versions,
         group_rows=spec.source.table.group_rows,
-        last_member_wins=source.last_member_wins,
+        last_member_wins=source.description.last_member_wins,
         map=MapSample(spec.map, spec.image, layout, records.layout if records else None) if spec.map else None,
         where=_find_condition(spec.where, layout, dict(heads)),
         # All parts of a small build form one group.
@@ -151,6 +155,7 @@ def resolve_build(
             layout=layout,
             class_names=class_names.names,
             compression=spec.compression,
+            policies=policies,
         ),
         metadata=metadata,
         previous=previous,
@@ -182,6 +187,7 @@ def plan_publication(build: ResolvedBuild, *, version: str | None, fence: Fence,
         count_shards=ShardPolicy(spec.shard_size, spec.num_shards).count,
         fence=fence,
         journal=journal,
+        paths=published_paths(spec),
         history=_plan_history(build, version) if version is not None else None,
     )
 
@@ -198,7 +204,7 @@ def _plan_history(build: ResolvedBuild, version: str) -> History:
         names=previous.names,
         compared=reuse is not None and reuse.previous == before,
         nothing_reused_because=build.nothing_reused_because,
-        notes=previous.notes,
+        notes=tuple(map(published_paths(build.spec).publish_text, previous.notes)),
         schedule=build.spec.schedule,
         settings=fill_spec(previous.version.manifest["spec"]) if previous.version else {},
         decisive=tuple(name for name, one in SETTINGS.items() if one.decides_bytes and one.in_spec),

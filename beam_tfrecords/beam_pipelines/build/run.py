@@ -9,16 +9,14 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from beam_tfrecords import storage
+from beam_tfrecords.beam_pipelines.build.finish import find_published
 from beam_tfrecords.beam_pipelines.messages.outcomes import Published, Unpublished
 from beam_tfrecords.beam_pipelines.runners.execution import Execution
 from beam_tfrecords.beam_pipelines.runners.jobs import JobRecord
 from beam_tfrecords.errors import BuildError
-from beam_tfrecords.reading.dataset import Dataset, open_published
 from beam_tfrecords.transforms.publishing.lists import read_outcome
-from beam_tfrecords.transforms.stats import DUPLICATE_COUNTS, Stats
 from beam_tfrecords.transforms.workspace.build_folder import BuildFolder
 from beam_tfrecords.transforms.workspace.counts import clear_stage_counts, read_block_counts
-from beam_tfrecords.transforms.workspace.output_folder import is_open
 
 if TYPE_CHECKING:
     from beam_tfrecords.beam_pipelines.build.resolve import ResolvedBuild
@@ -29,7 +27,13 @@ _log = logging.getLogger(__name__)
 
 
 def run_build(
-    build: ResolvedBuild, publication: Publication, execution: Execution, *, wait: bool, fails_unpublished: bool = False
+    build: ResolvedBuild,
+    publication: Publication,
+    execution: Execution,
+    *,
+    wait: bool,
+    fails_unpublished: bool = False,
+    report: bool = True,
 ) -> Published | Unpublished | JobRecord:
     """Runs the pipeline of a build.
 
@@ -39,6 +43,7 @@ def run_build(
       execution: where pipelines run.
       wait: waits for the end; otherwise returns when the cluster has accepted the job.
       fails_unpublished: fails a job that nobody waits for if the job publishes nothing.
+      report: lets such a job write `report.html`.
 
     Returns:
       The outcome; without `wait`, the submitted job.
@@ -47,7 +52,7 @@ def run_build(
       BuildError: the build failed.
     """
     from beam_tfrecords.beam_pipelines.build.heartbeat import Heartbeat
-    from beam_tfrecords.beam_pipelines.build.pipeline import build_pipeline
+    from beam_tfrecords.beam_pipelines.build.pipeline import Slices, build_pipeline
     from beam_tfrecords.beam_pipelines.messages.progress import Progress
 
     path = BuildFolder(build.folder).outcome
@@ -69,19 +74,19 @@ def run_build(
             memory = execution.runner.least_memory(build.spec.image.max_image_memory)
             stages = functools.partial(
                 build_pipeline,
-                build=build,
-                publication=publication,
+                spec=build.spec,
+                slices=Slices.of(build, publication),
                 processes=execution.runner.processes,
                 least_memory=memory,
             )
-            left = functools.partial(stages, cleans=True, fails_unpublished=fails_unpublished)
+            left = functools.partial(stages, cleans=True, fails_unpublished=fails_unpublished, report=report)
             job = execution.run(stages if wait else left, build.folder, wait, is_new=is_new)
         if job is not None:
             heartbeat.end()
             return job
     except BuildError:
         # The runner may have failed after the last step wrote `_SUCCESS`, or another run may have written it.
-        dataset = _find_published(publication)
+        dataset = find_published(publication)
         if dataset is None or not publication.fence.is_held():
             raise
         return Published(dataset, request_metrics=_read_request_metrics(build.folder))
@@ -89,7 +94,7 @@ def run_build(
         publication.output,
         # Only this build can have published to a new output.
         lambda: None if is_new else read_outcome(build.folder),
-        functools.partial(_find_published, publication),
+        functools.partial(find_published, publication),
         # Worker processes on this machine report their requests directly.
         lambda: {} if execution.runner.processes else _read_request_metrics(build.folder),
     )
@@ -116,17 +121,7 @@ def _explain(build: ResolvedBuild, values: Mapping[str, Any]) -> Published | Unp
     """Reads the outcome that a pipeline leaves when it publishes nothing."""
     if values["is_unchanged"] and build.previous.newest:
         return Published(build.previous.newest, is_unchanged=True)
-    stats = Stats.from_json(values["stats"])
-    return Unpublished(
-        listed=sum(values["listed"].values()),
-        failed=stats.total("failed"),
-        reasons=stats.failure_reasons(),
-        duplicates={what: stats.total("duplicates", what) for what in DUPLICATE_COUNTS},
-        folder=values["folder"],
-        causes=tuple(values["causes"]),
-        violated=tuple(values["tripped"]),
-        guards=tuple(values["guards"]),
-    )
+    return Unpublished.of(values)
 
 
 def _read_request_metrics(folder: str) -> Mapping[str, int]:
@@ -135,12 +130,3 @@ def _read_request_metrics(folder: str) -> Mapping[str, int]:
         return read_block_counts(folder).request_metrics
     except (OSError, BuildError):
         return {}
-
-
-def _find_published(publication: Publication) -> Dataset | None:
-    """Returns the published dataset if its manifest comes from this build."""
-    output = publication.output
-    if publication.journal.replaces and not is_open(output):
-        return None
-    dataset, _ = open_published(output)
-    return dataset if dataset is not None and dataset.states(publication.metadata) else None

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import atexit
 import tempfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 import apache_beam as beam
@@ -15,8 +15,9 @@ from beam_tfrecords.beam_pipelines.build.listing.executors import LocalExecutor
 from beam_tfrecords.beam_pipelines.build.listing.list_input import list_input
 from beam_tfrecords.beam_pipelines.build.listing.source_opening import open_spec_source
 from beam_tfrecords.beam_pipelines.build.listing.trial import trying_suggestions
+from beam_tfrecords.beam_pipelines.build.rejected_samples import FAILURES, Rejections
 from beam_tfrecords.beam_pipelines.build.user_functions import find_functions
-from beam_tfrecords.beam_pipelines.settings.definitions import read_build_spec
+from beam_tfrecords.beam_pipelines.settings.definitions import SETTINGS, explain_unknown, read_build_spec
 from beam_tfrecords.beam_pipelines.settings.inherited_settings import read_request
 from beam_tfrecords.errors import RequestError, SampleError
 from beam_tfrecords.examples.layouts import Layout, parse_layout
@@ -40,11 +41,10 @@ from beam_tfrecords.transforms.sources.source_spec import SourceSpec
 if TYPE_CHECKING:
     from apache_beam.pvalue import PCollection
 
-FAILURES = "failures"
 _IMAGE = frozenset(setting.name for setting in settings_of(ImageSpec))
-_CONVERT = _IMAGE | {"layout", "class_names", "invalid_boxes"}
+_CONVERT = _IMAGE | {"layout", "class_names", "invalid_boxes", "max_failures"}
 _READ = _IMAGE | {setting.name for setting in settings_of(SourceSpec)} | {"layout", "splits", "seed", "limit"}
-_READ |= {"stratify", "max_file_size"}
+_READ |= {"stratify", "max_file_size", "max_failures"}
 _METRICS = "beam_tfrecords"
 
 
@@ -59,13 +59,14 @@ class ReadSamples(beam.PTransform):
 
     The input is listed when the pipeline is constructed; workers read an image on first access. The returned collection
     has an attribute `failures`: the samples that the source rejects, as dictionaries like the lines of
-    `failures.jsonl`.
+    `failures.jsonl`. A rejected sample stops the pipeline unless the pipeline reads `failures` or `max_failures` allows
+    it.
 
     Args:
       temp_folder: folder for the listing and for copies of files that need one; all workers must be able to access it.
         The default is a local folder, which is deleted when this process ends.
       settings: settings of the input and of images, as for `build`; `layout` says whether samples have masks or
-        objects.
+        objects. `max_failures` is the share of the samples that may be rejected; the default is 0.
 
     Raises:
       RequestError: the request is wrong, or has no samples.
@@ -74,24 +75,27 @@ class ReadSamples(beam.PTransform):
 
     def __init__(self, *, temp_folder: str | None = None, **settings: Any) -> None:
         super().__init__()
-        _refuse_others("ReadSamples", settings, _READ)
+        refuse_others("ReadSamples", settings, _READ)
+        settings = {"max_failures": 0, **settings}
         self._folder = storage.absolute(temp_folder) if temp_folder else _own_folder()
         self._spec = read_request({**settings, "output": self._folder})
+        _refuse_records("ReadSamples", self._spec.layout)
 
     def expand(self, root: Any) -> PCollection[Sample]:
         spec = self._spec
+        rejections = Rejections("ReadSamples", spec.max_failures)
         with storage.using(spec.source.storage_options()):
             open_sample = _list(spec, self._folder)
             opened = (
                 root
                 | "List" >> ListSource(self._folder)
-                | "Open" >> beam.ParDo(_OpenSamples(open_sample)).with_outputs(FAILURES, main="samples")
+                | "Open" >> beam.ParDo(_OpenSamples(open_sample, rejections)).with_outputs(FAILURES, main="samples")
             )
-        return _with_failures(opened, "samples", Sample)
+            return rejections.split(opened, "samples", Sample)
 
 
 class ConvertSamples(beam.PTransform):
-    """Converts samples as `build` does: `Sample` -> serialized `tf.train.Example`s.
+    """Converts samples as `build` does: `Sample` -> serialized `tf.train.Example`.
 
         >>> import apache_beam as beam
         >>> with beam.Pipeline() as root:
@@ -101,11 +105,12 @@ class ConvertSamples(beam.PTransform):
         12
 
     The returned collection has an attribute `failures`: the rejected samples, as dictionaries like the lines of
-    `failures.jsonl`. The order is the runner's.
+    `failures.jsonl`. A rejected sample stops the pipeline unless the pipeline reads `failures` or `max_failures` allows
+    it. The order is the runner's.
 
     Args:
       settings: settings of images, `layout`, `class_names` and `invalid_boxes`, as for `build`. A layout with class
-        indices needs `class_names`.
+        indices needs `class_names`. `max_failures` is the share of the samples that may fail; the default is 0.
 
     Raises:
       RequestError: a setting is wrong, or classes are not named.
@@ -113,14 +118,21 @@ class ConvertSamples(beam.PTransform):
 
     def __init__(self, **settings: Any) -> None:
         super().__init__()
-        _refuse_others("ConvertSamples", settings, _CONVERT)
-        spec = read_build_spec({**settings, "input": "samples", "output": "examples"})
+        refuse_others("ConvertSamples", settings, _CONVERT)
+        spec = read_build_spec({"max_failures": 0, **settings, "input": "samples", "output": "examples"})
         layout = spec.layout or parse_layout("tfds")
+        _refuse_records("ConvertSamples", layout)
         if (layout.needs_label or layout.needs_objects) and spec.class_names is None:
             raise RequestError(
                 "ConvertSamples: the layout has class indices, and the classes are unknown before the pipeline runs; "
                 "name them with `class_names`, or choose another `layout`, such as `layout=image`",
                 code="missing_class_names",
+            )
+        if layout.needs_array and not (spec.image.array_type and spec.image.channels):
+            raise RequestError(
+                "ConvertSamples: the kind of arrays is unknown before the pipeline runs; name it with `array_type` and "
+                "`channels`",
+                code="needs_setting",
             )
         unnamed = next((head.name for head in layout.heads.values() if not head.class_names), None)
         if unnamed is not None:
@@ -135,26 +147,43 @@ class ConvertSamples(beam.PTransform):
         }
         classes = fit_classes(spec.class_names or ClassList(()), (), numbers_are_indices=True)
         self._convert = ConvertSample(spec.image, layout, classes, invalid_boxes=spec.invalid_boxes, heads=heads)
+        self._max_failures = spec.max_failures
 
     def expand(self, samples: PCollection[Sample]) -> PCollection[bytes]:
-        converted = samples | "Convert" >> beam.ParDo(_Convert(self._convert)).with_outputs(FAILURES, main="examples")
-        return _with_failures(converted, "examples", bytes)
+        rejections = Rejections("ConvertSamples", self._max_failures)
+        convert = beam.ParDo(_Convert(self._convert, rejections))
+        return rejections.split(
+            samples | "Convert" >> convert.with_outputs(FAILURES, main="examples"), "examples", bytes
+        )
 
 
-def _with_failures(outputs: Any, main: str, kind: type) -> Any:
-    """Returns the main output, with the failures as an attribute."""
-    made = outputs[main]
-    made.element_type = kind
-    made.failures = outputs[FAILURES]
-    made.failures.element_type = dict[str, Any]
-    return made
+def refuse_others(name: str, settings: Mapping[str, Any], known: Collection[str]) -> None:
+    """Refuses settings that a transform does not take.
 
+    Args:
+      name: name of the transform, for messages.
+      settings: the settings of a request.
+      known: names of the settings that the transform takes.
 
-def _refuse_others(name: str, settings: Mapping[str, Any], known: frozenset[str] | set[str]) -> None:
+    Raises:
+      RequestError: names another setting.
+    """
     wrong = next((setting for setting in settings if setting not in known), None)
     if wrong is not None:
+        # A setting of builds is meant as it is.
+        hint = "" if wrong in SETTINGS else explain_unknown(wrong, settings[wrong], known=known)
+        meant = f"; {hint}" if hint else ""
         raise RequestError(
-            f"{name}: found `{wrong}`; expected settings among {', '.join(sorted(known))}", code="unknown_setting"
+            f"{name}: found `{wrong}`{meant}; expected settings among {', '.join(sorted(known))}",
+            code="unknown_setting",
+        )
+
+
+def _refuse_records(name: str, layout: Layout | None) -> None:
+    if layout is not None and layout.keeps_records:
+        raise RequestError(
+            f"{name}: `layout=same` stores whole records, and samples are parts of them; use `layout=columns`",
+            code="setting_not_applicable",
         )
 
 
@@ -182,14 +211,17 @@ def _open(spec: BuildSpec, folder: str) -> OpenSample:
     if not listing.total:
         raise RequestError(f"`input={', '.join(spec.source.input)}`: no sample found", code="no_samples")
     write_chunk_names(listing, folder)
-    return OpenSample(spec.image, spec.max_file_size, source.records.layout if source.records else None)
+    return OpenSample(
+        spec.image, spec.max_file_size, source.description.records.layout if source.description.records else None
+    )
 
 
 class _OpenSamples(beam.DoFn):
     """Opens the samples of a chunk file: chunk file -> `Sample`."""
 
-    def __init__(self, opener: OpenSample) -> None:
+    def __init__(self, opener: OpenSample, rejections: Rejections) -> None:
         self._opener = opener
+        self._rejections = rejections
         self._options = storage.current_options()
 
     def setup(self) -> None:
@@ -205,14 +237,15 @@ class _OpenSamples(beam.DoFn):
                     self._read.inc()
                 except SampleError as error:
                     self._failed.inc()
-                    yield beam.pvalue.TaggedOutput(FAILURES, describe_failure(ref, error))
+                    yield from self._rejections.divert(describe_failure(ref, error))
 
 
 class _Convert(beam.DoFn):
     """Converts samples: `Sample` -> example."""
 
-    def __init__(self, convert: ConvertSample) -> None:
+    def __init__(self, convert: ConvertSample, rejections: Rejections) -> None:
         self._convert = convert
+        self._rejections = rejections
         self._options = storage.current_options()
 
     def setup(self) -> None:
@@ -230,7 +263,7 @@ class _Convert(beam.DoFn):
         except Exception as error:
             failure = failure_of(error, ref, memory=0)
             self._failed.inc()
-            yield beam.pvalue.TaggedOutput(FAILURES, describe_failure(ref, failure))
+            yield from self._rejections.divert(describe_failure(ref, failure))
 
     def _example(self, ref: SampleRef, sample: Sample) -> bytes:
         layout: Layout = self._convert.layout

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import atexit
 import contextlib
-import difflib
 import importlib
 import io
 import logging
@@ -21,6 +20,7 @@ from beam_tfrecords.beam_pipelines.messages.exit_codes import (
     DONE,
     FAILED,
     INTERRUPTED,
+    LOCKED,
     TERMINATED,
     UNPUBLISHED,
     WRONG_REQUEST,
@@ -33,7 +33,7 @@ from beam_tfrecords.beam_pipelines.terminal import (
     open_closed_streams,
     show,
 )
-from beam_tfrecords.errors import BuildError, LimitError, RequestError
+from beam_tfrecords.errors import BuildError, LimitError, OutputLockedError, RequestError
 
 _USAGE = """\
 usage: beam-tfrecords COMMAND [--flag=value ...]
@@ -41,27 +41,30 @@ usage: beam-tfrecords COMMAND [--flag=value ...]
   convert   images and labels in, a shuffled, sharded, verified TFRecord dataset out
   verify    check every CRC, count, feature and image of a dataset
   inspect   show the schema and examples of a dataset
+  export    write a dataset as ordinary files: images in folders, a table, boxes as COCO
   report    write report.html: pictures, classes, sizes, failures and code to read a dataset, on one page
   status    show what a build is doing, and the versions of a dataset
 
-beam-tfrecords COMMAND --help tells more; beam-tfrecords --version shows the version. Completion of commands and flags
-for bash, zsh or tcsh: eval "$(beam-tfrecords completion bash)"
+beam-tfrecords COMMAND --help tells more; beam-tfrecords --version shows the version. Completion of flags, values and
+files: eval "$(beam-tfrecords completion bash)", the same with zsh, and beam-tfrecords completion fish | source
 """
 # Command -> (module, function). Imported on demand, so that help does not wait for the imports of other commands.
 _COMMANDS = {
     "convert": ("beam_tfrecords.beam_pipelines.commands.convert", "convert"),
     "verify": ("beam_tfrecords.beam_pipelines.commands.verify", "verify"),
     "inspect": ("beam_tfrecords.beam_pipelines.commands.inspect_dataset", "inspect"),
+    "export": ("beam_tfrecords.beam_pipelines.commands.export", "export"),
     "report": ("beam_tfrecords.beam_pipelines.commands.report", "report"),
     "status": ("beam_tfrecords.beam_pipelines.commands.status", "status"),
     "completion": ("beam_tfrecords.beam_pipelines.commands.completion", "completion"),
 }
 # Commands that do more than print, so that a failed print does not decide their exit code.
-_WORKING = frozenset({"convert", "verify", "report"})
+_WORKING = frozenset({"convert", "verify", "export", "report"})
 _VERBOSE = "--verbose"
 # Libraries that warn about requests that are retried; the program reports errors in its own words.
 _QUIET = ("botocore", "google", "urllib3")
 _HELP = frozenset({"-h", "--help"})
+_SILENT = frozenset({"--quiet", "--json"})
 # One process per core does the work. Threads that NumPy and Arrow would start on import would be idle, and a process
 # with threads cannot be forked safely.
 _NO_IDLE_THREADS = {"OPENBLAS_NUM_THREADS": "1", "JE_ARROW_MALLOC_CONF": "background_thread:false"}
@@ -100,6 +103,10 @@ def run_command(name: str, argv: Sequence[str]) -> int:
         return _fail(*explain(error, name, argv), code=WRONG_REQUEST)
     except LimitError as error:
         return _fail(f"nothing was published: {error}", code=UNPUBLISHED)
+    except storage.MissingBucketError as error:
+        return _fail(str(error), code=WRONG_REQUEST)
+    except OutputLockedError as error:
+        return _fail(f"nothing was started: {error}", code=LOCKED)
     except (BuildError, storage.StorageError) as error:
         return _fail(f"the run failed: {error}", code=FAILED)
     except KeyboardInterrupt as error:
@@ -137,6 +144,10 @@ def run(*command: str) -> None:
     log_to_terminal(logging.INFO if _VERBOSE in argv else logging.WARNING)
     for name in () if _VERBOSE in argv else _QUIET:
         logging.getLogger(name).setLevel(logging.CRITICAL)
+    if not prints_results and sys.stderr.isatty() and not _SILENT.intersection(argv):
+        # Imports take half a second. The next line overwrites this one.
+        sys.stderr.write("starting\r")
+        sys.stderr.flush()
     code = _run(argv)
     try:
         check_printed(sys.stdout)
@@ -157,6 +168,8 @@ def _run(argv: Sequence[str]) -> int:
         return error.code if isinstance(error.code, int) else DONE
     except PrintError as error:
         return _fail(str(error), code=FAILED)
+    except KeyboardInterrupt:  # before or after the work of a command
+        return _fail("interrupted", code=INTERRUPTED)
     except Exception as error:
         # A broken pipe to a worker is an ordinary error.
         if isinstance(error, BrokenPipeError) and _has_no_reader(sys.stdout):
@@ -181,9 +194,16 @@ def _fail(message: str, *more: str, code: int) -> int:
 
 def _find_command(name: str) -> Callable[[Sequence[str]], int]:
     if name not in _COMMANDS:
-        # The function's name in Python.
-        near = ["convert"] if name == "build" else difflib.get_close_matches(name, _COMMANDS, n=1)
-        hint = f"did you mean {near[0]!r}?" if near else f"known are {', '.join(_COMMANDS)}"
+        from beam_tfrecords import storage
+        from beam_tfrecords.habits import find_command
+
+        near = find_command(name, _COMMANDS)
+        if near is None and ("/" in name or name.startswith("-") or storage.is_folder(storage.absolute(name))):
+            raise RequestError(
+                f"unknown command {name!r}; a command comes first: beam-tfrecords convert {name} …",
+                code="unknown_command",
+            )
+        hint = f"did you mean {near!r}?" if near else f"known are {', '.join(_COMMANDS)}"
         raise RequestError(f"unknown command {name!r}; {hint}", code="unknown_command")
     module, function = _COMMANDS[name]
     command: Callable[[Sequence[str]], int] = getattr(importlib.import_module(module), function)

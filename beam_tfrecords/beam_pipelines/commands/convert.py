@@ -8,7 +8,9 @@ import sys
 import time
 from collections.abc import Sequence
 
+from beam_tfrecords import storage
 from beam_tfrecords.beam_pipelines.build.build import build_dataset
+from beam_tfrecords.beam_pipelines.build.user_functions import find_functions
 from beam_tfrecords.beam_pipelines.interrupts import keep_interrupts
 from beam_tfrecords.beam_pipelines.messages.exit_codes import DONE, UNPUBLISHED
 from beam_tfrecords.beam_pipelines.messages.outcome_lines import (
@@ -24,31 +26,33 @@ from beam_tfrecords.beam_pipelines.runners.jobs import JobRecord
 from beam_tfrecords.beam_pipelines.settings.command_line import Arguments, find_summary_files, parse_arguments
 from beam_tfrecords.beam_pipelines.settings.inherited_settings import read_request
 from beam_tfrecords.beam_pipelines.terminal import show
+from beam_tfrecords.transforms.request.published_settings import published_paths
 
 
 def convert(argv: Sequence[str]) -> int:
     """Runs the command."""
     files = find_summary_files(argv)
-    summary = RunSummary(files["json_summary"], files["metrics_file"])
+    summary = RunSummary(files["json_summary"], files["metrics_file"], files["lineage_file"])
     with summary.written(), keep_interrupts():
         summary.exit_code = _convert(parse_arguments(argv), summary)
     return summary.exit_code
 
 
+@storage.surveying()
 def _convert(arguments: Arguments, summary: RunSummary) -> int:
     start = time.monotonic()
     runner = find_runner(arguments.beam)
     # First, because a misspelt flag is a likelier mistake than the error that its absence would cause.
     runner.arguments.check_known()
     spec = read_request(arguments.raw_values)
-    summary.output = spec.output
+    summary.inputs, summary.output = spec.source.input, spec.output
     if arguments.dry_run:
-        from beam_tfrecords.beam_pipelines.build.dry_run import describe_build
+        from beam_tfrecords.beam_pipelines.build.dry_run import make_plan
 
         Execution.prepare(runner)
-        found = describe_build(spec)
-        show(*found.lines)
-        return DONE if found.publishes else UNPUBLISHED
+        planned = make_plan(spec)
+        show(*planned.lines)
+        return DONE if planned.publishes else UNPUBLISHED
     outcome = build_dataset(
         spec,
         arguments.beam,
@@ -66,22 +70,21 @@ def _convert(arguments: Arguments, summary: RunSummary) -> int:
             show(f"how far it is: beam-tfrecords status --output={shlex.quote(spec.output)}")
         return DONE
     if isinstance(outcome, Published):
-        summary.status = "unchanged" if outcome.is_unchanged else "published"
-        dataset = outcome.dataset
-        summary.dataset, summary.manifest = dataset.path, dataset.manifest
-        summary.add_request_metrics(outcome.request_metrics)
-        summary.more |= {"removed_versions": outcome.removed, "pinned": outcome.pinned}
+        summary.add_published(outcome)
         if not arguments.quiet:
             if outcome.is_unchanged:
                 show(*describe_versions(outcome, spec), f"nothing has changed since dataset: {outcome.path}")
             else:
-                *lines, last = summarize_dataset(dataset, seconds=seconds, request_metrics=summary.add_request_metrics)
+                *lines, last = summarize_dataset(
+                    outcome.dataset,
+                    seconds=seconds,
+                    image_root=published_paths(find_functions(spec)).start,
+                    request_metrics=summary.add_request_metrics,
+                )
                 lines += describe_versions(outcome, spec)
                 show(*lines, *([f"report: {outcome.report}"] if outcome.report else []), last)
         return DONE
-    lines = list(explain_unpublished(outcome, spec))
-    summary.status, summary.message = "unpublished", lines[0]
-    summary.more |= {"guards": outcome.violated, "folder": outcome.folder}
-    summary.manifest = {"listed": outcome.listed, "failures": outcome.failed, "failure_reasons": outcome.reasons}
+    lines = list(explain_unpublished(outcome))
+    summary.add_unpublished(outcome, lines[0])
     show(*lines, file=sys.stderr)
     return UNPUBLISHED

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 from beam_tfrecords import storage
 from beam_tfrecords.beam_pipelines.messages.progress import ReadProgress
-from beam_tfrecords.beam_pipelines.runners.execution import Execution
+from beam_tfrecords.beam_pipelines.runners.execution import Execution, sharing_buckets
 from beam_tfrecords.beam_pipelines.terminal import show
 from beam_tfrecords.errors import BuildError
 from beam_tfrecords.output.files import SUCCESS
@@ -25,16 +25,25 @@ if TYPE_CHECKING:
     import apache_beam as beam
 
     from beam_tfrecords.transforms.verifying.checks import Finding, ShardCheck
+    from beam_tfrecords.transforms.verifying.choosing import ChosenShards
 
 
-def find_problems(dataset: Dataset, execution: Execution, *, shows_progress: bool = False) -> list[Finding]:
+def find_problems(
+    dataset: Dataset, execution: Execution, *, shards: ChosenShards | None = None, shows_progress: bool = False
+) -> list[Finding]:
     """Returns the problems of a dataset.
+
+    Args:
+      dataset: the dataset.
+      execution: where the checks run.
+      shards: the shards to check; None for all.
+      shows_progress: shows how many records have been read.
 
     Raises:
       BuildError: the dataset was removed in the meantime.
     """
     try:
-        found = list(_find_all(dataset, execution, shows_progress=shows_progress))
+        found = list(_find_all(dataset, execution, shards, shows_progress=shows_progress))
     except (OSError, BuildError) as error:
         if storage.exists(storage.join(dataset.path, SUCCESS)):
             raise
@@ -44,25 +53,32 @@ def find_problems(dataset: Dataset, execution: Execution, *, shows_progress: boo
     return found
 
 
-def _find_all(dataset: Dataset, execution: Execution, *, shows_progress: bool) -> Iterator[Finding]:
+def _find_all(
+    dataset: Dataset, execution: Execution, shards: ChosenShards | None, *, shows_progress: bool
+) -> Iterator[Finding]:
     from beam_tfrecords.transforms.verifying.checks import Finding, ShardCheck, verify_files
+    from beam_tfrecords.transforms.verifying.choosing import choose_shards
 
     yield from verify_files(dataset)
+    if dataset.find_shard_damage():
+        return
+    shards = shards or choose_shards(dataset)
     with execution.runner.shared_folder() as location:
         # A name unique to this run, because several runs may share a location.
         folder = storage.join(location, f"verify-{uuid.uuid4().hex}")
         written = storage.join(folder, "findings")
         check = ShardCheck.of(dataset)
-        progress = ReadProgress(sum(shard.records for shard in dataset.shards), then="finishing", folder=folder)
+        progress = ReadProgress(shards.records, then="finishing", folder=folder)
         stages = functools.partial(
             _add_stages,
             dataset=dataset,
+            shards=shards,
             check=dataclasses.replace(check, counts=folder) if shows_progress and progress.rewrites else check,
             folder=written,
             processes=execution.runner.processes,
         )
         try:
-            with progress if shows_progress else contextlib.nullcontext():
+            with progress if shows_progress else contextlib.nullcontext(), sharing_buckets(execution.runner):
                 execution.run(stages)
             found = storage.list_files(written, literal=True) if storage.is_folder(written) else ()
             lines = [line for entry in found for line in storage.read_bytes(entry.path).decode().splitlines()]
@@ -79,16 +95,23 @@ def _remove(folder: str) -> None:
         show(f"note: {folder} could not be removed: {error}", file=sys.stderr)
 
 
-def _add_stages(root: beam.Pipeline, *, dataset: Dataset, check: ShardCheck, folder: str, processes: int) -> None:
+def _add_stages(
+    root: beam.Pipeline, *, dataset: Dataset, shards: ChosenShards, check: ShardCheck, folder: str, processes: int
+) -> None:
     import apache_beam as beam
 
+    from beam_tfrecords.transforms.verifying.choosing import read_shards
     from beam_tfrecords.transforms.verifying.classes import count_classes
     from beam_tfrecords.transforms.verifying.stage import VerifyShards
 
+    # Workers read the shards, because a list of them would make the description of the job too large.
     _ = (
         root
-        | "ListShards" >> beam.Create(dataset.shards)
-        | "VerifyShards" >> VerifyShards(check, classes=count_classes(dataset), processes=processes)
+        | "ChooseShards" >> beam.Create(shards.groups())
+        | "SpreadGroups" >> beam.Reshuffle()
+        | "ReadShards" >> beam.FlatMap(storage.with_storage_options(read_shards), shards.ref)
+        | "VerifyShards"
+        >> VerifyShards(check, classes=count_classes(dataset) if shards.are_all else None, processes=processes)
         | "ByFile" >> beam.Map(lambda finding: (finding.file, json.dumps(dataclasses.astuple(finding))))
         | "GroupByFile" >> beam.GroupByKey()
         | "WriteFindings" >> beam.Map(storage.with_storage_options(_write_findings), folder)

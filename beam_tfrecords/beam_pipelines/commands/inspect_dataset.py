@@ -11,20 +11,25 @@ import itertools
 import operator
 import zlib
 from collections.abc import Iterable, Iterator, Sequence
-from typing import TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
+import pyarrow as pa
 from PIL import Image
 
 from beam_tfrecords import storage
 from beam_tfrecords.beam_pipelines.commands.opening import open_dataset_or_files
 from beam_tfrecords.beam_pipelines.messages.dataset_lines import describe_example, describe_schema
 from beam_tfrecords.beam_pipelines.messages.exit_codes import DONE
+from beam_tfrecords.beam_pipelines.messages.values import plain_values
 from beam_tfrecords.beam_pipelines.settings.command_line import Parser, argument
 from beam_tfrecords.beam_pipelines.terminal import show
 from beam_tfrecords.errors import BuildError, RequestError
+from beam_tfrecords.escaping import write_json
 from beam_tfrecords.examples.layouts import IMAGE_FIELDS
+from beam_tfrecords.examples.parse import parse_example
 from beam_tfrecords.output.index import read_columns
+from beam_tfrecords.output.manifest import Shard
 from beam_tfrecords.reading.conditions import find_rows, make_condition
 from beam_tfrecords.reading.dataset import Dataset
 from beam_tfrecords.reading.decoding import ReadExample
@@ -32,12 +37,15 @@ from beam_tfrecords.storage.threads import map_in_threads
 from beam_tfrecords.tfrecord import RecordError, open_stream, read_records
 from beam_tfrecords.transforms.settings import whole_number
 
+if TYPE_CHECKING:
+    from beam_tfrecords.transforms.sources.records.record_files import RecordFiles
+
 # Suffix of a file -> its format.
 _SAVED_AS = {".jpg": "JPEG", ".jpeg": "JPEG", ".png": "PNG"}
 _QUALITY = 92
 _THREADS = 16
 # Flags that need an index.
-_OF_DATASETS = ("split", "where", "image", "save")
+_OF_DATASETS = ("split", "where")
 
 # Numbers of records.
 Numbers: TypeAlias = "range | np.ndarray"
@@ -46,21 +54,22 @@ Numbers: TypeAlias = "range | np.ndarray"
 def inspect(argv: Sequence[str]) -> int:
     """Runs the command."""
     arguments = make_parser().read_all(argv)
+    if arguments.json and (arguments.mapping or arguments.save):
+        raise RequestError(
+            f"--json prints one document about records; leave --{'mapping' if arguments.mapping else 'save'} out",
+            code="conflicting_settings",
+        )
     if arguments.mapping:
         _inspect_mapping(arguments)
         return DONE
     dataset = open_dataset_or_files(arguments.dataset)
-    if isinstance(dataset, list):
-        from beam_tfrecords.beam_pipelines.commands.record_files import inspect_files
-
-        given = next((name for name in _OF_DATASETS if getattr(arguments, name) is not None), None)
-        if given:
-            raise RequestError(
-                f"--{given} needs an index, and {arguments.dataset} has none; leave it out", code="no_index"
-            )
-        inspect_files(dataset, examples=arguments.examples)
+    if not isinstance(dataset, Dataset):
+        _inspect_files(dataset, arguments)
         return DONE
-    split = arguments.split or min(shard.split for shard in dataset.shards)
+    split = arguments.split or min(dataset.split_starts)
+    if arguments.json:
+        show(*write_json(_as_json(dataset, split, arguments), indent=2).splitlines())
+        return DONE
     if arguments.image is not None or arguments.save:
         _inspect_record(dataset, split, arguments.image or 0, save=arguments.save)
         return DONE
@@ -85,6 +94,76 @@ def inspect(argv: Sequence[str]) -> int:
     return DONE
 
 
+def _as_json(dataset: Dataset, split: str, arguments: argparse.Namespace) -> dict[str, Any]:
+    """Returns the schema and examples as one document; docs/output.md describes it."""
+    if arguments.image is not None:
+        _check_number(dataset, split, arguments.image)
+        found: dict[str, Numbers] = {split: range(arguments.image, arguments.image + 1)}
+    elif arguments.where is not None:
+        found = _find_records(dataset, arguments.split, arguments.where)
+    else:
+        dataset.split_shards(split)
+        found = {split: range(dataset.splits[split])}
+    most = 1 if arguments.image is not None else arguments.examples
+    numbered = [(name, int(number)) for name, numbers in found.items() for number in itertools.islice(numbers, most)]
+    examples = []
+    for name, number in numbered[:most]:
+        uri, data = next(read_examples(dataset, name, [number]))
+        features = {feature: plain_values(values) for feature, (_, values) in parse_example(data).items()}
+        examples.append({"split": name, "number": number, "bytes": len(data), "uri": uri, "features": features})
+    return {
+        "dataset": dataset.path,
+        "name": dataset.name,
+        "splits": {
+            name: {key: entry[key] for key in ("records", "shards", "bytes")}
+            for name, entry in dataset.manifest["splits"].items()
+        },
+        "features": dataset.layout.to_json(),
+        "class_names": list(dataset.class_names),
+        "heads": {name: list(head.class_names) for name, head in dataset.layout.heads.items()},
+        "found": {name: len(numbers) for name, numbers in found.items()} if arguments.where is not None else None,
+        "examples": examples,
+    }
+
+
+def _check_number(dataset: Dataset, split: str, number: int) -> None:
+    if number >= sum(shard.records for shard in dataset.split_shards(split)):
+        raise RequestError(
+            f"--image={number}: {split} has {dataset.splits[split]:,} records, numbered from 0", code="unknown_record"
+        )
+
+
+def _inspect_files(found: RecordFiles, arguments: argparse.Namespace) -> None:
+    """Shows the records of another program's files."""
+    from beam_tfrecords.beam_pipelines.commands.record_files import (
+        describe_files,
+        find_pictures,
+        inspect_files,
+        show_record,
+    )
+
+    given = next((name for name in _OF_DATASETS if getattr(arguments, name) is not None), None)
+    if given:
+        raise RequestError(f"--{given} needs an index, and {arguments.dataset} has none; leave it out", code="no_index")
+    if arguments.json and arguments.image is not None:
+        raise RequestError(
+            "--json and --image exclude each other for files of other programs", code="conflicting_settings"
+        )
+    files = [*found.files.values()]
+    if arguments.image is None and not arguments.save:
+        inspect_files(files, examples=arguments.examples, as_json=arguments.json)
+        if not arguments.json:
+            show("", *describe_files(found, arguments.dataset))
+        return
+    if arguments.save:
+        _format_of(arguments.save)
+    record = show_record(files, arguments.image or 0)
+    if arguments.save:
+        from beam_tfrecords.beam_pipelines.report.drawing import put_side_by_side
+
+        _save(put_side_by_side(find_pictures(record, arguments.dataset)), arguments.save)
+
+
 def _inspect_mapping(arguments: argparse.Namespace) -> None:
     from beam_tfrecords.beam_pipelines.commands.inspect_mapping import draw_sample, inspect_mapping
 
@@ -104,7 +183,7 @@ def _find_records(dataset: Dataset, split: str | None, where: str) -> dict[str, 
     columns = dataset.unindexed_columns
     condition = make_condition(where, columns.schema)
     found: dict[str, Numbers] = {}
-    for name in [split] if split else dict.fromkeys(shard.split for shard in dataset.shards):
+    for name in [split] if split else dataset.split_starts:
         shards = dataset.split_shards(name)
         starts = itertools.accumulate((shard.records for shard in shards), initial=0)
         find = functools.partial(find_rows, dataset.path, condition=condition, records=columns)
@@ -123,10 +202,7 @@ def _inspect_record(dataset: Dataset, split: str, number: int, *, save: str | No
     """Shows one record, and saves its image."""
     if save:
         _format_of(save)
-    if number >= sum(shard.records for shard in dataset.split_shards(split)):
-        raise RequestError(
-            f"--image={number}: {split} has {dataset.splits[split]:,} records, numbered from 0", code="unknown_record"
-        )
+    _check_number(dataset, split, number)
     uri, data = next(read_examples(dataset, split, [number]))
     _show_example(dataset, split, number, uri, data)
     if not save:
@@ -188,6 +264,7 @@ def make_parser() -> Parser:
     chosen.add_argument("--image", metavar="N", type=count, help="show the N-th record of the split alone, from 0")
     parser.add_argument("--mapping", metavar="NAME", help="show what a mapping finds in the documents of an input")
     parser.add_argument("--image_root", metavar="FOLDER", action="append", help="with --mapping, folder of the images")
+    parser.add_argument("--json", action="store_true", help="print schema and examples as one document of JSON")
     parser.add_argument("--save", metavar="FILE", help="write its image, with boxes and masks drawn, as .jpg or .png")
     # The flag's earlier name; in `convert`, it limits the input samples.
     parser.add_argument("--limit", dest="examples", type=count, default=argparse.SUPPRESS, help=argparse.SUPPRESS)
@@ -196,6 +273,8 @@ def make_parser() -> Parser:
 
 def read_examples(dataset: Dataset, split: str, numbers: Iterable[int]) -> Iterator[tuple[str | None, bytes]]:
     """Yields examples of a split: name of the image file or None, serialized example.
+
+    Without its index, a shard is read from its start.
 
     Args:
       dataset: the dataset.
@@ -212,12 +291,15 @@ def read_examples(dataset: Dataset, split: str, numbers: Iterable[int]) -> Itera
             raise BuildError(f"{dataset.path}: its manifest counts more records of split {split} than its shards have")
         shard, row, offset = shards[place], 0, 0
         try:
-            index = storage.read_bytes(storage.join(dataset.path, shard.index or ""))
-            table = read_columns(index, ["uri", "offset"])
+            table = _read_places(dataset, shard)
             with storage.open_read(storage.join(dataset.path, shard.file)) as file:
                 stream = open_stream(file, dataset.compression)
+                records = enumerate(read_records(stream))
                 for number in group:
                     row = number - starts[place]
+                    if table is None:
+                        yield None, next(record.data for n, record in records if n == row)
+                        continue
                     offset = table["offset"][row].as_py()
                     stream.seek(offset)
                     yield table["uri"][row].as_py(), next(read_records(stream)).data
@@ -227,3 +309,13 @@ def read_examples(dataset: Dataset, split: str, numbers: Iterable[int]) -> Itera
             raise BuildError(
                 f"{shard.file} cannot be read: {error or 'it ends before a record of its index'}"
             ) from error
+
+
+def _read_places(dataset: Dataset, shard: Shard) -> pa.Table | None:
+    """Returns image files and offsets of the records of a shard; None if its index is missing."""
+    if not shard.index:
+        return None
+    try:
+        return read_columns(storage.read_bytes(storage.join(dataset.path, shard.index)), ["uri", "offset"])
+    except FileNotFoundError:
+        return None

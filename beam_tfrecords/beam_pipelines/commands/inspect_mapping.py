@@ -42,7 +42,7 @@ def inspect_mapping(path: str, mapping: str, image_root: Sequence[str]) -> Sampl
     raw = {"input": path, "mapping": mapping, "image_root": list(image_root) or None}
     values = {name: SETTINGS[name].value_of(raw, {}) for name in raw}
     needs = Needs(polygons=True, keypoints=True)
-    source = open_input(make_settings(SourceSpec, values), needs).source(needs)
+    source = open_input(make_settings(SourceSpec, values), needs).read(needs)
     assert isinstance(source, DocumentSource)
     file = source.documents[0].file
     show(f"first document: {storage.shown(file.path)}, of {len(source.documents):,}")

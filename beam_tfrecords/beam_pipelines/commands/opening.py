@@ -1,15 +1,19 @@
-"""Opens the argument of `inspect` and `verify`: a dataset of ours, or other TFRecord files."""
+"""Opens the argument of `inspect`, `verify` and `export`: a dataset, or TFRecord files of other programs."""
 
 from __future__ import annotations
+
+from typing import TYPE_CHECKING
 
 from beam_tfrecords.errors import RequestError
 from beam_tfrecords.reading.dataset import Dataset
 from beam_tfrecords.reading.opening import open_dataset
-from beam_tfrecords.storage import FileEntry
+
+if TYPE_CHECKING:
+    from beam_tfrecords.transforms.sources.records.record_files import RecordFiles
 
 
-def open_dataset_or_files(path: str) -> Dataset | list[FileEntry]:
-    """Opens the finished dataset at a path, or lists the TFRecord files there.
+def open_dataset_or_files(path: str) -> Dataset | RecordFiles:
+    """Opens the finished dataset at a path, or finds the TFRecord files there.
 
     Raises:
       RequestError: there is neither.
@@ -17,9 +21,9 @@ def open_dataset_or_files(path: str) -> Dataset | list[FileEntry]:
     """
     try:
         return open_dataset(path)
-    except RequestError:
-        from beam_tfrecords.beam_pipelines.commands.record_files import find_record_files
+    except RequestError as error:
+        from beam_tfrecords.beam_pipelines.commands.record_files import find_foreign_files
 
-        if files := find_record_files(path):
-            return files
+        if found := find_foreign_files(path, error):
+            return found
         raise

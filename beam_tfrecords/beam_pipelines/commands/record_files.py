@@ -2,58 +2,92 @@
 
 from __future__ import annotations
 
+import io
 import itertools
 import os
+import shlex
 import sys
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
+
+from PIL import Image
 
 from beam_tfrecords import storage
 from beam_tfrecords.beam_pipelines.messages.exit_codes import DONE, FAILED
 from beam_tfrecords.beam_pipelines.messages.progress import ReadProgress
 from beam_tfrecords.beam_pipelines.messages.summary import format_bytes
-from beam_tfrecords.beam_pipelines.messages.values import describe_value
+from beam_tfrecords.beam_pipelines.messages.values import describe_value, plain_values
 from beam_tfrecords.beam_pipelines.terminal import counted, show
 from beam_tfrecords.errors import BuildError, RequestError, SampleError
-from beam_tfrecords.escaping import escape
+from beam_tfrecords.escaping import escape, write_json
 from beam_tfrecords.examples.parse import parse_example
 from beam_tfrecords.output.files import LATEST, MANIFEST
 from beam_tfrecords.tfrecord import Record, RecordError
+from beam_tfrecords.transforms.images.formats import sniff
+from beam_tfrecords.transforms.images.raw_pixels import as_file
 from beam_tfrecords.transforms.sources.containers import Container
-from beam_tfrecords.transforms.sources.inputs import find_entries
+from beam_tfrecords.transforms.sources.needs import Needs
+from beam_tfrecords.transforms.sources.records.image_features import choose_features
+from beam_tfrecords.transforms.sources.records.record_datasets import find_ours
+from beam_tfrecords.transforms.sources.records.record_files import RecordFiles, count_files, find_record_files
+from beam_tfrecords.transforms.sources.records.record_form import read_cell
 from beam_tfrecords.transforms.sources.records.record_rows import scan_file
-from beam_tfrecords.transforms.sources.records.tfrecord import RECORD_FILE
+from beam_tfrecords.transforms.sources.records.tfds_features import Features
+from beam_tfrecords.transforms.sources.registry import RECORDS
+from beam_tfrecords.transforms.sources.tables.table import FirstRows
+from beam_tfrecords.transforms.sources.tables.table_settings import TableSettings
 from beam_tfrecords.transforms.workspace.build_folder import Workspace
 
 # Number of records whose features are summarized.
 _DESCRIBED = 100
 _MOST_VALUES = 10
+_MOST_SHOWN = 5
 
 
-def find_record_files(path: str) -> list[storage.FileEntry]:
-    """Lists the TFRecord files of a path: a single file, the matches of a glob, or the files directly in a folder.
+def find_foreign_files(path: str, error: RequestError) -> RecordFiles | None:
+    """Finds the TFRecord files of other programs: a single file, the matches of a glob, or those below a folder.
+
+    Args:
+      path: the file, glob or folder.
+      error: why there is no dataset of beam-tfrecords.
 
     Returns:
-      The files; an empty list also for the output folder of an unfinished build.
+      The files; None if nothing is there, and for the output folder of an unfinished build.
+
+    Raises:
+      RequestError: the folder has other files, or datasets of beam-tfrecords below it.
     """
     path = storage.absolute(os.fspath(path)).rstrip("/")
     try:
-        if not storage.is_folder(path):
-            return find_entries(path)
         ours = (storage.join(path, name) for name in (MANIFEST, LATEST))
         if any(map(storage.exists, ours)) or storage.is_folder(Workspace(path).path):
-            return []
-        found = storage.list_files(path, literal=True)
-        named = [entry for entry in found if entry.size and RECORD_FILE.fullmatch(entry.path[len(path) + 1 :])]
-        return sorted(named, key=lambda entry: entry.path)
-    except (OSError, RequestError, storage.SchemeError) as error:
-        if storage.is_unanswered(error):
+            return None
+        found = find_record_files(path)
+    except (OSError, RequestError, storage.SchemeError) as unreadable:
+        if storage.is_unanswered(unreadable):
             raise
-        return []
+        return None
+    if datasets := sorted(find_ours(found)):
+        shown = ", ".join(storage.join(path, folder) for folder in datasets[:_MOST_SHOWN])
+        raise RequestError(
+            f"{path}: below it there are datasets of beam-tfrecords ({shown}); name one of them", code=error.code
+        ) from error
+    if found.others and not found.files:
+        raise RequestError(
+            f"{error.message}; there is no TFRecord file either, only {count_files(found.others)}", code=error.code
+        ) from error
+    return found if found.files else None
 
 
-def inspect_files(files: Sequence[storage.FileEntry], *, examples: int) -> None:
+def describe_files(found: RecordFiles, path: str) -> list[str]:
+    """Returns lines that say what the files are, and how to convert them."""
+    command = shlex.join(["beam-tfrecords", "convert", f"--source={RECORDS}", f"--input={path}", "--output=FOLDER"])
+    notes = [f"note: {note}" for note in found.notes]
+    return [*notes, f"TFRecord files of another program, not a dataset of beam-tfrecords; to convert them: {command}"]
+
+
+def inspect_files(files: Sequence[storage.FileEntry], *, examples: int, as_json: bool = False) -> None:
     """Shows the features of the first records, and a few of these records.
 
     Raises:
@@ -61,12 +95,22 @@ def inspect_files(files: Sequence[storage.FileEntry], *, examples: int) -> None:
     """
     counts: defaultdict[tuple[str, str], list[int]] = defaultdict(list)
     shown: list[list[str]] = []
+    whole: list[dict[str, Any]] = []
     number = 0
     for number, record in enumerate(itertools.islice(_read_examples(files), max(_DESCRIBED, examples)), 1):
         for name, (kind, values) in record.items():
             counts[escape(name), kind].append(len(values))
         if number <= examples:
             shown.append([f"{escape(name)}: {_describe(values)}" for name, (_, values) in sorted(record.items())])
+            whole.append({name: plain_values(values) for name, (_, values) in sorted(record.items())})
+    if as_json:
+        features = [
+            {"name": name, "type": kind or None, "least": min(lengths), "most": max(lengths), "records": len(lengths)}
+            for (name, kind), lengths in sorted(counts.items())
+        ]
+        result = {"files": len(files), "described_records": number, "features": features, "examples": whole}
+        show(*write_json(result, indent=2).splitlines())
+        return
     show(f"{_count(files)}; features of the first {number:,} records:", "")
     width = max((len(name) for name, _ in counts), default=0)
     for (name, kind), lengths in sorted(counts.items()):
@@ -77,17 +121,72 @@ def inspect_files(files: Sequence[storage.FileEntry], *, examples: int) -> None:
         show("", f"example {index}", *(f"  {line}" for line in lines))
 
 
-def verify_files(files: Sequence[storage.FileEntry], *, findings: int) -> int:
+def show_record(files: Sequence[storage.FileEntry], number: int) -> Mapping[str, tuple[str, list[Any]]]:
+    """Shows one record of all files, counted from 0, and returns its features.
+
+    Raises:
+      RequestError: the files have fewer records.
+      BuildError: a record before it is damaged.
+    """
+    count = 0
+    for count, record in enumerate(_read_examples(files), 1):
+        if count > number:
+            show(f"example {number}", *(f"  {escape(name)}: {_describe(of)}" for name, (_, of) in record.items()))
+            return record
+    raise RequestError(f"--image={number}: there are {count:,} records, numbered from 0", code="unknown_record")
+
+
+def find_pictures(record: Mapping[str, tuple[str, list[Any]]], path: str) -> list[Image.Image]:
+    """Returns the images of a record: files in its features, or else pixels whose size is in other features.
+
+    Raises:
+      RequestError: the record has no image.
+    """
+    values = [value for _, (kind, found) in sorted(record.items()) if kind == "bytes" for value in found]
+    pictures = [picture for value in values if (picture := _open_image(value)) is not None]
+    if pictures:
+        return pictures
+    row = {name: read_cell(feature) for name, feature in record.items()}
+    try:
+        stored, _ = choose_features(FirstRows(path, tuple(row), [row]), Features(), TableSettings(), Needs())
+        found = stored.pixels.read(row)._asdict() if stored.pixels else {}
+        picture = _open_image(as_file(found.pop("data"), **found)) if found else None
+    except (RequestError, SampleError) as error:
+        raise _no_image(path) from error
+    if picture is None:
+        raise _no_image(path)
+    return [picture]
+
+
+def _no_image(path: str) -> RequestError:
+    return RequestError(
+        f"{path}: the record has neither an encoded image nor one with pixels whose size and type are evident",
+        code="no_image",
+    )
+
+
+def _open_image(value: bytes) -> Image.Image | None:
+    try:
+        sniff(value)
+        with Image.open(io.BytesIO(value)) as image:
+            return image.convert("RGB")
+    except (SampleError, OSError, ValueError, SyntaxError):
+        return None
+
+
+def verify_files(files: Sequence[storage.FileEntry], *, findings: int, as_json: bool = False) -> int:
     """Checks framing and CRCs, and that every record is a `tf.train.Example`; prints the problems.
 
     Args:
       files: the files.
       findings: maximum number of problems to print.
+      as_json: prints one document of JSON at the end.
 
     Returns:
       The exit code of the command.
     """
     found = good = 0
+    listed: list[dict[str, str]] = []
     with ReadProgress(sum(file.size for file in files), then="finishing", form=format_bytes) as progress:
         before = 0
         for file in files:
@@ -97,11 +196,17 @@ def verify_files(files: Sequence[storage.FileEntry], *, findings: int) -> int:
                 if problem is None:
                     good += 1
                     continue
-                if found < findings:
+                if found < findings and as_json:
+                    listed.append({"file": file.path, "problem": problem})
+                elif found < findings:
                     with progress.hidden():
                         show(f"{file.path}: {problem}")
                 found += 1
             before += file.size
+    if as_json:
+        result = {"ok": not found, "files": len(files), "records": good, "num_findings": found, "findings": listed}
+        show(*write_json(result, indent=2).splitlines())
+        return FAILED if found else DONE
     where = _count(files)
     if found:
         show(f"{counted(found, 'finding')} in {where}; {good:,} records are whole", file=sys.stderr)
@@ -125,7 +230,7 @@ def _problem_of(record: Record | RecordError) -> str | None:
     try:
         parse_example(record.data)
     except ValueError as error:
-        return f"record {record.number} at offset {record.offset}: no tf.train.Example: {error}"
+        return f"record {record.number} at offset {record.offset}: not a tf.train.Example: {error}"
     return None
 
 

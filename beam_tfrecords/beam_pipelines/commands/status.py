@@ -2,22 +2,19 @@
 
 from __future__ import annotations
 
-import contextlib
 import datetime
-import time
 from collections.abc import Iterator, Sequence
 from typing import Any
 
 from beam_tfrecords import storage
-from beam_tfrecords.beam_pipelines.build.output.state import (
-    GOING,
-    describe_builds,
-    describe_status,
-    find_running,
-    now_at,
-)
-from beam_tfrecords.beam_pipelines.messages.exit_codes import DONE, FAILED, UNPUBLISHED
-from beam_tfrecords.beam_pipelines.messages.progress import Progress, describe_stage
+from beam_tfrecords.beam_pipelines.build.output.follow import find_end, follow
+from beam_tfrecords.beam_pipelines.build.output.state import GOING, describe_status, now_at
+from beam_tfrecords.beam_pipelines.interrupts import keep_interrupts
+from beam_tfrecords.beam_pipelines.messages.exit_codes import DONE, FAILED, WRONG_REQUEST
+from beam_tfrecords.beam_pipelines.messages.outcome_lines import explain_unpublished
+from beam_tfrecords.beam_pipelines.messages.outcomes import Published, Unpublished
+from beam_tfrecords.beam_pipelines.messages.progress import describe_stage
+from beam_tfrecords.beam_pipelines.messages.run_summary import JSON_FORMAT, RunSummary
 from beam_tfrecords.beam_pipelines.messages.summary import (
     HEADERS,
     describe_reasons,
@@ -25,19 +22,24 @@ from beam_tfrecords.beam_pipelines.messages.summary import (
     format_cells,
     format_table,
 )
-from beam_tfrecords.beam_pipelines.settings.command_line import Parser
+from beam_tfrecords.beam_pipelines.settings.command_line import SUMMARY_FILES, Parser
+from beam_tfrecords.beam_pipelines.settings.definitions import show_flags
 from beam_tfrecords.beam_pipelines.terminal import counted, show
-from beam_tfrecords.errors import RequestError
+from beam_tfrecords.errors import BuildError, RequestError
 from beam_tfrecords.escaping import write_json
-from beam_tfrecords.output.files import LATEST
+from beam_tfrecords.output.files import LATEST, SUCCESS
 from beam_tfrecords.output.pointers import pin, unpin
+from beam_tfrecords.transforms.publishing.lists import read_outcome
 from beam_tfrecords.transforms.request.build_spec import read_output
 from beam_tfrecords.transforms.workspace.build_folder import Workspace
 from beam_tfrecords.transforms.workspace.counts import StageCounts
 
-_FOLLOW_SECONDS = 2.0
-# Final state of a followed build -> exit code.
-_ENDED = {"dead": FAILED, "unpublished": UNPUBLISHED}
+# State of a build -> introduces the runner's reason.
+_SAID = {
+    "dead": "the job has ended",
+    "unknown": "nobody knows whether the job runs",
+    **dict.fromkeys(("running", "submitted"), "the job cannot succeed"),
+}
 
 
 def status(argv: Sequence[str]) -> int:
@@ -56,11 +58,24 @@ def status(argv: Sequence[str]) -> int:
         raise RequestError(f"--output={arguments.output}: {error}", code="invalid_value") from error
     if not storage.is_folder(output):
         raise RequestError(f"--output={output}: no such folder; expected the --output of a build", code="not_found")
+    for name in SUMMARY_FILES:
+        if getattr(arguments, name) is not None and not arguments.follow:
+            raise RequestError(
+                f"--{name}={getattr(arguments, name)}: is written at the end of a build; add --follow, which waits for "
+                "it",
+                code="needs_setting",
+            )
     if arguments.pin is not None or arguments.unpin:
         _hold(output, arguments.pin)
-    found = _follow(output) if arguments.follow else describe_status(output, now=now_at(output))
-    show(*(write_json(found, indent=2).splitlines() if arguments.json else _lines(found)))
-    ended = _ENDED.get(found["state"], DONE) if arguments.follow else DONE
+    if arguments.follow:
+        files = arguments.json_summary, arguments.metrics_file, arguments.lineage_file
+        summary = RunSummary(*files, output=output, status="idle")
+        with summary.written(), keep_interrupts():
+            found = _follow(output, summary)
+    else:
+        found = describe_status(output, now=now_at(output))
+    show(*(write_json({**JSON_FORMAT, **found}, indent=2).splitlines() if arguments.json else _lines(found)))
+    ended = summary.exit_code if arguments.follow else DONE
     return ended or (FAILED if found["latest_damage"] else DONE)
 
 
@@ -76,6 +91,8 @@ def make_parser() -> Parser:
     parser.add_argument(
         "--follow", action="store_true", help="show the progress of a build until it ends, and end as it did"
     )
+    for name, text in SUMMARY_FILES.items():
+        parser.add_argument(f"--{name}", metavar="FILE", help=f"with --follow: {text}")
     held = parser.add_mutually_exclusive_group()
     held.add_argument("--pin", metavar="VERSION", help="let LATEST name this version and stay there; builds go on")
     held.add_argument("--unpin", action="store_true", help="let LATEST name the newest whole version again")
@@ -91,30 +108,37 @@ def _hold(output: str, version: str | None) -> None:
             unpin(output, staging=staging)
         else:
             pin(output, version, staging=staging)
+        # Imports Jinja, which a status without a pin does not need.
+        from beam_tfrecords.beam_pipelines.report.versions_page import update_versions_page
+
+        update_versions_page(output)
     finally:
         if not was_there:
             storage.delete_if_empty(staging)
 
 
-def _follow(output: str) -> dict[str, Any]:
-    """Shows the progress of running builds until none runs; returns the description of the output then."""
-    while build := _find_going(output):
-        folder, listed = build["folder"], build["listed"]
-        # Without a launcher that follows it, a job does not report its number of samples.
-        with Progress(folder, total=listed) if listed else contextlib.nullcontext():
-            while build and build["folder"] == folder:
-                time.sleep(_FOLLOW_SECONDS)
-                build = find_running(describe_builds(output, now=now_at(output)))
-    return describe_status(output, now=now_at(output))
-
-
-def _find_going(output: str) -> dict[str, Any] | None:
-    """Returns the running build once its input is listed; None if there is none."""
-    while True:
-        build = find_running(describe_builds(output, now=now_at(output)))
-        if build or describe_status(output, now=now_at(output))["state"] != "listing":
-            return build
-        time.sleep(_FOLLOW_SECONDS)
+def _follow(output: str, summary: RunSummary) -> dict[str, Any]:
+    """Follows running builds, and fills in how the last one ended; returns the description of the output then."""
+    followed = follow(output)
+    if followed and followed.build["since"]:
+        summary.began = datetime.datetime.fromisoformat(followed.build["since"].replace("Z", "+00:00")).timestamp()
+    found = describe_status(output, now=now_at(output))
+    try:
+        outcome = find_end(output, followed, found)
+    except (BuildError, RequestError) as error:
+        is_refused = isinstance(error, RequestError)
+        code, how = (WRONG_REQUEST, "refused") if is_refused else (FAILED, "failed")
+        summary.add_failure(code, how, show_flags(str(error)))
+        return found
+    if isinstance(outcome, Published):
+        summary.add_published(outcome)
+        if followed is None:
+            summary.succeeded = storage.stat(storage.join(outcome.path, SUCCESS)).modified
+    elif outcome is not None:
+        summary.add_unpublished(outcome, next(explain_unpublished(outcome)))
+    if found["latest_damage"] and not summary.exit_code:
+        summary.add_failure(FAILED, "failed", found["latest_damage"])
+    return found
 
 
 def _lines(found: dict[str, Any]) -> Iterator[str]:
@@ -166,15 +190,19 @@ def _build_lines(build: dict[str, Any]) -> Iterator[str]:
         stages = StageCounts(**build["stages"])
         if build["state"] in GOING and (build["done"] >= build["listed"] or stages.follow_blocks):
             yield f"stage: {describe_stage(stages)}"
-    yield from describe_reasons(build["failure_reasons"])
+    if build["state"] != "unpublished":
+        yield from describe_reasons(build["failure_reasons"])
     if build["samples_per_second"]:
         left = f", about {datetime.timedelta(seconds=build['seconds_left'] or 0)} left"
         yield f"speed: {build['samples_per_second']:,} samples/s{left}"
-    if build["state"] == "dead" and build["why"]:
-        yield f"the job has ended: {build['why'][0]}"
-    if build["state"] == "unpublished":
-        yield "nothing was published (exit code 3):"
-        yield from (f"  {line}" for line in build["why"])
+    yield from build["notes"]
+    if build["state"] == "refused":
+        yield f"exit code {build['exit_code']}: {build['why'][0]}"
+    if build["why"] and build["state"] in _SAID:
+        yield f"{_SAID[build['state']]}: {build['why'][0]}"
+    if build["state"] == "unpublished" and (outcome := read_outcome(build["folder"])):
+        yield "exit code 3:"
+        yield from (f"  {line}" for line in explain_unpublished(Unpublished.of(outcome)))
 
 
 def _counts(dataset: dict[str, Any]) -> str:

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import argparse
+import dataclasses
 import logging
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Any
 
 from beam_tfrecords import storage
 from beam_tfrecords.beam_pipelines.commands.find_problems import find_problems
@@ -17,9 +19,17 @@ from beam_tfrecords.beam_pipelines.runners.execution import Execution
 from beam_tfrecords.beam_pipelines.runners.find_runner import find_runner
 from beam_tfrecords.beam_pipelines.settings.command_line import Parser, argument
 from beam_tfrecords.beam_pipelines.terminal import counted, show
+from beam_tfrecords.errors import RequestError
+from beam_tfrecords.escaping import write_json
+from beam_tfrecords.output.files import SHARDS
 from beam_tfrecords.quiet_beam import beam_logs_from
+from beam_tfrecords.reading.dataset import Dataset
 from beam_tfrecords.reading.opening import open_dataset
-from beam_tfrecords.transforms.settings import whole_number
+from beam_tfrecords.transforms.settings import share, whole_number
+
+if TYPE_CHECKING:
+    from beam_tfrecords.transforms.verifying.checks import Finding
+    from beam_tfrecords.transforms.verifying.choosing import ChosenShards
 
 
 def verify(argv: Sequence[str]) -> int:
@@ -31,24 +41,83 @@ def verify(argv: Sequence[str]) -> int:
     arguments, beam_arguments = make_parser().read_arguments(argv)
     check_limits()
     dataset = open_dataset_or_files(arguments.dataset)
-    if isinstance(dataset, list):
-        from beam_tfrecords.beam_pipelines.commands.record_files import verify_files
+    if not isinstance(dataset, Dataset):
+        from beam_tfrecords.beam_pipelines.commands.record_files import describe_files, verify_files
 
-        return verify_files(dataset, findings=arguments.findings)
-    execution = _prepare(beam_arguments)
+        if arguments.sample is not None:
+            raise RequestError(
+                f"`sample={arguments.sample:g}`: takes a share of a dataset's shards, which a manifest lists; "
+                f"{arguments.dataset} has TFRecord files without a manifest: name fewer of them, or leave `sample` out",
+                code="setting_not_applicable",
+            )
+        files = [*dataset.files.values()]
+        code = verify_files(files, findings=arguments.findings, as_json=arguments.json)
+        if not arguments.json:
+            show(*describe_files(dataset, arguments.dataset))
+        return code
+    execution = _prepare(beam_arguments, dataset)
+    shards = _choose(dataset, 1.0 if arguments.sample is None else arguments.sample)
     findings = notes = 0
-    for number, finding in enumerate(find_problems(dataset, execution, shows_progress=True)):
+    found = find_problems(dataset, execution, shards=shards, shows_progress=True)
+    if arguments.json:
+        show(*write_json(_as_json(dataset, shards, found, most=arguments.findings), indent=2).splitlines())
+        return DONE if all(finding.is_note for finding in found) else FAILED
+    for number, finding in enumerate(found):
         if number < arguments.findings:
             show(str(finding))
         findings += not finding.is_note
         notes += finding.is_note
-    records, shards = counted(dataset.manifest["records"], "record"), counted(len(dataset.shards), "shard")
-    where = f"{records} in {shards} of {dataset.path}"
+    where = _describe(dataset, shards)
     if findings:
-        show(f"{counted(findings, 'finding')} in {where}", file=sys.stderr)
+        show(f"{counted(findings, 'finding')} in {where}", *_describe_rest(dataset, shards), file=sys.stderr)
         return FAILED
-    show(f"OK: {where} verified" + (f"; {counted(notes, 'note')}" if notes else ""))
+    show(f"OK: {where} verified" + (f"; {counted(notes, 'note')}" if notes else ""), *_describe_rest(dataset, shards))
     return DONE
+
+
+def _choose(dataset: Dataset, share: float) -> ChosenShards | None:
+    """Returns the shards to check; None if the dataset's list of shards is damaged, which is a finding."""
+    from beam_tfrecords.transforms.verifying.choosing import choose_shards
+
+    return None if dataset.find_shard_damage() else choose_shards(dataset, share)
+
+
+def _as_json(dataset: Dataset, shards: ChosenShards | None, found: Sequence[Finding], *, most: int) -> dict[str, Any]:
+    """Returns the result as one document; docs/output.md describes it."""
+    are_all = shards is not None and shards.are_all
+    return {
+        "dataset": dataset.path,
+        "ok": all(finding.is_note for finding in found),
+        "records": dataset.num_records,
+        "shards": dataset.num_shards,
+        "checked_records": 0 if shards is None else dataset.num_records if are_all else shards.records,
+        "checked_shards": 0 if shards is None else dataset.num_shards if are_all else len(shards.numbers),
+        "num_findings": sum(not finding.is_note for finding in found),
+        "num_notes": sum(finding.is_note for finding in found),
+        "findings": [dataclasses.asdict(finding) for finding in found[:most]],
+    }
+
+
+def _describe(dataset: Dataset, shards: ChosenShards | None) -> str:
+    """Says how much of a dataset was checked, and where it is."""
+    if shards is None or shards.are_all:
+        checked = f"{counted(dataset.num_records, 'record')} in {counted(dataset.num_shards, 'shard')}"
+    else:
+        of_all = f"{len(shards.numbers):,} of {counted(dataset.num_shards, 'shard')}"
+        checked = f"{counted(shards.records, 'record')} in {of_all}"
+    return f"{checked} of {dataset.path}"
+
+
+def _describe_rest(dataset: Dataset, shards: ChosenShards | None) -> Iterator[str]:
+    """Says what was not checked."""
+    if shards is None:
+        yield f"not checked: the shards, because {SHARDS} cannot be read"
+    elif not shards.are_all:
+        others = dataset.num_records - shards.records, dataset.num_shards - len(shards.numbers)
+        yield (
+            f"not checked: {counted(others[0], 'record')} in {counted(others[1], 'shard')}, and the number of records "
+            "of each class"
+        )
 
 
 def make_parser() -> Parser:
@@ -56,19 +125,35 @@ def make_parser() -> Parser:
     parser = Parser(
         prog="beam-tfrecords verify",
         description="Checks every CRC, count, feature and image; exit code 0 only if all are right.",
-        epilog="Every other flag goes to Beam; a cluster needs --temp_location for the findings.",
+        epilog="Every other flag goes to Beam, such as --runner; a cluster needs --temp_location for the findings.",
         allow_abbrev=False,
     )
     parser.add_folder("dataset", "the --output of a build; or TFRecord files: one, a glob or a folder")
+    parser.add_argument(
+        "--sample",
+        metavar="SHARE",
+        type=argument(_read_share),
+        help="check only this share of the shards, such as 0.01, always the same ones; all other files are checked",
+    )
     count = argument(whole_number(0))
     parser.add_argument("--findings", metavar="N", type=count, default=100, help="print at most N findings (100)")
     # The flag's earlier name; in `convert`, it limits the input samples.
     parser.add_argument("--limit", dest="findings", type=count, default=argparse.SUPPRESS, help=argparse.SUPPRESS)
+    parser.add_argument("--json", action="store_true", help="print the result as one document of JSON")
     parser.add_argument("--verbose", action="store_true", help="show the log of the program and of Beam")
     return parser
 
 
-def verify_dataset(path: str | os.PathLike[str], *, beam_arguments: Sequence[str] = ()) -> list[str]:
+def _read_share(word: str) -> float:
+    found = share(word)
+    if not found:
+        raise ValueError("expected a share of more than 0, up to 1, such as 0.01")
+    return found
+
+
+def verify_dataset(
+    path: str | os.PathLike[str], *, sample: float | None = None, beam_arguments: Sequence[str] = ()
+) -> list[str]:
     """Checks every CRC, count, feature and image of a dataset.
 
         >>> from beam_tfrecords import verify
@@ -77,6 +162,7 @@ def verify_dataset(path: str | os.PathLike[str], *, beam_arguments: Sequence[str
 
     Args:
       path: folder of the dataset.
+      sample: checks only this share of the shards, more than 0 and up to 1, always the same ones; None checks all.
       beam_arguments: arguments for Beam, such as `--runner=FlinkRunner`.
 
     Returns:
@@ -84,14 +170,18 @@ def verify_dataset(path: str | os.PathLike[str], *, beam_arguments: Sequence[str
 
     Raises:
       RequestError: the dataset does not exist.
+      ValueError: the share is invalid.
     """
+    chosen_share = 1.0 if sample is None else _read_share(str(sample))
     options = storage.StorageOptions(beam_arguments=tuple(beam_arguments))
     with beam_logs_from(logging.CRITICAL), storage.using(options):
-        found = find_problems(open_dataset(path), _prepare(beam_arguments))
+        dataset = open_dataset(path)
+        found = find_problems(dataset, _prepare(beam_arguments, dataset), shards=_choose(dataset, chosen_share))
         return [str(finding) for finding in found if not finding.is_note]
 
 
-def _prepare(beam_arguments: Sequence[str]) -> Execution:
+def _prepare(beam_arguments: Sequence[str], dataset: Dataset) -> Execution:
     runner = find_runner(beam_arguments)
-    runner.start_workers()
+    runner.dataset = f"verify-{dataset.name}"
+    runner.start_workers(*storage.modules_for([dataset.path]))
     return Execution.prepare(runner)

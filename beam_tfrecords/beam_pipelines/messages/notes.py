@@ -35,8 +35,9 @@ def _idle_settings(spec: BuildSpec, layout: Layout) -> Iterator[str]:
     if "jpeg_quality" in image and spec.image.image_encoding not in _QUALITY:
         encoding = spec.image.image_encoding.value
         yield f"{_quote({'jpeg_quality': image['jpeg_quality']})}: without effect with `image_encoding={encoding}`"
-    if "codec" in image and spec.image.bit_depth == 16:
-        yield f"{_quote({'codec': image['codec']})}: without effect with `bit_depth=16`"
+    if "codec" in image and (spec.image.bit_depth == 16 or layout.needs_array):
+        why = "on arrays" if layout.needs_array else "with `bit_depth=16`"
+        yield f"{_quote({'codec': image['codec']})}: without effect {why}"
     if spec.num_shards is not None and "shard_size" in _changed(spec):
         yield f"`shard_size={spec.shard_size}`: without effect, because `num_shards={spec.num_shards}` sets the number"
 
@@ -45,7 +46,8 @@ def _tfds_notes(spec: BuildSpec, layout: Layout) -> Iterator[str]:
     if spec.compression == "gzip":
         yield "TensorFlow Datasets cannot read GZIP shards; tf.data and beam_tfrecords.load can"
     names = features_as_bytes(layout, spec.image)
-    if names:
+    # The sizes of arrays are known at the end.
+    if names and not layout.needs_array:
         image = write_settings(spec.image)
         yield (
             f"TensorFlow Datasets reads {', '.join(names)} as bytes with `image_encoding={image['image_encoding']}`, "

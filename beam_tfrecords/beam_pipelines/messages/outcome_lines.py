@@ -10,13 +10,14 @@ from beam_tfrecords.beam_pipelines.messages.outcomes import Published, Unpublish
 from beam_tfrecords.beam_pipelines.messages.summary import (
     describe_duplicates,
     describe_reasons,
-    find_examples,
     summarize,
 )
 from beam_tfrecords.beam_pipelines.settings.definitions import show_flags
 from beam_tfrecords.output.files import CHANGES, DUPLICATES, FAILURES, LATEST
-from beam_tfrecords.reading.dataset import Dataset, read_changes
-from beam_tfrecords.transforms.request.build_spec import BuildSpec, Duplicates
+from beam_tfrecords.output.published import read_changes
+from beam_tfrecords.reading.dataset import Dataset
+from beam_tfrecords.transforms.publishing.lists import find_examples
+from beam_tfrecords.transforms.request.build_spec import BuildSpec
 
 
 def describe_versions(outcome: Published, spec: BuildSpec) -> Iterator[str]:
@@ -32,24 +33,31 @@ def describe_versions(outcome: Published, spec: BuildSpec) -> Iterator[str]:
 
 
 def summarize_dataset(
-    dataset: Dataset, *, seconds: float, request_metrics: Callable[[], Mapping[str, int]]
+    dataset: Dataset, *, seconds: float, image_root: str, request_metrics: Callable[[], Mapping[str, int]]
 ) -> list[str]:
     """Returns the summary of a dataset.
 
     Args:
       dataset: the dataset.
       seconds: duration of the build.
+      image_root: the folder where published paths start; "" if there is none.
       request_metrics: returns the requests to object stores, including those of this function.
     """
     path, manifest = dataset.path, dataset.manifest
     examples = find_examples(storage.join(path, FAILURES), manifest["failure_reasons"])
     changes = read_changes(path) if CHANGES in manifest["files"] else None
     return summarize(
-        manifest, output=path, seconds=seconds, examples=examples, changes=changes, request_metrics=request_metrics()
+        manifest,
+        output=path,
+        seconds=seconds,
+        image_root=image_root,
+        examples=examples,
+        changes=changes,
+        request_metrics=request_metrics(),
     )
 
 
-def explain_unpublished(outcome: Unpublished, spec: BuildSpec) -> Iterator[str]:
+def explain_unpublished(outcome: Unpublished) -> Iterator[str]:
     """Yields lines that explain why nothing was published."""
     if outcome.violated:
         yield "Nothing was published: the new version differs too much from the one before it."
@@ -58,10 +66,12 @@ def explain_unpublished(outcome: Unpublished, spec: BuildSpec) -> Iterator[str]:
         yield f"changes: {storage.join(outcome.folder, CHANGES)}"
     else:
         yield show_flags(f"Nothing was published: {'; '.join(outcome.causes)}.")
-    if spec.duplicates is Duplicates.FAIL and outcome.duplicates["groups"]:
+    if outcome.duplicates.get("groups"):
         yield from describe_duplicates(outcome.duplicates)
         yield f"list: {storage.join(outcome.folder, DUPLICATES)}"
     if outcome.failed:
         failures = storage.join(outcome.folder, FAILURES)
-        yield from describe_reasons(outcome.reasons, find_examples(failures, outcome.reasons))
+        # Somebody may have cleaned up since.
+        examples = find_examples(failures, outcome.reasons) if storage.exists(failures) else {}
+        yield from describe_reasons(outcome.reasons, examples)
         yield f"list: {failures}"

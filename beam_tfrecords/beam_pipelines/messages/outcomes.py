@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Mapping
+from typing import Any
 
 from beam_tfrecords.reading.dataset import Dataset
+from beam_tfrecords.transforms.stats import DUPLICATE_COUNTS, Stats
 
 
 @dataclasses.dataclass(frozen=True)
@@ -42,7 +44,7 @@ class Unpublished:
       listed: number of samples listed.
       failed: number of samples rejected.
       reasons: reason -> number of samples.
-      duplicates: metric of identical images -> count.
+      duplicates: metric of identical images -> count, if the request forbids them.
       folder: folder with the lists of failures, duplicates and changes.
       causes: violated limits, in words.
       violated: results of violated guards, one line each.
@@ -57,3 +59,19 @@ class Unpublished:
     causes: tuple[str, ...] = ()
     violated: tuple[str, ...] = ()
     guards: tuple[str, ...] = ()
+
+    @classmethod
+    def of(cls, values: Mapping[str, Any]) -> Unpublished:
+        """Returns the outcome that `read_outcome` has read from a build's folder."""
+        stats = Stats.from_json(values["stats"])
+        forbidden = DUPLICATE_COUNTS if values.get("forbids_duplicates") else ()
+        return cls(
+            listed=sum(values["listed"].values()),
+            failed=stats.total("failed"),
+            reasons=stats.failure_reasons(),
+            duplicates={what: stats.total("duplicates", what) for what in forbidden},
+            folder=values["folder"],
+            causes=tuple(values["causes"]),
+            violated=tuple(values["tripped"]),
+            guards=tuple(values["guards"]),
+        )

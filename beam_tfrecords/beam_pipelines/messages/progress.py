@@ -275,12 +275,13 @@ def describe_stage(stages: StageCounts) -> str:
     shards = sum(stages.shards.values())
     # A runner may have composed a shard twice.
     if shards and stages.composed >= shards:
-        return f"composed {counted(shards, 'shard')}, publishing"
+        return f"publishing {counted(shards, 'shard')}"
     if shards:
-        return f"composed {stages.composed:,} of {counted(shards, 'shard')}"
+        return f"writing shards, {stages.composed:,} of {shards:,} done"
     if stages.evaluated:
-        return "checked limits and guards, placing parts in shards"
+        return "checking limits"
     removed = [f"removed duplicates from {counted(stages.rewritten, 'part')}"] if stages.rewritten else []
     # Near-duplicates are searched after identical images are removed.
-    searched = [f"searched {stages.searched:,} of {stages.ranges:,} ranges of hashes"] if stages.ranges else []
-    return ", ".join([*removed, *searched]) or "searching for duplicates"
+    count = min(stages.searched, stages.ranges)  # A runner may have searched a range twice.
+    searched = [f"finding duplicates, {100 * count / stages.ranges:.0f}% done"] if stages.ranges else []
+    return ", ".join([*removed, *searched]) or "finding duplicates"

@@ -1,4 +1,4 @@
-"""The run summary that `--json_summary` writes, and metrics for Prometheus' textfile collector."""
+"""Writes the files about a run: a summary, metrics for Prometheus' textfile collector, an event for data lineage."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ import dataclasses
 import sys
 import time
 from collections import Counter
-from collections.abc import Iterator, Mapping
-from typing import Any, NamedTuple
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, NamedTuple, TypeAlias
 
 from beam_tfrecords import storage
 from beam_tfrecords.beam_pipelines.interrupts import Terminated
@@ -16,16 +16,21 @@ from beam_tfrecords.beam_pipelines.messages.exit_codes import (
     DONE,
     FAILED,
     INTERRUPTED,
+    LOCKED,
     TERMINATED,
     UNPUBLISHED,
     WRONG_REQUEST,
 )
+from beam_tfrecords.beam_pipelines.messages.lineage import describe_run
+from beam_tfrecords.beam_pipelines.messages.outcomes import Published, Unpublished
 from beam_tfrecords.beam_pipelines.terminal import show
-from beam_tfrecords.errors import BuildError, LimitError, RequestError
+from beam_tfrecords.errors import BuildError, LimitError, OutputLockedError, RequestError, describe_exception
 from beam_tfrecords.escaping import json_file
 from beam_tfrecords.storage.request_metrics import KINDS
 from beam_tfrecords.transforms.stats import find_metric
 
+# Format of what `--json_summary` and `status --json` write; see docs/compatibility.md.
+JSON_FORMAT = {"format": 1, "minor": 0}
 # Metrics of the manifest that the run summary includes.
 SUMMARIZED = (
     *("records", "failures", "filtered", "dropped_duplicates", "merged_rows", "replaced_members"),
@@ -33,21 +38,48 @@ SUMMARIZED = (
 )
 
 
-class _Metric(NamedTuple):
-    """A metric for Prometheus: its name, its help, and the label of its counts, or "" for a single number."""
+class _Gauge(NamedTuple):
+    """A gauge for Prometheus.
 
-    name: str
+    Attributes:
+      help: what it counts.
+      label: the label of its counts; "" for a single number.
+      is_kept: whether a run that does not set it keeps its value in the file.
+    """
+
     help: str
     label: str = ""
+    is_kept: bool = True
 
 
-# Metric of the manifest -> metric for Prometheus.
-METRICS = {
-    "records": _Metric("records", "Records of the dataset."),
-    "bytes": _Metric("dataset_bytes", "Size of the shards."),
-    "failure_reasons": _Metric("failures", "Samples rejected, by reason.", "reason"),
-    "reuse": _Metric("records_by_origin", "Records copied, reserialized or converted.", "origin"),
+_GAUGES = {
+    "exit_code": _Gauge("Exit code of the last run of convert.", is_kept=False),
+    "duration_seconds": _Gauge("Duration of the last run.", is_kept=False),
+    "end_timestamp_seconds": _Gauge("When the last run ended.", is_kept=False),
+    "last_success_timestamp_seconds": _Gauge("When a run last published the dataset or found it unchanged."),
+    "listed": _Gauge("Samples listed."),
+    "records": _Gauge("Records of the dataset."),
+    "dataset_bytes": _Gauge("Size of the shards."),
+    "failures": _Gauge("Samples rejected, by reason.", "reason"),
+    "records_by_origin": _Gauge("Records copied, reserialized or converted.", "origin"),
+    "object_store_requests": _Gauge("Requests to object stores, by kind.", "kind", is_kept=False),
+    "object_store_retries": _Gauge("Object stores: retries.", is_kept=False),
+    "object_store_bytes_read": _Gauge("Object stores: bytes read.", is_kept=False),
+    "object_store_bytes_written": _Gauge("Object stores: bytes written.", is_kept=False),
 }
+# Metric of the manifest -> gauge.
+METRICS = {
+    "records": "records",
+    "bytes": "dataset_bytes",
+    "failure_reasons": "failures",
+    "reuse": "records_by_origin",
+}
+_SUCCEEDED = ("published", "unchanged")
+_PREFIX = "beam_tfrecords_"
+# Size limit in bytes of an earlier metrics file.
+_MOST_BYTES = 1 << 20
+# Gauge -> value of its label, or "" -> number.
+_Counts: TypeAlias = dict[str, dict[str, float]]
 
 
 @dataclasses.dataclass
@@ -55,22 +87,48 @@ class RunSummary:
     """A run of `convert`, filled in during the run.
 
     Attributes:
-      status: published, unchanged, unpublished, submitted, dry_run, refused, failed or interrupted.
+      status: published, unchanged, unpublished, submitted, dry_run, refused, locked, failed or interrupted.
       message: the error, one line.
+      inputs: absolute paths or URLs of the input.
       dataset: folder of the published or unchanged dataset, or None.
       request_metrics: requests to object stores.
+      began: start of the build, in seconds since the epoch; None for the start of this process's part.
+      succeeded: when the dataset was published, in seconds since the epoch; None for the end of this run.
     """
 
     json_summary: str | None = None
     metrics_file: str | None = None
+    lineage_file: str | None = None
     exit_code: int = DONE
     status: str = "dry_run"
     message: str = ""
+    inputs: Sequence[str] = ()
     output: str | None = None
     dataset: str | None = None
     manifest: Mapping[str, Any] = dataclasses.field(default_factory=dict)
     more: dict[str, Any] = dataclasses.field(default_factory=dict)
     request_metrics: Counter[str] = dataclasses.field(default_factory=Counter)
+    began: float | None = None
+    succeeded: float | None = None
+
+    def add_published(self, outcome: Published) -> None:
+        """Fills in a published or unchanged dataset."""
+        self.status = "unchanged" if outcome.is_unchanged else "published"
+        self.dataset, self.manifest = outcome.path, outcome.dataset.manifest
+        self.add_request_metrics(outcome.request_metrics)
+        self.more |= {"removed_versions": outcome.removed, "pinned": outcome.pinned}
+
+    def add_unpublished(self, outcome: Unpublished, message: str) -> None:
+        """Fills in a build that published nothing; `message` says why in one line."""
+        self.exit_code, self.status, self.message = UNPUBLISHED, "unpublished", message
+        self.more |= {"guards": outcome.violated, "folder": outcome.folder}
+        self.manifest = {"listed": outcome.listed, "failures": outcome.failed, "failure_reasons": outcome.reasons}
+
+    def add_failure(self, exit_code: int, status: str, message: str) -> None:
+        """Fills in a run that failed, was refused or was interrupted."""
+        from beam_tfrecords.beam_pipelines.settings.definitions import show_flags
+
+        self.exit_code, self.status, self.message = exit_code, status, show_flags(message)
 
     def add_request_metrics(self, request_metrics: Mapping[str, int] | None = None) -> Mapping[str, int]:
         """Adds the requests of workers and of this process to object stores; returns the totals."""
@@ -80,43 +138,44 @@ class RunSummary:
 
     @contextlib.contextmanager
     def written(self) -> Iterator[None]:
-        """Writes the run summary and the metrics at the end of the block, even if it raises."""
+        """Writes the files at the end of the block, even if it raises."""
         begin = time.time()
         try:
             yield
-        except RequestError as error:
-            self._fail(WRONG_REQUEST, "refused", str(error))
+        except (RequestError, storage.MissingBucketError) as error:
+            self.add_failure(WRONG_REQUEST, "refused", str(error))
             raise
         except LimitError as error:
-            self._fail(UNPUBLISHED, "unpublished", str(error))
+            self.add_failure(UNPUBLISHED, "unpublished", str(error))
+            raise
+        except OutputLockedError as error:
+            self.add_failure(LOCKED, "locked", str(error))
             raise
         except BuildError as error:
-            self._fail(FAILED, "failed", str(error))
+            self.add_failure(FAILED, "failed", str(error))
             raise
         except Terminated:
-            self._fail(TERMINATED, "interrupted", "terminated")
+            self.add_failure(TERMINATED, "interrupted", "terminated")
             raise
         except KeyboardInterrupt:
-            self._fail(INTERRUPTED, "interrupted", "interrupted")
+            self.add_failure(INTERRUPTED, "interrupted", "interrupted")
             raise
         except Exception as error:
-            self._fail(FAILED, "failed", f"{type(error).__name__}: {error}")
+            self.add_failure(FAILED, "failed", describe_exception(error))
             raise
         finally:
-            end = time.time()
+            begin, end = self.began or begin, time.time()
             self.add_request_metrics()
             if self.json_summary:
                 _write(self.json_summary, json_file(self._summary(begin, end)))
             if self.metrics_file:
-                _write(self.metrics_file, self._metrics(begin, end))
-
-    def _fail(self, exit_code: int, status: str, message: str) -> None:
-        from beam_tfrecords.beam_pipelines.settings.definitions import show_flags
-
-        self.exit_code, self.status, self.message = exit_code, status, show_flags(message)
+                _write(self.metrics_file, self._metrics(begin, end, _read_metrics(self.metrics_file)))
+            if self.lineage_file and self.output and self.status not in ("dry_run", "submitted", "idle"):
+                _write(self.lineage_file, json_file(self._lineage(self.output, end)))
 
     def _summary(self, begin: float, end: float) -> dict[str, Any]:
         return {
+            **JSON_FORMAT,
             "exit_code": self.exit_code,
             "status": self.status,
             "message": self.message,
@@ -133,35 +192,69 @@ class RunSummary:
             **self.more,
         }
 
-    def _metrics(self, begin: float, end: float) -> bytes:
-        from prometheus_client import CollectorRegistry, Gauge, generate_latest
+    def _lineage(self, output: str, end: float) -> dict[str, Any]:
+        # `status` knows the input from the manifest alone, which has one input as a text.
+        inputs = self.inputs or self.manifest.get("spec", {}).get("input", ())
+        return describe_run(
+            self.manifest,
+            inputs=[inputs] if isinstance(inputs, str) else inputs,
+            output=output,
+            end=end,
+            is_published=self.status in _SUCCEEDED,
+        )
 
-        registry = CollectorRegistry()
-
-        def add(name: str, help_text: str, value: float, **labels: str) -> None:
-            labels = {"output": self.output or "", **labels}
-            gauge = gauges.get(name) or Gauge(f"beam_tfrecords_{name}", help_text, list(labels), registry=registry)
-            gauges[name] = gauge
-            gauge.labels(**labels).set(value)
-
-        gauges: dict[str, Gauge] = {}
-        add("exit_code", "Exit code of the last run of convert.", self.exit_code)
-        add("duration_seconds", "Duration of the last run.", end - begin)
-        add("end_timestamp_seconds", "When the last run ended.", end)
+    def _metrics(self, begin: float, end: float, before: Mapping[str, _Counts]) -> bytes:
+        # The file of a request that was refused before its output was known belongs to the same output.
+        output = self.output or next(iter(before), "")
+        kept = before.get(output, {})
+        counts: _Counts = {name: kept[name] for name, gauge in _GAUGES.items() if gauge.is_kept and name in kept}
+        counts["exit_code"] = {"": self.exit_code}
+        counts["duration_seconds"] = {"": end - begin}
+        counts["end_timestamp_seconds"] = {"": end}
+        if self.status in _SUCCEEDED:
+            counts["last_success_timestamp_seconds"] = {"": self.succeeded or end}
         if "listed" in self.manifest:
-            add("listed", "Samples listed.", self.manifest["listed"])
-        for name, metric in METRICS.items():
-            value = find_metric(self.manifest, name)
-            if metric.label:
-                for value_name, count in (value or {}).items():
-                    add(metric.name, metric.help, count, **{metric.label: value_name})
-            elif value is not None:
-                add(metric.name, metric.help, value)
-        for kind in KINDS if self.request_metrics else ():
-            add("object_store_requests", "Requests to object stores, by kind.", self.request_metrics[kind], kind=kind)
-        for kind in ("retries", "bytes_read", "bytes_written") if self.request_metrics else ():
-            add(f"object_store_{kind}", f"Object stores: {kind.replace('_', ' ')}.", self.request_metrics[kind])
-        return bytes(generate_latest(registry))
+            counts["listed"] = {"": self.manifest["listed"]}
+        for metric, name in METRICS.items():
+            value = find_metric(self.manifest, metric)
+            if value is not None:
+                counts[name] = value if _GAUGES[name].label else {"": value}
+        if self.request_metrics:
+            counts["object_store_requests"] = {kind: self.request_metrics[kind] for kind in KINDS}
+            for kind in ("retries", "bytes_read", "bytes_written"):
+                counts[f"object_store_{kind}"] = {"": self.request_metrics[kind]}
+        return _format_metrics(output, counts)
+
+
+def _format_metrics(output: str, counts: _Counts) -> bytes:
+    from prometheus_client import CollectorRegistry, Gauge, generate_latest
+
+    registry = CollectorRegistry()
+    for name, (help_text, label, _) in _GAUGES.items():
+        if name in counts:
+            labels = ["output", label] if label else ["output"]
+            gauge = Gauge(f"{_PREFIX}{name}", help_text, labels, registry=registry)
+            for value, count in counts[name].items():
+                gauge.labels(*([output, value] if label else [output])).set(count)
+    return bytes(generate_latest(registry))
+
+
+def _read_metrics(path: str) -> dict[str, _Counts]:
+    """Reads the metrics of the previous run: output -> counts; returns none from a missing or damaged file."""
+    from prometheus_client.parser import text_string_to_metric_families
+
+    found: dict[str, _Counts] = {}
+    try:
+        if storage.exists(storage.absolute(path)):
+            text = storage.read_range(storage.absolute(path), 0, _MOST_BYTES).decode()
+            for sample in (sample for family in text_string_to_metric_families(text) for sample in family.samples):
+                name = sample.name.removeprefix(_PREFIX)
+                if name in _GAUGES:
+                    counts = found.setdefault(sample.labels["output"], {}).setdefault(name, {})
+                    counts[sample.labels[_GAUGES[name].label] if _GAUGES[name].label else ""] = sample.value
+    except Exception:  # anybody may have written the file, and the parser raises any error for a damaged one
+        return {}
+    return found
 
 
 def _write(path: str, content: bytes) -> None:

@@ -3,22 +3,21 @@
 from __future__ import annotations
 
 import itertools
-import json
+import shlex
 from collections.abc import Mapping, Sequence
-from typing import Any, TypeAlias
+from typing import Any
 
 from beam_tfrecords import storage
 from beam_tfrecords.beam_pipelines.settings.definitions import show_flags
 from beam_tfrecords.beam_pipelines.terminal import counted, format_rate
 from beam_tfrecords.errors import FailureReason
 from beam_tfrecords.escaping import escape
-from beam_tfrecords.output.files import FAILURES
+from beam_tfrecords.output.files import DUPLICATES, FAILURES
 from beam_tfrecords.storage.request_metrics import KINDS
 from beam_tfrecords.transforms.publishing.guards import GuardResult
+from beam_tfrecords.transforms.publishing.lists import Example
 from beam_tfrecords.transforms.stats import Change
 
-# Key and detail of a failure.
-Example: TypeAlias = "tuple[str, str]"
 # Metric -> header of its column in the tables of splits and versions.
 HEADERS = {"records": "records", "failures": "failures", "bytes": "size"}
 # Metric -> its line, with `{}` for the number or the counts by name, or `{name}` for one of the counts.
@@ -35,7 +34,6 @@ LINES = {
     "objects": "objects: {}",
 }
 _MOST_CLASSES = 10
-_MOST_LINES = 100_000
 
 
 def format_bytes(size: float) -> str:
@@ -65,11 +63,23 @@ def format_table(rows: Sequence[Sequence[str]]) -> list[str]:
     ]
 
 
+def report_command(dataset: str, image_root: str) -> str:
+    """Returns the command that writes a report with the images of failures.
+
+    Args:
+      dataset: the dataset's folder.
+      image_root: the folder where published paths start; "" if there is none.
+    """
+    root = [f"--image_root={image_root}"] if image_root else []
+    return shlex.join(["beam-tfrecords", "report", f"--dataset={dataset}", "--failed_images", *root])
+
+
 def summarize(
     manifest: Mapping[str, Any],
     *,
     output: str,
     seconds: float,
+    image_root: str = "",
     examples: Mapping[str, Example] | None = None,
     changes: Mapping[str, Any] | None = None,
     request_metrics: Mapping[str, int] | None = None,
@@ -80,6 +90,7 @@ def summarize(
       manifest: the dataset's manifest.
       output: the dataset's folder.
       seconds: duration of the build.
+      image_root: the folder where published paths start; "" if there is none.
       examples: reason -> one of its failures, if there are any.
       changes: the content of `changes.json`, if there is one.
       request_metrics: requests to object stores.
@@ -94,9 +105,16 @@ def summarize(
     for head in manifest.get("heads", {}):
         of_head = {split: entry.get("heads", {}).get(head, {}) for split, entry in manifest["splits"].items()}
         lines += describe_classes(of_head, head=head)
-    lines += describe_duplicates(manifest["duplicates"], dropped=manifest["dropped_duplicates"])
-    lines += describe_near_duplicates(manifest.get("near_duplicates", {}))
+    duplicates, near = manifest["duplicates"], manifest.get("near_duplicates", {})
+    lines += describe_duplicates(duplicates, dropped=manifest["dropped_duplicates"])
+    lines += describe_near_duplicates(near)
+    if duplicates["groups"] or near.get("groups"):
+        drops = duplicates["groups"] and not manifest["dropped_duplicates"]
+        remedy = "; --overwrite --duplicates=drop keeps one of each" if drops else ""
+        lines.append(f"  list: {storage.join(output, DUPLICATES)}{remedy}")
     lines += describe_reasons(manifest["failure_reasons"], examples)
+    if manifest["failure_reasons"]:
+        lines.append(f"  list: {storage.join(output, FAILURES)}; pictures: {report_command(output, image_root)}")
     lines += [_describe(line, value) for name, line in LINES.items() if (value := manifest.get(name))]
     lines += describe_skipped(
         {kind: (entry["files"], entry["examples"]) for kind, entry in manifest["skipped"].items()}
@@ -161,20 +179,6 @@ def describe_classes(splits: Mapping[str, Mapping[str, int]], *, head: str = "")
 def describe_skipped(skipped: Mapping[str, tuple[int, Sequence[str]]]) -> list[str]:
     """Returns a line per kind of skipped files: kind -> (files, keys of some)."""
     return [f"skipped: {count:,} {kind} ({', '.join(keys)})" for kind, (count, keys) in skipped.items()]
-
-
-def find_examples(path: str, reasons: Mapping[str, int]) -> dict[str, Example]:
-    """Returns the first failure of each reason in a list of failures; reads at most 100,000 lines."""
-    found: dict[str, Example] = {}
-    if not reasons:
-        return found
-    with storage.open_read(path) as file:
-        for line in itertools.islice(file, _MOST_LINES):
-            failure = json.loads(line)
-            found.setdefault(failure["reason"], (failure["key"], failure["detail"]))
-            if len(found) == len(reasons):
-                break
-    return found
 
 
 def describe_reasons(reasons: Mapping[str, int], examples: Mapping[str, Example] | None = None) -> list[str]:

@@ -1,9 +1,14 @@
-"""Formats values of features for people."""
+"""Formats values of features, and times, for people."""
 
 from __future__ import annotations
 
+import datetime
 import io
+import math
+from collections.abc import Iterable
 from typing import Any
+
+from beam_tfrecords.output.schema import LAST_MOMENT
 
 _MOST_TEXT = 80
 
@@ -19,6 +24,26 @@ def describe_value(value: Any) -> str:
     if text.isprintable() and len(text) <= _MOST_TEXT:
         return repr(text)
     return f"{len(value):,} bytes"
+
+
+def format_time(seconds: float) -> str:
+    """Formats seconds since the epoch as UTC in ISO 8601. A file may contain any year; the last one is 9999."""
+    time = datetime.datetime.fromtimestamp(min(max(seconds, 0), LAST_MOMENT), datetime.timezone.utc)
+    return time.strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+def plain_values(values: Iterable[Any]) -> list[Any]:
+    """Returns values for JSON: text as it is, other bytes as their number, and None for what is not finite."""
+    return [_plain(value) for value in values]
+
+
+def _plain(value: Any) -> Any:
+    if not isinstance(value, bytes):
+        return value if not isinstance(value, float) or math.isfinite(value) else None
+    try:
+        return value.decode()
+    except UnicodeDecodeError:
+        return {"bytes": len(value)}
 
 
 def _describe_image(data: bytes) -> str:

@@ -1,1 +1,1 @@
-"""`report.html`: an overview of a dataset on one page."""
+"""Pages: `report.html`, an overview of a dataset, and `index.html`, its versions."""

@@ -14,11 +14,10 @@ from beam_tfrecords.escaping import escape
 from beam_tfrecords.examples.class_values import ClassValue
 from beam_tfrecords.examples.layouts import MASK_FIELD, OBJECT_MASKS
 from beam_tfrecords.reading.dataset import Dataset
-from beam_tfrecords.reading.decoding import decode_mask
+from beam_tfrecords.reading.decoding import decode_mask, stack_boxes
 
 # Bright colors that stand out from photos: red, green, blue, yellow, violet, turquoise, orange, pink.
 COLORS = ("#ff453a", "#32d74b", "#3d8bff", "#ffd60a", "#bf5af2", "#40c8e0", "#ff9f0a", "#ff6eb4")
-_SIDES = ("xmin", "ymin", "xmax", "ymax")
 # Smaller pictures with boxes are enlarged until their longer side has about this many pixels.
 _LEAST_SIDE = 640
 _MOST_TEXT = 40
@@ -58,18 +57,15 @@ def find_boxes(dataset: Dataset, example: Mapping[str, Any]) -> list[Box]:
       example: the record, from `Dataset.records` with `form="features"`.
     """
     values = {feature.field: example[feature.name] for feature in dataset.layout.features}
-    if "objects.bbox" in values:
-        sides = values["objects.bbox"][:, [1, 0, 3, 2]].tolist()
-    elif all(f"objects.{side}" in values for side in _SIDES):
-        sides = np.stack([values[f"objects.{side}"] for side in _SIDES], axis=1).tolist()
-    else:
+    sides = stack_boxes(values)
+    if sides is None:
         return []
     names = _class_names(values, dataset.class_names) or [""] * len(sides)
     numbers = {name: number for number, name in enumerate(dataset.class_names)}
     masks = values.get(OBJECT_MASKS) or [b""] * len(sides)
     boxes = [
         Box(tuple(box), name, COLORS[numbers.get(name, 0) % len(COLORS)], mask)
-        for box, name, mask in zip(sides, names, masks, strict=True)
+        for box, name, mask in zip(sides.tolist(), names, masks, strict=True)
     ]
     return sorted(boxes, key=lambda box: -box.area)
 
@@ -83,7 +79,16 @@ def _class_names(values: Mapping[str, Any], class_names: Sequence[str]) -> list[
 
 
 def from_pixels(pixels: np.ndarray) -> Image.Image:
-    """Converts [H, W, C] uint8 or uint16 pixels to an image with 8 bits per channel."""
+    """Converts [H, W, C] uint8 or uint16 pixels to an image with 8 bits per channel.
+
+    Shows the first three channels of floats and of any other number of channels, from their smallest to their largest
+    number.
+    """
+    if pixels.dtype == np.float32 or pixels.shape[2] not in (1, 3, 4):
+        shown = pixels[..., : 3 if pixels.shape[2] >= 3 else 1].astype(np.float64)
+        numbers = shown[np.isfinite(shown)]
+        low, high = (numbers.min(), numbers.max()) if numbers.size else (0.0, 1.0)
+        pixels = (np.nan_to_num(shown - low, posinf=0, neginf=0).clip(0) / max(high - low, 1e-9) * 255).astype(np.uint8)
     pixels = pixels if pixels.dtype == np.uint8 else (pixels >> 8).astype(np.uint8)
     return Image.fromarray(pixels[:, :, 0] if pixels.shape[2] == 1 else pixels)
 

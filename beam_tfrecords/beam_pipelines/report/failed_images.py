@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import base64
+import functools
 import time
 from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
 
 from beam_tfrecords import storage
 from beam_tfrecords.errors import BuildError, FailureReason, SampleError
+from beam_tfrecords.output.published_paths import PublishedPaths
 from beam_tfrecords.transforms.blocks.fetching import read_image
 from beam_tfrecords.transforms.images.convert_image import convert_image
 from beam_tfrecords.transforms.images.image_spec import ImageSpec, ResizeMode
@@ -59,11 +61,14 @@ class Thumbnail(NamedTuple):
     width: int
 
 
-def read_failed_images(failures: Iterable[Mapping[str, Any]]) -> dict[tuple[str, str], Thumbnail]:
+def read_failed_images(
+    failures: Iterable[Mapping[str, Any]], paths: PublishedPaths
+) -> dict[tuple[str, str], Thumbnail]:
     """Reads the images of failures in another process, so that none of them can block or exhaust this one.
 
     Args:
       failures: lines of the list of failures, the most important first.
+      paths: finds the files of published paths.
 
     Returns:
       (key, uri) -> thumbnail, for images that can be shown.
@@ -73,7 +78,7 @@ def read_failed_images(failures: Iterable[Mapping[str, Any]]) -> dict[tuple[str,
     if not seen:
         return thumbnails
     end = time.monotonic() + _SECONDS
-    with isolated(_read_failed_image, _SECONDS) as read:
+    with isolated(functools.partial(_read_failed_image, paths=paths), _SECONDS) as read:
         for failure in seen:
             if time.monotonic() > end:
                 break
@@ -86,12 +91,15 @@ def read_failed_images(failures: Iterable[Mapping[str, Any]]) -> dict[tuple[str,
     return thumbnails
 
 
-def _read_failed_image(failure: Mapping[str, Any]) -> Thumbnail | SampleError:
+def _read_failed_image(failure: Mapping[str, Any], *, paths: PublishedPaths) -> Thumbnail | SampleError | None:
+    path = paths.find(failure.get("locator", failure)["uri"])
+    if path is None:
+        return None
     if "locator" in failure:
-        locator = find_locator(failure["locator"], name=failure["uri"])
+        locator = find_locator({**failure["locator"], "uri": path}, name=failure["uri"])
         data = read_image(locator, size=locator.length, max_file_size=_MOST_BYTES)
     else:
-        data = storage.read_range(failure["uri"], 0, _MOST_BYTES)
+        data = storage.read_range(path, 0, _MOST_BYTES)
     if isinstance(data, SampleError):
         return data
     image = convert_image(data, _THUMBNAIL)

@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 import dataclasses
-import functools
 import itertools
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from typing import Any
 
-import jinja2
 import yaml
-from markupsafe import Markup
 
 from beam_tfrecords import storage
 from beam_tfrecords.beam_pipelines.messages.progress import ReadProgress
@@ -20,13 +17,17 @@ from beam_tfrecords.beam_pipelines.report.distribution import Distribution
 from beam_tfrecords.beam_pipelines.report.failed_images import read_failed_images
 from beam_tfrecords.beam_pipelines.report.index_scan import EXTREMES, IndexScan, choose_groups, scan_index
 from beam_tfrecords.beam_pipelines.report.samples import ShownRecord, ShownRecordReader, thumbnail_side
+from beam_tfrecords.beam_pipelines.report.templates import get_template
 from beam_tfrecords.beam_pipelines.settings.definitions import show_flags
-from beam_tfrecords.escaping import escape
 from beam_tfrecords.output.files import CHANGES, DUPLICATES, FAILURES, REPORT
 from beam_tfrecords.output.manifest import FAILURE_CHECK, GROUP_CHECK
+from beam_tfrecords.output.published import read_changes
+from beam_tfrecords.output.published_paths import PublishedPaths
 from beam_tfrecords.output.schema import Check, read_json
-from beam_tfrecords.reading.dataset import Dataset, read_changes
+from beam_tfrecords.reading.dataset import Dataset
+from beam_tfrecords.reading.lazy_shards import shard_numbers
 from beam_tfrecords.reading.reading_code import reading_code
+from beam_tfrecords.transforms.request.published_settings import publish_settings
 
 _MOST_CLASSES = 60
 _MOST_LINES = 100_000
@@ -36,7 +37,6 @@ _MOST_OF_A_REASON = 4
 _MOST_GROUPS = 20
 _MOST_PICTURED = 4
 _MOST_PLOTS = 6
-_MOST_TEXT = 300
 # The C version, if available, takes 1 ms instead of 8.
 _DUMPER = getattr(yaml, "CSafeDumper", yaml.SafeDumper)
 
@@ -67,7 +67,7 @@ class Plot:
 def write_report(
     dataset: Dataset,
     *,
-    failed_images: bool = False,
+    failed_images: PublishedPaths | None = None,
     staging: str | None = None,
     progress: ReadProgress | None = None,
     check: storage.Check | None = None,
@@ -101,13 +101,15 @@ def write_report(
     return path
 
 
-def render_report(dataset: Dataset, *, failed_images: bool = False, progress: ReadProgress | None = None) -> str:
+def render_report(
+    dataset: Dataset, *, failed_images: PublishedPaths | None = None, progress: ReadProgress | None = None
+) -> str:
     """Renders the page. It has no times or paths of its own, so that copies of a dataset have equal pages.
 
     Args:
       dataset: a finished dataset.
-      failed_images: shows the images of failures that still exist. They are read from the paths in the dataset; a
-        stranger's dataset may name any file.
+      failed_images: shows the images of failures that still exist, and finds the files of their published paths; a
+        stranger's dataset may name any file. None shows no images.
       progress: receives the number of index records read.
     """
     manifest = dataset.manifest
@@ -117,9 +119,13 @@ def render_report(dataset: Dataset, *, failed_images: bool = False, progress: Re
     extreme = [one.record for found in scan.extremes.values() for one in found]
     reader.fetch([*itertools.chain.from_iterable(scan.chosen.values()), *extreme, *scan.named.values()])
     samples = reader.read(list(scan.chosen.values()))
-    return _template().render(
+    balance = _balance(manifest["class_names"], [entry["classes"] for entry in manifest["splits"].values()])
+    sides = _side_plots(scan)
+    sections = {"records", "bytes", "failures", "duplicates", "settings"}
+    sections |= {name for name, found in (("classes", balance), ("sizes", sides)) if found}
+    return get_template("report.html.jinja").render(
         manifest=manifest,
-        figures=_figures(dataset),
+        figures=_figures(dataset, sections=sections),
         notes=[show_flags(note) for note in manifest.get("notes", [])],
         gallery=_gallery(samples),
         extremes=_extremes(reader, scan),
@@ -128,7 +134,7 @@ def render_report(dataset: Dataset, *, failed_images: bool = False, progress: Re
         has_boxes=dataset.layout.needs_objects,
         has_masks=dataset.layout.needs_mask,
         thumbnail_side=thumbnail_side(dataset),
-        balance=_balance(manifest["class_names"], [entry["classes"] for entry in manifest["splits"].values()]),
+        balance=balance,
         heads=[
             (
                 name,
@@ -139,7 +145,7 @@ def render_report(dataset: Dataset, *, failed_images: bool = False, progress: Re
         ],
         splits=[_describe_split(split, entry, scan) for split, entry in manifest["splits"].items()],
         lengths=_plots({split: scan.lengths[split] for split in list(dataset.splits)[:_MOST_PLOTS]}, _as_bytes),
-        sides=_side_plots(scan),
+        sides=sides,
         failures=_failures(dataset, failed_images=failed_images),
         near_duplicates=dataset.manifest.get("near_duplicates", {}),
         duplicates=duplicates,
@@ -150,44 +156,30 @@ def render_report(dataset: Dataset, *, failed_images: bool = False, progress: Re
     )
 
 
-# Compiling it takes a third of the time of a small build.
-@functools.cache
-def _template() -> jinja2.Template:
-    environment = jinja2.Environment(
-        loader=jinja2.PackageLoader("beam_tfrecords.beam_pipelines.report", "."),
-        autoescape=True,
-        undefined=jinja2.StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-        # Characters that are unsafe for a terminal can also reorder text on a page.
-        finalize=lambda value: escape(value) if isinstance(value, str) and not isinstance(value, Markup) else value,
-    )
-    environment.filters |= {"short": _shorten, "number": _as_number, "listed": _as_list}
-    return environment.get_template("report.html.jinja")
-
-
-def _figures(dataset: Dataset) -> list[tuple[str, str]]:
+def _figures(dataset: Dataset, *, sections: Collection[str]) -> list[tuple[str, str, str | None]]:
+    """Returns (name, value, section to read on) of the headline figures; the section is None if the page lacks it."""
     manifest, images = dataset.manifest, dataset.images
     size = f" {images.size[0]} x {images.size[1]}" if images.size else ""
     found = [
-        ("records", f"{manifest['records']:,}"),
-        ("splits", f"{len(dataset.splits):,}"),
-        ("shards", f"{len(dataset.shards):,}"),
-        ("size", format_bytes(sum(shard.bytes for shard in dataset.shards))),
-        ("failures", f"{manifest['failures']:,}"),
-        ("classes", f"{len(dataset.class_names):,}"),
+        ("records", f"{manifest['records']:,}", "records"),
+        ("splits", f"{len(dataset.splits):,}", "bytes"),
+        ("shards", f"{dataset.num_shards:,}", "bytes"),
+        ("size", format_bytes(int(shard_numbers(dataset.shards, "bytes").sum())), "bytes"),
+        ("failures", f"{manifest['failures']:,}", "failures"),
+        ("classes", f"{len(dataset.class_names):,}", "classes"),
         (
             "images, height x width" if size else "images",
             images.encoding.upper() + size if dataset.layout.needs_image else "none",
+            "sizes",
         ),
-        ("seed", str(manifest["spec"].get("seed", 0))),
-        ("made by beam-tfrecords", str(manifest.get("versions", {}).get("beam-tfrecords", "0.1.0"))),
+        ("seed", str(manifest["spec"].get("seed", 0)), "settings"),
+        ("made by beam-tfrecords", str(manifest.get("versions", {}).get("beam-tfrecords", "0.1.0")), "settings"),
     ]
     if manifest["dropped_duplicates"]:
-        found.insert(5, ("duplicates dropped", f"{manifest['dropped_duplicates']:,}"))
+        found.insert(5, ("duplicates dropped", f"{manifest['dropped_duplicates']:,}", "duplicates"))
     if filtered := manifest.get("filtered"):
-        found.insert(5, ("filtered", f"{filtered:,}"))
-    return found
+        found.insert(5, ("filtered", f"{filtered:,}", "settings"))
+    return [(name, value, section if section in sections else None) for name, value, section in found]
 
 
 def _gallery(samples: Sequence[ShownRecord]) -> dict[str | None, dict[str, list[ShownRecord]]]:
@@ -266,14 +258,14 @@ def _plots(distributions: Mapping[str, Distribution], form: Callable[[float], st
     return plots
 
 
-def _failures(dataset: Dataset, *, failed_images: bool) -> list[tuple[str, int, list[dict[str, Any]]]]:
+def _failures(dataset: Dataset, *, failed_images: PublishedPaths | None) -> list[tuple[str, int, list[dict[str, Any]]]]:
     """Returns (reason, count, first failures with thumbnails); reads at most 100,000 lines of the list."""
     examples: dict[str, list[dict[str, Any]]] = defaultdict(list)
     for failure in _first_lines(dataset, FAILURES, FAILURE_CHECK) if dataset.manifest["failures"] else ():
         if len(examples[failure["reason"]]) < _MOST_OF_A_REASON:
             examples[failure["reason"]].append({**failure, "detail": show_flags(failure["detail"])})
     ranked = [one for rank in itertools.zip_longest(*examples.values()) for one in rank if one is not None]
-    thumbnails = read_failed_images(ranked) if failed_images else {}
+    thumbnails = read_failed_images(ranked, failed_images) if failed_images else {}
     for failure in ranked:
         failure["thumbnail"] = thumbnails.get((failure["key"], failure["uri"]))
     reasons = dataset.manifest.get("failure_reasons") or {reason: len(some) for reason, some in examples.items()}
@@ -333,20 +325,8 @@ def _changes(dataset: Dataset) -> dict[str, Any] | None:
 
 def _settings(dataset: Dataset) -> str:
     """Returns the settings as a spec file, without unset ones and without `output`, which the reader has to choose."""
-    spec = {name: value for name, value in dataset.manifest["spec"].items() if name != "output" and value is not None}
+    spec = {name: one for name, one in publish_settings(dataset.manifest["spec"]).items() if one is not None}
     return str(yaml.dump(spec, Dumper=_DUMPER, sort_keys=False, width=100, allow_unicode=True))
-
-
-def _shorten(text: str, most: int = _MOST_TEXT) -> str:
-    return text if len(text) <= most else f"{text[:most]}…"
-
-
-def _as_list(value: Any) -> str:
-    return (", ".join(map(str, value)) or "none") if isinstance(value, list) else str(value)
-
-
-def _as_number(value: int) -> str:
-    return f"{value:,}"
 
 
 def _as_bytes(value: float) -> str:

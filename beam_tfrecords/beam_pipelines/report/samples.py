@@ -23,7 +23,7 @@ from beam_tfrecords.beam_pipelines.report.drawing import (
     put_side_by_side,
 )
 from beam_tfrecords.beam_pipelines.report.index_scan import MOST_SHOWN, Chosen
-from beam_tfrecords.errors import BuildError
+from beam_tfrecords.errors import BuildError, describe_exception
 from beam_tfrecords.examples.class_values import ClassValue
 from beam_tfrecords.examples.layouts import IMAGE_FIELDS
 from beam_tfrecords.reading.dataset import Dataset
@@ -175,7 +175,7 @@ def _describe(dataset: Dataset, chosen: Chosen, data: bytes) -> ShownRecord:
         file = io.BytesIO()
         image.save(file, "JPEG", quality=_QUALITY)
     except Exception as error:  # an image that Pillow cannot read is shown as a problem, and does not end the report
-        return dataclasses.replace(sample, problem=f"{type(error).__name__}: {error}"[:_MOST_TEXT])
+        return dataclasses.replace(sample, problem=describe_exception(error)[:_MOST_TEXT])
     uri = f"data:image/jpeg;base64,{base64.b64encode(file.getvalue()).decode()}"
     return dataclasses.replace(sample, image=uri, width=image.width, height=image.height)
 

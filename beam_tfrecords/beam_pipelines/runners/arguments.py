@@ -9,7 +9,9 @@ from typing import Any
 
 from beam_tfrecords.beam_pipelines.settings.beam_flags import OUR_FLAGS, add_beam_flags, flag_names
 from beam_tfrecords.beam_pipelines.settings.command_line import Parser, make_parser, refuse_unknown
+from beam_tfrecords.beam_pipelines.settings.definitions import RUNNER_FLAGS
 from beam_tfrecords.errors import RequestError
+from beam_tfrecords.transforms.settings import whole_number
 
 # Flags that a runner reads or sets.
 _FLAGS = (
@@ -20,6 +22,7 @@ _FLAGS = (
     "job_name",
     "environment_type",
     "environment_config",
+    "environment_cache_millis",
     "environment_option",
     "environment_options",
     "sdk_worker_parallelism",
@@ -34,9 +37,15 @@ _FLAGS = (
     "template_location",
     "resource_hints",
     "flexrs_goal",
+    "num_workers",
     "max_num_workers",
     "machine_type",
 )
+# Flag that is a number of workers or slots -> its minimum. Beam takes 0 as a number of its own choice.
+_NUMBERS = {
+    **dict.fromkeys(("max_slots", "parallelism", "num_workers", "max_num_workers"), 1),
+    **dict.fromkeys(("direct_num_workers", "sdk_worker_parallelism"), 0),
+}
 # Flags that a scheduler may set for any job.
 JOB_LABELS = ("label", "labels")
 _OF_BEAMS_S3 = dict.fromkeys(
@@ -91,10 +100,23 @@ class BeamArguments:
         missing = (f"--{name}={word}" for name, word in flags.items() if self.given.get(name) is None)
         return " ".join(missing) or "nothing"
 
+    def number(self, name: str) -> int | None:
+        """Returns the number of workers or slots that was given for a flag; None if the flag was not given.
+
+        Raises:
+          RequestError: the value is not a whole number, or is too small.
+        """
+        word = self.given[name]
+        try:
+            return None if word is None else whole_number(_NUMBERS[name])(word)
+        except ValueError as error:
+            raise RequestError(f"--{name}={word}: {error}", code="invalid_value") from error
+
     @property
     def say_workers(self) -> bool:
         """Whether the user configures how Python workers are started."""
-        return any(word is not None for name, word in self.given.items() if name.startswith("environment_"))
+        names = (name for name in self.given if name.startswith("environment_") and name != "environment_cache_millis")
+        return any(self.given[name] is not None for name in names)
 
     def check_used(self, idle: Mapping[str, str]) -> None:
         """Checks that every given argument has an effect.
@@ -103,7 +125,7 @@ class BeamArguments:
           idle: name of a flag without effect on the runner -> explanation and alternative.
 
         Raises:
-          RequestError: an argument would have no effect.
+          RequestError: an argument would have no effect, or is not a number of workers.
         """
         idle = {**_OF_BEAMS_S3, **idle}
         for flag, following in itertools.pairwise([*self.others, ""]):
@@ -112,9 +134,11 @@ class BeamArguments:
             is_label = name in JOB_LABELS and ("=" in (word or following) or (word or following).startswith("{"))
             if flag.startswith("--") and name in idle and not is_label:
                 raise RequestError(f"--{name}: {idle[name]}", code="setting_not_applicable")
-        for name in OUR_FLAGS:
-            if self.given[name] is not None and name in idle:
-                raise RequestError(f"--{name}={self.given[name]}: {idle[name]}", code="setting_not_applicable")
+        for name, word in self.given.items():
+            if word is not None and name in idle:
+                raise RequestError(f"--{name}={word}: {idle[name]}", code="setting_not_applicable")
+        for name in _NUMBERS:
+            self.number(name)
 
     def check_known(self) -> None:
         """Checks that Beam knows all arguments; imports Beam only if there are arguments that runners do not read.
@@ -127,4 +151,5 @@ class BeamArguments:
         parser = add_beam_flags(Parser(prog="beam-tfrecords convert", add_help=False, allow_abbrev=False))
         _, unknown = parser.parse_known_args(list(self.words))
         if unknown:
-            refuse_unknown(unknown, [*flag_names(make_parser()), *flag_names(parser)])
+            known = [*make_parser().shown_flags(), *RUNNER_FLAGS]
+            refuse_unknown(unknown, known, flag_names(parser))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import math
+import importlib.metadata
 import re
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
@@ -14,12 +14,14 @@ from beam_tfrecords.errors import RequestError
 if TYPE_CHECKING:
     import apache_beam as beam
     from apache_beam.options.pipeline_options import PipelineOptions
-    from apache_beam.runners.runner import PipelineResult
+    from apache_beam.runners.runner import PipelineResult, PipelineRunner
 
 # Bytes of memory per core of a standard machine, and of a worker in addition to its image.
 _MEMORY_OF_CORE, _MEMORY_OF_WORKER = 4 * 10**9, 10**9
 # Largest length of a label value.
 _MOST_LETTERS = 63
+# Distribution that Beam calls the service with.
+_CLIENT = "google-cloud-dataflow-client"
 _PAGE = "https://console.cloud.google.com/dataflow/jobs"
 
 
@@ -29,17 +31,26 @@ class DataflowRunner(Runner):
     is_detached = True
 
     @property
-    def _template(self) -> str | None:
-        """File that this process writes a template to; None if it starts jobs itself."""
-        return self.arguments.given["template_location"]
+    def lists_in_job(self) -> bool:
+        # A template's launcher may not wait for jobs.
+        return self.arguments.given["template_location"] is not None
 
     def complete(self) -> list[str]:
         # A machine runs one process per core; the machine type ends with the number of cores.
         machine = re.search(r"-(\d+)$", self.arguments.given["machine_type"] or "")
-        self.workers = int(self.arguments.given["max_num_workers"] or 0) * int(machine[1] if machine else 1)
+        self.workers = (self.arguments.number("max_num_workers") or 0) * int(machine[1] if machine else 1)
         # Labels identify a job on the service's page and in bills.
         labels = [f"--labels=beam-tfrecords-dataset={self.dataset[:_MOST_LETTERS]}"] if self.dataset else []
         return [*self.arguments.add({"job_name": self.name_job()}), *labels]
+
+    def create(self, options: PipelineOptions) -> PipelineRunner:
+        try:
+            importlib.metadata.version(_CLIENT)
+        except importlib.metadata.PackageNotFoundError as error:
+            raise RequestError(
+                f"`runner={self.name}` needs an extra: pip install 'beam-tfrecords[dataflow]'", code="missing_extra"
+            ) from error
+        return super().create(options)
 
     def least_memory(self, image_memory: int) -> int:
         needed = image_memory + _MEMORY_OF_WORKER
@@ -60,21 +71,9 @@ class DataflowRunner(Runner):
     def open_job(self, record: JobRecord) -> None:
         """Returns None, because querying the service would need the credentials of the request."""
 
-    def check_listing_job(self) -> None:
-        if self._template:
-            raise RequestError(
-                f"`template_location={self._template}`: archives are listed by a job of their own, which a template "
-                "cannot wait for; unpack them, or run the command without the template",
-                code="template_cannot_list",
-            )
-
-    def most_listed_here(self, most: float) -> float:
-        # The machine that makes a template may not run pipelines.
-        return math.inf if self._template else most
-
     def add_nothing(self) -> Callable[[beam.Pipeline], Any] | None:
         # A template must produce a job; otherwise the service considers it failed.
-        return _add_nothing if self._template else None
+        return _add_nothing if self.lists_in_job else None
 
 
 def _add_nothing(root: beam.Pipeline) -> None:

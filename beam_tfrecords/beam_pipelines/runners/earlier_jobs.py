@@ -12,8 +12,8 @@ from beam_tfrecords.transforms.workspace.build_folder import Workspace
 from beam_tfrecords.transforms.workspace.counts import read_last_block_time
 
 
-def find_state(record: JobRecord, last_block: float | None) -> JobState | None:
-    """Returns the state of a job; None if it is unknown whether it runs.
+def find_state(record: JobRecord, last_block: float | None) -> JobState:
+    """Returns the state of a job, as far as it is known.
 
     Args:
       record: record of the job.
@@ -44,7 +44,7 @@ class WritingJob:
 
     Attributes:
       record: record of the job.
-      folder: build folder.
+      folder: folder of the build, or of the listing that the job makes.
       is_known: whether the runner reports that the job runs; False if this is unknown.
     """
 
@@ -59,13 +59,13 @@ def find_writing(output: str) -> WritingJob | None:
     Args:
       output: output folder of `convert`.
     """
-    for folder in Workspace(output).list_builds():
+    for folder in Workspace(output).list_folders():
         record = read_job(folder)
         if record is None:
             continue
         state = find_state(record, read_last_block_time(folder))
-        if state is None or state.is_running:
-            return WritingJob(record, folder, is_known=state is not None)
+        if state.may_run:
+            return WritingJob(record, folder, is_known=state.is_running)
     return None
 
 

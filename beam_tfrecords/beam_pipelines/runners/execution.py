@@ -9,7 +9,9 @@ import dataclasses
 import functools
 import logging
 import sys
+import time
 from collections.abc import Callable
+from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, Any
 
 from beam_tfrecords import storage
@@ -156,6 +158,12 @@ class Execution:
         return None
 
 
+def sharing_buckets(runner: Runner) -> AbstractContextManager[None]:
+    """Shares the worker count, so that all workers together stay under the bucket's request rate."""
+    workers = runner.processes or runner.workers
+    return storage.using(dataclasses.replace(storage.current_options(), workers=workers, began=time.time()))
+
+
 def _remember(folder: str | None, record: JobRecord) -> None:
     if folder is not None:
         record.write(folder)
@@ -166,6 +174,8 @@ def _isolate_blocks(folder: str) -> bool:
     """Enables child processes for conversions if a block was started but not finished; returns whether it did."""
     build = BuildFolder(folder)
     if storage.exists(build.unfinished):
+        return False
+    if not (storage.has_scheme(folder) or storage.is_folder(build.blocks)):
         return False
     paths = {entry.path for entry in storage.list_files(build.blocks, literal=True)}
     stems = {storage.basename(path).partition(".")[0] for path in paths}

@@ -6,14 +6,16 @@ import re
 
 from beam_tfrecords import storage
 from beam_tfrecords.beam_pipelines.limits import describe_shortage
-from beam_tfrecords.errors import BuildError
+from beam_tfrecords.errors import BuildError, describe_exception, without_type
 from beam_tfrecords.storage import StorageError
 
 _TRACEBACK = "Traceback (most recent call last):"
-# Error types of the build and of its stores.
-_KINDS = "BuildError|AccessDeniedError|ServiceFaultError|StorageError"
+# Error types of the build, of its stores, and of datasets that it reads.
+_KINDS = (
+    "BuildError|AccessDeniedError|AnonymousAccessError|MissingBucketError|ServiceFaultError|StorageError|ShardFileError"
+)
 _BUILD_ERROR = re.compile(
-    rf"^(?:beam_tfrecords\.[a-z.]+\.)?(?:{_KINDS}): (.*?)(?: \[while running .*\])?$", re.MULTILINE
+    rf"^(?:beam_tfrecords\.[a-z_.]+\.)?(?:{_KINDS}): (.*?)(?: \[while running .*\])?$", re.MULTILINE
 )
 _OS_ERROR = re.compile(r"\w+Error: \[Errno (\d+)\] (.*)")
 _WHILE_RUNNING = re.compile(r" \[while running .*\]")
@@ -45,7 +47,7 @@ def describe_trace(text: str, *, more: str) -> str:
     fault = _OS_ERROR.fullmatch(lines[-1])
     if fault and storage.is_service_fault(OSError(int(fault[1]), "")):
         return f"{fault[2]}; the same command resumes once this is fixed"
-    return f"{lines[-1]} ({more})"
+    return f"{without_type(lines[-1])} ({more})"
 
 
 def describe_error(error: Exception) -> str:
@@ -57,5 +59,5 @@ def describe_error(error: Exception) -> str:
     if shortage:
         return shortage
     if "\n" not in text.strip() and not isinstance(error, RuntimeError):  # There is no traceback with the type.
-        text = f"{type(error).__name__}: {text}".removesuffix(": ")
-    return describe_trace(text or type(error).__name__, more="`verbose` shows more")
+        text = describe_exception(error)
+    return describe_trace(text, more="`verbose` shows more")

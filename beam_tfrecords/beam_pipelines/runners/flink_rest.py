@@ -13,6 +13,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from beam_tfrecords.beam_pipelines.runners.jobs import UnreachableError
+from beam_tfrecords.errors import describe_exception
 
 _TIMEOUT = 5.0
 
@@ -28,7 +29,8 @@ def asking(url: str) -> Iterator[None]:
         yield
     except (OSError, http.client.HTTPException, ValueError, LookupError, TypeError) as error:
         reason = getattr(error, "reason", error)
-        said = str(getattr(reason, "strerror", None) or reason or type(error).__name__)
+        said = getattr(reason, "strerror", None)
+        said = said or (describe_exception(reason) if isinstance(reason, BaseException) else str(reason))
         raise UnreachableError(url, said) from error
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import tempfile
 import time
 from collections.abc import Callable, Mapping
 from types import MappingProxyType
@@ -12,17 +13,19 @@ from beam_tfrecords import storage
 from beam_tfrecords.beam_pipelines.runners.arguments import BeamArguments
 from beam_tfrecords.beam_pipelines.runners.flink_cluster import FlinkCluster
 from beam_tfrecords.beam_pipelines.runners.flink_job import FlinkJob
-from beam_tfrecords.beam_pipelines.runners.jar_files import find_jar
+from beam_tfrecords.beam_pipelines.runners.jar_files import find_jar, write_small_jar
 from beam_tfrecords.beam_pipelines.runners.jobs import Job, JobRecord, PipelineJob
 from beam_tfrecords.beam_pipelines.runners.runner import Runner
 from beam_tfrecords.beam_pipelines.runners.worker_flags import worker_flags
 from beam_tfrecords.errors import RequestError
-from beam_tfrecords.transforms.settings import whole_number
 
 if TYPE_CHECKING:
     import apache_beam as beam
     from apache_beam.runners.runner import PipelineResult
 
+# Milliseconds that a worker waits for the next stage: more than Flink takes to start one, and less than restart
+# strategies wait, so that a restarted task gets a new worker.
+_KEPT_MILLISECONDS = "500"
 # Seconds to wait for a submitted job to appear in the cluster's list.
 _SUBMISSION_TIMEOUT = 120.0
 
@@ -37,6 +40,7 @@ class FlinkRunner(Runner):
     is_detached = True
     idle_flags: Mapping[str, str] = MappingProxyType({})
     _cluster: FlinkCluster | None = None
+    _scratch: tempfile.TemporaryDirectory[str] | None = None
     _job_name = ""
 
     def __init__(self, arguments: BeamArguments) -> None:
@@ -47,10 +51,7 @@ class FlinkRunner(Runner):
                 f"--max_slots={word}: contradicts `parallelism={parallelism}`; give one of them",
                 code="conflicting_settings",
             )
-        try:
-            self._most_slots = whole_number(1)(word) if word is not None else None
-        except ValueError as error:
-            raise RequestError(f"--max_slots={word}: {error}", code="invalid_value") from error
+        self._most_slots, self._parallelism = arguments.number("max_slots"), arguments.number("parallelism")
 
     def complete(self) -> list[str]:
         given, most = self.arguments.given, self._most_slots
@@ -89,10 +90,10 @@ class FlinkRunner(Runner):
                 "managers, or set `parallelism` for a job that waits",
                 code="no_free_slots",
             )
-        cluster.check_buffers(where)
         self._job_name = self.name_job()
         slots = min(cluster.free_slots, most or cluster.free_slots)
-        self.workers = int(given["parallelism"] or slots)
+        self.workers = self._parallelism or slots
+        cluster.check_buffers(where, parallelism=self.workers)
         filled = {
             **worker_flags(self.arguments, self._job_name),
             "flink_version": version,
@@ -102,7 +103,14 @@ class FlinkRunner(Runner):
         # Otherwise Beam lists all installed packages just for the log, which takes seconds.
         hidden = {"job_name": self._job_name, "experiments": "disable_logging_submission_environment"}
         if given["flink_job_server_jar"] is None:
-            filled["flink_job_server_jar"] = find_jar(f"flink-{version}-job-server.jar", f"flink:{version}")
+            jar = find_jar(f"flink-{version}-job-server.jar", f"flink:{version}")
+            if cluster.has_job_server:
+                # Beam keeps workers between stages only if its classes outlive a job.
+                filled["environment_cache_millis"] = _KEPT_MILLISECONDS
+                self._scratch = tempfile.TemporaryDirectory(prefix="beam-tfrecords-")
+                whole, jar = jar, storage.join(self._scratch.name, storage.basename(jar))
+                write_small_jar(whole, jar)
+            filled["flink_job_server_jar"] = jar
             # The cluster runs the jar itself, so no Java and no long-running server is needed here.
             hidden["flink_submit_uber_jar"] = ""
         found = f"Flink {cluster.version} with {cluster.free_slots} free task slots"

@@ -1,17 +1,41 @@
-"""Finds the jars of Beam's job servers."""
+"""Finds the jars of Beam's job servers, and makes small ones for clusters that have such a jar."""
 
 from __future__ import annotations
 
+import io
 import os
+import zipfile
 
 from beam_tfrecords import storage
 from beam_tfrecords.errors import RequestError
+
+# Classes that load the pipeline from the jar that they are in, with the classes whose package-private members they use.
+_OF_THE_JOB = (
+    "org/apache/beam/runners/flink/FlinkPipelineRunner",
+    "org/apache/beam/runners/flink/FlinkPortableRunnerResult",
+    "org/apache/beam/runners/jobsubmission/PortablePipelineJarUtils",
+)
 
 
 def jar_folder() -> str:
     """Returns the folder for the jars that `deploy/*/job-server/build.sh` builds."""
     cache = os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache")
     return os.path.join(cache, "beam-tfrecords", "jars")
+
+
+def write_small_jar(jar: str, target: str) -> None:
+    """Writes a small jar that submits jobs to a Flink cluster with Beam's job server among its libraries.
+
+    Args:
+      jar: the job server, as the cluster has it.
+      target: path of the small jar.
+    """
+    content = io.BytesIO()
+    with storage.open_read(jar) as file, zipfile.ZipFile(file) as whole, zipfile.ZipFile(content, "w") as small:
+        for name in whole.namelist():
+            if name.startswith(_OF_THE_JOB) or name == "META-INF/MANIFEST.MF":
+                small.writestr(name, whole.read(name))
+    storage.write_bytes(target, content.getvalue())
 
 
 def find_jar(name: str, target: str) -> str:

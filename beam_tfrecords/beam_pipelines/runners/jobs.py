@@ -17,7 +17,7 @@ from beam_tfrecords.transforms.workspace.build_folder import BuildFolder
 from beam_tfrecords.transforms.workspace.state_files import read_state, write_state
 
 # Seconds between two queries, also while cancelling, and until a runner without an answer counts as lost.
-_POLL, _CANCEL_POLL, _AWAY = 1.0, 0.2, 60.0
+_POLL, _CANCEL_POLL, AWAY = 1.0, 0.2, 60.0
 # Seconds without a finished block until a job counts as stalled; most blocks take a few seconds.
 _ADVANCING = 60.0
 
@@ -72,6 +72,8 @@ class Phase(enum.Enum):
     STOPPED = enum.auto()
     # The runner does not know the job, or no longer knows it.
     FORGOTTEN = enum.auto()
+    # The runner does not answer, or cannot be queried.
+    UNKNOWN = enum.auto()
 
 
 @dataclasses.dataclass(frozen=True)
@@ -80,7 +82,8 @@ class JobState:
 
     Attributes:
       phase: phase of the job.
-      why: how the job ended, or why a running job cannot succeed, in one line; empty if unknown.
+      why: how the job ended, why a running job cannot succeed, or that the runner does not answer, in one line; empty
+        if unknown.
       notes: notes on events so far, for the user; the oldest first.
     """
 
@@ -92,6 +95,11 @@ class JobState:
     def is_running(self) -> bool:
         """Whether the job has not ended."""
         return self.phase is Phase.RUNNING
+
+    @property
+    def may_run(self) -> bool:
+        """Whether the job runs, or nobody knows whether it does."""
+        return self.phase in (Phase.RUNNING, Phase.UNKNOWN)
 
 
 class Job(Protocol):
@@ -145,9 +153,9 @@ class FollowedJob(abc.ABC):
             try:
                 state = self.state()
             except UnreachableError as error:
-                if time.monotonic() - answered > _AWAY:
+                if time.monotonic() - answered > AWAY:
                     raise BuildError(
-                        f"{error}, for {_AWAY:.0f} s; the same command follows the job if it still runs, and resumes "
+                        f"{error}, for {AWAY:.0f} s; the same command follows the job if it still runs, and resumes "
                         "it if not"
                     ) from error
             else:
@@ -163,7 +171,7 @@ class FollowedJob(abc.ABC):
 
     def cancel(self) -> None:
         """Cancels the job; returns when it has ended, or when the runner does not answer."""
-        deadline = time.monotonic() + _AWAY
+        deadline = time.monotonic() + AWAY
         with contextlib.suppress(UnreachableError):
             self.end()
             while self.state().is_running and time.monotonic() < deadline:

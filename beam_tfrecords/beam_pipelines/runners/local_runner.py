@@ -10,10 +10,8 @@ from typing import TYPE_CHECKING
 from beam_tfrecords.beam_pipelines.runners.arguments import JOB_LABELS, BeamArguments
 from beam_tfrecords.beam_pipelines.runners.jobs import Job, JobRecord, PipelineJob
 from beam_tfrecords.beam_pipelines.runners.runner import Runner
-from beam_tfrecords.errors import RequestError
 from beam_tfrecords.transforms.processes.fork_server import start_fork_server
 from beam_tfrecords.transforms.processes.pool import usable_cores
-from beam_tfrecords.transforms.settings import whole_number
 
 if TYPE_CHECKING:
     import apache_beam as beam
@@ -23,7 +21,12 @@ if TYPE_CHECKING:
 # For local builds with remote stores: at the end of each block, a process waits almost 0.1 s for the store.
 _PROCESSES_PER_CORE = 2
 _OF_CLUSTERS = {
-    "max_slots": "counts task slots of Flink; expected --direct_num_workers=NUMBER",
+    **dict.fromkeys(
+        ("max_slots", "parallelism", "sdk_worker_parallelism"),
+        "counts workers of a cluster; expected --direct_num_workers=NUMBER",
+    ),
+    "flink_master": "names a cluster of Flink; add --runner=FlinkRunner",
+    "spark_master_url": "names a cluster of Spark; add --runner=SparkRunner",
     **dict.fromkeys(
         JOB_LABELS,
         "names a job of Dataflow; the classes of images come from folders, `label_column` or `label_pattern`",
@@ -48,11 +51,8 @@ class LocalRunner(Runner):
 
     def __init__(self, arguments: BeamArguments) -> None:
         super().__init__(arguments)
-        workers = arguments.given["direct_num_workers"]
-        try:
-            processes = whole_number(0)(workers or 0) or usable_cores()
-        except ValueError as error:
-            raise RequestError(f"--direct_num_workers={workers}: {error}", code="invalid_value") from error
+        workers = arguments.number("direct_num_workers")
+        processes = workers or usable_cores()
         self.processes = 0 if arguments.given["direct_running_mode"] else processes
         # Avoids importing Beam if possible, because that takes longer than finding that nothing has changed.
         self.needs_answers = bool(arguments.others or not self.processes)

@@ -134,16 +134,10 @@ class Runner:
             )
         return contextlib.nullcontext(location)
 
-    def check_listing_job(self) -> None:
-        """Checks that a separate job can list the input before the build's job.
-
-        Raises:
-          RequestError: the runner does not support this.
-        """
-
-    def most_listed_here(self, most: float) -> float:
-        """Returns the most samples that this process lists itself; a job lists larger inputs. `most` by default."""
-        return most
+    @property
+    def lists_in_job(self) -> bool:
+        """Whether the job of a build lists a large input itself, because no process can wait for another job."""
+        return False
 
     def add_nothing(self) -> Callable[[beam.Pipeline], Any] | None:
         """Returns the stages of a build with nothing to do; None if such a build needs no job."""
@@ -157,8 +151,8 @@ class Runner:
         """
         return ServerJob.of(record) if record.url else None
 
-    def find_state(self, record: JobRecord, last_block: float | None) -> JobState | None:
-        """Returns the state of a job; None if it is unknown whether it runs.
+    def find_state(self, record: JobRecord, last_block: float | None) -> JobState:
+        """Returns the state of a job, as far as it is known.
 
         Args:
           record: record of the job.
@@ -168,11 +162,11 @@ class Runner:
             job = self.open_job(record)
             if job is not None:
                 return job.state()
-        except UnreachableError:
-            return None
+        except UnreachableError as error:
+            return JobState(Phase.UNKNOWN, str(error))
         if not self.is_detached:  # The job has ended with its launcher.
             return JobState(Phase.STOPPED)
-        return JobState(Phase.RUNNING) if is_advancing(last_block) else None
+        return JobState(Phase.RUNNING if is_advancing(last_block) else Phase.UNKNOWN)
 
     def check_detached(self, flag: str) -> None:
         """Checks that jobs do not need the process that submitted them.

@@ -38,6 +38,7 @@ class BuildSettings(TypedDict, total=False):
     mask_suffix: str
     image_suffix: str
     mask_classes: Words
+    pixels: str
     label_separator: str
     unknown_labels: Literal['reject', 'no', 'yes']
     missing_values: Words
@@ -50,8 +51,9 @@ class BuildSettings(TypedDict, total=False):
     box_columns: Words
     box_format: Literal['auto', 'xyxy', 'xywh', 'cxcywh']
     box_unit: Literal['auto', 'pixels', 'shares']
-    join: str
-    join_key: str
+    window: Literal['file', 'full']
+    join: Words
+    join_key: Words
     fingerprint: Literal['stat', 'content']
     requester_pays: str
     class_names: Words | Sequence[Mapping[str, Any]] | Mapping[Any, Any]
@@ -69,6 +71,7 @@ class BuildSettings(TypedDict, total=False):
     description: str
     license: str
     homepage: str
+    citation: str
     layout: str | Mapping[str, Any]
     shard_size: int | str
     num_shards: int
@@ -100,6 +103,9 @@ class BuildSettings(TypedDict, total=False):
     jpeg_quality: int
     channels: int | str
     bit_depth: int | str
+    array_type: Literal['uint8', 'uint16', 'float32']
+    array_axes: Literal['HWC', 'CHW']
+    pages: Literal['first', 'bands']
     mask_bit_depth: int | str
     mask_padding: int
     mask_colors: Path | Sequence[Mapping[str, Any]] | Mapping[str, Any]

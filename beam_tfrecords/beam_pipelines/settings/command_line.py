@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import argparse
 import dataclasses
-import difflib
 import functools
 import itertools
+import re
 import shutil
+import sys
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NoReturn, TypeVar
 
@@ -15,16 +16,19 @@ import yaml
 
 from beam_tfrecords import storage
 from beam_tfrecords.beam_pipelines.settings.beam_flags import add_beam_flags, flag_names
-from beam_tfrecords.beam_pipelines.settings.definitions import SETTINGS, show_flags
+from beam_tfrecords.beam_pipelines.settings.definitions import RUNNER_FLAGS, SETTINGS, explain_unknown, show_flags
 from beam_tfrecords.beam_pipelines.terminal import show
-from beam_tfrecords.errors import RequestError
+from beam_tfrecords.errors import BuildError, RequestError
+from beam_tfrecords.habits import better_value, is_habit
+from beam_tfrecords.transforms.service_faults import describe_fault
 
 Value = TypeVar("Value")
 
 # Files for programs; also not settings.
-_FILES = {
+SUMMARY_FILES = {
     "json_summary": "file for a summary in JSON, written on failure too",
     "metrics_file": "file for metrics, for Prometheus' textfile collector (*.prom)",
+    "lineage_file": "file for an OpenLineage event about the run, in JSON",
 }
 # Flags that are not settings, so a request does not contain them.
 _SWITCHES = {
@@ -35,18 +39,6 @@ _SWITCHES = {
     "no_report": "do not write report.html",
     "quiet": "print nothing if the build succeeds; errors and warnings only",
     "verbose": "show the log of the program and of Beam",
-}
-
-# Names of flags in other tools -> ours.
-_OTHER_NAMES = {
-    "workers": "direct_num_workers",
-    "num_workers": "direct_num_workers",
-    "num_proc": "direct_num_workers",
-    "processes": "direct_num_workers",
-    "jobs": "direct_num_workers",
-    "quality": "jpeg_quality",
-    "format": "image_encoding",
-    "size": "image_size",
 }
 
 _EPILOG = """\
@@ -73,7 +65,8 @@ class Parser(argparse.ArgumentParser):
 
     def error(self, message: str) -> NoReturn:
         """Refuses the request."""
-        raise RequestError(f"{message}; see {self.prog} --help", code="invalid_command_line")
+        see = "" if message.endswith("?") else f"; see {self.prog} --help"
+        raise RequestError(f"{message}{see}", code="invalid_command_line")
 
     def print_help(self, file: Any = None) -> None:
         """Prints the help; unlike `argparse`, reports output that cannot be written."""
@@ -82,6 +75,13 @@ class Parser(argparse.ArgumentParser):
     def add_folder(self, dest: str, help_text: str) -> None:
         """Adds the flag for the single folder of a command; `--dataset` and `--output` are synonyms."""
         self.add_argument("--dataset", "--output", dest=dest, metavar="FOLDER", required=True, help=help_text)
+
+    def shown_flags(self) -> list[str]:
+        """Returns the names of the flags that the help shows or names, without dashes and synonyms."""
+        shown = [action for action in self._actions if action.option_strings and action.help != argparse.SUPPRESS]
+        opposites = [f"no_{name}" for name, setting in SETTINGS.items() if setting.is_switch and setting.default]
+        known = [f"--{name}" for name in opposites if f"--{name}" in self._option_string_actions]
+        return [word.lstrip("-") for word in (*(action.option_strings[0] for action in shown), *known)]
 
     def normalize(self, argv: Sequence[str]) -> tuple[list[str], list[str]]:
         """Returns the arguments before the first flag, and the others in this parser's spelling.
@@ -99,7 +99,9 @@ class Parser(argparse.ArgumentParser):
             elif not (sign and action.nargs == 0):
                 flags.append(name + sign + value)
             elif value.lower() not in ("true", "false"):
-                self.error(f"{name}={value}: expected true or false, or {name} alone")
+                better = better_value(name, value, lambda _, one: one in ("true", "false"))
+                hint = f"; did you mean {name}={better}?" if better else ""
+                self.error(f"{name}={value}: expected true or false, or {name} alone{hint}")
             elif value.lower() == "true":
                 flags.append(name)
             elif (opposite := f"--no_{name[2:]}") in self._option_string_actions:
@@ -134,7 +136,7 @@ class Parser(argparse.ArgumentParser):
         """
         arguments, unknown = self.read_arguments(argv)
         if unknown:
-            refuse_unknown(unknown, flag_names(self))
+            refuse_unknown(unknown, self.shown_flags())
         return arguments
 
 
@@ -209,7 +211,7 @@ def parse_arguments(argv: Sequence[str]) -> Arguments:
     given = vars(parsed)
     spec_file = given.pop("spec", None)
     switches = {name: given.pop(name, False) for name in _SWITCHES}
-    for name in _FILES:  # see `find_summary_files`
+    for name in SUMMARY_FILES:  # see `find_summary_files`
         given.pop(name, None)
     settings = _read_spec(spec_file) if spec_file is not None else {}
     return Arguments({**settings, **given}, beam, **switches)
@@ -219,6 +221,8 @@ def spell_out(argv: Sequence[str]) -> list[str]:
     """Returns the command line of `convert` with positional arguments as flags."""
     leading, flags = _parser().normalize(argv)
     # As in `cp`, the last of several folders is the target.
+    if setting := next((word for word in leading if "=" in word and word.partition("=")[0] in SETTINGS), None):
+        _parser().error(f"unexpected argument {setting!r}; did you mean --{setting}?")
     inputs = leading[:-1] or leading
     folders = [*(f"--input={word}" for word in inputs), *(f"--output={word}" for word in leading[len(inputs) :])]
     return [*folders, *flags]
@@ -227,32 +231,54 @@ def spell_out(argv: Sequence[str]) -> list[str]:
 def find_summary_files(argv: Sequence[str]) -> dict[str, str | None]:
     """Returns the files for the run summary and the metrics on a command line, even if the rest of it is wrong."""
     parser = Parser(add_help=False, allow_abbrev=False)
-    for name in _FILES:
+    for name in SUMMARY_FILES:
         parser.add_argument(f"--{name}")
     return vars(parser.parse_known_args(parser.normalize(argv)[1])[0])
 
 
-def refuse_unknown(unknown: Sequence[str], known: Sequence[str]) -> NoReturn:
-    """Refuses unknown arguments, and suggests the nearest flag.
+def refuse_unknown(unknown: Sequence[str], known: Sequence[str], flags: Sequence[str] = ()) -> NoReturn:
+    """Refuses unknown arguments, and says what the first one means if that is clear.
 
     Args:
       unknown: the arguments.
       known: names of flags.
+      flags: names of Beam's flags.
 
     Raises:
       RequestError: always.
     """
     word = unknown[0]
-    if not word.startswith("--"):
+    if not word.startswith("-"):
         raise RequestError(
-            f"unexpected argument {word!r}; folders come before all flags, and flags are written --flag=value",
+            f"unexpected argument {word!r}; {_explain_words(unknown)}",
             code="unexpected_argument",
         )
-    name = word[2:].split("=")[0]
-    name_there = name.replace("-", "_")
-    near = [_OTHER_NAMES.get(name_there), *difflib.get_close_matches(name_there, known, n=1)]
-    hint = next((f"did you mean --{flag}?" for flag in near if flag in known), "see --help for the known flags")
-    raise RequestError(f"--{name}: unknown flag; {hint}", code="unknown_setting")
+    name, equals, value = word.partition("=")
+    # As in `-j8`.
+    if joined := re.fullmatch("(-[a-z])([0-9]+)", name):
+        name, equals, value = joined[1], "=", joined[2]
+    elif not equals and len(unknown) > 1 and not unknown[1].startswith("-"):
+        value, equals = unknown[1], "="
+    hint = explain_unknown(name.lstrip("-"), value if equals else None, known=known, ask=_ask, flags=flags)
+    raise RequestError(f"{name}: unknown flag; {hint or 'see --help for the known flags'}", code="unknown_setting")
+
+
+def _ask(meaning: str) -> str:
+    shown = show_flags(f"`{meaning}`")
+    return f"did you mean {shown if shown.startswith('--') else f'--{meaning}'}?"
+
+
+def _explain_words(words: Sequence[str]) -> str:
+    """Says what is wrong with words between flags."""
+    folders = {(storage.dirname(word), word.rpartition(".")[2].lower()) for word in words if not word.startswith("-")}
+    name, equals, _ = words[0].partition("=")
+    if equals and name in SETTINGS:
+        return f"did you mean --{words[0]}?"
+    if len(words) > 1 and not words[1].startswith("-") and len(folders) == 1:
+        ((folder, ending),) = folders
+        pattern = storage.join(folder, f"*.{ending}") if folder else f"*.{ending}"
+        return f"the shell has replaced a pattern by the files that it matches; quote it, as in --input='{pattern}'"
+    return "folders come before all flags, and flags are written --flag=value"
 
 
 def make_parser() -> Parser:
@@ -267,10 +293,14 @@ def make_parser() -> Parser:
         argument_default=argparse.SUPPRESS,
     )
     parser.register("action", None, _StoreWord)
-    parser.add_argument("--spec", metavar="FILE", help="YAML or JSON file with settings under the same names")
+    parser.add_argument(
+        "--spec",
+        metavar="FILE",
+        help="file of YAML, JSON or TOML (*.toml) with settings under the same names; - reads standard input",
+    )
     for name, help_text in _SWITCHES.items():
         parser.add_argument(f"--{name}", action="store_true", help=help_text)
-    for name, help_text in _FILES.items():
+    for name, help_text in SUMMARY_FILES.items():
         parser.add_argument(f"--{name}", metavar="FILE", help=help_text)
     titles = dict.fromkeys(setting.group for setting in SETTINGS.values())
     groups = {title: parser.add_argument_group(title) for title in titles}
@@ -293,17 +323,29 @@ def make_parser() -> Parser:
 _parser = functools.cache(make_parser)
 
 
+def _read_toml(text: bytes) -> dict[str, Any]:
+    if sys.version_info >= (3, 11):
+        import tomllib
+    else:
+        import tomli as tomllib
+
+    return tomllib.loads(text.decode())
+
+
 def _read_spec(path: str) -> dict[str, Any]:
     try:
-        text = storage.read_bytes(storage.absolute(path))
-        values = yaml.load(text, Loader=_Loader)
+        text = sys.stdin.buffer.read() if path == "-" else storage.read_bytes(storage.absolute(path))
+        values = _read_toml(text) if path.lower().endswith(".toml") else yaml.load(text, Loader=_Loader)
     except OSError as error:
+        if storage.is_service_fault(error):
+            raise BuildError(describe_fault(f"--spec={path}", error)) from error
         raise RequestError(
             f"--spec={path}: cannot be read: {error.strerror or error}", code="unreadable_spec"
         ) from error
-    except (yaml.YAMLError, UnicodeDecodeError) as error:
+    except (yaml.YAMLError, ValueError) as error:
+        kind = "TOML" if path.lower().endswith(".toml") else "YAML"
         raise RequestError(
-            f"--spec={path}: not valid YAML: {' '.join(str(error).split())}", code="invalid_spec"
+            f"--spec={path}: not valid {kind}: {' '.join(str(error).split())}", code="invalid_spec"
         ) from error
     except RecursionError:
         raise RequestError(
@@ -316,14 +358,30 @@ def _read_spec(path: str) -> dict[str, Any]:
         )
     for name in values:
         if name not in SETTINGS:
-            beam_flags = flag_names(add_beam_flags(Parser(add_help=False, allow_abbrev=False)))
-            if name in (*_SWITCHES, *_FILES, *beam_flags):
-                raise RequestError(
-                    f"--spec={path}: {name!r} is not a setting; give it on the command line, as --{name}",
-                    code="flag_in_spec",
-                )
-            near = difflib.get_close_matches(str(name), SETTINGS, n=1)
-            hint = f"did you mean {near[0]}?" if near else f"known are {', '.join(SETTINGS)}"
-            raise RequestError(f"--spec={path}: unknown key {name!r}; {hint}", code="unknown_setting")
+            raise _refuse_key(path, str(name), values[name])
     # `key:` without a value means the default.
     return {name: value for name, value in values.items() if value is not None}
+
+
+def _refuse_key(path: str, name: str, value: Any) -> RequestError:
+    """Returns the error about a key of a spec file that is not a setting."""
+    of_command = (*_SWITCHES, *SUMMARY_FILES)
+    beam_flags = flag_names(add_beam_flags(Parser(add_help=False, allow_abbrev=False)))
+    if name in of_command or (name in beam_flags and not is_habit(name)):
+        return RequestError(
+            f"--spec={path}: {name!r} is not a setting; give it on the command line, as --{name}",
+            code="flag_in_spec",
+        )
+
+    def ask(meaning: str) -> str:
+        key, equals, fixed = meaning.partition("=")
+        if key in SETTINGS:
+            return f"did you mean {key}{equals and ': '}{fixed}?"
+        more = f" (with Dataflow, as --{name})" if name in beam_flags else ""
+        return f"give it on the command line, as --{meaning}{more}"
+
+    hint = explain_unknown(name, value, known=(*SETTINGS, *of_command, *RUNNER_FLAGS), ask=ask)
+    hint = re.sub("`([a-z_]+)`", r"\1", re.sub("`([a-z_]+)=", r"`\1: ", hint))
+    return RequestError(
+        f"--spec={path}: unknown key {name!r}; {hint or 'docs/settings.md lists all keys'}", code="unknown_setting"
+    )

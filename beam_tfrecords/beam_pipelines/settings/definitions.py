@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import dataclasses
-import difflib
 import re
 import shlex
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from typing import Any
 
 from beam_tfrecords.errors import RequestError
 from beam_tfrecords.escaping import escape
+from beam_tfrecords.habits import explain_name
 from beam_tfrecords.transforms.images.image_spec import ImageSpec
 from beam_tfrecords.transforms.request.build_spec import BuildSpec, needs_of
+from beam_tfrecords.transforms.request.published_settings import publish_settings
 from beam_tfrecords.transforms.request.schedule_spec import ScheduleSpec
 from beam_tfrecords.transforms.settings import Setting, change_settings, make_settings, settings_of
 from beam_tfrecords.transforms.sources.source_spec import SourceSpec
@@ -23,18 +24,45 @@ SETTINGS: Mapping[str, Setting] = {setting.name: setting for kind in KINDS for s
 _QUOTED = re.compile(r"`([a-z_]+)((?:=[^`]*)?)`")
 
 
-def check_names(raw_values: Iterable[str]) -> None:
-    """Checks that these settings exist.
+def check_names(raw_values: Mapping[str, Any]) -> None:
+    """Checks that the settings that arguments in Python name exist.
 
     Raises:
       RequestError: a setting does not exist.
     """
     unknown = next((name for name in raw_values if name not in SETTINGS), None)
     if unknown is not None:
-        near = difflib.get_close_matches(unknown, SETTINGS, n=1)
-        raise RequestError(
-            f"`{unknown}` is not a setting" + (f"; did you mean `{near[0]}`?" if near else ""), code="unknown_setting"
-        )
+        known = (*SETTINGS, *_IN_PYTHON, *RUNNER_FLAGS)
+        hint = explain_unknown(unknown, raw_values[unknown], known=known, ask=_ask_in_python)
+        raise RequestError(f"`{unknown}` is not a setting{f'; {hint}' if hint else ''}", code="unknown_setting")
+
+
+# Flags of `convert` that are arguments of `build`, by their names there.
+_IN_PYTHON = {"dry_run": "dry_run", "quiet": "quiet", "verbose": "verbose", "no_report": "report=False"}
+# Flags of Beam that people look for under other names.
+RUNNER_FLAGS = ("direct_num_workers", "runner")
+
+
+def explain_unknown(
+    name: str,
+    value: Any,
+    *,
+    known: Collection[str],
+    ask: Callable[[str], str] = "did you mean `{}`?".format,
+    flags: Collection[str] = (),
+) -> str:
+    """Returns a hint about an unknown setting or flag, as `explain_name` does."""
+    return explain_name(name, value, known=known, accepts=_accepts, ask=ask, flags=flags)
+
+
+def _accepts(name: str, word: str) -> bool:
+    return name not in SETTINGS or SETTINGS[name].accepts(word)
+
+
+def _ask_in_python(meaning: str) -> str:
+    if meaning in RUNNER_FLAGS:
+        return f"give it in `beam_arguments`, as --{meaning}"
+    return f"did you mean `{_IN_PYTHON.get(meaning, meaning)}`?"
 
 
 def read_build_spec(raw_values: Mapping[str, Any]) -> BuildSpec:
@@ -53,8 +81,10 @@ def read_build_spec(raw_values: Mapping[str, Any]) -> BuildSpec:
 
 
 def change_request(spec: BuildSpec, raw_values: Mapping[str, Any]) -> BuildSpec:
-    """Returns a request with other raw values for some settings; None stands for the default."""
-    values = {name: SETTINGS[name].value_of({name: value}, {}) for name, value in raw_values.items()}
+    """Returns a request with other raw values for some settings; None stands for the default, in their order."""
+    values: dict[str, Any] = {}
+    for name, value in raw_values.items():
+        values[name] = SETTINGS[name].value_of({name: value}, values)
     parts = {name: change_settings(getattr(spec, name), **values) for name in ("source", "image", "schedule")}
     own = {one.name: values[one.name] for one in settings_of(BuildSpec) if one.name in values}
     changed = dataclasses.replace(spec, **parts, **own)
@@ -62,11 +92,11 @@ def change_request(spec: BuildSpec, raw_values: Mapping[str, Any]) -> BuildSpec:
 
 
 def fill_spec(spec: Mapping[str, Any]) -> dict[str, Any]:
-    """Returns the settings of a manifest as plain values.
+    """Returns the settings of a manifest as plain values, with published paths.
 
     A missing setting was added by a later version of beam-tfrecords, and gets its default.
     """
-    filled, values = dict(spec), dict[str, Any]()
+    filled, values = publish_settings(spec), dict[str, Any]()
     for name, setting in SETTINGS.items():
         try:
             values[name] = setting.value_of(spec, values)
@@ -92,7 +122,7 @@ _FLAGS = {
     *SETTINGS,
     *(f"no_{name}" for name, setting in SETTINGS.items() if setting.is_switch and setting.default),
     *("spec", "dry_run", "no_wait", "keep_job", "fail_job", "no_report", "quiet", "verbose"),
-    *("dataset", "split", "temp_location", "runner"),
+    *("dataset", "split", "temp_location", *RUNNER_FLAGS),
     *("examples", "findings", "json"),
     *("flink_master", "flink_version", "parallelism", "environment_type", "environment_config"),
     *("flink_job_server_jar", "spark_job_server_jar"),

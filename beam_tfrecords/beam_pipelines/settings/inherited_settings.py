@@ -9,6 +9,7 @@ from typing import Any
 from beam_tfrecords import storage
 from beam_tfrecords.beam_pipelines.settings.definitions import check_names, read_build_spec
 from beam_tfrecords.errors import BuildError, RequestError
+from beam_tfrecords.examples.layouts import SAME
 from beam_tfrecords.reading.dataset import is_dataset
 from beam_tfrecords.transforms.images.image_spec import ImageEncoding, ImageSpec
 from beam_tfrecords.transforms.request.build_spec import BuildSpec
@@ -16,6 +17,7 @@ from beam_tfrecords.transforms.service_faults import describe_fault
 from beam_tfrecords.transforms.settings import settings_of, write_settings
 from beam_tfrecords.transforms.sources.inputs import name_inputs, quote_input
 from beam_tfrecords.transforms.sources.source_spec import SourceSpec
+from beam_tfrecords.transforms.sources.tables.table_settings import JoinSettings
 
 _KEEP = ImageEncoding.KEEP.value
 _IMAGE_SETTINGS = frozenset(setting.name for setting in settings_of(ImageSpec))
@@ -62,6 +64,8 @@ def _inherit_settings(raw_values: Mapping[str, Any], of_input: Mapping[str, Any]
     options = dataclasses.replace(storage.current_options(), requester_pays=of_input["requester_pays"])
     with storage.using(options):
         try:
+            for path in paths:
+                storage.survey(path)
             if not any(map(is_dataset, paths)):
                 return given
         except (OSError, ValueError, BuildError, RequestError, storage.SchemeError):
@@ -83,18 +87,20 @@ def _inherit(given: dict[str, Any], paths: Sequence[str], of_input: Mapping[str,
         common_image_spec,
         common_layout,
         find_datasets,
+        join_datasets,
         join_layout,
     )
-    from beam_tfrecords.transforms.sources.records.joined_table import JoinedTable
+    from beam_tfrecords.transforms.sources.tables.joined_opening import open_joins
 
     datasets = find_datasets(paths)
     if not datasets:
         return given
     inherited: dict[str, Any] = {"source": "tfrecord"}
+    if given.get("layout") == SAME:
+        given = {name: value for name, value in given.items() if name != "layout"}
     if "layout" not in given:
-        inherited["layout"] = join_layout(
-            common_layout(datasets), JoinedTable.open(of_input["join"], of_input["join_key"])
-        )
+        joins, _ = join_datasets(datasets, open_joins(JoinSettings(of_input["join"], of_input["join_key"])))
+        inherited["layout"] = join_layout(common_layout(datasets), joins)
     image = common_image_spec(list(datasets.values()))
     if image is None:
         return {**inherited, "image_encoding": _KEEP, **given}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import shlex
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
@@ -55,8 +56,8 @@ def _without(argv: Sequence[str], settings: Mapping[str, Any]) -> Iterator[str]:
 
 
 def _shorten(value: str) -> str:
-    """Shortens a path below the working directory to a relative one."""
-    return os.path.relpath(value) if value.startswith(os.getcwd() + os.sep) else value
+    """Shortens paths below the working directory to relative ones, also in `name=path,name=path`."""
+    return re.sub(rf"(^|[=,]){re.escape(os.getcwd() + os.sep)}(?=.)", r"\1", value)
 
 
 def _quote(word: str) -> str:

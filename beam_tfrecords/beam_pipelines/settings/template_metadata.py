@@ -15,27 +15,38 @@ from typing import Any
 
 from beam_tfrecords.beam_pipelines.settings.definitions import SETTINGS
 from beam_tfrecords.byte_sizes import number_of_bytes
-from beam_tfrecords.transforms.images.image_spec import read_channels, read_image_size
+from beam_tfrecords.sizes import read_image_size
+from beam_tfrecords.transforms.images.image_spec import read_channels
 from beam_tfrecords.transforms.request.build_spec import BuildSpec
 from beam_tfrecords.transforms.settings import Setting, share, whole_number
-from beam_tfrecords.transforms.sources.registry import NAMES
+from beam_tfrecords.transforms.sources.registry import FUNCTIONS, SOURCES
 
 # The service checks parameters before it starts a machine. The patterns are POSIX extended regular expressions, and
 # match everything that `read` of the setting accepts.
 _PATTERNS: Mapping[Callable[[Any], Any], str] = {
     number_of_bytes: r"^ *[0-9]+([.][0-9]+)? *[A-Za-z]* *$",
     share: r"^ *[-+0-9._eE]+ *$",
-    read_channels: r"^(1|3|4|keep)$",
+    read_channels: r"^([1-9][0-9]{0,3}|keep)$",
     read_image_size: r"^ *[0-9]{1,5}( *[xX] *[0-9]{1,5})? *$",
 }
 _WHOLE_NUMBER = r"^[-+]?[0-9]{1,18}$"
-_CHOICES: Mapping[str, tuple[str, ...]] = {"source": ("auto", *NAMES)}
-# Workers can only access locations that all machines can access.
-_PLACES: Mapping[str, str] = {
-    "input": r"^(gs|s3)://.+$",
-    "output": r"^(gs|s3)://[^/]+/.+$",
-    "image_root": r"^(gs|s3)://.+$",
+# A template takes only locations.
+_CHOICES: Mapping[str, tuple[str, ...]] = {
+    "source": ("auto", *(source.name for source in SOURCES if source.name != FUNCTIONS))
 }
+# Workers can only access locations that all machines can access; a split may precede the location.
+_PLACE = r"^([A-Za-z0-9_]+=)?(gs|s3)://.+$"
+_PLACES: Mapping[str, str] = {
+    **dict.fromkeys(("input", "image_root", "mask_root"), _PLACE),
+    "output": r"^(gs|s3)://[^/]+/.+$",
+    "reuse": r"^(none|(gs|s3)://.+)$",
+}
+# Help texts that also name what the template does not take.
+_HELP: Mapping[str, str] = {
+    "input": "folder, glob, table or archive in a bucket, gs:// or s3://, also as train=PATH",
+}
+# Settings of inputs that are functions.
+_LEFT_OUT = frozenset({"parts"})
 _DATAFLOW = "Dataflow"
 # Parameters that are not settings.
 _OTHERS: tuple[dict[str, Any], ...] = (
@@ -85,16 +96,24 @@ def template_metadata() -> dict[str, Any]:
     return {
         "name": "beam-tfrecords",
         "description": "Images and labels in; a shuffled, sharded, verified TFRecord dataset out.",
-        "parameters": [*(_parameter(setting, hints[setting.name]) for setting in SETTINGS.values()), *_OTHERS],
+        "parameters": [
+            *(
+                _parameter(setting, hints[setting.name])
+                for setting in SETTINGS.values()
+                if setting.name not in _LEFT_OUT
+            ),
+            *_OTHERS,
+        ],
     }
 
 
 def _parameter(setting: Setting, hint: Any) -> dict[str, Any]:
     default = f" Default: {setting.shown_default}." if setting.shown_default else ""
+    text = _HELP.get(setting.name, setting.help)
     parameter: dict[str, Any] = {
         "name": setting.name,
         "label": setting.name.replace("_", " ").capitalize(),
-        "helpText": f"{setting.help[0].upper()}{setting.help[1:]}.{default}".replace("`", ""),
+        "helpText": f"{text[0].upper()}{text[1:]}.{default}".replace("`", ""),
         # A spec file may contain it; the launcher refuses an incomplete request.
         "isOptional": True,
         "groupName": setting.group,

@@ -37,6 +37,7 @@ _BY_NAME = {
     "class_names": "Words | Sequence[Mapping[str, Any]] | Mapping[Any, Any]",
     "mask_colors": "Path | Sequence[Mapping[str, Any]] | Mapping[str, Any]",
     "mask_values": "str | Mapping[int, int]",
+    "pixels": "str",
     "output": "Path",
     "reuse": "Path",
     "image_size": "int | str | tuple[int, int]",

@@ -62,5 +62,5 @@ class BlockPlan:
 
     @property
     def reads_images(self) -> bool:
-        """Whether records hold images, so that workers read the images of samples."""
-        return self.convert.layout.needs_image
+        """Whether workers read the images of samples, or the records that are stored as they are."""
+        return self.convert.layout.reads_bytes

@@ -6,30 +6,37 @@ import dataclasses
 import hashlib
 import itertools
 from collections.abc import Iterable, Mapping, Sequence
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 import msgpack
 
 from beam_tfrecords.errors import FailureReason, SampleError, Stage
-from beam_tfrecords.examples.layouts import NAMED_IMAGE, Feature, Layout
+from beam_tfrecords.examples.layouts import MASK_FIELD, NAMED_IMAGE, OBJECT_MASKS, Feature, Layout
 from beam_tfrecords.examples.serialize import read_fields, serialize_examples
 from beam_tfrecords.output.index import HASH_DIGITS, pack_hash_and_crc
+from beam_tfrecords.output.published_paths import UNCHANGED, PublishedPaths
 from beam_tfrecords.tfrecord import masked_crc32c
+from beam_tfrecords.transforms.blocks.move_points import move_vectors
 from beam_tfrecords.transforms.blocks.place_objects import PlacedObjects, place_objects
 from beam_tfrecords.transforms.blocks.stored_record import StoredRecord
 from beam_tfrecords.transforms.hashing import content_hash
+from beam_tfrecords.transforms.images.convert_array import convert_array, join_bands
 from beam_tfrecords.transforms.images.convert_image import convert_image
 from beam_tfrecords.transforms.images.geometry import Geometry, plan_geometry
 from beam_tfrecords.transforms.images.image_spec import ImageSpec
-from beam_tfrecords.transforms.images.masks import convert_mask
-from beam_tfrecords.transforms.labels import ClassNames, class_label
+from beam_tfrecords.transforms.images.masks import convert_mask, store_drawn
+from beam_tfrecords.transforms.images.outlines import find_outlines
+from beam_tfrecords.transforms.labels import BACKGROUND, ClassNames, class_label
 from beam_tfrecords.transforms.mapping.class_masks import merge_masks
 from beam_tfrecords.transforms.mapping.pixel_file import has_pixels, hash_file, spec_for
 from beam_tfrecords.transforms.objects.objects import InvalidBoxes, Objects
+from beam_tfrecords.transforms.objects.polygons import unpack_later
 from beam_tfrecords.transforms.refs.ref_columns import RefColumns
 from beam_tfrecords.transforms.refs.sample_refs import (
     IMAGE,
     MASK,
+    RECORD,
     RecordRange,
     SampleRef,
     Scalar,
@@ -105,6 +112,7 @@ class ConvertSample:
       invalid_boxes: what to do with a box that has no size or lies outside its image.
       records: layout of the input's examples if samples are records of a beam-tfrecords dataset; else None.
       keeps_stored: whether the images of these records are reused as they are stored.
+      paths: published paths of the request.
     """
 
     image: ImageSpec
@@ -115,6 +123,7 @@ class ConvertSample:
     records: Layout | None = None
     keeps_stored: bool = False
     heads: Mapping[str, ClassNames] = dataclasses.field(default_factory=dict)
+    paths: PublishedPaths = UNCHANGED
 
     def prepare(self, ref: SampleRef, images: Mapping[str, bytes]) -> PreparedSample:
         """Converts the images of one sample.
@@ -134,18 +143,23 @@ class ConvertSample:
         return prepared._replace(fields={**record.own_fields, **prepared.fields})
 
     def _prepare(self, ref: SampleRef, images: Mapping[str, bytes], *, drawn_in_file: bool = False) -> PreparedSample:
+        if self.layout.keeps_records:
+            record = images[RECORD]
+            return PreparedSample({}, {"content_hash": hash_images(images)}, None, len(record), record)
         names = [name for name in images if not is_mask(name)] if self.layout.needs_image else []
         # Labels first: resolving them is cheap, and saves decoding the images of a sample that is rejected.
         self._resolve_labels(ref.label)
         object_labels = self._resolve_each(ref.objects.labels if ref.objects else ())
         # The index describes the first image.
-        converted = {}
+        converted, convert = {}, convert_array if self.image.array_type else convert_image
         for name in self._choose(names):
             try:
-                converted[name] = convert_image(images[name], spec_for(images[name], self.image))
+                converted[name] = convert(images[name], spec_for(images[name], self.image))
             except SampleError as error:
                 raise ref.attribute_error(error, name) from error
         image = converted[names[0]] if names else None
+        if image is not None and self.layout.needs_array:
+            image = join_bands(converted, self.image)
         fields: dict[str, Any] = {
             NAMED_IMAGE + name: [converted[one].data for one in _names_of(name, names)]
             for name in self.layout.image_names
@@ -153,14 +167,17 @@ class ConvertSample:
         placed = None
         if image is not None:
             fields |= image.fields
-            if image.geometry and (self.layout.needs_objects or self.layout.needs_mask):
+            is_placed = self.layout.needs_objects or self.layout.needs_mask or self.layout.moves_points
+            if image.geometry and is_placed:
                 geometry = image.geometry.keeping(image.kept_orientation)
                 geometry = dataclasses.replace(geometry, drawn_in_file=drawn_in_file)
+                fields |= move_vectors(self.layout, ref, geometry, self.records)
                 if self.layout.needs_objects:
-                    placed = self._place(ref, object_labels, geometry)
+                    placed = self._place(ref, object_labels, geometry, images)
+                    fields |= self._mask_of(placed, geometry)
                 if self.layout.needs_mask:
                     mask = merge_masks(images, self.image)
-                    fields["mask.encoded"] = convert_mask(mask, geometry, spec_for(mask or b"", self.image))
+                    fields[MASK_FIELD] = convert_mask(mask, geometry, spec_for(mask or b"", self.image))
         index_columns = {**(image.index_columns if image else {}), "content_hash": hash_images(images)}
         return _with_objects(
             PreparedSample(fields, index_columns, size=sum(len(one.data) for one in converted.values())), placed
@@ -175,9 +192,12 @@ class ConvertSample:
             dict(record.place.index_columns),
             None,
         )
+        if self.layout.moves_points:
+            fields |= move_vectors(self.layout, ref, Geometry.unchanged(*record.size), self.records)
         if self.layout.needs_objects:
-            placed = self._place(ref, object_labels, Geometry.unchanged(*record.size))
-            fields, names = {**fields, **placed.fields}, placed.class_names
+            geometry = Geometry.unchanged(*record.size)
+            placed = self._place(ref, object_labels, geometry)
+            fields, names = {**fields, **placed.fields, **self._mask_of(placed, geometry)}, placed.class_names
             index_columns = {**placed.index_columns, **index_columns}
         else:
             index_columns = {name: value for name, value in index_columns.items() if not name.startswith("objects")}
@@ -203,6 +223,8 @@ class ConvertSample:
             names = placed.class_names if placed else None
             return PreparedSample({}, index_columns, names, len(example), example)
         fields = read_fields(self.layout, example, prefix=("image.", "mask.", *(["source_id"] if self.records else [])))
+        if self.layout.moves_points:
+            fields |= move_vectors(self.layout, ref, self._find_geometry(index_columns), self.records)
         remade = {name: value for name, value in index_columns.items() if name != "sample_hash"}
         return _with_objects(PreparedSample(fields, remade, size=len(example)), placed)
 
@@ -224,7 +246,7 @@ class ConvertSample:
         index_columns["sample_hash"] = _fill(
             index_columns.get("sample_hash", ()), list(map(pack_hash_and_crc, hashes, crcs))
         )
-        of_labels = [tuple(name for _, name in found) if found else () for found in labels]
+        of_labels = [tuple(name for _, name in found if name) if found else () for found in labels]
         names = _fill([one.class_names for one in prepared], of_labels)
         only = [found[0] if len(found) == 1 else None for found in names]
         if "objects" in index_columns:
@@ -252,7 +274,7 @@ class ConvertSample:
         Raises:
           SampleError: one of the samples is rejected.
         """
-        return [tuple(name for _, name in found) for found in self._resolve_batch(refs)]
+        return [tuple(name for _, name in found if name) for found in self._resolve_batch(refs)]
 
     def sample_hashes(self, refs: RefColumns) -> list[str]:
         """Returns hashes that change with everything that decides an example: the sample, the settings, the libraries.
@@ -298,6 +320,8 @@ class ConvertSample:
         """Returns the values of a feature, one for each sample."""
         if feature.is_class:
             return [index for index, _ in self._resolve_head(refs, feature.name)]
+        if feature.moves:
+            return [one.fields.get(feature.name) for one in prepared]
         if feature.columns:
             return list(map(list, zip(*(refs.columns[name] for name in feature.columns), strict=True)))
         if feature.column is not None:
@@ -321,6 +345,8 @@ class ConvertSample:
 
     def _choose(self, names: Sequence[str]) -> Sequence[str]:
         """Returns the names of the images of a sample that are converted."""
+        if self.layout.needs_array:
+            return names
         stored = {one for name in self.layout.image_names for one in _names_of(name, names)}
         return [name for name in names if name == names[0] or name in stored]
 
@@ -333,7 +359,7 @@ class ConvertSample:
         pieces: list[Iterable[bytes]] = [
             start or itertools.repeat(array(5) + pack(self.settings)),
             map(pack, refs.keys),
-            map(pack, refs.each("fingerprint")),
+            map(pack, refs.fingerprints(self.paths)),
             map(pack, labels),
             itertools.repeat(array(len(names))),
         ]
@@ -351,7 +377,8 @@ class ConvertSample:
             self.layout.needs_mask,
             self.layout.image_names,
         )
-        if not (needs_objects or needs_mask or image_names or self.heads or max(map(len, images), default=0) > 1):
+        has_rare = needs_objects or needs_mask or image_names or self.layout.needs_array
+        if not (has_rare or self.heads or max(map(len, images), default=0) > 1):
             return ()
         found: list[list[Any]] = [[] for _ in images]
         for name in sorted(self.heads):
@@ -361,28 +388,52 @@ class ConvertSample:
             if needs_objects and objects:
                 labels = self._resolve_each(Objects.unpack_labels(objects))
                 decisive += labels, objects, self.invalid_boxes.value
+            if self.layout.draws_mask:
+                decisive += "drawn", self._first_number, self.image.mask_bit_depth, self.image.mask_padding
             if needs_mask:
                 decisive += self.image.mask_bit_depth, self.image.mask_padding
                 # Earlier versions had no such numbers, and their hashes stay valid.
                 decisive += [bool(self.image.mask_colors), *self.image.mask_numbers] if self.image.mask_numbers else []
                 decisive += [parts] if (parts := [name for name in places if is_mask(name) and name != MASK]) else []
-            if image_names:
+            if self.layout.needs_array:
+                decisive += self.image.array_type, self.image.array_axes, self.image.pages
+            if image_names or self.layout.needs_array:
                 # The fingerprint covers only the files, in the order of their names.
                 decisive.append(list(places))
             if len(places) > 1:
                 # The index has only the location of the first image.
-                decisive.append(list(map(name_of_place, places.values()))[1:])
+                decisive.append([self.paths.publish(name_of_place(place)) for place in places.values()][1:])
         return found
 
-    def _place(self, ref: SampleRef, labels: list[tuple[int, str]], geometry: Geometry) -> PlacedObjects:
+    def _place(
+        self,
+        ref: SampleRef,
+        labels: list[tuple[int, str]],
+        geometry: Geometry,
+        images: Mapping[str, bytes] = MappingProxyType({}),
+    ) -> PlacedObjects:
         """Returns the objects of a sample in its stored image."""
+        objects = ref.objects or Objects()
         return place_objects(
-            ref.objects or Objects(),
+            find_outlines(objects, geometry, images, self.image),
             labels,
             geometry,
             invalid_boxes=self.invalid_boxes,
-            with_masks=self.layout.needs_object_masks,
+            with_masks=OBJECT_MASKS in self.layout.fields,
+            with_polygons=self.layout.needs_polygons,
+            first_number=self._first_number if self.layout.draws_mask else None,
+            # Only annotations of a whole image say which object covers which.
+            are_ordered=not any(map(unpack_later, objects.polygons)),
         )
+
+    def _mask_of(self, placed: PlacedObjects, geometry: Geometry) -> dict[str, bytes]:
+        """Returns the field of the mask that is drawn from objects; {} if the layout draws none."""
+        return {} if placed.numbers is None else {MASK_FIELD: store_drawn(placed.numbers, geometry, self.image)}
+
+    @property
+    def _first_number(self) -> int:
+        """Number in drawn masks of the class with index 0."""
+        return 0 if self.class_names.names[:1] == (BACKGROUND,) else 1
 
     def _find_geometry(self, index_columns: Mapping[str, Any]) -> Geometry:
         """Returns the geometry of a stored image from its index row."""
@@ -413,7 +464,7 @@ class ConvertSample:
         """Returns class index and name of a value of a feature with the class of a column.
 
         Raises:
-          SampleError: there is no class, another one, or several; the detail names the column.
+          SampleError: the value is missing, unknown, or several classes; the detail names the column.
         """
         try:
             label = class_label(value, ())

@@ -13,7 +13,7 @@ from beam_tfrecords import storage
 from beam_tfrecords.errors import BuildError, FailureReason, SampleError, Stage
 from beam_tfrecords.transforms.images.raw_pixels import as_file
 from beam_tfrecords.transforms.refs.ref_columns import RefColumns
-from beam_tfrecords.transforms.refs.sample_refs import File, Locator, PixelRange, SampleRef, ZipMember
+from beam_tfrecords.transforms.refs.sample_refs import File, Locator, PixelRange, SampleRef, ZipMember, is_mask
 from beam_tfrecords.transforms.refs.zip_member import unpack_member
 from beam_tfrecords.transforms.service_faults import retry_faults
 
@@ -156,7 +156,8 @@ def read_image(locator: Locator, *, size: int, max_file_size: int) -> bytes | Sa
         if isinstance(locator, ZipMember):
             data = unpack_member(data, locator)
         elif isinstance(locator, PixelRange):
-            data = as_file(data, shape=locator.shape, axes=locator.axes, dtype=locator.dtype)
+            of = locator
+            data = as_file(data, shape=of.shape, axes=of.axes, dtype=of.dtype, limits=of.limits)
     except BuildError:
         raise
     except Exception as error:
@@ -211,7 +212,7 @@ def _read(ref: SampleRef, images: Mapping[str, Locator], max_file_size: int) -> 
     def read(name: str, locator: Locator) -> bytes | SampleError:
         return read_image(locator, size=_size(ref, name), max_file_size=max_file_size)
 
-    fetched = _read_each(ref, images, read)
+    fetched = _read_each(ref, images, read, max_file_size)
     assert fetched is not None
     return fetched
 
@@ -224,15 +225,19 @@ def _read_ahead(ref: SampleRef, images: Mapping[str, Locator], max_file_size: in
             return _read_head(locator, max_file_size)
         return read_image(locator, size=_size(ref, name), max_file_size=max_file_size)
 
-    return _read_each(ref, images, read)
+    return _read_each(ref, images, read, max_file_size)
 
 
 def _read_each(
-    ref: SampleRef, images: Mapping[str, Locator], read: Callable[[str, Locator], bytes | SampleError | None]
+    ref: SampleRef,
+    images: Mapping[str, Locator],
+    read: Callable[[str, Locator], bytes | SampleError | None],
+    max_file_size: int,
 ) -> Fetched | None:
     if ref.failure is not None:
         return _failure_of(ref.failure)
     fetched: dict[str, bytes] = {}
+    of_masks = 0
     for name, locator in images.items():
         data = read(name, locator)
         if isinstance(data, SampleError):
@@ -240,6 +245,9 @@ def _read_each(
         if data is None:
             return None
         fetched[name] = data
+        of_masks += len(data) if is_mask(name) else 0
+        if of_masks > max_file_size:
+            return _too_large(of_masks, max_file_size).about("the masks of its objects or classes")
     return fetched
 
 

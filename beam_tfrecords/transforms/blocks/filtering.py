@@ -17,6 +17,7 @@ import pyarrow.compute as pc
 
 from beam_tfrecords.examples.layouts import COLUMN, Feature, Layout
 from beam_tfrecords.examples.serialize import plain_value
+from beam_tfrecords.output.published_paths import PublishedPaths
 from beam_tfrecords.reading.condition_columns import LABELS, condition_schema, join_labels
 from beam_tfrecords.reading.conditions import fulfils, make_condition, names_in, split_condition
 from beam_tfrecords.transforms.blocks.convert_sample import ConvertedBatch, ConvertSample
@@ -77,13 +78,13 @@ class Condition:
             names = convert.names_of_labels(fitting)
             index_columns = {"label": [found[0] if len(found) == 1 else None for found in names]}
             passes = np.ones(len(refs), bool)
-            passes[told] = self._fulfils(self._listed, fitting, names, index_columns, split=split)
+            passes[told] = self._fulfils(self._listed, fitting, names, index_columns, split=split, paths=convert.paths)
             counts["filtered", split] += len(refs) - int(passes.sum())
             if passes.any():
                 yield refs if passes.all() else refs.take(np.flatnonzero(passes).tolist())
 
-    def passes(self, refs: RefColumns, made: ConvertedBatch, *, split: str) -> np.ndarray:
-        """Returns [N] bool: which samples of a converted batch fulfil the condition."""
+    def passes(self, refs: RefColumns, made: ConvertedBatch, *, split: str, paths: PublishedPaths) -> np.ndarray:
+        """Returns [N] bool: which samples of a converted batch fulfil the condition, with published paths."""
         index_columns = dict(made.index_columns)
         if qualities := index_columns.pop("quality", None):
             measured = [place for place, quality in enumerate(qualities) if quality is not None]
@@ -93,7 +94,7 @@ class Condition:
                     known[place] = value
                 index_columns[name] = known
         index_columns["label"] = made.labels
-        return self._fulfils(self._whole, refs, made.class_names, index_columns, split=split)
+        return self._fulfils(self._whole, refs, made.class_names, index_columns, split=split, paths=paths)
 
     @functools.cached_property
     def _whole(self) -> pc.Expression:
@@ -121,11 +122,12 @@ class Condition:
         index_columns: Mapping[str, Any],
         *,
         split: str,
+        paths: PublishedPaths,
     ) -> np.ndarray:
         columns = {
             "key": refs.keys,
-            "uri": refs.uris(),
-            "fingerprint": refs.each("fingerprint"),
+            "uri": refs.uris(paths),
+            "fingerprint": refs.fingerprints(paths),
             "split": [split] * len(refs),
             LABELS: list(map(join_labels, class_names)),
             **{COLUMN + one.column: self._values(one, refs) for one in self.layout.features if one.column is not None},

@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import numpy as np
 
 from beam_tfrecords.errors import FailureReason, SampleError, Stage
-from beam_tfrecords.examples.layouts import KEYPOINTS, OBJECT_MASKS
+from beam_tfrecords.examples.layouts import KEYPOINTS, OBJECT_MASKS, POLYGON, POLYGON_POINTS
 from beam_tfrecords.transforms.images.geometry import Geometry
 from beam_tfrecords.transforms.images.object_masks import draw_polygons, encode_mask
 from beam_tfrecords.transforms.objects.objects import InvalidBoxes, Objects
-from beam_tfrecords.transforms.objects.polygons import RunLengths, unpack_polygons
+from beam_tfrecords.transforms.objects.polygons import RunLengths, join_parts, unpack_polygons
 
 # Pixels. Smaller differences come from rounding.
 _NOISE = 1e-6
@@ -35,6 +35,10 @@ class PlacedObjects:
       keypoints: [n, points, 3] x and y as shares of the stored image's size, and visibility; zeros where a point is not
         labelled, or not in the stored image.
       masks: a PNG for each object, as large as the stored image; empty if the layout has no masks of objects.
+      polygons: [points, 2] x and y of each object as shares of the stored image's size, also below 0 and above 1; empty
+        if the layout has no polygons.
+      numbers: [final_height, final_width] the class number of each pixel, drawn from the objects; 0 where there is no
+        object. None if the layout has no drawn mask.
     """
 
     boxes: np.ndarray
@@ -45,6 +49,8 @@ class PlacedObjects:
     invalid: int
     keypoints: np.ndarray
     masks: Sequence[bytes] = ()
+    polygons: Sequence[np.ndarray] = ()
+    numbers: np.ndarray | None = None
 
     @property
     def class_names(self) -> tuple[str, ...]:
@@ -73,6 +79,8 @@ class PlacedObjects:
             "objects.name": list(self.class_names),
             **{f"objects.{name}": column for name, column in self.values.items()},
             OBJECT_MASKS: list(self.masks),
+            POLYGON: [side for points in self.polygons for side in points.ravel().tolist()],
+            POLYGON_POINTS: list(map(len, self.polygons)),
             **{field: self.keypoints[..., n].ravel().tolist() for n, field in enumerate(KEYPOINTS[:2])},
             KEYPOINTS[2]: self.keypoints[..., 2].astype(int).ravel().tolist(),
         }
@@ -85,13 +93,19 @@ def place_objects(
     *,
     invalid_boxes: InvalidBoxes,
     with_masks: bool = False,
+    with_polygons: bool = False,
+    first_number: int | None = None,
+    are_ordered: bool = True,
 ) -> PlacedObjects:
-    """Maps objects to the stored image, and clips them to it.
+    """Maps objects to the stored image, and clips their boxes to it.
 
     Args:
       objects: objects of the source.
       labels: class index and name of each object.
       with_masks: whether to draw masks; an object without polygons gets an empty mask.
+      with_polygons: whether to map polygons, whole; an object without one gets the corners of its whole box.
+      first_number: number of the class with index 0 in a mask of the image; None to draw no such mask.
+      are_ordered: whether an object covers those before it; otherwise, classes that overlap are refused.
 
     Raises:
       SampleError: a box is invalid and may not be dropped, polygons are invalid, or the objects were drawn on an image
@@ -124,6 +138,13 @@ def place_objects(
         name: [objects.values[name][n] for n in kept] if name in objects.values else [absent] * len(kept)
         for name, absent in _ABSENT.items()
     }
+    if first_number is not None and (without := [n for n in kept if not objects.polygons or not objects.polygons[n]]):
+        detail = f"an object, {labels[without[0]][1]!r}, has no outline from which the mask of the image is drawn"
+        raise SampleError(Stage.LABEL, FailureReason.INVALID_MASK, detail)
+
+    def draw(number: int) -> np.ndarray:
+        return draw_polygons(_unpack(objects, labels, scale, number), to_stored, geometry)
+
     return PlacedObjects(
         boxes=clipped[kept] / ((geometry.final_width, geometry.final_height) * 2),
         labels=[labels[n] for n in kept],
@@ -132,7 +153,19 @@ def place_objects(
         outside=int((is_valid & ~is_inside).sum()),
         invalid=int((~is_valid).sum()),
         keypoints=_place_keypoints(objects, kept, scale, to_stored, geometry),
-        masks=[_draw(objects, n, labels[n][1], scale, to_stored, geometry) for n in kept] if with_masks else (),
+        masks=[encode_mask(draw(n)) for n in kept] if with_masks else (),
+        polygons=[
+            (_join(_unpack(objects, labels, scale, n), boxes[n]) @ to_stored[:, :2].T + to_stored[:, 2])
+            / (geometry.final_width, geometry.final_height)
+            for n in kept
+        ]
+        if with_polygons
+        else (),
+        numbers=_draw_numbers(
+            [labels[n] for n in kept], map(draw, kept), geometry, first_number, are_ordered=are_ordered
+        )
+        if first_number is not None
+        else None,
     )
 
 
@@ -153,16 +186,55 @@ def _place_keypoints(
     return np.where(is_there[..., np.newaxis], np.concatenate([shares, points[..., 2:]], axis=-1), 0)
 
 
-def _draw(objects: Objects, number: int, name: str, scale: Any, to_stored: np.ndarray, geometry: Geometry) -> bytes:
-    """Draws the mask of one object; returns a PNG."""
+def _unpack(
+    objects: Objects, labels: Sequence[tuple[int, str]], scale: Any, number: int
+) -> Sequence[np.ndarray] | RunLengths:
+    """Returns the polygons of one object in source pixels, or its run lengths."""
     try:
         polygons = unpack_polygons(objects.polygons[number] if objects.polygons else b"")
     except ValueError as error:
-        detail = f"the segmentation of {name!r} cannot be read: {error}"
+        detail = f"the segmentation of {labels[number][1]!r} cannot be read: {error}"
         raise SampleError(Stage.LABEL, FailureReason.INVALID_MASK, detail) from error
     if not isinstance(polygons, RunLengths) and objects.is_normalized:
         polygons = [corners * scale[:2] for corners in polygons]
-    return encode_mask(draw_polygons(polygons, to_stored, geometry))
+    return polygons
+
+
+def _join(polygons: Sequence[np.ndarray] | RunLengths, box: np.ndarray) -> np.ndarray:
+    """Returns [points, 2] the polygon of an object: its parts as one, or else the corners of its box, clockwise."""
+    if isinstance(polygons, RunLengths) or not polygons:
+        return box[[0, 1, 2, 1, 2, 3, 0, 3]].reshape(4, 2)
+    return join_parts(polygons)
+
+
+def _draw_numbers(
+    labels: Sequence[tuple[int, str]],
+    masks: Iterable[np.ndarray],
+    geometry: Geometry,
+    first: int,
+    *,
+    are_ordered: bool,
+) -> np.ndarray:
+    """Draws the mask of an image from the masks of its objects; class indices are stored plus `first`.
+
+    Raises:
+      SampleError: objects without an order overlap, and have different classes.
+    """
+    numbers = np.zeros((geometry.final_height, geometry.final_width), np.uint16)
+    for (index, name), mask in zip(labels, masks, strict=True):
+        inside = mask > 0
+        covered = numbers[inside]
+        others = covered[(covered > 0) & (covered != index + first)]
+        if others.size and not are_ordered:
+            other = next(one for place, one in labels if place + first == others[0])
+            raise SampleError(
+                Stage.LABEL,
+                FailureReason.INVALID_MASK,
+                f"the masks of {other} and {name} overlap in {others.size:,} pixels, and a pixel of a mask has one "
+                "class; `layout=detection_masks` stores a mask for each object",
+            )
+        numbers[inside] = index + first
+    return numbers
 
 
 def find_drawn_on(objects: Objects, geometry: Geometry) -> tuple[tuple[int, int], np.ndarray]:

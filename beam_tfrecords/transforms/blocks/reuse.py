@@ -14,7 +14,7 @@ import hashlib
 import io
 import json
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -26,12 +26,14 @@ from beam_tfrecords.escaping import write_json
 from beam_tfrecords.output.files import DUPLICATES
 from beam_tfrecords.output.index import CONVERSION_COLUMNS, INDEX_SCHEMA, fits_packed_hash, read_columns, unpack_hash
 from beam_tfrecords.output.manifest import Shard
+from beam_tfrecords.output.published_paths import UNCHANGED, PublishedPaths
 from beam_tfrecords.reading.dataset import DatasetRef
+from beam_tfrecords.reading.lazy_shards import find_keyed
 from beam_tfrecords.tfrecord import RecordError, read_records
 from beam_tfrecords.transforms.blocks.convert_sample import ConvertSample, PreparedSample, hash_images
 from beam_tfrecords.transforms.hashing import SPACE, order_hashes
 from beam_tfrecords.transforms.refs.ref_columns import RefColumns
-from beam_tfrecords.transforms.refs.sample_refs import BlockKey, SampleRef
+from beam_tfrecords.transforms.refs.sample_refs import BlockKey, SampleRef, is_object_mask
 from beam_tfrecords.transforms.service_faults import retry_faults
 from beam_tfrecords.transforms.stats import MOST_KEYS, Change, Key
 
@@ -50,6 +52,8 @@ class ReusePlan:
       blocks: split -> number of blocks of the new dataset.
       takes_images: whether converting the same files would give the same stored images.
       hashes_files: whether the fingerprint of a file is the hash of its bytes, so that every file is read.
+      paths: published paths in the form of the previous dataset.
+      is_same_input: whether local files of one published path are one file. Otherwise their bytes are compared.
     """
 
     previous: DatasetRef
@@ -57,6 +61,8 @@ class ReusePlan:
     blocks: Mapping[str, int]
     takes_images: bool
     hashes_files: bool
+    paths: PublishedPaths = UNCHANGED
+    is_same_input: bool = True
 
 
 @dataclasses.dataclass(frozen=True)
@@ -111,6 +117,7 @@ class BlockReuse:
         # (key, fingerprint) -> hash of the sample.
         self._hashes: dict[tuple[str, str], str] = {}
         self._window = ("", 0, b"")
+        self._hash = dataclasses.replace(convert, paths=plan.paths).sample_hashes
 
     def needs_image(self, ref: SampleRef) -> bool:
         """Whether the image of a sample has to be read."""
@@ -177,27 +184,32 @@ class BlockReuse:
     def _find(self, ref: SampleRef, images: Mapping[str, bytes]) -> Change | None:
         """Returns what can be reused of a sample; None if nothing can."""
         record = self._previous.get(ref.key)
-        if record is None or ref.failure is not None:
+        # What the files with masks of objects say is not in the index.
+        if record is None or ref.failure is not None or any(map(is_object_mask, ref.images)):
             return None
-        identity = (ref.key, ref.fingerprint)
+        refs, identity = RefColumns.of_one(ref), (ref.key, ref.fingerprint)
         try:
-            sample_hash = self._hashes.get(identity) or self._convert.sample_hashes(RefColumns.of_one(ref))[0]
+            sample_hash = self._hashes.get(identity) or self._hash(refs)[0]
         except SampleError:  # conversion will raise it again
             return None
         self._hashes[identity] = sample_hash
         # Equal sizes and times mean nothing for different uris; an equal hash proves equal content.
         has_bytes = bool(images) and hash_images(images) == record.row["content_hash"]
         needs_file = self._convert.layout.needs_image and not self._plan.hashes_files
-        is_same_file = ref.uri == record.row["uri"] or not needs_file
+        is_known = self._plan.is_same_input or not (ref.uri or "").startswith("/")
+        is_same_file = (is_known and refs.uris(self._plan.paths) == [record.row["uri"]]) or not needs_file
         if unpack_hash(record.row["sample_hash"]) == sample_hash and (is_same_file or has_bytes):
             return Change.COPIED
-        if self._convert.layout.needs_objects and record.row.get("source_height") is None:
+        layout = self._convert.layout
+        if (layout.needs_objects or layout.moves_points) and record.row.get("source_height") is None:
             # The index was written before it had the columns that are needed to place objects.
             return None
-        if self._convert.layout.needs_mask or self._convert.layout.image_names:
-            # The mask or the names of images may have changed, and the index has no information about them.
+        if layout.has_mask or layout.image_names or layout.needs_array or layout.keeps_records:
+            # The mask, the names of images or the settings of arrays may have changed, and the index does not say so.
+            # A record of the input is stored as it is, or not at all.
             return None
-        is_same = is_same_file and ref.fingerprint and ref.fingerprint == record.row["fingerprint"]
+        fingerprint = refs.fingerprints(self._plan.paths)[0]
+        is_same = is_same_file and fingerprint and fingerprint == record.row["fingerprint"]
         if self._plan.takes_images and (is_same or has_bytes):
             return Change.RESERIALIZED
         return None
@@ -241,12 +253,12 @@ class BlockReuse:
 
 
 @functools.lru_cache(maxsize=2)
-def _shards_by_split(previous: DatasetRef) -> dict[str, list[Shard]]:
-    shards: dict[str, list[Shard]] = {}
-    for shard in previous.open().shards:
-        if shard.first_key is not None:
-            shards.setdefault(shard.split, []).append(shard)
-    return shards
+def _shards_by_split(previous: DatasetRef) -> dict[str, tuple[Sequence[Shard], np.ndarray]]:
+    """Returns split -> its shards, and the numbers of those with a first key: [n] int64."""
+    dataset = previous.open()
+    by_split = {split: dataset.split_shards(split) for split in dataset.split_starts}
+    found = {split: (shards, find_keyed(shards)) for split, shards in by_split.items()}
+    return {split: (shards, numbers) for split, (shards, numbers) in found.items() if len(numbers)}
 
 
 def _is_published(path: str, sha256: str | None) -> bool:
@@ -280,15 +292,15 @@ def _find_between(plan: ReusePlan, split: str, low: int, high: int) -> Iterator[
     def order(key: str | None) -> int:
         return order_hashes(seed=plan.seed, keys=[key or ""])[0]
 
-    shards = _shards_by_split(plan.previous)[split]
-    first = bisect.bisect_right(shards, low, key=lambda shard: order(shard.first_key))
-    end = bisect.bisect_left(shards, high, key=lambda shard: order(shard.first_key))
-    for number in range(max(0, first - 1), end):
-        shard = shards[number]
+    shards, numbers = _shards_by_split(plan.previous)[split]
+    first = bisect.bisect_right(numbers, low, key=lambda number: order(shards[number].first_key))
+    end = bisect.bisect_left(numbers, high, key=lambda number: order(shards[number].first_key))
+    for place in range(max(0, first - 1), end):
+        shard = shards[numbers[place]]
         assert shard.index is not None
         table = _read_index(storage.join(plan.previous.path, shard.index), shard.index_sha256)
         if table is None:
-            beyond = order(shards[number + 1].first_key) if number + 1 < len(shards) else SPACE
+            beyond = order(shards[numbers[place + 1]].first_key) if place + 1 < len(numbers) else SPACE
             yield UnreadIndex(split, shard.index, order(shard.first_key), beyond)
             continue
         keys = table["key"]

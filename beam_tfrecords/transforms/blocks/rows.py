@@ -15,13 +15,13 @@ import msgpack
 from beam_tfrecords.errors import FailureReason
 from beam_tfrecords.transforms.objects.objects import MOST_OBJECTS, Objects
 from beam_tfrecords.transforms.refs.ref_columns import RefColumns
-from beam_tfrecords.transforms.refs.sample_refs import File, SampleRef
+from beam_tfrecords.transforms.refs.sample_refs import RECORD, File, SampleRef, is_object_mask
 from beam_tfrecords.transforms.stats import Key
 
 DUPLICATE_KEY = FailureReason.DUPLICATE_KEY.value, "another sample has the same key, and says the same"
 CONFLICTING_ROWS = (
     FailureReason.CONFLICTING_ROWS.value,
-    "samples with this key contradict each other; if rows of a table share images, use `group_rows`",
+    "samples with this key contradict each other; a table whose rows share images needs `group_rows`",
 )
 
 
@@ -32,7 +32,9 @@ def content_of(ref: SampleRef) -> bytes:
     """
     files = {name: one.uri if isinstance(one, File) else "" for name, one in ref.images.items()}
     objects = ref.objects.pack() if ref.objects is not None else None
-    packed: bytes = msgpack.packb((ref.label, sorted(ref.columns.items()), files, objects))
+    # A record that is stored as it is has no other values.
+    whole = [ref.fingerprint] if RECORD in ref.images else []
+    packed: bytes = msgpack.packb((ref.label, sorted(ref.columns.items()), files, objects, *whole))
     return packed
 
 
@@ -161,8 +163,13 @@ def _merge(rows: Sequence[SampleRef]) -> SampleRef:
         values = [row.columns.get(name) for row in distinct]
         is_same = values.count(values[0]) == len(values)
         columns[name] = values[0] if is_same else list(itertools.chain.from_iterable(map(_as_list, values)))
+    masks = {name: one for row in rows for name, one in row.images.items() if is_object_mask(name)}
+    # Each row knows the files of its own masks.
+    fingerprints = [row.fingerprint for row in (rows if masks else rows[:1])]
     return dataclasses.replace(
         rows[0],
+        images={**rows[0].images, **masks},
+        fingerprint="" if "" in fingerprints else "+".join(fingerprints),
         label=_unique(label for row in rows for label in _as_list(row.label)),
         columns=columns,
         objects=Objects.merge(objects) if objects else None,
@@ -170,8 +177,10 @@ def _merge(rows: Sequence[SampleRef]) -> SampleRef:
 
 
 def _describe_images(ref: SampleRef) -> Iterator[tuple[str, str | int]]:
-    """Yields values that are equal for two rows with the same images."""
+    """Yields values that are equal for two rows with the same images; each may have masks of its own objects."""
     for name, locator in ref.images.items():
+        if is_object_mask(name):
+            continue
         # Each row has its own copy of an image within a container, so only the lengths are compared.
         yield name, locator.uri if isinstance(locator, File) else locator.length
 

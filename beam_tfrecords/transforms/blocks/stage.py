@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping
 
 import apache_beam as beam
 from apache_beam.metrics import Metrics
+from apache_beam.pvalue import AsSingleton
 
 from beam_tfrecords import storage
 from beam_tfrecords.transforms.blocks.block_plan import BlockPlan
@@ -27,20 +28,20 @@ class ConvertBlocks(beam.PTransform):
     Reads the result of a finished block from its checkpoint if the checkpoint and its files are intact. Converts a
     block that an earlier attempt did not finish in a child process, because a decoder may have crashed. All attempts at
     one block write the same bytes.
+
+    Args:
+      plan: the plan of all blocks, or a side input with it.
+      processes: as in `MapInProcesses`.
     """
 
-    def __init__(self, plan: BlockPlan, *, processes: int) -> None:
+    def __init__(self, plan: BlockPlan | AsSingleton, *, processes: int) -> None:
         super().__init__()
         # When a task dies, a cluster restarts all tasks that exchange data with it, and gives up after a few restarts.
-        self._convert = functools.partial(convert_block, plan=plan, isolates_later=not processes)
-        self._processes = processes
+        convert = functools.partial(convert_block, isolates_later=not processes)
+        self._convert = MapInProcesses(convert, processes=processes, plan=plan)
 
     def expand(self, blocks: beam.PCollection[tuple[BlockKey, Iterable[bytes]]]) -> beam.PCollection[BlockResult]:
-        return (
-            blocks
-            | "ReadConvertWrite" >> MapInProcesses(self._convert, processes=self._processes)
-            | "CountSamples" >> beam.Map(_report)
-        )
+        return blocks | "ReadConvertWrite" >> self._convert | "CountSamples" >> beam.Map(_report)
 
 
 class CollectFiles(beam.PTransform):
@@ -48,12 +49,16 @@ class CollectFiles(beam.PTransform):
 
     One process reads all lists when the dataset is published. For very many blocks, the files of each range are joined
     first, because a million sequential requests take a day.
+
+    Args:
+      folder: the build's folder for temporary files, or a side input with it.
+      blocks: number of blocks; None if it is unknown.
     """
 
-    def __init__(self, *, folder: str, blocks: int) -> None:
+    def __init__(self, *, folder: str | AsSingleton, blocks: int | None) -> None:
         super().__init__()
         self._folder = folder
-        self._joins = blocks > RANGE_BLOCKS
+        self._joins = blocks is None or blocks > RANGE_BLOCKS
 
     def expand(self, results: beam.PCollection[BlockResult]) -> beam.PCollection[tuple[str, str]]:
         # -> ((kind, split, range), file). Both kinds share one output, because each one costs network buffers on Flink.

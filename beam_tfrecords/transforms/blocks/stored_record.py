@@ -6,6 +6,8 @@ import dataclasses
 from collections.abc import Mapping
 from typing import Any
 
+import numpy as np
+
 from beam_tfrecords.examples.layouts import IMAGE_FIELDS, MASK_FIELD, NAMED_IMAGE, Layout
 from beam_tfrecords.examples.serialize import read_fields
 from beam_tfrecords.transforms.images.converted_image import ConvertedImage
@@ -60,9 +62,9 @@ class StoredRecord:
                 found |= {f"{feature.image}[{number}]": data for number, data in enumerate(values)}
             else:
                 found[feature.image] = values[0]
-        if self.place.is_raw:
+        if dtype := self.place.raw_type:
             found = {
-                name: as_file(data, shape=self._shape(data), axes="HWC", dtype="|u1") for name, data in found.items()
+                name: as_file(data, shape=self._shape(data), axes="HWC", dtype=dtype) for name, data in found.items()
             }
         return found | ({MASK: self.fields[MASK_FIELD][0]} if MASK_FIELD in self.fields else {})
 
@@ -88,10 +90,17 @@ class StoredRecord:
 
     def _describe(self, data: bytes, spec: ImageSpec) -> Mapping[str, Any]:
         """Returns the fields that describe a stored image, such as its height and format."""
-        if self.place.is_raw:
+        if self.place.raw_type:
             height, width, channels = self._shape(data)
-            sizes = {"image.height": height, "image.width": width, "image.channels": channels}
-            return {**sizes, "image.format": "raw", "image.colorspace": COLORSPACES[channels]}
+            return ConvertedImage(
+                data,
+                "raw",
+                height,
+                width,
+                channels,
+                COLORSPACES.get(channels, ""),
+                dtype=np.dtype(self.place.raw_type).name,
+            ).fields
         kept = ImageSpec(
             image_encoding=ImageEncoding.KEEP,
             channels=None,
@@ -105,4 +114,4 @@ class StoredRecord:
 
     def _shape(self, data: bytes) -> tuple[int, int, int]:
         height, width = self.size
-        return height, width, len(data) // max(1, height * width)
+        return height, width, len(data) // max(1, height * width * np.dtype(self.place.raw_type).itemsize)

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 from beam_tfrecords.errors import TRIED_AGAIN, FailureReason, SampleError, Stage
 from beam_tfrecords.escaping import escape, write_json
+from beam_tfrecords.output.published_paths import UNCHANGED, PublishedPaths
 from beam_tfrecords.transforms.blocks.convert_sample import ConvertedBatch, ConvertSample, PreparedSample
 from beam_tfrecords.transforms.blocks.guard import failure_of
 from beam_tfrecords.transforms.parts import PartWriter
@@ -108,7 +109,7 @@ class SampleWriter:
             ]
         labels: list[Written] = list(made.labels)
         if self._where is not None:
-            passes = self._where.passes(refs, made, split=self._split)
+            passes = self._where.passes(refs, made, split=self._split, paths=self._convert.paths)
             kept = [place for place, fits in enumerate(passes) if fits]
             labels = [label if fits else Left.FILTERED for label, fits in zip(labels, passes, strict=True)]
             self._counts["filtered", self._split] += len(refs) - len(kept)
@@ -122,8 +123,8 @@ class SampleWriter:
         count_records(self._counts, self._split, made.class_names, made.index_columns, heads=made.heads)
         columns: dict[str, Sequence[Any]] = {
             "key": refs.keys,
-            "uri": refs.uris(),
-            "fingerprint": refs.each("fingerprint"),
+            "uri": refs.uris(self._convert.paths),
+            "fingerprint": refs.fingerprints(self._convert.paths),
             "label": made.labels,
             **made.index_columns,
         }
@@ -134,23 +135,23 @@ class SampleWriter:
         if error.reason in _PROCESS_ENDED:
             _log.warning("%s: %s", escape(ref.uri or ref.key), error.detail)
         self._counts["failed", self._split, error.reason.value] += 1
-        self.failures.append(write_json(describe_failure(ref, error)) + "\n")
+        self.failures.append(write_json(describe_failure(ref, error, self._convert.paths)) + "\n")
         # Every run lists the input again, which retries samples that the listing rejected.
         if error.reason in TRIED_AGAIN and error.stage is not Stage.LIST:
             self.run_id = self._run_id
 
 
-def describe_failure(ref: SampleRef, error: SampleError) -> dict[str, Any]:
-    """Returns a failure as the values of a line of `failures.jsonl`."""
+def describe_failure(ref: SampleRef, error: SampleError, paths: PublishedPaths = UNCHANGED) -> dict[str, Any]:
+    """Returns a failure as the values of a line of `failures.jsonl`, with published paths."""
     line: dict[str, Any] = {
         "key": ref.key,
-        "uri": ref.uri,
+        "uri": ref.uri and paths.publish(ref.uri),
         "stage": error.stage.value,
         "reason": error.reason.value,
-        "detail": error.detail,
+        "detail": paths.publish_text(error.detail),
     }
     if locator := describe_locator(ref.locator):
-        line["locator"] = locator
+        line["locator"] = {**locator, "uri": paths.publish(locator["uri"])}
     if error.traceback:
-        line["traceback"] = error.traceback
+        line["traceback"] = paths.publish_traceback(error.traceback)
     return line

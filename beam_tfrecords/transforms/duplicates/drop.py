@@ -4,27 +4,21 @@ from __future__ import annotations
 
 import dataclasses
 import sys
-from collections.abc import Mapping
 
 from beam_tfrecords import storage
-from beam_tfrecords.tfrecord import Compression, masked_crc32c, open_stream, read_records
-from beam_tfrecords.transforms.parts import Part, PartPolicy, PartWriter, read_index
+from beam_tfrecords.tfrecord import masked_crc32c, open_stream, read_records
+from beam_tfrecords.transforms.duplicates.search import DuplicateSearch
+from beam_tfrecords.transforms.parts import Part, PartWriter, read_index
 from beam_tfrecords.transforms.workspace.build_folder import BuildFolder
 from beam_tfrecords.transforms.workspace.counts import add_rewritten
 
 
-def drop_rows(
-    part_and_rows: tuple[Part, frozenset[int]],
-    *,
-    folder: str,
-    policies: Mapping[str, PartPolicy],
-    compression: Compression,
-) -> Part | None:
+def drop_rows(part_and_rows: tuple[Part, frozenset[int]], *, search: DuplicateSearch) -> Part | None:
     """Writes the remaining records of a part to another folder, so that a retry still finds the complete part.
 
     Args:
       part_and_rows: the part, and the rows to drop.
-      policies: split -> policy of its parts, which decides where they can be cut.
+      search: settings of the search.
 
     Returns:
       The new part, which replaces the old one; None if no record remains.
@@ -34,18 +28,18 @@ def drop_rows(
     with (
         storage.open_read(part.uri) as file,
         PartWriter(
-            folder=BuildFolder(folder).distinct,
+            folder=BuildFolder(search.folder).distinct,
             stem=f"{part.split}-{part.block:06d}-{part.number:04d}",
             split=part.split,
             block=part.block,
-            policy=dataclasses.replace(policies[part.split], bytes=sys.maxsize),
-            compression=compression,
+            policy=dataclasses.replace(search.policies[part.split], bytes=sys.maxsize),
+            compression=search.compression,
         ) as writer,
     ):
-        for record in read_records(open_stream(file, compression)):
+        for record in read_records(open_stream(file, search.compression)):
             if record.number not in dropped:
                 row = {name: values[record.number : record.number + 1] for name, values in columns.items()}
                 writer.add([record.data], [masked_crc32c(record.data)], row)
         written = writer.close()
-    add_rewritten(folder)
+    add_rewritten(search.folder)
     return dataclasses.replace(written[0], number=part.number) if written else None

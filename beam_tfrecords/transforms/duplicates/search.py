@@ -18,7 +18,7 @@ from beam_tfrecords.examples.layouts import Layout
 from beam_tfrecords.examples.parse import parse_example
 from beam_tfrecords.tfrecord import Compression, open_stream, read_records
 from beam_tfrecords.transforms.group_size import GROUP_BYTES
-from beam_tfrecords.transforms.parts import Part, pack_hashes, read_index
+from beam_tfrecords.transforms.parts import Part, PartPolicy, pack_hashes, read_index
 from beam_tfrecords.transforms.stats import COUNTED
 from beam_tfrecords.transforms.workspace.build_folder import BuildFolder
 
@@ -45,6 +45,7 @@ class DuplicateSearch:
       near_distance: maximum number of bits in which the perceptual hashes of near-duplicates differ; 0 disables their
         search.
       class_names: classes in index order.
+      policies: split -> policy of its parts, which decides where they can be cut.
     """
 
     folder: str
@@ -55,6 +56,7 @@ class DuplicateSearch:
     layout: Layout
     class_names: tuple[str, ...]
     compression: Compression
+    policies: Mapping[str, PartPolicy] = dataclasses.field(default_factory=dict)
 
     @property
     def buckets(self) -> int:
@@ -130,13 +132,13 @@ def find_bucket(prefix: Any, buckets: int) -> Any:
     return (prefix >> 32) * buckets >> 32
 
 
-def read_hashes(part: Part, *, buckets: int) -> Iterator[tuple[int, tuple[PartId, bytes]]]:
+def read_hashes(part: Part, *, search: DuplicateSearch) -> Iterator[tuple[int, tuple[PartId, bytes]]]:
     """Yields the first 64 bits of a part's content hashes, by range of the hash space."""
     packed = part.hashes
     if packed is None:
         packed = pack_hashes(read_index(part, "content_hash")["content_hash"].to_pylist())
     prefixes = np.sort(np.frombuffer(packed, dtype=">u8").astype(np.uint64))
-    numbers, starts = np.unique(find_bucket(prefixes, buckets), return_index=True)
+    numbers, starts = np.unique(find_bucket(prefixes, search.buckets), return_index=True)
     for number, piece in zip(numbers, np.split(prefixes, starts[1:]), strict=False):
         yield int(number), (part_id(part), piece.tobytes())
 

@@ -5,15 +5,14 @@ FindNearDuplicates: finds images that look nearly the same.
 
 from __future__ import annotations
 
-import functools
 import operator
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 import apache_beam as beam
+from apache_beam.pvalue import AsSingleton
 
 from beam_tfrecords import storage
-from beam_tfrecords.tfrecord import Compression
 from beam_tfrecords.transforms.duplicates.drop import drop_rows
 from beam_tfrecords.transforms.duplicates.groups import DuplicatesFound, describe_groups
 from beam_tfrecords.transforms.duplicates.near import NearHashes, Range, count_near, find_near, read_phashes
@@ -33,16 +32,20 @@ from beam_tfrecords.transforms.duplicates.search import (
     read_hashes,
     read_images,
 )
-from beam_tfrecords.transforms.parts import Part, PartPolicy, without_hashes
+from beam_tfrecords.transforms.parts import Part, without_hashes
 from beam_tfrecords.transforms.processes.stage import MapInProcesses
 from beam_tfrecords.transforms.stats import Stats
 from beam_tfrecords.transforms.workspace.counts import add_searched
 
 
 class FindDuplicates(beam.PTransform):
-    """Finds identical images: Part -> DuplicatesFound."""
+    """Finds identical images: Part -> DuplicatesFound.
 
-    def __init__(self, search: DuplicateSearch) -> None:
+    Args:
+      search: settings of the search, or a side input with them.
+    """
+
+    def __init__(self, search: DuplicateSearch | AsSingleton) -> None:
         super().__init__()
         self._search = search
 
@@ -50,7 +53,7 @@ class FindDuplicates(beam.PTransform):
         search = self._search
         hashes = (
             parts
-            | "ReadHashes" >> beam.FlatMap(storage.with_storage_options(read_hashes), buckets=search.buckets)
+            | "ReadHashes" >> beam.FlatMap(storage.with_storage_options(read_hashes), search=search)
             # -> (bucket, (part id, packed hashes))
             | "GroupHashes" >> beam.GroupByKey()
             # -> (part id, (packed hashes, whether they have many images))
@@ -68,9 +71,13 @@ class FindDuplicates(beam.PTransform):
 
 
 class FindNearDuplicates(beam.PTransform):
-    """Finds images whose perceptual hashes are near: Part -> DuplicatesFound, and Stats of the search."""
+    """Finds images whose perceptual hashes are near: Part -> DuplicatesFound, and Stats of the search.
 
-    def __init__(self, search: DuplicateSearch) -> None:
+    Args:
+      search: settings of the search, or a side input with them.
+    """
+
+    def __init__(self, search: DuplicateSearch | AsSingleton) -> None:
         super().__init__()
         self._search = search
 
@@ -121,21 +128,20 @@ class FindNearDuplicates(beam.PTransform):
 
 
 class DropDuplicates(beam.PTransform):
-    """Rewrites parts that lose records to new files, and passes on the others unchanged: Part -> Part."""
+    """Rewrites parts that lose records to new files, and passes on the others unchanged: Part -> Part.
+
+    Args:
+      found: the identical images.
+      search: settings of the search, or a side input with them.
+      processes: as in `MapInProcesses`.
+    """
 
     def __init__(
-        self,
-        found: beam.PCollection[DuplicatesFound],
-        *,
-        folder: str,
-        policies: Mapping[str, PartPolicy],
-        compression: Compression,
-        processes: int,
+        self, found: beam.PCollection[DuplicatesFound], *, search: DuplicateSearch | AsSingleton, processes: int
     ) -> None:
         super().__init__()
         self._found = found
-        self._rewrite = functools.partial(drop_rows, folder=folder, policies=policies, compression=compression)
-        self._processes = processes
+        self._rewrite = MapInProcesses(drop_rows, processes=processes, search=search)
 
     def expand(self, parts: beam.PCollection[Part]) -> beam.PCollection[Part]:
         by_id = parts | "KeyParts" >> beam.WithKeys(part_id)
@@ -149,7 +155,7 @@ class DropDuplicates(beam.PTransform):
         rewritten = (
             joined
             | "OtherParts" >> beam.Filter(lambda pair: not _is_whole(pair))
-            | "RewriteParts" >> MapInProcesses(self._rewrite, processes=self._processes)
+            | "RewriteParts" >> self._rewrite
             | "IfAnythingLeft" >> beam.Filter(bool)
         )
         return (whole, rewritten) | "AllParts" >> beam.Flatten()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 from typing import Any
 
+from beam_tfrecords.examples.layouts import ARRAY_FIELD, DTYPE_FIELD, SHAPE_FIELD
 from beam_tfrecords.transforms.images.geometry import Geometry
 from beam_tfrecords.transforms.images.quality import Quality
 
@@ -14,9 +15,9 @@ class ConvertedImage:
     """An image in the form that an example stores.
 
     Attributes:
-      data: encoded file, or raw [H, W, C] uint8 pixels in row-major order.
+      data: encoded file, or raw [H, W, C] pixels in row-major order.
       format: "jpeg", "png", "webp", "raw", or the lower-case name of the format of a kept file.
-      channels: 1, 3 or 4; for a kept file, the channels of the file.
+      channels: 1, 3 or 4; for a kept file, the channels of the file; any number for an array.
       replaced_format: format of a source that should be kept but is stored as PNG because tf.io.decode_image
         cannot read it; else None.
       kept_orientation: EXIF orientation of a kept file, 2 to 8, that readers must still apply; None if there is none.
@@ -24,7 +25,8 @@ class ConvertedImage:
         readers decode it); None for all other images.
       channels_left_out: number of source channels besides color and transparency that are not stored; None if there are
         none.
-      quality: pixels for the quality measures; None for a kept file.
+      quality: pixels for the quality measures; None for a kept file and for an array.
+      dtype: type of the numbers of raw pixels, such as "uint16".
       geometry: maps the pixels of the file to those of the stored image; None until the conversion has finished.
     """
 
@@ -39,6 +41,7 @@ class ConvertedImage:
     stored_maximum: int | None = None
     channels_left_out: int | None = None
     geometry: Geometry | None = None
+    dtype: str = "uint8"
     # Not compared, because the codecs differ slightly in pixels and so in quality.
     quality: Quality | None = dataclasses.field(default=None, compare=False, repr=False)
 
@@ -48,6 +51,9 @@ class ConvertedImage:
         return {
             "image.encoded": self.data,
             "image.pixels": self.data,
+            ARRAY_FIELD: self.data,
+            SHAPE_FIELD: [self.height, self.width, self.channels],
+            DTYPE_FIELD: self.dtype,
             "image.format": self.format,
             "image.height": self.height,
             "image.width": self.width,

@@ -43,7 +43,7 @@ def _open_heic(file: io.BytesIO) -> ImageFile.ImageFile:
     try:
         from pillow_heif import HeifImageFile
     except ImportError as error:
-        detail = "HEIC files need an extra: pip install '.[heif]' in a clone of beam-tfrecords"
+        detail = "HEIC files need an extra: pip install 'beam-tfrecords[heif]'"
         raise decode_error(FailureReason.UNSUPPORTED_FORMAT, detail) from error
     return HeifImageFile(file)
 

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import contextlib
 import struct
+import tokenize
 import zlib
 from collections.abc import Iterator
 
 from PIL import Image
 
-from beam_tfrecords.errors import FailureReason, SampleError, Stage
+from beam_tfrecords.errors import FailureReason, SampleError, Stage, describe_exception
 from beam_tfrecords.storage import is_service_fault
 
 # Pillow documents OSError, SyntaxError and ValueError; its header parsers also raise the others.
@@ -27,6 +28,7 @@ DECODER_ERRORS = (
     RuntimeError,  # the AVIF plugin
     struct.error,
     zlib.error,
+    tokenize.TokenError,  # NumPy, about the header of a .npy file
 )
 # Words in messages of decoders about a file that ends too early.
 _TRUNCATED_WORDS = (
@@ -59,6 +61,11 @@ _UNSUPPORTED_WORDS = ("unsupported", "not supported", "unknown pixel mode", "can
 def decode_error(reason: FailureReason, detail: str) -> SampleError:
     """Returns the error for a sample whose image cannot be decoded."""
     return SampleError(Stage.DECODE, reason, detail)
+
+
+def unsupported(detail: str) -> SampleError:
+    """Returns the error for a sample whose file is complete, but of a kind that cannot be decoded."""
+    return decode_error(FailureReason.UNSUPPORTED_MODE, detail)
 
 
 def is_about_kind(error: SampleError) -> bool:
@@ -101,7 +108,7 @@ def decoder_errors() -> Iterator[None]:
     except DECODER_ERRORS as error:
         if isinstance(error, OSError) and is_service_fault(error):
             raise
-        detail = " ".join(str(error).split())[:200] or type(error).__name__
+        detail = describe_exception(error)[:200]
         raise decode_error(_reason(detail.lower()), detail) from error
     except Image.DecompressionBombError as error:
         raise decode_error(FailureReason.TOO_MANY_PIXELS, str(error)) from error

@@ -59,6 +59,7 @@ _OTHER = (
     (b"PK\x03\x04", "a ZIP archive"),
     (b"\x1f\x8b", "a GZIP file"),
     (b"{", "JSON"),
+    (b"\x93NUMPY", "an array of NumPy, which `layout=array` stores"),
     (b"version https://git-lfs", "a Git LFS pointer, not the file itself"),
 )
 # Brands of ISO base media files (ISO/IEC 14496-12), the container of AVIF and HEIC.
@@ -164,6 +165,13 @@ def jpeg2000_depth(data: bytes) -> int:
     """Returns the bits of the first channel of a JPEG 2000, unless it is truncated (ISO/IEC 15444-1, A.5.1)."""
     at = data.find(_JPEG2000_START) + 42
     return 1 + (int.from_bytes(data[at : at + 1], "big") & 0x7F)
+
+
+def ppm_maximum(data: bytes) -> int:
+    """Returns the value of white in a PPM or PGM file (Netpbm's ppm(5)); 1 for other kinds of the family."""
+    is_number = data[1:2] in b"2356"
+    tokens = re.sub(rb"#[^\r\n]*", b"", data[:_LONGEST_PPM_HEADER]).split(maxsplit=4)
+    return int(tokens[3]) if is_number and len(tokens) > 3 and tokens[3].isdigit() else 1
 
 
 def check_bmp_kind(data: bytes) -> None:

@@ -10,6 +10,7 @@ from typing import Any
 
 from beam_tfrecords.byte_sizes import number_of_bytes
 from beam_tfrecords.errors import RequestError
+from beam_tfrecords.sizes import read_image_size
 from beam_tfrecords.transforms.mask_colors import NAMED, MaskColors, read_mask_colors, read_mask_values
 from beam_tfrecords.transforms.settings import FAILURES, IMAGES, one_of, setting, switch, whole_number
 
@@ -59,6 +60,28 @@ class Codec(str, enum.Enum):
     EXACT = "exact"
 
 
+class ArrayType(str, enum.Enum):
+    """Type of the numbers of stored arrays."""
+
+    UINT8 = "uint8"
+    UINT16 = "uint16"
+    FLOAT32 = "float32"
+
+
+class Axes(str, enum.Enum):
+    """Order of the axes of a .npy file: channels last or first."""
+
+    HWC = "HWC"
+    CHW = "CHW"
+
+
+class Pages(str, enum.Enum):
+    """What the pages of a TIFF file are: FIRST takes the first one only, BANDS takes all as channels."""
+
+    FIRST = "first"
+    BANDS = "bands"
+
+
 class Check(str, enum.Enum):
     """Check of a kept file: DECODE reads every pixel, HEADER only the header."""
 
@@ -77,26 +100,13 @@ class Metadata(str, enum.Enum):
 IMPOSSIBLE_CHANNELS: Mapping[ImageEncoding, int] = {ImageEncoding.JPEG: 4, ImageEncoding.WEBP: 1}
 
 
-def read_image_size(word: Any) -> tuple[int, int]:
-    """Reads `256` (both sides), `224x160` or `[224, 160]` (height x width), in pixels."""
-    if isinstance(word, list | tuple) and len(word) == 2:
-        word = f"{word[0]}x{word[1]}"
-    match = re.fullmatch(r"\s*([0-9]{1,5})(?:\s*[xX]\s*([0-9]{1,5}))?\s*", str(word))
-    if match:
-        height = int(match[1])
-        width = int(match[2] or height)
-        if height and width:
-            return height, width
-    raise ValueError("expected pixels as 256, or height x width as 224x160")
-
-
 def read_channels(word: Any) -> int | None:
     """Reads a number of channels; None for `keep`."""
     if word == "keep":
         return None
-    if str(word) in ("1", "3", "4"):
+    if re.fullmatch("[1-9][0-9]{0,3}", str(word)):
         return int(word)
-    raise ValueError("expected 1, 3, 4 or keep")
+    raise ValueError("expected 1, 3, 4 or keep, or the channels of arrays")
 
 
 def read_bit_depth(word: Any) -> int:
@@ -108,11 +118,14 @@ def read_bit_depth(word: Any) -> int:
 
 def _default_encoding(earlier: Mapping[str, Any]) -> ImageEncoding:
     layout = earlier.get("layout")
-    return ImageEncoding.RAW if layout and "image.pixels" in layout.fields else ImageEncoding.JPEG
+    is_raw = layout and (layout.needs_array or "image.pixels" in layout.fields)
+    return ImageEncoding.RAW if is_raw else ImageEncoding.JPEG
 
 
 def _default_channels(earlier: Mapping[str, Any]) -> int | None:
-    return None if earlier["image_encoding"] is ImageEncoding.KEEP else 3
+    layout = earlier.get("layout")
+    is_array = layout is not None and layout.needs_array
+    return None if earlier["image_encoding"] is ImageEncoding.KEEP or is_array else 3
 
 
 @dataclasses.dataclass(frozen=True)
@@ -157,7 +170,7 @@ class ImageSpec:
     image_encoding: ImageEncoding = setting(
         ImageEncoding.JPEG,
         help="jpeg, png, webp, raw, or keep: the source's own bytes",
-        shown_default="jpeg; raw if the layout asks for image.pixels",
+        shown_default="jpeg; raw if the layout asks for image.pixels or image.array",
         default_from=_default_encoding,
         group=IMAGES,
         read=one_of(ImageEncoding),
@@ -179,8 +192,8 @@ class ImageSpec:
     )
     channels: int | None = setting(
         3,
-        help="channels of the stored image: 1, 3, 4 or keep",
-        shown_default="3; keep with `image_encoding=keep`",
+        help="channels of the stored image: 1, 3, 4 or keep; any number for arrays",
+        shown_default="3; keep with `image_encoding=keep`; of arrays those of the first samples",
         default_from=_default_channels,
         group=IMAGES,
         read=read_channels,
@@ -191,6 +204,31 @@ class ImageSpec:
         help="bits per channel of the stored image: 8, or 16 with `image_encoding=png`",
         group=IMAGES,
         read=read_bit_depth,
+    )
+    # `ConvertSample.sample_hashes` includes these three settings only for samples with arrays.
+    array_type: ArrayType | None = setting(
+        None,
+        help="type of the numbers of arrays (`layout=array`): uint8, uint16 or float32",
+        shown_default="that of the first samples",
+        group=IMAGES,
+        read=one_of(ArrayType),
+        decides_records=False,
+    )
+    array_axes: Axes | None = setting(
+        None,
+        help="order of the axes of a .npy file with an image: HWC or CHW",
+        shown_default="HWC, if the last axis is the shortest",
+        group=IMAGES,
+        read=one_of(Axes),
+        decides_records=False,
+    )
+    pages: Pages | None = setting(
+        None,
+        help="what the pages of a TIFF file are for arrays: bands (all are channels), or first (the others are left)",
+        shown_default="refuses several pages",
+        group=IMAGES,
+        read=one_of(Pages),
+        decides_records=False,
     )
     # `ConvertSample.sample_hashes` includes these four settings only for samples with masks.
     mask_bit_depth: int = setting(
@@ -252,6 +290,11 @@ class ImageSpec:
         return self.image_size is not None and self.resize_mode in fixed and self.upscale
 
     @property
+    def stored_bits(self) -> int:
+        """Bits of a stored number."""
+        return {ArrayType.UINT16: 16, ArrayType.FLOAT32: 32}.get(self.array_type or ArrayType.UINT8, self.bit_depth)
+
+    @property
     def mask_numbers(self) -> tuple[tuple[int, int], ...]:
         """(color or number in the file of a mask, number in the record); empty if numbers stay as they are."""
         return self.mask_colors.numbers if self.mask_colors else self.mask_values
@@ -262,7 +305,8 @@ class ImageSpec:
             raise RequestError(
                 "`image_size={}x{}`: both sides must be 1 pixel or more".format(*self.image_size), code="invalid_value"
             )
-        if channels not in (None, 1, 3, 4):
+        # Only the layout shows whether raw pixels are arrays.
+        if channels not in (None, 1, 3, 4) and encoding is not ImageEncoding.RAW:
             raise RequestError(f"`channels={channels}`: expected 1, 3, 4 or keep", code="invalid_value")
         if not 1 <= self.jpeg_quality <= 100:
             raise RequestError(

@@ -81,11 +81,29 @@ def convert_mask(data: bytes | None, geometry: Geometry, spec: ImageSpec) -> byt
     if data is None:
         raise SampleError(Stage.LABEL, FailureReason.MASK_MISSING, "the image has no mask")
     mask = read_mask(data, spec)
+    return _store(mask, place_mask(mask, geometry, padding=spec.mask_padding), spec)
+
+
+def store_drawn(drawn: np.ndarray, geometry: Geometry, spec: ImageSpec) -> bytes:
+    """Returns the PNG of a mask that was drawn in the stored image.
+
+    Args:
+      drawn: [final_height, final_width] its numbers, 0 for padded pixels.
+      geometry: geometry of its image.
+      spec: the request.
+
+    Raises:
+      SampleError: a number needs more bits.
+    """
+    blank = np.zeros((geometry.resized_height, geometry.resized_width), np.uint16)
+    return _store(drawn, np.maximum(drawn, fit(blank, geometry, padding=spec.mask_padding)), spec)
+
+
+def _store(mask: np.ndarray, placed: np.ndarray, spec: ImageSpec) -> bytes:
     largest = int(mask.max())
     if largest >= 1 << spec.mask_bit_depth:
         raise _invalid(f"the mask has the number {largest}, and 8 bits hold up to 255; use `mask_bit_depth=16`")
     file = io.BytesIO()
-    placed = place_mask(mask, geometry, padding=spec.mask_padding)
     Image.fromarray(placed.astype(f"uint{spec.mask_bit_depth}")).save(file, "PNG")
     return file.getvalue()
 
@@ -112,6 +130,17 @@ def read_mask(data: bytes, spec: ImageSpec) -> np.ndarray:
     return _look_up(values, spec.mask_values, str, "value", "mask_values")
 
 
+def read_numbers(data: bytes, spec: ImageSpec) -> np.ndarray:
+    """Reads the ids in a panoptic image of COCO, [H, W] int32: red + 256 * green + 65536 * blue, or the only channel.
+
+    Raises:
+      SampleError: the file cannot be decoded, or its format changes numbers.
+    """
+    name, image = _decode(data, spec, is_mapped=True)
+    is_grey = len(image.getbands()) == 1
+    return (_read_values if is_grey else _pack_colors)(data, name, image).astype(np.int32)
+
+
 def may_have_colors(data: bytes, spec: ImageSpec) -> bool:
     """Whether the file of a mask has several channels, as its header says."""
     try:
@@ -135,7 +164,7 @@ def find_tables(data: bytes, spec: ImageSpec) -> tuple[int, list[str]] | None:
     ]
 
 
-def _decode(data: bytes, spec: ImageSpec) -> tuple[str, Image.Image]:
+def _decode(data: bytes, spec: ImageSpec, *, is_mapped: bool = False) -> tuple[str, Image.Image]:
     """Decodes the file of a mask; returns the name of its format, too."""
     try:
         name, opened = open_image(data, spec)
@@ -146,7 +175,7 @@ def _decode(data: bytes, spec: ImageSpec) -> tuple[str, Image.Image]:
         raise _invalid("the mask is a JPEG file, which does not keep numbers; save it as PNG, from what it was made of")
     if spare_channels(image):
         raise _invalid("the mask has several channels, and which of them has the numbers is not known")
-    needed = len(data) + mask_memory(image, is_mapped=bool(spec.mask_numbers))
+    needed = len(data) + mask_memory(image, is_mapped=is_mapped or bool(spec.mask_numbers))
     check_memory(needed, spec.max_image_memory, height=image.height, width=image.width)
     return name, image
 

@@ -35,6 +35,8 @@ _WIDE_GREY = {"I": 14, "F": 14, "I;16": 9, "I;16B": 9}
 _PROFILE, _BLEND, _COPY = 9, 6, 4
 # 16-bit conversion: Pillow's image, OpenCV's, and copies weighted by transparency; then the same for the resized image.
 _DEEP, _DEEP_RESIZED = 44, 44
+# Copies of an array, and bytes per number of the channel that is resized: float64 passes.
+_ARRAY_COPIES, _ARRAY_PASSES = 3, 48
 # Numbers of a mask from a table: copies in colors, Pillow's bytes, indices of 64 bits.
 _MAPPED = 14
 _TIFF_ROWS, _TIFF_TILE_WIDTH, _TIFF_TILE_HEIGHT, _TIFF_SAMPLES = 278, 322, 323, 277
@@ -121,6 +123,11 @@ def sixteen_bit_memory(geometry: Geometry) -> float:
     """Returns peak bytes of converting an image in 16 bits."""
     resized, stored = geometry.resized_height * geometry.resized_width, geometry.final_height * geometry.final_width
     return _DEEP * geometry.height * geometry.width + _DEEP_RESIZED * max(resized, stored)
+
+
+def array_memory(pixels: int, channels: int, item_bytes: int) -> float:
+    """Returns peak bytes of reading and resizing an array, without the file."""
+    return pixels * (_ARRAY_COPIES * item_bytes * channels + _ARRAY_PASSES)
 
 
 def mask_memory(image: Image.Image, *, is_mapped: bool = False) -> float:

@@ -13,8 +13,11 @@ _SIZES = {1: 1, 2: 1, 3: 2, 4: 4, 5: 8, 6: 1, 7: 1, 8: 2, 9: 4, 10: 8, 11: 4, 12
 _NUMBERS = (3, 4, 16)
 
 
-def end_of_tiff(data: bytes) -> int:
-    """Returns the end offset of the first directory, its values and its pixels (TIFF 6.0; BigTIFF has wider numbers).
+def end_of_tiff(data: bytes, at: int | None = None) -> int:
+    """Returns the end offset of a directory, its values and its pixels (TIFF 6.0; BigTIFF has wider numbers).
+
+    Args:
+      at: where the directory is; None for the first one.
 
     Returns:
       A larger number than the size of the file if any of them reaches beyond its end.
@@ -22,9 +25,11 @@ def end_of_tiff(data: bytes) -> int:
     order, is_big = ("<" if data.startswith(b"II") else ">"), 43 in data[2:4]
     number, counter, entry = ("Q", "Q", "HHQ8s") if is_big else ("I", "H", "HHI4s")
     pixels: dict[int, np.ndarray] = {}
-    end, at = 8, 8 if is_big else 4
+    end = 8
     try:
-        (at,) = struct.unpack_from(order + number, data, at)
+        if at is None:
+            at = 8 if is_big else 4
+            (at,) = struct.unpack_from(order + number, data, at)
         (entries,) = struct.unpack_from(order + counter, data, at)
         at += struct.calcsize(order + counter)
         for _ in range(entries):
@@ -38,7 +43,7 @@ def end_of_tiff(data: bytes) -> int:
             if len(values) >= size and tag in _PIXELS and kind in _NUMBERS:
                 pixels[tag] = np.frombuffer(values[:size], f"{order}u{_SIZES[kind]}").astype(np.float64)
     except (struct.error, OverflowError):
-        return max(at, len(data)) + 1
+        return max(at or 0, len(data)) + 1
     for starts, lengths in zip(_PIXELS[::2], _PIXELS[1::2], strict=True):
         most = min(len(pixels.get(starts, ())), len(pixels.get(lengths, ())))
         if most:

@@ -18,7 +18,7 @@ class Upright(NamedTuple):
     """An upright image.
 
     Attributes:
-      pixels: [H, W, C] uint8, or uint16 with `bit_depth=16`; read-only.
+      pixels: [H, W, C] uint8, or uint16 with `bit_depth=16`, or an array of `array_type`; read-only.
       geometry: maps the file to these pixels.
     """
 

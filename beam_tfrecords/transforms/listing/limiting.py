@@ -7,20 +7,23 @@ import itertools
 from collections import Counter
 from collections.abc import Iterable, Mapping
 
+from beam_tfrecords.output.published_paths import UNCHANGED, PublishedPaths
 from beam_tfrecords.transforms.hashing import order_hashes
 from beam_tfrecords.transforms.listing.listing import CHUNK_REFS, Listing, ListPlan, read_light, write_listing
 from beam_tfrecords.transforms.refs.overflow_rows import load_oversized
 from beam_tfrecords.transforms.refs.ref_columns import RefColumns, join_alike, unpack_batches
 
 
-def limit_listing(listing: Listing, *, limit: int, seed: int, folder: str) -> Listing:
+def limit_listing(
+    listing: Listing, *, limit: int, seed: int, folder: str, paths: PublishedPaths = UNCHANGED
+) -> Listing:
     """Returns a listing of at most `limit` samples, with the labels of all samples, so that class indices stay."""
     if listing.total <= limit:
         return listing
     packed = choose_refs(read_light(listing), limit=limit, seed=seed, samples=listing.samples)
     chunks = (b"".join(packed[start : start + CHUNK_REFS]) for start in range(0, len(packed), CHUNK_REFS))
     chosen = itertools.chain.from_iterable(join_alike(unpack_batches(chunk)) for chunk in chunks)
-    plan = ListPlan(None, seed, count_labels=bool(listing.labels), class_columns=[*listing.column_labels])
+    plan = ListPlan(None, seed, count_labels=bool(listing.labels), class_columns=[*listing.column_labels], paths=paths)
     limited = write_listing(load_oversized(chosen), folder, plan=plan, stem="limited-")
     limited.labels.update(dict.fromkeys(listing.labels, 0))
     for name, labels in listing.column_labels.items():

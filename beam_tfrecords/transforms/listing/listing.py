@@ -15,6 +15,7 @@ import msgpack
 
 from beam_tfrecords import storage
 from beam_tfrecords.errors import BuildError
+from beam_tfrecords.output.published_paths import UNCHANGED, PublishedPaths
 from beam_tfrecords.transforms.labels import ClassNames, class_label
 from beam_tfrecords.transforms.listing.object_totals import ObjectTotals
 from beam_tfrecords.transforms.refs.overflow_rows import OverflowRows, load_oversized, name_overflow_file
@@ -96,8 +97,8 @@ class Listing:
         """Hex digest that changes when a sample is added, removed or changed, or the location of an image changes."""
         return f"{self.digest:032x}"
 
-    def add(self, refs: RefColumns, *, count_labels: bool) -> list[int]:
-        """Counts references; returns the bytes of each."""
+    def add(self, refs: RefColumns, *, count_labels: bool, paths: PublishedPaths = UNCHANGED) -> list[int]:
+        """Counts references; returns the bytes of each. The fingerprint contains published paths."""
         splits = [split or "" for split in refs.each("split")]
         self.samples.update(splits)
         if any(refs.each("size")):
@@ -117,13 +118,12 @@ class Listing:
             for split, labels in found:
                 self.split_labels.setdefault(split, set()).update(labels)
         sizes = []
-        for identity, places in zip(refs.identities(), refs.places(), strict=True):
+        fingerprints = refs.fingerprints(paths)
+        for identity, places in zip(refs.identities(paths), refs.places(paths), strict=True):
             self.digest += int.from_bytes(hashlib.blake2b(identity + places, digest_size=16).digest(), "big")
             sizes.append(len(identity))
         self.digest %= 1 << 128
-        for split, size, fingerprint, failure in zip(
-            splits, sizes, refs.each("fingerprint"), refs.each("failure"), strict=True
-        ):
+        for split, size, fingerprint, failure in zip(splits, sizes, fingerprints, refs.each("failure"), strict=True):
             # Fingerprints depend on the location of the input, which must not influence the number of blocks.
             self.ref_bytes[split] += size - len(fingerprint) if failure is None else 0
         return sizes
@@ -203,6 +203,8 @@ class ListPlan:
       known: the classes, as in `Selection.class_filter`.
       class_columns: columns whose values are classes, which are read and counted as labels are.
       missing: words for an empty cell of these columns.
+      keeps_groups: as in `assign_splits`.
+      paths: published paths of the request, for the fingerprint of the listing.
     """
 
     splits: Splits | None
@@ -215,6 +217,8 @@ class ListPlan:
     known: ClassNames | None = None
     class_columns: Sequence[str] = ()
     missing: frozenset[str] = frozenset()
+    keeps_groups: bool = False
+    paths: PublishedPaths = UNCHANGED
 
 
 def write_listing(
@@ -276,8 +280,8 @@ def write_listing(
         if plan.finds_splits:
             listing.paths.add(refs, by_image=plan.paths_are_images)
         if plan.splits is not None:
-            refs = assign_splits(refs, splits=plan.splits, seed=plan.seed)
-        sizes = listing.add(refs, count_labels=plan.count_labels)
+            refs = assign_splits(refs, splits=plan.splits, seed=plan.seed, keeps_groups=plan.keeps_groups)
+        sizes = listing.add(refs, count_labels=plan.count_labels, paths=plan.paths)
         ends = list(itertools.accumulate(sizes, initial=0))
         if plan.summarizes_folders:
             for key, failure in zip(refs.keys, refs.each("failure"), strict=True):

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import functools
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import apache_beam as beam
 import msgpack
+from apache_beam.pvalue import AsSingleton
 from apache_beam.transforms.window import GlobalWindows
 from apache_beam.utils.windowed_value import WindowedValue
 
@@ -64,12 +65,14 @@ class ListSamples(beam.PTransform):
     Each bundle writes its own files and passes on only their names, never the bytes of images.
 
     Args:
-      plan: plan for the workers.
+      plan: plan for the workers, or a side input with it.
       container: container that represents the pipeline.
       read: as in `ReadPipeline`.
     """
 
-    def __init__(self, plan: IndexPlan, container: Container, read: Callable[[Any, StagingFiles], SampleRef]) -> None:
+    def __init__(
+        self, plan: IndexPlan | AsSingleton, container: Container, read: Callable[[Any, StagingFiles], SampleRef]
+    ) -> None:
         super().__init__()
         self._plan = plan
         self._container = container
@@ -77,13 +80,13 @@ class ListSamples(beam.PTransform):
 
     def expand(self, samples: beam.PCollection[Any]) -> beam.PCollection[str]:
         nothing = samples.pipeline | "Begin" >> beam.Impulse() | "Nothing" >> beam.Map(_no_bundle)
-        listed = samples | "List" >> beam.ParDo(_ListBundle(self._plan, self._read))
-        join = functools.partial(join_bundles, container=self._container, plan=self._plan)
+        listed = samples | "List" >> beam.ParDo(_ListBundle(self._read), plan=self._plan)
         return (
             (listed, nothing)
             | "All" >> beam.Flatten()
             | "Together" >> beam.GroupByKey()
-            | "WriteCheckpoint" >> beam.Map(storage.with_storage_options(_join), join)
+            | "WriteCheckpoint"
+            >> beam.Map(storage.with_storage_options(_join), container=self._container, plan=self._plan)
         )
 
 
@@ -94,18 +97,19 @@ class ListSource(beam.PTransform):
     reference.
 
     Args:
-      folder: the build's folder for temporary files; `write_chunk_names` has written the names to it.
+      folder: the build's folder for temporary files, or a side input with it.
+      chunks: the chunk files, or a side input with them; () if `write_chunk_names` has written their names.
     """
 
-    def __init__(self, folder: str) -> None:
+    def __init__(self, folder: str | AsSingleton, chunks: Sequence[str] | AsSingleton = ()) -> None:
         super().__init__()
-        self._folder = folder
+        self._named = {"folder": folder, "chunks": chunks}
 
     def expand(self, begin: beam.pvalue.PBegin) -> beam.PCollection[str]:
         return (
             begin
             | "Begin" >> beam.Impulse()
-            | "Chunks" >> beam.FlatMap(storage.with_storage_options(_chunk_names), self._folder)
+            | "Chunks" >> beam.FlatMap(storage.with_storage_options(_chunk_names), **self._named)
             | "Spread" >> beam.Reshuffle()
         )
 
@@ -118,19 +122,19 @@ class AssignOrder(beam.PTransform):
 
     Args:
       seed: seed of the order.
-      blocks: split -> number of blocks.
+      blocks: split -> number of blocks, or a side input with it.
       processes: as in `MapInProcesses`.
     """
 
-    def __init__(self, *, seed: int, blocks: Mapping[str, int], processes: int) -> None:
+    def __init__(self, *, seed: int, blocks: Mapping[str, int] | AsSingleton, processes: int) -> None:
         super().__init__()
-        self._order = functools.partial(order_chunk, seed=seed, blocks=dict(blocks))
-        self._processes = processes
+        order = functools.partial(order_chunk, seed=seed)
+        self._order = MapInProcesses(order, processes=processes, blocks=blocks)
 
     def expand(self, chunks: beam.PCollection[str]) -> beam.PCollection[tuple[BlockKey, bytes]]:
         return (
             chunks
-            | "OrderChunks" >> MapInProcesses(self._order, processes=self._processes)
+            | "OrderChunks" >> self._order
             | "JoinRefs" >> beam.ParDo(_JoinRefs()).with_output_types(tuple[tuple[str, int], bytes])
         )
 
@@ -139,23 +143,22 @@ def _containers(_: bytes, folder: str) -> Iterator[Container]:
     return read_containers(folder)
 
 
-def _chunk_names(_: bytes, folder: str) -> Iterator[str]:
-    return read_chunk_names(folder)
+def _chunk_names(_: bytes, *, folder: str, chunks: Sequence[str]) -> Iterator[str]:
+    return iter(chunks) if chunks else read_chunk_names(folder)
 
 
 def _no_bundle(_: bytes) -> tuple[str, bytes]:
     return "", msgpack.packb(([], {}, {}, []))
 
 
-def _join(grouped: tuple[str, Iterable[bytes]], join: Callable[[Iterable[bytes]], str]) -> str:
-    return join(grouped[1])
+def _join(grouped: tuple[str, Iterable[bytes]], *, container: Container, plan: IndexPlan) -> str:
+    return join_bundles(grouped[1], container=container, plan=plan)
 
 
 class _ListBundle(beam.DoFn):
     """Lists the samples of a bundle: `Sample` -> ("", packed bytes for `join_bundles`)."""
 
-    def __init__(self, plan: IndexPlan, read: Callable[[Any, StagingFiles], SampleRef]) -> None:
-        self._plan = plan
+    def __init__(self, read: Callable[[Any, StagingFiles], SampleRef]) -> None:
         self._read = read
         self._options = storage.current_options()
 
@@ -165,9 +168,9 @@ class _ListBundle(beam.DoFn):
     def start_bundle(self) -> None:
         self._bundle: BundleListing | None = None
 
-    def process(self, sample: Any) -> None:
+    def process(self, sample: Any, *, plan: IndexPlan) -> None:
         if self._bundle is None:
-            self._bundle = BundleListing(self._plan, self._read)
+            self._bundle = BundleListing(plan, self._read)
         self._bundle.add(sample)
 
     def finish_bundle(self) -> Iterator[WindowedValue]:

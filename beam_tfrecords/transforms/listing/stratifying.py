@@ -1,58 +1,146 @@
-"""Stratified splits: every class is split by the exact fractions, up to rounding to whole samples."""
+"""Stratified splits: every class is split by the fractions, exactly for single samples, as well as groups allow."""
 
 from __future__ import annotations
 
+import itertools
+import math
 from array import array
 from bisect import bisect_right
-from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections import Counter, defaultdict
+from collections.abc import Hashable, Iterator, Mapping, Sequence
+from typing import TypeAlias
 
 from beam_tfrecords.errors import RequestError
+from beam_tfrecords.output.published_paths import UNCHANGED, PublishedPaths
 from beam_tfrecords.transforms.hashing import split_hashes
 from beam_tfrecords.transforms.listing.listing import Listing, ListPlan, read_batches, write_listing
 from beam_tfrecords.transforms.refs.ref_columns import RefColumns
-from beam_tfrecords.transforms.refs.sample_refs import Value
+
+# Classes of a sample: its label or labels, and a pair (column, class) for each column of classes.
+Stratum: TypeAlias = tuple[Hashable, ...]
+# Stands for all samples, because the splits have fractions of these as well.
+_ALL = ()
 
 
-def stratify(listing: Listing, folder: str, *, fractions: Mapping[str, float], seed: int) -> Listing:
-    """Assigns every listed sample a split by its rank among the samples of its class.
+def stratify(
+    listing: Listing, folder: str, *, fractions: Mapping[str, float], seed: int, paths: PublishedPaths = UNCHANGED
+) -> Listing:
+    """Assigns every listed sample a split, so that each split has its fraction of each class.
 
     The samples of a class are sorted by their split hash, and the sorted list is cut at the fractions. Unstratified
     splits cut the hash range instead: there a new sample moves no other sample, but the counts are approximate.
 
+    Groups stay whole. Those with the largest shares of their classes are placed first, each in the split where it adds
+    least to the sum of (samples - expected)^2 / expected over all classes and splits.
+
     Args:
-      listing: the samples. Needs 8 bytes of memory per sample.
+      listing: the samples. Needs 8 bytes of memory per sample, or the class counts of each group.
       folder: where the new chunk files go, which replace those of the listing.
 
     Raises:
       RequestError: no sample has a label.
     """
-    hashes: defaultdict[object, array[int]] = defaultdict(lambda: array("Q"))
-    for refs in read_batches(listing):
-        for label, value in zip(refs.labels, split_hashes(seed=seed, keys=refs.keys), strict=True):
-            hashes[_stratum(label)].append(value)
-    if hashes and hashes.keys() <= {None}:
+    heads = [*listing.column_labels]
+    hashes: defaultdict[Stratum, array[int]] = defaultdict(lambda: array("Q"))
+    groups: defaultdict[str, Counter[Hashable]] = defaultdict(Counter)
+    totals: Counter[Hashable] = Counter()
+
+    def rows(refs: RefColumns) -> Iterator[tuple[Stratum, str | None, int]]:
+        hashed = split_hashes(seed=seed, keys=refs.keys)
+        return zip(_strata(refs, heads), refs.each("group"), hashed, strict=True)
+
+    for stratum, group, value in itertools.chain.from_iterable(map(rows, read_batches(listing))):
+        totals.update(_classes(stratum))
+        if group is None:
+            hashes[stratum].append(value)
+        else:
+            groups[group].update(_classes(stratum))
+    if totals and totals.keys() <= {None, _ALL}:
         raise RequestError("`stratify`: the samples have no labels to stratify by", code="setting_not_applicable")
-    cuts = {stratum: _cuts(sorted(values), fractions) for stratum, values in hashes.items()}
+    filling = _Filling([*fractions.values()], totals)
+    cuts = {}
+    for stratum, values in sorted(hashes.items(), key=lambda item: (-len(item[1]), min(item[1]))):
+        ends = itertools.accumulate(filling.divide(stratum, len(values), has_heads=bool(heads)))
+        by_hash = [*sorted(values), 1 << 64]
+        # The hash at which each split but the first starts.
+        cuts[stratum] = [by_hash[end] for end in [*ends][:-1]]
+    order = dict(zip(groups, split_hashes(seed=seed, keys=groups), strict=True))
+    of_group = {}
+    for group in sorted(groups, key=lambda group: (-filling.weight(groups[group]), order[group])):
+        of_group[group] = filling.place(groups[group])
     splits = list(fractions)
 
     def assign(refs: RefColumns) -> RefColumns:
-        values = zip(refs.labels, split_hashes(seed=seed, keys=refs.keys), strict=True)
-        return refs.replace(split=[splits[bisect_right(cuts[_stratum(label)], value)] for label, value in values])
+        found = [
+            bisect_right(cuts[stratum], value) if group is None else of_group[group]
+            for stratum, group, value in rows(refs)
+        ]
+        return refs.replace(split=[splits[number] for number in found], group=None)
 
-    plan = ListPlan(None, seed, count_labels=bool(listing.labels), class_columns=[*listing.column_labels])
+    plan = ListPlan(None, seed, count_labels=bool(listing.labels), class_columns=heads, paths=paths)
     return write_listing(map(assign, read_batches(listing)), folder, plan=plan, stem="stratified-")
 
 
-def _cuts(hashes: Sequence[int], fractions: Mapping[str, float]) -> list[int]:
-    """Returns the hash at which each split but the first starts; 2**64 for a split without samples."""
-    cuts, share = [], 0.0
-    for fraction in list(fractions.values())[:-1]:
-        share += fraction
-        rank = int(share * len(hashes) + 0.5)
-        cuts.append(hashes[rank] if rank < len(hashes) else 1 << 64)
-    return cuts
+class _Filling:
+    """Counts the samples of each class in each split while groups and remainders are placed.
+
+    Sums are rounded once (`math.fsum`), so they do not depend on the order of the classes, and are the same everywhere.
+
+    Args:
+      fractions: fraction of each split.
+      totals: class -> number of its samples.
+    """
+
+    def __init__(self, fractions: Sequence[float], totals: Mapping[Hashable, int]) -> None:
+        self._fractions = fractions
+        self._totals = totals
+        self._filled: list[Counter[Hashable]] = [Counter() for _ in fractions]
+
+    def weight(self, counts: Mapping[Hashable, int]) -> float:
+        """Returns a number that is large for groups that are hard to place: sum of squares over expected counts."""
+        return math.fsum(count * count / self._totals[name] for name, count in counts.items())
+
+    def place(self, counts: Mapping[Hashable, int]) -> int:
+        """Places samples in the split where they fit best; returns its number."""
+
+        def cost(split: int) -> float:
+            filled, fraction = self._filled[split], self._fractions[split]
+            added = (count * (2 * filled[name] + count) / self._totals[name] for name, count in counts.items())
+            return math.fsum(added) / fraction
+
+        best = min(range(len(self._fractions)), key=cost)
+        self._filled[best].update(counts)
+        return best
+
+    def divide(self, stratum: Stratum, samples: int, *, has_heads: bool) -> list[int]:
+        """Places single samples; returns the number for each split.
+
+        Args:
+          stratum: the classes of each of them.
+          samples: number of samples.
+          has_heads: whether samples have classes of several kinds. Their combinations may be rare, so that rounding
+            each by itself would leave small splits empty: what is left of it goes where it fits best.
+        """
+        one = dict.fromkeys(_classes(stratum), 1)
+        if has_heads:
+            counts = [int(samples * fraction) for fraction in self._fractions]
+        else:
+            shares = itertools.accumulate(self._fractions[:-1])
+            ends = [0, *(int(share * samples + 0.5) for share in shares), samples]
+            counts = [end - start for start, end in itertools.pairwise(ends)]
+        for filled, count in zip(self._filled, counts, strict=True):
+            filled.update(dict.fromkeys(one, count))
+        for _ in range(samples - sum(counts)):
+            counts[self.place(one)] += 1
+        return counts
 
 
-def _stratum(label: Value) -> object:
-    return tuple(label) if isinstance(label, list) else label
+def _classes(stratum: Stratum) -> tuple[Hashable, ...]:
+    return (*dict.fromkeys(stratum), _ALL)
+
+
+def _strata(refs: RefColumns, heads: Sequence[str]) -> Iterator[Stratum]:
+    """Yields the stratum of each reference."""
+    columns = [refs.columns.get(name, [None] * len(refs)) for name in heads]
+    for label, *values in zip(refs.labels, *columns, strict=True):
+        yield (*(label if isinstance(label, list) else [label]), *zip(heads, values, strict=True))

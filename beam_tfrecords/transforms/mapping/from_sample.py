@@ -40,7 +40,8 @@ def objects_of(sample: Sample) -> Objects | None:
     Raises:
       SampleError: the objects cannot be placed on the image.
     """
-    return None if sample.parts["objects"] is None else to_source(sample.objects, None)
+    objects = sample.objects
+    return None if objects is None else to_source(objects, None)
 
 
 def values_of(sample: Sample, wanted: Collection[str] | None) -> tuple[Value, Mapping[str, Value]]:

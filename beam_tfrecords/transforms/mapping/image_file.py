@@ -5,15 +5,16 @@ from __future__ import annotations
 import functools
 import os
 from collections.abc import Callable
-from typing import Any
+from typing import Any, TypeGuard
 
 import numpy as np
 
 from beam_tfrecords.errors import SampleError
 from beam_tfrecords.transforms.blocks.fetching import read_image
+from beam_tfrecords.transforms.images.convert_array import decode_pixels
 from beam_tfrecords.transforms.images.image_spec import ImageSpec
 from beam_tfrecords.transforms.images.masks import place_mask, read_mask
-from beam_tfrecords.transforms.images.upright import Upright, decode_upright
+from beam_tfrecords.transforms.images.upright import Upright
 from beam_tfrecords.transforms.mapping.later import Later, read_only
 from beam_tfrecords.transforms.mapping.pixel_file import spec_for
 from beam_tfrecords.transforms.refs.sample_refs import File
@@ -23,7 +24,7 @@ _MOST_BYTES = 1 << 30
 FileSource = str | bytes | Callable[[], bytes]
 
 
-def is_file(value: Any) -> bool:
+def is_file(value: object) -> TypeGuard[str | bytes | os.PathLike[str]]:
     """Whether a user gives an image as a file: a path, a URL or bytes."""
     return isinstance(value, str | bytes | os.PathLike)
 
@@ -67,7 +68,7 @@ class ImageFile(Later):
         Raises:
           SampleError: the file cannot be read or decoded.
         """
-        return decode_upright(self.read(), self.spec)
+        return decode_pixels(self.read(), self.spec)
 
 
 class MaskFile(ImageFile):

@@ -15,18 +15,19 @@ from beam_tfrecords.errors import FailureReason, SampleError, Stage
 from beam_tfrecords.examples.layouts import Layout
 from beam_tfrecords.transforms.blocks.stored_record import StoredRecord
 from beam_tfrecords.transforms.hashing import content_hash
+from beam_tfrecords.transforms.images.convert_array import decode_pixels
 from beam_tfrecords.transforms.images.image_spec import ImageSpec
 from beam_tfrecords.transforms.images.masks import place_mask, read_mask
-from beam_tfrecords.transforms.images.upright import Upright, decode_upright
+from beam_tfrecords.transforms.images.upright import Upright
 from beam_tfrecords.transforms.mapping.class_masks import merge_masks
-from beam_tfrecords.transforms.mapping.later import Later, is_same, read_only
+from beam_tfrecords.transforms.mapping.later import Later, is_same, read_only, value_of
 from beam_tfrecords.transforms.mapping.pixel_file import has_pixels, hash_file, pixel_file, spec_for
 from beam_tfrecords.transforms.mapping.plain_values import plain_value
 from beam_tfrecords.transforms.mapping.sample import Sample
 from beam_tfrecords.transforms.mapping.source_objects import from_source, to_source
 from beam_tfrecords.transforms.mapping.user_function import UserFunction
 from beam_tfrecords.transforms.objects.objects import Objects
-from beam_tfrecords.transforms.refs.sample_refs import IMAGE, MASK, RecordRange, SampleRef, is_mask
+from beam_tfrecords.transforms.refs.sample_refs import IMAGE, MASK, RecordRange, SampleRef, is_mask, is_object_mask
 
 # Prefix of the fingerprint of a sample whose image the function has changed; the new pixels determine the rest.
 _TOUCHED = "map:"
@@ -87,7 +88,7 @@ class MapSample:
     def _open(self, ref: SampleRef, images: Mapping[str, bytes]) -> Sample:
         def decode(name: str) -> Upright:
             try:
-                return decode_upright(images[name], self.image)
+                return decode_pixels(images[name], self.image)
             except SampleError as error:
                 raise ref.attribute_error(error, name) from error
 
@@ -97,10 +98,10 @@ class MapSample:
         first, objects = next(iter(decoded.values()), None), ref.objects
         if first is None:
             return sample
-        if any(map(is_mask, images)):
+        if any(is_mask(name) and not is_object_mask(name) for name in images):
             sample = sample.replace(mask=Later(lambda: self._open_mask(images, first.value)))
         if objects is not None:
-            sample = sample.replace(objects=Later(lambda: from_source(objects, first.value)))
+            sample = sample.replace(objects=Later(lambda: from_source(objects, first.value, images, self.image)))
         return sample
 
     def _open_mask(self, images: Mapping[str, bytes], image: Upright) -> np.ndarray:
@@ -150,10 +151,11 @@ def _take_images(images: Mapping[str, bytes], sample: Sample, made: Sample) -> d
         name: images[name] if is_same(before[name], after[name]) else pixel_file(made.images[name], images[name])
         for name in after
     }
+    files |= {name: data for name, data in images.items() if is_object_mask(name)}
     if made.parts["mask"] is not None:
         is_kept = is_same(sample.parts["mask"], made.parts["mask"]) and not _is_moved(sample, made)
         kept = {name: data for name, data in images.items() if is_mask(name)}
-        files |= kept if is_kept else {MASK: pixel_file(made.mask)}
+        files |= kept if is_kept else {MASK: pixel_file(value_of(made.parts["mask"]))}
     return files
 
 
@@ -161,7 +163,7 @@ def _take_objects(objects: Objects | None, sample: Sample, made: Sample) -> Obje
     if made.parts["objects"] is None:
         return None
     is_kept = is_same(sample.parts["objects"], made.parts["objects"]) and not _is_moved(sample, made)
-    return objects if is_kept else to_source(made.objects, objects)
+    return objects if is_kept else to_source(value_of(made.parts["objects"]), objects)
 
 
 def _is_moved(sample: Sample, made: Sample) -> bool:
@@ -169,9 +171,12 @@ def _is_moved(sample: Sample, made: Sample) -> bool:
     images = [next(iter(one.parts["images"].values()), None) for one in (sample, made)]
     if is_same(*images):
         return False
-    if made.image.shape[:2] != sample.image.shape[:2]:
-        for what in ("mask", "objects"):
-            if made.parts[what] is not None and is_same(sample.parts[what], made.parts[what]):
+    new, old = map(value_of, images[::-1])
+    if new.shape[:2] != old.shape[:2]:
+        before, after = sample.parts, made.parts
+        pairs = {"mask": (before["mask"], after["mask"]), "objects": (before["objects"], after["objects"])}
+        for what, (given, kept) in pairs.items():
+            if kept is not None and is_same(given, kept):
                 raise ValueError(
                     f"the image has another size, and its {what} stayed; crop() and resize() move them, or replace "
                     f"the {what} too"

@@ -17,7 +17,7 @@ from beam_tfrecords.transforms.mapping.image_file import ImageFile, MaskFile
 from beam_tfrecords.transforms.mapping.later import Later
 from beam_tfrecords.transforms.mapping.sample import Sample
 from beam_tfrecords.transforms.mapping.source_objects import from_source
-from beam_tfrecords.transforms.refs.sample_refs import IMAGE, MASK, RecordRange, SampleRef, is_mask
+from beam_tfrecords.transforms.refs.sample_refs import IMAGE, MASK, RecordRange, SampleRef, is_mask, is_object_mask
 
 
 @dataclasses.dataclass(frozen=True)
@@ -51,17 +51,18 @@ class OpenSample:
                 raise read
             files = dict(StoredRecord.read(read[IMAGE], ref.locator, self.records).images)
         else:
-            files = {name: functools.partial(_read, ref, name, self.max_file_size) for name in ref.images}
+            files = {name: ListedFile(ref, name, self.max_file_size) for name in ref.images}
         images = {name: ImageFile(file, self.image) for name, file in files.items() if not is_mask(name)}
         first = next(iter(images.values()), None)
         masks = {name: file for name, file in files.items() if is_mask(name)}
+        of_objects = {name: masks.pop(name) for name in [*masks] if is_object_mask(name)}
         mask = None
         if masks:
-            file = masks.get(MASK) or functools.partial(_merge, masks, self.image)
+            file = masks.get(MASK) or ListedMasks(ref, masks, self.image)
             mask = MaskFile(file, self.image, first)
         objects = None
         if ref.objects is not None and first is not None:
-            objects = Later(functools.partial(_place, ref, first))
+            objects = ListedObjects(ref, first, of_objects, self.image)
         return Sample(
             ref.key,
             images=images,
@@ -73,18 +74,65 @@ class OpenSample:
         )
 
 
-def _read(ref: SampleRef, name: str, max_file_size: int) -> bytes:
-    size = ref.size if name == ref.first_image else 0
-    data = read_image(ref.images[name], size=size, max_file_size=max_file_size)
-    if isinstance(data, SampleError):
-        raise ref.attribute_error(data, name)
-    return data
+@dataclasses.dataclass(frozen=True)
+class ListedFile:
+    """Reads a file of a listed sample."""
+
+    ref: SampleRef
+    name: str
+    max_file_size: int
+
+    def __call__(self) -> bytes:
+        size = self.ref.size if self.name == self.ref.first_image else 0
+        data = read_image(self.ref.images[self.name], size=size, max_file_size=self.max_file_size)
+        if isinstance(data, SampleError):
+            raise self.ref.attribute_error(data, self.name)
+        return data
 
 
-def _merge(masks: Mapping[str, Callable[[], bytes]], spec: ImageSpec) -> bytes:
-    return merge_masks({name: read() for name, read in masks.items()}, spec) or b""
+@dataclasses.dataclass(frozen=True)
+class ListedMasks:
+    """Reads the masks of the classes of a listed sample, and merges them."""
+
+    ref: SampleRef
+    masks: Mapping[str, Callable[[], bytes]]
+    spec: ImageSpec
+
+    def __call__(self) -> bytes:
+        return merge_masks({name: read() for name, read in self.masks.items()}, self.spec) or b""
 
 
-def _place(ref: SampleRef, image: ImageFile) -> Any:
+class ListedObjects(Later):
+    """The objects of a listed sample, placed on its image.
+
+    Args:
+      ref: the listed sample.
+      image: its image.
+      masks: name -> mask of an object.
+      spec: how the masks are decoded.
+    """
+
+    def __init__(
+        self, ref: SampleRef, image: ImageFile, masks: Mapping[str, Callable[[], bytes]], spec: ImageSpec
+    ) -> None:
+        super().__init__(functools.partial(_place, ref, image, masks, spec))
+        self.ref = ref
+
+
+def _place(ref: SampleRef, image: ImageFile, masks: Mapping[str, Callable[[], bytes]], spec: ImageSpec) -> Any:
     assert ref.objects is not None
-    return from_source(ref.objects, image.upright)
+    return from_source(ref.objects, image.upright, {name: read() for name, read in masks.items()}, spec)
+
+
+def find_listed(sample: Sample) -> SampleRef | None:
+    """Returns the listed sample whose images, masks and objects a sample has unchanged; None if it has others."""
+    of = sample.parts
+    others = [part for part in (of["mask"], of["objects"]) if part is not None]
+    found = [getattr(getattr(part, "file", part), "ref", None) for part in (*of["images"].values(), *others)]
+    ref: SampleRef | None = found[0] if found else None
+    if ref is None or any(one != ref for one in found):
+        return None
+    images = [name for name in ref.images if not is_mask(name)]
+    has_mask = any(is_mask(name) and not is_object_mask(name) for name in ref.images)
+    is_whole = images == list(of["images"]) and len(others) == has_mask + (ref.objects is not None)
+    return ref if is_whole else None

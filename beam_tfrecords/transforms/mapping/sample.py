@@ -5,11 +5,12 @@ from __future__ import annotations
 import math
 import os
 from collections.abc import Mapping, Sequence
-from typing import Any, TypeAlias
+from typing import TYPE_CHECKING, TypeAlias, TypedDict
 
 import numpy as np
 import PIL.Image
 
+from beam_tfrecords.transforms.images.convert_array import resize_band
 from beam_tfrecords.transforms.images.fast_resize import fast_resize
 from beam_tfrecords.transforms.images.geometry import Geometry
 from beam_tfrecords.transforms.images.image_spec import ImageSpec, Resample
@@ -19,16 +20,36 @@ from beam_tfrecords.transforms.images.sixteen_bit import resize_16_bit
 from beam_tfrecords.transforms.mapping.image_file import ImageFile, MaskFile, is_file
 from beam_tfrecords.transforms.mapping.later import Later, read_only, value_of
 from beam_tfrecords.transforms.mapping.sample_objects import SampleObjects
-from beam_tfrecords.transforms.refs.sample_refs import IMAGE, Value
+from beam_tfrecords.transforms.refs.sample_refs import IMAGE, Scalar, Value
 
-# Attributes that `replace` accepts.
-_CHANGED = ("image", "images", "mask", "label", "columns", "objects")
-
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
 
 # The pixels of an image, maybe computed later.
 Pixels: TypeAlias = "np.ndarray | Later"
 # An image as a user may give it.
 Image: TypeAlias = "Pixels | str | bytes | os.PathLike[str]"
+# A label, or the value of a column, as a user may give it.
+GivenValue: TypeAlias = "Scalar | np.generic | np.ndarray | Sequence[Scalar | np.generic]"
+
+
+class SampleChanges(TypedDict, total=False):
+    """Attributes that `Sample.replace` changes."""
+
+    image: Image | None
+    images: Mapping[str, Image]
+    mask: Image | None
+    label: GivenValue
+    columns: Mapping[str, GivenValue]
+    objects: SampleObjects | Later | None
+
+
+class SampleParts(TypedDict):
+    """Images by name, mask and objects of a sample; each is a `Later` until it is computed or replaced."""
+
+    images: Mapping[str, Pixels]
+    mask: Pixels | None
+    objects: SampleObjects | Later | None
 
 
 class Sample:
@@ -40,8 +61,9 @@ class Sample:
     Attributes:
       key: stable name of the sample, which determines its order and its split.
       images: name -> image, each as `image`; the name of a single image is "image".
-      image: first image, [H, W, C] uint8, or uint16 with `bit_depth=16`; C is 1, 3 or 4. Decoded at the first access:
-        upright, in sRGB, with the channels of the request, before any resize. None for a row without an image.
+      image: first image, [H, W, C] uint8, or uint16 with `bit_depth=16`; C is 1, 3 or 4. With a layout of arrays,
+        any C, and uint8, uint16 or float32. Decoded at the first access: upright, in sRGB, with the channels of the
+        request, before any resize. None for a row without an image.
       mask: [H, W] uint8 or uint16, upright like its image: the number of a class or an object for each pixel; None if
         there is no mask.
       label: label in the source: a class name, a class index, a number, a list of these, or None.
@@ -52,8 +74,8 @@ class Sample:
     Args:
       key: a text, or a number, which becomes a text.
       label, split, columns, objects: as the attributes.
-      image: [H, W] or [H, W, C] uint8 or uint16, or a file given as its path, its URL or its bytes; for several images,
-        use `images` instead.
+      image: [H, W] or [H, W, C] uint8, uint16 or float32, or a file given as its path, its URL or its bytes; for
+        several images, use `images` instead. Only layouts of arrays store floats and other C than 1, 3 and 4.
       images: name -> image.
       mask: [H, W] uint8 or uint16 with the size of the image, or a file.
 
@@ -76,7 +98,7 @@ class Sample:
     key: str
     label: Value
     split: str | None
-    columns: Mapping[str, Any]
+    columns: Mapping[str, Value]
     _images: Mapping[str, Pixels]
     _mask: Pixels | None
     _objects: SampleObjects | Later | None
@@ -88,9 +110,9 @@ class Sample:
         image: Image | None = None,
         images: Mapping[str, Image] | None = None,
         mask: Image | None = None,
-        label: Any = None,
+        label: GivenValue = None,
         split: str | None = None,
-        columns: Mapping[str, Any] | None = None,
+        columns: Mapping[str, GivenValue] | None = None,
         objects: SampleObjects | Later | None = None,
     ) -> None:
         if image is not None and images is not None:
@@ -113,10 +135,10 @@ class Sample:
         for name, value in values.items():
             object.__setattr__(self, name, value)
 
-    def __setattr__(self, name: str, value: Any) -> None:
+    def __setattr__(self, name: str, value: object) -> None:
         raise AttributeError(f"a sample is read-only; use `sample.replace({name}=…)`")
 
-    def __reduce__(self) -> tuple[Any, ...]:
+    def __reduce__(self) -> tuple[object, ...]:
         images, mask, objects = self._images, self._mask, self._objects
         return _restore, (self.key, images, mask, self.label, self.split, dict(self.columns), objects)
 
@@ -124,7 +146,7 @@ class Sample:
         return f"Sample({self.key!r}, label={self.label!r}, split={self.split!r}, columns={self.columns!r})"
 
     @property
-    def image(self) -> Any:
+    def image(self) -> np.ndarray | None:
         """First image; see the class."""
         return next((value_of(pixels) for pixels in self._images.values()), None)
 
@@ -134,21 +156,23 @@ class Sample:
         return {name: value_of(pixels) for name, pixels in self._images.items()}
 
     @property
-    def mask(self) -> Any:
+    def mask(self) -> np.ndarray | None:
         """Mask; see the class."""
-        return value_of(self._mask)
+        mask: np.ndarray | None = value_of(self._mask)
+        return mask
 
     @property
-    def objects(self) -> Any:
+    def objects(self) -> SampleObjects | None:
         """Annotated objects; see the class."""
-        return value_of(self._objects)
+        objects: SampleObjects | None = value_of(self._objects)
+        return objects
 
     @property
-    def parts(self) -> Mapping[str, Any]:
-        """Images by name, mask and objects, without computing values: each is a `Later` until it is replaced."""
+    def parts(self) -> SampleParts:
+        """Images, mask and objects without computing their values."""
         return {"images": self._images, "mask": self._mask, "objects": self._objects}
 
-    def replace(self, **changes: Any) -> Sample:
+    def replace(self, **changes: Unpack[SampleChanges]) -> Sample:
         """Returns the sample with other values. A new image does not move the mask and the objects.
 
         Args:
@@ -157,20 +181,26 @@ class Sample:
         Raises:
           TypeError: another attribute was given; key and split cannot change.
         """
-        wrong = next((name for name in changes if name not in _CHANGED), None)
+        known = SampleChanges.__annotations__
+        wrong = next((name for name in changes if name not in known), None)
         if wrong is not None:
-            raise TypeError(f"`{wrong}` cannot be replaced; expected {', '.join(_CHANGED)}")
-        images = self._images
+            raise TypeError(f"`{wrong}` cannot be replaced; expected {', '.join(known)}")
+        if "image" in changes and "images" in changes:
+            raise TypeError("expected `image` or `images`, not both")
+        images: Mapping[str, Image] = changes.get("images", self._images)
         if "image" in changes:
-            images = {**images, next(iter(images), IMAGE): changes.pop("image")}
-        values = {
-            "images": images,
-            "mask": self._mask,
-            "label": self.label,
-            "columns": self.columns,
-            "objects": self._objects,
-        }
-        return Sample(self.key, split=self.split, **{**values, **changes})
+            image, name = changes["image"], next(iter(images), IMAGE)
+            others = {one: pixels for one, pixels in images.items() if one != name}
+            images = others if image is None else {name: image, **others}
+        return Sample(
+            self.key,
+            images=images,
+            mask=changes.get("mask", self._mask),
+            label=changes.get("label", self.label),
+            split=self.split,
+            columns=changes.get("columns", self.columns),
+            objects=changes.get("objects", self._objects),
+        )
 
     def crop(self, box: Sequence[float]) -> Sample:
         """Returns the sample with its image cropped, and with the mask and the objects moved accordingly.
@@ -182,9 +212,10 @@ class Sample:
             every pixel that the box touches.
 
         Raises:
-          ValueError: the box has no size, or contains no pixel of the image.
+          ValueError: the box has no size or contains no pixel of the image, or there is no image.
         """
-        height, width = self.image.shape[:2]
+        image, mask, objects = self._image(), self.mask, self.objects
+        height, width = image.shape[:2]
         left, top, right, bottom = (float(side) for side in box)
         if not all(map(math.isfinite, (left, top, right, bottom))) or not (left < right and top < bottom):
             raise ValueError(f"crop: the box {tuple(box)} has no size; expected xmin, ymin, xmax and ymax in pixels")
@@ -193,10 +224,11 @@ class Sample:
         if first >= last or low >= high:
             raise ValueError(f"crop: the box {tuple(box)} lies outside the image of {width} x {height} pixels")
         geometry = Geometry.unchanged(high - low, last - first)
-        pixels = self.image[low:high, first:last]
-        mask = None if self._mask is None else self.mask[low:high, first:last]
-        objects = self.objects.move(geometry, left=first, top=low) if self._objects is not None else None
-        return self.replace(image=pixels, mask=mask, objects=objects)
+        return self.replace(
+            image=image[low:high, first:last],
+            mask=None if mask is None else mask[low:high, first:last],
+            objects=None if objects is None else objects.move(geometry, left=first, top=low),
+        )
 
     def resize(self, height: int, width: int, *, resample: str = "bicubic") -> Sample:
         """Returns the sample with its image resized, and with the mask and the objects scaled accordingly.
@@ -208,25 +240,43 @@ class Sample:
           resample: as the setting.
 
         Raises:
-          ValueError: a side is below 1, the image would have more pixels than `max_pixels` allows by default, or the
-            filter does not exist.
+          ValueError: a side is below 1, the image would have more pixels than `max_pixels` allows by default, the
+            filter does not exist, or there is no image.
         """
         if height < 1 or width < 1 or height * width > ImageSpec.max_pixels:
             expected = f"a height and a width of 1 pixel or more, and at most {ImageSpec.max_pixels:,} pixels"
             raise ValueError(f"resize: {height} x {width}: expected {expected}")
-        old_height, old_width = self.image.shape[:2]
-        geometry = Geometry(old_height, old_width, 1, height, width, height, width)
-        pixels = _resize(self.image, geometry, Resample(resample))
-        mask = None if self._mask is None else place_mask(self.mask, geometry)
-        objects = self.objects.move(geometry) if self._objects is not None else None
-        return self.replace(image=pixels, mask=mask, objects=objects)
+        image, mask, objects = self._image(), self.mask, self.objects
+        geometry = Geometry(image.shape[0], image.shape[1], 1, height, width, height, width)
+        return self.replace(
+            image=_resize(image, geometry, Resample(resample)),
+            mask=None if mask is None else place_mask(mask, geometry),
+            objects=None if objects is None else objects.move(geometry),
+        )
+
+    def _image(self) -> np.ndarray:
+        image = self.image
+        if image is None:
+            raise ValueError(f"{self.key}: found no image; expected a sample with one")
+        return image
 
 
-def _restore(key: str, images: Any, mask: Any, label: Any, split: str | None, columns: Any, objects: Any) -> Sample:
+def _restore(
+    key: str,
+    images: Mapping[str, Image],
+    mask: Image | None,
+    label: GivenValue,
+    split: str | None,
+    columns: Mapping[str, GivenValue],
+    objects: SampleObjects | Later | None,
+) -> Sample:
     return Sample(key, images=images, mask=mask, label=label, split=split, columns=columns, objects=objects)
 
 
 def _resize(pixels: np.ndarray, geometry: Geometry, resample: Resample) -> np.ndarray:
+    if pixels.dtype == np.float32 or pixels.shape[2] not in (1, 3, 4):
+        bands = (np.ascontiguousarray(pixels[..., band]) for band in range(pixels.shape[2]))
+        return np.dstack([resize_band(band, geometry, resample) for band in bands])
     plain = pixels[..., 0] if pixels.shape[2] == 1 else pixels
     if pixels.dtype == np.uint16:
         return resize_16_bit(plain, geometry, resample, has_alpha=True)
@@ -238,33 +288,34 @@ def _resize(pixels: np.ndarray, geometry: Geometry, resample: Resample) -> np.nd
     return np.asarray(image.resize(size, FILTERS[resample]))
 
 
-def _check_pixels(pixels: Any, name: str) -> Pixels:
+def _check_pixels(pixels: Image, name: str) -> Pixels:
     if is_file(pixels):
         return ImageFile(pixels)
     if isinstance(pixels, Later):
         return pixels
-    found = _check_array(pixels, name)
+    found = _check_array(pixels, name, np.uint8, np.uint16, np.float32)
     if found.ndim == 2:
         found = found[..., np.newaxis]
-    if found.ndim != 3 or found.shape[2] not in (1, 3, 4) or not found.size:
-        raise ValueError(f"{name}: found the shape {found.shape}; expected [H, W, C] with 1, 3 or 4 channels")
+    if found.ndim != 3 or not found.size:
+        raise ValueError(f"{name}: found the shape {found.shape}; expected [H, W, C]")
     return found
 
 
-def _check_mask(mask: Any, image: Pixels | None) -> Pixels:
+def _check_mask(mask: Image, image: Pixels | None) -> Pixels:
     if is_file(mask):
         return MaskFile(mask, image=image if isinstance(image, ImageFile) else None)
     if isinstance(mask, Later):
         return mask
-    found = _check_array(mask, "mask")
+    found = _check_array(mask, "mask", np.uint8, np.uint16)
     if found.ndim != 2 or not found.size:
         raise ValueError(f"mask: found the shape {found.shape}; expected [H, W]")
     return found
 
 
-def _check_array(pixels: Any, name: str) -> np.ndarray:
+def _check_array(pixels: object, name: str, *kinds: type) -> np.ndarray:
     if not isinstance(pixels, np.ndarray):
         raise TypeError(f"{name}: found {type(pixels).__name__}; expected a NumPy array, a path, a URL or bytes")
-    if pixels.dtype not in (np.uint8, np.uint16):
-        raise TypeError(f"{name}: found an array of {pixels.dtype}; expected uint8 or uint16")
+    if pixels.dtype not in kinds:
+        expected = " or ".join(kind.__name__ for kind in kinds)
+        raise TypeError(f"{name}: found an array of {pixels.dtype}; expected {expected}")
     return read_only(pixels)

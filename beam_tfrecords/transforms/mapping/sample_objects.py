@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 import numpy as np
 
 from beam_tfrecords.transforms.images.geometry import Geometry
 from beam_tfrecords.transforms.images.masks import place_mask
+from beam_tfrecords.transforms.refs.sample_refs import Scalar
 
 # Pixels; smaller differences come from rounding.
 _NOISE = 1e-6
@@ -24,7 +24,7 @@ class SampleObjects:
       labels: class name or number of each object, as in the source.
       values: name of another attribute, such as `is_crowd` or `area` -> value of each object.
       outlines: polygons of each object as [corners, 2] float32 x and y in pixels, or a mask [H, W] uint8 of zeros and
-        ones, as large as the image; empty unless the layout needs masks of objects.
+        ones, as large as the image; empty unless the layout needs masks or polygons.
       keypoints: [n, points, 3] float32 x and y in pixels, and visibility (0 to 2); no points unless the layout needs
         keypoints.
       image_id: name of the image in the annotations; "" if they have none.
@@ -32,7 +32,7 @@ class SampleObjects:
 
     boxes: np.ndarray
     labels: Sequence[str | int | None]
-    values: Mapping[str, Sequence[Any]] = dataclasses.field(default_factory=dict)
+    values: Mapping[str, Sequence[Scalar]] = dataclasses.field(default_factory=dict)
     outlines: Sequence[Sequence[np.ndarray] | np.ndarray] = ()
     keypoints: np.ndarray = dataclasses.field(default_factory=lambda: np.empty((0, 0, 3), np.float32))
     image_id: str = ""

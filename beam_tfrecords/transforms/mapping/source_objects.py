@@ -2,26 +2,35 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
 from beam_tfrecords.errors import FailureReason, SampleError, Stage
 from beam_tfrecords.transforms.blocks.place_objects import find_drawn_on, map_boxes
+from beam_tfrecords.transforms.images.image_spec import ImageSpec
 from beam_tfrecords.transforms.images.masks import place_mask
+from beam_tfrecords.transforms.images.outlines import find_outlines
 from beam_tfrecords.transforms.images.upright import Upright
 from beam_tfrecords.transforms.mapping.sample_objects import SampleObjects
 from beam_tfrecords.transforms.objects.objects import Objects
 from beam_tfrecords.transforms.objects.polygons import RunLengths, pack_mask, pack_polygons, unpack_polygons
 
 
-def from_source(objects: Objects, image: Upright) -> SampleObjects:
+def from_source(objects: Objects, image: Upright, files: Mapping[str, bytes], spec: ImageSpec) -> SampleObjects:
     """Converts objects to pixels of their upright image.
+
+    Args:
+      objects: objects of the source.
+      image: the image.
+      files: image name, as in the reference -> bytes, of files with masks of the objects; may have others.
+      spec: how masks are decoded.
 
     Raises:
       SampleError: a polygon is invalid, or the objects were drawn on an image of another size.
     """
+    objects = find_outlines(objects, image.geometry, files, spec)
     (width, height), to_upright = find_drawn_on(objects, image.geometry)
     scale = np.array((width, height) if objects.is_normalized else (1, 1), np.float64)
     points = np.empty((len(objects.labels), 0, 3), np.float32)

@@ -13,6 +13,7 @@ import functools
 import importlib
 import importlib.abc
 import importlib.machinery
+import os
 import pickle
 import sys
 import traceback
@@ -75,17 +76,23 @@ class UserFunction:
         """Describes an error that the function raised in one line, with the user's file and line number."""
         frames = traceback.extract_tb(error.__traceback__)
         theirs = [frame for frame in frames if frame.filename in self.paths.values()] or frames
-        where = f" ({theirs[-1].filename}:{theirs[-1].lineno})" if theirs else ""
+        # Published failures say nothing about the folders of this machine.
+        where = f" ({os.path.basename(theirs[-1].filename)}:{theirs[-1].lineno})" if theirs else ""
         return f"{' '.join(f'{type(error).__name__}: {error}'.split())[:500]}{where}"
 
     def _import(self) -> Callable[[Any], Any]:
         sys.meta_path[:] = [finder for finder in sys.meta_path if not isinstance(finder, _SourceFinder)]
         sys.meta_path.insert(0, _SourceFinder(self.sources, self.paths))
         # Modules that are already imported under these names may be older, or other modules.
-        for name in self.sources:
-            sys.modules.pop(name, None)
+        imported = {one: sys.modules.pop(one, None) for one in self.sources}
         module, _, name = self.name.partition(":")
-        function: Callable[[Any], Any] = getattr(importlib.import_module(module), name)
+        try:
+            function: Callable[[Any], Any] = getattr(importlib.import_module(module), name)
+        finally:
+            # The caller keeps its modules: objects of a class cannot be pickled if another module has its name.
+            for one, theirs in imported.items():
+                if theirs is not None and getattr(theirs, "__file__", None) == self.paths.get(one):
+                    sys.modules[one] = theirs
         return function
 
 

@@ -7,8 +7,10 @@ from __future__ import annotations
 
 import array
 import dataclasses
+import math
+import re
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import msgpack
@@ -18,6 +20,8 @@ import numpy as np
 _LEAST_CORNERS = 3
 # Maximum number of characters of a compressed run length, 5 bits each; more do not fit into 32 bits.
 _MOST_CHARACTERS = 7
+_RUNS = re.compile(r"\s*\d{1,12}(?:\s+\d{1,12})*\s*", re.ASCII)
+_MOST_PIXELS = 2**32 - 1
 
 
 @dataclasses.dataclass(frozen=True)
@@ -31,6 +35,10 @@ class RunLengths:
 
     size: tuple[int, int]
     counts: np.ndarray
+
+    def pack(self) -> bytes:
+        """Packs the run lengths for `unpack_polygons`."""
+        return msgpack.packb((*self.size, self.counts.tolist()))
 
     def mask(self) -> np.ndarray:
         """Returns the mask as [H, W] uint8 of zeros and ones."""
@@ -83,9 +91,79 @@ def pack_segmentation(value: Any) -> bytes:
 
 def pack_mask(mask: np.ndarray) -> bytes:
     """Packs a mask, [H, W], in which zero is outside the object."""
+    return run_lengths(mask).pack()
+
+
+def run_lengths(mask: np.ndarray) -> RunLengths:
+    """Returns the run lengths of a mask, [H, W], in which zero is outside the object."""
     pixels = np.concatenate([[0], (np.asarray(mask).T != 0).ravel(), [2]])
     ends = np.flatnonzero(np.diff(pixels))
-    return msgpack.packb((*map(int, mask.shape), np.diff(ends, prepend=0).tolist()))
+    height, width = map(int, mask.shape)
+    return RunLengths((height, width), np.diff(ends, prepend=0))
+
+
+def pack_runs(text: str) -> bytes:
+    """Packs the run lengths of a table: `start length` in turn, pixels counted from 1, column by column.
+
+    The size of the image, which these lack, is known once the image is read: `unpack_runs`.
+
+    Raises:
+      ValueError: the text is something else, or the runs are not in order; the message says what.
+    """
+    if not _RUNS.fullmatch(text):
+        raise ValueError(f"expected run lengths, `start length` in turn, found {ascii(text)[:60]}")
+    numbers = np.fromstring(text, np.float64, sep=" ")
+    if len(numbers) % 2:
+        raise ValueError(f"expected pairs of a start and a length, found {len(numbers):,} numbers")
+    starts, lengths = numbers[::2], numbers[1::2]
+    ends = starts + lengths
+    if starts.min() < 1 or lengths.min() < 1:
+        raise ValueError("a run has the start 0 or the length 0; the first pixel is 1")
+    if ends.max() > _MOST_PIXELS:
+        raise ValueError(f"a run ends at pixel {ends.max():.0f}; expected at most {_MOST_PIXELS}")
+    if (wrong := np.flatnonzero(starts[1:] < ends[:-1])).size:
+        first = int(wrong[0]) + 1
+        raise ValueError(
+            f"run {first + 1:,} starts at {starts[first]:.0f}, before the end of the run before it, "
+            f"{ends[first - 1] - 1:.0f}; expected runs in order, counted from the first pixel of the image"
+        )
+    return msgpack.packb({"runs": numbers.astype("<u4").tobytes()})
+
+
+def pack_pixels(image: str, value: int | None = None) -> bytes:
+    """Packs a reference to the mask of an object, which is in another image of its sample.
+
+    Args:
+      image: name of the image in the sample's reference.
+      value: value of the object's pixels, such as an id in a panoptic image of COCO; None for all values but 0.
+    """
+    return msgpack.packb({"image": image, "value": value})
+
+
+def unpack_later(packed: bytes) -> Mapping[str, Any] | None:
+    """Returns what `pack_runs` or `pack_pixels` packed, which needs the image or other files; None for other values."""
+    # The first byte of a MessagePack map with fewer than 16 keys is 0x80 to 0x8f.
+    return msgpack.unpackb(packed) if packed and packed[0] & 0xF0 == 0x80 else None
+
+
+def unpack_runs(data: bytes, size: tuple[int, int]) -> RunLengths:
+    """Unpacks run lengths of `pack_runs` for an image of a size (height, width).
+
+    Raises:
+      ValueError: a run ends beyond the image.
+    """
+    numbers = np.frombuffer(data, "<u4").astype(np.int64)
+    starts, lengths = numbers[::2] - 1, numbers[1::2]
+    ends, (height, width) = starts + lengths, size
+    if ends[-1] > height * width:
+        raise ValueError(
+            f"a run ends at pixel {ends[-1]:,}, and the image of {width} x {height} pixels (width x height) has "
+            f"{height * width:,}"
+        )
+    counts = np.zeros(len(numbers) + 1, np.int64)
+    counts[:-1:2], counts[1::2] = starts - np.concatenate([[0], ends[:-1]]), lengths
+    counts[-1] = height * width - ends[-1]
+    return RunLengths(size, counts)
 
 
 def bounds_of(value: Any) -> list[float] | None:
@@ -119,6 +197,38 @@ def unpack_polygons(packed: bytes) -> list[np.ndarray] | RunLengths:
     if any(len(corners) % 2 or not np.isfinite(corners).all() for corners in polygons):
         raise ValueError("a polygon has an odd number of coordinates, or one that is not finite")
     return [corners.reshape(-1, 2) for corners in polygons if len(corners) >= 2 * _LEAST_CORNERS]
+
+
+def join_parts(polygons: Sequence[np.ndarray]) -> np.ndarray:
+    """Joins the parts of an object to one polygon, [points, 2]: lines lead from the first point to each part and back.
+
+    A point is inside if an odd number of edges is left of it, so that the lines change nothing.
+    """
+    first, *others = polygons
+    parts = [first, *(part for other in others for part in (first[:1], other, other[:1]))]
+    return np.concatenate([*parts, first[:1]] if others else parts)
+
+
+def turn_box(
+    box: Sequence[float], radians: float, *, around_corner: bool = False, size: tuple[int, int] = (1, 1)
+) -> list[float]:
+    """Returns x and y of the four corners of a box (xmin, ymin, xmax, ymax) after turning it clockwise.
+
+    Args:
+      box: the box before the turn.
+      radians: the angle.
+      around_corner: whether to turn around the corner (xmin, ymin); otherwise around the center.
+      size: (width, height) of the image in units of the box: in pixels for a box as shares, because shares do not keep
+        the right angles of a turned box.
+    """
+    left, top, right, bottom = (side * size[n % 2] for n, side in enumerate(box))
+    middle = (left, top) if around_corner else ((left + right) / 2, (top + bottom) / 2)
+    cos, sin = math.cos(radians), math.sin(radians)
+    corners: list[float] = []
+    for x, y in ((left, top), (right, top), (right, bottom), (left, bottom)):
+        x, y = x - middle[0], y - middle[1]
+        corners += [(middle[0] + x * cos - y * sin) / size[0], (middle[1] + x * sin + y * cos) / size[1]]
+    return corners
 
 
 def _to_bytes(corners: array.array[float]) -> bytes:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import uuid
 from collections import deque
 from collections.abc import Callable, Iterator
@@ -10,6 +11,7 @@ from typing import Any
 
 import apache_beam as beam
 from apache_beam.transforms.window import GlobalWindows
+from apache_beam.typehints.decorators import no_annotations
 from apache_beam.utils.windowed_value import WindowedValue
 
 from beam_tfrecords import storage
@@ -23,7 +25,7 @@ _THIS_PROCESS = uuid.uuid4().hex
 
 
 class MapInProcesses(beam.PTransform):
-    """Applies a function to every element: element -> function(element).
+    """Applies a function to every element: element -> function(element, **named).
 
     Beam's local runner assigns all elements to its workers in advance, so one worker may be idle while another
     has much left to do. Here each process takes the next element when it has finished one, and if a process dies, only
@@ -34,23 +36,26 @@ class MapInProcesses(beam.PTransform):
       processes: number of processes; 0 applies the function in the runner's worker, as on a cluster. If the worker runs
         in the process that built the pipeline (Prism, Beam's in-process workers), each of the runner's threads starts a
         process, because a decoder that crashes or hangs ends its process.
+      named: further arguments of the function: values, or side inputs with one value.
     """
 
-    def __init__(self, function: Callable[[Any], Any], *, processes: int) -> None:
+    def __init__(self, function: Callable[..., Any], *, processes: int, **named: Any) -> None:
         super().__init__()
         self._function = function
         self._processes = processes
+        self._named = named
 
     def expand(self, elements: beam.PCollection) -> beam.PCollection:
         if not self._processes:
-            return elements | "Apply" >> beam.ParDo(_Call(self._function))
-        return elements | "ApplyInProcesses" >> beam.ParDo(_CallInProcesses(self._function, self._processes))
+            return elements | "Apply" >> beam.ParDo(_Call(self._function), **self._named).with_output_types(Any)
+        call = _CallInProcesses(self._function, self._processes)
+        return elements | "ApplyInProcesses" >> beam.ParDo(call, **self._named).with_output_types(Any)
 
 
 class _Call(beam.DoFn):
     """Applies the function in the runner's own worker, or in a process that the worker starts."""
 
-    def __init__(self, function: Callable[[Any], Any]) -> None:
+    def __init__(self, function: Callable[..., Any]) -> None:
         self._function = function
         self._launcher = _THIS_PROCESS
         self._options = storage.current_options()
@@ -61,8 +66,10 @@ class _Call(beam.DoFn):
         if self._pool is None:
             prepare_process()
 
-    def process(self, element: Any) -> Iterator[Any]:
-        yield self._pool.submit(self._function, element).result() if self._pool else self._function(element)
+    @no_annotations  # Beam checks further arguments against their annotation, and finds too few types.
+    def process(self, element: Any, **named: Any) -> Iterator[Any]:
+        function = functools.partial(self._function, **named)
+        yield self._pool.submit(function, element).result() if self._pool else function(element)
 
     def teardown(self) -> None:
         if self._pool is not None:
@@ -72,7 +79,7 @@ class _Call(beam.DoFn):
 class _CallInProcesses(beam.DoFn):
     """Passes elements to the processes, and emits the results in the order of the elements."""
 
-    def __init__(self, function: Callable[[Any], Any], processes: int) -> None:
+    def __init__(self, function: Callable[..., Any], processes: int) -> None:
         self._function = function
         self._processes = processes
         self._options = storage.current_options()
@@ -84,8 +91,9 @@ class _CallInProcesses(beam.DoFn):
     def start_bundle(self) -> None:
         self._waiting: deque[Future[Any]] = deque()
 
-    def process(self, element: Any) -> Iterator[Any]:
-        self._waiting.append(self._pool.submit(self._function, element))
+    @no_annotations  # Beam checks further arguments against their annotation, and finds too few types.
+    def process(self, element: Any, **named: Any) -> Iterator[Any]:
+        self._waiting.append(self._pool.submit(functools.partial(self._function, **named), element))
         while len(self._waiting) > _WAITING_PER_PROCESS * self._processes:
             yield self._waiting.popleft().result()
 

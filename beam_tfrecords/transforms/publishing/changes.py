@@ -5,12 +5,13 @@ from __future__ import annotations
 import dataclasses
 import json
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from beam_tfrecords import storage
-from beam_tfrecords.output.files import CHANGES
-from beam_tfrecords.reading.dataset import Dataset, DatasetRef
+from beam_tfrecords.output.files import CHANGES, SHARDS
+from beam_tfrecords.output.manifest import CHANGES_FORMAT, Shard
+from beam_tfrecords.reading.dataset import Dataset, DatasetRef, without_location
 from beam_tfrecords.transforms.publishing.guards import GuardResult, evaluate
 from beam_tfrecords.transforms.request.schedule_spec import ScheduleSpec
 from beam_tfrecords.transforms.stats import MOST_KEYS, Change, Stats
@@ -18,8 +19,10 @@ from beam_tfrecords.transforms.workspace.state_files import naming_damage
 
 # Manifest keys that describe the build instead of the dataset; the relevant fingerprints are in the index.
 _OF_THE_BUILD = ("reuse", "input_fingerprint", "read_with")
+# Manifest keys that depend on where the shards are listed; the shards themselves are compared one by one.
+_OF_THE_LIST = ("format", "shards")
 # Sizes are not compared: digests are stricter, and manifests of earlier releases have no sizes.
-_SIZES = ("sizes", "index_bytes")
+_SIZES = ("sizes",)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -86,13 +89,15 @@ def describe_version(
     if history.previous is None:
         why = "no earlier version is whole" if history.notes else "the first version"
         return {
+            **CHANGES_FORMAT,
             "compared_with": None,
             "note": f"{why}: there is nothing to compare it with",
             "notes": notes,
             "versions": list(history.names),
         }
     changes: dict[str, Any] = {
-        "compared_with": history.previous.path,
+        **CHANGES_FORMAT,
+        "compared_with": storage.basename(history.previous.path),
         "nothing_reused_because": history.nothing_reused_because or None,
         "notes": notes,
         "versions": list(history.names),
@@ -103,12 +108,29 @@ def describe_version(
     return changes
 
 
-def repeats_newest(history: History, manifest: Mapping[str, Any], stats: Stats) -> bool:
-    """Whether a version equals the newest one. False if the newest has damaged files, so that it is replaced."""
+def repeats_newest(history: History, manifest: Mapping[str, Any], shards: Sequence[Shard], stats: Stats) -> bool:
+    """Whether a version equals the newest one. False if the newest has damaged files, so that it is replaced.
+
+    Args:
+      history: the preceding versions.
+      manifest: manifest of the version.
+      shards: its shards, by split and number.
+      stats: the counts of its build.
+    """
     if history.newest is None or stats.by("damaged"):
         return False
     previous = history.newest.open()
-    return bool(_content(previous.manifest) == _content(manifest)) and not previous.find_missing()
+    return (
+        bool(_content(previous.manifest) == _content(manifest))
+        and len(previous.shards) == len(shards)
+        and all(map(_are_alike, previous.shards, shards))
+        and not previous.find_missing()
+    )
+
+
+def _are_alike(one: Shard, other: Shard) -> bool:
+    """Whether two shards have the same content; manifests of earlier releases lack the size of the index."""
+    return dataclasses.replace(one, index_bytes=other.index_bytes) == other
 
 
 def describe_changes(stats: Stats, *, previous: Dataset, files: Iterable[str], splits: Iterable[str]) -> dict[str, Any]:
@@ -138,10 +160,10 @@ def describe_changes(stats: Stats, *, previous: Dataset, files: Iterable[str], s
 
 
 def _content(manifest: Mapping[str, Any]) -> Any:
-    """Returns the part of a manifest that describes the dataset, as plain JSON values."""
-    values = {name: value for name, value in manifest.items() if name not in (*_OF_THE_BUILD, *_SIZES)}
-    values["shards"] = [{name: shard[name] for name in shard.keys() - _SIZES} for shard in manifest["shards"]]
-    values["files"] = {name: digest for name, digest in manifest["files"].items() if name != CHANGES}
+    """Returns the part of a manifest that describes the dataset, except its shards, as plain JSON values."""
+    found = without_location(manifest)
+    values = {name: value for name, value in found.items() if name not in (*_OF_THE_BUILD, *_OF_THE_LIST, *_SIZES)}
+    values["files"] = {name: digest for name, digest in manifest["files"].items() if name not in (CHANGES, SHARDS)}
     return json.loads(json.dumps(values))
 
 

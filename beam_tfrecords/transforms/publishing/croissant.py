@@ -14,6 +14,7 @@ from typing import Any
 import pyarrow as pa
 
 from beam_tfrecords.escaping import json_file
+from beam_tfrecords.examples.layouts import ARRAY_FIELD
 from beam_tfrecords.output.files import INDEX_FOLDER
 from beam_tfrecords.output.index import INDEX_SCHEMA
 from beam_tfrecords.output.label_files import label_files
@@ -54,6 +55,8 @@ _CONTEXT = {
     "name": {"@container": "@language"},
     "sc": "https://schema.org/",
 }
+# Property -> the setting with the same value.
+_SETTINGS = {"license": "license", "url": "homepage", "citeAs": "citation"}
 # Maximum number of classes whose names are in the file itself.
 _MOST_CLASSES = 10_000
 _COLUMNS = {
@@ -90,11 +93,9 @@ def write_croissant(dataset: Dataset, files: Mapping[str, bytes]) -> bytes:
         "description": spec["description"] or f"{dataset.manifest['records']:,} records as TFRecord files.",
         # The constant version of the TFDS metadata, because builds are reproducible and contain no times.
         "version": VERSION,
-        **{key: spec[setting] for key, setting in (("license", "license"), ("url", "homepage")) if spec[setting]},
+        **{key: spec[setting] for key, setting in _SETTINGS.items() if spec[setting]},
         "distribution": [
-            _file_set(
-                "shards", "TFRecord files of tf.train.Example.", f"{name}-*.tfrecord-*", "application/x-tfrecord"
-            ),
+            _file_set("shards", _describe_shards(dataset), f"{name}-*.tfrecord-*", "application/x-tfrecord"),
             _file_set(
                 "index",
                 "A row for each record of a shard, in its order.",
@@ -106,6 +107,15 @@ def write_croissant(dataset: Dataset, files: Mapping[str, bytes]) -> bytes:
         "recordSet": [_splits(dataset), *_classes(dataset, names), _records(name)],
     }
     return json_file(described)
+
+
+def _describe_shards(dataset: Dataset) -> str:
+    """Says what the shards hold, and the shape and type of arrays, which the index does not have."""
+    images, what = dataset.images, "TFRecord files of tf.train.Example."
+    arrays = [feature.name for feature in dataset.layout.features if feature.field == ARRAY_FIELD]
+    height, width = images.size or ("height", "width")
+    shape = f"[{height}, {width}, {images.channels}] of {images.array_type}, row by row in little-endian order"
+    return f"{what} The feature {arrays[0]} is an array, {shape}." if arrays else what
 
 
 def _file_set(uuid: str, description: str, pattern: str, kind: str) -> dict[str, Any]:

@@ -7,33 +7,35 @@ framing, in bytes.
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import TypeVar
 
 from beam_tfrecords import storage
 from beam_tfrecords.output.files import DALI_FOLDER, dali_index
 from beam_tfrecords.output.index import read_batches
 from beam_tfrecords.output.manifest import Shard
-from beam_tfrecords.reading.dataset import Dataset
 from beam_tfrecords.storage.threads import map_in_threads
 
 _THREADS = 8
 Written = TypeVar("Written")
 
 
-def write_dali_indices(dataset: Dataset, *, write: Callable[[str, bytes], Written]) -> dict[str, Written]:
+def write_dali_indices(
+    path: str, shards: Iterable[Shard], *, write: Callable[[str, bytes], Written]
+) -> dict[str, Written]:
     """Writes the DALI index of every shard.
 
     Args:
-      dataset: dataset whose shards and own indices are already written.
+      path: folder of the dataset, whose shards and own indices are already written.
+      shards: its shards.
       write: writes a file of the dataset.
 
     Returns:
       File name -> result of `write`.
     """
-    write_index = functools.partial(_write_index, path=dataset.path, write=write)
-    written = dict(map_in_threads(write_index, dataset.shards, threads=_THREADS))
-    storage.sync_folder(storage.join(dataset.path, DALI_FOLDER))
+    write_index = functools.partial(_write_index, path=path, write=write)
+    written = dict(map_in_threads(write_index, shards, threads=_THREADS))
+    storage.sync_folder(storage.join(path, DALI_FOLDER))
     return written
 
 

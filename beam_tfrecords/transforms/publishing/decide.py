@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import dataclasses
+import itertools
+import shlex
 from collections.abc import Mapping
 
 from beam_tfrecords import storage
@@ -10,11 +12,15 @@ from beam_tfrecords.errors import BuildError
 from beam_tfrecords.output.files import DUPLICATES, FAILURES, SUCCESS
 from beam_tfrecords.transforms.publishing.changes import evaluate_version
 from beam_tfrecords.transforms.publishing.guards import GuardResult, find_violated
+from beam_tfrecords.transforms.publishing.lists import find_examples, read_outcome
 from beam_tfrecords.transforms.publishing.publication import Publication
 from beam_tfrecords.transforms.request.schedule_spec import GuardMode
 from beam_tfrecords.transforms.stats import Stats
 from beam_tfrecords.transforms.workspace.counts import add_evaluated
 from beam_tfrecords.transforms.workspace.output_folder import remove_replaced_files
+
+# Maximum number of failures in a message.
+_MOST_SHOWN = 3
 
 
 @dataclasses.dataclass(frozen=True)
@@ -26,12 +32,14 @@ class Decision:
       causes: exceeded limits that prevent publishing, in words.
       guard_results: results of all guards.
       violated: results of guards that prevent publishing.
+      reasons: reason -> number of rejected samples, if something prevents publishing.
     """
 
     publishes: bool
     causes: tuple[str, ...] = ()
     guard_results: tuple[GuardResult, ...] = ()
     violated: tuple[GuardResult, ...] = ()
+    reasons: Mapping[str, int] = dataclasses.field(default_factory=dict)
 
 
 def open_output(stats: Stats, *, publication: Publication) -> Decision:
@@ -43,7 +51,7 @@ def open_output(stats: Stats, *, publication: Publication) -> Decision:
     add_evaluated(publication.folder)
     check_counts(stats, listed=publication.listed)
     if causes := tuple(publication.find_causes(stats)):
-        return _open(publication, stats, Decision(publishes=False, causes=causes))
+        return _open(publication, stats, Decision(publishes=False, causes=causes, reasons=stats.failure_reasons()))
     history = publication.history
     guard_results = evaluate_version(history, publication.describe(stats), stats) if history else []
     is_strict = history is not None and history.schedule.guard is GuardMode.STRICT
@@ -84,3 +92,17 @@ def check_counts(stats: Stats, *, listed: Mapping[str, int]) -> None:
         if lost := expected - sum(counts.values()):
             found = ", ".join(f"{count} {what}" for what, count in counts.items())
             raise BuildError(f"split {split or '(none)'}: {expected} samples were listed, and {found}; {lost} are lost")
+
+
+def explain_decision(decision: Decision, *, publication: Publication) -> str:
+    """Returns the message of a job that published nothing, with a few of the rejected samples."""
+    rejected = ", ".join(f"{reason} {count:,}" for reason, count in decision.reasons.items())
+    why = [*decision.causes, *([f"rejected: {rejected}"] if rejected else [])]
+    outcome = read_outcome(publication.folder)
+    failures = "" if outcome is None else storage.join(outcome["folder"], FAILURES)
+    if failures and storage.exists(failures):
+        examples = find_examples(failures, decision.reasons)
+        why += [f"for example {key}: {detail}" for key, detail in itertools.islice(examples.values(), _MOST_SHOWN)]
+    why += [f"guard {result}" for result in decision.violated]
+    command = f"beam-tfrecords status --output={shlex.quote(publication.root)}"
+    return f"nothing was published: {'; '.join(why)}; `{command}` says more"

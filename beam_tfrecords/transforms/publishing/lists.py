@@ -1,12 +1,14 @@
-"""Writes the lists of failures and duplicates, and the outcome of a build that publishes nothing."""
+"""Writes and reads the lists of failures and duplicates, and the outcome of a build that publishes nothing."""
 
 from __future__ import annotations
 
 import contextlib
 import functools
 import hashlib
-from collections.abc import Iterable
-from typing import Any
+import itertools
+import json
+from collections.abc import Iterable, Mapping
+from typing import Any, TypeAlias
 
 from beam_tfrecords import storage
 from beam_tfrecords.errors import BuildError
@@ -16,10 +18,14 @@ from beam_tfrecords.output.schema import count, fields, flag, listed, mapped, re
 from beam_tfrecords.output.versions import remove
 from beam_tfrecords.transforms.publishing.guards import GuardResult
 from beam_tfrecords.transforms.publishing.publication import Publication, WrittenFile
+from beam_tfrecords.transforms.request.build_spec import Duplicates
 from beam_tfrecords.transforms.stats import Stats, stats_row
 from beam_tfrecords.transforms.workspace.build_folder import BuildFolder
 from beam_tfrecords.transforms.workspace.state_files import read_if_there
 
+# Key and detail of a failure.
+Example: TypeAlias = "tuple[str, str]"
+_MOST_LINES = 100_000
 _OUTCOME = fields(
     {
         "listed": mapped(count),
@@ -29,7 +35,9 @@ _OUTCOME = fields(
         "tripped": listed(text),
         "guards": listed(text),
         "is_unchanged": flag,
-    }
+    },
+    # Earlier versions of beam-tfrecords did not write it.
+    {"forbids_duplicates": flag},
 )
 
 
@@ -98,6 +106,20 @@ def _compose_lines(
     return WrittenFile(digest.hexdigest(), size), lines
 
 
+def find_examples(path: str, reasons: Mapping[str, int]) -> dict[str, Example]:
+    """Returns the first failure of each reason in a list of failures; reads at most 100,000 lines."""
+    found: dict[str, Example] = {}
+    if not reasons:
+        return found
+    with storage.open_read(path) as file:
+        for line in itertools.islice(file, _MOST_LINES):
+            failure = json.loads(line)
+            found.setdefault(failure["reason"], (failure["key"], failure["detail"]))
+            if len(found) == len(reasons):
+                break
+    return found
+
+
 def write_outcome(
     publication: Publication,
     stats: Stats,
@@ -118,6 +140,7 @@ def write_outcome(
         "tripped": [str(result) for result in violated],
         "guards": sorted({result.guard.value for result in violated}),
         "is_unchanged": is_unchanged,
+        "forbids_duplicates": publication.duplicates is Duplicates.FAIL,
     }
     storage.write_bytes(BuildFolder(publication.folder).outcome, json_file(outcome))
 

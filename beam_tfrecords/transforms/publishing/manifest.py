@@ -8,9 +8,8 @@ from types import MappingProxyType
 from typing import Any
 
 from beam_tfrecords.examples.layouts import Layout
-from beam_tfrecords.output.manifest import Shard
-from beam_tfrecords.reading.dataset import FORMAT
-from beam_tfrecords.transforms.stats import BUILD_METRICS, Stats
+from beam_tfrecords.output.manifest import FORMAT, LISTING_FORMAT, MINOR, Shard, lists_shards
+from beam_tfrecords.transforms.stats import BUILD_METRICS, Stats, find_size
 
 
 def describe_heads(layout: Layout) -> dict[str, Any]:
@@ -41,9 +40,10 @@ def manifest_json(
       layout: the layout, with the classes of its heads.
       metadata: values known before the build: spec, versions, input fingerprint, skipped files.
       stats: the counts of the build.
-      shards: all shards, by split and number; empty before they are composed.
+      shards: all shards, by split and number; empty before they are composed. See `lists_shards`.
       files: name of every other file -> hex SHA-256; empty before they are written.
     """
+    is_listing = lists_shards(len(shards))
     by_split, counted = stats.by_split(listed), Counter(shard.split for shard in shards)
     splits = {
         split: {
@@ -56,14 +56,16 @@ def manifest_json(
         if split
     }
     return {
-        "format": FORMAT,
+        "format": LISTING_FORMAT if is_listing else FORMAT,
+        "minor": MINOR,
         "name": name,
         "listed": sum(listed.values()),
         **{name: metric.read(stats) for name, metric in BUILD_METRICS.items() if metric.of_build},
         "class_names": list(class_names),
         **describe_heads(layout),
         "splits": splits,
-        "shards": [shard.to_json() for shard in shards],
+        **({"shards": [shard.to_json() for shard in shards]} if is_listing else {}),
         "files": files,
+        **({"array_size": find_size(stats)} if layout.needs_array else {}),
         **metadata,
     }

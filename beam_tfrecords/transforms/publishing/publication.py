@@ -9,7 +9,9 @@ from typing import Any, NamedTuple
 
 from beam_tfrecords import storage
 from beam_tfrecords.examples.layouts import Layout
-from beam_tfrecords.output.files import CARD, CROISSANT, MANIFEST, REPORT, SUCCESS, ShardNames, dali_index
+from beam_tfrecords.output.files import CARD, CROISSANT, MANIFEST, REPORT, SHARDS, SUCCESS, ShardNames, dali_index
+from beam_tfrecords.output.manifest import lists_shards
+from beam_tfrecords.output.published_paths import PublishedPaths
 from beam_tfrecords.storage.fence import Fence
 from beam_tfrecords.transforms.images.image_spec import ImageSpec
 from beam_tfrecords.transforms.publishing.changes import History
@@ -50,6 +52,7 @@ class Publication:
       count_shards: returns the number of shards of a split from its bytes and `records`.
       fence: the right to publish.
       journal: journal of the output.
+      paths: published paths of the request.
       history: the preceding versions; None if the output has no versions.
     """
 
@@ -66,6 +69,7 @@ class Publication:
     count_shards: Callable[..., int]
     fence: Fence
     journal: Journal
+    paths: PublishedPaths
     history: History | None = None
 
     @property
@@ -78,15 +82,23 @@ class Publication:
         if not self.history:
             add_to_journal(self.root, names, journal=self.journal.names)
 
+    @property
+    def shard_names(self) -> ShardNames:
+        """The file names of the shards."""
+        return ShardNames(self.output, self.name, staging=self.folder)
+
     def name_shards(self, stats: Stats) -> Iterator[str]:
-        """Yields the names of all shards and of their indices."""
-        names = ShardNames(self.output, self.name, staging=self.folder)
+        """Yields the names of all shards, of their indices, and of the file that lists them, if there is one."""
+        names, total = self.shard_names, 0
         sizes, records = stats.by("bytes"), stats.by("written")
         for split in filter(None, self.listed):
             shards = self.count_shards(sizes.get(split, 0), records=records.get(split, 0))
+            total += shards
             for number in range(shards):
                 key = split, number, shards
                 yield from (names.shard(key), names.index(key), dali_index(names.index(key)))
+        if not lists_shards(total):
+            yield SHARDS
 
     def name_metadata(self) -> Iterator[str]:
         """Yields the names of the files that describe the dataset, and of its report."""

@@ -5,13 +5,13 @@ from __future__ import annotations
 import functools
 import glob
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from beam_tfrecords import storage
 from beam_tfrecords.errors import BuildError
 from beam_tfrecords.escaping import json_file
-from beam_tfrecords.output.files import CHANGES, INDEX_FOLDER, MANIFEST, SUCCESS
+from beam_tfrecords.output.files import CHANGES, INDEX_FOLDER, MANIFEST, SHARDS, SUCCESS
 from beam_tfrecords.output.manifest import Shard
 from beam_tfrecords.output.pointers import point_to
 from beam_tfrecords.transforms.publishing.changes import describe_version, repeats_newest
@@ -83,6 +83,7 @@ def publish_dataset(
         lists,
         lambda: {name: publication.write(name, content, check=check) for name, content in changed.items()},
         functools.partial(write_files, publication, described, shards, check=check),
+        functools.partial(_write_shards, publication, described, shards, check=check),
     )
     files: dict[str, WrittenFile] = {name: file for some in written for name, file in some.items()}
     values = {
@@ -90,11 +91,22 @@ def publish_dataset(
         "files": {name: file.sha256 for name, file in files.items()},
         "sizes": {name: file.bytes for name, file in files.items()},
     }
-    if history and repeats_newest(history, values, stats):
+    if history and repeats_newest(history, values, shards, stats):
         write_outcome(publication, stats, folder=folder, is_unchanged=True)
         return
     check_sizes(publication, shards)
     _finish(publication, values)
+
+
+def _write_shards(
+    publication: Publication, described: Mapping[str, Any], shards: Sequence[Shard], *, check: storage.Check
+) -> dict[str, WrittenFile]:
+    """Writes the list of the shards, if the manifest has none; returns name -> written file."""
+    if "shards" in described:
+        return {}
+    from beam_tfrecords.output.shard_rows import write_rows
+
+    return {SHARDS: publication.write(SHARDS, write_rows(shards), check=check)}
 
 
 def _finish(publication: Publication, values: Mapping[str, Any]) -> None:
@@ -105,8 +117,11 @@ def _finish(publication: Publication, values: Mapping[str, Any]) -> None:
     # `_SUCCESS` contains the digest of the manifest, so that `verify` detects an edited manifest.
     success = {"manifest_sha256": manifest_sha256}
     if publication.history:
-        # `_SUCCESS` also contains the version's name, because a copied or renamed version does not count as one.
-        success["version"] = publication.history.version
+        # `_SUCCESS` also contains the version's name, because a copied or renamed version does not count as one. The
+        # next version trusts sizes and times of files only if its input is where this one's was.
+        location = publication.paths.location(manifest_sha256)
+        success |= {"version": publication.history.version, **({"location": location} if location else {})}
+    publication.fence.check(is_new=True)
     publication.write(SUCCESS, json_file(success))
     storage.sync_folder(publication.output)
     if publication.history:

@@ -10,11 +10,12 @@ from collections.abc import Iterable
 from typing import Any
 
 import apache_beam as beam
+from apache_beam.pvalue import AsSingleton
 
 from beam_tfrecords import storage
 from beam_tfrecords.errors import BuildError
 from beam_tfrecords.output.manifest import Shard
-from beam_tfrecords.transforms.publishing.decide import Decision, open_output
+from beam_tfrecords.transforms.publishing.decide import Decision, explain_decision, open_output
 from beam_tfrecords.transforms.publishing.publication import Publication
 from beam_tfrecords.transforms.publishing.publish import publish_dataset
 from beam_tfrecords.transforms.stats import Stats
@@ -24,10 +25,10 @@ class OpenOutput(beam.PTransform):
     """Decides whether a dataset is published, and prepares the output for it: Stats -> Decision.
 
     Args:
-      publication: settings for publishing.
+      publication: settings for publishing, or a side input with them.
     """
 
-    def __init__(self, publication: Publication) -> None:
+    def __init__(self, publication: Publication | AsSingleton) -> None:
         super().__init__()
         self._publication = publication
 
@@ -39,7 +40,7 @@ class PublishDataset(beam.PTransform):
     """Writes all files of a dataset except shards and indices: Shard -> nothing.
 
     Args:
-      publication: settings for publishing.
+      publication: settings for publishing, or a side input with them.
       stats: the counts of the build, one value.
       decision: decision of `OpenOutput`, one value.
       lists: (kind, path) of files with rejected samples, and of files with changes since the previous version.
@@ -48,7 +49,7 @@ class PublishDataset(beam.PTransform):
 
     def __init__(
         self,
-        publication: Publication,
+        publication: Publication | AsSingleton,
         *,
         stats: beam.PCollection[Stats],
         decision: beam.PCollection[Decision],
@@ -83,15 +84,20 @@ class FailUnpublished(beam.PTransform):
 
     Args:
       decision: decision of `OpenOutput`, one value.
+      publication: settings for publishing, or a side input with them.
     """
 
-    def __init__(self, decision: beam.PCollection[Decision]) -> None:
+    def __init__(self, decision: beam.PCollection[Decision], publication: Publication | AsSingleton) -> None:
         super().__init__()
-        self._decision = beam.pvalue.AsSingleton(decision)
+        self._inputs = {"decision": beam.pvalue.AsSingleton(decision), "publication": publication}
 
     def expand(self, published: beam.PCollection[Any]) -> beam.PCollection[None]:
         # A runner retries a failed stage; the reshuffle keeps it from retrying publishing.
-        return published | "AfterPublishing" >> beam.Reshuffle() | "Fail" >> beam.Map(_fail, decision=self._decision)
+        return (
+            published
+            | "AfterPublishing" >> beam.Reshuffle()
+            | "Fail" >> beam.Map(storage.with_storage_options(_fail), **self._inputs)
+        )
 
 
 def _publish(_: bytes, *, publication: Publication, lists: Iterable[tuple[str, str]], **found: Any) -> None:
@@ -101,7 +107,6 @@ def _publish(_: bytes, *, publication: Publication, lists: Iterable[tuple[str, s
     publish_dataset(publication, failures=files["failures"], changes=files["changes"], **found)
 
 
-def _fail(_: Any, decision: Decision) -> None:
+def _fail(_: Any, *, decision: Decision, publication: Publication) -> None:
     if not decision.publishes:
-        why = "; ".join([*decision.causes, *(f"guard {result}" for result in decision.violated)])
-        raise BuildError(f"nothing was published: {why}; `status` says more")
+        raise BuildError(explain_decision(decision, publication=publication))

@@ -7,10 +7,11 @@ Contract: tensorflow_datasets `read_only_builder.builder_from_directory`, which 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from types import MappingProxyType
 from typing import Any
 
 from beam_tfrecords.escaping import json_file
-from beam_tfrecords.examples.layouts import MASK_FIELD, OBJECT_MASKS, Feature, Layout
+from beam_tfrecords.examples.layouts import KEYPOINTS, MASK_FIELD, OBJECT_MASKS, POLYGON, Feature, Layout
 from beam_tfrecords.output.files import DATASET_INFO, FEATURES
 from beam_tfrecords.output.label_files import label_files, label_map
 from beam_tfrecords.output.manifest import Shard
@@ -27,17 +28,37 @@ _SCALARS = {"int64": "int64", "float": "float32", "bytes": "string"}
 
 
 def write_metadata(
-    *, name: str, layout: Layout, image: ImageSpec, class_names: tuple[str, ...], shards: Iterable[Shard]
+    *,
+    name: str,
+    layout: Layout,
+    image: ImageSpec,
+    class_names: tuple[str, ...],
+    shards: Iterable[Shard],
+    settings: Mapping[str, Any] = MappingProxyType({}),
 ) -> dict[str, bytes]:
-    """Returns the metadata files of a dataset: file name -> content."""
+    """Returns the metadata files of a dataset: file name -> content.
+
+    Args:
+      name: name of the dataset.
+      layout: features of an example.
+      image: how images are stored.
+      class_names: classes in index order.
+      shards: shards of the dataset.
+      settings: the settings of the build, with what the dataset is, its licence, homepage and citation.
+    """
     info = {
         "name": name,
         "version": VERSION,
         "fileFormat": "tfrecord",
         "moduleName": "",
         "releaseNotes": {},
+        **{name: settings[name] for name in ("description", "citation") if settings.get(name)},
         "splits": _splits(sorted(shards, key=lambda shard: (shard.split, shard.number))),
     }
+    if settings.get("license"):
+        info["redistributionInfo"] = {"license": settings["license"]}
+    if settings.get("homepage"):
+        info["location"] = {"urls": [settings["homepage"]]}
     # For `as_supervised=True`. TFDS finds top-level features only.
     if layout.supervised and not (layout.nests and "/" in "".join(layout.supervised)):
         info["supervisedKeys"] = {"tuple": {"items": [{"featureKey": name} for name in layout.supervised]}}
@@ -58,18 +79,26 @@ def features_json(layout: Layout, image: ImageSpec, class_names: tuple[str, ...]
         for group in groups:
             level = level.setdefault(group, {})
         level[leaf] = _Leaf(_feature_json(feature, image, class_names))
+        level[leaf].is_of_points = feature.field in (*KEYPOINTS, POLYGON)
     return _nest(root)
 
 
 class _Leaf(dict[str, Any]):
-    """A feature, as opposed to a level of nesting."""
+    """A feature, as opposed to a level of nesting.
+
+    Attributes:
+      is_of_points: whether it has values for each point of the objects, and not for each object.
+    """
+
+    is_of_points = False
 
 
 def _nest(level: Mapping[str, Any]) -> dict[str, Any]:
     features = {name: dict(value) if isinstance(value, _Leaf) else _nest(value) for name, value in level.items()}
     # TFDS stores objects as one sequence of boxes with labels, not as separate sequences of boxes and labels.
     sequences = [feature["sequence"]["feature"] for feature in features.values() if "sequence" in feature]
-    if _BOX in sequences and len(sequences) == len(features):
+    has_points = any(isinstance(value, _Leaf) and value.is_of_points for value in level.values())
+    if _BOX in sequences and len(sequences) == len(features) and not has_points:
         return _sequence(_dict_json(dict(zip(features, sequences, strict=True))))
     return _dict_json(features)
 
@@ -98,6 +127,8 @@ def _feature_json(feature: Feature, image: ImageSpec, class_names: tuple[str, ..
         return _sequence(_label_json(class_names))
     if feature.field == "objects.bbox":
         return _sequence(_BOX)
+    if feature.field == POLYGON:
+        return _sequence(_tensor_json(["2"], _SCALARS[feature.type], "none"))
     if feature.field == OBJECT_MASKS:
         return _sequence(_file_json(_dimensions(image, 1), 8, ImageEncoding.PNG))
     scalar = {
@@ -127,7 +158,7 @@ def _image_json(image: ImageSpec) -> dict[str, Any]:
     dimensions = _dimensions(image, image.channels)
     if image.image_encoding is ImageEncoding.RAW:
         if "-1" not in dimensions:
-            return _tensor_json(dimensions, "uint8", "bytes")
+            return _tensor_json(dimensions, image.array_type.value if image.array_type else "uint8", "bytes")
     elif image.image_encoding in (ImageEncoding.JPEG, ImageEncoding.PNG) and image.channels:
         return _file_json(dimensions, image.bit_depth, image.image_encoding)
     # TFDS has no image feature for WebP or varying shapes and formats, so these images are plain bytes.

@@ -10,6 +10,7 @@ from typing import Any, cast
 
 import msgpack
 
+from beam_tfrecords.output.published_paths import UNCHANGED, PublishedPaths
 from beam_tfrecords.transforms.objects.objects import Objects
 from beam_tfrecords.transforms.refs.sample_refs import (
     SampleRef,
@@ -142,23 +143,33 @@ class RefColumns:
             else:
                 yield label if isinstance(label, list) else (label,)
 
-    def identities(self) -> Iterator[bytes]:
-        """Yields `pack_identity` of each reference."""
-        of_file = map(self.each, ("split", "size", "fingerprint"))
-        others = map(self.each, ("failure", "images", "objects"))
-        return map(pack_identity, self.keys, *of_file, self.labels, self._cells(), *others)
+    def identities(self, paths: PublishedPaths = UNCHANGED) -> Iterator[bytes]:
+        """Yields `pack_identity` of each reference, with published paths."""
+        failures = [failure and [failure[0], paths.publish_text(failure[1])] for failure in self.each("failure")]
+        of_file = self.each("split"), self.each("size"), self.fingerprints(paths)
+        others = map(self.each, ("images", "objects"))
+        return map(pack_identity, self.keys, *of_file, self.labels, self._cells(), failures, *others)
 
-    def uris(self) -> list[str | None]:
-        """Returns `SampleRef.uri` of each reference."""
-        return [next(map(name_of_place, images.values()), None) for images in self.each("images")]
+    def uris(self, paths: PublishedPaths = UNCHANGED) -> list[str | None]:
+        """Returns the published `SampleRef.uri` of each reference."""
+        found = (next(map(name_of_place, images.values()), None) for images in self.each("images"))
+        return [uri and paths.publish(uri) for uri in found]
+
+    def fingerprints(self, paths: PublishedPaths = UNCHANGED) -> list[str]:
+        """Returns the published `SampleRef.fingerprint` of each reference."""
+        found = self.each("fingerprint")
+        if not any("@/" in one for one in found):
+            return found
+        rows = zip(found, self.each("images"), strict=True)
+        return [paths.publish_fingerprint(one, map(file_of_place, images.values())) for one, images in rows]
 
     def files(self) -> Iterator[str]:
         """Yields the files that contain the images."""
         return (file_of_place(place) for images in self.each("images") for place in images.values())
 
-    def places(self) -> Iterator[bytes]:
+    def places(self, paths: PublishedPaths = UNCHANGED) -> Iterator[bytes]:
         """Yields `pack_places` of each reference."""
-        return map(pack_places, self.each("images"))
+        return (pack_places(images, paths) for images in self.each("images"))
 
     def _cells(self) -> Iterable[dict[str, Value]]:
         """Returns `SampleRef.columns` of each reference."""

@@ -9,6 +9,7 @@ from typing import Any, TypeAlias
 import msgpack
 
 from beam_tfrecords.errors import SampleError
+from beam_tfrecords.output.published_paths import PublishedPaths
 from beam_tfrecords.storage.paths import shown
 from beam_tfrecords.transforms.objects.objects import Objects
 
@@ -77,13 +78,16 @@ class PixelRange(Range):
 
     Attributes:
       shape: lengths of the axes.
-      axes: meaning of the axes, slowest first: "HW", "WH", "HWC" or "CHW"; with 1, 3 or 4 channels.
-      dtype: NumPy type of the values: "|u1", "<u2" or ">u2".
+      axes: meaning of the axes, slowest first: "HW", "WH", "HWC" or "CHW"; "" for an array of three axes in an unknown
+        order.
+      dtype: NumPy type of the values, such as "|u1", ">u2" or "<f4".
+      limits: the values of black and white; None for 0 and the largest value of the type, and for arrays.
     """
 
     shape: tuple[int, ...] = ()
     axes: str = "HW"
     dtype: str = "|u1"
+    limits: tuple[float, float] | None = None
 
 
 @dataclasses.dataclass(frozen=True)
@@ -92,11 +96,11 @@ class RecordRange(Range):
 
     Attributes:
       index_columns: index column -> value, without nulls.
-      is_raw: whether the images are stored as raw pixels.
+      raw_type: NumPy's name of the type of images that are stored as raw pixels, such as "|u1"; "" for files.
     """
 
     index_columns: Mapping[str, Any] = dataclasses.field(default_factory=dict)
-    is_raw: bool = False
+    raw_type: str = ""
 
 
 Locator: TypeAlias = "File | Range | ZipMember | PixelRange | RecordRange"
@@ -107,10 +111,22 @@ _LOCATORS = (Range, ZipMember, File, PixelRange, RecordRange)
 _pack: Callable[[Any], bytes] = msgpack.Packer().pack
 # Name of the only image of a sample, and name of its mask.
 IMAGE, MASK = "image", "mask"
+# Name of a whole record in `SampleRef.images`, if it is stored as it is; the fingerprint is then the hash of its bytes.
+RECORD = "record"
+
+
+def object_mask(name: str) -> str:
+    """Returns the name in `SampleRef.images` of a file with masks of objects."""
+    return f"{MASK}/of/{name}"
+
+
+def is_object_mask(name: str) -> bool:
+    """Whether an image of a sample has masks of its objects."""
+    return name.startswith(object_mask(""))
 
 
 def is_mask(name: str) -> bool:
-    """Whether an image of a sample is its mask, or the mask of one of its classes."""
+    """Whether an image of a sample is its mask, or that of one of its classes or objects."""
     return name.partition("/")[0] == MASK
 
 
@@ -127,16 +143,16 @@ def _pack_locator(locator: Locator) -> tuple[Any, ...]:
     if isinstance(locator, ZipMember):
         return *packed, locator.stored, locator.size, locator.crc, locator.is_deflated
     if isinstance(locator, PixelRange):
-        return *packed, locator.shape, locator.axes, locator.dtype
+        return *packed, locator.shape, locator.axes, locator.dtype, locator.limits
     if isinstance(locator, RecordRange):
-        return *packed, dict(locator.index_columns), locator.is_raw
+        return *packed, dict(locator.index_columns), locator.raw_type
     return packed
 
 
 def _unpack_locator(kind: int, *values: Any) -> Locator:
     if _LOCATORS[kind] is PixelRange:
-        uri, offset, length, name, version, shape, axes, dtype = values
-        return PixelRange(uri, offset, length, name, version, tuple(shape), axes, dtype)
+        uri, offset, length, name, version, shape, axes, dtype, limits = values
+        return PixelRange(uri, offset, length, name, version, tuple(shape), axes, dtype, limits and tuple(limits))
     return _LOCATORS[kind](*values)
 
 
@@ -152,7 +168,9 @@ def describe_locator(locator: Locator | None) -> dict[str, Any] | None:
 def find_locator(values: Mapping[str, Any], *, name: str) -> Range:
     """Makes a locator of any version from the output of `describe_locator`."""
     if "shape" in values:
-        return PixelRange(**{**values, "shape": tuple(values["shape"])}, name=name)
+        # Files of failures that earlier versions wrote have no limits.
+        limits = tuple(values["limits"]) if values.get("limits") else None
+        return PixelRange(**{**values, "shape": tuple(values["shape"]), "limits": limits}, name=name)
     return (ZipMember if "crc" in values else Range)(**values, name=name)
 
 
@@ -164,8 +182,8 @@ class SampleRef:
       key: stable name of the sample: path relative to the input root, or the row's id. Order and split
         depend only on it.
       images: image name -> locator of its bytes. A single image is named `IMAGE`, the images of a list `frames[0]`,
-        `frames[1]` and so on. `MASK`, or a mask for each class as `mask/NUMBER/CLASS`, belongs to the first image,
-        which the index describes. Empty for a row without an image.
+        `frames[1]` and so on. `MASK`, or a mask for each class as `mask/NUMBER/CLASS`, or files with the masks of
+        objects (`object_mask`) belong to the first image, which the index describes. Empty for a row without an image.
       size: bytes of the file of the first image; 0 if the source does not give it.
       fingerprint: changes with the file of an image: size and modification time, or an etag.
       label: label in the source: a class name, a class index, a list of either, or None.
@@ -288,13 +306,14 @@ def plain_files(uris: Iterable[str], versions: Iterable[str]) -> list[dict[str, 
     return [{IMAGE: (kind, uri, version)} for uri, version in zip(uris, versions, strict=True)]
 
 
-def pack_places(images: Mapping[str, Sequence[Any]]) -> bytes:
+def pack_places(images: Mapping[str, Sequence[Any]], paths: PublishedPaths) -> bytes:
     """Packs the display names of images, since equal sizes and times say nothing about files with different names.
 
     Args:
       images: as in `SampleRef.plain_images`.
+      paths: converts the names to those of published files.
     """
-    return _pack(list(map(name_of_place, images.values()))) if images else b""
+    return _pack([paths.publish(name_of_place(place)) for place in images.values()]) if images else b""
 
 
 def name_of_place(place: Sequence[Any]) -> str:

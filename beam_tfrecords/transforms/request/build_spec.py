@@ -15,7 +15,7 @@ from beam_tfrecords.examples.layouts import IMAGE_FIELDS, Layout, parse_layout
 from beam_tfrecords.tfrecord import Compression
 from beam_tfrecords.transforms.class_list import ClassList, list_classes, parse_class_words
 from beam_tfrecords.transforms.images.image_spec import ImageEncoding, ImageSpec, ResizeMode
-from beam_tfrecords.transforms.labels import ClassOrder
+from beam_tfrecords.transforms.labels import BACKGROUND, ClassOrder
 from beam_tfrecords.transforms.mapping.user_function import UserFunction, name_of
 from beam_tfrecords.transforms.objects.objects import InvalidBoxes
 from beam_tfrecords.transforms.refs.sample_refs import IMAGE
@@ -63,6 +63,14 @@ def read_text(word: Any) -> str:
     if not text or not text.isprintable():
         raise ValueError("expected a text")
     return text
+
+
+def read_citation(word: Any) -> str:
+    """Reads a citation, such as an entry of BibTeX; keeps its lines."""
+    lines = [line.expandtabs().rstrip() for line in str(word).strip().splitlines()]
+    if not lines or not all(line.isprintable() for line in lines):
+        raise ValueError("expected a text")
+    return "\n".join(lines)
 
 
 def read_condition(word: Any) -> str:
@@ -192,7 +200,7 @@ class BuildSpec:
     )
     stratify: bool = setting(
         False,
-        help="the fractions in `splits` hold within each class, to the sample",
+        help="the fractions in `splits` hold within each class, to the sample, or as well as whole groups allow",
         group=INPUT,
         read=switch,
         decides_records=False,
@@ -242,6 +250,7 @@ class BuildSpec:
         group=OUTPUT,
         read=read_output,
         decides_bytes=False,
+        paths="other",
     )
     name: str = setting(
         "",
@@ -265,11 +274,19 @@ class BuildSpec:
     homepage: str | None = setting(
         None, help="URL of what the data is from, for its card", group=OUTPUT, read=read_url, decides_bytes=False
     )
+    citation: str | None = setting(
+        None,
+        help="how to cite the data, such as an entry of BibTeX, for its card",
+        group=OUTPUT,
+        read=read_citation,
+        decides_bytes=False,
+    )
     layout: Layout | None = setting(
         None,
-        help="tfds, multilabel, image, captions, imagenet, detection, detection_masks, detection_keypoints, "
-        "segmentation, tutorial, raw or columns; also with columns and their types, such as image,gender:class; in a "
-        "spec file also a mapping of features",
+        help="tfds, multilabel, image, captions, imagenet, detection, detection_masks, detection_polygons, "
+        "detection_keypoints, segmentation, tutorial, raw, array, columns or same; also with others, such as "
+        "array,label or array,mask, and with columns and their types, such as image,gender:class; in a spec file also "
+        "a mapping of features",
         shown_default="tfds; detection for annotated objects, segmentation for masks",
         group=OUTPUT,
         read=parse_layout,
@@ -397,12 +414,27 @@ class BuildSpec:
                 "use `image_encoding=raw`, or ask for image.encoded",
                 code="conflicting_settings",
             )
+        self._check_array()
         is_known = self.image.has_fixed_size and self.image.channels
         if self.layout and self.layout.image_names and encoding is ImageEncoding.RAW and not is_known:
             raise RequestError(
                 "`image_encoding=raw`: an example does not hold the sizes of several images, so they must be equal; "
                 "use, for example, `image_size=224` `resize_mode=pad`",
                 code="needs_setting",
+            )
+
+    def _check_array(self) -> None:
+        is_array, image = bool(self.layout and self.layout.needs_array), self.image
+        if is_array and image.image_encoding is not ImageEncoding.RAW:
+            raise RequestError(
+                f"`image_encoding={image.image_encoding.value}`: the layout asks for image.array, which is raw; leave "
+                "`image_encoding` out, or ask for image.encoded",
+                code="conflicting_settings",
+            )
+        if not is_array and image.channels not in (None, 1, 3, 4):
+            raise RequestError(
+                f"`channels={image.channels}`: expected 1, 3, 4 or keep; `layout=array` stores any number",
+                code="conflicting_settings",
             )
 
     def _check_fractions(self) -> None:
@@ -413,12 +445,6 @@ class BuildSpec:
                 f"{'`stratify`' if self.stratify else grouped} needs fractions; use, for example, "
                 "`splits=train=0.9,test=0.1`",
                 code="needs_setting",
-            )
-        if self.stratify and (group_column or "(?P<group>" in pattern):
-            raise RequestError(
-                f"`stratify` and the groups of {grouped} exclude each other: whole groups do not add up to exact "
-                "counts; leave one of them out",
-                code="conflicting_settings",
             )
 
     @property
@@ -432,7 +458,7 @@ class BuildSpec:
         if self.image.mask_colors:
             return self.image.mask_colors.names
         classes = self.source.paths.class_masks
-        return ("background", *classes) if classes else ()
+        return (BACKGROUND, *classes) if classes else ()
 
     def to_json(self) -> dict[str, Any]:
         """Returns all settings as in a spec file, including defaults."""
@@ -458,10 +484,13 @@ def needs_of(spec: BuildSpec) -> Needs:
         label=layout.needs_label,
         objects=layout.needs_objects,
         names_objects=layout.needs_objects,
-        polygons=layout.needs_object_masks,
+        polygons=layout.needs_object_masks or layout.needs_polygons,
+        corners=layout.needs_polygons,
         keypoints=layout.needs_keypoints,
+        array=layout.needs_array,
         mask=layout.needs_mask,
-        columns=layout.columns,
+        columns=frozenset(layout.read_columns),
+        records=layout if layout.keeps_records else None,
         boxes_are_columns=has_map and not layout.needs_objects,
         images=_name_images(layout),
     )

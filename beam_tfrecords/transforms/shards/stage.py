@@ -6,6 +6,7 @@ import functools
 from collections.abc import Iterable
 
 import apache_beam as beam
+from apache_beam.pvalue import AsSingleton
 
 from beam_tfrecords.output.files import ShardNames
 from beam_tfrecords.output.manifest import Shard
@@ -54,21 +55,23 @@ class ComposeShards(beam.PTransform):
     """Concatenates pieces of parts to shards, and their index rows: elements of `PlanShards` -> Shard.
 
     Args:
+      names: as in `compose_shards`, or a side input with it.
       with_index: as in `compose_shards`.
-      fence: as in `compose_shards`.
+      fence: as in `compose_shards`, or a side input with it.
       processes: as in `MapInProcesses`.
     """
 
     def __init__(
-        self, names: ShardNames, *, with_index: bool = True, fence: Fence | None = None, processes: int = 0
+        self,
+        names: ShardNames | AsSingleton,
+        *,
+        with_index: bool = True,
+        fence: Fence | AsSingleton | None = None,
+        processes: int = 0,
     ) -> None:
         super().__init__()
-        self._compose = functools.partial(compose_shards, names=names, with_index=with_index, fence=fence)
-        self._processes = processes
+        compose = functools.partial(compose_shards, with_index=with_index)
+        self._compose = MapInProcesses(compose, processes=processes, names=names, fence=fence)
 
     def expand(self, groups: beam.PCollection[tuple[GroupKey, Iterable[PlacedPart | None]]]) -> beam.PCollection[Shard]:
-        return (
-            groups
-            | "Concatenate" >> MapInProcesses(self._compose, processes=self._processes)
-            | "EachShard" >> beam.FlatMap(iter)
-        )
+        return groups | "Concatenate" >> self._compose | "EachShard" >> beam.FlatMap(iter)

@@ -62,6 +62,17 @@ def with_masks(ref: SampleRef, masks: Mapping[str, storage.FileEntry]) -> Sample
     return dataclasses.replace(ref, images=images, fingerprint=fingerprint)
 
 
+def with_mask_file(ref: SampleRef, name: str, uri: str) -> SampleRef:
+    """Returns the sample with a file of masks, as `name` in its images.
+
+    Raises:
+      SampleError: there is no such local file.
+    """
+    _, fingerprint, version = look(uri)
+    images = {**ref.images, name: File(uri, version)}
+    return dataclasses.replace(ref, images=images, fingerprint=join_fingerprints([ref.fingerprint, fingerprint]))
+
+
 def of_path(fingerprint: str, path: str) -> str:
     """Adds the path to the fingerprint of a file that the key does not identify: size and time may coincide."""
     return fingerprint and f"{fingerprint}@{path}"

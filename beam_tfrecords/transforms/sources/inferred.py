@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from beam_tfrecords.errors import Suggestion
 from beam_tfrecords.examples.contents import Content
@@ -21,7 +21,6 @@ from beam_tfrecords.transforms.sources.source_spec import SourceSpec
 class InferredSource(Source):
     """A source that infers labels and splits after all samples are listed."""
 
-    is_inferred_later = True
     _inputs: Inputs
     _spec: SourceSpec
     _needs: Needs
@@ -76,15 +75,19 @@ class InferredSource(Source):
                     return change
         return None
 
-    def _take_request(self, inputs: Inputs, spec: SourceSpec, needs: Needs) -> None:
-        """Stores a request, and turns the named groups of `label_pattern` into columns.
+    def _take_request(self, inputs: Inputs, spec: SourceSpec, needs: Needs, prefixes: Iterable[str]) -> None:
+        """Stores a request and the key prefixes, and turns the named groups of `label_pattern` into columns.
 
         Raises:
           RequestError: the layout needs a column that is not among these groups.
         """
         self._inputs, self._spec, self._needs = inputs, spec, needs
         self._pattern = compile_pattern(spec.label_pattern, needs)
-        self.columns, taken = find_path_columns(self._pattern, needs)
-        self.column_types = dict.fromkeys(self.columns, "bytes") or None
-        self.provides |= {Content.COLUMNS} if self.columns else frozenset()
-        self.notes += describe_path_columns(self.columns, taken)
+        columns, taken = find_path_columns(self._pattern, needs)
+        self._describe(
+            provides=self.description.provides | ({Content.COLUMNS} if columns else frozenset()),
+            columns=columns,
+            column_types=dict.fromkeys(columns, "bytes") or None,
+            prefix_depth=max(prefix.count("/") for prefix in prefixes),
+        )
+        self.notes += describe_path_columns(columns, taken)

@@ -72,7 +72,8 @@ def names_mapping_file(word: str) -> bool:
     return "/" in word or word.lower().endswith((".yaml", ".yml"))
 
 
-def _read_roots(word: Any) -> tuple[str, ...]:
+def read_roots(word: Any) -> tuple[str, ...]:
+    """Reads paths, each also with a split as `train=PATH`, and makes them absolute."""
     if isinstance(word, Mapping):
         word = [f"{split}={path}" for split, path in word.items()]
     return tuple(map(_absolute, _read_paths(word)))
@@ -92,7 +93,8 @@ def write_input(paths: tuple[str, ...]) -> Any:
     return paths[0] if len(paths) == 1 else list(paths)
 
 
-def _write_roots(folders: tuple[str, ...]) -> Any:
+def write_roots(folders: tuple[str, ...]) -> Any:
+    """Writes paths in the form that `read_roots` reads; None for none."""
     return write_input(folders) or None
 
 
@@ -100,7 +102,7 @@ def _read_images(word: Any) -> tuple[str, ...]:
     if isinstance(word, Mapping):
         word = [f"{name}={path}" for name, path in word.items()]
     pairs = [one.partition("=") for one in (word if isinstance(word, list | tuple) else split_list(str(word)))]
-    names = [name for name, _, path in pairs if path and re.fullmatch("[a-z][a-z0-9_]*", name)]
+    names = [name for name, _, path in pairs if path and re.fullmatch("[A-Za-z][A-Za-z0-9_]*", name)]
     if len(names) < max(len(pairs), 2):
         raise ValueError("expected two or more folders with names, such as left=DIR,right=DIR")
     check_unique(names)
@@ -144,26 +146,30 @@ class PathSettings:
     image_root: tuple[str, ...] = input_setting(
         (),
         help="folder that the images' paths in a table are relative to; may be repeated, also as train=PATH",
-        read=_read_roots,
-        write=_write_roots,
+        read=read_roots,
+        write=write_roots,
         shown_default="the table's folder",
         may_repeat=True,
+        paths="input",
     )
     images: tuple[str, ...] = input_setting(
         (),
-        help="folders whose images of the same names are one sample, as left=DIR,right=DIR; in place of `input`",
+        help="folders or globs whose images of the same names are one sample, as left=DIR,right=DIR; replaces `input`",
         read=_read_images,
         write=_write_images,
         shown_default="",
+        paths="input",
     )
     allow_outside_root: bool = input_setting(False, help="a file may name others outside its own folder", read=switch)
     mask_root: tuple[str, ...] = input_setting(
         (),
-        help="folder with the masks of the images, of the same names; may be repeated, also as train=PATH",
-        read=_read_roots,
-        write=_write_roots,
+        help="folder with the masks of the images, of the same names, or of their objects; may be repeated, also as "
+        "train=PATH",
+        read=read_roots,
+        write=write_roots,
         shown_default="",
         may_repeat=True,
+        paths="input",
     )
     mask_suffix: str | None = input_setting(
         None, help="what the name of a mask has at its end, and that of its image has not, such as _mask"

@@ -115,7 +115,7 @@ def input_path(word: str) -> str:
     if names_function(word):
         return word
     path = storage.absolute(word)
-    _require_utf8(path)
+    require_utf8(path)
     return path.rstrip("/") if storage.has_scheme(path) else path
 
 
@@ -131,10 +131,12 @@ def names_several(path: str) -> bool:
 
 def name_of_input(path: str) -> str:
     """Returns the name of a folder or file, or of the last folder before the wildcards of a glob; "" of a function."""
-    if names_function(path):
-        return ""
-    plain = re.split(r"[*?[{]", path, maxsplit=1)[0].rpartition("/")[0] if names_several(path) else path
-    return storage.basename(plain)
+    return "" if names_function(path) else storage.basename(folder_of_input(path))
+
+
+def folder_of_input(path: str) -> str:
+    """Returns the last folder before the wildcards of a glob; any other path as it is."""
+    return re.split(r"[*?[{]", path, maxsplit=1)[0].rpartition("/")[0] if names_several(path) else path
 
 
 def quote_input(path: str) -> str:
@@ -188,7 +190,7 @@ def find_files(inputs: Inputs, *, by_name: bool) -> list[InputFile]:
         files += found
         splits += [inputs.splits.get(path)] * len(found)
     for file in files:
-        _require_utf8(file.path)
+        require_utf8(file.path)
         if file.size < 0:
             raise RequestError(
                 f"{quote_input(file.path)} is not a regular file, or is a broken link", code="not_a_file"
@@ -309,7 +311,12 @@ def _is_there(path: str) -> bool:
     return storage.exists(path) or storage.is_folder(path)
 
 
-def _require_utf8(path: str) -> None:
+def require_utf8(path: str) -> None:
+    """Checks that a path can be a URI.
+
+    Raises:
+      RequestError: the path is not valid UTF-8.
+    """
     if not is_utf8(path):
         raise RequestError(
             f"{quote_input(path)} is not valid UTF-8, so that it cannot be a URI; rename it", code="not_utf8"

@@ -13,6 +13,8 @@ IMAGE_EXTENSIONS = frozenset({
     ".tga", ".pcx", ".qoi", ".dds", ".sgi", ".rgb", ".rgba", ".bw", ".psd", ".xbm", ".xpm",
 })
 # fmt: on
+# Extensions of files that hold an array, which are images if the request asks for arrays.
+_ARRAY_EXTENSIONS = frozenset({".npy"})
 # Folders that archivers, network disks and desktops add, in lower case; they contain thumbnails.
 _SYSTEM_FOLDERS = frozenset({"__macosx", "@eadir", "#recycle", "$recycle.bin", "lost+found"})
 # Files without an extension that datasets often include, in lower case.
@@ -26,11 +28,12 @@ NOT_AN_IMAGE = "not an image"
 FOLDER_MARKER = "folder marker"
 
 
-def skipped_kind(relative: str) -> str | None:
+def skipped_kind(relative: str, *, arrays: bool = False) -> str | None:
     """Returns why a file is not a sample, based on its path; None if it may be a sample.
 
     Args:
       relative: path below the root, with `/` as separator.
+      arrays: whether a file of an array may be a sample.
 
     Returns:
       None, "hidden", "system folder", "folder marker", "not an image", or the extension in lower case.
@@ -46,7 +49,23 @@ def skipped_kind(relative: str) -> str | None:
     if dot < 0:
         return NOT_AN_IMAGE if name.lower() in _DOCUMENTS else None
     extension = name[dot:].lower()
-    return None if extension in IMAGE_EXTENSIONS else printable(extension)
+    is_image = extension in IMAGE_EXTENSIONS or (arrays and extension in _ARRAY_EXTENSIONS)
+    return None if is_image else printable(extension)
+
+
+def unpaired_kind(relative: str, *, arrays: bool = False) -> str | None:
+    """Returns why no name can refer to a file as an image; None if one can. Stricter than `skipped_kind`.
+
+    Args:
+      relative: path below the root, with `/` as separator.
+      arrays: as for `skipped_kind`.
+
+    Returns:
+      As `skipped_kind`; "not an image" without an extension; "name that is not UTF-8".
+    """
+    without_extension = None if has_extension(relative) else NOT_AN_IMAGE
+    kind = skipped_kind(relative, arrays=arrays)
+    return kind or without_extension or (None if is_utf8(relative) else "name that is not UTF-8")
 
 
 def is_image_name(text: str) -> bool:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import functools
 import importlib
 import inspect
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -11,6 +12,8 @@ from typing import Any
 
 from beam_tfrecords import storage
 from beam_tfrecords.errors import BuildError, RequestError
+from beam_tfrecords.habits import find_near
+from beam_tfrecords.reading.dataset import is_dataset
 from beam_tfrecords.transforms.mapping.user_function import UserFunction
 from beam_tfrecords.transforms.service_faults import describe_fault
 from beam_tfrecords.transforms.sources.class_files import FoundClasses, find_class_files
@@ -23,7 +26,7 @@ from beam_tfrecords.transforms.sources.inputs import (
     names_several,
     quote_input,
 )
-from beam_tfrecords.transforms.sources.names import has_extension, skipped_kind
+from beam_tfrecords.transforms.sources.names import has_extension, printable, skipped_kind
 from beam_tfrecords.transforms.sources.needs import Needs
 from beam_tfrecords.transforms.sources.registry import (
     DOCUMENTS,
@@ -31,6 +34,7 @@ from beam_tfrecords.transforms.sources.registry import (
     FUNCTIONS,
     NAMES,
     PAIRS,
+    RECORDS,
     SOURCES,
     Entry,
     find_source,
@@ -38,6 +42,8 @@ from beam_tfrecords.transforms.sources.registry import (
 )
 from beam_tfrecords.transforms.sources.source import MakeSource, Source
 from beam_tfrecords.transforms.sources.source_spec import SourceSpec
+from beam_tfrecords.transforms.sources.tables.joined_opening import open_joins
+from beam_tfrecords.transforms.sources.tables.table_settings import JoinSettings
 from beam_tfrecords.transforms.sources.taken_settings import refuse_settings
 from beam_tfrecords.transforms.sources.unsupported_formats import (
     START_BYTES,
@@ -50,7 +56,7 @@ from beam_tfrecords.transforms.sources.unsupported_formats import (
 
 @dataclasses.dataclass(frozen=True)
 class OpenedInput:
-    """An opened input, from which sources for several layouts can be made.
+    """An opened input, which can be read for the needs of several layouts.
 
     Attributes:
       inputs: paths and splits of the inputs.
@@ -68,8 +74,8 @@ class OpenedInput:
     files: storage.DependencyTracker
     class_files: Sequence[FoundClasses]
 
-    def source(self, needs: Needs) -> Source:
-        """Makes the source for these needs, which may differ from the needs given to `open_input`.
+    def read(self, needs: Needs) -> Source:
+        """Returns the source for these needs, which may differ from the needs given to `open_input`.
 
         Raises:
           RequestError: the input does not fit the request.
@@ -80,7 +86,8 @@ class OpenedInput:
         source.name = self.entry.name
         source.notes[:0] = self.notes
         source.read_with = self.files.fingerprints
-        source.found_classes = (*source.found_classes, *self.class_files)
+        found_classes = (*source.description.found_classes, *self.class_files)
+        source.description = dataclasses.replace(source.description, found_classes=found_classes)
         return source
 
 
@@ -116,8 +123,18 @@ def open_input(spec: SourceSpec, needs: Needs, function: UserFunction | None = N
         is_open = spec.source == "auto" and spec.label_pattern is None
         entry = _recognise(named, paths, parts) if is_open else named
         chosen = dataclasses.replace(spec, input=tuple(paths), source=entry.name)
+        late, parts["joined"] = None, open_joins(spec.joins)
+        if spec.joins.join and not _joins_itself(entry, paths):
+            # Most requests join nothing.
+            from beam_tfrecords.transforms.sources.tables.joined_samples import JoinedSamples
+
+            late = JoinedSamples.of(parts["joined"], spec.table, has_columns=entry.has_columns)
+            chosen = dataclasses.replace(chosen, table=late.others, joins=JoinSettings())
+            parts["needs"] = late.needs_of_source(needs)
         refuse_settings(entry, chosen)
-        make: MakeSource = _call(_module(entry).open_input, {**parts, "spec": chosen})
+        make: MakeSource = _call(_module(entry).open_input, {**parts, "table": chosen.table, "spec": chosen})
+        if late is not None:
+            make = functools.partial(late.make, make)
         class_files = [] if needs.class_names or entry.name == FUNCTIONS else find_class_files(inputs)
     read_as = f"{quote_input(paths[0])} is read as {entry.name}, not as {entry.among} (`source`)"
     return OpenedInput(inputs, entry, [] if entry == named else [read_as], make, files, class_files)
@@ -154,6 +171,11 @@ def _recognise(entry: Entry, paths: Sequence[str], parts: Mapping[str, Any]) -> 
     return next((one for one in special if _call(_module(one).recognises, parts)), entry)
 
 
+def _joins_itself(entry: Entry, paths: Sequence[str]) -> bool:
+    """Whether a source joins tables to its rows: tables, and records with keys."""
+    return "join" in entry.takes and (entry.name != RECORDS or all(map(is_dataset, paths)))
+
+
 def _module(entry: Entry) -> Any:
     return importlib.import_module(f"beam_tfrecords.transforms.sources.{entry.module}")
 
@@ -161,7 +183,7 @@ def _module(entry: Entry) -> Any:
 def _choose(path: str, spec: SourceSpec, function: UserFunction | None) -> Entry:
     """Returns the source for one path."""
     named = None if spec.source == "auto" else find_source(spec.source, f"`source={spec.source}`")
-    if function is not None:
+    if function is not None or spec.source == FUNCTIONS:
         return find_source(FUNCTIONS, "")
     if spec.paths.images:
         return named or find_source(PAIRS, "")
@@ -181,14 +203,19 @@ def _choose(path: str, spec: SourceSpec, function: UserFunction | None) -> Entry
             raise RequestError(f"{shown} is a folder; `source={named.name}` reads files", code="not_a_file")
         return named
     if named is None:
-        name = source_of_file(path)
+        name = source_of_file(path) or _recognise_records(path)
         if name not in NAMES:
             _refuse_unsupported(path)
         if name is None:
             is_image = skipped_kind(storage.basename(path)) is None and has_extension(path)
+            advice = (
+                f"give the folder that holds the images{_quote_pattern(spec.input)}"
+                if is_image
+                else "name its format with `source`"
+            )
             raise RequestError(
                 f"{shown} is a file without the extension of a table or an archive ({', '.join(FILE_EXTENSIONS)}); "
-                + ("give the folder that holds the images" if is_image else "name its format with `source`"),
+                f"{advice}",
                 code="unknown_format",
             )
         return find_source(name, shown)
@@ -197,6 +224,14 @@ def _choose(path: str, spec: SourceSpec, function: UserFunction | None) -> Entry
             f"{shown} is a file; `source={named.name}` reads a folder or a glob of images", code="not_a_folder"
         )
     return named
+
+
+def _recognise_records(path: str) -> str | None:
+    """Returns the source of records for a file without an extension of a source that starts with a record."""
+    # Only such files need the readers of records.
+    from beam_tfrecords.transforms.sources.records.record_files import is_record_file
+
+    return RECORDS if not names_several(path) and is_record_file(path) else None
 
 
 def _refuse_unsupported(path: str) -> None:
@@ -221,5 +256,26 @@ def _is_file(path: str, named: Entry | None) -> bool:
     if not storage.is_file(path):
         if storage.exists(path):
             raise RequestError(f"{quote_input(path)} is not a regular file", code="not_a_file")
-        raise RequestError(f"{quote_input(path)} does not exist", code="not_found")
+        near = _find_beside(path)
+        beside = f"; {printable(near)} is beside it" if near else ""
+        raise RequestError(f"{quote_input(path)} does not exist{beside}", code="not_found")
     return True
+
+
+def _find_beside(path: str) -> str | None:
+    """Returns the name of a file or folder that a missing local path may mean; None if there is none."""
+    folder = storage.dirname(path)
+    if storage.has_scheme(path) or not storage.is_folder(folder):
+        return None
+    paths = [*storage.list_folders(folder), *(file.path for file in storage.list_files(storage.join(folder, "*")))]
+    return find_near(storage.basename(path), {storage.basename(one) for one in paths})
+
+
+def _quote_pattern(paths: Sequence[str]) -> str:
+    """Offers the pattern that a shell has replaced by these paths; "" if they have no common one."""
+    parts = [path.split("/") for path in paths]
+    endings = {path.rpartition(".")[2] for path in paths}
+    if len(paths) < 2 or len(set(map(len, parts))) > 1 or len(endings) > 1:
+        return ""
+    *folders, _ = [names[0] if len(set(names)) == 1 else "*" for names in zip(*parts, strict=True)]
+    return f", or quote the pattern that the shell has replaced: `input={'/'.join(folders)}/*.{endings.pop()}`"

@@ -1,7 +1,8 @@
 """The registry of sources. A new source needs a module with a function `open_input`, and a line here.
 
-The parameters of `open_input` name the parts of the request that it reads: `inputs`, `needs` and fields of
-`SourceSpec`, or `spec` for all settings. The function returns a `MakeSource`.
+The parameters of `open_input` name the parts of the request that it reads: `inputs`, `needs`, `joined` (the opened
+tables that join the samples) and fields of `SourceSpec`, or `spec` for all settings. The function returns a
+`MakeSource`.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ import dataclasses
 import re
 
 from beam_tfrecords.errors import RequestError
+from beam_tfrecords.habits import better_value
 
 
 @dataclasses.dataclass(frozen=True)
@@ -39,7 +41,7 @@ class Entry:
         return "label_column" in self.takes
 
 
-# Groups of settings: for folders, masks, rows, boxes, paths, tables and text files.
+# Groups of settings: for folders, masks, rows, boxes, paths, joined tables, tables, records and text files.
 _FOLDERS = ("label_pattern", "classes")
 MASK_FILES = ("mask_root", "mask_suffix", "image_suffix", "mask_classes")
 _ROWS = (
@@ -48,10 +50,13 @@ _ROWS = (
 )  # fmt: skip
 _BOXES = ("box_columns", "box_format", "box_unit")
 _PATHS = ("image_root", "allow_outside_root")
-_TABLE = (*_ROWS, *_BOXES, *_PATHS, "image_column", "image_path", "mask_column", "mask_root")
+_JOIN = ("join", "join_key")
+_TABLE = (*_ROWS, *_BOXES, *_PATHS, *_JOIN, "image_column", "image_path", "mask_column", "mask_root")
+_RECORD = (*_ROWS, *_BOXES, *_PATHS, "image_column", "image_path", "mask_column", "pixels")
 _TEXT = ("delimiter", "encoding")
 _CSV = (".csv", ".tsv", ".csv.gz", ".tsv.gz")
 _TAR = (".tar", ".tar.gz", ".tgz", ".tar.bz2", ".tar.xz", ".tar.zst", ".tzst")
+_TFRECORD = (".tfrecord", ".tfrecords", ".tfrec", ".record", ".tfrecord.gz")
 _JSONL = (".jsonl", ".ndjson", ".jsonl.gz", ".ndjson.gz")
 SOURCES = (
     Entry("image_folder", "folders.image_folder", takes=("classes", *MASK_FILES)),
@@ -78,9 +83,9 @@ SOURCES = (
     Entry(
         "hf_folder",
         "tables.hf_folder",
-        takes=(*_ROWS, *_BOXES, *_TEXT, "allow_outside_root", "image_column", "mask_column", "mask_root"),
+        takes=(*_ROWS, *_BOXES, *_TEXT, *_JOIN, "allow_outside_root", "image_column", "mask_column", "mask_root"),
     ),
-    Entry("coco", "annotations.coco", (".json",), takes=(*_PATHS, "classes")),
+    Entry("coco", "annotations.coco", (".json",), takes=(*_PATHS, "classes", "mask_root")),
     Entry("yolo", "annotations.yolo", (".yaml", ".yml", ".data"), reads_folders=True, takes=(*_PATHS, "classes")),
     Entry("voc", "annotations.voc", takes=("classes",)),
     Entry("documents", "documents.document_source", takes=("mapping", "image_root", "classes")),
@@ -89,12 +94,33 @@ SOURCES = (
     Entry(
         "tfrecord",
         "records.tfrecord",
-        (".tfrecord", ".tfrecords", ".tfrec", ".record", ".tfrecord.gz"),
+        _TFRECORD,
         reads_folders=True,
-        takes=(*_ROWS, *_BOXES, "image_column", "mask_column", "join", "join_key"),
+        takes=(*_RECORD, *_JOIN),
     ),
-    Entry("numpy", "arrays.numpy_arrays", (".npz", ".npy"), reads_folders=True, takes=(*_ROWS, "image_column")),
+    Entry(
+        "tfrecord_frames",
+        "records.tfrecord",
+        _TFRECORD,
+        among="tfrecord",
+        reads_folders=True,
+        takes=_RECORD,
+    ),
+    Entry(
+        "numpy",
+        "arrays.numpy_arrays",
+        (".npz", ".npy"),
+        reads_folders=True,
+        takes=(*_ROWS, "image_column"),
+    ),
     Entry("idx", "arrays.idx", ("-ubyte", "-ubyte.gz"), reads_folders=True, takes=_ROWS),
+    Entry(
+        "scans",
+        "scans",
+        (".dcm", ".dicom", ".nii", ".nii.gz"),
+        reads_folders=True,
+        takes=("label_pattern", "window"),
+    ),
     Entry("cifar", "arrays.cifar", (".bin",), reads_folders=True, takes=_ROWS),
     Entry(
         "webdataset",
@@ -103,11 +129,17 @@ SOURCES = (
         among="tar",
         takes=(*_ROWS, *_BOXES, "image_column", "mask_column"),
     ),
-    Entry("python", "functions.python", takes=("parts", "classes", "group_column", "group_rows", *_PATHS)),
+    Entry(
+        "python",
+        "functions.python",
+        takes=("parts", "classes", "group_column", "group_rows", *_PATHS),
+    ),
 )
 FUNCTIONS = "python"
 PAIRS = "paired_images"
 DOCUMENTS = "documents"
+RECORDS = "tfrecord"
+FRAMES = "tfrecord_frames"
 NAMES = tuple(entry.name for entry in SOURCES)
 FILE_EXTENSIONS = tuple(extension for entry in SOURCES if not entry.among for extension in entry.extensions)
 
@@ -124,7 +156,11 @@ def find_source(name: str, shown: str) -> Entry:
     for entry in SOURCES:
         if entry.name == name:
             return entry
-    raise RequestError(f"{shown}: unknown source; expected one of {', '.join(('auto', *NAMES))}", code="unknown_source")
+    better = better_value("source", name, lambda _, one: one in NAMES, NAMES)
+    hint = f"; did you mean `source={better}`?" if better else ""
+    raise RequestError(
+        f"{shown}: unknown source; expected one of {', '.join(('auto', *NAMES))}{hint}", code="unknown_source"
+    )
 
 
 def source_of_file(path: str) -> str | None:

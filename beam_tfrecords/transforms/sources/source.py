@@ -4,25 +4,21 @@ from __future__ import annotations
 
 import dataclasses
 import math
-import types
 from collections import Counter
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, TypeAlias
 
 from beam_tfrecords.errors import Suggestion
 from beam_tfrecords.examples.contents import Content
 from beam_tfrecords.transforms.mapping.user_function import UserFunction
 from beam_tfrecords.transforms.refs.ref_columns import RefColumns
-from beam_tfrecords.transforms.refs.sample_refs import IMAGE, SampleRef
-from beam_tfrecords.transforms.sources.class_files import FoundClasses
+from beam_tfrecords.transforms.refs.sample_refs import SampleRef
 from beam_tfrecords.transforms.sources.containers import Container, ReadContainer, StagingFiles
-from beam_tfrecords.transforms.sources.detect.column_suggestions import one_hot_columns
+from beam_tfrecords.transforms.sources.description import Description
 from beam_tfrecords.transforms.sources.detect.tree import FolderSummary
 from beam_tfrecords.transforms.sources.inputs import InputFile
 from beam_tfrecords.transforms.sources.needs import Needs
 from beam_tfrecords.transforms.sources.skipped import Skipped
-from beam_tfrecords.transforms.sources.stored_records import StoredRecords
-from beam_tfrecords.transforms.sources.tables.table import Table
 
 
 @dataclasses.dataclass(frozen=True)
@@ -60,31 +56,7 @@ class Source:
 
     Attributes:
       name: value of the setting `source` that selects this source.
-      columns: columns of a table; empty for a source without columns.
-      label_column: column with the labels, or None.
-      split_column: column with the splits, or None.
-      table: columns and first rows of the table; None for a source without columns.
-      used: columns that the request uses.
-      other_images: images of a sample that the request does not use.
-      has_several_labels: whether a sample may have several labels or none.
-      labels_are_numbered: whether labels are `numbered_label`s.
-      text_column: column whose texts name the classes of labels that are numbers, if each class has one text; labels
-        are then `numbered_label`s. "" for other labels.
-      found_classes: class names beside the samples, in files and arrays, which name labels that they fit.
-      one_hot_length: number of zeros and ones in a label that is a list of them; 0 for other labels.
-      groups_rows: whether rows with the same key form one sample, as with one row per box.
-      column_types: column -> "int64", "float" or "bytes"; None if the source has no types.
-      images: name of each image of a sample -> whether it is a list of images; empty for rows without images.
-      provides: contents of the samples, for this request.
-      unit: word for one sample in messages: "image" or "row".
-      last_member_wins: whether the last of several archive members with the same name counts, as in extraction.
-      is_inferred_later: whether folders give labels or splits, so that `infer` determines them.
-      prefix_depth: number of folders that key prefixes have, if `is_inferred_later`.
-      class_names: class names in index order, if the source defines them; labels are then names.
-      column_classes: column whose values are class numbers -> class names in index order, if the source declares them;
-        empty names if its files declare different ones.
-      first_class: number of the class with index 0, if the source has class numbers and no names.
-      labels_may_be_indices: whether a numeric label is a class index; never true for folder names.
+      description: what the source sees in its input.
       skipped: files that are not samples; complete when `samples` has ended. Containers are not included.
       unmatched: annotations, label files or masks without an image; complete when `samples` has ended.
       unread: content -> number of objects that have it, of contents that the request does not read; complete when
@@ -95,38 +67,16 @@ class Source:
         too many files to track.
       read_container: lists the samples of a container or of one of `partitions`; None for a source without both.
       pipeline: makes and lists the samples of the only container instead; None for other sources.
-      records: storage format of the records, if the samples are records of an existing dataset; else None.
+      join_listed: joins the columns of tables to the listed samples; None if there are none, or the source joins them.
     """
 
     name: str
-    columns: Sequence[str] = ()
-    label_column: str | None = None
-    split_column: str | None = None
-    table: Table | None = None
-    used: Collection[str | None] = frozenset()
-    other_images: Sequence[str] = ()
-    has_several_labels = False
-    labels_are_numbered = False
-    text_column = ""
-    found_classes: Sequence[FoundClasses] = ()
-    one_hot_length = 0
-    groups_rows = False
-    column_types: Mapping[str, str] | None = None
-    images: Mapping[str, bool] = types.MappingProxyType({IMAGE: False})
-    provides: frozenset[Content] = frozenset({Content.IMAGE, Content.LABEL})
-    unit = "image"
-    last_member_wins = False
-    is_inferred_later = False
-    prefix_depth = 0
-    class_names: Sequence[str] = ()
-    column_classes: Mapping[str, Sequence[str]] = types.MappingProxyType({})
-    first_class = 0
-    labels_may_be_indices = False
+    description = Description()
     most_listed_here: float = math.inf
     read_with: Mapping[str, str] | None = None
     read_container: ReadContainer | None = None
     pipeline: ReadPipeline | None = None
-    records: StoredRecords | None = None
+    join_listed: Any = None
 
     def __init__(self) -> None:
         self.skipped = Skipped()
@@ -134,13 +84,9 @@ class Source:
         self.unmatched: list[Unmatched] = []
         self.unread: Counter[Content] = Counter()
 
-    def column_suggestions(self, *, needs_label: bool) -> Sequence[Suggestion]:
-        """Suggests settings for the image and label columns of a table with unusual column names, based on its rows."""
-        return ()
-
-    def one_hot_columns(self) -> Sequence[str]:
-        """Returns the columns that look like one-hot classes: only zeros and ones in the first rows."""
-        return one_hot_columns(self.table) if self.table else ()
+    def _describe(self, **seen: Any) -> None:
+        """Changes fields of the description."""
+        self.description = dataclasses.replace(self.description, **seen)
 
     def other_labels(self) -> tuple[str, Sequence[Suggestion]]:
         """Returns a message about other possible sources of labels, and suggestions; called after the listing."""

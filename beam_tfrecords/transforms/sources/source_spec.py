@@ -27,12 +27,19 @@ from beam_tfrecords.transforms.sources.input_settings import (
     read_mapping_word,
     write_input,
 )
-from beam_tfrecords.transforms.sources.registry import NAMES
+from beam_tfrecords.transforms.sources.registry import NAMES, find_source
 from beam_tfrecords.transforms.sources.selection import Selection
-from beam_tfrecords.transforms.sources.tables.table_settings import TableSettings, TextSettings
+from beam_tfrecords.transforms.sources.tables.table_settings import JoinSettings, TableSettings, TextSettings
 
 _INPUT_HELP = "folder, glob, table or archive; local, gs:// or s3://; or a function of yours, module:function"
 _MASK_SETTINGS = ("mask_root", "mask_column", "mask_suffix", "image_suffix", "mask_classes")
+
+
+class Window(str, enum.Enum):
+    """Numbers of a scan that are black and white: those that its file says, or FULL for the smallest and largest."""
+
+    FILE = "file"
+    FULL = "full"
 
 
 class Fingerprint(str, enum.Enum):
@@ -61,6 +68,11 @@ def _read_payer(word: Any) -> str | None:
     raise ValueError("expected true, false, or the project of Google Cloud that pays")
 
 
+def _read_source(word: Any) -> str:
+    """Reads the name of a source."""
+    return "auto" if word == "auto" else find_source(str(word), f"`source={word}`").name
+
+
 @dataclasses.dataclass(frozen=True)
 class SourceSpec:
     """Settings of the input: the location of the samples, and how to read labels and splits.
@@ -81,8 +93,8 @@ class SourceSpec:
       selection: the samples to convert.
       allow_private_addresses: whether a table may contain URLs of this machine and of private networks.
       trust_annotations: whether to accept annotations that match no image, or whose boxes do not fit their images.
-      join: table whose columns are joined to the records of an existing dataset, or None.
-      join_key: column of the join table with the keys of the records.
+      window: which numbers of DICOM and NIfTI files are black and white.
+      joins: tables whose columns are joined to the samples.
       fingerprint: how to detect changed files.
       requester_pays: payer for requests to requester-pays buckets, as in `storage.StorageOptions`.
     """
@@ -91,9 +103,9 @@ class SourceSpec:
         "input", "source", "mapping", "parts", "label_pattern", "image_column", "label_column", "label_type",
         "group_rows", "label_columns", "split_column", "key_column", "allow_outside_root", "allow_private_addresses",
         "trust_annotations", "images", "image_path", "image_root", "mask_root", "mask_column", "mask_suffix",
-        "image_suffix", "mask_classes", "label_separator", "unknown_labels", "missing_values", "delimiter", "encoding",
-        "include", "exclude", "classes", "group_column", "box_columns", "box_format", "box_unit", "join", "join_key",
-        "fingerprint", "requester_pays",
+        "image_suffix", "mask_classes", "pixels", "label_separator", "unknown_labels", "missing_values", "delimiter",
+        "encoding", "include", "exclude", "classes", "group_column", "box_columns", "box_format", "box_unit", "window",
+        "join", "join_key", "fingerprint", "requester_pays",
     )  # fmt: skip
 
     input: tuple[str, ...] = input_setting(
@@ -104,12 +116,14 @@ class SourceSpec:
         write=write_input,
         decides_bytes=False,
         may_repeat=True,
+        paths="input",
     )
-    source: str = input_setting("auto", help=f"auto, {', '.join(NAMES)}")
+    source: str = input_setting("auto", help=f"auto, {', '.join(NAMES)}", read=_read_source)
     mapping: str | None = input_setting(
         None,
         help="where the annotations are in documents: a file of YAML, or a name such as labelme, kitti, cvat",
         read=read_mapping_word,
+        paths="other",
     )
     parts: tuple[str | int | float, ...] = input_setting(
         (),
@@ -139,12 +153,12 @@ class SourceSpec:
         read=switch,
         decides_bytes=False,
     )
-    join: str | None = input_setting(
-        None,
-        help="table whose columns join a dataset of ours by key: its images are taken over",
-        read=lambda word: storage.absolute(str(word)),
+    window: Window = input_setting(
+        Window.FILE,
+        help="numbers of DICOM and NIfTI that are black and white: file (the window in it) or full (all of its range)",
+        read=one_of(Window),
     )
-    join_key: str = input_setting("key", help="column of this table with the keys")
+    joins: JoinSettings = nested(JoinSettings)
     fingerprint: Fingerprint = setting(
         Fingerprint.STAT,
         group=INPUT,

@@ -11,7 +11,7 @@ from beam_tfrecords.transforms.sources.registry import MASK_FILES, SOURCES, Entr
 from beam_tfrecords.transforms.sources.source_spec import SourceSpec
 
 # Settings that only some sources accept.
-_SETTINGS = tuple(dict.fromkeys(itertools.chain.from_iterable(entry.takes for entry in SOURCES)))
+SOME_TAKE = tuple(dict.fromkeys(itertools.chain.from_iterable(entry.takes for entry in SOURCES)))
 _DEFAULTS = {one.name: one.default for one in settings_of(SourceSpec)}
 
 
@@ -23,7 +23,7 @@ def refuse_settings(entry: Entry, spec: SourceSpec) -> None:
     """
     where = f"{quote_input(spec.input[0])} is read as {entry.name}, which"
     values = setting_values(spec)
-    for name in _SETTINGS:
+    for name in SOME_TAKE:
         value = values[name]
         if value != _DEFAULTS[name] and name not in entry.takes:
             shown = ",".join(value) if isinstance(value, tuple) else getattr(value, "value", value)

@@ -61,6 +61,11 @@ BOX_LIST = re.compile(
     rb"(?P<box>[ \t]*(?:-?\d[\d.]*[ \t]+){3,}-?\d[\d.]*)[ \t]*(?:\r?\n|$)",
     re.IGNORECASE,
 )
+# The numbers of folds and of pairs in each, and pairs of images: a name and two numbers, or a name and a number twice.
+PAIR_LIST = re.compile(
+    rb"(?:\xef\xbb\xbf)?(?:\d+(?:[ \t]+(?P<pairs>\d+))?[ \t]*\r?\n)?"
+    rb"(?:[^\W\d][^\t\r\n]*\t\d+\t(?:[^\W\d][^\t\r\n]*\t)?\d+[ \t]*(?:\r?\n|$)){2}"
+)
 JSON_ARRAY = UnsupportedFormat("a JSON array, not JSON lines", "json-arrays")
 JSON_OBJECT = UnsupportedFormat("a JSON object of names and labels", "json-objects-of-names-and-labels")
 
@@ -111,6 +116,11 @@ def refuse_text(path: str, start: bytes) -> RequestError | None:
         boxes = Suggestion("its boxes", {"source": "csv", "layout": "detection"})
         return RequestError(
             f"{quote_input(path)} looks like a list of boxes, but is not called .csv", [boxes], code="unknown_format"
+        )
+    if PAIR_LIST.match(start):
+        pairs = Suggestion("its pairs", {"source": "csv"})
+        return RequestError(
+            f"{quote_input(path)} looks like a list of pairs, but is not called .csv", [pairs], code="unknown_format"
         )
     if NUMBER_LIST.match(start):
         return RequestError(

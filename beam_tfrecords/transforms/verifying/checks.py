@@ -19,13 +19,23 @@ import pyarrow as pa
 from beam_tfrecords import crc32c, storage
 from beam_tfrecords.errors import BuildError, RequestError, SampleError
 from beam_tfrecords.escaping import escape
-from beam_tfrecords.examples.layouts import MASK_FIELD, OBJECT_MASKS, Layout
+from beam_tfrecords.examples.layouts import DTYPE_FIELD, IMAGE_FIELDS, MASK_FIELD, OBJECT_MASKS, SHAPE_FIELD, Layout
 from beam_tfrecords.examples.parse import check_features, parse_example
-from beam_tfrecords.output.files import DALI_FOLDER, DATASET_INFO, DUPLICATES, FAILURES, FEATURES, MANIFEST, SUCCESS
+from beam_tfrecords.output.files import (
+    DALI_FOLDER,
+    DATASET_INFO,
+    DUPLICATES,
+    FAILURES,
+    FEATURES,
+    MANIFEST,
+    SHARDS,
+    SUCCESS,
+)
 from beam_tfrecords.output.index import read_batches
 from beam_tfrecords.output.label_files import label_files, label_map, read_label_file
 from beam_tfrecords.output.manifest import Shard
 from beam_tfrecords.reading.dataset import Dataset
+from beam_tfrecords.reading.lazy_shards import shard_numbers
 from beam_tfrecords.tfrecord import Compression, Record, RecordError, open_stream, scan_records
 from beam_tfrecords.transforms.images.convert_image import convert_image
 from beam_tfrecords.transforms.images.decode import load_pixels, open_image
@@ -207,7 +217,7 @@ class ShardCheck:
         except ValueError as error:
             yield str(error)
             return
-        problems = list(check_features(parsed, self.layout))
+        problems = [problem for _, problem in check_features(parsed, self.layout)]
         yield from problems
         if row is not None and (row["offset"], row["length"]) != (record.offset, record.length):
             yield f"the index says offset {row['offset']} and length {row['length']}; found length {record.length}"
@@ -217,15 +227,15 @@ class ShardCheck:
             yield from self._check_values(values, row)
 
     def _check_values(self, values: Mapping[str, list[Any]], row: Mapping[str, Any] | None) -> Iterator[str]:
-        by_field = {feature.field: values[feature.name] for feature in self.layout.features}
-        for field in ("image.encoded", "image.pixels"):
+        by_field = {feature.field: values.get(feature.name, []) for feature in self.layout.features}
+        for field in IMAGE_FIELDS:
             if field in by_field:
                 yield from self._check_image(by_field[field][0], by_field, row)
         # The index has only the size of the first image.
         size = self.image.image_size if self.image.has_fixed_size else None
         expected = dict(zip(("height", "width"), size, strict=True)) if size else None
         for feature in self.layout.features:
-            for data in values[feature.name] if feature.image is not None else ():
+            for data in values.get(feature.name, []) if feature.image is not None else ():
                 problems = self._check_image(data, {}, expected)
                 yield from (f"feature {feature.name!r}: {problem}" for problem in problems)
         if MASK_FIELD in by_field:
@@ -243,10 +253,13 @@ class ShardCheck:
                 yield f"the record says {side} {size}; the index says {expected[side]}"
         if self.image.image_encoding is ImageEncoding.RAW:
             height, width = expected["height"], expected["width"]
-            pixels = height * width if height and width else len(data)
+            kind = self.image.array_type.value if self.image.array_type else "uint8"
+            pixels = height * width * np.dtype(kind).itemsize if height and width else len(data)
             channels = by_field.get("image.channels", [self.image.channels])[0]
             if not pixels or len(data) % pixels or (channels and len(data) != pixels * channels):
-                yield f"the image has {len(data)} bytes of pixels; expected {height} x {width} x {channels or 'any'}"
+                shape = f"{height} x {width} x {channels or 'any'}"
+                yield f"the image has {len(data)} bytes of pixels; expected {shape} of {kind}"
+            yield from _check_array(by_field, [height, width, self.image.channels], kind)
             return
         try:
             image = convert_image(data, _AS_STORED)
@@ -273,6 +286,14 @@ class ShardCheck:
             yield f"the mask is not a PNG of {bits} bits"
         if row is not None and (row["height"], row["width"]) != (height, width):
             yield f"the mask has height {height} and width {width}; its image {row['height']} and {row['width']}"
+
+
+def _check_array(by_field: Mapping[str, list[Any]], shape: list[int | None], kind: str) -> Iterator[str]:
+    """Compares what an example says about its array with the index and the settings."""
+    if by_field.get(SHAPE_FIELD, shape) != shape:
+        yield f"the record says the shape {by_field[SHAPE_FIELD]}; expected {shape}"
+    if by_field.get(DTYPE_FIELD, [kind.encode()]) != [kind.encode()]:
+        yield f"the record says the type {by_field[DTYPE_FIELD][0]!r}; expected {kind}"
 
 
 class _IndexBatches:
@@ -308,6 +329,9 @@ def verify_files(dataset: Dataset) -> Iterator[Finding]:
     """Checks the dataset as a whole: which files it has, their content, and the counts in them."""
     if not dataset.is_whole:
         yield Finding(MANIFEST, "has been changed since it was published")
+    if damage := dataset.find_shard_damage():
+        yield Finding(SHARDS, f"{damage}; the shards were not checked")
+        return
     own, class_names = set(dataset.files), dataset.manifest["class_names"]
     maps, expected = label_map(dataset.layout, class_names), own | {SUCCESS}
     lists = label_files(dataset.layout, class_names)
@@ -350,9 +374,15 @@ def _verify_metadata(dataset: Dataset, *, missing: Iterable[str]) -> Iterator[Fi
             yield Finding(file, "is not the JSON that TensorFlow Datasets reads")
             continue
         for split in sorted(lengths.keys() | dataset.manifest["splits"].keys()):
-            records = [shard.records for shard in dataset.shards if shard.split == split]
+            records = _count_records(dataset, split).tolist()
             if lengths.get(split, []) != records:
                 yield Finding(file, f"says {lengths.get(split)} records in the shards of {split}; they have {records}")
+
+
+def _count_records(dataset: Dataset, split: str) -> np.ndarray:
+    """Returns the number of records of each shard of a split: [shards] int64."""
+    shards = dataset.split_shards(split) if split in dataset.split_starts else []
+    return shard_numbers(shards, "records")
 
 
 def _count_classes(described: Any) -> Iterator[int]:
@@ -366,11 +396,11 @@ def _count_classes(described: Any) -> Iterator[int]:
 
 def _verify_counts(dataset: Dataset, *, missing: Iterable[str]) -> Iterator[Finding]:
     manifest = dataset.manifest
-    records = sum(shard.records for shard in dataset.shards)
+    records = int(shard_numbers(dataset.shards, "records").sum())
     if records != manifest["records"]:
         yield Finding(MANIFEST, f"says {manifest['records']} records; its shards have {records}")
     for split, entry in manifest["splits"].items():
-        records = sum(shard.records for shard in dataset.shards if shard.split == split)
+        records = int(_count_records(dataset, split).sum())
         # An edited manifest may lack the number.
         if records != entry.get("records"):
             yield Finding(MANIFEST, f"says {entry.get('records')} records of split {split}; its shards have {records}")

@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
-from beam_tfrecords.examples.layouts import BOXES, KEYPOINTS, Layout
+from beam_tfrecords.examples.layouts import BOXES, KEYPOINTS, POLYGON, POLYGON_POINTS, Layout
 from beam_tfrecords.reading.dataset import Dataset
 
 # (split, class name) or (split, feature, class name) -> count
@@ -75,7 +75,8 @@ class ClassCheck:
 
     def _name(self, feature: Any, values: list[Any], problems: list[str]) -> list[str | None]:
         names: list[str | None] = []
-        for value in values:
+        # Samples of a split without labels have neither.
+        for value in values if feature.is_of_objects else (one for one in values if one not in (-1, b"")):
             name = feature.class_value.find(value, self._class_names)
             names.append(name if name in self._known else None)
             if names[-1] is None:
@@ -88,6 +89,14 @@ class ClassCheck:
         """Checks that every feature of annotated objects has one value per object."""
         counts = {one.name: len(values[one.name]) / (4 if one.field == BOXES else 1) for one in self._objects}
         points = {one.name: counts.pop(one.name) for one in self._objects if one.field in KEYPOINTS}
+        polygons = {one.field: values[one.name] for one in self._objects if one.field in (POLYGON, POLYGON_POINTS)}
+        for one in self._objects:
+            if one.field == POLYGON:
+                counts.pop(one.name)
+                expected_sides = 2 * sum(polygons[POLYGON_POINTS])
+                if len(polygons[POLYGON]) != expected_sides:
+                    found = len(polygons[POLYGON])
+                    yield f"feature {one.name!r} has {found} coordinates; its polygons have {expected_sides}"
         expected = row.get("objects") if row is not None else None
         if expected is not None:
             yield from (

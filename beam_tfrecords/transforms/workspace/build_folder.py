@@ -7,6 +7,8 @@
   listing-<digest>/                        a listing made before the digest of the build is known
     listing/ containers/ staging/          references, checkpoints, and copies of samples without random access
     containers.msgpack                     the containers to list
+    request.pickle run.json job.json       the request, and its job, if the job makes the listing
+    refused                                why the request does not fit the listing, if it does not
   <digest>/                                folder of one build, see `BuildFolder`
     run.json job.json version started outcome.json
     listing/ chunks                        references, and the names of their files
@@ -24,15 +26,16 @@ import re
 from collections.abc import Iterable
 
 from beam_tfrecords import storage
-from beam_tfrecords.output.files import LATEST, PINNED, REPORT, VERSION_NAME
+from beam_tfrecords.output.files import LATEST, PINNED, REPORT, VERSION_NAME, VERSIONS_PAGE
 
 _ROOT = ".build"
 _JOURNAL, _LEASE, _FENCE, _REPLACED_FILES = "claimed", "lease", "fence", "old_files.json"
 _VERSION, _LISTING = "version-", "listing-"
 _DIGEST = re.compile(rf"(?:{_LISTING})?[0-9a-f]{{16}}")
 # Names of our own files, also unfinished ones, and of the files that belong to a lease.
+_NAMES = "|".join(map(re.escape, (_JOURNAL, _FENCE, _REPLACED_FILES, _LEASE, LATEST, PINNED, REPORT, VERSIONS_PAGE)))
 _FILE = re.compile(
-    rf"(?:{_JOURNAL}|{_FENCE}|{re.escape(_REPLACED_FILES)}|{_LEASE}|{LATEST}|{PINNED}|{re.escape(REPORT)}|{_VERSION}{VERSION_NAME.pattern})"
+    rf"(?:{_NAMES}|{_VERSION}{VERSION_NAME.pattern})"
     r"(?:\.lock|\.clock-[0-9a-f]+)?(?:\.tmp-[0-9]+-[0-9a-f]{8})?"
 )
 
@@ -76,11 +79,11 @@ class Workspace:
 
     def list_builds(self) -> list[str]:
         """Returns the sorted folders of builds."""
-        return [folder for folder in self.list_folders() if not self._is_listing(folder)]
+        return [folder for folder in self.list_folders() if not is_listing(folder)]
 
     def list_listings(self) -> list[str]:
         """Returns the sorted folders of listings."""
-        return list(filter(self._is_listing, self.list_folders()))
+        return list(filter(is_listing, self.list_folders()))
 
     def list_folders(self) -> list[str]:
         """Returns the sorted folders of builds and listings, without foreign folders."""
@@ -111,9 +114,10 @@ class Workspace:
         names = [storage.basename(path).removeprefix(_VERSION) for path in files]
         return sorted(filter(VERSION_NAME.fullmatch, names))
 
-    @staticmethod
-    def _is_listing(folder: str) -> bool:
-        return storage.basename(folder).startswith(_LISTING)
+
+def is_listing(folder: str) -> bool:
+    """Whether a folder for temporary files is the folder of a listing."""
+    return storage.basename(folder).startswith(_LISTING)
 
 
 class BuildFolder:
@@ -130,6 +134,8 @@ class BuildFolder:
       listing: folder of the chunk files.
       chunks: file with the names of the chunk files.
       containers: file with the containers to list.
+      request: file with the request of a job that makes its listing.
+      refused: file that says why the request does not fit the listing.
       blocks: folder of the checkpoints of blocks.
       unfinished: file that exists if an attempt at a block did not end.
       staging: folder of copies of samples without random access.
@@ -148,6 +154,7 @@ class BuildFolder:
         self.version, self.started = file("version"), file("started")
         self.outcome = file("outcome.json")
         self.chunks, self.containers = file("chunks"), file("containers.msgpack")
+        self.request, self.refused = file("request.pickle"), file("refused")
         self.listing, self.blocks, self.staging = file("listing"), file("blocks"), file("staging")
         self.unfinished = file("unfinished")
         self.parts, self.distinct = file("parts"), file("distinct")

@@ -9,6 +9,7 @@ from typing import Any
 
 from beam_tfrecords import storage
 from beam_tfrecords.output.files import SUCCESS
+from beam_tfrecords.storage.fence import Fence
 from beam_tfrecords.transforms.workspace.build_folder import Workspace
 
 # Maximum number of files in one deletion of a worker.
@@ -35,20 +36,18 @@ def delete_temporary(output: str, *, keeps: Collection[str] = ()) -> None:
     storage.delete_files(files)
 
 
-def list_batches(_: Any, *, folder: str, success: str, outcome: str) -> Iterator[Sequence[str]]:
-    """Yields batches of files to delete; local folders instead of the files in them.
+def list_batches(_: Any, *, fence: Fence) -> Iterator[Sequence[str]]:
+    """Yields batches of temporary files to delete; local folders instead of the files in them.
 
     Args:
-      folder: the folder for temporary files of all builds into an output.
-      success: file that must exist; otherwise yields nothing.
-      outcome: file that must not exist; otherwise yields nothing.
+      fence: the fence of a finished build; nothing is deleted if another build has taken over.
     """
-    if not storage.exists(success) or storage.exists(outcome):
+    if fence.is_lost():
         return
-    output = storage.dirname(folder)
+    output = storage.dirname(storage.dirname(fence.path))
     workspace = Workspace(output)
     folders = workspace.list_folders()
-    if not storage.has_scheme(folder):
+    if not storage.has_scheme(output):
         # The fence comes last, because it belongs to the deleting job.
         yield [*folders, *_list_files(output), workspace.fence]
         return

@@ -113,7 +113,8 @@ _own: dict[tuple[int, str], tuple[str, Any, float]] = {}
 _READERS = 8
 # Minimum seconds between writes for small steps. The last steps of a process may be missing; nothing depends on them.
 _PAUSE_SECONDS = 0.2
-# The same for blocks in a store, where each write is a request, in processes whose launcher knows the outcome.
+# The same for blocks in a store, where each write is a request, in processes whose launcher knows the outcome. Their
+# first write waits as well, so that a build of seconds sends none.
 _STORE_PAUSE_SECONDS = 2.0
 
 
@@ -170,9 +171,11 @@ def add_searched(folder: str, *, of: int) -> None:
 def _add(folder: str, found: Sequence[Counts], *, pause: float = 0.0) -> None:
     kind: Any = type(found[0])
     with _lock:
-        new = (storage.join(folder, f"{uuid.uuid4().hex}.json"), kind(), -math.inf)
+        now = time.monotonic()
+        first = now if pause and storage.has_scheme(folder) else -math.inf
+        new = (storage.join(folder, f"{uuid.uuid4().hex}.json"), kind(), first)
         path, earlier, written = _own.get((os.getpid(), folder), new)
-        counts, now = kind.sum([earlier, *found]), time.monotonic()
+        counts = kind.sum([earlier, *found])
         if now - written >= pause:
             write_state(path, counts)
             written = now

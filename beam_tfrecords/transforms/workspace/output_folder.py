@@ -12,8 +12,8 @@ from collections.abc import Callable, Collection, Iterable, Sequence
 from beam_tfrecords import storage
 from beam_tfrecords.errors import BuildError, RequestError
 from beam_tfrecords.output.files import DUPLICATES, FAILURES, FOLDERS, LATEST, REPORT, SUCCESS, is_dataset_file
+from beam_tfrecords.output.published import read_pointer
 from beam_tfrecords.output.versions import State, Version, delete_dataset_files
-from beam_tfrecords.reading.dataset import read_pointer
 from beam_tfrecords.reading.opening import open_dataset
 from beam_tfrecords.transforms.workspace.build_folder import Workspace
 from beam_tfrecords.transforms.workspace.state_files import naming_damage, read_if_there
@@ -150,7 +150,7 @@ def start_journal(output: str, replaced_files: Sequence[str], *, is_new: bool = 
     """
     workspace = Workspace(output)
     if is_new:
-        storage.write_bytes(workspace.journal, b"[]")
+        # `add_to_journal` writes it before the first file of the dataset.
         return Journal([], replaces=False)
     # Does not write an empty list, because deleting it later would need a permission that a new output does not need.
     replaces = bool(replaced_files) or storage.exists(workspace.replaced_files)
@@ -221,4 +221,8 @@ def _files_of_dataset(output: str) -> set[str]:
     try:
         return {*open_dataset(output).files, SUCCESS, REPORT}
     except BuildError:
+        return set()
+    except RequestError as error:
+        if error.code != "no_dataset":
+            raise
         return set()

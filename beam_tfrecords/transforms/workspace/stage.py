@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-import functools
 from typing import Any
 
 import apache_beam as beam
+from apache_beam.pvalue import AsSingleton
 
 from beam_tfrecords import storage
+from beam_tfrecords.storage.fence import Fence
 from beam_tfrecords.transforms.workspace.cleaning import delete_batch, list_batches
 
 
@@ -19,20 +20,18 @@ class RemoveTemporary(beam.PTransform):
     launcher removes the files itself instead.
 
     Args:
-      folder: the folder for temporary files of all builds into the output.
-      success: the `_SUCCESS` file of the published dataset; nothing is removed if it is missing.
-      outcome: the file that says that nothing was published; nothing is removed if it exists.
+      fence: the right to publish, or a side input with it.
     """
 
-    def __init__(self, folder: str, *, success: str, outcome: str) -> None:
+    def __init__(self, fence: Fence | AsSingleton) -> None:
         super().__init__()
-        self._list = functools.partial(list_batches, folder=folder, success=success, outcome=outcome)
+        self._fence = fence
 
     def expand(self, published: beam.PCollection[Any]) -> beam.PCollection[None]:
         return (
             published
             | "AfterPublishing" >> beam.Reshuffle()
-            | "ListTemporary" >> beam.FlatMap(storage.with_storage_options(self._list))
+            | "ListTemporary" >> beam.FlatMap(storage.with_storage_options(list_batches), fence=self._fence)
             | "Spread" >> beam.Reshuffle()
             | "Delete" >> beam.Map(storage.with_storage_options(delete_batch))
         )

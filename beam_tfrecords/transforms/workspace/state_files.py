@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any, TypeVar, get_type_hints
 
 from beam_tfrecords import storage
-from beam_tfrecords.errors import BuildError
+from beam_tfrecords.errors import BuildError, describe_exception
 from beam_tfrecords.output.schema import Check, fields, mapped, moment, read_json, text, whole
 from beam_tfrecords.transforms.service_faults import describe_fault
 
@@ -69,6 +69,5 @@ def naming_damage(path: str) -> Iterator[None]:
     except (ValueError, TypeError, LookupError, AttributeError, OSError, zlib.error) as error:
         if isinstance(error, OSError) and error.errno is not None:
             raise BuildError(describe_fault(path, error)) from error
-        # Messages of decoders may have several lines, or be empty.
-        detail = " ".join(str(error).split())[:200] or type(error).__name__
+        detail = describe_exception(error)[:200]
         raise BuildError(f"{path} is damaged ({detail}); delete it and run the same command again") from error

@@ -3,13 +3,23 @@
 from __future__ import annotations
 
 import re
+import traceback
+import zipfile
 
 import pytest
 
 from beam_tfrecords.beam_pipelines.runners import flink_runner
 from beam_tfrecords.beam_pipelines.runners.failures import describe_trace
 from beam_tfrecords.beam_pipelines.runners.find_runner import find_runner
+from beam_tfrecords.beam_pipelines.runners.jar_files import write_small_jar
 from beam_tfrecords.beam_pipelines.runners.jobs import JobRecord, read_job
+from beam_tfrecords.reading.lazy_shards import ShardFileError
+from beam_tfrecords.storage.entries import (
+    AccessDeniedError,
+    AnonymousAccessError,
+    MissingBucketError,
+    ServiceFaultError,
+)
 from tests.refusals import Refusal, refuses
 
 PYTHON_ERROR = """\
@@ -46,10 +56,10 @@ Driver stacktrace:
         (PYTHON_ERROR.format(error="beam_tfrecords.errors.BuildError: the disk is full"), "the disk is full"),
         (
             PYTHON_ERROR.format(error="ZeroDivisionError: division by zero"),
-            "ZeroDivisionError: division by zero (Flink's page shows more)",
+            "division by zero (Flink's page shows more)",
         ),
-        (JAVA_ERROR, "java.io.IOException: No space left on device (Flink's page shows more)"),
-        (SPARK_ERROR, "io.grpc.StatusRuntimeException: CANCELLED: client cancelled (Flink's page shows more)"),
+        (JAVA_ERROR, "No space left on device (Flink's page shows more)"),
+        (SPARK_ERROR, "CANCELLED: client cancelled (Flink's page shows more)"),
         ("job 1 failed", "job 1 failed (Flink's page shows more)"),
         ("", "no reason is given (Flink's page shows more)"),
     ],
@@ -57,6 +67,23 @@ Driver stacktrace:
 )
 def test_a_failed_job_is_described_in_one_line(stacktrace, line):
     assert describe_trace(stacktrace, more="Flink's page shows more") == line
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        ServiceFaultError("s3://photos/a: archived"),
+        AccessDeniedError("s3://photos/a", "AccessDenied"),
+        AnonymousAccessError("s3://photos/a: access denied"),
+        MissingBucketError("s3://photos/a: there is no bucket"),
+        ShardFileError("out: shards.parquet does not exist"),
+    ],
+    ids=lambda error: type(error).__name__,
+)
+def test_an_error_of_a_store_or_a_dataset_is_described_by_its_message_alone(error):
+    (line,) = traceback.format_exception_only(error)
+    found = describe_trace(PYTHON_ERROR.format(error=line.rstrip()), more="Flink's page shows more")
+    assert found == str(error)
 
 
 @pytest.mark.parametrize(
@@ -120,7 +147,7 @@ class Cluster:
     version, minor_version, is_here = "1.19.3", "1.19", True
     slots, free_slots, slots_per_manager = 6, 4, 3
 
-    def check_buffers(self, shown: str) -> None:
+    def check_buffers(self, shown: str, *, parallelism: int) -> None:
         """There are enough."""
 
 
@@ -193,3 +220,21 @@ def test_the_folder_of_a_build_remembers_its_job(tmp_path):
 def test_a_record_that_a_power_cut_emptied_is_no_job(tmp_path):
     (tmp_path / "job.json").write_bytes(b"")
     assert read_job(str(tmp_path)) is None
+
+
+def test_a_small_jar_has_what_reads_the_pipeline_and_no_library(tmp_path):
+    whole, small = tmp_path / "whole.jar", tmp_path / "small.jar"
+    names = [
+        "META-INF/MANIFEST.MF",
+        "org/apache/beam/runners/flink/FlinkPipelineRunner.class",
+        "org/apache/beam/runners/flink/FlinkPortableRunnerResult$Detached.class",
+        "org/apache/beam/runners/jobsubmission/PortablePipelineJarUtils.class",
+    ]
+    others = ["org/apache/beam/runners/flink/FlinkPipelineOptions.class", "org/apache/beam/vendor/grpc/Grpc.class"]
+    with zipfile.ZipFile(whole, "w") as jar:
+        for name in [*names, *others]:
+            jar.writestr(name, name)
+    write_small_jar(str(whole), str(small))
+    with zipfile.ZipFile(small) as jar:
+        assert jar.namelist() == names
+        assert [jar.read(name).decode() for name in names] == names

@@ -1,8 +1,8 @@
-"""What is known of a Dataflow job, and what a template cannot do."""
+"""What is known of a Dataflow job, and what a template does."""
 
 from __future__ import annotations
 
-import math
+import importlib.metadata
 
 import pytest
 from apache_beam.options.pipeline_options import PipelineOptions
@@ -27,12 +27,10 @@ def test_the_job_of_a_template_has_no_number_yet():
 TEMPLATE = "--template_location=gs://bucket/job_object"
 
 
-def test_a_template_waits_for_no_other_job_and_leaves_one():
+def test_the_job_of_a_template_lists_the_input_and_there_always_is_one():
     runner = find_runner(["--runner=DataflowRunner", *OPTIONS, TEMPLATE])
-    assert runner.most_listed_here(5) == math.inf
+    assert runner.lists_in_job
     assert runner.add_nothing() is not None
-    with refuses("template_cannot_list", "template_location", says=["gs://bucket/job_object"]):
-        runner.check_listing_job()
 
 
 @pytest.mark.parametrize(
@@ -58,7 +56,15 @@ def test_no_memory_is_asked_of_other_runners():
 
 
 @pytest.mark.parametrize("words", [[], ["--runner=DataflowRunner", *OPTIONS], ["--runner=FlinkRunner"]])
-def test_without_a_template_jobs_list_inputs(words):
+def test_without_a_template_a_job_of_its_own_lists_the_input(words):
     runner = find_runner(words)
-    assert (runner.most_listed_here(5), runner.add_nothing()) == (5, None)
-    runner.check_listing_job()
+    assert (runner.lists_in_job, runner.add_nothing()) == (False, None)
+
+
+def test_the_runner_without_its_extra_is_refused_with_the_command_that_installs_it(monkeypatch):
+    def version(name: str) -> str:
+        raise importlib.metadata.PackageNotFoundError(name)
+
+    monkeypatch.setattr(importlib.metadata, "version", version)
+    with refuses("missing_extra", "runner", says=["pip install 'beam-tfrecords[dataflow]'"]):
+        find_runner(["--runner=DataflowRunner", *OPTIONS]).create(PipelineOptions(OPTIONS))

@@ -78,7 +78,7 @@ def test_a_job_that_cannot_succeed_is_cancelled():
 
 
 def test_a_job_whose_runner_stays_away_is_given_up(monkeypatch):
-    monkeypatch.setattr(jobs, "_AWAY", 0.05)
+    monkeypatch.setattr(jobs, "AWAY", 0.05)
     said = r"^http://flink:8081 does not answer \(Connection refused\), for 0 s; the same command follows the job if it"
     with pytest.raises(BuildError, match=said):
         ToldJob(RUNNING, AWAY).wait()
@@ -126,7 +126,8 @@ def flink() -> Iterator[Flink]:
     running.server.server_close()
 
 
-LOST = "java.lang.Exception: the worker {} was lost"
+LOST_SAID = "the worker {} was lost"
+LOST = f"java.lang.Exception: {LOST_SAID}"
 OUR_ERROR = "Traceback (most recent call last):\nbeam_tfrecords.errors.BuildError: the disk is full"
 NO_PROGRAM = 'java.io.IOException: Cannot run program "/opt/worker": error=2, No such file or directory'
 
@@ -137,7 +138,7 @@ NO_PROGRAM = 'java.io.IOException: Cannot run program "/opt/worker": error=2, No
         ("CREATED", [], Phase.RUNNING, ""),
         ("FINISHED", [], Phase.DONE, "job 1 was finished"),
         ("CANCELED", [LOST], Phase.STOPPED, "job 1 was canceled"),
-        ("FAILED", [LOST.format(1)], Phase.FAILED, f"{LOST.format(1)} (Flink's page shows more)"),
+        ("FAILED", [LOST.format(1)], Phase.FAILED, f"{LOST_SAID.format(1)} (Flink's page shows more)"),
         ("FAILED", [OUR_ERROR, LOST.format(1)], Phase.STOPPED, "the disk is full"),
         # One attempt may be unlucky; the second one says the same.
         ("RESTARTING", [OUR_ERROR], Phase.RUNNING, ""),
@@ -152,7 +153,7 @@ def test_a_job_of_flink_is_what_flink_says_and_why(flink, state, failures, phase
 
 def test_restarts_of_a_job_of_flink_are_noted_in_their_order(flink):
     job = flink.has_job("RUNNING", LOST.format(2), LOST.format(1), LOST.format(2))
-    said = [f"Flink starts tasks again: {LOST.format(number)} (Flink's page shows more)" for number in (2, 1)]
+    said = [f"Flink starts tasks again: {LOST_SAID.format(number)} (Flink's page shows more)" for number in (2, 1)]
     assert job.state() == JobState(Phase.RUNNING, notes=tuple(said))
 
 
@@ -160,7 +161,6 @@ def test_a_job_of_flink_is_found_by_its_name_until_it_has_a_number(flink):
     record = JobRecord("FlinkRunner", "", flink.url, "nightly")
     flink.answers["/jobs/overview"] = {"jobs": [{"name": "other", "jid": "7", "start-time": 9}]}
     state = find_state(record, None)
-    assert state is not None
     assert (state.phase, state.why.partition(":")[0]) == (Phase.FORGOTTEN, "Flink knows no job nightly")
     flink.answers["/jobs/overview"]["jobs"] += [
         {"name": "nightly", "jid": "0", "start-time": 1},
@@ -181,7 +181,8 @@ def test_something_else_at_the_address_of_flink_is_no_answer(flink, answer):
     flink.answers["/jobs/1"] = answer
     with pytest.raises(UnreachableError, match=f"^{flink.url} does not answer"):
         FlinkJob(flink.url, "1").state()
-    assert find_state(JobRecord("FlinkRunner", "1", f"{flink.url}/#/job/running/1"), None) is None
+    state = find_state(JobRecord("FlinkRunner", "1", f"{flink.url}/#/job/running/1"), None)
+    assert (state.phase, state.why.partition(" (")[0]) == (Phase.UNKNOWN, f"{flink.url} does not answer")
 
 
 def test_a_job_server_that_is_gone_does_not_answer():
@@ -191,7 +192,7 @@ def test_a_job_server_that_is_gone_does_not_answer():
 
 @pytest.mark.parametrize("url", ["", "file:///etc/passwd"])
 def test_a_strangers_record_leads_to_no_file(url):
-    assert find_state(JobRecord("FlinkRunner", "1", url), None) is None
+    assert find_state(JobRecord("FlinkRunner", "1", url), None).phase is Phase.UNKNOWN
 
 
 @pytest.mark.parametrize(
@@ -201,8 +202,8 @@ def test_a_strangers_record_leads_to_no_file(url):
         ("SparkRunner", 0.0, JobState(Phase.STOPPED)),
         # Nobody asks Dataflow: a job of it runs if it converts blocks, and may run if not.
         ("DataflowRunner", 1e12, RUNNING),
-        ("DataflowRunner", 0.0, None),
-        ("DataflowRunner", None, None),
+        ("DataflowRunner", 0.0, JobState(Phase.UNKNOWN)),
+        ("DataflowRunner", None, JobState(Phase.UNKNOWN)),
     ],
 )
 def test_a_job_that_cannot_be_asked_about_is_judged_by_its_blocks(runner, last_block, found):

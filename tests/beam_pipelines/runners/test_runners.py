@@ -23,6 +23,8 @@ from beam_tfrecords.transforms.workspace.build_folder import BuildFolder
 FLAGS = ["--name=pets", "--image_size=8"]
 
 
+@pytest.mark.slow
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize(("words", "module"), [([], "local_runner"), (["--runner=FlinkRunner"], "flink_runner")])
 def test_only_the_runner_that_is_asked_for_is_imported(words, module):
     code = (
@@ -69,8 +71,8 @@ def break_build(_: int) -> None:
             RuntimeError("Pipeline job-1 failed in state FAILED: no slots"),
             "Pipeline job-1 failed in state FAILED: no slots",
         ),
-        (TimeoutError(), "TimeoutError"),
-        (ConnectionError("no route to host"), "ConnectionError: no route to host"),
+        (TimeoutError(), "timeout"),
+        (ConnectionError("no route to host"), "no route to host"),
     ],
 )
 def test_an_error_of_a_runner_is_one_line(error, line):
@@ -80,7 +82,7 @@ def test_an_error_of_a_runner_is_one_line(error, line):
 
 
 def test_a_bug_in_a_worker_is_named_in_one_line():
-    with pytest.raises(BuildError, match=r"^ZeroDivisionError: division by zero \(`verbose` shows more\)$"):
+    with pytest.raises(BuildError, match=r"^division by zero \(`verbose` shows more\)$"):
         run(FnApiRunner(), divide)
 
 
@@ -101,12 +103,14 @@ def test_an_error_of_the_build_keeps_its_message():
 
 @pytest.mark.parametrize(
     ("markers", "attempts"),
-    [([], 1), (["a.started", "a.json"], 1), (["a.started"], 2), (["a.started", "a.json", "b.started"], 2)],
+    [(None, 1), ([], 1), (["a.started", "a.json"], 1), (["a.started"], 2), (["a.started", "a.json", "b.started"], 2)],
 )
 def test_a_job_that_lost_a_worker_in_a_block_is_submitted_again_with_child_processes(tmp_path, markers, attempts):
     folder = BuildFolder(str(tmp_path))
-    (tmp_path / "blocks").mkdir()
-    for name in markers:
+    # Without a worker, nobody makes the folder.
+    if markers is not None:
+        (tmp_path / "blocks").mkdir()
+    for name in markers or ():
         (tmp_path / "blocks" / name).touch()
     tried = []
 

@@ -41,6 +41,9 @@ def test_a_path_below_the_working_directory_is_shown_as_people_write_it(tmp_path
     monkeypatch.chdir(tmp_path)
     changes = {"input": str(tmp_path / "photos/train")}
     assert change_command("convert", ["--input=photos"], changes).endswith("--input=photos/train")
+    several = {"input": None, "images": f"left={tmp_path}/a b,right={tmp_path}/c,other=/elsewhere{tmp_path}/d"}
+    shown = change_command("convert", ["--input=photos"], several)
+    assert shlex.split(shown)[2:] == [f"--images=left=a b,right=c,other=/elsewhere{tmp_path}/d"]
 
 
 def test_the_lines_of_a_refusal():

@@ -66,6 +66,23 @@ def elsewhere(monkeypatch):
     monkeypatch.setattr(lease_module, "try_lock", no_lock)
 
 
+def never_waits(*_: object) -> None:
+    raise AssertionError("a wait")
+
+
+def rewrite(path: str, change: dict[str, object]) -> None:
+    """Changes what a lease says of its holder."""
+    storage.write_bytes(path, json.dumps({**json.loads(storage.read_bytes(path)), **change}).encode())
+
+
+def rewrite_renewed(path: str) -> None:
+    """Renews a lease as a process of another machine does."""
+    with contextlib.suppress(FileNotFoundError):
+        renewals = json.loads(storage.read_bytes(path))["renewals"]
+        rewrite(path, {**ELSEWHERE["another machine"], "renewals": renewals + 1})
+    time.sleep(0.05)
+
+
 def taken(path: str) -> Lease:
     lease = Lease.take(path, "me", **SHORT)
     assert isinstance(lease, Lease)
@@ -86,7 +103,7 @@ def test_one_process_at_a_time_has_the_lease(path):
 
 def test_a_lease_that_was_just_renewed_is_only_looked_at(path, monkeypatch):
     clock = [0.0]
-    monkeypatch.setattr(lease_module, "_now", lambda: clock[0])
+    monkeypatch.setattr(lease_module, "now_awake", lambda: clock[0])
     with Lease.take(path, "me", renewal=1000.0, stale=2000.0) as lease:
         versions = [storage.read_state(path)]
         for clock[0] in (0.0, 999.0, 1000.0, 1001.0, 1999.0, 2000.0):
@@ -122,21 +139,86 @@ def test_a_killed_process_of_this_machine_frees_the_lease_at_once_without_locks_
 @pytest.mark.parametrize(
     "change",
     [
-        {"processes": "another machine pid:[4026531836]"},  # or the same one, started again
-        {"processes": f"{BOOT_ID} pid:[1]"},  # another PID namespace, as a container has
-        {"processes": None},
-        {"process": os.getpid()},  # the number has been given again
-        {"process": 1},  # somebody else's
-        {"process": None},
+        {"process": os.getpid()},  # the number has been given again, as to the first process of each container
+        {"process": 1},
+        {"started": 7},
     ],
-    ids=["another machine", "another namespace", "unknown", "number given again", "somebody else's", "no number"],
+    ids=["this process", "somebody else's", "another start"],
 )
-def test_a_process_that_is_not_known_to_have_ended_keeps_the_lease(path, change):
+def test_a_process_that_started_at_another_time_has_ended(path, change):
     with another_process(path) as holder:
         holder.kill()
         holder.wait()
-        storage.write_bytes(path, json.dumps({**json.loads(storage.read_bytes(path)), **change}).encode())
-        assert Lease.take(path, "me", stale=1000.0) == "build 7 on host a"
+        rewrite(path, change)
+        with Lease.take(path, "me", waiting=never_waits, stale=1000.0) as lease:
+            lease.check()
+
+
+@pytest.mark.usefixtures("elsewhere")
+def test_a_process_that_nobody_has_waited_for_has_ended(path):
+    with another_process(path) as holder:
+        holder.kill()
+        os.waitid(os.P_PID, holder.pid, os.WEXITED | os.WNOWAIT)
+        with Lease.take(path, "me", waiting=never_waits, stale=1000.0):
+            pass
+
+
+ELSEWHERE = {
+    "another machine": {"processes": "another machine pid:[4026531836]"},  # or the same one, started again
+    "another namespace": {"processes": f"{BOOT_ID} pid:[1]"},  # as a container has
+    "unknown": {"processes": None},
+    "no number": {"process": None},
+    "no start": {"process": os.getpid(), "started": None},  # as earlier releases wrote
+}
+
+
+@pytest.mark.usefixtures("elsewhere")
+@pytest.mark.parametrize("change", ELSEWHERE.values(), ids=ELSEWHERE)
+def test_a_process_that_may_have_died_is_waited_for_until_its_lease_is_stale(path, change):
+    waits: list[tuple[str, float]] = []
+    with another_process(path) as holder:
+        holder.kill()
+        holder.wait()
+        rewrite(path, change)
+        began = time.monotonic()
+        with Lease.take(path, "me", waiting=lambda *words: waits.append(words), renewal=0.1, stale=1.0) as lease:
+            waited = time.monotonic() - began
+            lease.check()
+    ((who, most),) = waits
+    assert who == "build 7 on host a"
+    assert 0.5 < most <= 1.0
+    assert 0.8 * most <= waited < most + 3
+
+
+@pytest.mark.usefixtures("elsewhere")
+def test_a_process_elsewhere_that_renews_its_lease_is_not_waited_for(path):
+    waits: list[float] = []
+    with another_process(path), contextlib.ExitStack() as stack:
+        rewrite_renewed(path)
+        stack.enter_context(repeated(lambda: rewrite_renewed(path)))
+        began = time.monotonic()
+        other = Lease.take(path, "me", waiting=lambda _, most: waits.append(most), renewal=0.1, stale=1000.0)
+        waited = time.monotonic() - began
+    assert other == "build 7 on host a"
+    assert len(waits) == 1
+    assert waited < 5
+
+
+@pytest.mark.usefixtures("elsewhere")
+def test_a_lease_that_is_released_during_the_wait_is_taken(path):
+    with another_process(path) as holder:
+        rewrite(path, ELSEWHERE["another machine"])
+        holder.kill()
+        holder.wait()
+        threading.Timer(0.5, os.remove, [path]).start()
+        with Lease.take(path, "me", renewal=0.1, stale=1000.0) as lease:
+            lease.check()
+
+
+@pytest.mark.usefixtures("elsewhere")
+def test_a_process_that_runs_here_is_not_waited_for(path):
+    with another_process(path):
+        assert Lease.take(path, "me", waiting=never_waits, renewal=20.0, stale=1000.0) == "build 7 on host a"
 
 
 def test_a_lease_that_is_given_back_leaves_no_files(path):
@@ -153,10 +235,7 @@ def test_the_lease_of_a_dead_machine_is_taken_when_it_is_stale(path):
         assert Lease.take(path, "me", **SHORT) == "build 7 on host a"
         holder.kill()
         holder.wait()
-        content = json.loads(storage.read_bytes(path))
-        storage.write_bytes(path, json.dumps({**content, "processes": "another"}).encode())
-        assert Lease.take(path, "me", **SHORT) == "build 7 on host a"
-        time.sleep(3.2)
+        rewrite(path, ELSEWHERE["another machine"])
         with taken(path):
             assert b'"me"' in storage.read_bytes(path)
         assert "lease" not in os.listdir(os.path.dirname(path))
@@ -185,10 +264,11 @@ def test_a_lease_that_another_has_taken_is_lost_and_stays_the_others(path, chang
 @pytest.mark.usefixtures("elsewhere")
 def test_a_damaged_lease_is_taken_when_it_is_stale(path, content):
     storage.write_bytes(path, content)
-    assert Lease.take(path, "me", stale=1000.0) == "an unknown build"
-    os.utime(path, (0, 0))
-    with taken(path) as lease:
+    waits: list[str] = []
+    threading.Timer(0.5, os.utime, [path, (0, 0)]).start()
+    with Lease.take(path, "me", waiting=lambda who, _: waits.append(who), renewal=0.1, stale=2.0) as lease:
         lease.check()
+    assert waits == ["an unknown build"]
 
 
 def clean_as_this_build(output: str) -> None:

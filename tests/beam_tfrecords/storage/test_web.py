@@ -58,6 +58,7 @@ def test_no_more_is_read_than_asked_for(server):
     assert read(f"{server.url}/bomb/x", 1000) == bytes(1000)
 
 
+@pytest.mark.slow
 @pytest.mark.sampled(2)
 @pytest.mark.parametrize(
     ("path", "message", "requests"),

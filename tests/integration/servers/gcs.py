@@ -59,7 +59,7 @@ class GcsServer(proxy.StorageServer):
 
     def error_text(self, status: int) -> str:
         """The body of the service's answer with an error."""
-        return _error_text(status, "refused by the test")
+        return _error_text(status, "Access denied." if status == 403 else "refused by the test")
 
 
 @contextlib.contextmanager

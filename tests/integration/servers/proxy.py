@@ -49,6 +49,8 @@ class Fault:
     times: int = 1
     status: int = 0
     text: str = ""
+    # Of the text; that of the service's errors if empty.
+    content_type: str = ""
 
 
 @dataclasses.dataclass
@@ -234,7 +236,9 @@ class Handler(http.server.BaseHTTPRequestHandler):
         return Answer(response.status, dict(response.getheaders()), response.read())
 
     def _error(self, fault: Fault) -> Answer:
-        return Answer(fault.status, {"Content-Type": self.storage.CONTENT_TYPE}, fault.text.encode())
+        return Answer(
+            fault.status, {"Content-Type": fault.content_type or self.storage.CONTENT_TYPE}, fault.text.encode()
+        )
 
     def _answer(self, answer: Answer, *, is_short: bool = False, is_cut: bool = False) -> None:
         self.send_response_only(answer.status)

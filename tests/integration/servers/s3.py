@@ -45,7 +45,9 @@ class S3Server(proxy.StorageServer):
 
 
 def _error_text(code: str) -> str:
-    return f"<Error><Code>{code}</Code><Message>refused by\nthe test</Message></Error>"
+    # What Amazon says of a missing permission; of others something.
+    sentence = "Access Denied" if code == "AccessDenied" else "refused by\nthe test"
+    return f"<Error><Code>{code}</Code><Message>{sentence}</Message></Error>"
 
 
 @contextlib.contextmanager

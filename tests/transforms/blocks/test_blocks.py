@@ -278,7 +278,7 @@ def test_an_unexpected_exception_rejects_its_sample_with_its_traceback(block):
     result = block.convert(Hostile(Converter(), bug="7.jpg"))
     (failure,) = block.failures(result)
     assert (failure["key"], failure["stage"], failure["reason"]) == ("7.jpg", "convert", "internal_error")
-    assert failure["detail"] == "ZeroDivisionError: a bug"
+    assert failure["detail"] == "a bug"
     assert failure["traceback"].startswith("Traceback (most recent call last)")
     assert 'raise ZeroDivisionError("a bug")' in failure["traceback"]
     assert block.records(result) == in_order([key for key in KEYS if key != "7.jpg"])
@@ -434,6 +434,7 @@ def test_a_block_without_records_has_no_part(block):
     assert block.convert(reject) == result
 
 
+@pytest.mark.slow
 @pytest.mark.sampled(1)
 @pytest.mark.parametrize(
     ("hostile", "reason"), [({"crash": "7.jpg"}, "decoder_crash"), ({"hang": "7.jpg"}, "decode_timeout")]

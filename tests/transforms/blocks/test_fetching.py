@@ -26,7 +26,7 @@ from beam_tfrecords.errors import BuildError, FailureReason, SampleError
 from beam_tfrecords.transforms.blocks import fetching
 from beam_tfrecords.transforms.blocks.fetching import fetch, read_image
 from beam_tfrecords.transforms.refs.ref_columns import RefColumns
-from beam_tfrecords.transforms.refs.sample_refs import IMAGE, File, Range, SampleRef, ZipMember, one_image
+from beam_tfrecords.transforms.refs.sample_refs import IMAGE, File, Range, SampleRef, ZipMember, object_mask, one_image
 from beam_tfrecords.transforms.service_faults import PAUSES
 from tests.each import each
 
@@ -67,6 +67,17 @@ def test_a_file_above_the_limit_is_rejected_unread(tmp_path):
     huge = File(str(tmp_path / "huge.jpg"))
     refs = [SampleRef("size is listed", one_image(huge), size=10**12), SampleRef("size is not", one_image(huge))]
     assert outcomes(refs) == [FailureReason.TOO_LARGE_FILE] * 2
+
+
+def test_the_masks_of_an_image_share_one_limit(tmp_path):
+    for number in range(10):
+        (tmp_path / str(number)).write_bytes(PICTURE[:300])
+    masks = {object_mask(str(number)): File(str(tmp_path / str(number))) for number in range(9)}
+    ref = SampleRef("a", {IMAGE: File(str(tmp_path / "9")), **masks})
+    ((_, found),) = fetch_each([ref], max_file_size=2700)
+    assert len(found) == 10
+    ((_, refused),) = fetch_each([ref], max_file_size=2699)
+    assert refused.reason is FailureReason.TOO_LARGE_FILE
 
 
 def test_a_layout_without_images_reads_none(tmp_path):
@@ -389,6 +400,7 @@ def test_remote_files_are_read_several_at_once_past_a_rejected_sample(slow_store
     assert any(running)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("latency", "conversion"), [(0.001, 0.01), (0.1, 0.0)], ids=["slow conversion", "slow store"])
 def test_more_files_are_read_at_once_while_the_store_is_slower_than_the_conversion(slow_store, latency, conversion):
     sizes = {f"slow://photos/{number}": 1000 for number in range(320)}

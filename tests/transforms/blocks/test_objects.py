@@ -4,25 +4,28 @@ from __future__ import annotations
 
 import dataclasses
 import io
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from PIL import Image
+from PIL import Image, ImageDraw, ImageFilter
 
 from beam_tfrecords.errors import FailureReason, SampleError
-from beam_tfrecords.examples.layouts import parse_layout
+from beam_tfrecords.examples.layouts import Layout, parse_layout
 from beam_tfrecords.examples.parse import parse_example
 from beam_tfrecords.transforms.blocks.convert_sample import ConvertSample
+from beam_tfrecords.transforms.blocks.move_points import move_vectors
 from beam_tfrecords.transforms.blocks.place_objects import PlacedObjects, place_objects
 from beam_tfrecords.transforms.images.convert_image import convert_image
-from beam_tfrecords.transforms.images.geometry import Geometry
+from beam_tfrecords.transforms.images.geometry import Geometry, plan_geometry
 from beam_tfrecords.transforms.images.image_spec import Codec, ImageEncoding, ImageSpec, Metadata, ResizeMode
 from beam_tfrecords.transforms.images.orient import orient
 from beam_tfrecords.transforms.labels import ClassNames
 from beam_tfrecords.transforms.objects.objects import InvalidBoxes, Objects
+from beam_tfrecords.transforms.objects.polygons import pack_polygons
 from beam_tfrecords.transforms.refs.ref_columns import RefColumns
 from beam_tfrecords.transforms.refs.sample_refs import IMAGE, SampleRef, one_image
 from tests.converting import ConvertedSample, convert_one, finish
@@ -130,6 +133,119 @@ def _pixels(data: bytes, encoding: ImageEncoding, size: tuple[int, int]) -> np.n
 GEOMETRY = Geometry(100, 200, 1, 100, 200, 100, 200)
 CROPPED = Geometry(100, 200, 1, 50, 100, 50, 50)
 PADDED = Geometry(100, 200, 1, 50, 100, 100, 100)
+
+
+@given(st.data(), st.sampled_from(ResizeMode), st.integers(1, 8), st.booleans(), st.booleans())
+def test_a_stored_polygon_covers_the_pixels_that_were_painted_inside(
+    data: st.DataObject, mode: ResizeMode, orientation: int, upscale: bool, is_normalized: bool
+) -> None:
+    sides = st.integers(40, 90)
+    width, height, target_height, target_width = (data.draw(sides) for _ in range(4))
+    # Corners around a middle, so that the polygon is simple; some are beyond the image.
+    count, radius = data.draw(st.integers(3, 7)), data.draw(st.integers(15, 60))
+    angles = (np.arange(count) + data.draw(st.floats(0, 1))) * (2 * np.pi / count)
+    middle = data.draw(st.integers(0, width)), data.draw(st.integers(0, height))
+    corners = (middle + radius * np.stack([np.cos(angles), np.sin(angles)], axis=1)).astype(np.float32)
+    upright = _paint(corners, (width, height))
+    spec = ImageSpec(
+        image_size=(target_height, target_width), resize_mode=mode, upscale=upscale, image_encoding=ImageEncoding.PNG
+    )
+    converted = convert_image(file_of(upright, orientation, "PNG"), spec)
+    assert converted.geometry
+    box = (*corners.min(axis=0), *corners.max(axis=0))
+    scale = (width, height) if is_normalized else (1, 1)
+    objects = boxed(
+        tuple(np.array(box) / np.tile(scale, 2)),
+        is_normalized=is_normalized,
+        polygons=(pack_polygons([(corners / scale).ravel().tolist()]),),
+    )
+    placed = place_objects(objects, LABELS[:1], converted.geometry, invalid_boxes=InvalidBoxes.DROP, with_polygons=True)
+    assert len(placed.polygons) == len(placed.boxes)
+    found = _pixels(converted.data, ImageEncoding.PNG, (converted.height, converted.width))[..., 0]
+    if not len(placed.boxes):
+        return
+    # No point is lost or clipped, and the box is the clipped one around them.
+    (polygon,) = placed.polygons
+    assert polygon.shape == (count, 2)
+    around = np.concatenate([polygon.min(axis=0), polygon.max(axis=0)])
+    if mode is not ResizeMode.PAD:
+        assert np.clip(around, 0, 1) == pytest.approx(placed.boxes[0], abs=1e-5)
+    # Pixels within two of the outline are not compared, also where it is beyond the image.
+    drawn = _paint(polygon * (converted.width, converted.height) + 2, (converted.width + 4, converted.height + 4))
+    near = [
+        np.asarray(drawn.convert("L").filter(kind))[2:-2, 2:-2]
+        for kind in (ImageFilter.MinFilter(5), ImageFilter.MaxFilter(5))
+    ]
+    # The padding is black, whatever is beyond the image.
+    is_image = np.asarray(
+        Image.fromarray(_stored_area(width, height, orientation, spec)).filter(ImageFilter.MinFilter(5))
+    )
+    assert (found[(near[0] == 255) & (is_image > 0)] > 128).all()
+    assert (found[near[1] == 0] < 128).all()
+
+
+def _paint(corners: np.ndarray, size: tuple[int, int]) -> Image.Image:
+    """An image that is white inside a polygon, and grey at its outline."""
+    # Pillow paints up to a pixel beyond the outline, and counts pixels from their middles.
+    fine = Image.new("RGB", (size[0] * 8, size[1] * 8), "black")
+    ImageDraw.Draw(fine).polygon([(8 * x - 0.5, 8 * y - 0.5) for x, y in corners.tolist()], fill="white")
+    return fine.reduce(8)
+
+
+def _stored_area(width: int, height: int, orientation: int, spec: ImageSpec) -> np.ndarray:
+    """255 where a stored image has pixels of its source."""
+    white = convert_image(file_of(Image.new("RGB", (width, height), "white"), orientation, "PNG"), spec)
+    return _pixels(white.data, ImageEncoding.PNG, (white.height, white.width))[..., 0]
+
+
+@given(st.integers(1, 8), st.sampled_from(ResizeMode), st.integers(20, 70), st.integers(20, 70), st.booleans())
+def test_vectors_of_points_are_where_keypoints_are(
+    orientation: int, mode: ResizeMode, height: int, width: int, is_normalized: bool
+) -> None:
+    geometry = plan_geometry(
+        90, 60, orientation=orientation, spec=ImageSpec(image_size=(height, width), resize_mode=mode)
+    )
+    upright = geometry.upright_size[::-1]
+    middle = np.array(upright) / 2 + np.array([[-3, 2], [4, -1]])
+    points = middle / upright if is_normalized else middle
+    moves = "shares" if is_normalized else "points"
+    layout = parse_layout({
+        "image": "image.encoded", "face": {"field": "columns.x1,x2,y1,y2", "type": "float", "moves": moves}
+    })  # fmt: skip
+    (face,) = (feature for feature in layout.features if feature.moves)
+    face = dataclasses.replace(face, columns=("x1", "x2", "y1", "y2"), length=4)
+    cells = dict(zip(face.columns, map(str, points.T.ravel()), strict=True))
+    ref = SampleRef("a", one_image(None), columns=cells)
+    moved = move_vectors(Layout((face,)), ref, geometry, None)["face"]
+    keypoints = np.concatenate([middle, [[2], [2]]], axis=1).astype("<f4").tobytes()
+    placed = place(boxed((0, 0, *upright), keypoints=(keypoints,)), geometry)
+    np.testing.assert_allclose(np.reshape(moved, (2, 2)).T, placed.keypoints[0, :, :2], atol=1e-6)
+
+
+def test_polygons_are_those_of_the_objects_that_are_left():
+    quads = [(10, 0, 40, 0, 40, 20, 10, 20), (80, 20, 120, 20, 100, 60)]
+    objects = boxed((10, 0, 40, 20), (80, 20, 120, 60), (100, 10, 130, 90), polygons=(*map(_pack, quads), b""))
+    placed = place_objects(objects, LABELS, CROPPED, invalid_boxes=InvalidBoxes.REJECT, with_polygons=True)
+    # An object without a polygon has the corners of its whole box, of which one reaches beyond the crop.
+    fields = placed.fields
+    assert fields["objects.polygon_points"] == [3, 4]
+    triangle, box = [0.3, 0.2, 0.7, 0.2, 0.5, 0.6], [0.5, 0.1, 0.8, 0.1, 0.8, 0.9, 0.5, 0.9]
+    assert fields["objects.polygon"] == pytest.approx([*triangle, *box])
+
+
+def test_parts_of_an_object_are_one_polygon_with_lines_between_them():
+    parts = pack_polygons([(10, 10, 20, 10, 10, 20), (40, 40, 60, 40, 60, 60, 40, 60)])
+    objects = boxed((10, 10, 60, 60), polygons=(parts,))
+    placed = place_objects(objects, LABELS[:1], GEOMETRY, invalid_boxes=InvalidBoxes.REJECT, with_polygons=True)
+    (polygon,) = placed.polygons
+    # Lines that lead there and back add nothing to the area by the shoelace formula.
+    x, y = (polygon * (200, 100)).T
+    assert abs(x @ np.roll(y, -1) - y @ np.roll(x, -1)) / 2 == pytest.approx(50 + 400)
+    assert len(polygon) == 3 + 1 + 4 + 1 + 1
+
+
+def _pack(numbers: Sequence[float]) -> bytes:
+    return pack_polygons([numbers])
 
 
 def test_a_box_that_reaches_beyond_the_image_is_clipped_and_counted():

@@ -185,6 +185,7 @@ def test_a_large_transparent_image_shrunk_in_strips_is_within_38_db() -> None:
     assert_faithful(*both(data, ImageSpec(image_size=(301, 301), image_encoding=ImageEncoding.RAW)))
 
 
+@pytest.mark.slow
 def test_a_wide_gamut_jpeg_is_converted_by_the_fast_codec() -> None:
     data = corpus()["profile_wide.jpg"].data
     assert convert_plain_jpeg(data, ImageSpec()) is not None

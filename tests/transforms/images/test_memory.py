@@ -201,6 +201,7 @@ def test_a_file_that_is_not_decoded_needs_no_memory() -> None:
     assert convert_image(data, ImageSpec(**{**vars(spec), "max_image_memory": 1000})).data is data
 
 
+@pytest.mark.slow
 def test_a_ppm_whose_header_does_not_end_is_rejected_at_once() -> None:
     for junk in (b"#" + b"x" * 200_000_000 + b"\n", b" " * 10_000_000, b"#\n" * 5_000_000):
         with pytest.raises(SampleError) as rejected:
@@ -209,6 +210,7 @@ def test_a_ppm_whose_header_does_not_end_is_rejected_at_once() -> None:
     assert convert_image(b"P4\n#" + b"x" * 60_000 + b"\n8 1\n\0", ImageSpec()).width == 8
 
 
+@pytest.mark.slow
 def test_memory_of_a_truncated_file_is_freed_before_it_is_decoded_again(tmp_path: Path) -> None:
     file = io.BytesIO()
     Image.new("RGB", (6000, 6000)).save(file, "BMP")

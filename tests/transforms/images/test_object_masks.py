@@ -19,8 +19,9 @@ from beam_tfrecords.transforms.images.geometry import Geometry
 from beam_tfrecords.transforms.images.image_spec import Codec, ImageEncoding, ImageSpec, ResizeMode
 from beam_tfrecords.transforms.images.object_masks import draw_polygons, encode_mask
 from beam_tfrecords.transforms.images.orient import orient
+from beam_tfrecords.transforms.images.outlines import find_outlines
 from beam_tfrecords.transforms.objects.objects import InvalidBoxes, Objects
-from beam_tfrecords.transforms.objects.polygons import pack_segmentation, unpack_polygons
+from beam_tfrecords.transforms.objects.polygons import pack_pixels, pack_runs, pack_segmentation, unpack_polygons
 from tests.each import each
 from tests.image_checks import encoded
 
@@ -52,7 +53,10 @@ shapes = st.tuples(
     shapes, st.integers(30, 90), st.integers(30, 90), st.integers(20, 70), st.integers(20, 70), st.booleans(),
     st.sampled_from(ResizeMode), st.sampled_from(Codec), st.booleans(), st.integers(1, 8),
     st.sampled_from(["JPEG", "PNG"]), st.sampled_from(ImageEncoding),
-    st.sampled_from(["polygon", "shares", "compressed", "counts", "file"]),
+    st.sampled_from([
+        "polygon", "shares", "compressed", "counts", "file", "runs", "mask", "mask in file", "panoptic",
+        "panoptic in file",
+    ]),
 )  # fmt: skip
 def test_a_painted_object_is_in_its_stored_mask(
     shape: tuple[int, float, float, float, float, float], height: int, width: int, target_height: int,
@@ -74,7 +78,7 @@ def test_a_painted_object_is_in_its_stored_mask(
     turned = orient(Image.fromarray(shown).convert("RGB"), back)
     converted = convert_image(encoded(turned, file_format, exif=exif), spec)
     in_file = np.asarray(orient(Image.fromarray(painted), back))
-    if given_as == "file" and orientation != 1 and (orientation < 5 or width == height):
+    if given_as.endswith("file") and orientation != 1 and (orientation < 5 or width == height):
         return  # nothing tells it from a mask of the upright image
     segmentation = {
         "polygon": [polygon.ravel().tolist()],
@@ -82,17 +86,38 @@ def test_a_painted_object_is_in_its_stored_mask(
         "compressed": _compressed(painted),
         "counts": {"size": [height, width], "counts": _counts(painted)},
         "file": _compressed(in_file),  # by a program that shows the file as it is
-    }[given_as]
+    }.get(given_as)
+    packed = {
+        "runs": pack_runs(_runs(painted)),
+        "mask": pack_pixels("mask"),
+        "mask in file": pack_pixels("mask"),
+        "panoptic": pack_pixels("mask", 70_001),
+        "panoptic in file": pack_pixels("mask", 70_001),
+    }.get(given_as, pack_segmentation(segmentation))
+    pixels_of = in_file if given_as.endswith("in file") else painted
+    scales = [70_001 >> shift & 255 for shift in (0, 8, 16)] if given_as.startswith("panoptic") else [255]
+    pixels_of = np.squeeze(np.stack([pixels_of * np.uint8(scale) for scale in scales], axis=-1))
     box = (0, 0, *((1, 1) if given_as == "shares" else (width, height)))
-    objects = Objects(box, ("cat",), is_normalized=given_as == "shares", polygons=(pack_segmentation(segmentation),))
+    box = box if segmentation else (np.nan,) * 4
+    objects = Objects(box, ("cat",), is_normalized=given_as == "shares", polygons=(packed,))
     assert converted.geometry
     geometry = converted.geometry.keeping(converted.kept_orientation)
-    placed = place_objects(objects, [(0, "cat")], geometry, invalid_boxes=InvalidBoxes.REJECT, with_masks=True)
+    objects = find_outlines(objects, geometry, {"mask": encoded(Image.fromarray(pixels_of), "PNG")}, spec)
+    placed = place_objects(
+        objects, [(2, "cat")], geometry, invalid_boxes=InvalidBoxes.REJECT, with_masks=True, first_number=1
+    )
     (data,) = placed.masks
     with Image.open(io.BytesIO(data)) as image:
         assert (image.format, image.mode, image.size) == ("PNG", "L", (converted.width, converted.height))
         mask = np.asarray(image)
     assert set(np.unique(mask)) <= {0, 1}
+    np.testing.assert_array_equal(placed.numbers, mask * 3)
+    if not segmentation:
+        # The box is around the pixels, also after a crop.
+        rows, columns = np.nonzero(mask)
+        around = [columns.min(), rows.min(), columns.max() + 1, rows.max() + 1]
+        scale = max(abs(geometry.to_stored()[:, :2]).max(), 1)
+        assert np.abs(placed.boxes[0] * ((converted.width, converted.height) * 2) - around).max() <= scale + 0.01
     if encoding is ImageEncoding.RAW:
         pixels = np.frombuffer(converted.data, np.uint8).reshape(converted.height, converted.width, -1)
     else:
@@ -112,6 +137,13 @@ def _paint(polygon: np.ndarray, height: int, width: int) -> np.ndarray:
 def _compressed(mask: np.ndarray) -> dict[str, object]:
     found = coco.encode(np.asfortranarray(mask))
     return {"size": list(mask.shape), "counts": found["counts"].decode()}
+
+
+def _runs(mask: np.ndarray) -> str:
+    pixels = np.concatenate([[0], mask.T.ravel(), [0]])
+    runs = np.flatnonzero(pixels[1:] != pixels[:-1]) + 1
+    runs[1::2] -= runs[::2]
+    return " ".join(map(str, runs))
 
 
 def _counts(mask: np.ndarray) -> list[int]:
@@ -175,3 +207,30 @@ def test_run_lengths_of_another_size_are_refused_before_they_are_unrolled(size):
 def test_a_mask_is_small():
     mask = draw_polygons([regular(30, (320, 240), (100, 150), 0)], UNMOVED, Geometry.unchanged(480, 640))
     assert len(encode_mask(mask)) < 2500
+
+
+# Outlines that the image completes
+
+
+def test_run_lengths_of_a_billion_pixels_take_no_memory_for_them():
+    objects = Objects((np.nan,) * 4, ("a",), polygons=(pack_runs("1 1000000000"),))
+    with pytest.raises(SampleError, match="a run ends at pixel 1,000,000,000, and the image of 100 x 60") as refused:
+        find_outlines(objects, Geometry.unchanged(60, 100), {}, ImageSpec())
+    assert refused.value.reason is FailureReason.INVALID_MASK
+
+
+@pytest.mark.slow
+def test_the_masks_of_very_many_objects_are_refused_before_they_fill_the_memory():
+    noise = np.random.default_rng(0).integers(0, 2, (1000, 1000), dtype=np.uint8)
+    objects = Objects((np.nan,) * 40_000, ("a",) * 10_000, polygons=(pack_pixels("mask"),) * 10_000)
+    with pytest.raises(SampleError, match="the masks of its objects take more than 64 MiB"):
+        find_outlines(
+            objects, Geometry.unchanged(1000, 1000), {"mask": encoded(Image.fromarray(noise), "PNG")}, ImageSpec()
+        )
+
+
+def test_a_mask_of_another_size_than_its_image_is_refused():
+    objects = Objects((np.nan,) * 4, ("a",), polygons=(pack_pixels("mask"),))
+    mask = encoded(Image.fromarray(np.ones((9, 8), np.uint8)), "PNG")
+    with pytest.raises(SampleError, match=r"has 8 x 9 pixels .*, and its image 9 x 9"):
+        find_outlines(objects, Geometry.unchanged(9, 9), {"mask": mask}, ImageSpec())

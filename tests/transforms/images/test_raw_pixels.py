@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import io
 
 import cv2
@@ -44,6 +45,31 @@ def test_every_number_is_kept(shape, axes, order, dtype):
     file = as_file(array.tobytes(), shape=shape, axes=axes, dtype=dtype)
     converted = convert_image(file, PNG if depth == 1 else DEEP)
     np.testing.assert_array_equal(pixels_of(converted.data), np.atleast_3d(array.transpose(order)))
+
+
+@each("limits", [(0.0, 1.0), (-1.0, 1.0), (0.0, 4095.0), (1.0, 0.0)])
+@each("channels", [1, 3, 4])
+def test_a_range_becomes_the_nearest_levels(limits, channels):
+    low, high = limits
+    shares = np.random.default_rng(0).random((50, 70, channels))
+    shares[0, 0], shares[0, 1], shares[0, 2] = 0, 1, 0.5 / 255 + 1e-9
+    for dtype in ("<f4", "<f8"):
+        array = (low + shares * (high - low)).astype(dtype)
+        file = as_file(array.tobytes(), shape=array.shape, axes="HWC", dtype=dtype, limits=limits)
+        exact = (array.astype(np.float64) - low) / (high - low)
+        for spec, white in ((PNG, 255), (DEEP, 65535)):
+            found = pixels_of(convert_image(file, dataclasses.replace(spec, channels=channels)).data)
+            levels = np.floor(exact * white + 0.5) if channels < 4 else np.floor(exact * 255 + 0.5) * (white // 255)
+            np.testing.assert_array_equal(found, levels)
+
+
+def test_levels_of_8_bits_are_kept_as_8_bits():
+    levels = np.arange(256).reshape(16, 16)
+    file = as_file((levels / 255).tobytes(), shape=(16, 16), axes="HW", dtype="<f8", limits=(0, 1))
+    kept = convert_image(file, ImageSpec(image_encoding=ImageEncoding.KEEP, channels=None))
+    image = Image.open(io.BytesIO(kept.data))
+    assert image.mode == "L"
+    np.testing.assert_array_equal(np.asarray(image), levels)
 
 
 def test_pixels_that_are_kept_are_a_png():

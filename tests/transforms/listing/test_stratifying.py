@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 from collections import Counter
 
 import pytest
@@ -68,8 +69,76 @@ def test_a_build_of_real_photos_is_stratified(photos, tmp_path, build):
         assert splits["train"]["classes"][name] + splits["test"]["classes"][name] == count
 
 
-def test_stratify_without_fractions_or_with_groups_is_refused(photos, tmp_path, convert):
+def test_stratify_without_fractions_is_refused(photos, tmp_path, convert):
     flags = [f"--input={photos}", f"--output={tmp_path / 'out'}", "--stratify"]
-    groups = ["--splits=train=0.5,test=0.5", "--label_pattern=(?P<group>x)(?P<label>y)"]
     convert(*flags).refused("needs_setting", "stratify", "splits")
-    convert(*flags, *groups).refused("conflicting_settings", "stratify", "label_pattern")
+
+
+def patients(seed):
+    """Yields patients with a few images each, of which most have the patient's own class."""
+    rng = random.Random(seed)
+    for patient in range(60):
+        own = rng.choices(["healthy", "ill", "rare"], [70, 25, 5])[0]
+        for number in range(rng.randint(1, 15)):
+            yield f"p{patient:02d}", f"p{patient:02d}/{number}.jpg", own if rng.random() < 0.8 else "healthy"
+
+
+def worst_share(splits, fractions):
+    """Returns the largest difference of a split's share of a class from its fraction; splits: (split, class) pairs."""
+    counts, totals = Counter(splits), Counter(label for _, label in splits)
+    return max(abs(counts[split, label] / totals[label] - fractions[split]) for split in fractions for label in totals)
+
+
+@pytest.fixture
+def grouped(tmp_path):
+    def run(samples, fractions, *, seed=3):
+        refs = [
+            SampleRef(key, one_image(File(f"/{key}")), 10, label=label, group=group) for group, key, label in samples
+        ]
+        plan = ListPlan(Splits(fractions=fractions), seed=seed, keeps_groups=True)
+        return stratify(write_listing(refs, str(tmp_path), plan=plan), str(tmp_path), fractions=fractions, seed=seed)
+
+    return run
+
+
+# Largest difference of a fold's share of a class from a fifth, by `StratifiedGroupKFold(5, shuffle=True,
+# random_state=0)` of scikit-learn 1.9.1, with the classes, groups and order of `patients(seed)`.
+SCIKIT_LEARN = {0: 0.15, 1: 0.02, 2: 0.2643, 3: 0.2286, 4: 0.2, 11: 0.2483}
+
+
+@pytest.mark.parametrize("seed", SCIKIT_LEARN)
+def test_groups_stay_whole_and_classes_are_as_even_as_those_of_scikit_learn(grouped, seed):
+    folds = {f"fold{number}": 0.2 for number in range(5)}
+    samples = [*patients(seed)]
+    splits = splits_of(grouped(samples, folds))
+    of_group = {(group, splits[key]) for group, key, _ in samples}
+    assert len(of_group) == len({group for group, *_ in samples})
+    assert worst_share([(splits[key], label) for _, key, label in samples], folds) <= SCIKIT_LEARN[seed] + 0.0001
+
+
+def test_groups_are_placed_alike_whatever_the_order_and_the_seed_decides_only_between_equals(grouped):
+    samples = [*patients(1)]
+    assert splits_of(grouped(samples, FRACTIONS)) == splits_of(grouped(samples[::-1], FRACTIONS))
+    one_each = [(str(number), f"{number}.jpg", "cat") for number in range(40)]
+    first, second = (splits_of(grouped(one_each, FRACTIONS, seed=seed)) for seed in (1, 2))
+    assert first != second
+    assert Counter(first.values()) == Counter(second.values()) == {"train": 28, "validation": 8, "test": 4}
+
+
+def test_samples_without_a_group_are_divided_exactly_beside_groups(grouped):
+    alone = [(None, f"{number}.jpg", "cat") for number in range(50)]
+    splits = splits_of(grouped([*alone, *(("g", f"g/{number}.jpg", "cat") for number in range(50))], FRACTIONS))
+    assert Counter(splits[key] for _, key, _ in alone) == {"train": 35, "validation": 10, "test": 5}
+    assert len({split for key, split in splits.items() if key.startswith("g/")}) == 1
+
+
+def test_several_heads_are_balanced_one_by_one(tmp_path):
+    rng = random.Random(5)
+    columns = [{"gender": rng.choice("fm"), "age": rng.randint(1, 80)} for _ in range(400)]
+    refs = [SampleRef(f"{number}.jpg", columns=values) for number, values in enumerate(columns)]
+    plan = ListPlan(Splits(fractions=FRACTIONS), seed=3, class_columns=["age", "gender"])
+    listing = stratify(write_listing(refs, str(tmp_path), plan=plan), str(tmp_path), fractions=FRACTIONS, seed=3)
+    assert all(abs(listing.samples[split] - 400 * share) <= 2 for split, share in FRACTIONS.items())
+    of_gender = Counter((ref.split, ref.columns["gender"]) for ref in read_refs(listing))
+    women = sum(one["gender"] == "f" for one in columns)
+    assert all(abs(of_gender[split, "f"] - women * share) <= 2 for split, share in FRACTIONS.items())

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import inspect
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -9,6 +11,7 @@ from hypothesis import strategies as st
 
 from beam_tfrecords import Sample
 from beam_tfrecords.transforms.mapping.later import Later
+from beam_tfrecords.transforms.mapping.sample import SampleChanges, SampleParts
 from beam_tfrecords.transforms.mapping.sample_objects import SampleObjects
 
 _HEIGHT, _WIDTH = 24, 32
@@ -130,9 +133,9 @@ def test_images_are_made_when_they_are_asked_for():
 @pytest.mark.parametrize(
     ("values", "error"),
     [
-        ({"image": np.zeros((2, 2, 2), np.uint8)}, r"image: found the shape \(2, 2, 2\); expected \[H, W, C\]"),
+        ({"image": np.zeros((2, 2, 2, 2), np.uint8)}, r"image: found the shape \(2, 2, 2, 2\); expected \[H, W, C\]"),
         ({"image": np.zeros((0, 2, 3), np.uint8)}, "image: found the shape"),
-        ({"image": np.zeros((2, 2, 3))}, "image: found an array of float64; expected uint8 or uint16"),
+        ({"image": np.zeros((2, 2, 3))}, "image: found an array of float64; expected uint8 or uint16 or float32"),
         ({"image": [[1]]}, "image: found list; expected a NumPy array"),
         ({"mask": np.zeros((2, 2, 3), np.uint8)}, r"mask: found the shape .*; expected \[H, W\]"),
     ],
@@ -150,3 +153,23 @@ def test_objects_have_a_value_each():
 def test_a_resize_beyond_the_most_pixels_is_refused_before_memory_is_taken():
     with pytest.raises(ValueError, match=r"resize: 1000000 x 1000000: expected .* at most 178,956,970 pixels"):
         drawn([]).resize(10**6, 10**6)
+
+
+def test_the_types_of_a_sample_say_what_it_holds():
+    """No public name of a sample, nor of its changes and objects, is typed as `Any`."""
+    functions = [one for name, one in vars(Sample).items() if inspect.isfunction(one) and not name.startswith("_")]
+    functions += [one.fget for one in vars(Sample).values() if isinstance(one, property)]
+    found = [Sample.__init__.__annotations__, *(one.__annotations__ for one in functions)]
+    found += [kind.__annotations__ for kind in (Sample, SampleChanges, SampleParts, SampleObjects)]
+    assert len(functions) >= 8
+    assert not [text for hints in found for text in hints.values() if "Any" in str(text)]
+
+
+def test_a_row_without_an_image_has_none_to_crop():
+    row = Sample("a", label="cat")
+    assert row.image is None
+    for change in (lambda: row.crop((0, 0, 1, 1)), lambda: row.resize(2, 2)):
+        with pytest.raises(ValueError, match="a: found no image"):
+            change()
+    with pytest.raises(TypeError, match="not both"):
+        row.replace(image=np.zeros((2, 2), np.uint8), images={})

@@ -79,11 +79,12 @@ def test_an_unexpected_exception_in_the_child_is_an_internal_error_with_its_trac
     error = convert(BUG, {})
     assert isinstance(error, SampleError)
     assert (error.stage, error.reason) == (Stage.CONVERT, FailureReason.INTERNAL_ERROR)
-    assert error.detail == "ZeroDivisionError: a bug"
+    assert error.detail == "a bug"
     assert error.traceback is not None
     assert 'raise ZeroDivisionError("a bug")' in error.traceback
 
 
+@pytest.mark.slow
 def test_the_time_limit_ends_a_process_that_never_returns_to_the_interpreter():
     # re.match keeps the interpreter for years on this pattern: no Python thread could intervene.
     code = (

@@ -37,6 +37,7 @@ def die_once(path: str) -> str:
     return "second attempt"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("arguments", [IN_MEMORY, THREADS], ids=lambda arguments: arguments[0])
 def test_a_function_runs_beside_the_process_that_built_the_pipeline(arguments):
     with beam.Pipeline(runner=FnApiRunner(), options=PipelineOptions(arguments)) as pipeline:
@@ -44,6 +45,7 @@ def test_a_function_runs_beside_the_process_that_built_the_pipeline(arguments):
         assert_that(pids | beam.Map(lambda pid: pid == os.getpid()) | beam.Distinct(), equal_to([False]))
 
 
+@pytest.mark.exhaustive
 def test_a_function_runs_in_the_runners_own_process_if_it_has_one():
     with beam.Pipeline(runner=FnApiRunner(), options=PipelineOptions(PROCESSES)) as pipeline:
         pids = pipeline | beam.Create(range(5)) | MapInProcesses(pid, processes=0)

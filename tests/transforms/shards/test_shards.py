@@ -142,6 +142,7 @@ def test_pieces_are_the_records_that_the_rule_gives_to_each_shard(compression, b
         assert sum(one.records for pieces in found.values() for one in pieces) == sum(map(len, blocks))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("num_shards", [None, 3])
 def test_parts_become_shards_in_order_with_their_index(tmp_path, num_shards):
     parts = write_parts(tmp_path, PAYLOADS)

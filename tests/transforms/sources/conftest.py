@@ -48,7 +48,7 @@ def infer(source: Source, samples: list[SampleRef], skipped: Skipped) -> list[Sa
         if sample.failure is None:
             folders.add_image(sample.key)
     folders.merge(skipped.folders)
-    change = source.infer(folders) if source.is_inferred_later else None
+    change = source.infer(folders) if source.description.is_inferred_later else None
     return [change(sample) for sample in samples] if change else samples
 
 

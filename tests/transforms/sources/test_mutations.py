@@ -81,7 +81,7 @@ def request(name: str, root: Path) -> tuple[SourceSpec, Needs]:
 
 def list_all(spec: SourceSpec, needs: Needs, staging: Path) -> int:
     """Lists an input as builds do; returns the number of its samples."""
-    source, found = open_input(spec, needs).source(needs), 0
+    source, found = open_input(spec, needs).read(needs), 0
     source.check_containers()
     containers = source.containers()
     if containers is None and not source.partitions():

@@ -47,7 +47,7 @@ def test_auto_chooses_the_source_of_a_table_by_its_extension(tmp_path, opened, n
     (tmp_path / name).write_text(text)
     table = opened(tmp_path / name)
     assert table.name == source
-    assert table.columns == ("image", "label")
+    assert table.description.columns == ("image", "label")
 
 
 def test_a_named_source_reads_a_file_of_any_extension(tmp_path, opened):
@@ -83,7 +83,7 @@ def test_a_column_setting_is_refused_with_a_folder(touch, opened, setting):
 
 
 def test_a_layout_of_all_columns_may_be_used_with_a_folder(touch, opened):
-    assert opened(touch("cat/1.jpg"), columns=None).columns == ()
+    assert opened(touch("cat/1.jpg"), columns=None).description.columns == ()
 
 
 def test_a_pattern_and_its_source_need_each_other(touch, opened):

@@ -48,7 +48,10 @@ def test_named_groups_of_a_pattern_are_columns(opened_pattern):
     source, samples = opened_pattern(columns=frozenset({"subject", "view"}))
     found = sorted((sample.label, sample.group, dict(sample.columns)) for sample in samples)
     assert found == [("cat", "a", {"subject": "s1", "view": "_left"}), ("dog", "b", {"subject": "s2", "view": None})]
-    assert (list(source.columns), source.column_types) == (["subject", "view"], {"subject": "bytes", "view": "bytes"})
+    assert (list(source.description.columns), source.description.column_types) == (
+        ["subject", "view"],
+        {"subject": "bytes", "view": "bytes"},
+    )
     assert not any("not used" in note for note in source.notes)
 
 

@@ -13,11 +13,19 @@ from beam_tfrecords.transforms.sources.inputs import Inputs
 from beam_tfrecords.transforms.sources.needs import Needs
 from beam_tfrecords.transforms.sources.registry import SOURCES, source_of_file
 from beam_tfrecords.transforms.sources.source_spec import SourceSpec
+from beam_tfrecords.transforms.sources.tables.joined_table import Joins
 from tests.each import each
 
 PARTS = {
     **typing.get_type_hints(SourceSpec),
-    **{"spec": SourceSpec, "inputs": Inputs, "needs": Needs, "function": UserFunction, "container": Container},
+    **{
+        "spec": SourceSpec,
+        "inputs": Inputs,
+        "needs": Needs,
+        "function": UserFunction | None,
+        "container": Container,
+        "joined": Joins,
+    },
 }
 
 

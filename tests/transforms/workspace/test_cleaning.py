@@ -7,6 +7,7 @@ from pathlib import Path
 import apache_beam as beam
 import pytest
 
+from beam_tfrecords.storage.fence import Fence
 from beam_tfrecords.transforms.workspace.build_folder import Workspace
 from beam_tfrecords.transforms.workspace.cleaning import delete_batch, delete_temporary, list_batches
 from beam_tfrecords.transforms.workspace.output_folder import register_version
@@ -20,17 +21,17 @@ def build(tmp_path) -> Path:
     temporary.mkdir(parents=True)
     (temporary / "train-000000-0000.tfrecord").write_bytes(b"records")
     (tmp_path / "_SUCCESS").write_bytes(b"")
+    (tmp_path / ".build" / "fence").write_text("mine")
     return tmp_path
 
 
-def remove(build: Path) -> None:
-    stage = RemoveTemporary(
-        str(build / ".build"),
-        success=str(build / "_SUCCESS"),
-        outcome=str(build / ".build" / "0123456789abcdef" / "outcome.json"),
-    )
+def fence(build: Path, token: str = "mine") -> Fence:
+    return Fence(Workspace(str(build)).fence, token)
+
+
+def remove(build: Path, token: str = "mine") -> None:
     with beam.Pipeline() as root:
-        root | beam.Create([None]) | stage
+        root | beam.Create([None]) | RemoveTemporary(fence(build, token))
 
 
 def names(build: Path) -> list[str]:
@@ -42,21 +43,14 @@ def test_nothing_is_left_of_a_published_build(build):
     assert names(build) == ["_SUCCESS"]
 
 
-def test_a_build_that_is_not_published_keeps_its_blocks(build):
-    (build / "_SUCCESS").unlink()
-    remove(build)
-    assert names(build) == [".build"]
-
-
-def test_a_build_that_left_the_dataset_before_it_in_place_keeps_its_blocks(build):
-    (build / ".build" / "0123456789abcdef" / "outcome.json").write_text("{}")
-    remove(build)
-    assert names(build) == [".build", "_SUCCESS"]
+def test_a_build_that_was_overtaken_leaves_the_files_of_the_other_one(build):
+    remove(build, token="of a build that was suspended")
+    assert (build / ".build/0123456789abcdef/parts/train-000000-0000.tfrecord").exists()
+    assert (build / ".build/fence").read_text() == "mine"
 
 
 def test_removing_twice_does_no_harm(build):
-    words = {"folder": str(build / ".build"), "success": str(build / "_SUCCESS"), "outcome": str(build / "none")}
-    (batch,) = list_batches(None, **words)
+    (batch,) = list_batches(None, fence=fence(build))
     delete_batch(batch)
     delete_batch(batch)
     assert names(build) == ["_SUCCESS"]

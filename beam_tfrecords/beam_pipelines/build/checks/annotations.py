@@ -69,7 +69,7 @@ def _find_lost(spec: BuildSpec, source: Source, listing: Listing) -> _Fault | No
     if totals.samples and not totals.annotated:
         return _Fault(code="no_objects", found=f"none of {totals.samples:,} images has an object")
     # In this case, the classes of the objects become labels.
-    by_labels = Content.OBJECTS in source.provides and spec.layout is not None and spec.layout.needs_label
+    by_labels = Content.OBJECTS in source.description.provides and spec.layout is not None and spec.layout.needs_label
     if by_labels and not totals.samples and not any(label is not None for label in listing.labels):
         return _Fault(code="no_objects", found=f"none of {listing.total:,} images has an object")
     return None

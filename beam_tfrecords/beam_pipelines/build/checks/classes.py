@@ -23,6 +23,7 @@ from beam_tfrecords.transforms.labels import (
 )
 from beam_tfrecords.transforms.refs.sample_refs import Scalar
 from beam_tfrecords.transforms.request.build_spec import BuildSpec
+from beam_tfrecords.transforms.sources.detect.column_suggestions import one_hot_columns
 from beam_tfrecords.transforms.sources.names import printable
 from beam_tfrecords.transforms.sources.registry import find_source
 from beam_tfrecords.transforms.sources.source import Source
@@ -41,6 +42,19 @@ _LEAST_TEXTS, _UNIQUE = 4, 0.5
 def resolve_classes(
     spec: BuildSpec, source: Source, listing: Listing, kept: Sequence[str], chosen: ChosenClasses
 ) -> ClassNames:
+    """Returns the class names as `_find_classes` does, with the background if only drawn masks have the classes."""
+    found = _find_classes(spec, source, listing, kept, chosen)
+    return found.with_background(listing.labels) if _has_background(spec) else found
+
+
+def _has_background(spec: BuildSpec) -> bool:
+    layout = spec.layout
+    return layout is not None and layout.draws_mask and not any(feature.class_value for feature in layout.features)
+
+
+def _find_classes(
+    spec: BuildSpec, source: Source, listing: Listing, kept: Sequence[str], chosen: ChosenClasses
+) -> ClassNames:
     """Returns the class names: of the request, the columns, the source, a list beside the input, or the listed labels.
 
     Args:
@@ -53,10 +67,10 @@ def resolve_classes(
     Raises:
       RequestError: the class names do not fit the labels, or there is only one class.
     """
-    of_masks = spec.mask_class_names
+    seen, of_masks = source.description, spec.mask_class_names
     if spec.layout is None or not (spec.layout.needs_label or spec.layout.needs_objects):
-        of_masks = of_masks or (tuple(source.class_names) if source.records else ())
-        return _check_names(ClassNames(spec.class_names.names if spec.class_names else of_masks))
+        of_masks = of_masks or (tuple(seen.class_names) if seen.records else ())
+        return _check_names(ClassNames(spec.class_names.names if spec.class_names else of_masks), spec, listing)
     if of_masks:
         source.notes.append(
             f"the class names of the masks are not stored, because the layout has labels: 0 is {of_masks[0]}, and so "
@@ -70,36 +84,41 @@ def resolve_classes(
         return _number_classes(spec, source, listing, ClassNames(label_columns), kept)
     source.notes += _describe_one_hot(spec, source, listing)
     if spec.class_names is not None and chosen.classes is not None:
-        # The labels that a function returns are unknown here.
-        return _check_names(chosen.classes) if spec.map else _check_given(spec, source, listing, chosen.classes)
+        # The user's function may return other labels, which are not known yet.
+        if spec.map:
+            return _check_names(chosen.classes, spec, listing)
+        return _check_given(spec, source, listing, chosen.classes)
     if chosen.classes is not None:
         return _number_classes(spec, source, listing, chosen.classes, kept)
-    if source.class_names:
-        return _number_classes(spec, source, listing, ClassNames(tuple(source.class_names)), kept)
-    if source.labels_are_numbered:
+    if seen.class_names:
+        return _number_classes(spec, source, listing, ClassNames(tuple(seen.class_names)), kept)
+    if seen.labels_are_numbered:
         return _number_classes(spec, source, listing, name_numbered(listing.labels), kept)
-    if source.text_column:
+    if seen.text_column:
         found, are_names = name_by_texts(listing.labels)
         source.notes.append(
-            f"class names from the column {source.text_column!r}"
+            f"class names from the column {seen.text_column!r}"
             if are_names
-            else f"the column {source.text_column!r} is not used: it does not have one text for each label"
+            else f"the column {seen.text_column!r} is not used: it does not have one text for each label"
         )
         return _number_classes(spec, source, listing, found, kept)
-    in_cells = source.labels_may_be_indices and spec.source.table.label_separator is None
+    in_cells = seen.labels_may_be_indices and spec.source.table.label_separator is None
     if in_cells:
         _refuse_lists(spec, listing)
         _refuse_texts(spec, source, listing)
     inferred = infer_class_names(
-        listing.labels, numbers_are_indices=source.labels_may_be_indices, first_class=source.first_class
+        listing.labels,
+        numbers_are_indices=seen.labels_may_be_indices,
+        first_class=seen.first_class,
     )
+    inferred = inferred.with_background(listing.labels) if _has_background(spec) else inferred
     if not kept:
         _refuse_single_class(spec, source, listing, inferred)
     numbered = _number_classes(spec, source, listing, inferred, kept)
-    if source.first_class:
+    if seen.first_class:
         return numbered
     source.notes += describe_labels(listing.labels, numbered, in_cells=in_cells)
-    if source.labels_may_be_indices:
+    if seen.labels_may_be_indices:
         source.notes += describe_unique(listing.labels)
     return numbered
 
@@ -144,7 +163,7 @@ def _suggest_parts(texts: Sequence[str], column: str | None) -> list[Suggestion]
 def _refuse_texts(spec: BuildSpec, source: Source, listing: Listing) -> None:
     """Refuses labels that may be texts: of several words, and most of them distinct."""
     counts = {label: count for label, count in listing.labels.items() if isinstance(label, str) and label}
-    total, column = sum(counts.values()), source.label_column
+    total, column, unit = sum(counts.values()), source.description.label_column, source.description.unit
     several = sum(len(label.split()) > 1 for label in counts)
     has_columns = find_source(source.name, "").has_columns
     is_said = column is None or not has_columns or spec.source.table.label_column is not None
@@ -152,7 +171,7 @@ def _refuse_texts(spec: BuildSpec, source: Source, listing: Listing) -> None:
         return
     raise RequestError(
         f"`input={', '.join(spec.source.input)}`: column {column!r} has {len(counts):,} texts in {total:,} "
-        f"{source.unit}s, such as {printable(repr(max(counts, key=len)))}; expected their type in `label_type`",
+        f"{unit}s, such as {printable(repr(max(counts, key=len)))}; expected their type in `label_type`",
         [
             *_suggest_parts(list(counts), column),
             Suggestion(f"the texts in column {column!r}", {"label_column": column, "label_type": "text"}),
@@ -178,11 +197,11 @@ def _refuse_single_class(spec: BuildSpec, source: Source, listing: Listing, foun
     unlabelled = Suggestion("all images, without labels", {"layout": "image"})
     raise RequestError(
         f"`input={', '.join(spec.source.input)}`: {printable(name)} would be the only class, of all {count:,} "
-        f"{source.unit}s{beside}",
+        f"{source.description.unit}s{beside}",
         [
             *others[:1],
             *([single] if "," not in name and name == name.strip() and fits_label_file(name) else []),
-            *([unlabelled] if Content.IMAGE in source.provides else []),
+            *([unlabelled] if Content.IMAGE in source.description.provides else []),
         ],
         code="single_class",
     )
@@ -206,7 +225,7 @@ def _check_given(spec: BuildSpec, source: Source, listing: Listing, class_names:
             code="unknown_class",
         )
     source.notes += _describe_missing_classes(spec, listing, class_names)
-    return _check_names(class_names)
+    return _check_names(class_names, spec, listing)
 
 
 def _number_classes(
@@ -216,28 +235,42 @@ def _number_classes(
     numbered = keep_indices(kept, found, spec.order_of_classes)
     source.notes += describe_order(found.names, numbered.names)
     source.notes += _describe_missing_classes(spec, listing, numbered)
-    return _check_names(numbered)
+    return _check_names(numbered, spec, listing)
 
 
-def _check_names(class_names: ClassNames) -> ClassNames:
+def _check_names(class_names: ClassNames, spec: BuildSpec, listing: Listing) -> ClassNames:
     """Refuses names that TFDS cannot read from its label file."""
     unfit = [name for name in class_names.names if not fits_label_file(name)]
     if unfit:
         raise RequestError(
             f"class {unfit[0]!r} starts or ends with a space or contains a line break, so TensorFlow Datasets would "
             "read another name; rename the class in the input",
+            _suggest_stripped(unfit[0], spec, listing),
             code="invalid_class_name",
         )
     return class_names
 
 
+def _suggest_stripped(name: str, spec: BuildSpec, listing: Listing) -> list[Suggestion]:
+    """Suggests to read folders as classes without the spaces around their names; renaming them in a bucket copies."""
+    # Only refused inputs need this module here.
+    from beam_tfrecords.transforms.listing.listing import read_refs
+
+    folders = next((ref.key.split("/")[:-1] for ref in read_refs(listing) if ref.label == name), [])
+    if name not in folders or spec.source.label_pattern:
+        return []
+    pattern = rf"^{'[^/]+/' * folders.index(name)}\s*(?P<label>[^/\s][^/]*[^/\s]|[^/\s])\s*/"
+    left = {"source": None} if spec.source.source != "auto" else {}
+    return [Suggestion("the names of the folders without spaces around them", {"label_pattern": pattern, **left})]
+
+
 def _describe_one_hot(spec: BuildSpec, source: Source, listing: Listing) -> Iterator[str]:
     """Yields a note if a label of zeros and ones may be one of several columns, each of which is a class."""
-    column = source.label_column
+    column, table = source.description.label_column, source.description.table
     is_one_word = column is not None and not spec.source.table.label_separator
     if not is_one_word or not {str(label) for label in listing.labels} <= {"0", "1"}:
         return
-    columns = source.one_hot_columns()
+    columns = one_hot_columns(table) if table else ()
     if column in columns and len(columns) > 1:
         yield (
             f"columns {', '.join(columns)} have zeros and ones, and {column!r} alone is the label; if each is a class, "
@@ -259,4 +292,5 @@ def _describe_missing_classes(spec: BuildSpec, listing: Listing, class_names: Cl
         missing = [class_names.names[index] for index in sorted(everywhere - indices)]
         if missing:
             shown = ", ".join(missing[:_MOST_CLASSES]) + (", …" if len(missing) > _MOST_CLASSES else "")
-            yield f"split {split} has no sample of {len(missing):,} of {len(everywhere):,} classes: {shown}"
+            remedy = "; `stratify` gives each split its share" if spec.splits.fractions and not spec.stratify else ""
+            yield f"split {split} has no sample of {len(missing):,} of {len(everywhere):,} classes: {shown}{remedy}"

@@ -70,8 +70,9 @@ def _find_classes(
     head: Feature, spec: BuildSpec, source: Source, labels: Mapping[Scalar, int], kept: Sequence[str]
 ) -> tuple[ClassNames, list[str]]:
     """Returns the classes of a feature, and notes on them."""
-    stored = {one.column for one in source.records.layout.heads.values()} if source.records else set()
-    declared = source.column_classes.get(head.column or "")
+    seen = source.description
+    stored = {one.column for one in seen.records.layout.heads.values()} if seen.records else set()
+    declared = seen.column_classes.get(head.column or "")
     if head.class_names:
         given = parse_class_words(head.class_names)
         # The labels that a function returns are unknown here.

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from beam_tfrecords import storage
 from beam_tfrecords.beam_pipelines.build.checks.annotations import check_annotations
+from beam_tfrecords.beam_pipelines.build.checks.arrays import OF_IMAGES
 from beam_tfrecords.beam_pipelines.build.checks.classes import resolve_classes
 from beam_tfrecords.beam_pipelines.build.checks.masks import check_masks
 from beam_tfrecords.beam_pipelines.build.listing.class_lists import choose_classes
@@ -18,7 +19,8 @@ from beam_tfrecords.transforms.sources.detect.interpretation import Request
 from beam_tfrecords.transforms.sources.detect.judge import describe_unread
 from beam_tfrecords.transforms.sources.detect.table_sidecars import is_table
 from beam_tfrecords.transforms.sources.detect.trial import is_usable
-from beam_tfrecords.transforms.sources.registry import ending_of_file, source_of_file
+from beam_tfrecords.transforms.sources.inputs import folder_of_input
+from beam_tfrecords.transforms.sources.registry import RECORDS, ending_of_file, source_of_file
 from beam_tfrecords.transforms.sources.selection import OTHER_CLASS
 from beam_tfrecords.transforms.sources.skipped import Skipped
 from beam_tfrecords.transforms.sources.source import Source
@@ -34,6 +36,7 @@ _READ_BY_FILES = {
     "idx": "the images of the IDX files",
     "cifar": "the images of CIFAR's files",
     "numpy": "the images of the NumPy files",
+    "scans": "the images of the DICOM and NIfTI files",
 }
 
 
@@ -61,7 +64,7 @@ def check_listing(
         )
     if not listing.total:
         inside = "" if source.containers() is None else _describe_archives(skipped)
-        found = f"{where}: no {source.unit} found{_describe_skipped(skipped)}{inside}"
+        found = f"{where}: no {source.description.unit} found{_describe_skipped(skipped)}{inside}"
         suggestions = _other_inputs(spec, skipped)
         if spec.source.source != "auto":
             suggestions = [dataclasses.replace(one, settings={"source": None, **one.settings}) for one in suggestions]
@@ -74,7 +77,7 @@ def check_listing(
             "it is searched in the path below `input`",
             code="unmatched_label_pattern",
         )
-    chosen = choose_classes(spec, source, listing.labels)
+    chosen = choose_classes(spec, source.description, listing.labels)
     source.notes += chosen.notes
     has_others = bool(skipped.counts[OTHER_CLASS])
     spec.source.selection.check(listing.labels, chosen.classes, has_others=has_others)
@@ -83,7 +86,7 @@ def check_listing(
     check_annotations(spec, source, listing)
     check_masks(spec, source, listing)
     source.notes += _describe_empty_splits(spec, listing)
-    source.notes += describe_unread(source.unread, source.provides)
+    source.notes += describe_unread(source.unread, source.description.provides)
     if spec.num_shards is not None:
         for split, samples in listing.samples.items():
             if split and samples < spec.num_shards:
@@ -102,12 +105,16 @@ def _describe_empty_splits(spec: BuildSpec, listing: Listing) -> list[str]:
 
 def _other_inputs(spec: BuildSpec, skipped: Skipped) -> list[Suggestion]:
     """Suggests files of a folder without images that may be meant."""
-    folder = spec.source.input[0]
+    folder = folder_of_input(spec.source.input[0])
     if len(spec.source.input) > 1 or not storage.is_folder(folder):
         return []
     keys = sorted(key for keys in skipped.examples.values() for key in keys)
     request = Request(spec.source, spec.needs)
-    if of_files := [*_files(folder, keys)]:
+    word = "array,label" if spec.layout is None or spec.layout.needs_label else "array"
+    arrays = [Suggestion("the arrays in its .npy files", {"layout": word, **OF_IMAGES})]
+    is_glob = folder != spec.source.input[0]
+    of_files = [*_files(folder, keys, is_glob=is_glob), *(arrays if any(key.endswith(".npy") for key in keys) else [])]
+    if of_files or is_glob:
         return of_files
     if parquet := [key for key in keys if key.endswith(".parquet")]:
         if is_usable(request, {"source": "hf_parquet"}):
@@ -122,20 +129,21 @@ def _other_inputs(spec: BuildSpec, skipped: Skipped) -> list[Suggestion]:
     return [*_archives(request, folder, keys), *by_name][:_MOST_CHOICES]
 
 
-def _files(folder: str, keys: Sequence[str]) -> Iterator[Suggestion]:
-    """Suggests a source for the files directly in a folder, or globs of the files below it."""
+def _files(folder: str, keys: Sequence[str], *, is_glob: bool) -> Iterator[Suggestion]:
+    """Suggests a source for the files of a folder or a glob, with globs if the source does not search below folders."""
     # Most requests do not need the readers of records.
-    from beam_tfrecords.transforms.sources.records.tfrecord import RECORD_FILE
+    from beam_tfrecords.transforms.sources.records.record_files import is_record_file
 
     found: dict[str, list[str]] = {}
     for key in keys:
-        name = "tfrecord" if RECORD_FILE.fullmatch(storage.basename(key)) else source_of_file(key)
+        name = RECORDS if is_record_file(storage.join(folder, key)) else source_of_file(key)
         # Several archives of arrays are separate datasets.
         if name in _READ_BY_FILES and not key.endswith(".npz"):
             found.setdefault(name, []).append(key)
     for name, files in found.items():
         settings: dict[str, object] = {"source": name}
-        if any("/" in key for key in files):
+        # The source of records searches below folders itself.
+        if name != RECORDS and not is_glob and any("/" in key for key in files):
             globs = sorted({f"**/*{ending_of_file(key) or '-of-'}*" for key in files})
             paths = [storage.join(folder, one) for one in globs]
             settings["input"] = paths[0] if len(paths) == 1 else paths

@@ -15,8 +15,6 @@ from beam_tfrecords.transforms.sources.source import Source
 if TYPE_CHECKING:
     from beam_tfrecords.transforms.listing.listing import Listing
 
-# Code of the refusal.
-MASKS_OF_COLORS = "masks_of_colors"
 # Images with more colors are photos.
 _MOST_COLORS = 256
 # Number of masks to open.
@@ -29,7 +27,7 @@ def check_masks(spec: BuildSpec, source: Source, listing: Listing) -> None:
     Raises:
       RequestError: they are photos, or have colors; offers the named table that has all colors.
     """
-    is_known = spec.mask_class_names or spec.map or source.records or source.pipeline
+    is_known = spec.mask_class_names or spec.map or source.description.records or source.pipeline
     if spec.layout is None or not spec.layout.needs_mask or is_known:
         return
     # Most requests have no masks, and need none of these modules here.
@@ -38,7 +36,8 @@ def check_masks(spec: BuildSpec, source: Source, listing: Listing) -> None:
     from beam_tfrecords.transforms.listing.listing import read_refs
     from beam_tfrecords.transforms.processes.isolation import isolated
 
-    refs = [ref for ref in itertools.islice(read_refs(listing), _FIRST) if MASK in ref.images]
+    first = sorted(itertools.islice(read_refs(listing), _FIRST), key=lambda ref: ref.key)
+    refs = [ref for ref in first if MASK in ref.images]
     tables, counts = set(NAMED), list[int]()
     for ref in refs:
         data = read_image(ref.images[MASK], size=0, max_file_size=spec.max_file_size)

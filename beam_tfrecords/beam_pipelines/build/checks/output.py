@@ -5,11 +5,11 @@ from __future__ import annotations
 import functools
 
 from beam_tfrecords import storage
-from beam_tfrecords.errors import RequestError
+from beam_tfrecords.errors import BuildError, RequestError
 from beam_tfrecords.output.files import SUCCESS
 from beam_tfrecords.output.pointers import check_pointers
+from beam_tfrecords.output.published import is_foreign, read_latest
 from beam_tfrecords.output.versions import State, list_versions
-from beam_tfrecords.reading.dataset import read_latest
 from beam_tfrecords.transforms.request.build_spec import BuildSpec
 from beam_tfrecords.transforms.workspace.output_folder import check_versions_root, find_replaced_files
 
@@ -32,7 +32,11 @@ def check_output(spec: BuildSpec) -> list[str]:
             functools.partial(list_versions, spec.output),
         )
     except (OSError, storage.SchemeError) as error:
+        if isinstance(error, OSError) and storage.is_service_fault(error):
+            raise BuildError(f"{error}; once this is fixed, run the same command again") from error
         raise RequestError(f"`output={spec.output}`: cannot be reached: {error}", code="output_unreachable") from error
+    # Files of other programs are refused by their names.
+    is_finished = is_finished and not is_foreign(spec.output)
     has_versions = bool(latest) or any(version.state is State.FINISHED for version in versions)
     if versioned and is_finished:
         raise RequestError(
@@ -46,8 +50,9 @@ def check_output(spec: BuildSpec) -> list[str]:
         )
     if is_finished and not spec.overwrite:
         raise RequestError(
-            f"`output={spec.output}`: holds a finished dataset; use `overwrite` to replace it, or choose another "
-            "folder",
+            f"`output={spec.output}`: holds a finished dataset; choose another folder, where `versioned` keeps each "
+            f"build as a version and `reuse={spec.output}` converts only what changed, or use `overwrite` to replace "
+            "it",
             code="output_exists",
         )
     if versioned:

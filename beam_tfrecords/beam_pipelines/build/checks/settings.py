@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 _BINARY = (".parquet",)
 _JSON = (".jsonl", ".ndjson", ".jsonl.gz", ".ndjson.gz")
-# Sources of single image files, all of which the listing names.
+# Sources whose samples are image files; the listing has the paths of all of them.
 _FOLDERS = ("image_folder", "filename_pattern")
 _TABLES = ("csv", "jsonl", "parquet")
 # Arrays whose labels are numbers.
@@ -57,6 +57,10 @@ def _images(reading: Reading) -> str:
     return "" if reading.layout.needs_image or reading.spec.map else "the layout has no image"
 
 
+def _bytes(reading: Reading) -> str:
+    return "" if reading.layout.reads_bytes else _images(reading)
+
+
 def _labels(reading: Reading) -> str:
     spec, layout = reading.spec, reading.layout
     is_read = layout.needs_label or layout.needs_objects or spec.map or spec.stratify or spec.source.selection.classes
@@ -65,8 +69,10 @@ def _labels(reading: Reading) -> str:
 
 
 def _mask_numbers(reading: Reading) -> str:
-    if reading.source.records:
+    if reading.source.description.records:
         return "the masks of a dataset have their numbers already"
+    if reading.layout.draws_mask:
+        return "the masks are drawn from objects"
     return "" if reading.layout.needs_mask else "the layout has no mask, unlike `layout=segmentation`"
 
 
@@ -82,7 +88,7 @@ def _classes(reading: Reading) -> str:
     if label_type is not LabelType.CLASS:
         return f"labels are not classes with `label_type={label_type.value}`"
     # Names of classes also say which folders are classes, and what the values of masks are.
-    return "" if reading.source.is_inferred_later or reading.layout.needs_mask else _labels(reading)
+    return "" if reading.source.description.is_inferred_later or reading.layout.needs_mask else _labels(reading)
 
 
 def _class_order(reading: Reading) -> str:
@@ -94,18 +100,30 @@ def _label_texts(reading: Reading) -> str:
         return "`label_columns` has zeros and ones, which nothing separates"
     if reading.source.name in _NUMBERED:
         return "the labels are numbers"
-    has_column = reading.source.label_column or reading.spec.map
+    has_column = reading.source.description.label_column or reading.spec.map
     return _labels(reading) if has_column else "the input has no column of labels"
 
 
 def _zeros_and_ones(reading: Reading) -> str:
-    are_flags = reading.source.has_several_labels or reading.spec.source.table.label_columns
+    are_flags = reading.source.description.has_several_labels or reading.spec.source.table.label_columns
     return _labels(reading) if are_flags or reading.spec.map else "the labels are not zeros and ones"
 
 
 def _masks(reading: Reading) -> str:
     # A dataset that is the input hands its settings on.
-    return "" if reading.layout.needs_mask or reading.source.records else "the layout has no mask"
+    return "" if reading.layout.has_mask or reading.source.description.records else "the layout has no mask"
+
+
+def _arrays(reading: Reading) -> str:
+    return "" if reading.layout.needs_array else "the layout has no image.array, unlike `layout=array`"
+
+
+def _colors_of_scans(reading: Reading) -> str:
+    return "arrays have the numbers of the file" if reading.layout.needs_array else ""
+
+
+def _colors(reading: Reading) -> str:
+    return "arrays have no perceptual hash" if reading.layout.needs_array else _images(reading)
 
 
 def _versions(reading: Reading) -> str:
@@ -124,16 +142,16 @@ def _objects(reading: Reading) -> str:
 def _boxes(reading: Reading) -> str:
     if reading.spec.map:
         return ""
-    return _objects(reading) if Content.OBJECTS in reading.source.provides else "the input has no boxes"
+    return _objects(reading) if Content.OBJECTS in reading.source.description.provides else "the input has no boxes"
 
 
 def _text(reading: Reading) -> str:
-    table = reading.source.table
+    table = reading.source.description.table
     return "the table is not a text file" if table and table.path.lower().endswith(_BINARY) else ""
 
 
 def _cells(reading: Reading) -> str:
-    table = reading.source.table
+    table = reading.source.description.table
     return "JSON lines have no cells" if table and table.path.lower().endswith(_JSON) else _text(reading)
 
 
@@ -143,7 +161,7 @@ def _rows_say_splits(reading: Reading) -> str:
 
 
 def _join(reading: Reading) -> str:
-    return "" if reading.spec.source.join else "there is no `join`"
+    return "" if reading.spec.source.joins.join else "there is no `join`"
 
 
 # `guard` is not among them: a list of flags may say `guard=off` with and without versions.
@@ -154,7 +172,7 @@ _VERSIONED = (
 
 # Setting -> what it needs. Sources declare in the registry which of the others they take.
 NEEDS: Mapping[str, Need] = {
-    **dict.fromkeys(("image_column", "image_path"), _images),
+    **dict.fromkeys(("image_column", "image_path", "pixels"), _images),
     **dict.fromkeys(("label_column", "label_columns"), _labels),
     "label_separator": _label_texts,
     "unknown_labels": _zeros_and_ones,
@@ -166,10 +184,13 @@ NEEDS: Mapping[str, Need] = {
     "allow_damaged_containers": _containers,
     **dict.fromkeys(("mask_bit_depth", "mask_padding"), _masks),
     **dict.fromkeys(("mask_colors", "mask_values"), _mask_numbers),
+    **dict.fromkeys(("array_type", "array_axes", "pages"), _arrays),
     **dict.fromkeys(_VERSIONED, _versions),
     "class_names": _class_names,
     "class_order": _class_order,
-    **dict.fromkeys(("near_duplicates", "max_file_size"), _images),
+    "near_duplicates": _colors,
+    "window": _colors_of_scans,
+    "max_file_size": _bytes,
     "invalid_boxes": _objects,
     # The others need nothing, or another place checks or notes them: the registry, their specs, the listing, a source.
     **dict.fromkeys(
@@ -179,11 +200,11 @@ NEEDS: Mapping[str, Need] = {
             "images", "image_root", "mask_root", "mask_column", "mask_suffix", "image_suffix", "mask_classes",
             "missing_values", "include", "exclude", "classes", "group_column", "join", "fingerprint", "requester_pays",
             "splits", "stratify", "limit", "map", "map_revision", "check_map", "where", "output", "name", "description",
-            "license", "homepage", "layout", "shard_size", "num_shards", "compression", "seed", "dali_index",
-            "overwrite", "max_failures", "image_timeout", "guard", "versioned", "keep_versions", "reuse", "image_size",
-            "resize_mode", "resample", "upscale", "orientation", "color_profile", "image_encoding", "keep_any_format",
-            "codec", "jpeg_quality", "channels", "bit_depth", "check", "max_pixels", "max_image_memory",
-            "allow_truncated",
+            "license", "homepage", "citation", "layout", "shard_size", "num_shards", "compression", "seed",
+            "dali_index", "overwrite", "max_failures", "image_timeout", "guard", "versioned", "keep_versions", "reuse",
+            "image_size", "resize_mode", "resample", "upscale", "orientation", "color_profile", "image_encoding",
+            "keep_any_format", "codec", "jpeg_quality", "channels", "bit_depth", "check", "max_pixels",
+            "max_image_memory", "allow_truncated",
         ),
         _anything,
     ),

@@ -11,9 +11,9 @@ from beam_tfrecords.transforms.labels import ClassNames, whole_number
 from beam_tfrecords.transforms.refs.sample_refs import Scalar
 from beam_tfrecords.transforms.request.build_spec import BuildSpec
 from beam_tfrecords.transforms.sources.class_files import FoundClasses
-from beam_tfrecords.transforms.sources.source import Source
+from beam_tfrecords.transforms.sources.description import Description
 
-# Objects of such a layout have numbers from 1.
+# Objects of such a layout have numbers from 1, as in drawn masks.
 _NUMBERS_OF_OBJECTS = "objects.id"
 
 
@@ -34,12 +34,12 @@ class ChosenClasses:
         return self.classes is None or self.classes.find(label) is None
 
 
-def choose_classes(spec: BuildSpec, source: Source, labels: Collection[Scalar]) -> ChosenClasses:
+def choose_classes(spec: BuildSpec, seen: Description, labels: Collection[Scalar]) -> ChosenClasses:
     """Chooses the list of classes.
 
     Args:
       spec: the request, with its layout.
-      source: the listed source.
+      seen: what the listed source sees in its input.
       labels: all labels of the input, also of samples that the request leaves out.
 
     Raises:
@@ -47,29 +47,34 @@ def choose_classes(spec: BuildSpec, source: Source, labels: Collection[Scalar]) 
     """
     labels = [label for label in labels if label is not None and label != ""]
     columns = spec.source.table.label_columns
-    length = len(columns) or source.one_hot_length
+    length = len(columns) or seen.one_hot_length
     if spec.class_names is None:
         needs_classes = spec.layout is not None and (spec.layout.needs_label or spec.layout.needs_objects)
         if labels and needs_classes and length:
-            _refuse_other_lengths(source, columns or tuple(map(str, range(length))))
+            _refuse_other_lengths(seen, columns or tuple(map(str, range(length))))
         if columns or not (labels and needs_classes):
             why = "the columns name the classes" if labels and needs_classes else "the layout has no labels"
-            return ChosenClasses(None, [_unused(found, why) for found in source.found_classes if found.classes])
-        return _choose_found(spec, source, labels)
+            return ChosenClasses(None, [_unused(found, why) for found in seen.found_classes if found.classes])
+        chosen = _choose_found(spec, seen, labels)
+        if chosen.classes is None and seen.one_hot_length:
+            # A class without a sample has its place too.
+            every = _fit(spec, seen, ClassList(tuple(map(str, range(length)))), labels)
+            return dataclasses.replace(every, notes=[*every.notes, *chosen.notes])
+        return chosen
     if spec.map is None and length and length != len(spec.class_names):
         raise RequestError(
             f"`class_names`: {len(spec.class_names):,} names, and each label has {length:,} zeros and ones; expected a "
             "name for each",
             code="class_count_differs",
         )
-    # The labels that a function returns are unknown here.
+    # The user's function may return other labels, which are not known yet.
     known = [] if spec.map is not None else labels
-    return _fit(spec, source, spec.class_names, known)
+    return _fit(spec, seen, spec.class_names, known)
 
 
-def _refuse_other_lengths(source: Source, classes: Sequence[str]) -> None:
+def _refuse_other_lengths(seen: Description, classes: Sequence[str]) -> None:
     """Refuses a list beside the input that has more or fewer names than each label has zeros and ones."""
-    for found in source.found_classes:
+    for found in seen.found_classes:
         if found.classes and len(found.classes) != len(classes):
             named = Suggestion(f"the classes {', '.join(classes)}", {"class_names": ",".join(classes)})
             raise RequestError(
@@ -80,25 +85,23 @@ def _refuse_other_lengths(source: Source, classes: Sequence[str]) -> None:
             )
 
 
-def _choose_found(spec: BuildSpec, source: Source, labels: Collection[Scalar]) -> ChosenClasses:
+def _choose_found(spec: BuildSpec, seen: Description, labels: Collection[Scalar]) -> ChosenClasses:
     """Chooses the list beside the input that all labels fit."""
     fitting: dict[tuple[str, ...], tuple[FoundClasses, ChosenClasses]] = {}
     notes: list[str] = []
-    names_itself = bool(source.class_names) or source.labels_are_numbered or bool(source.text_column)
-    for found in source.found_classes:
+    names_itself = bool(seen.class_names) or seen.labels_are_numbered or bool(seen.text_column)
+    for found in seen.found_classes:
         names = found.classes.names if found.classes else ()
         if found.classes is None:
             notes.append(f"{found.where} is not read as class names: {found.problem}")
         elif names_itself:
-            notes += (
-                [] if names == tuple(source.class_names) else [_unused(found, "the input names its classes itself")]
-            )
+            notes += [] if names == tuple(seen.class_names) else [_unused(found, "the input names its classes itself")]
         elif len({*names}) < len(names):
             notes.append(_unused(found, "it has a name twice"))
         else:
             numbers = {number for label in labels if (number := whole_number(label)) is not None}
-            has_more = source.labels_may_be_indices and not found.classes.numbers and {0, len(names)} <= numbers
-            chosen = None if has_more else _fit(spec, source, found.classes, labels, where=found.where)
+            has_more = seen.labels_may_be_indices and not found.classes.numbers and {0, len(names)} <= numbers
+            chosen = None if has_more else _fit(spec, seen, found.classes, labels, where=found.where)
             unknown = len(names) if chosen is None else next(filter(chosen.misses, labels), None)
             if chosen is not None and unknown is None:
                 fitting.setdefault(names, (found, chosen))
@@ -123,14 +126,15 @@ def _unused(found: FoundClasses, why: str) -> str:
 
 
 def _fit(
-    spec: BuildSpec, source: Source, classes: ClassList, labels: Collection[Scalar], *, where: str = "`class_names`"
+    spec: BuildSpec, seen: Description, classes: ClassList, labels: Collection[Scalar], *, where: str = "`class_names`"
 ) -> ChosenClasses:
     """Returns the classes that the labels mean, with notes on their numbers."""
-    if source.one_hot_length:
+    if seen.one_hot_length:
         # The labels are positions in a list of zeros and ones.
         classes = dataclasses.replace(classes, numbers=tuple(range(len(classes))))
     notes = list(_describe_numbers(classes))
-    if classes.numbers and classes.numbers[0] > 0 and spec.layout and _NUMBERS_OF_OBJECTS in spec.layout.fields:
+    has_numbers = spec.layout is not None and (_NUMBERS_OF_OBJECTS in spec.layout.fields or spec.layout.draws_mask)
+    if classes.numbers and classes.numbers[0] > 0 and has_numbers:
         numbers = tuple(range(1, classes.numbers[-1] + 1))
         by_number = classes.by_number
         names = tuple(by_number.get(number) or f"category_{number}" for number in numbers)
@@ -138,8 +142,8 @@ def _fit(
     fitted = fit_classes(
         classes,
         labels,
-        numbers_are_indices=source.labels_may_be_indices,
-        first_class=source.first_class,
+        numbers_are_indices=seen.labels_may_be_indices,
+        first_class=seen.first_class,
         where=where,
     )
     if not classes.numbers and fitted.names_of.get(1) == classes.names[0]:

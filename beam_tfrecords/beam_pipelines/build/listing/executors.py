@@ -17,10 +17,12 @@ from beam_tfrecords.beam_pipelines.build.output.previous import Previous, would_
 from beam_tfrecords.beam_pipelines.build.user_functions import pickled_by_value
 from beam_tfrecords.beam_pipelines.runners.execution import Execution
 from beam_tfrecords.errors import BuildError, RequestError
-from beam_tfrecords.transforms.listing.indexing import IndexPlan, index_container
+from beam_tfrecords.output.published_paths import PublishedPaths
+from beam_tfrecords.transforms.listing.indexing import IndexPlan, index_container, read_containers, write_containers
 from beam_tfrecords.transforms.request.build_spec import BuildSpec
+from beam_tfrecords.transforms.request.published_settings import published_paths
 from beam_tfrecords.transforms.sources.containers import Container
-from beam_tfrecords.transforms.sources.source import ReadPipeline, Source
+from beam_tfrecords.transforms.sources.source import Source
 from beam_tfrecords.transforms.workspace.build_folder import BuildFolder, Workspace
 
 if TYPE_CHECKING:
@@ -56,6 +58,10 @@ class Executor(Protocol):
 
     def open_containers(self, spec: BuildSpec, identity: str) -> str:
         """Makes the folder for the listing of containers."""
+        ...
+
+    def cut(self, source: Source) -> Sequence[Container]:
+        """Returns the partitions of an input without containers; empty if it cannot be split."""
         ...
 
     def open_partitions(self) -> str:
@@ -106,6 +112,10 @@ class LocalExecutor:
         """See `Executor.open_containers`."""
         return self._folder
 
+    def cut(self, source: Source) -> Sequence[Container]:
+        """See `Executor.cut`."""
+        return source.partitions()
+
     def open_partitions(self) -> str:
         """See `Executor.open_partitions`."""
         return self._folder
@@ -114,6 +124,35 @@ class LocalExecutor:
         """See `Executor.index`."""
         for partition in partitions:
             index_container(partition, plan=plan)
+
+
+class ListedExecutor(LocalExecutor):
+    """Takes a listing that a pipeline has already written to the folder."""
+
+    def most_listed_here(self, source: Source) -> float:
+        """See `Executor.most_listed_here`."""
+        return 0
+
+    def cut(self, source: Source) -> Sequence[Container]:
+        """See `Executor.cut`; returns the partitions that the pipeline has listed, because the input may change."""
+        return list(read_containers(self._folder))
+
+    def index(self, partitions: Sequence[Container], source: Source, plan: IndexPlan) -> None:
+        """See `Executor.index`."""
+
+
+class DeferredListingError(Exception):
+    """The job of the build lists the input, because no process can wait for another job.
+
+    Attributes:
+      partitions: the partitions of the input; also in a file of the folder.
+      plan: the plan of the workers.
+    """
+
+    def __init__(self, partitions: Sequence[Container], plan: IndexPlan) -> None:
+        super().__init__()
+        self.partitions = partitions
+        self.plan = plan
 
 
 class WorkerExecutor:
@@ -144,7 +183,7 @@ class WorkerExecutor:
 
     def most_listed_here(self, source: Source) -> float:
         """See `Executor.most_listed_here`."""
-        return self._execution.runner.most_listed_here(source.most_listed_here)
+        return source.most_listed_here
 
     def max_file_size(self, spec: BuildSpec) -> int:
         """See `Executor.max_file_size`."""
@@ -160,11 +199,10 @@ class WorkerExecutor:
         """See `Executor.would_repeat`.
 
         Raises:
-          RequestError: a job of another build may write to the output, or the runner cannot list containers.
+          OutputLockedError: a job of another build may write to the output.
         """
         from beam_tfrecords.beam_pipelines.build.identity import identify_request, listing_folder
 
-        self._execution.runner.check_listing_job()
         folder = listing_folder(spec, identity)
         if self._output.job is not None and folder not in Workspace(spec.output).list_listings():
             # The job reads another listing, so it belongs to another build.
@@ -173,7 +211,7 @@ class WorkerExecutor:
         return (
             newest is not None
             and would_repeat(self._previous, spec, identify_request(spec, identity))
-            and _are_same(newest.manifest.get("read_with"))
+            and _are_same(newest.manifest.get("read_with"), published_paths(spec))
         )
 
     def open_containers(self, spec: BuildSpec, identity: str) -> str:
@@ -187,61 +225,84 @@ class WorkerExecutor:
             self._stack.push(functools.partial(_delete_if_refused, folder))
         return folder
 
+    def cut(self, source: Source) -> Sequence[Container]:
+        """See `Executor.cut`."""
+        return source.partitions()
+
     def open_partitions(self) -> str:
         """See `Executor.open_partitions`. No other run resumes the folder."""
         # A new name, because a worker of a killed run may still write to its own folder.
         folder = Workspace(self._output.path).listing(uuid.uuid4().hex[:16]).path
-        self._stack.callback(_delete, folder)
+        self._stack.push(functools.partial(_delete_unless_deferred, folder))
         return folder
 
     def index(self, partitions: Sequence[Container], source: Source, plan: IndexPlan) -> None:
-        """See `Executor.index`."""
+        """See `Executor.index`.
+
+        Raises:
+          DeferredListingError: the job of the build lists the partitions.
+        """
         from beam_tfrecords.beam_pipelines.messages.progress import ListProgress
-        from beam_tfrecords.transforms.listing.stage import IndexContainers
         from beam_tfrecords.transforms.workspace.counts import clear_stage_counts
 
+        write_containers(partitions, plan.folder)
+        if self._execution.runner.lists_in_job:
+            raise DeferredListingError(partitions, plan)
         clear_stage_counts(plan.folder)
         what = "pieces of the input" if any(container.partition for container in partitions) else "containers"
         progress = ListProgress(plan.folder, total=len(partitions), what=what)
-        with contextlib.nullcontext() if self._execution.quiet else progress:
-            if source.pipeline is not None:
-                _run_pipeline(source.pipeline, plan, partitions[0], self._execution)
-            else:
-                stage = IndexContainers(plan, processes=self._execution.runner.processes)
-                self._execution.run(lambda root: root | "IndexContainers" >> stage)
+        with contextlib.nullcontext() if self._execution.quiet else progress, sending_pipeline(source):
+            self._execution.run(
+                functools.partial(
+                    add_listing,
+                    partitions=partitions,
+                    source=source,
+                    plan=plan,
+                    processes=self._execution.runner.processes,
+                )
+            )
 
 
-def _run_pipeline(pipeline: ReadPipeline, plan: IndexPlan, container: Container, execution: Execution) -> None:
-    """Runs the user's pipeline, which lists its samples.
+def sending_pipeline(source: Source) -> AbstractContextManager[None]:
+    """Lets Beam send the user's pipeline to workers, if the source has one."""
+    return pickled_by_value(source.pipeline.function) if source.pipeline is not None else contextlib.nullcontext()
+
+
+def add_listing(
+    root: beam.Pipeline, *, partitions: Sequence[Container], source: Source, plan: IndexPlan, processes: int
+) -> beam.PCollection[str]:
+    """Adds the stages that list the partitions of an input, or the samples of the user's pipeline: -> checkpoint files.
 
     Raises:
-      RequestError: the user's function fails, or returns no collection.
-      BuildError: the pipeline failed.
+      BuildError: the user's function fails, or returns no collection.
     """
     import apache_beam as beam
 
-    from beam_tfrecords.transforms.listing.stage import ListSamples
+    from beam_tfrecords.transforms.listing.stage import IndexContainers, ListSamples
 
+    pipeline = source.pipeline
+    if pipeline is None:
+        return root | "IndexContainers" >> IndexContainers(plan, processes=processes)
     shown = f"`input={pipeline.function.name}`"
-
-    def add_stages(root: beam.Pipeline) -> None:
-        try:
-            samples = pipeline.make(root)
-        except Exception as error:  # any error of the user's function
-            raise BuildError(f"{shown}: it fails: {pipeline.function.describe(error)}") from error
-        if not isinstance(samples, beam.PCollection):
-            raise BuildError(
-                f"{shown}: without `parts`, a function of one parameter is given a pipeline, and this one returned "
-                f"{type(samples).__name__}; expected a collection of samples, or the parts in `parts`"
-            )
-        _ = samples | "ListSamples" >> ListSamples(plan, container, pipeline.read)
-
-    with pickled_by_value(pipeline.function):
-        execution.run(add_stages)
+    try:
+        samples = pipeline.make(root)
+    except Exception as error:  # any error of the user's function
+        raise BuildError(f"{shown}: it fails: {pipeline.function.describe(error)}") from error
+    if not isinstance(samples, beam.PCollection):
+        raise BuildError(
+            f"{shown}: without `parts`, a function of one parameter is given a pipeline, and this one returned "
+            f"{type(samples).__name__}; expected a collection of samples, or the parts in `parts`"
+        )
+    return samples | "ListSamples" >> ListSamples(plan, partitions[0], pipeline.read)
 
 
 def _delete_if_refused(folder: str, kind: type[BaseException] | None, *_: Any) -> None:
     if kind is not None and issubclass(kind, RequestError):
+        _delete(folder)
+
+
+def _delete_unless_deferred(folder: str, kind: type[BaseException] | None, *_: Any) -> None:
+    if kind is None or not issubclass(kind, DeferredListingError):
         _delete(folder)
 
 
@@ -251,6 +312,9 @@ def _delete(folder: str) -> None:
         storage.delete_tree(folder)
 
 
-def _are_same(read_with: Mapping[str, str] | None) -> bool:
+def _are_same(read_with: Mapping[str, str] | None, paths: PublishedPaths) -> bool:
     """Whether files still have the fingerprints in a manifest; false if the manifest has none."""
-    return read_with is not None and all(storage.find_fingerprint(file) == was for file, was in read_with.items())
+    return read_with is not None and all(
+        (path := paths.find(file)) is not None and storage.find_fingerprint(path) == was
+        for file, was in read_with.items()
+    )

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import dataclasses
 import itertools
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 from beam_tfrecords.beam_pipelines.build.checks.settings import refuse_idle_remote_settings, refuse_idle_roots
 from beam_tfrecords.beam_pipelines.build.listing.class_lists import choose_classes
 from beam_tfrecords.errors import LimitError, RequestError, Suggestion
+from beam_tfrecords.transforms.labels import UNLABELLED
 from beam_tfrecords.transforms.listing.limiting import limit_listing
 from beam_tfrecords.transforms.listing.listing import (
     Listing,
@@ -20,7 +21,10 @@ from beam_tfrecords.transforms.listing.listing import (
 )
 from beam_tfrecords.transforms.listing.shared_keys import find_shared_key
 from beam_tfrecords.transforms.listing.stratifying import stratify
+from beam_tfrecords.transforms.refs.ref_columns import RefColumns
+from beam_tfrecords.transforms.refs.sample_refs import SampleRef, Value
 from beam_tfrecords.transforms.request.build_spec import BuildSpec, Duplicates
+from beam_tfrecords.transforms.request.published_settings import published_paths
 from beam_tfrecords.transforms.sources.detect.path_splits import MOST_DEPTH, WordsOf, judge_splits
 from beam_tfrecords.transforms.sources.inputs import key_prefixes, name_inputs, name_of_input, names_several
 from beam_tfrecords.transforms.sources.names import printable
@@ -28,6 +32,7 @@ from beam_tfrecords.transforms.sources.registry import FUNCTIONS
 from beam_tfrecords.transforms.sources.selection import EVERYTHING, Selection
 from beam_tfrecords.transforms.sources.skipped import Damage, Skipped
 from beam_tfrecords.transforms.sources.source import Source
+from beam_tfrecords.transforms.sources.tables.table import Row, Table
 from beam_tfrecords.transforms.splits import Splits
 
 # Damaged containers that a message names.
@@ -47,21 +52,23 @@ def plan_listing(spec: BuildSpec, source: Source) -> ListPlan:
         spec.seed,
         count_labels=count_labels,
         selection=selection,
-        summarizes_folders=source.is_inferred_later,
+        summarizes_folders=source.description.is_inferred_later,
         finds_splits=_may_find_splits(spec, source),
         class_columns=sorted({one.column for one in spec.layout.heads.values() if one.column}) if spec.layout else (),
         missing=frozenset(spec.source.table.missing_values),
+        keeps_groups=spec.stratify or source.join_listed is not None,
         # The rows of a table have ids as keys then, and images in files.
         paths_are_images=spec.source.table.key_column is not None
-        and source.unit == "row"
+        and source.description.unit == "row"
         and source.containers() is None,
+        paths=published_paths(spec),
     )
 
 
 def _may_find_splits(spec: BuildSpec, source: Source) -> bool:
     """Whether paths may say the splits: the request does not, and the samples are not records with splits."""
     is_said = name_inputs(spec.source.input).splits or spec.source.table.split_column is not None
-    return spec.splits.are_auto and not is_said and source.records is None
+    return spec.splits.are_auto and not is_said and source.description.records is None
 
 
 def finish_listing(listing: Listing, spec: BuildSpec, source: Source, skipped: Skipped, folder: str) -> Listing:
@@ -83,7 +90,7 @@ def finish_listing(listing: Listing, spec: BuildSpec, source: Source, skipped: S
         source.notes.append(_allow_damage(spec, skipped.damaged))
     examples = (key for keys in skipped.examples.values() for key in keys)
     spec.source.selection.check_globs(listing.unmatched or (), examples)
-    change = source.infer(listing.folders) if source.is_inferred_later and listing.total else None
+    change = _infer(listing, source) if source.description.is_inferred_later and listing.total else None
     if change is not None:
         plan = dataclasses.replace(
             plan_listing(spec, source),
@@ -92,6 +99,8 @@ def finish_listing(listing: Listing, spec: BuildSpec, source: Source, skipped: S
             summarizes_folders=False,
         )
         listing = write_listing(map(change, read_refs(listing)), folder, plan=plan, skipped=skipped, stem="inferred-")
+    if source.join_listed is not None and listing.total:
+        listing = _join_tables(listing, spec, source, folder)
     if _may_find_splits(spec, source) and listing.total:
         listing = _find_splits(listing, spec, source, folder)
     if listing.total:
@@ -101,20 +110,34 @@ def finish_listing(listing: Listing, spec: BuildSpec, source: Source, skipped: S
             _count_unnamed(listing, spec, source, skipped)
     if _selects_later(spec, source) and listing.total:
         listing = _select_classes(listing, spec, source, skipped, folder)
+    listing = _keep_unlabelled(listing, spec, source, folder)
+    paths = published_paths(spec)
     if spec.stratify and spec.splits.fractions is not None:
-        listing = stratify(listing, folder, fractions=spec.splits.fractions, seed=spec.seed)
+        listing = stratify(listing, folder, fractions=spec.splits.fractions, seed=spec.seed, paths=paths)
     if _may_share_images(spec, source) and sum(1 for split in listing.samples if split) > 1:
         _refuse_shared_image(listing, spec, source)
     if spec.limit is not None:
-        listing = limit_listing(listing, limit=spec.limit, seed=spec.seed, folder=folder)
+        listing = limit_listing(listing, limit=spec.limit, seed=spec.seed, folder=folder, paths=paths)
     return listing
+
+
+def _infer(listing: Listing, source: Source) -> Callable[[SampleRef], SampleRef] | None:
+    """Returns the result of `Source.infer`; the column of labels of a joined table answers its questions, too."""
+    try:
+        return source.infer(listing.folders)
+    except RequestError as error:
+        label = source.join_listed.other_label if source.join_listed is not None else None
+        if label is None:
+            raise
+        joined = Suggestion(f"the labels in the joined column {label!r}", {"label_column": label})
+        raise RequestError(error.message, [joined, *error.suggestions], code=error.code) from error
 
 
 def _may_share_images(spec: BuildSpec, source: Source) -> bool:
     """Whether rows of one image may be in several splits, and the request does not say what happens to these."""
     if spec.source.table.group_rows:
         return True
-    is_file = source.unit == "row" and source.containers() is None and source.name != FUNCTIONS
+    is_file = source.description.unit == "row" and source.containers() is None and source.name != FUNCTIONS
     return is_file and spec.source.table.key_column is None and spec.duplicates is Duplicates.KEEP
 
 
@@ -129,15 +152,16 @@ def _refuse_shared_image(listing: Listing, spec: BuildSpec, source: Source) -> N
     if found is None:
         return
     shared, splits = found
-    by = f"column {source.split_column!r} says" if source.split_column else "the rows are in"
+    column, unit = source.description.split_column, source.description.unit
+    by = f"column {column!r} says" if column else "the rows are in"
     suggestions = []
-    if source.split_column:
+    if column:
         suggestions.append(Suggestion("splits that follow from the key", {"split_column": ""}))
     elif spec.stratify or spec.source.table.group_column:
         suggestions.append(Suggestion("splits that follow from the key", {"stratify": None, "group_column": None}))
     drops = "" if spec.source.table.group_rows else "; `duplicates=drop` stores one copy, in the smaller split"
     raise RequestError(
-        f"{by} the splits {' and '.join(splits)} for {source.unit}s with the {'image' if by_image else 'key'} "
+        f"{by} the splits {' and '.join(splits)} for {unit}s with the {'image' if by_image else 'key'} "
         f"{printable(shared)}; expected one split for each image{drops}",
         suggestions,
         code="shared_key",
@@ -180,13 +204,14 @@ def _allow_damage(spec: BuildSpec, damaged: Sequence[Damage]) -> str:
 
 def _selects_later(spec: BuildSpec, source: Source) -> bool:
     """Whether the classes of samples are known only after the listing: from folders, or from all numbers together."""
-    has_names = bool(spec.class_names or source.found_classes)
-    return bool(spec.source.selection.classes) and (source.is_inferred_later or has_names)
+    has_names = bool(spec.class_names or source.description.found_classes)
+    is_later = source.description.is_inferred_later or source.join_listed is not None
+    return bool(spec.source.selection.classes) and (is_later or has_names)
 
 
 def _select_classes(listing: Listing, spec: BuildSpec, source: Source, skipped: Skipped, folder: str) -> Listing:
     """Returns the listing with the samples and objects of the requested classes."""
-    known = choose_classes(spec, source, listing.labels).classes
+    known = choose_classes(spec, source.description, listing.labels).classes
     plan = dataclasses.replace(
         plan_listing(spec, source),
         splits=None,
@@ -202,6 +227,63 @@ def _select_classes(listing: Listing, spec: BuildSpec, source: Source, skipped: 
     return selected
 
 
+def _join_tables(listing: Listing, spec: BuildSpec, source: Source, folder: str) -> Listing:
+    """Returns the listing with the columns of the tables that the request joins.
+
+    Raises:
+      RequestError: the tables do not belong to the samples.
+    """
+    add, notes = source.join_listed.fit(ListedKeys(", ".join(spec.source.input), ("key",), listing=listing))
+    source.notes += notes
+    plan = dataclasses.replace(
+        plan_listing(spec, source),
+        splits=spec.splits if spec.splits.fractions else Splits(),
+        selection=EVERYTHING,
+        summarizes_folders=False,
+        keeps_groups=spec.stratify,
+    )
+    joined = write_listing(add(read_refs(listing)), folder, plan=plan, stem="joined-")
+    if source.join_listed.cells.columns.split is None:
+        joined.paths = listing.paths
+    return joined
+
+
+@dataclasses.dataclass(frozen=True)
+class ListedKeys(Table):
+    """The keys of listed samples."""
+
+    listing: Listing
+
+    def rows(self, columns: Sequence[str]) -> Iterator[Row]:
+        """See `Table.rows`."""
+        return ({"key": key} for refs in read_light(self.listing) for key in refs.keys)
+
+
+def _keep_unlabelled(listing: Listing, spec: BuildSpec, source: Source, folder: str) -> Listing:
+    """Marks the samples of splits without labels as `UNLABELLED` if other splits have labels; returns the listing."""
+    bare = sorted(split for split, labels in listing.split_labels.items() if split and labels <= {None, ""})
+    fields = spec.layout.fields if spec.layout is not None and spec.layout.needs_label and spec.map is None else ()
+    if not fields or spec.splits.fractions or not bare or len(bare) == len(listing.split_labels):
+        return listing
+    has_one = any(field.startswith("label.") for field in fields)
+
+    def change(refs: RefColumns) -> RefColumns:
+        known = zip(refs.labels, refs.each("split"), strict=True)
+        none: Value = UNLABELLED if has_one else []
+        return dataclasses.replace(refs, labels=[none if split in bare else label for label, split in known])
+
+    plan = dataclasses.replace(
+        plan_listing(spec, source), splits=None, selection=EVERYTHING, summarizes_folders=False, finds_splits=False
+    )
+    kept = write_listing(map(change, read_batches(listing)), folder, plan=plan, stem="unlabelled-")
+    kept.labels.pop(UNLABELLED, None)
+    kept.split_labels = {split: labels for split, labels in kept.split_labels.items() if split not in bare}
+    count = sum(listing.samples[split] for split in bare)
+    stored = "stored with the label -1" if has_one else "stored without one"
+    source.notes.append(f"the {count:,} samples of {' and '.join(bare)} have no label, and are {stored}")
+    return kept
+
+
 def _find_splits(listing: Listing, spec: BuildSpec, source: Source, folder: str) -> Listing:
     """Returns the listing with the splits that the paths or the input's name say.
 
@@ -209,15 +291,15 @@ def _find_splits(listing: Listing, spec: BuildSpec, source: Source, folder: str)
       RequestError: they may be splits or not, or contradict a split column.
     """
     paths = name_inputs(spec.source.input).paths
-    selection, plan = spec.source.selection, plan_listing(spec, source)
+    selection, plan, seen = spec.source.selection, plan_listing(spec, source), source.description
     by_image = plan.paths_are_images
     prefixes = {} if any(map(names_several, paths)) else dict(zip(paths, key_prefixes(paths), strict=True))
     inputs = WordsOf(
         f"`input={','.join(map(printable, paths))}`",
         prefixes,
         name=name_of_input(paths[0]) if len(paths) == 1 else "",
-        most_depth=source.prefix_depth if source.is_inferred_later else MOST_DEPTH,
-        column=source.split_column,
+        most_depth=MOST_DEPTH if seen.prefix_depth is None else seen.prefix_depth,
+        column=seen.split_column,
         by_image=by_image,
         include=selection.include,
         exclude=selection.exclude,

@@ -14,17 +14,18 @@ from typing import TypeVar
 from beam_tfrecords.beam_pipelines.build.listing.executors import Executor
 from beam_tfrecords.beam_pipelines.build.listing.finish_listing import finish_listing, plan_listing
 from beam_tfrecords.errors import RequestError
+from beam_tfrecords.output.published_paths import PublishedPaths
 from beam_tfrecords.storage.opened import MOST_NOTED
 from beam_tfrecords.transforms.listing.indexing import (
     IndexPlan,
     UnreadableError,
     read_index_checkpoints,
-    write_containers,
 )
 from beam_tfrecords.transforms.listing.listing import Listing, write_listing
 from beam_tfrecords.transforms.refs.ref_columns import RefColumns
 from beam_tfrecords.transforms.refs.sample_refs import SampleRef
 from beam_tfrecords.transforms.request.build_spec import BuildSpec
+from beam_tfrecords.transforms.request.published_settings import published_paths
 from beam_tfrecords.transforms.service_faults import retry_faults
 from beam_tfrecords.transforms.sources.containers import Container
 from beam_tfrecords.transforms.sources.skipped import Skipped
@@ -44,7 +45,7 @@ class ListedInput:
       listing: its samples, with their final labels and splits.
       skipped: files that are not samples.
       folder: folder below the output with the chunk files; None if they are local.
-      read_with: as `Listing.read_with`, for the manifest; None if unknown.
+      read_with: `Listing.read_with` with published paths, for the manifest; None if unknown.
     """
 
     fingerprint: str
@@ -69,11 +70,13 @@ def list_input(spec: BuildSpec, source: Source, executor: Executor) -> ListedInp
     Raises:
       RequestError: the input cannot be read, or does not fit the request.
       BuildError: a service fault.
+      DeferredListingError: see `WorkerExecutor.index`.
     """
     containers = source.containers()
     if containers is None:
         return _list_samples(spec, source, executor)
-    identity = identify_containers(containers, source.read_with)
+    paths = published_paths(spec)
+    identity = identify_containers(containers, source.read_with, paths)
     if executor.would_repeat(spec, identity):
         return None
     source.check_containers()
@@ -83,7 +86,8 @@ def list_input(spec: BuildSpec, source: Source, executor: Executor) -> ListedInp
     listing = finish_listing(listing, spec, source, skipped, BuildFolder(folder).listing)
     # If the files beside the containers are unknown, only the listing shows whether something has changed.
     fingerprint = identity if read_with is not None else f"{identity}-{listing.fingerprint}"
-    return ListedInput(fingerprint, listing, skipped, folder, read_with)
+    published = None if read_with is None else publish_names(read_with, paths)
+    return ListedInput(fingerprint, listing, skipped, folder, published)
 
 
 def _list_samples(spec: BuildSpec, source: Source, executor: Executor) -> ListedInput:
@@ -94,7 +98,7 @@ def _list_samples(spec: BuildSpec, source: Source, executor: Executor) -> Listed
     # Everything that the listing has started ends with the block.
     with contextlib.suppress(_ManySamplesError), executor.listing_line(spec):
         listing = _list_here(spec, source, executor.here, most=most)
-    if listing is None and (partitions := _refuse_unreadable(source.partitions, spec, source)):
+    if listing is None and (partitions := _refuse_unreadable(lambda: executor.cut(source), spec, source)):
         folder = executor.open_partitions()
         listing, source.skipped = _list_partitions(partitions, spec, source, executor, folder)
     if listing is None:
@@ -146,7 +150,6 @@ def _list_partitions(
         run_id=uuid.uuid4().hex,
         trusts_time=executor.resumes and spec.source.fingerprint is Fingerprint.STAT,
     )
-    write_containers(partitions, folder)
     executor.index(partitions, source, plan)
     try:
         return read_index_checkpoints(partitions, folder)
@@ -169,13 +172,22 @@ def _unreadable_input(error: OSError, spec: BuildSpec, source: Source) -> Reques
     )
 
 
-def identify_containers(containers: Sequence[Container], read_with: Mapping[str, str] | None) -> str:
+def identify_containers(
+    containers: Sequence[Container], read_with: Mapping[str, str] | None, paths: PublishedPaths
+) -> str:
     """Returns a fingerprint of the containers, and of the files that were opened to find out how to read them."""
     # Without the version: on some mounts, another run sees another inode, but must still resume.
-    packed = [dataclasses.replace(container, version="").pack() for container in containers]
+    packed = [
+        dataclasses.replace(container, uri=paths.publish(container.uri), version="").pack() for container in containers
+    ]
     # With too many files, changes cannot be detected.
-    beside = uuid.uuid4().hex if read_with is None else repr(sorted(read_with.items()))
+    beside = uuid.uuid4().hex if read_with is None else repr(sorted(publish_names(read_with, paths).items()))
     return hashlib.blake2b(b"".join([*packed, beside.encode(errors="surrogateescape")]), digest_size=16).hexdigest()
+
+
+def publish_names(read_with: Mapping[str, str], paths: PublishedPaths) -> dict[str, str]:
+    """Returns file -> fingerprint with the published paths of the files."""
+    return {paths.publish(file): fingerprint for file, fingerprint in read_with.items()}
 
 
 def _find_read_with(listing: Listing, source: Source) -> Mapping[str, str] | None:

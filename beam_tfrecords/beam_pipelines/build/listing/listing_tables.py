@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
 
 from beam_tfrecords.beam_pipelines.build.estimates import estimate_output
 from beam_tfrecords.beam_pipelines.messages.summary import format_bytes, format_table
@@ -15,16 +16,37 @@ from beam_tfrecords.transforms.request.build_spec import BuildSpec
 from beam_tfrecords.transforms.shards.plan import ShardPolicy
 
 
-def describe_splits(spec: BuildSpec, listing: Listing) -> list[str]:
-    """Returns a table with a row per split: samples, total size and number of shards."""
+class SplitEstimate(NamedTuple):
+    """What a split of a dataset would have.
+
+    Attributes:
+      samples: number of listed samples.
+      bytes: estimated size of its shards.
+      shards: number of its shards.
+    """
+
+    samples: int
+    bytes: int
+    shards: int
+
+
+def estimate_splits(spec: BuildSpec, listing: Listing) -> dict[str, SplitEstimate]:
+    """Returns the splits of a listing, sorted by name; "" has the samples without a valid one."""
     policy = ShardPolicy(spec.shard_size, spec.num_shards)
-    rows = [["split", "samples", "about", "shards"]]
+    estimates = {}
     for split, samples in sorted(listing.samples.items()):
         size = estimate_output(
             spec.image, spec.layout or Layout(()), samples=samples, source_bytes=listing.source_bytes[split]
         )
-        shards = policy.count(size, records=samples)
-        rows.append([split or "(no valid split)", f"{samples:,}", format_bytes(size), f"{shards:,}" if split else "0"])
+        estimates[split] = SplitEstimate(samples, size, policy.count(size, records=samples) if split else 0)
+    return estimates
+
+
+def describe_splits(estimates: Mapping[str, SplitEstimate]) -> list[str]:
+    """Returns a table with a row per split: samples, total size and number of shards."""
+    rows = [["split", "samples", "about", "shards"]]
+    for split, (samples, size, shards) in estimates.items():
+        rows.append([split or "(no valid split)", f"{samples:,}", format_bytes(size), f"{shards:,}"])
     return format_table(rows)
 
 

@@ -4,15 +4,19 @@ from __future__ import annotations
 
 import dataclasses
 import json
+from collections.abc import Collection
 
 from beam_tfrecords.beam_pipelines.build.checks.settings import Reading, refuse_idle_settings
 from beam_tfrecords.errors import RequestError, Suggestion
 from beam_tfrecords.examples.column_ranges import expand_columns
-from beam_tfrecords.examples.contents import Content
+from beam_tfrecords.examples.contents import DRAWN, Content
 from beam_tfrecords.examples.layouts import (
+    ALL_COLUMNS,
     CAPTIONS,
+    COLUMN,
     COLUMNS,
     EVERY_COLUMN,
+    SAME,
     TFDS_OBJECTS,
     Layout,
     parse_layout,
@@ -24,9 +28,12 @@ from beam_tfrecords.examples.layouts import (
 from beam_tfrecords.transforms.images.image_spec import ImageEncoding
 from beam_tfrecords.transforms.request.build_spec import BuildSpec, needs_of
 from beam_tfrecords.transforms.settings import change_settings
+from beam_tfrecords.transforms.sources.description import Description
+from beam_tfrecords.transforms.sources.detect.column_suggestions import column_suggestions
 from beam_tfrecords.transforms.sources.detect.judge import describe_unused
 from beam_tfrecords.transforms.sources.detect.roles import parse_cell
-from beam_tfrecords.transforms.sources.opening import open_input
+from beam_tfrecords.transforms.sources.inputs import keep_inputs, name_inputs
+from beam_tfrecords.transforms.sources.opening import OpenedInput, open_input
 from beam_tfrecords.transforms.sources.source import Source
 from beam_tfrecords.transforms.sources.tables.table import first_cells
 from beam_tfrecords.transforms.sources.tables.table_settings import LabelType
@@ -37,8 +44,9 @@ QUALITY = frozenset({"brightness", "contrast", "sharpness", "phash"})
 _REMEDIES = {
     Content.MASK: "give folders, a table or a folder of Pascal VOC, or choose another `layout`",
     Content.OBJECTS: "name the source that has them, such as `source=coco`, or choose another `layout`",
-    Content.POLYGONS: "use `layout=detection` for the boxes alone",
+    **dict.fromkeys(DRAWN, "use `layout=detection` for the boxes alone"),
     Content.KEYPOINTS: "use `layout=detection` for the boxes alone",
+    Content.RECORDS: "give TFRecord files as `input`, or choose another `layout`",
     Content.COLUMNS: "give a table as `input` or another `layout`",
     Content.CAPTIONS: "give a table as `input` or another `layout`",
     Content.LABEL: "choose another `layout`, such as `layout=image`",
@@ -58,66 +66,115 @@ def open_spec_source(spec: BuildSpec) -> tuple[BuildSpec, Source]:
     needs, table = spec.needs, spec.source.table
     first = dataclasses.replace(needs, label=needs_label, objects=may_have_objects or needs.objects)
     opened = open_input(spec.source, first, spec.input_function)
-    source = opened.source(first)
-    if layout is not None and (ranged := _expand_columns(layout, source, has_map=spec.map is not None)) != layout:
+    source = opened.read(first)
+    if (
+        layout is not None
+        and (ranged := _expand_columns(layout, source.description, has_map=spec.map is not None)) != layout
+    ):
         layout = ranged
-        source = opened.source(dataclasses.replace(first, columns=layout.columns))
-    has_masks = Content.MASK in source.provides
-    if layout is None and (has_masks or source.provides == {Content.IMAGE, Content.CAPTIONS}):
+        source = opened.read(dataclasses.replace(first, columns=layout.columns))
+    has_masks = Content.MASK in source.description.provides
+    if layout is None and (has_masks or source.description.provides == {Content.IMAGE, Content.CAPTIONS}):
         layout, may_have_objects = parse_layout("segmentation" if has_masks else CAPTIONS), False
-        source = opened.source(dataclasses.replace(needs, columns=layout.columns, label=False, objects=False))
+        source = opened.read(dataclasses.replace(needs, columns=layout.columns, label=False, objects=False))
+    is_drawn = layout is not None and layout.has_mask and not has_masks
+    if layout is not None and is_drawn and Content.OBJECT_MASKS in source.description.provides and spec.map is None:
+        layout = dataclasses.replace(layout, draws_mask=True)
+        source = opened.read(needs_of(dataclasses.replace(spec, layout=layout)))
     _check_mask_settings(spec, layout)
-    if Content.OBJECTS in source.provides and may_have_objects:
+    if Content.OBJECTS in source.description.provides and may_have_objects:
         layout = parse_layout(TFDS_OBJECTS if layout else "detection")
-        source = opened.source(dataclasses.replace(needs, columns=layout.columns, label=False, objects=True))
+        source = opened.read(dataclasses.replace(needs, columns=layout.columns, label=False, objects=True))
     if layout is not None:
         _check_contents(spec, source, layout)
-    if layout == EVERY_COLUMN:
-        if not source.column_types:
+    if layout is not None and layout.keeps_records:
+        layout, source = _keep_records(spec, opened, source)
+    elif layout == EVERY_COLUMN:
+        seen = source.description
+        if not seen.column_types:
             raise RequestError(
                 f"`layout=columns`: {source.name} does not declare the types of columns; a spec file can say them: "
-                f"{_column_layout(source)}",
+                f"{_column_layout(seen)}",
                 code="missing_column_type",
             )
-        cells = first_cells(source.table, list(source.column_types)) if source.table else {}
+        cells = first_cells(seen.table, list(seen.column_types)) if seen.table else {}
         lists = {name for name, values in cells.items() if any(isinstance(value, list) for value in values)}
-        layout = table_layout(source.column_types, lists)
-        source = opened.source(dataclasses.replace(needs, columns=layout.columns, label=False))
-    elif layout is None and Content.IMAGE in source.provides:
+        layout = table_layout(seen.column_types, lists)
+        source = opened.read(dataclasses.replace(needs, columns=layout.columns, label=False))
+    elif layout is None and Content.IMAGE in source.description.provides:
         has_several = table.label_separator or table.label_columns or table.group_rows
         has_several = has_several and table.label_type is LabelType.CLASS
         layout = parse_layout("multilabel" if has_several else "tfds")
-        source = opened.source(dataclasses.replace(needs, columns=layout.columns, label=True))
-        if Content.LABEL not in source.provides:
+        source = opened.read(dataclasses.replace(needs, columns=layout.columns, label=True))
+        if Content.LABEL not in source.description.provides:
             layout = parse_layout("image")
-        if source.has_several_labels and not has_several:
+        if source.description.has_several_labels and not has_several:
             layout = parse_layout("multilabel")
-            source = opened.source(dataclasses.replace(needs, columns=layout.columns, label=True))
+            source = opened.read(dataclasses.replace(needs, columns=layout.columns, label=True))
     if layout is not None and table.label_type is not LabelType.CLASS:
-        layout = _with_label_values(layout, spec, source)
-        source = opened.source(dataclasses.replace(needs, columns=layout.columns, label=False))
+        layout = _with_label_values(layout, spec, source.description)
+        source = opened.read(dataclasses.replace(needs, columns=layout.columns, label=False))
     if layout is None:
-        raise _without_images(spec, source, needs_label=True)
+        raise _without_images(spec, source.description, needs_label=True)
     if table.label_separator and any(field.startswith("label.") for field in layout.fields):
         raise RequestError(
             f"`label_separator={table.label_separator}`: the layout holds one label per sample; "
             "use `layout=multilabel`, or ask for labels.index",
             code="single_label_layout",
         )
-    layout = with_images(layout, source.images)
-    grouped = change_settings(spec.source, group_rows=table.group_rows or source.groups_rows)
-    given, spec = spec, dataclasses.replace(spec, layout=resolve_types(layout, source.column_types), source=grouped)
+    seen = source.description
+    layout = with_images(layout, seen.images)
+    grouped = change_settings(spec.source, group_rows=table.group_rows or seen.groups_rows)
+    given, spec = spec, dataclasses.replace(spec, layout=resolve_types(layout, seen.column_types), source=grouped)
     refuse_idle_settings(given, Reading(spec, source))
     if spec.where is not None:
         _check_condition(spec, spec.where)
     source.check_images()
     spec = dataclasses.replace(spec, needs=needs_of(spec))
-    if source.table is not None and not spec.needs.takes_all:
-        source.notes += describe_unused(source.table, _used_columns(spec, source), source.other_images)
+    if seen.table is not None and not (spec.needs.takes_all or layout.keeps_records):
+        source.notes += describe_unused(seen.table, _used_columns(spec, seen), seen.other_images)
     return spec, source
 
 
-def _expand_columns(layout: Layout, source: Source, *, has_map: bool) -> Layout:
+def _keep_records(spec: BuildSpec, opened: OpenedInput, source: Source) -> tuple[Layout, Source]:
+    """Returns the layout of records that are stored as they are, and the source that lists them.
+
+    Raises:
+      RequestError: a function or a table would change the records, or the condition cannot be parsed.
+    """
+    layout = source.description.kept_layout
+    assert layout is not None
+    given = {"map": spec.map is not None, "join": not {*source.description.columns} <= layout.columns}
+    if named := next((name for name, is_given in given.items() if is_given), None):
+        raise RequestError(
+            f"`{named}`: `layout={SAME}` stores the records as they are; use `layout={ALL_COLUMNS}`, which makes "
+            f"examples of their features, or leave `{named}` out",
+            [Suggestion("the features as columns", {"layout": ALL_COLUMNS})],
+            code="conflicting_settings",
+        )
+    needs = needs_of(dataclasses.replace(spec, layout=layout))
+    named_columns = {name.removeprefix(COLUMN) for name in _names_of(spec.where, layout) if name.startswith(COLUMN)}
+    kept = opened.read(dataclasses.replace(needs, columns=frozenset({*layout.read_columns, *named_columns})))
+    # The features are found once.
+    kept.notes += [note for note in source.notes if note not in kept.notes]
+    return layout, kept
+
+
+def _names_of(where: str | None, layout: Layout) -> Collection[str]:
+    """Returns the columns that a condition names.
+
+    Raises:
+      RequestError: it cannot be parsed.
+    """
+    if where is None:
+        return ()
+    # Most requests do not need pyarrow here.
+    from beam_tfrecords.transforms.blocks.filtering import Condition
+
+    return Condition(where, layout).names
+
+
+def _expand_columns(layout: Layout, seen: Description, *, has_map: bool) -> Layout:
     """Returns the layout with the columns of each feature that has several.
 
     Raises:
@@ -126,61 +183,76 @@ def _expand_columns(layout: Layout, source: Source, *, has_map: bool) -> Layout:
     features = []
     for feature in layout.features:
         # Some of the columns that a function returns are not those of the source.
-        is_made = has_map and not {*feature.read_columns} <= {*source.columns}
-        columns = () if is_made else tuple(source.columns)
+        is_made = has_map and not {*feature.read_columns} <= {*seen.columns}
+        columns = () if is_made else tuple(seen.columns)
         if feature.field.startswith(COLUMNS) and not (feature.columns and {*feature.columns} <= {*columns}):
             found = expand_columns(feature.field, columns, where=f"`layout`: feature {feature.name!r}: {feature.field}")
             feature = dataclasses.replace(feature, columns=found, length=len(found))
+            if feature.moves and feature.length % 2:
+                raise RequestError(
+                    f"`layout`: feature {feature.name!r}: {feature.field}: points have x and y, and these are "
+                    f"{feature.length} columns",
+                    code="invalid_layout",
+                )
         features.append(feature)
-    return Layout(tuple(features))
+    return dataclasses.replace(layout, features=tuple(features))
 
 
-def _used_columns(spec: BuildSpec, source: Source) -> set[str | None]:
+def _used_columns(spec: BuildSpec, seen: Description) -> set[str | None]:
     """Returns the columns of the source that the layout stores, or that decide what is stored."""
     needs = spec.needs
-    is_label = needs.label or needs.objects or source.label_column in (needs.columns or ())
-    return {name for name in source.used if is_label or name != source.label_column}
+    is_label = needs.label or needs.objects or seen.label_column in (needs.columns or ())
+    return {name for name in seen.used if is_label or name != seen.label_column}
 
 
 def _check_condition(spec: BuildSpec, where: str) -> None:
     """Refuses a condition that cannot be parsed, or that no sample can satisfy."""
-    # Most requests do not need pyarrow here.
-    from beam_tfrecords.transforms.blocks.filtering import Condition
-
-    named = Condition(where, spec.layout or Layout(())).names
-    quality = sorted(named & QUALITY)
-    if quality and spec.image.image_encoding is ImageEncoding.KEEP:
+    quality = sorted(QUALITY.intersection(_names_of(where, spec.layout or Layout(()))))
+    is_array = spec.layout is not None and spec.layout.needs_array
+    if quality and (is_array or spec.image.image_encoding is ImageEncoding.KEEP):
+        what, expected = ("arrays", "`layout`") if is_array else ("kept files", "`image_encoding`")
         raise RequestError(
-            f"`where={where}`: {', '.join(quality)} of kept files are not measured; expected another `image_encoding`",
+            f"`where={where}`: {', '.join(quality)} of {what} are not measured; expected another {expected}",
             code="quality_not_measured",
         )
 
 
 def _check_contents(spec: BuildSpec, source: Source, layout: Layout) -> None:
     """Refuses a layout that needs contents that the source lacks; a user's function may provide all except images."""
-    missing = [content for content in _REMEDIES if content in layout.required - source.provides]
+    missing = [content for content in _REMEDIES if content in layout.required - source.description.provides]
     if missing and spec.map is None:
         is_column = missing[0] is Content.COLUMNS and layout.columns
         what = f"column.{min(layout.columns)}" if is_column else missing[0].value
         raise RequestError(
             f"the layout needs {what}, and `input={spec.source.input[0]}` is read as {source.name}, which has none; "
             f"{_REMEDIES[missing[0]]}",
+            # Files beside the images may be the masks of their objects.
+            [Suggestion("the masks beside the images", {"mask_root": spec.source.input[0]})]
+            if Content.OBJECT_MASKS in missing and source.description.is_inferred_later and len(spec.source.input) == 1
+            else [],
             code="missing_content",
         )
-    if Content.IMAGE in layout.required - source.provides:
-        raise _without_images(spec, source, needs_label=layout.needs_label)
+    if Content.IMAGE in layout.required - source.description.provides:
+        raise _without_images(spec, source.description, needs_label=layout.needs_label)
 
 
-def _without_images(spec: BuildSpec, source: Source, *, needs_label: bool) -> RequestError:
+def _without_images(spec: BuildSpec, seen: Description, *, needs_label: bool) -> RequestError:
     """Returns the error for a table without images, with suggestions that find them."""
-    suggestions = [*source.column_suggestions(needs_label=needs_label)]
-    alone = f"; a spec file can request a dataset of columns only: {_column_layout(source)}"
-    if source.column_types:
+    table = spec.source.table
+    needs_label = needs_label and not (seen.label_column or table.label_columns)
+    suggestions: list[Suggestion] = []
+    if seen.table is not None:
+        try:
+            suggestions += column_suggestions(seen.table, image=None, needs_image=True, needs_label=needs_label)
+        except RequestError as error:
+            raise keep_inputs(error, name_inputs(spec.source.input)) from error.__cause__
+    alone = f"; a spec file can request a dataset of columns only: {_column_layout(seen)}"
+    if seen.column_types:
         suggestions, alone = [*suggestions, Suggestion("a dataset of the columns only", {"layout": "columns"})], ""
     return RequestError(
         f"`input={spec.source.input[0]}`: no column has a usual name for images, such as image or "
         "path; name it with `image_column`, or make paths with `image_path`; it has: "
-        f"{', '.join(source.columns)}{alone}",
+        f"{', '.join(seen.columns)}{alone}",
         suggestions,
         code="missing_image_column",
     )
@@ -189,30 +261,28 @@ def _without_images(spec: BuildSpec, source: Source, *, needs_label: bool) -> Re
 def _check_mask_settings(spec: BuildSpec, layout: Layout | None) -> None:
     """Refuses mask settings for a layout without masks."""
     named = next(iter(spec.source.mask_settings), None)
-    if named and not (layout is not None and layout.needs_mask):
+    if named and not (layout is not None and (layout.has_mask or layout.needs_object_masks)):
         raise RequestError(
             f"`{named}`: the layout has no masks; use `layout=segmentation`, or leave `{named}` out",
             code="setting_not_applicable",
         )
 
 
-def _with_label_values(layout: Layout, spec: BuildSpec, source: Source) -> Layout:
+def _with_label_values(layout: Layout, spec: BuildSpec, seen: Description) -> Layout:
     label_type = spec.source.table.label_type
-    if source.label_column is None or not layout.needs_label:
-        what = (
-            "the layout has none" if source.label_column else f"`input={spec.source.input[0]}` has no column of labels"
-        )
+    if seen.label_column is None or not layout.needs_label:
+        what = "the layout has none" if seen.label_column else f"`input={spec.source.input[0]}` has no column of labels"
         raise RequestError(
             f"`label_type={label_type.value}` is about the labels of a table, and {what}; name the column with "
             "`label_column`, or leave `label_type` out",
             code="setting_not_applicable",
         )
     kind = "float" if label_type is LabelType.FLOAT else "bytes"
-    cells = first_cells(source.table, [source.label_column])[source.label_column] if source.table else []
+    cells = first_cells(seen.table, [seen.label_column])[seen.label_column] if seen.table else []
     are_lists = any(isinstance(parse_cell(cell) if kind == "float" else cell, list) for cell in cells)
-    return with_values(layout, source.label_column, kind, several=are_lists or spec.source.table.group_rows)
+    return with_values(layout, seen.label_column, kind, several=are_lists or spec.source.table.group_rows)
 
 
-def _column_layout(source: Source) -> str:
-    column = source.columns[0]
+def _column_layout(seen: Description) -> str:
+    column = next(iter(seen.columns), "name")
     return f"layout: {json.dumps({column: {'field': f'column.{column}', 'type': 'bytes'}})}"

@@ -11,9 +11,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from beam_tfrecords import storage
+from beam_tfrecords.beam_pipelines.build.checks.arrays import resolve_arrays
 from beam_tfrecords.beam_pipelines.build.checks.heads import resolve_heads
 from beam_tfrecords.beam_pipelines.build.checks.listing import check_listing
-from beam_tfrecords.beam_pipelines.build.checks.masks import MASKS_OF_COLORS
 from beam_tfrecords.beam_pipelines.build.listing.source_opening import open_spec_source
 from beam_tfrecords.beam_pipelines.settings.definitions import change_request
 from beam_tfrecords.errors import BuildError, RequestError, SampleError, Suggestion
@@ -34,7 +34,8 @@ _UNREAD = frozenset(
     {
         "unknown_format", "unsupported_format", "invalid_file", "no_class_folders", "unclear_folders", "single_class",
         "unclear_class_level", "part_or_class", "missing_image_column", "missing_label_column", "unclear_label_column",
-        "missing_header", "labels_without_images",
+        "missing_header", "labels_without_images", "turned_boxes", "split_or_class", "missing_mask_column",
+        "missing_masks", "missing_content", "column_without_labels",
     }
 )  # fmt: skip
 # Most requests to try for one refusal, and most settings to add one after the other.
@@ -82,14 +83,14 @@ def _with_mappings(error: RequestError, spec: BuildSpec) -> RequestError:
     with suppress_refusals():
         mappings += suggest_mappings(spec.source.input)
     left = {"source": None} if spec.source.source != "auto" else {}
-    mappings = [dataclasses.replace(one, settings={**one.settings, **left}) for one in mappings]
-    if spec.layout is not None:
-        mappings = [dataclasses.replace(one, settings=_without_layout(one.settings)) for one in mappings]
+    kept = {"layout"} if spec.layout is not None else set[str]()
+    mappings = [
+        dataclasses.replace(
+            one, settings={name: one.settings[name] for name in one.settings if name not in kept} | left
+        )
+        for one in mappings
+    ]
     return RequestError(error.message, [*mappings, *error.suggestions], code=error.code, traceback=error.traceback)
-
-
-def _without_layout(settings: Mapping[str, Any]) -> dict[str, Any]:
-    return {name: value for name, value in settings.items() if name != "layout"}
 
 
 @dataclasses.dataclass
@@ -116,7 +117,7 @@ class _Trial:
         """Yields the suggestions of a refusal that work, each with what was said before."""
         for one in error.suggestions:
             if one.settings.get("layout") == "image" and "label_column" in said.settings:
-                continue  # Images without labels are no answer about a label.
+                continue  # The question is which label; leaving labels out does not answer it.
             meaning = ", ".join(filter(None, (said.meaning, one.meaning)))
             joined = Suggestion(meaning, {**said.settings, **one.settings}, [*said.before, *one.before])
             yield from self._follow(joined, depth)
@@ -130,12 +131,15 @@ class _Trial:
         if settings is not None:  # Otherwise, only the command makes the input.
             try:
                 asked = change_request(self.spec, settings)
-                if asked in self.offered or not _is_listed(asked):
+                if asked in self.offered or not is_listed(asked):
                     return
             except RequestError as error:
-                if error.code == MASKS_OF_COLORS and not error.suggestions:
+                if error.code == "masks_of_colors" and not error.suggestions:
                     # Only the user knows the classes of the colors.
                     self.unnamed.append(suggestion)
+                elif error.code == "missing_extra":
+                    command = error.message.rpartition("need an extra: ")[2]
+                    yield dataclasses.replace(suggestion, meaning=f"{suggestion.meaning}, after {command}")
                 # A format of boxes that do not fit their images is not the right one.
                 elif depth and not ("box_format" in settings and error.code.startswith("boxes_")):
                     yield from self.follow_all(self._as_given(error), suggestion, depth - 1)
@@ -164,6 +168,8 @@ class _Trial:
 
     def _as_given(self, error: RequestError) -> RequestError:
         """Returns the refusal of an extracted archive as that of the folder that the command would make."""
+        if not self.extracted:
+            return error
         given = {here: made for made, here in self.extracted.items()}
         suggestions = [
             dataclasses.replace(one, settings=_replace(one.settings, given))
@@ -186,7 +192,7 @@ def _replace(settings: Mapping[str, Any], folders: Mapping[str, str]) -> dict[st
     return {name: change(value) for name, value in settings.items()}
 
 
-def _is_listed(spec: BuildSpec) -> bool:
+def is_listed(spec: BuildSpec) -> bool:
     """Whether a request can be listed, and at least half of the first samples are valid and have labels.
 
     Raises:
@@ -203,7 +209,7 @@ def _is_listed(spec: BuildSpec) -> bool:
     elif sum(container.size for container in source.containers() or ()) > _MOST_BYTES:
         return True
     refs = _list(opened, source)
-    shares_keys = opened.source.table.group_rows or source.last_member_wins
+    shares_keys = opened.source.table.group_rows or source.description.last_member_wins
     keys = Counter() if shares_keys else Counter((ref.split, ref.key) for ref in refs)
     return _are_valid(refs, opened, repeated=sum(count for count in keys.values() if count > 1))
 
@@ -218,21 +224,36 @@ def _list(spec: BuildSpec, source: Source) -> list[SampleRef]:
         listed = list_input(spec, source, LocalExecutor(folder, copies=True))
         assert listed is not None
         check_listing(spec, source, listed.listing, listed.skipped)
+        resolve_arrays(spec, source, listed.listing)
         resolve_heads(spec, source, listed.listing, {})
         return list(read_refs(listed.listing))
 
 
 def _are_valid(refs: Sequence[SampleRef], spec: BuildSpec, *, repeated: int = 0) -> bool:
     layout = spec.layout or Layout(())
-    columns = Layout(tuple(feature for feature in layout.features if feature.column is not None))
+    # Records that are stored as they are have been checked.
+    stored = () if layout.keeps_records else layout.features
+    columns = Layout(tuple(one for one in stored if one.column is not None and not one.is_class))
+    classes = [one.column or "" for one in layout.heads.values()]
     needs_label = layout.needs_label or layout.needs_objects
-    failed = sum(not _is_valid(ref, columns, needs_label=needs_label) for ref in refs) + repeated
-    return failed <= max(spec.max_failures, _MOST_FAILED) * len(refs)
+    has_one = any(field.startswith("label.") for field in layout.fields)
+    failed = sum(not _is_valid(ref, needs_label=needs_label, has_one=has_one) for ref in refs) + repeated
+    # Rows are damaged here and there; what a column lacks, it lacks in the other rows too.
+    lacking = sum(ref.failure is None and not _has_values(ref, columns, classes) for ref in refs)
+    most = max(spec.max_failures, _MOST_FAILED) * len(refs)
+    return failed + lacking <= most and lacking <= spec.max_failures * len(refs)
 
 
-def _is_valid(ref: SampleRef, columns: Layout, *, needs_label: bool) -> bool:
-    """Whether a sample is listed, has a label if it needs one, and has values of the types of its features."""
-    if ref.failure is not None or (needs_label and not {None, ""}.isdisjoint(ref.labels)):
+def _is_valid(ref: SampleRef, *, needs_label: bool, has_one: bool) -> bool:
+    """Whether a sample is listed, and has a label if it needs one, or no more than one."""
+    if has_one and isinstance(ref.label, list) and len(ref.label) != 1:
+        return False
+    return ref.failure is None and not (needs_label and not {None, ""}.isdisjoint(ref.labels))
+
+
+def _has_values(ref: SampleRef, columns: Layout, classes: Sequence[str]) -> bool:
+    """Whether a sample has values of the types of its features, and of its classes."""
+    if any(ref.columns.get(name) in (None, "") for name in classes):
         return False
     try:
         if columns.features:

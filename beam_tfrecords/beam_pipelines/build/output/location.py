@@ -5,7 +5,7 @@ from __future__ import annotations
 import fnmatch
 
 from beam_tfrecords import storage
-from beam_tfrecords.errors import RequestError
+from beam_tfrecords.errors import BuildError, RequestError
 from beam_tfrecords.storage.paths import literal_prefix
 from beam_tfrecords.transforms.request.build_spec import BuildSpec
 from beam_tfrecords.transforms.request.schedule_spec import NO_REUSE
@@ -34,6 +34,8 @@ def check_location(spec: BuildSpec) -> None:
     try:
         is_file = storage.is_file(spec.output)
     except (OSError, storage.SchemeError) as error:
+        if isinstance(error, OSError) and storage.is_service_fault(error):
+            raise BuildError(f"{error}; once this is fixed, run the same command again") from error
         raise RequestError(f"`output={spec.output}`: cannot be reached: {error}", code="output_unreachable") from error
     if is_file:
         raise RequestError(f"`output={spec.output}`: is a file; expected a folder", code="not_a_folder")

@@ -6,8 +6,10 @@ import contextlib
 import dataclasses
 import functools
 import logging
+import math
 import os
 import socket
+import sys
 import threading
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
@@ -17,7 +19,8 @@ from beam_tfrecords.beam_pipelines.build.checks.output import check_output
 from beam_tfrecords.beam_pipelines.build.output.location import check_location
 from beam_tfrecords.beam_pipelines.build.output.previous import read_version
 from beam_tfrecords.beam_pipelines.runners.earlier_jobs import WritingJob, find_running, find_writing
-from beam_tfrecords.errors import BuildError, RequestError
+from beam_tfrecords.beam_pipelines.terminal import show
+from beam_tfrecords.errors import BuildError, OutputLockedError, RequestError
 from beam_tfrecords.output.files import SUCCESS
 from beam_tfrecords.output.versions import remove
 from beam_tfrecords.storage.fence import Fence
@@ -35,52 +38,71 @@ _log = logging.getLogger(__name__)
 
 
 @dataclasses.dataclass(frozen=True)
-class LockedOutput:
-    """An output that this process has locked.
+class HeldOutput:
+    """An output that no other build writes to.
 
     Attributes:
       path: the folder given to `convert`.
-      lease: keeps other builds out.
       replaced_files: files in the output that the build replaces.
+      fence: the right to publish; the fence of `job` if there is a job.
       job: job of an earlier launcher that may still write to the output, or None.
-      fence: the right to publish; the job's fence if there is a job.
       is_new: whether the output did not exist when this run took the lease, so that nothing in it needs to be read.
-      is_cleaned: set when the output has no temporary files left.
     """
 
     path: str
-    lease: Lease
     replaced_files: Sequence[str]
-    job: WritingJob | None
     fence: Fence
+    job: WritingJob | None = None
     is_new: bool = False
+
+    def take_fence(self) -> Fence:
+        """Returns the right of this run to publish."""
+        return self.fence
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class LockedOutput(HeldOutput):
+    """An output that this process has locked.
+
+    Attributes:
+      lease: keeps other builds out.
+      is_cleaned: set when the output has no temporary files left.
+    """
+
+    lease: Lease
     is_cleaned: threading.Event = dataclasses.field(default_factory=threading.Event)
+
+    def take_fence(self) -> Fence:
+        """Returns the right of this run to publish; takes it over from an earlier job."""
+        return Fence.take_over(Workspace(self.path).fence, self.lease) if self.job else self.fence
 
 
 @contextlib.contextmanager
-def lock_output(spec: BuildSpec, runner: Runner) -> Iterator[LockedOutput]:
+def lock_output(spec: BuildSpec, runner: Runner | None = None) -> Iterator[LockedOutput]:
     """Locks an output against other builds, and checks what it contains.
+
+    Waits for a build that may be dead, at most until its lease is stale.
 
     Args:
       spec: the request.
-      runner: where the build will run.
+      runner: where the build will run; None for a pipeline that runs already.
 
     Raises:
-      RequestError: another build is writing to the output, the output cannot be written, or its content does not fit
-        the request.
+      OutputLockedError: another build holds the output.
+      RequestError: the output cannot be written, or its content does not fit the request.
     """
     check_location(spec)
     workspace, was_there = Workspace(spec.output), storage.has_scheme(spec.output) or storage.exists(spec.output)
     try:
         try:
-            taken = Lease.take(workspace.lease, f"process {os.getpid()} on {socket.gethostname()}")
+            holder = f"process {os.getpid()} on {socket.gethostname()}"
+            taken = Lease.take(workspace.lease, holder, waiting=functools.partial(_show_wait, spec.output))
         except OSError as error:
             raise _not_writable(spec.output, error) from error
         if isinstance(taken, str):
-            raise RequestError(
-                f"`output={spec.output}`: another build is writing to it, {taken}; wait for its end, or choose another "
-                "folder",
-                code="output_locked",
+            raise OutputLockedError(
+                f"`output={spec.output}`: another build is writing to it, {taken}; run the same command again after "
+                "its end, or choose another folder"
             )
         with taken:
             is_new = workspace.is_all_there_is()
@@ -94,9 +116,10 @@ def lock_output(spec: BuildSpec, runner: Runner) -> Iterator[LockedOutput]:
                     replaced_files = [] if is_new else check_output(spec)
                 except RequestError:
                     # A misspelt `versioned` or `overwrite` is the more likely mistake.
-                    runner.arguments.check_known()
+                    if runner is not None:
+                        runner.arguments.check_known()
                     raise
-                output = LockedOutput(spec.output, taken, replaced_files, job, fence, is_new)
+                output = LockedOutput(spec.output, replaced_files, fence, job, is_new, lease=taken)
                 yield output
             except (OSError, RequestError, BuildError) as error:
                 # Another build may have removed a missing file, so check the lease, unless the store does not answer.
@@ -107,13 +130,21 @@ def lock_output(spec: BuildSpec, runner: Runner) -> Iterator[LockedOutput]:
                 # Keeps the fencing token while any build can still resume.
                 with contextlib.suppress(OSError, BuildError):
                     is_cleaned = output is not None and output.is_cleaned.is_set()
-                    if not job and (is_cleaned or not workspace.list_builds()):
+                    if not job and (is_cleaned or not workspace.list_folders()):
                         fence.remove()
     finally:
         # Network disks cannot delete an open file, and the lease file was open until now.
         storage.delete_if_empty(workspace.path)
         if not was_there:
             storage.delete_if_empty(spec.output)
+
+
+def _show_wait(output: str, holder: str, seconds: float) -> None:
+    show(
+        f"waiting: {output} is held by {holder}, which may have died: at most {math.ceil(seconds)} s, until it renews "
+        "its lease or the lease is stale",
+        file=sys.stderr,
+    )
 
 
 def open_listing(folder: str, output: LockedOutput) -> None:
@@ -134,12 +165,12 @@ def open_listing(folder: str, output: LockedOutput) -> None:
         raise _not_writable(output.path, error) from error
 
 
-def open_folder(folder: str, output: LockedOutput, *, keeps: str | None = None) -> tuple[Fence, Journal]:
+def open_folder(folder: str, output: HeldOutput, *, keeps: str | None = None) -> tuple[Fence, Journal]:
     """Makes the folder of this build, and deletes the temporary files of other builds and dead attempts.
 
     Args:
       folder: temporary folder of this build, whose finished blocks are kept.
-      output: the locked output.
+      output: the output.
       keeps: another folder that this run made.
 
     Returns:
@@ -160,7 +191,7 @@ def open_folder(folder: str, output: LockedOutput, *, keeps: str | None = None) 
         # The followed job made the folder, and may be publishing.
         return dataclasses.replace(output.fence, job=job), Journal()
     try:
-        fence = Fence.take_over(workspace.fence, output.lease) if output.job else output.fence
+        fence = output.take_fence()
         fence.check()
         storage.abort_uploads(workspace.path)
         # Files that this process may not delete stay, and do no harm.
@@ -181,25 +212,27 @@ def open_folder(folder: str, output: LockedOutput, *, keeps: str | None = None) 
 
 def _not_writable(output: str, error: OSError) -> RequestError | BuildError:
     reason = error.strerror or str(error)
-    if storage.is_service_fault(error) and not isinstance(error, storage.AccessDeniedError):
+    if storage.is_service_fault(error):
         return BuildError(f"{output} cannot be written: {reason}; fix this and run the same command again to resume")
     return RequestError(f"`output={output}`: cannot be written: {reason}", code="output_not_writable")
 
 
-def refuse_other(output: LockedOutput, folder: str) -> None:
-    """Refuses an output if a job of another build may be writing to it."""
+def refuse_other(output: HeldOutput, folder: str) -> None:
+    """Refuses an output if a job of another build may be writing to it.
+
+    Raises:
+      OutputLockedError: the job runs, or its runner does not say whether it does.
+    """
     job = output.job
     if job is None or job.folder == folder:
         return
     shown = job.record.url or job.record.job_id
     if job.is_known:
-        raise RequestError(
-            f"`output={output.path}`: the job of another build is writing to it, {shown}; wait for its end, cancel it, "
-            "or choose another folder",
-            code="output_locked",
+        raise OutputLockedError(
+            f"`output={output.path}`: the job of another build is writing to it, {shown}; run the same command again "
+            "after its end, cancel it, or choose another folder"
         )
-    raise RequestError(
+    raise OutputLockedError(
         f"`output={output.path}`: the job of another build may still write to it, and its runner does not say whether "
-        f"it does: {shown}; make sure that it has ended and delete {job.folder}, or choose another folder",
-        code="unknown_job_state",
+        f"it does: {shown}; make sure that it has ended and delete {job.folder}, or choose another folder"
     )

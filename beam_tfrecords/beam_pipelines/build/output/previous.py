@@ -14,6 +14,8 @@ from beam_tfrecords.beam_pipelines.terminal import show
 from beam_tfrecords.errors import TRIED_AGAIN, BuildError, RequestError
 from beam_tfrecords.output.files import SUCCESS, VERSION_NAME
 from beam_tfrecords.output.pointers import find_latest_damage, point_to, read_pinned
+from beam_tfrecords.output.published import read_latest
+from beam_tfrecords.output.published_paths import UNCHANGED
 from beam_tfrecords.output.versions import (
     State,
     find_newest,
@@ -23,9 +25,10 @@ from beam_tfrecords.output.versions import (
     new_version,
     remove,
 )
-from beam_tfrecords.reading.dataset import Dataset, open_published, read_latest
+from beam_tfrecords.reading.dataset import Dataset, open_published
 from beam_tfrecords.transforms.libraries import record_versions
 from beam_tfrecords.transforms.request.build_spec import BuildSpec
+from beam_tfrecords.transforms.request.published_settings import published_paths
 from beam_tfrecords.transforms.request.schedule_spec import NO_REUSE
 from beam_tfrecords.transforms.sources.source_spec import Fingerprint
 from beam_tfrecords.transforms.workspace.build_folder import BuildFolder, Workspace
@@ -58,6 +61,7 @@ class Previous:
 
 
 NOTHING = Previous(None, None)
+_MOST_MOVED = 10
 
 
 def open_previous(spec: BuildSpec) -> Previous:
@@ -108,6 +112,22 @@ def previous_classes(spec: BuildSpec, previous: Previous) -> tuple[Sequence[str]
     return dataset.class_names, {name: head.class_names for name, head in dataset.layout.heads.items()}
 
 
+def describe_moved_classes(spec: BuildSpec, class_names: Sequence[str]) -> list[str]:
+    """Returns a warning about classes that have another index in the dataset that the build replaces, if any have."""
+    replaced = open_published(spec.output)[0] if spec.overwrite else None
+    now = {name: index for index, name in enumerate(class_names)}
+    before = enumerate(replaced.class_names if replaced else ())
+    moved = [f"{name} {index} -> {now[name]}" for index, name in before if now.get(name, index) != index]
+    if not moved:
+        return []
+    more = [f"and {len(moved) - _MOST_MOVED:,} more"] if len(moved) > _MOST_MOVED else []
+    keeps = f"`class_order=stable` `reuse={spec.output}` keeps them, and converts only what changed"
+    return [
+        f"class indices change in {spec.output}: {', '.join([*moved[:_MOST_MOVED], *more])}; models that were trained "
+        f"on the replaced dataset expect the old ones; {'`class_names` decides them' if spec.class_names else keeps}"
+    ]
+
+
 def would_repeat(previous: Previous, spec: BuildSpec, metadata: Mapping[str, Any]) -> bool:
     """Whether a build would repeat the newest version, including its failures.
 
@@ -120,6 +140,7 @@ def would_repeat(previous: Previous, spec: BuildSpec, metadata: Mapping[str, Any
     return (
         version is not None
         and spec.source.fingerprint is Fingerprint.STAT
+        and version.is_made_of(published_paths(spec))
         and version.states(metadata)
         and not version.find_missing()
         and TRIED_AGAIN.isdisjoint(version.manifest["failure_reasons"])
@@ -199,9 +220,9 @@ def plan_reuse(
       versions: library -> version.
       blocks: split -> number of blocks.
     """
-    from beam_tfrecords.transforms.blocks.reuse import (
-        ReusePlan,  # Needs NumPy and Arrow, which a refused request does not.
-    )
+    # They need NumPy and Arrow, which a refused request does not.
+    from beam_tfrecords.reading.lazy_shards import find_keyed
+    from beam_tfrecords.transforms.blocks.reuse import ReusePlan
 
     if previous is None:
         return None, ""
@@ -210,7 +231,7 @@ def plan_reuse(
         return None, f"seed changed from {old['spec']['seed']} to {spec.seed}, and with it the order"
     if previous.compression == "gzip":
         return None, "its shards are compressed, so that single records cannot be read"
-    if not any(shard.first_key is not None for shard in previous.shards):
+    if not len(find_keyed(previous.shards)):
         return None, "an earlier version of beam-tfrecords wrote it"
     before = record_settings(fill_spec(old["spec"]), old["versions"])
     now = record_settings(spec.to_json(), versions)
@@ -223,6 +244,8 @@ def plan_reuse(
         blocks=blocks,
         takes_images=not changes and images[0] == images[1],
         hashes_files=spec.source.fingerprint is Fingerprint.CONTENT,
+        paths=published_paths(spec) if previous.has_published_paths else UNCHANGED,
+        is_same_input=previous.is_made_of(published_paths(spec)),
     )
     if not changes and images[0] != images[1]:
         changes = ["layout changed in what it holds of the image"]
@@ -250,15 +273,17 @@ def record_settings(spec: Mapping[str, Any], versions: Mapping[str, str]) -> dic
     return {**found, "layout": layout or found["layout"], **record_versions(versions)}
 
 
-def clean_versions(spec: BuildSpec, *, unfinished: bool = True) -> tuple[str, ...]:
-    """Removes versions that are no longer needed; returns their names.
+def clean_versions(spec: BuildSpec) -> tuple[str, ...]:
+    """Removes old versions, and versions that dead builds have left; returns their names.
 
     Args:
       spec: the request.
-      unfinished: also removes versions that dead builds have left.
     """
     workspace, schedule, removed = Workspace(spec.output), spec.schedule, []
-    names = find_unfinished(spec.output, workspace.list_versions()) if unfinished else []
+    unfinished = find_unfinished(spec.output, workspace.list_versions())
+    # Read last, because a build names its version in its folder before it registers the version.
+    going = set(map(read_version, workspace.list_builds())) if unfinished else set()
+    names = [name for name in unfinished if name not in going]
     if schedule.keep_versions is not None:
         names += find_old(
             spec.output,
@@ -269,13 +294,19 @@ def clean_versions(spec: BuildSpec, *, unfinished: bool = True) -> tuple[str, ..
         )
     for name in names:
         try:
-            # Registering also marks an empty folder, left by a killed removal, as ours.
-            register_version(spec.output, name)
-            if remove(spec.output, name):
+            if remove_version(spec.output, name):
                 removed.append(name)
-            # Files that remain in the folder are not ours.
-            storage.delete_files([workspace.version(name)])
         except (OSError, BuildError) as error:  # does not affect the new version
             reason = getattr(error, "strerror", None) or error
             show(f"note: version {name} could not be removed: {reason}; the next build does it", file=sys.stderr)
     return tuple(removed)
+
+
+def remove_version(output: str, name: str) -> bool:
+    """Removes a version; returns as `remove` does."""
+    # Registering also marks an empty folder, left by a killed removal, as ours.
+    register_version(output, name)
+    is_removed = remove(output, name)
+    # Files that remain in the folder are not ours.
+    storage.delete_files([Workspace(output).version(name)])
+    return is_removed

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
-import datetime
 import itertools
 import time
 from collections import Counter
@@ -14,22 +13,25 @@ from typing import Any
 from beam_tfrecords import storage
 from beam_tfrecords.beam_pipelines.build.heartbeat import Run, read_runs
 from beam_tfrecords.beam_pipelines.build.output.previous import open_newest, read_version
-from beam_tfrecords.beam_pipelines.messages.exit_codes import DONE, FAILED, UNPUBLISHED
+from beam_tfrecords.beam_pipelines.build.output.refusal import read_refusal
+from beam_tfrecords.beam_pipelines.messages.exit_codes import DONE, FAILED, UNPUBLISHED, WRONG_REQUEST
 from beam_tfrecords.beam_pipelines.messages.summary import HEADERS
+from beam_tfrecords.beam_pipelines.messages.values import format_time
 from beam_tfrecords.beam_pipelines.runners.earlier_jobs import find_state
-from beam_tfrecords.beam_pipelines.runners.jobs import is_advancing, read_job
+from beam_tfrecords.beam_pipelines.runners.jobs import JobState, Phase, is_advancing, read_job
 from beam_tfrecords.beam_pipelines.settings.definitions import show_flags
 from beam_tfrecords.errors import BuildError, RequestError
 from beam_tfrecords.output.files import SUCCESS
 from beam_tfrecords.output.pointers import find_latest_damage, find_pin_damage, read_pinned
-from beam_tfrecords.output.schema import LAST_MOMENT, fields, read_json, text
+from beam_tfrecords.output.published import read_latest
+from beam_tfrecords.output.schema import fields, read_json, text
 from beam_tfrecords.output.versions import State, Version, is_being_removed, list_versions, read_listed
-from beam_tfrecords.reading.dataset import Dataset, open_published, read_latest
+from beam_tfrecords.reading.dataset import Dataset, open_published
 from beam_tfrecords.reading.opening import open_dataset
 from beam_tfrecords.storage.lease import find_holder
 from beam_tfrecords.transforms.publishing.lists import read_outcome
 from beam_tfrecords.transforms.stats import Stats, find_metric
-from beam_tfrecords.transforms.workspace.build_folder import BuildFolder, Workspace
+from beam_tfrecords.transforms.workspace.build_folder import BuildFolder, Workspace, is_listing
 from beam_tfrecords.transforms.workspace.counts import (
     BlockCounts,
     read_block_counts,
@@ -43,7 +45,7 @@ _MOST_LINES = 100_000
 # Longer estimates are not shown.
 _MOST_SECONDS = 10.0**9
 _FAILURE = fields({"reason": text})
-GOING = ("running", "submitted")
+GOING = ("running", "submitted", "unknown")
 
 
 def now_at(output: str) -> float:
@@ -58,7 +60,7 @@ def describe_status(output: str, *, now: float) -> dict[str, Any]:
     """Describes an output folder as plain values."""
     builds = describe_builds(output, now=now)
     running = find_running(builds)
-    last = running or next((build for build in builds if build["state"] == "unpublished"), None)
+    last = running or next((build for build in builds if build["state"] in ("unpublished", "refused")), None)
     temporary, output_lease = Workspace(output).path, Workspace(output).lease
     registered = Workspace(output).list_versions()
     folders = list_versions(output)
@@ -129,20 +131,23 @@ def _describe_build(output: str, folder: str, run: Run | None, *, now: float) ->
         "host": run.host if run else None,
         "process": run.process if run else None,
         "job": dataclasses.asdict(job) if job else None,
-        "since": _time(run.began) if run else None,
-        "last_heartbeat": _time(run.written) if run else None,
+        "since": format_time(run.began) if run else None,
+        "last_heartbeat": format_time(run.written) if run else None,
         "listed": run.listed if run else None,
         "blocks": run.blocks if run else None,
-        "blocks_done": counts.blocks,
+        # A runner may have converted a block twice.
+        "blocks_done": min(counts.blocks, run.blocks) if run else counts.blocks,
         "stages": dataclasses.asdict(read_stage_counts(folder)),
-        "last_block": _time(last_block) if last_block else None,
-        "done": totals.done,
+        "last_block": format_time(last_block) if last_block else None,
+        "done": min(totals.done, run.listed) if run else totals.done,
         "failed": totals.failed,
         "failure_reasons": reasons,
         "samples_per_second": None,
         "seconds_left": None,
+        "request_metrics": counts.request_metrics,
         "exit_code": None,
         "why": [],
+        "notes": [],
     }
     if result is not None and result["is_unchanged"]:
         return {**values, "state": "unchanged", "exit_code": DONE}
@@ -154,15 +159,25 @@ def _describe_build(output: str, folder: str, run: Run | None, *, now: float) ->
         left = (run.listed - counts.done) / rate if rate > 0 else _MOST_SECONDS
         values |= {"state": "running", "samples_per_second": round(rate, 1 if rate >= 1 else 4)}
         values["seconds_left"] = round(left) if 0 <= left < _MOST_SECONDS else None
-    elif _is_published(output, folder):
-        values["state"] = "published"
-    elif job is not None:
+        return values
+    if job is not None:
         # Its launcher may have exited on purpose.
         state = find_state(job, last_block)
-        if state is not None and not state.is_running:
-            return {**values, "exit_code": FAILED, "why": [state.why] if state.why else []}
-        values["state"] = "running" if is_advancing(last_block) else "submitted"
-    return values
+        values |= {"why": [state.why] if state.why else [], "notes": list(state.notes)}
+    else:
+        # A pipeline with `WriteDataset` has neither a launcher nor a job of ours.
+        state = JobState(Phase.RUNNING if run is None and is_advancing(last_block) else Phase.STOPPED)
+    if is_listing(folder):
+        if (refusal := read_refusal(folder)) is not None:
+            return {**values, "state": "refused", "exit_code": WRONG_REQUEST, "why": [show_flags(refusal.message)]}
+        values["notes"].append("the job lists the input before it converts")
+    if not state.is_running and _is_published(output, folder):
+        return {**values, "state": "published", "why": []}
+    if not state.may_run:
+        return {**values, "exit_code": FAILED if job is not None else None}
+    if state.phase is Phase.UNKNOWN and state.why:
+        return {**values, "state": "unknown"}
+    return {**values, "state": "running" if is_advancing(last_block) else "submitted"}
 
 
 def _is_published(output: str, folder: str) -> bool:
@@ -210,12 +225,6 @@ def _find_removed(output: str, versions: Iterable[dict[str, Any]], *, there: Ite
 
 def _describe_dataset(dataset: Dataset) -> dict[str, Any]:
     return {
-        "published": _time(storage.stat(storage.join(dataset.path, SUCCESS)).modified),
+        "published": format_time(storage.stat(storage.join(dataset.path, SUCCESS)).modified),
         **{name: find_metric(dataset.manifest, name) for name in HEADERS},
     }
-
-
-def _time(seconds: float) -> str:
-    # A file may contain any year.
-    time = datetime.datetime.fromtimestamp(min(max(seconds, 0), LAST_MOMENT), datetime.timezone.utc)
-    return time.strftime("%Y-%m-%dT%H:%M:%SZ")

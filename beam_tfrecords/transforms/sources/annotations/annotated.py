@@ -52,6 +52,12 @@ def reference(
     return SampleRef(key, image, size, fingerprint, label, split, objects=objects if needs.objects else None)
 
 
+def describe_bare(count: int, total: int, needs: Needs) -> str:
+    """Returns a note on objects without a polygon, where polygons or masks are needed."""
+    get = "get the corners of their boxes" if needs.corners else "their masks are empty"
+    return f"{count:,} of {total:,} objects have no polygon, and {get}"
+
+
 def rejected(key: str, error: SampleError, *, split: str | None, uri: str | None = None) -> SampleRef:
     """Returns the reference of a rejected sample."""
     image = one_image(File(uri) if uri else None)
@@ -68,3 +74,20 @@ def as_number(value: Any) -> float:
         return float(value)
     except OverflowError:
         return math.nan
+
+
+def pack_keypoints(value: Any, *, shift: float = 0.5) -> bytes:
+    """Packs keypoints in the format of `Objects`; invalid numbers become NaN.
+
+    Args:
+      value: x, y and visibility of each point in turn, as COCO has them.
+      shift: added to x and y. COCO gives pixel indices; the center of the first pixel is (0.5, 0.5).
+    """
+    import numpy as np
+
+    if not isinstance(value, list) or not value:
+        return b""
+    numbers = [as_number(one) for one in value]
+    points = np.array(numbers if len(numbers) % 3 == 0 else [np.nan] * 3, "<f4").reshape(-1, 3)
+    points[:, :2] += shift
+    return points.tobytes()

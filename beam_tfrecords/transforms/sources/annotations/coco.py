@@ -14,16 +14,17 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from beam_tfrecords import storage
 from beam_tfrecords.errors import FailureReason, RequestError, SampleError, Stage
-from beam_tfrecords.examples.contents import Content
+from beam_tfrecords.examples.contents import DRAWN, Content
 from beam_tfrecords.examples.layouts import CAPTIONS
 from beam_tfrecords.transforms.objects.objects import Objects
-from beam_tfrecords.transforms.refs.sample_refs import SampleRef, Scalar, Value
+from beam_tfrecords.transforms.refs.sample_refs import SampleRef, Scalar, Value, object_mask
 from beam_tfrecords.transforms.sources.annotations.annotated import (
     reference,
     refuse_folders_as_splits,
     rejected,
 )
 from beam_tfrecords.transforms.sources.annotations.coco_annotations import (
+    PANOPTIC,
     CocoAnnotations,
     CocoImage,
     may_have_boxes,
@@ -31,7 +32,7 @@ from beam_tfrecords.transforms.sources.annotations.coco_annotations import (
 )
 from beam_tfrecords.transforms.sources.detect.missing_images import refuse_missing_names
 from beam_tfrecords.transforms.sources.detect.names import split_in_name
-from beam_tfrecords.transforms.sources.image_files import find_image
+from beam_tfrecords.transforms.sources.image_files import find_image, with_mask_file
 from beam_tfrecords.transforms.sources.image_roots import FileRoots, pair_roots
 from beam_tfrecords.transforms.sources.input_settings import PathSettings
 from beam_tfrecords.transforms.sources.inputs import (
@@ -104,10 +105,11 @@ class CocoSource(Source):
         named = (storage.basename(file.entry.path).startswith(CAPTIONS) for file in files)
         self._has_captions = all(named) if needs.columns is None else CAPTIONS in needs.columns
         if self._has_captions:
-            self.provides = frozenset({Content.IMAGE, Content.CAPTIONS})
+            self._describe(provides=frozenset({Content.IMAGE, Content.CAPTIONS}))
         self._are_classes = are_classes and not self._has_captions
         if not (self._has_captions or are_classes):
-            self.provides |= {Content.OBJECTS, Content.POLYGONS, Content.KEYPOINTS}
+            of_objects = {Content.OBJECTS, *DRAWN, Content.KEYPOINTS}
+            self._describe(provides=self.description.provides | of_objects)
 
     def samples(self) -> Iterator[SampleRef]:
         """Yields the images in the order of the files.
@@ -120,7 +122,10 @@ class CocoSource(Source):
         paths = [file.entry.path for file in self._files]
         self.unmatched, self.unread = [], Counter()
         self.notes = describe_splits(paths, [file.split for file in self._files], self._inputs)
-        for file, roots in zip(self._files, pair_roots(self._files, self._roots.image_root), strict=True):
+        of_masks = pair_roots(self._files, self._roots.mask_root, "mask_root")
+        for file, roots, masks in zip(
+            self._files, pair_roots(self._files, self._roots.image_root), of_masks, strict=True
+        ):
             has_captions, has_boxes = self._has_captions, not (self._has_captions or self._are_classes)
             annotations = read_coco(file.entry, self._needs, needs_captions=has_captions, needs_boxes=has_boxes)
             classes.update(dict.fromkeys(annotations.class_names))
@@ -128,9 +133,10 @@ class CocoSource(Source):
             self.unread += annotations.unread
             self.notes += annotations.notes(file.entry.path)
             chosen = self._choose_roots(annotations, file.entry.path, roots)
+            self._mask_roots = self._choose_mask_roots(annotations, file.entry.path, masks, chosen)
             for image in annotations.images:
                 yield self._reference(image, annotations, file, chosen)
-        self.class_names = tuple(classes)
+        self._describe(class_names=tuple(classes))
 
     def _choose_roots(self, annotations: CocoAnnotations, path: str, roots: FileRoots) -> Sequence[str]:
         """Returns the folders to search, based on the first images; raises an error if these exist at similar paths."""
@@ -167,10 +173,38 @@ class CocoSource(Source):
             label: Value = list[Scalar](classes) if len(classes) > 1 else next(iter(classes), None)
             return dataclasses.replace(reference(key, uri, objects, plain, split=split), label=label)
         if not self._has_captions:
-            return reference(key, uri, objects, self._needs, split=split)
+            ref = reference(key, uri, objects, self._needs, split=split)
+            name = annotations.panoptic.get(image.number) if self._needs.polygons else None
+            return self._with_panoptic(ref, name) if name is not None and not ref.failure else ref
         columns = {CAPTIONS: captions}
         needs = dataclasses.replace(self._needs, objects=False, label=False)
         return dataclasses.replace(reference(key, uri, Objects(), needs, split=split), columns=columns)
+
+    def _choose_mask_roots(
+        self, annotations: CocoAnnotations, path: str, roots: FileRoots, images: Sequence[str]
+    ) -> Sequence[str]:
+        """Returns the folders of panoptic images: those of the request, or the folder with the name of the file.
+
+        Raises:
+          RequestError: the request names folders, and no annotation has a panoptic image.
+        """
+        if self._roots.mask_root and not annotations.panoptic:
+            raise RequestError(
+                f"`mask_root`: {quote_input(path)} has no panoptic annotations, which name masks; leave it out",
+                code="setting_not_applicable",
+            )
+        beside = path.removesuffix(".json")
+        chosen = (beside,) if not self._roots.mask_root and storage.is_folder(beside) else roots.every
+        first = [*annotations.panoptic.values()][:_MOST_MISSING] if self._needs.polygons else []
+        refuse_missing_names(path, first, chosen, self._inputs, images=images)
+        return chosen
+
+    def _with_panoptic(self, ref: SampleRef, name: str) -> SampleRef:
+        try:
+            uri = find_image(name, roots=self._mask_roots, allow_outside_root=self._roots.allow_outside_root)
+            return with_mask_file(ref, object_mask(PANOPTIC), uri)
+        except SampleError as error:
+            return rejected(ref.key, error.about("mask"), split=ref.split, uri=ref.uri)
 
 
 def _expand(inputs: Inputs) -> dict[str, str | None]:

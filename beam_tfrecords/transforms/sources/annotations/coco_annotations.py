@@ -5,9 +5,10 @@ from __future__ import annotations
 import array
 import contextlib
 import dataclasses
+import functools
 import itertools
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any, cast
 
 import numpy as np
@@ -16,9 +17,9 @@ from beam_tfrecords import storage
 from beam_tfrecords.errors import RequestError
 from beam_tfrecords.examples.contents import Content
 from beam_tfrecords.transforms.objects.objects import Objects, check_count
-from beam_tfrecords.transforms.objects.polygons import bounds_of, pack_segmentation
-from beam_tfrecords.transforms.refs.sample_refs import Scalar
-from beam_tfrecords.transforms.sources.annotations.annotated import as_number
+from beam_tfrecords.transforms.objects.polygons import bounds_of, pack_pixels, pack_segmentation
+from beam_tfrecords.transforms.refs.sample_refs import Scalar, object_mask
+from beam_tfrecords.transforms.sources.annotations.annotated import as_number, describe_bare, pack_keypoints
 from beam_tfrecords.transforms.sources.annotations.json_stream import JsonError, read_arrays
 from beam_tfrecords.transforms.sources.inputs import quote_input
 from beam_tfrecords.transforms.sources.names import is_utf8, printable
@@ -27,6 +28,8 @@ from beam_tfrecords.transforms.sources.reading import unchanged
 from beam_tfrecords.transforms.sources.source import Unmatched
 
 _ARRAYS = ("images", "annotations", "categories")
+# Name of the mask with all objects of an image.
+PANOPTIC = "panoptic"
 _MOST_NAMES = 3
 _MOST_ANNOTATIONS = 100
 
@@ -52,6 +55,7 @@ class CocoAnnotations:
       images: images in file order.
       categories: id -> name.
       named_by_url: whether image names come from their COCO URLs, as folder and file.
+      panoptic: number of an image -> name of the PNG with the ids of its objects.
     """
 
     def __init__(self, needs: Needs, *, needs_captions: bool, needs_boxes: bool) -> None:
@@ -65,12 +69,14 @@ class CocoAnnotations:
         self._category_ids: dict[Any, int] = {}
         self._merged = 0
         self.named_by_url = False
+        self.panoptic: dict[int, str] = {}
         self._of_image, self._of_category = array.array("q"), array.array("q")
         self._boxes, self._areas, self._crowds = array.array("d"), array.array("d"), array.array("b")
+        self._needs = needs
         self._polygons: list[bytes] | None = [] if needs.polygons else None
         self._keypoints: list[bytes] | None = [] if needs.keypoints else None
         self._captions: list[str] | None = [] if needs_captions else None
-        self._with_box = self._unplaced = 0
+        self._with_box = self._unplaced = self._bare = 0
         # Content -> number of objects that have it, of contents that are not read.
         self.unread: Counter[Content] = Counter()
 
@@ -109,9 +115,29 @@ class CocoAnnotations:
         if "caption" in value and _BOXED.isdisjoint(value):
             self.unread[Content.CAPTIONS] += 1
             return
+        if "segments_info" in value:
+            self._add_segments(value)
+            return
+        self._add_object(value, pack_segmentation)
+
+    def _add_segments(self, value: dict[str, Any]) -> None:
+        """Adds the objects of a panoptic annotation: each has the pixels with its id in one PNG of the image."""
+        number, name = self._number(self._image_ids, _as_id(value.get("image_id"))), value.get("file_name")
+        segments = value["segments_info"]
+        if not isinstance(name, str) or not isinstance(segments, list):
+            raise JsonError(f"an annotation with 'segments_info' has no 'file_name', or no list: {str(value)[:100]}")
+        self.panoptic[number] = name
+        for segment in segments:
+            if not isinstance(segment, dict) or type(segment.get("id")) is not int:
+                raise JsonError(f"an element of 'segments_info' has no 'id': {str(segment)[:100]}")
+            segment = {**segment, "image_id": value.get("image_id"), "segmentation": segment["id"]}
+            self._add_object(segment, functools.partial(pack_pixels, object_mask(PANOPTIC)))
+
+    def _add_object(self, value: dict[str, Any], pack: Callable[[Any], bytes]) -> None:
+        """Adds an object; `pack` packs its `segmentation`."""
         image_id, category = _as_id(value.get("image_id")), _as_id(value.get("category_id"))
         box = value.get("bbox") or bounds_of(value.get("segmentation"))
-        self._with_box += box is not None
+        self._with_box += box is not None or bool(self.panoptic)
         if image_id is None:
             self._unplaced += 1
             return
@@ -122,11 +148,14 @@ class CocoAnnotations:
         self._areas.append(as_number(value.get("area")))
         self._crowds.append(value.get("iscrowd") in (1, True))
         if self._polygons is not None:
-            self._polygons.append(pack_segmentation(value.get("segmentation")))
+            outline = value.get("segmentation")
+            self._polygons.append(pack(outline))
+            # Run lengths have no corners.
+            self._bare += not self._polygons[-1] or (self._needs.corners and not isinstance(outline, list))
         elif value.get("segmentation"):
             self.unread[Content.POLYGONS] += 1
         if self._keypoints is not None:
-            self._keypoints.append(_pack_keypoints(value.get("keypoints")))
+            self._keypoints.append(pack_keypoints(value.get("keypoints")))
         elif value.get("keypoints"):
             self.unread[Content.KEYPOINTS] += 1
         self._of_image.append(self._number(self._image_ids, image_id))
@@ -163,11 +192,9 @@ class CocoAnnotations:
         has_any = len(self._of_image) or self.unread[Content.CAPTIONS]
         if has_any and not self._with_box and self._needs_boxes:
             raise JsonError("none of its annotations has a 'bbox'; if they are captions, use `layout=captions`")
-        if self._polygons and not any(self._polygons):
-            raise JsonError(
-                f"none of its {len(self._polygons):,} objects has a 'segmentation', from which masks are drawn; use "
-                "`layout=detection`"
-            )
+        if self._polygons and self._bare == len(self._polygons):
+            what = "polygons in its 'segmentation'" if self._needs.corners else "a 'segmentation' to draw its mask from"
+            raise JsonError(f"none of its {self._bare:,} objects has {what}; use `layout=detection`")
         if self._keypoints is not None and not any(self._keypoints):
             raise JsonError(f"none of its {len(self._keypoints):,} objects has 'keypoints'; use `layout=detection`")
         # All objects get the same number of keypoints; missing keypoints count as not labeled.
@@ -262,9 +289,8 @@ class CocoAnnotations:
         yield from (one.note for one in self.unmatched(path))
         if self._merged:
             yield f"{shown}: {self._merged:,} entries of 'images' name the file of another, and are one image with it"
-        without, total = (self._polygons or []).count(b""), len(self._of_image)
-        if without:
-            yield f"{shown}: {without:,} of {total:,} objects have no segmentation, and their masks are empty"
+        if self._bare:
+            yield f"{shown}: {describe_bare(self._bare, len(self._of_image), self._needs)}"
         ids: dict[str, list[str]] = {}
         for one, name in self.categories.items():
             ids.setdefault(name, []).append(str(one))
@@ -303,20 +329,10 @@ def may_have_boxes(path: str, version: str = "") -> bool:
         first = list(itertools.islice(found, _MOST_ANNOTATIONS))
         # Annotations of captions and questions have no category.
         return not first or any(
-            "bbox" in value or "segmentation" in value or "category_id" not in value for value in first
+            not {"bbox", "segmentation", "segments_info"}.isdisjoint(value) or "category_id" not in value
+            for value in first
         )
     return True
-
-
-def _pack_keypoints(value: Any) -> bytes:
-    """Packs keypoints in the format of `Objects`; invalid numbers become NaN."""
-    if not isinstance(value, list) or not value:
-        return b""
-    numbers = [as_number(one) for one in value]
-    points = np.array(numbers if len(numbers) % 3 == 0 else [np.nan] * 3, "<f4").reshape(-1, 3)
-    # COCO gives pixel indices; the center of the first pixel is (0.5, 0.5).
-    points[:, :2] += 0.5
-    return points.tobytes()
 
 
 def _name_in_url(url: Any) -> str | None:

@@ -78,7 +78,7 @@ class VocSource(AnnotatedFolders):
     def __init__(self, roots: Mapping[str, str], inputs: Inputs, needs: Needs) -> None:
         super().__init__(roots, inputs, needs)
         self._has_masks = needs.mask
-        self.provides |= {Content.MASK} if self._has_masks else frozenset()
+        self._describe(provides=self.description.provides | ({Content.MASK} if needs.mask else frozenset()))
         self._lists = _MASK_LISTS if needs.mask else _LISTS
 
     def _samples_of(self, root: str, prefix: str, split_of_root: str | None) -> Iterator[SampleRef]:
@@ -110,6 +110,7 @@ class VocSource(AnnotatedFolders):
             key = f"{prefix}{storage.basename(entry.path) if entry else name}"
             if entry is None:
                 objects = _error(FailureReason.UNREADABLE, f"no such image: {_IMAGES}/{name}")
+            objects = self._keep_needed(objects)
             if isinstance(objects, SampleError):
                 yield rejected(key, objects, split=split, uri=entry.path if entry else None)
             elif entry:

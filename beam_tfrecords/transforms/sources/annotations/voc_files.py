@@ -2,21 +2,23 @@
 
 from __future__ import annotations
 
+import dataclasses
 import posixpath
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping
 
 from beam_tfrecords import storage
-from beam_tfrecords.errors import FailureReason, SampleError, Stage
-from beam_tfrecords.examples.contents import Content
+from beam_tfrecords.errors import FailureReason, RequestError, SampleError, Stage
+from beam_tfrecords.examples.contents import DRAWN, Content
 from beam_tfrecords.storage.threads import map_in_threads
 from beam_tfrecords.transforms.objects.objects import Objects
 from beam_tfrecords.transforms.refs.sample_refs import SampleRef
-from beam_tfrecords.transforms.sources.annotations.annotated import reference, rejected
+from beam_tfrecords.transforms.sources.annotations.annotated import describe_bare, reference, rejected
 from beam_tfrecords.transforms.sources.annotations.voc_xml import read_annotation
+from beam_tfrecords.transforms.sources.description import Description
 from beam_tfrecords.transforms.sources.detect.names import plain_path
-from beam_tfrecords.transforms.sources.inputs import Inputs
-from beam_tfrecords.transforms.sources.names import has_extension, is_utf8, printable, skipped_kind
+from beam_tfrecords.transforms.sources.inputs import Inputs, quote_input
+from beam_tfrecords.transforms.sources.names import is_utf8, printable, unpaired_kind
 from beam_tfrecords.transforms.sources.needs import Needs
 from beam_tfrecords.transforms.sources.source import Source, Unmatched
 from beam_tfrecords.transforms.splits import split_of_folder
@@ -35,7 +37,7 @@ class AnnotatedFolders(Source):
       needs: requested contents.
     """
 
-    provides = Source.provides | {Content.OBJECTS}
+    description = Description(provides=frozenset({Content.IMAGE, Content.LABEL, Content.OBJECTS, *DRAWN}))
 
     def __init__(self, roots: Mapping[str, str], inputs: Inputs, needs: Needs) -> None:
         super().__init__()
@@ -44,10 +46,33 @@ class AnnotatedFolders(Source):
         self._needs = needs
 
     def samples(self) -> Iterator[SampleRef]:
-        """Yields the images of all folders in turn."""
-        self.notes, self.unmatched = [], []
+        """Yields the images of all folders in turn.
+
+        Raises:
+          RequestError: polygons are needed, and no object has one.
+        """
+        self.notes, self.unmatched, self.unread = [], [], Counter()
+        total = bare = 0
         for prefix, root in self._roots.items():
-            yield from self._samples_of(root.rstrip("/"), prefix, self._inputs.splits.get(root))
+            for ref in self._samples_of(root.rstrip("/"), prefix, self._inputs.splits.get(root)):
+                found = ref.objects or Objects()
+                total, bare = total + len(found.labels), bare + (found.polygons or [b""] * len(found.labels)).count(b"")
+                yield ref
+        if self._needs.polygons and total and bare == total:
+            raise RequestError(
+                f"{quote_input(next(iter(self._roots.values())))}: none of its {total:,} objects has a polygon or a "
+                "turned box; use `layout=detection`",
+                code="no_polygons",
+            )
+        if self._needs.polygons and bare:
+            self.notes.append(describe_bare(bare, total, self._needs))
+
+    def _keep_needed(self, objects: Objects | SampleError) -> Objects | SampleError:
+        """Returns objects without the polygons that the layout does not store, and counts these."""
+        if isinstance(objects, SampleError) or self._needs.polygons or not objects.polygons:
+            return objects
+        self.unread[Content.POLYGONS] += sum(map(bool, objects.polygons))
+        return dataclasses.replace(objects, polygons=())
 
     def _samples_of(self, root: str, prefix: str, split_of_root: str | None) -> Iterator[SampleRef]:
         """Yields the images of one folder.
@@ -89,6 +114,7 @@ class VocFilesSource(AnnotatedFolders):
                 detail = "beside the split folders, not in one of them"
                 objects = SampleError(Stage.LIST, FailureReason.UNKNOWN_SPLIT, detail)
             key = prefix + (path[len(root) + 1 :] if path else name + XML)
+            objects = self._keep_needed(objects)
             if isinstance(objects, SampleError):
                 yield rejected(key, objects, split=split, uri=path)
             elif path:
@@ -108,12 +134,12 @@ class VocFilesSource(AnnotatedFolders):
         annotations = {}
         for entry in storage.list_files(root, literal=True):
             relative = entry.path[len(root) + 1 :]
-            stem, extension = posixpath.splitext(relative)
-            kind = skipped_kind(relative) or (None if is_utf8(relative) else "name that is not UTF-8")
-            if extension.lower() == XML and is_utf8(relative) and kind == XML:
+            stem = posixpath.splitext(relative)[0]
+            kind = unpaired_kind(relative)
+            if kind == XML and is_utf8(relative):
                 annotations[stem] = entry
-            elif kind or not has_extension(relative):
-                self.skipped.add(kind or "not an image", printable(prefix + relative))
+            elif kind:
+                self.skipped.add(kind, printable(prefix + relative))
             else:
                 images[stem].append(entry)
         return images, annotations, sum(map(len, images.values()))

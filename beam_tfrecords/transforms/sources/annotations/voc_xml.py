@@ -2,22 +2,29 @@
 
 Format: http://host.robots.ox.ac.uk/pascal/VOC/voc2012/htmldoc/. The first pixel is (1, 1) and a box includes its last
 pixel, so the reader subtracts 1 from xmin and ymin only, as Detectron2 does.
+Turned boxes and polygons of other programs (`robndbox` of roLabelImg and DIOR-R, `polygon`) are taken as they are.
 """
 
 from __future__ import annotations
 
+import math
 from xml.etree import ElementTree
 from xml.parsers import expat
 
 from beam_tfrecords import storage
 from beam_tfrecords.errors import FailureReason, SampleError, Stage
 from beam_tfrecords.transforms.objects.objects import Objects, check_count
+from beam_tfrecords.transforms.objects.polygons import pack_polygons, turn_box
 from beam_tfrecords.transforms.service_faults import retry_faults
 from beam_tfrecords.transforms.sources.names import printable
 
 _MOST_BYTES = 16 << 20
 _MOST_SIDE = 1 << 31
 _NAN = float("nan")
+# Elements of an object that may have more than the sides of an upright box.
+_SHAPES = ("robndbox", "polygon", "bndbox")
+# Three points.
+_LEAST_SIDES = 6
 
 
 def read_annotation(path: str) -> Objects | SampleError:
@@ -37,6 +44,7 @@ def parse_annotation(data: bytes) -> Objects:
     root = parse_xml(data)
     boxes: list[float] = []
     labels: list[str] = []
+    polygons: list[bytes] = []
     values: dict[str, list[int | str]] = {"difficult": [], "truncated": [], "pose": []}
     found = root.findall("object")
     check_count(len(found))
@@ -46,14 +54,48 @@ def parse_annotation(data: bytes) -> Objects:
             raise _error(FailureReason.LABEL_MISSING, "an object has no name")
         labels.append(name)
         sides = [_number(one.findtext(f"bndbox/{side}")) for side in ("xmin", "ymin", "xmax", "ymax")]
-        boxes += (sides[0] - 1, sides[1] - 1, sides[2], sides[3])
+        corners = next(filter(None, map(_read_corners, map(one.find, _SHAPES))), [])
+        if corners and any(map(math.isnan, sides)):
+            boxes += (min(corners[::2]), min(corners[1::2]), max(corners[::2]), max(corners[1::2]))
+        else:
+            boxes += (sides[0] - 1, sides[1] - 1, sides[2], sides[3])
+        polygons.append(pack_polygons([corners]) if corners else b"")
         for attribute in ("difficult", "truncated"):
             values[attribute].append(int(_number(one.findtext(attribute)) == 1))
         values["pose"].append((one.findtext("pose") or "").strip())
     width, height = (_number(root.findtext(f"size/{side}")) for side in ("width", "height"))
     # Some programs write 0 for an unknown size.
     size = (int(width), int(height)) if 1 <= width < _MOST_SIDE and 1 <= height < _MOST_SIDE else None
-    return Objects(tuple(boxes), tuple(labels), {name: tuple(column) for name, column in values.items()}, size=size)
+    return Objects(
+        tuple(boxes),
+        tuple(labels),
+        {name: tuple(column) for name, column in values.items()},
+        size=size,
+        polygons=tuple(polygons) if any(polygons) else (),
+    )
+
+
+def _read_corners(shape: ElementTree.Element | None) -> list[float]:
+    """Returns x and y of each corner of a turned box or polygon; empty for another element, or one without numbers.
+
+    A box is turned clockwise by radians around its center, as roLabelImg writes it; a polygon has an element for each x
+    and y, in turn.
+
+    Raises:
+      SampleError: the angle is more than a full turn.
+    """
+    if shape is None:
+        return []
+    center = [_number(shape.findtext(name)) for name in ("cx", "cy", "w", "h", "angle")]
+    if not any(map(math.isnan, center)):
+        x, y, width, height, angle = center
+        if abs(angle) > 2 * math.pi:
+            raise _error(FailureReason.INVALID_ROW, f"the angle {angle:g} of a box is no number of radians")
+        return turn_box((x - width / 2, y - height / 2, x + width / 2, y + height / 2), angle)
+    sides = [one for one in shape.iter() if not len(one) and one.tag[:1] in ("x", "y")]
+    numbers = [_number(one.text) for one in sides]
+    are_points = [one.tag[0] for one in sides] == ["x", "y"] * (len(sides) // 2) and len(sides) >= _LEAST_SIDES
+    return numbers if are_points and not any(map(math.isnan, numbers)) else []
 
 
 def parse_xml(data: bytes) -> ElementTree.Element:

@@ -1,7 +1,8 @@
 """The source for YOLO labels: a text file per image with a row per object; a YAML file with the splits and classes.
 
 Format: https://docs.ultralytics.com/datasets/detect/. A row is the class number, from 0, followed by the center, width
-and height of the box as fractions of the image size, or by the points of a polygon.
+and height of the box as fractions of the image size, or by the points of a polygon: four of an oriented box. Keypoints
+follow the box of a pose.
 """
 
 from __future__ import annotations
@@ -15,12 +16,13 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from beam_tfrecords import storage
 from beam_tfrecords.errors import FailureReason, RequestError, SampleError, Stage
-from beam_tfrecords.examples.contents import Content
+from beam_tfrecords.examples.contents import DRAWN, Content
 from beam_tfrecords.storage.threads import map_in_threads
 from beam_tfrecords.transforms.objects.objects import Objects
 from beam_tfrecords.transforms.refs.sample_refs import SampleRef
 from beam_tfrecords.transforms.service_faults import retry_faults
 from beam_tfrecords.transforms.sources.annotations.annotated import (
+    describe_bare,
     reference,
     refuse_folders_as_splits,
     rejected,
@@ -38,6 +40,7 @@ from beam_tfrecords.transforms.sources.annotations.yolo_labels import (
     read_objects,
     read_text,
 )
+from beam_tfrecords.transforms.sources.description import Description
 from beam_tfrecords.transforms.sources.input_settings import PathSettings
 from beam_tfrecords.transforms.sources.inputs import Inputs, quote_input, split_of_word
 from beam_tfrecords.transforms.sources.names import has_extension, is_utf8, printable, skipped_kind
@@ -94,11 +97,16 @@ class YoloSource(Source):
       needs: requested contents.
     """
 
-    provides = Source.provides | {Content.OBJECTS, Content.POLYGONS}
+    description = Description(
+        provides=frozenset({Content.IMAGE, Content.LABEL, Content.OBJECTS, *DRAWN, Content.KEYPOINTS})
+    )
 
     def __init__(self, data: YoloData, places: YoloPaths, needs: Needs) -> None:
         super().__init__()
-        self.class_names = tuple(dict.fromkeys(data.names[number] for number in sorted(data.names)))
+        self._describe(
+            class_names=tuple(dict.fromkeys(data.names[number] for number in sorted(data.names))),
+            labels_may_be_indices=not data.names,
+        )
         self._data = data
         self._places = places
         self._needs = needs
@@ -110,8 +118,8 @@ class YoloSource(Source):
         """Yields the images in split order; an image that several splits name belongs to the first.
 
         Raises:
-          RequestError: the label folder is ambiguous, masks are needed and there are no polygons, or the class numbers
-            count from 1.
+          RequestError: the label folder is ambiguous, there are none of the needed polygons or keypoints, or the class
+            numbers count from 1.
         """
         images, background, listed, without = 0, 0, 0, 0
         self._numbers.clear()
@@ -120,6 +128,12 @@ class YoloSource(Source):
         found = self._images()
         first = list(itertools.islice(found, _FIRST_IMAGES))
         self._keypoints = self._data.keypoints or count_keypoints(self._read_texts(first))
+        if self._needs.keypoints and not self._keypoints:
+            raise RequestError(
+                f"{quote_input(self._places.input)}: the rows of its label files are boxes or polygons, without "
+                "keypoints; `kpt_shape: [17, 3]` in the data file says how many follow a box; use `layout=detection`",
+                code="no_keypoints",
+            )
         found = itertools.chain(first, found)
         labelled = (
             map_in_threads(self._with_labels, found, threads=_THREADS) if is_remote else map(self._with_labels, found)
@@ -136,22 +150,24 @@ class YoloSource(Source):
                 yield reference(image.key, image.uri, objects, self._needs, split=image.split, found=image.found)
         self._refuse_numbers_from_one()
         self.unmatched = self._label_files.unmatched(images - background)
+        if not (self._data.names or self._needs.class_names):
+            self.notes.append("there is no list of the classes, so that they are numbers; `class_names` names them")
         self.notes += [*self._label_files.notes(), *(one.note for one in self.unmatched)]
         if background:
             self.notes.append(f"{background:,} of {images:,} images have no label file, and are background")
         if without and without == listed:
             raise RequestError(
-                f"{quote_input(self._places.input)}: none of its {listed:,} objects has a polygon, from which masks "
-                "are drawn; use `layout=detection`",
+                f"{quote_input(self._places.input)}: none of its {listed:,} objects has a polygon; use "
+                "`layout=detection`",
                 code="no_polygons",
             )
         if without:
-            self.notes.append(f"{without:,} of {listed:,} objects have no polygon, and their masks are empty")
+            self.notes.append(describe_bare(without, listed, self._needs))
 
     def _refuse_numbers_from_one(self) -> None:
         """Checks that the class numbers do not end with that of the names plus one, and lack 0."""
         names = self._data.names
-        if min(names) == 0 and max(names) + 1 == max(self._numbers, default=0) and 0 not in self._numbers:
+        if names and min(names) == 0 and max(names) + 1 == max(self._numbers, default=0) and 0 not in self._numbers:
             raise RequestError(
                 f"{quote_input(self._places.input)}: the labels have classes up to {max(self._numbers):,} and none "
                 f"has 0, but the names count from 0 to {max(names):,}; if the labels count from 1, write the number of "
@@ -248,7 +264,9 @@ class YoloSource(Source):
                 text,
                 self._data.names,
                 keypoints=self._keypoints,
+                has_visibility=self._data.has_visibility,
                 needs_polygons=needs_polygons,
+                needs_keypoints=self._needs.keypoints,
                 unread=self.unread,
                 numbers=self._numbers,
             )

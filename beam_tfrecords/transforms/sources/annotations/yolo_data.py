@@ -36,14 +36,16 @@ class YoloData:
     Attributes:
       root: folder that the paths are relative to.
       splits: split -> folders of images, and files that list images.
-      names: class number -> name.
+      names: class number -> name; empty without a list of classes, so that the numbers are the classes.
       keypoints: number of keypoint values in a row after the box.
+      has_visibility: whether the visibility of a keypoint follows its x and y.
     """
 
     root: str
     splits: Mapping[str, list[str]]
     names: Mapping[int, str]
     keypoints: int
+    has_visibility: bool = True
 
 
 @dataclasses.dataclass(frozen=True)
@@ -123,7 +125,8 @@ def read_data(places: YoloPaths) -> YoloData:
             )
         if paths := [_find(one, root, places) for one in values]:
             splits.setdefault(SPLIT_NAMES[word], []).extend(paths)
-    return YoloData(root, splits, names, _count_keypoints(data))
+    points, size = _read_shape(data)
+    return YoloData(root, splits, names, points * size, has_visibility=size == 3)
 
 
 def without_folders(path: str, count: int) -> str:
@@ -180,7 +183,7 @@ def _is_data(path: str) -> bool:
 
 
 def _read_folder(folder: str) -> YoloData:
-    """Reads image folders with a class list next to the images or labels."""
+    """Reads image folders, with the class list next to the images or labels if there is one."""
     root = folder.rstrip("/")
     folders: dict[str, str | None] = {}
     lists = []
@@ -192,11 +195,11 @@ def _read_folder(folder: str) -> YoloData:
             folders[path] = next(filter(None, map(split_of_folder, path.split("/"))), None)
     names = {_read_name_file(path) for path in sorted(lists)}
     shown = quote_input(folder)
-    if len(names) != 1:
-        what = f"lists of different classes: {', '.join(sorted(lists)[:3])}" if names else "no list of the classes"
+    if len(names) > 1:
         raise RequestError(
-            f"{shown} has {what}; expected a data file of YOLO, or classes.txt with a name in each line",
-            code="class_names_differ" if names else "missing_class_names",
+            f"{shown} has lists of different classes: {', '.join(sorted(lists)[:3])}; expected a data file of YOLO, or "
+            "classes.txt with a name in each line",
+            code="class_names_differ",
         )
     if None in folders.values() and any(folders.values()):
         beside = ", ".join(sorted(printable(path) or "it" for path, split in folders.items() if not split)[:3])
@@ -210,7 +213,7 @@ def _read_folder(folder: str) -> YoloData:
         found = storage.join(root, path) if path else root
         if not any(found.startswith(f"{other}/") for other in known[-1:]):
             known.append(found)
-    return YoloData(root, splits, names.pop().by_number, 0)
+    return YoloData(root, splits, names.pop().by_number if names else {}, 0)
 
 
 def _read_names(found: Any, shown: str) -> Mapping[int, str]:
@@ -225,11 +228,11 @@ def _read_names(found: Any, shown: str) -> Mapping[int, str]:
         raise RequestError(f"{shown}: 'names': {error}", code="invalid_class_name") from error
 
 
-def _count_keypoints(data: Mapping[str, Any]) -> int:
-    """Counts the keypoint values in a row after the box: `kpt_shape` of a pose dataset is [points, 2 or 3]."""
+def _read_shape(data: Mapping[str, Any]) -> tuple[int, int]:
+    """Returns `kpt_shape` of a pose dataset: the number of keypoints in a row after the box, and 2 or 3 values each."""
     shape = data.get("kpt_shape")
     is_shape = isinstance(shape, list) and len(shape) == 2 and all(type(side) is int for side in shape)
-    return shape[0] * shape[1] if is_shape and shape else 0
+    return (shape[0], shape[1]) if is_shape and shape and shape[1] in (2, 3) else (0, 3)
 
 
 def _find_root(data: Mapping[str, Any], places: YoloPaths) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import array
 import itertools
 import math
 from collections import Counter
@@ -16,6 +17,7 @@ from beam_tfrecords.transforms.service_faults import retry_faults
 from beam_tfrecords.transforms.sources.names import printable
 from beam_tfrecords.transforms.sources.path_rule import is_inside
 from beam_tfrecords.transforms.sources.source import Unmatched
+from beam_tfrecords.transforms.sources.tables.box_cells import MOST_SHARE
 
 # Names of image folders, in lower case, with a sibling folder `labels`.
 _IMAGES = frozenset({"images", "image", "imgs", "img", "jpegimages"})
@@ -37,6 +39,7 @@ _NO_LABELS = frozenset(
     }
 )
 _MOST_BYTES = 16 << 20
+_MOST_ROWS = 20
 # Number of files to inspect to find out whether a folder has labels.
 _MOST_FILES = 1000
 
@@ -162,7 +165,9 @@ def read_objects(
     names: Mapping[int, str],
     *,
     keypoints: int = 0,
+    has_visibility: bool = True,
     needs_polygons: bool = False,
+    needs_keypoints: bool = False,
     unread: Counter[Content] | None = None,
     numbers: set[int] | None = None,
 ) -> Objects:
@@ -170,9 +175,11 @@ def read_objects(
 
     Args:
       text: content of the file.
-      names: class number -> name.
+      names: class number -> name; empty to return the numbers.
       keypoints: number of keypoint values in a row after the box, in a pose dataset.
+      has_visibility: whether a keypoint has three values; without visibility, it is visible unless x or y is negative.
       needs_polygons: whether to return polygons in addition to boxes.
+      needs_keypoints: whether to return keypoints in addition to boxes.
       unread: counts the objects with a content that is not returned.
       numbers: receives the class numbers.
 
@@ -180,8 +187,9 @@ def read_objects(
       SampleError: a row is not in YOLO's format, or has an unknown class number.
     """
     boxes: list[float] = []
-    labels: list[str] = []
+    labels: list[str | int] = []
     polygons: list[bytes] = []
+    points: list[bytes] = []
     for number, line in enumerate(text.splitlines(), 1):
         words = line.split()
         if not words:
@@ -194,7 +202,9 @@ def read_objects(
             x, y, width, height = values[1:5]
             boxes += (x - width / 2, y - height / 2, x + width / 2, y + height / 2)
             polygons += [b""] if needs_polygons else []
-            if unread is not None and len(values) > 5:
+            if needs_keypoints:
+                points.append(_pack_keypoints(values[5:], keypoints, has_visibility=has_visibility))
+            elif unread is not None and len(values) > 5:
                 unread[Content.KEYPOINTS] += 1
         elif len(values) >= 7 and len(values) % 2 and not keypoints:
             boxes += (min(values[1::2]), min(values[2::2]), max(values[1::2]), max(values[2::2]))
@@ -207,12 +217,31 @@ def read_objects(
         is_whole = math.isfinite(values[0]) and int(values[0]) == values[0]
         if is_whole and numbers is not None:
             numbers.add(int(values[0]))
-        if not is_whole or int(values[0]) not in names:
-            detail = f"line {number}: class {words[0][:20]}; the data file names {min(names)} to {max(names)}"
-            raise _error(FailureReason.UNKNOWN_CLASS, detail)
-        labels.append(names[int(values[0])])
+        if not is_whole or (names and int(values[0]) not in names):
+            known = f"the data file names {min(names)} to {max(names)}" if names else "expected a number"
+            raise _error(FailureReason.UNKNOWN_CLASS, f"line {number}: class {words[0][:20]}; {known}")
+        labels.append(names[int(values[0])] if names else int(values[0]))
         check_count(len(labels))
-    return Objects(tuple(boxes), tuple(labels), is_normalized=True, polygons=tuple(polygons))
+    return Objects(tuple(boxes), tuple(labels), is_normalized=True, polygons=tuple(polygons), keypoints=tuple(points))
+
+
+def _pack_keypoints(values: Sequence[float], count: int, *, has_visibility: bool) -> bytes:
+    """Packs keypoints in the format of `Objects`; those of a row that is only a box are not labelled."""
+    if not has_visibility:
+        pairs = zip(values[::2], values[1::2], strict=True)
+        values = [side for x, y in pairs for side in (x, y, 2.0 if x >= 0 and y >= 0 else 0.0)]
+        count = count // 2 * 3
+    return array.array("f", [*values, *[0.0] * (count - len(values))]).tobytes()
+
+
+def holds_shares(data: bytes) -> bool:
+    """Whether the start of a file has rows as YOLO writes them: a class number, and a box or polygon in shares."""
+    lines = data.decode(errors="replace").splitlines()[:_MOST_ROWS]
+    try:
+        objects = read_objects("\n".join(lines), {})
+    except SampleError:
+        return False
+    return bool(objects.labels) and all(-MOST_SHARE < side < MOST_SHARE for side in objects.boxes)
 
 
 def count_keypoints(texts: Iterable[str]) -> int:

@@ -10,6 +10,7 @@ from beam_tfrecords import storage
 from beam_tfrecords.errors import RequestError, SampleError
 from beam_tfrecords.transforms.refs.sample_refs import SampleRef
 from beam_tfrecords.transforms.sources.archives.members import OpenArchive, ReadArchive
+from beam_tfrecords.transforms.sources.description import Description
 from beam_tfrecords.transforms.sources.detect.inference import ApplyInterpretations, assume_folders
 from beam_tfrecords.transforms.sources.detect.interpretation import Interpretation, Request
 from beam_tfrecords.transforms.sources.detect.names import is_known
@@ -30,7 +31,7 @@ class ArchiveSource(InferredSource, ContainerSource):
     """Archives of one format."""
 
     # GNU tar, unzip and Python behave like this; `tar -r` appends newer versions at the end.
-    last_member_wins = True
+    description = Description(last_member_wins=True)
 
     def __init__(
         self, files: Sequence[InputFile], inputs: Inputs, spec: SourceSpec, read: ReadArchive, needs: Needs
@@ -39,8 +40,7 @@ class ArchiveSource(InferredSource, ContainerSource):
         self._splits = {file.key_prefix: file.split for file in files if file.split}
         self.notes += describe_splits([file.entry.path for file in files], [file.split for file in files], inputs)
         self.read_container: ReadArchive = read
-        self.prefix_depth = max(file.key_prefix.count("/") for file in files)
-        self._take_request(inputs, spec, needs)
+        self._take_request(inputs, spec, needs, [file.key_prefix for file in files])
 
     def check_containers(self) -> None:
         """Checks that a single archive is valid; skips the check for several archives, because it would take long."""
@@ -104,7 +104,7 @@ def open_archives(inputs: Inputs, spec: SourceSpec, needs: Needs, open_archive: 
     def make(needs: Needs) -> ArchiveSource:
         _, columns = find_path_columns(pattern, needs)
         only_splits = needs.splits.folders is not None
-        read = ReadArchive(open_archive, assume_folders(pattern, needs), only_splits, pattern, columns)
+        read = ReadArchive(open_archive, assume_folders(pattern, needs), only_splits, pattern, columns, needs.array)
         return ArchiveSource(files, inputs, spec, read, needs)
 
     return make

@@ -20,7 +20,6 @@ _DAMAGE = (
     NotImplementedError,
     RuntimeError,
     ValueError,
-    TypeError,  # Releases of Python before 3.10.12 and 3.11.4 have no `filter`.
 )
 
 
@@ -45,8 +44,13 @@ def extract(archive: str, folder: str, *, most_bytes: int) -> bool:
             with tarfile.open(fileobj=data) as tar:
                 members = [member for member in tar if member.isfile()]
                 fits = sum(member.size for member in members) <= most_bytes
-                if fits:
-                    tar.extractall(folder, members, filter="data")
+                for member in members if fits else ():
+                    # `extractall` has a filter only since Python 3.10.12 and 3.11.4.
+                    name = member.name.lstrip("/")
+                    if ".." in name.split("/"):
+                        return False
+                    opened = tar.extractfile(member)
+                    storage.write_bytes(storage.join(folder, name), opened.read() if opened else b"")
     except _DAMAGE:
         return False
     return fits

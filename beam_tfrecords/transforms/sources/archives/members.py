@@ -78,6 +78,7 @@ class ReadArchive:
       only_splits: whether to skip members outside the split folders.
       label_pattern: pattern that gives the labels; None for folders.
       columns: groups of the pattern that are columns.
+      arrays: whether members of arrays may be samples.
     """
 
     open: OpenArchive
@@ -85,6 +86,7 @@ class ReadArchive:
     only_splits: bool
     label_pattern: re.Pattern[str] | None
     columns: Sequence[str] = ()
+    arrays: bool = False
 
     def __call__(self, container: Container, staging: StagingFiles, skipped: Skipped) -> Iterator[SampleRef]:
         """Yields one reference per image.
@@ -103,7 +105,7 @@ class ReadArchive:
                 path = member_path(member.name)
                 key = container.key_prefix + path
                 label, split = self.guess.place(path)
-                kind = member.kind or skipped_kind(path)
+                kind = member.kind or skipped_kind(path, arrays=self.arrays)
                 if kind is None and not has_extension(path) and not member.may_be_an_image():
                     kind = NOT_AN_IMAGE
                 if kind is None and split is None and self.only_splits:

@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterator
 from typing import IO, Any, TypeVar, cast
 
 from beam_tfrecords import storage
-from beam_tfrecords.errors import FailureReason, SampleError, Stage
+from beam_tfrecords.errors import FailureReason, SampleError, Stage, describe_exception
 from beam_tfrecords.transforms.refs.sample_refs import Range
 from beam_tfrecords.transforms.sources.archives.members import Member, check_expansion
 from beam_tfrecords.transforms.sources.archives.tar_links import Target, TarLinks
@@ -267,7 +267,7 @@ def _read(container: Container, at: int, action: Callable[[], Result]) -> Result
 def _describe(container: Container, at: int, error: Exception) -> SampleError:
     if isinstance(error, EOFError) or "end of data" in str(error):
         return _truncated(container)
-    return _corrupt(str(error) or type(error).__name__, at)
+    return _corrupt(describe_exception(error), at)
 
 
 def _truncated(container: Container) -> SampleError:

@@ -23,6 +23,7 @@ from beam_tfrecords.transforms.sources.archives.webdataset_members import (
 )
 from beam_tfrecords.transforms.sources.archives.webdataset_samples import ReadWebDataset, list_members
 from beam_tfrecords.transforms.sources.containers import Container
+from beam_tfrecords.transforms.sources.description import Description
 from beam_tfrecords.transforms.sources.detect.column_names import is_mask_name
 from beam_tfrecords.transforms.sources.detect.columns import choose_label
 from beam_tfrecords.transforms.sources.detect.image_columns import choose_image, choose_mask
@@ -60,8 +61,7 @@ class WebDatasetSource(RowSource):
       RequestError: the archives do not fit the request.
     """
 
-    unit = "sample"
-    labels_may_be_indices = True
+    description = Description(unit="sample", labels_may_be_indices=True)
 
     def __init__(
         self, files: Sequence[InputFile], start: _Start, inputs: Inputs, settings: TableSettings, needs: Needs
@@ -71,9 +71,8 @@ class WebDatasetSource(RowSource):
         image, mask = _choose_images(start, settings, needs)
         label = _choose_label(start, settings, needs)
         cells = self._take_columns(start, settings, needs, label, has_mask=mask is not None)
-        self.other_images = [
-            suffix for suffix in sorted(start.images) if suffix not in (image, mask) and (image or "." in suffix)
-        ]
+        others = [suffix for suffix in sorted(start.images) if suffix not in (image, mask) and (image or "." in suffix)]
+        self._describe(other_images=others)
         self.read_container: ReadWebDataset = ReadWebDataset(cells, image, splits_of(files), mask)
 
 

@@ -21,6 +21,7 @@ from beam_tfrecords import storage
 from beam_tfrecords.errors import FailureReason, RequestError, SampleError, Stage
 from beam_tfrecords.output.split_names import SPLIT_NAMES
 from beam_tfrecords.transforms.class_list import list_classes
+from beam_tfrecords.transforms.images.npy_headers import NPY_HEADERS
 from beam_tfrecords.transforms.refs.zip_member import HEADER_BYTES, content_start
 from beam_tfrecords.transforms.sources.arrays.stacks import Stack, find_axes, open_stacks, read_exactly, reading_stack
 from beam_tfrecords.transforms.sources.class_files import FoundClasses
@@ -307,10 +308,8 @@ def _read_header(file: IO[bytes]) -> tuple[tuple[int, ...], bool, np.dtype[Any]]
     # The header is a Python expression.
     with parsing():
         version = np.lib.format.read_magic(file)
-        if version == (1, 0):
-            return np.lib.format.read_array_header_1_0(file)
-        if version == (2, 0):
-            return np.lib.format.read_array_header_2_0(file)
+        if version in NPY_HEADERS:
+            return NPY_HEADERS[version](file)
     raise _refused(f"version {version} of NumPy's format; expected 1.0 or 2.0")
 
 

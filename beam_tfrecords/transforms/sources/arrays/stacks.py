@@ -99,8 +99,6 @@ class StackSource(RowSource):
       RequestError: the files do not fit the request.
     """
 
-    unit = "image"
-
     def __init__(
         self,
         files: Sequence[InputFile],
@@ -121,9 +119,8 @@ class StackSource(RowSource):
         label = choose_label(table, settings, needs, then=then, lacks=lacks)
         self.notes += notes
         cells = self._take_columns(table, settings, needs, label)
-        self.class_names = class_names if needs.label else ()
-        self.labels_may_be_indices = not self.class_names
-        self.found_classes = found_classes
+        class_names = class_names if needs.label else ()
+        self._describe(class_names=class_names, found_classes=found_classes, labels_may_be_indices=not class_names)
         paths = [file.entry.path for file in files]
         split_column = settings.split_column
         by_name = needs.splits.are_auto and not split_column and not inputs.splits

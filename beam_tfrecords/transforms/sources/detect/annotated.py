@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import glob
 import re
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from typing import Any
 
 from beam_tfrecords import storage
 from beam_tfrecords.errors import Suggestion
 from beam_tfrecords.transforms.sources.detect.interpretation import Request, UnclearError, join, show_names
+from beam_tfrecords.transforms.sources.detect.mask_names import NUMBERED_MASK
 from beam_tfrecords.transforms.sources.detect.mask_pairs import find_masks, find_suffixed_masks
 from beam_tfrecords.transforms.sources.detect.names import is_annotation, is_container, is_mask_folder, split_in_name
 from beam_tfrecords.transforms.sources.detect.pairs import Twins, are_drawn, find_bands, find_pair_ending, find_twins
@@ -69,9 +71,14 @@ def refuse_annotations(tree: FolderTree, request: Request, base: str) -> list[st
         raise _refuse_twins(twins, request)
     if ending:
         suffixed = find_suffixed_masks(tree, ending)
+        ends = Counter(name for _, folder in tree.walk() for _, name in folder.names if _MASK_ENDING.search(name))
+        bases = Counter(_MASK_ENDING.sub("", name) for name in ends)
+        objects = _with_object_masks(request, {"mask_suffix": ending}) if max(bases.values(), default=0) > 1 else []
         raise UnclearError(
             f"there are images that end in {ending}, beside images of the same names without it, as masks do",
             _with_masks(request, suffixed),
+            # With a mask of the image's own name, the others are not those of all objects.
+            *(objects[:1] if suffixed else objects),
             [Suggestion("the images but not their masks", {"exclude": [*selection.exclude, f"*{ending}*"]})],
             code="images_and_masks",
         )
@@ -155,6 +162,8 @@ def exclude(paths: Sequence[str], request: Request, tree: FolderTree) -> dict[st
 def _find_masks(tree: FolderTree, found: Sequence[str], request: Request) -> list[list[Suggestion]]:
     """Suggests using the masks in all the folders, or in the folders of each name."""
     assert request.root is not None
+    if objects := _find_object_masks(tree, found, request):
+        return objects
     masks = find_masks(tree, found, request.root)
     if masks is not None:
         return [_with_masks(request, masks)]
@@ -168,6 +177,31 @@ def _find_masks(tree: FolderTree, found: Sequence[str], request: Request) -> lis
         meaning = f"the images with their masks in {name}"
         answers.append([Suggestion(meaning, one.settings) for one in _with_masks(request, masks)])
     return answers
+
+
+def _find_object_masks(tree: FolderTree, found: Sequence[str], request: Request) -> list[list[Suggestion]]:
+    """Suggests using files as masks of objects, by folders for each image, or by the image's name and a number."""
+    others = _without_folders(tree, found)
+    stems = {name.rpartition(".")[0] for _, folder in others.walk() for _, name in folder.names}
+    parents = {path.rpartition("/")[0] for path in found}
+    if len(parents) == len(found) > 1 and all(folder.images < 2 for _, folder in others.walk()):
+        return _with_object_masks(request, {"mask_root": request.root})
+    numbered = Counter(NUMBERED_MASK.sub("", name.rpartition(".")[0]) for name in tree.names(found))
+    is_numbered = max((numbered[stem] for stem in stems), default=0) > 1
+    images = [path for path, folder in others.walk() if folder.images]
+    if len(found) != 1 or len(images) != 1 or not (is_numbered or stems & {*tree.below(found[0])}):
+        return []
+    return _with_object_masks(request, {"input": request.path(images[0]), "mask_root": request.path(found[0])})
+
+
+def _with_object_masks(request: Request, settings: dict[str, Any]) -> list[list[Suggestion]]:
+    """Suggests using the images with a mask for each object, unless the request already sets mask settings."""
+    if request.root is None or request.spec.mask_settings:
+        return []
+    return [
+        [Suggestion("boxes and a mask for each object", {**settings, "layout": "detection_masks"})],
+        [Suggestion("a mask of the objects for each image", {**settings, "layout": "segmentation"})],
+    ]
 
 
 def _without_folders(tree: FolderTree, paths: Iterable[str]) -> FolderTree:

@@ -9,12 +9,13 @@ from typing import Any
 
 from beam_tfrecords import storage
 from beam_tfrecords.errors import Suggestion
+from beam_tfrecords.transforms.sources.annotations.yolo_labels import holds_shares
 from beam_tfrecords.transforms.sources.detect.interpretation import Request, join
 from beam_tfrecords.transforms.sources.detect.list_sidecars import find_lists
 from beam_tfrecords.transforms.sources.detect.names import is_mask_folder
 from beam_tfrecords.transforms.sources.detect.tree import FolderTree
 from beam_tfrecords.transforms.sources.detect.trial import is_usable
-from beam_tfrecords.transforms.sources.documents.recognition import fitting_mappings
+from beam_tfrecords.transforms.sources.documents.recognition import fitting_mappings, suggest_mapping
 
 _COCO = re.compile(r"(?:^|[_.])(?:instances|captions|keypoints|annotations?|coco)[_.].*json$", re.IGNORECASE)
 # Files in COCO's format without boxes, or with the boxes of `instances` again.
@@ -46,7 +47,7 @@ def describe_annotations(tree: FolderTree, root: str | None = None) -> str:
 
 
 def find_formats(tree: FolderTree, root: str | None = None) -> dict[str, str]:
-    """Returns format -> an example of its files next to the images; takes what `describe_annotations` takes."""
+    """Returns format -> path of such a file next to the images; for the arguments, see `describe_annotations`."""
     kinds: dict[str, str] = {}
     for path, name in _coco_files(tree, root):
         kinds.setdefault("COCO", join(path, name))
@@ -57,10 +58,13 @@ def find_formats(tree: FolderTree, root: str | None = None) -> dict[str, str]:
         part = path.rpartition("/")[2].lower()
         if others.get(".xml") and (part.startswith("annotation") or part == "xmls" or folder.images):
             kinds.setdefault("Pascal VOC", f"{path}/*.xml")
-        if (others.get(".txt", 0) > 1 and part == "labels") or (others.get(".txt") and "/labels/" in f"/{path}/"):
-            stems = {one.rpartition(".")[0] for one in tree.others(path)}
+        in_labels = (others.get(".txt", 0) > 1 and part == "labels") or "/labels/" in f"/{path}/"
+        if others.get(".txt") and (in_labels or (folder.images and root is not None)):
+            stems = {one.rpartition(".")[0]: one for one in tree.others(path) if one.endswith(".txt")}
             images = {name.rpartition(".")[0] for _, one in tree.walk() for _, name in one.names}
-            if stems & images:
+            both = sorted(stems.keys() & images)
+            some = [_read_start(_below(root, path, stems[one])) for one in both[:_MOST_LOOKED_INTO]] if root else []
+            if (in_labels and both) or any(map(holds_shares, some)):
                 kinds.setdefault("YOLO", f"{path}/*.txt")
     return kinds
 
@@ -77,18 +81,22 @@ def describe_documents(tree: FolderTree, root: str | None) -> list[str]:
 
 
 def _find_mappings(tree: FolderTree, root: str | None) -> dict[str, str]:
-    """Returns mapping of ours -> glob of documents in the folders that it fits; {} without a root folder."""
+    """Returns mapping of ours -> glob of documents in the folders that it fits; {} without a root folder.
+
+    Files in COCO's format are often large, and are found by their first bytes.
+    """
     if root is None:
         return {}
     files = (
         (join(path, name), extension)
         for path, _ in tree.walk()
-        for extension in (".json", ".xml")
+        for extension in (".json", ".xml", ".pts", ".gt")
         if (name := next((one for one in tree.others(path) if one.lower().endswith(extension)), None))
     )
     found: dict[str, str] = {}
     for path, extension in itertools.islice(files, _MOST_LOOKED_INTO):
-        for name in fitting_mappings(storage.stat(storage.join(root, path))):
+        whole = storage.join(root, path)
+        for name in () if _holds_coco(whole) else fitting_mappings(storage.stat(whole)):
             found.setdefault(name, join(path.rpartition("/")[0], f"*{extension}"))
     return found
 
@@ -111,15 +119,22 @@ def find_annotations(tree: FolderTree, request: Request) -> Iterator[Suggestion]
 
 def _find_annotations(tree: FolderTree, root: str) -> Iterator[list[Suggestion]]:
     """Yields groups of suggestions for possible annotations; the caller takes the first usable one of each group."""
-    files = [(path, name) for path, name in _coco_files(tree, root) if not _NOT_OBJECTS.search(name)]
+    every = _coco_files(tree, root)
+    files = [(path, name) for path, name in every if not _NOT_OBJECTS.search(name)]
     if files:
         yield _read_coco(tree, root, files)
-    for path, name in _data_files(tree, root):
+    if panoptic := [(path, name) for path, name in every if "panoptic" in name.lower()]:
+        what = "the images with the panoptic masks of COCO"
+        read = _read_coco(tree, root, panoptic)
+        yield [Suggestion(what, {**one.settings, "layout": "segmentation"}) for one in read]
+    data_files = _data_files(tree, root)
+    for path, name in data_files:
         yield [_objects("YOLO", {"input": _below(root, path, name)})]
-    if any(_NAME_LIST.fullmatch(name) for path, _ in tree.walk() for name in tree.others(path)):
+    has_names = any(_NAME_LIST.fullmatch(name) for path, _ in tree.walk() for name in tree.others(path))
+    if has_names or (not data_files and "YOLO" in find_formats(tree, root)):
         yield [_objects("YOLO", {"input": root, "source": "yolo"})]
     for name in _find_mappings(tree, root):
-        yield [_objects(name, {"mapping": name})]
+        yield [suggest_mapping(name)]
     bases = find_voc(tree)
     if not bases and any(".xml" in {**folder.others} for _, folder in tree.walk()):
         yield [_objects("Pascal VOC", {"input": root, "source": "voc"})]
@@ -134,7 +149,10 @@ def _find_annotations(tree: FolderTree, root: str) -> Iterator[list[Suggestion]]
 def _read_coco(tree: FolderTree, root: str, files: Sequence[tuple[str, str]]) -> list[Suggestion]:
     """Suggests reading COCO files with images next to them, in separate folders, or named by path below the root."""
     settings: dict[str, Any] = {"input": [_below(root, path, name) for path, name in files]}
-    folders = [one for one, it in tree.walk() if it.images and not is_mask_folder(one.rpartition("/")[2])]
+    # Panoptic images are in a folder with the name of their file.
+    masks = {name.removesuffix(".json") for _, name in files if "panoptic" in name.lower()}
+    ends = [(one, one.rpartition("/")[2]) for one, folder in tree.walk() if folder.images]
+    folders = [one for one, end in ends if end not in masks and not is_mask_folder(end)]
     named = [storage.join(root, one) if one else root for one in folders]
     some = [settings] if all(tree.images(path) for path, _ in files) else []
     some += [{**settings, "image_root": roots} for roots in (named, [root]) if 0 < len(roots) <= _MOST_FOLDERS]

@@ -20,6 +20,8 @@ from beam_tfrecords.transforms.sources.tables.table_settings import BoxSettings
 _NAMES = {
     BoxFormat.CORNERS: (
         "xmin ymin xmax ymax", "x1 y1 x2 y2", "x0 y0 x1 y1", "left top right bottom", "minx miny maxx maxy",
+        "xtl ytl xbr ybr", "topleftx toplefty bottomrightx bottomrighty", "startx starty endx endy",
+        "upperleftcornerx upperleftcornery lowerrightcornerx lowerrightcornery",
     ),
     BoxFormat.CENTER: ("xcenter ycenter", "centerx centery", "cx cy", "xc yc"),
     BoxFormat.SIZE: ("x y", "left top", "xmin ymin", "x1 y1", "minx miny"),
@@ -39,8 +41,12 @@ _ATTRIBUTES = {
     "difficult": ("difficult", "isdifficult"),
     "truncated": ("truncated", "istruncated"),
 }
+# Columns of numbered points. Two points may be corners of a box, four are a quad, and others are landmarks.
+_POINT = re.compile(r"x(\d+)")
+_QUAD = 4
+# Columns beside those of a center that make a box no upright one.
+_ANGLES = ("angle", "theta", "rotation")
 _ROWS = 1000
-ONLY_CLASS = "object"
 
 
 def find_boxes(table: Table, settings: BoxSettings, needs: Needs, label: str | None) -> BoxColumns | None:
@@ -60,6 +66,8 @@ def find_boxes(table: Table, settings: BoxSettings, needs: Needs, label: str | N
     if found is None:
         return None
     sides, form = found
+    if not settings.box_columns:
+        _refuse_turned(table, plain, sides, form)
     size = find_sizes(table.columns, without=sides)
     rows = [row for row in itertools.islice(table.rows([*sides, *size]), _ROWS) if not isinstance(row, InvalidRow)]
     boxes = [
@@ -73,8 +81,21 @@ def find_boxes(table: Table, settings: BoxSettings, needs: Needs, label: str | N
     attributes = {
         name: plain[one] for name, names in _ATTRIBUTES.items() for one in names if one in plain and plain[one] != label
     }
-    only = "" if label else needs.class_names[0] if len(needs.class_names) == 1 else ONLY_CLASS
+    only = "" if label else needs.only_class
     return BoxColumns(sides, form, is_normalized, label, only, size, attributes)
+
+
+def _refuse_turned(table: Table, plain: Mapping[str, str], sides: Sequence[str], form: BoxFormat) -> None:
+    """Refuses boxes that are not upright: the columns are four points, or have an angle beside a center."""
+    turns = [plain[name] for name in _ANGLES if name in plain and form is BoxFormat.CENTER]
+    if (_count_points(plain) == _QUAD and any(map(_POINT.fullmatch, map(plain_name, sides)))) or turns:
+        what = f"{', '.join(turns)} turns the boxes" if turns else "there are more corners than two"
+        how = "the unit of the angle" if turns else "four corners"
+        raise RequestError(
+            f"{table.path}: the columns {', '.join(sides)} look like boxes, but {what}; a `mapping` of a few lines "
+            f"reads them, with {how}, and `box_columns={','.join(sides)}` takes these columns alone",
+            code="turned_boxes",
+        )
 
 
 def find_sides(columns: Sequence[str]) -> set[str]:
@@ -112,10 +133,15 @@ def _named(table: Table, named: Sequence[str]) -> tuple[Sequence[str], BoxFormat
     return next((found for found in _usual(plain) if {*found[0]} == {*named}), (named, BoxFormat.AUTO))
 
 
+def _count_points(plain: Mapping[str, str]) -> int:
+    return sum(f"y{match[1]}" in plain for match in map(_POINT.fullmatch, plain) if match)
+
+
 def _usual(plain: Mapping[str, str]) -> Iterator[tuple[Sequence[str], BoxFormat]]:
     """Yields box columns with usual names, the most specific names first."""
+    are_landmarks = _count_points(plain) not in (0, 1, 2, _QUAD)
     short = {**{_PREFIX.sub("", name): column for name, column in plain.items()}, **plain}
     for words, form in _QUARTETS.items():
-        if all(word in short for word in words):
+        if all(word in short for word in words) and not (are_landmarks and _POINT.fullmatch(words[0])):
             yield [short[word] for word in words], form
     yield from (([plain[name]], BoxFormat.AUTO) for name in _CELLS if name in plain)

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-import re
 from collections.abc import Iterable, Mapping, Sequence
 
 from beam_tfrecords import storage
 from beam_tfrecords.errors import RequestError, Suggestion
 from beam_tfrecords.transforms.refs.sample_refs import IMAGE
-from beam_tfrecords.transforms.sources.detect.box_columns import ONLY_CLASS, describe_boxes, find_boxes
+from beam_tfrecords.transforms.sources.detect.box_columns import describe_boxes, find_boxes
 from beam_tfrecords.transforms.sources.detect.column_names import (
     IMAGE_NAMES,
     MASK_NAMES,
@@ -24,13 +23,15 @@ from beam_tfrecords.transforms.sources.detect.column_suggestions import (
     suggest_values,
 )
 from beam_tfrecords.transforms.sources.detect.image_columns import find_lists, name_images
+from beam_tfrecords.transforms.sources.detect.mask_columns import find_masks
 from beam_tfrecords.transforms.sources.detect.roles import NO_LABELS, Role, describe_fields, role_of
 from beam_tfrecords.transforms.sources.detect.split_column import SplitColumn, find_split_column
 from beam_tfrecords.transforms.sources.inputs import quote_input
 from beam_tfrecords.transforms.sources.names import printable
-from beam_tfrecords.transforms.sources.needs import Needs
+from beam_tfrecords.transforms.sources.needs import ONLY_CLASS, Needs
 from beam_tfrecords.transforms.sources.tables.box_cells import BoxColumns
-from beam_tfrecords.transforms.sources.tables.image_paths import fill_pattern, pattern_columns
+from beam_tfrecords.transforms.sources.tables.image_paths import is_pattern, pattern_columns, split_patterns
+from beam_tfrecords.transforms.sources.tables.mask_cells import MaskColumns
 from beam_tfrecords.transforms.sources.tables.object_cells import ObjectColumns, find_objects
 from beam_tfrecords.transforms.sources.tables.table import Table, available, first_cells
 from beam_tfrecords.transforms.sources.tables.table_settings import LabelType, TableSettings
@@ -45,7 +46,7 @@ class Columns:
 
     Attributes:
       image: column with the path of the first image.
-      pattern: pattern that makes the image path from columns; None if a column has the path.
+      patterns: name of an image -> pattern that makes its path from columns; empty if columns have the paths.
       label: column with the label.
       split: column with the split.
       key: column with the key.
@@ -55,11 +56,11 @@ class Columns:
       mask: column with the mask path.
       images: name of an image -> column with its path or list of paths; empty if a pattern makes the paths.
       lists: names of images whose column has lists.
-      boxes: columns of the box in each row.
+      boxes: columns of the box, or of the masks, in each row.
     """
 
     image: str | None
-    pattern: str | None
+    patterns: Mapping[str, str]
     label: str | None
     split: SplitColumn | None
     key: str | None
@@ -69,7 +70,7 @@ class Columns:
     mask: str | None = None
     images: Mapping[str, str] = dataclasses.field(default_factory=dict)
     lists: frozenset[str] = frozenset()
-    boxes: BoxColumns | None = None
+    boxes: BoxColumns | MaskColumns | None = None
 
     @functools.cached_property
     def needed(self) -> list[str]:
@@ -78,12 +79,17 @@ class Columns:
         columns = *self.images.values(), self.label, split, self.key, self.group, self.mask
         named = [name for name in columns if name is not None]
         annotated = [name for part in (self.objects, self.boxes) if part for name in part.needed]
-        return [*named, *self.labels, *pattern_columns(self.pattern or ""), *annotated]
+        return [*named, *self.labels, *self.of_patterns, *annotated]
 
     @property
     def has_images(self) -> bool:
         """Whether the samples have images."""
-        return self.image is not None or self.pattern is not None
+        return self.image is not None or bool(self.patterns)
+
+    @property
+    def of_patterns(self) -> list[str]:
+        """The columns that the patterns name."""
+        return [name for pattern in self.patterns.values() for name in pattern_columns(pattern)]
 
 
 def choose_columns(
@@ -120,6 +126,8 @@ def choose_columns(
 
     usual_images = () if settings.image_path is not None else IMAGE_NAMES if needs.image else IMAGE_NAMES[:1]
     images = name_images(table.columns, table, settings, needs.images)
+    if not images and settings.image_path is None and needs.image:
+        images = {name: name for name in table.pairs}
     if not images or images.get(IMAGE) == "":
         guessed = choose("image_column", usual_images, "images", text=True)
         if usual_images and guessed != IMAGE_NAMES[0] and needs.image and not images:
@@ -135,28 +143,32 @@ def choose_columns(
         _refuse_other_labels(table, label, image=image)
     if settings.label_column is not None and settings.label_type is LabelType.CLASS and not has_classes:
         _refuse_other_cells(table, settings.label_column, image=image)
-    mask = choose("mask_column", MASK_NAMES, "masks", text=True) if needs.mask else None
+    masks = _choose_masks(table, settings, needs, taken, image)
+    mask = choose("mask_column", MASK_NAMES, "masks", text=True) if needs.mask and masks is None else None
     key = choose("key_column", (), "keys")
     group = choose("group_column", (), "groups")
-    others = *images.values(), mask, key, group, *settings.label_columns, *pattern_columns(settings.image_path or "")
+    patterns = split_patterns(settings.image_path) if settings.image_path is not None else {}
+    of_patterns = (name for pattern in patterns.values() for name in pattern_columns(pattern))
+    others = *images.values(), mask, key, group, *settings.label_columns, *of_patterns
     split, note = find_split_column(table, settings.split_column, needs.splits, taken=[label, *others])
     if note:
         taken.append(note)
-    if settings.image_path is not None:
-        _check_pattern(table, settings.image_path)
-    objects = find_objects(table, settings, needs, find_label(table))
+    for pattern in patterns.values():
+        _check_pattern(table, pattern)
+    reads_objects = masks is None and (mask is None or needs.names_objects)
+    objects = find_objects(table, settings, needs, find_label(table)) if reads_objects else None
     if objects is not None:
         taken.append(f"boxes from column {objects.column!r}")
         label = None if label == objects.labels else label
-    boxes = _choose_boxes(table, settings, needs, taken) if objects is None else None
+    boxes = masks or (_choose_boxes(table, settings, needs, taken) if objects is None else None)
     if boxes is not None and boxes.label is not None and settings.label_column is None:
         _refuse_other_labels(table, boxes.label, image=image)
     if boxes is not None and not needs.label:
         label = None
     if taken:
         notes.append(f"{printable(storage.basename(table.path))}: {', '.join(taken)}")
-    pattern, labels = settings.image_path, settings.label_columns
-    found = Columns(image, pattern, label, split, key, group, labels, objects, mask, images, lists, boxes)
+    labels = settings.label_columns
+    found = Columns(image, patterns, label, split, key, group, labels, objects, mask, images, lists, boxes)
     _check_needed(table, settings, needs, found)
     return found, notes
 
@@ -184,8 +196,7 @@ def _choose_boxes(table: Table, settings: TableSettings, needs: Needs, taken: li
     """Returns the box columns unless the request wants only labels; adds to `taken` for the note."""
     if not needs.objects or settings.label_columns or settings.label_type is not LabelType.CLASS:
         return None
-    by_name = [name for name in table.columns if is_label_name(name) and _role_of(table, name) not in NO_LABELS]
-    label = settings.label_column or find_label(table) or (by_name[0] if len(by_name) == 1 else None)
+    label = _label_of_objects(table, settings)
     boxes = find_boxes(table, settings.boxes, needs, label)
     if boxes and label in boxes.sides:
         # A column `y` may be a class, but not next to a column `x`.
@@ -195,6 +206,22 @@ def _choose_boxes(table: Table, settings: TableSettings, needs: Needs, taken: li
         if boxes.label is None and len(needs.class_names) != 1:
             _refuse_several_classes(table)
     return boxes
+
+
+def _choose_masks(
+    table: Table, settings: TableSettings, needs: Needs, taken: list[str], image: str | None
+) -> MaskColumns | None:
+    """Returns the column with the masks of objects; adds to `taken` for the note."""
+    masks = find_masks(table, settings, needs, _label_of_objects(table, settings), image=image)
+    if masks is not None:
+        alone = "" if masks.label else f", all of the class {masks.only!r}"
+        taken.append(f"masks of objects from column {masks.column!r}{alone}")
+    return masks
+
+
+def _label_of_objects(table: Table, settings: TableSettings) -> str | None:
+    by_name = [name for name in table.columns if is_label_name(name) and _role_of(table, name) not in NO_LABELS]
+    return settings.label_column or find_label(table) or (by_name[0] if len(by_name) == 1 else None)
 
 
 def _refuse_several_classes(table: Table) -> None:
@@ -240,13 +267,14 @@ def _check_needed(table: Table, settings: TableSettings, needs: Needs, found: Co
             ),
             code="missing_label_column",
         )
-    if needs.mask and found.mask is None:
+    has_polygons = isinstance(found.boxes, MaskColumns) or (found.objects and found.objects.has_polygons)
+    if needs.mask and found.mask is None and not has_polygons:
         raise RequestError(
             f"{quote_input(table.path)} has no column 'mask', which the layout needs; name another with `mask_column`; "
             f"{available(table)}",
             code="missing_mask_column",
         )
-    if settings.group_rows and (len(found.images) > 1 or found.lists):
+    if settings.group_rows and (len(found.images or found.patterns) > 1 or found.lists):
         raise RequestError(
             "`group_rows` makes one sample of rows with the same image, and these have several; leave it out, and name "
             "what tells rows apart with `key_column`",
@@ -362,13 +390,12 @@ def _role_of(table: Table, name: str) -> Role:
 
 
 def _check_pattern(table: Table, pattern: str) -> None:
-    names = pattern_columns(pattern)
-    if not names or re.search("[{}]", fill_pattern(pattern, dict.fromkeys(names, ""))):
+    if not is_pattern(pattern):
         raise RequestError(
             f"`image_path={pattern}`: expected a path with columns in braces, such as train/{{id}}.jpg",
             code="invalid_value",
         )
-    for name in names:
+    for name in pattern_columns(pattern):
         if name not in table.columns:
             raise RequestError(
                 f"`image_path={pattern}`: {table.path} has no column {name!r}; {available(table)}",

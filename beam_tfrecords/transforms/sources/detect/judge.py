@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Mapping, Sequence
 
 from beam_tfrecords import storage
+from beam_tfrecords.examples.column_ranges import point_columns
 from beam_tfrecords.examples.contents import Content
 from beam_tfrecords.transforms.sources.detect.column_names import is_mask_name
 from beam_tfrecords.transforms.sources.detect.roles import Field, Role, describe_fields
@@ -18,7 +19,7 @@ from beam_tfrecords.transforms.sources.tables.table import Table, first_cells
 _MOST_NAMED = 20
 # Content of annotations -> its name, and the layout that stores it.
 _PARTS = {
-    Content.POLYGONS: ("polygons", "detection_masks"),
+    Content.POLYGONS: ("polygons", "detection_polygons` or `layout=detection_masks"),
     Content.KEYPOINTS: ("keypoints", "detection_keypoints"),
     Content.CAPTIONS: ("captions", "captions"),
 }
@@ -26,7 +27,7 @@ _PARTS = {
 _ANNOTATIONS = {
     "COCO": "boxes, polygons, keypoints or captions",
     "YOLO": "boxes, polygons or keypoints",
-    "Pascal VOC": "boxes and classes",
+    "Pascal VOC": "boxes, polygons and classes",
 }
 _MOST_FILES = 3
 # Role -> the setting that uses a field of this role.
@@ -99,4 +100,7 @@ def describe_unused(table: Table, used: Collection[str | None], images: Sequence
     more = f" and {len(names) - _MOST_NAMED:,} more" if len(names) > _MOST_NAMED else ""
     remedies = dict.fromkeys(_REMEDIES[role] for _, role in fields if role in _REMEDIES)
     remedy = "; ".join([*remedies, f"a layout takes such as column.{names[0]}"])
+    points = point_columns(plain)
+    if len(points) > 2:
+        remedy += f", and points that move with the image as columns.{points[0]}..{points[-1]} with `moves: points`"
     return [f"{printable(storage.basename(table.path))}: not used: {shown}{more}; {remedy}"]

@@ -92,11 +92,13 @@ def find_labels(
         return
     # Words are classes rather than numbers.
     labels = sorted(named or labels, key=lambda name: (_are_numbers(cells[name]), len(set(cells[name]))))
-    for name in labels[:_MOST_LABELS]:
+    for number, name in enumerate(labels[:_MOST_LABELS]):
         separator = separators[name] if repeats_parts(cells[name], separators[name]) else None
-        # Names of one class have spaces too, so that these are a question of their own.
+        # A space may also be part of a class name, which is asked separately.
         several = {"label_separator": separator} if separator and separator != " " else {}
         yield f"the classes in column {name!r}", {"label_column": name, **several}
+        if number == 0:
+            yield from _find_heads(cells, rows, labels)
     for name, values in cells.items():
         kind = "text" if TEXT_NAMES.search(plain_name(name)) else "float"
         is_value = kind == "text" or (
@@ -107,6 +109,23 @@ def find_labels(
             grouped = {"group_rows": True} if repeats and kind == "text" else {}
             meaning = "texts" if kind == "text" else "numbers"
             yield f"the {meaning} in column {name!r}", {"label_column": name, "label_type": kind, **grouped}
+
+
+def _find_heads(cells: Cells, rows: int, labels: Sequence[str]) -> Iterator[tuple[str, dict[str, Any]]]:
+    """Yields the settings that make a feature of each of several columns of words, one of which may be the label."""
+    heads = [
+        name
+        for name, values in cells.items()
+        if re.fullmatch(r"[A-Za-z]\w*", name)
+        and plain_name(name) not in SPLIT_FLAGS
+        and len(values) == rows
+        and 1 < len(set(values)) < len(values)
+        and not any(map(_NUMBER.fullmatch, map(str, values)))
+        and (name in labels or not (are_splits(values) or role_of(name, values) in (*NO_LABELS, Role.TEXT)))
+    ]
+    if len(heads) > 1 and {*heads} & {*labels} and not any(LABEL_NAMES.search(plain_name(name)) for name in heads):
+        layout = ",".join(["image", *(f"{name}:class" for name in heads)])
+        yield f"a class for each of the columns {', '.join(heads)}", {"layout": layout}
 
 
 def find_only_label(cells: Mapping[str, Sequence[Any]]) -> str | None:

@@ -415,10 +415,15 @@ def _splits_without_classes(level: Level) -> Interpretation | None:
     if named:
         kept = {one: split for one, split in named.items() if not any(f"{n}/".startswith(f"{one}/") for n in flat)}
         answers = [Suggestion(f"the images in {', '.join(kept)}", {"splits": write_splits(kept)})] if kept else []
+    # The labels of a validation split, or of a split with a list, are elsewhere.
+    is_test = not (named or level.lists) and {level.bases[base] for base in flat} == {"test"}
+    labelled = [base for base in level.bases if base not in flat]
+    pattern = rf"(?:^|/)(?:{'|'.join(map(re.escape, labelled))})/(?P<label>[^/]+)/"
+    bare = Suggestion(f"the images in {', '.join(flat)} without labels", {"label_pattern": pattern})
     raise UnclearError(
-        f"no folders name the classes of the images in {show_names(flat)}, as those in "
-        f"{show_names([base for base in level.bases if base not in flat])} do",
+        f"no folders name the classes of the images in {show_names(flat)}, as those in {show_names(labelled)} do",
         answers,
+        [bare] if is_test else [],
         has_lists=bool(level.lists),
         code="no_class_folders",
     )

@@ -1,15 +1,23 @@
-"""Finds the suffixes that pair masks with images. Pure functions."""
+"""Finds what the names of paired images and masks do not share. Pure functions."""
 
 from __future__ import annotations
 
+import posixpath
 import re
 from collections import Counter
 from collections.abc import Iterable, Sequence
 
 # The last words of a name, such as _mask in car_01_mask or _gtFine_labelIds in a_000_gtFine_labelIds.
 _WORDS = re.compile(r"[_. -]*[A-Za-z][A-Za-z_. -]*$|[_. -]+[A-Za-z][A-Za-z0-9]*(?:[_. -][A-Za-z][A-Za-z0-9]*)*$")
+# End of the name of an object's mask after that of its image: img_1_0, img_1_mask_2.
+NUMBERED_MASK = re.compile(r"[_. -](?:(?:mask|object|obj|instance|inst|seg)[_. -]?)?\d+$", re.IGNORECASE)
 # If an image has several masks, as in Cityscapes, prefers the mask of class numbers.
 _CLASSES = re.compile(r"label|class", re.IGNORECASE)
+
+
+def mask_end(suffix: str) -> re.Pattern[str]:
+    """Returns the pattern of the end of a mask's name: a suffix, with a number if an image has several masks."""
+    return re.compile(rf"{re.escape(suffix)}[_. -]?\d*$")
 
 
 def find_suffixes(images: Iterable[str], masks: Iterable[str], *, are_all: bool = True) -> dict[str, str] | None:
@@ -44,6 +52,15 @@ def _endings(masks: Iterable[str], bases: set[str]) -> Counter[str]:
 def _settings(mask_suffix: str, image_suffix: str) -> dict[str, str]:
     settings = {"mask_suffix": mask_suffix, "image_suffix": image_suffix}
     return {name: suffix for name, suffix in settings.items() if suffix}
+
+
+def without_common_ends(names: Sequence[str]) -> list[str]:
+    """Returns names without the beginning and the end that all of them share; a single name shares nothing."""
+    if len(names) < 2:
+        return [*names]
+    before = len(posixpath.commonprefix(names))
+    after = len(posixpath.commonprefix([name[:before:-1] for name in names]))
+    return [name[before : len(name) - after] for name in names]
 
 
 def shared_ending(names: Sequence[str]) -> str:

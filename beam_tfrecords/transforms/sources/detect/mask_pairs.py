@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from beam_tfrecords import storage
-from beam_tfrecords.transforms.sources.detect.mask_names import find_suffixes
+from beam_tfrecords.transforms.sources.detect.mask_names import find_suffixes, mask_end
 from beam_tfrecords.transforms.sources.detect.names import is_annotation, is_mask_folder, plain_path
 from beam_tfrecords.transforms.sources.detect.tree import Folder, FolderTree
 
@@ -98,7 +98,9 @@ def without_masks(tree: FolderTree, settings: Mapping[str, Any], root: str | Non
     return tree.select(
         lambda path: (
             not (
-                posixpath.splitext(path)[0].endswith(suffix) if suffix and not all(below) else _is_below(path, folders)
+                bool(mask_end(suffix).search(posixpath.splitext(path)[0]))
+                if suffix and not all(below)
+                else _is_below(path, folders)
             )
         )
     )

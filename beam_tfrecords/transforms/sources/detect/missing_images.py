@@ -106,7 +106,9 @@ def _refuse_missing_remote(table: Table, images: Iterator[str], roots: Sequence[
         raise _refusal(table.path, names, roots, asked=len(some))
 
 
-def refuse_missing_names(path: str, names: Sequence[str], roots: Sequence[str], inputs: Inputs) -> None:
+def refuse_missing_names(
+    path: str, names: Sequence[str], roots: Sequence[str], inputs: Inputs, *, images: Sequence[str] | None = None
+) -> None:
     """Checks whether none of an annotation file's first images exists but all exist at similar paths.
 
     Args:
@@ -114,6 +116,7 @@ def refuse_missing_names(path: str, names: Sequence[str], roots: Sequence[str], 
       names: names of the first images.
       roots: folders to search for the images.
       inputs: inputs of the request.
+      images: folders of the images, if these are masks.
 
     Raises:
       RequestError: all images exist at similar paths; suggests the fix.
@@ -121,10 +124,12 @@ def refuse_missing_names(path: str, names: Sequence[str], roots: Sequence[str], 
     if any(map(storage.has_scheme, (path, *roots))) or not _are_missing(names, roots):
         return
     for change, folder in _find_changes(names, roots[-1], storage.dirname(path)):
-        where = {"image_root": folder}
+        where = {"image_root" if images is None else "mask_root": folder}
+        if folder in (images or ()):
+            continue
         if change == _Change():
             raise _refusal(path, names, roots, Suggestion(f"the images in {folder}", where))
-        if inputs.is_alone:
+        if inputs.is_alone and images is None:
             words = [path, change.case, *change.substitutions]
             command = shlex.join(["python3", "-c", _REWRITE_JSON, *words])
             settings = {"input": f"{path}.json", **where}
@@ -159,7 +164,7 @@ def _refusal(
 
 def first_images(table: Table, columns: Columns) -> Iterator[str]:
     """Yields the image paths of the rows, in their order."""
-    pattern = columns.pattern or f"{{{columns.image}}}"
+    pattern = _pattern_of(columns)
     needed = pattern_columns(pattern) if columns.has_images else []
     for row in table.rows(needed) if needed else ():
         if not isinstance(row, InvalidRow):
@@ -167,33 +172,45 @@ def first_images(table: Table, columns: Columns) -> Iterator[str]:
                 yield fill_pattern(pattern, {name: read_text(row, name) for name in needed})
 
 
+def _pattern_of(columns: Columns) -> str:
+    """Returns the pattern of the first image of a row."""
+    return next(iter(columns.patterns.values()), f"{{{columns.image}}}")
+
+
 def _suggestions(
     table: Table, columns: Columns, inputs: Inputs, names: Sequence[str], root: str
 ) -> Iterator[Suggestion]:
-    written = columns.pattern or f"{{{columns.image}}}"
-    for path in _add_folders(table, written, root):
+    written = _pattern_of(columns)
+    # With one image per row, the path can be given as `image_path`.
+    is_one = len(columns.images or columns.patterns) == 1
+    for path in _add_folders(table, written, root) if is_one else ():
         yield Suggestion(f"the images at {path}", {"image_path": path, "image_column": None})
     for change, folder in _find_changes(names, root, storage.dirname(table.path)):
         where = {"image_root": folder} if folder != root else {}
         match change:
             case _Change(()) if change.case == "__str__":
                 yield Suggestion(f"the images in {folder}", where)
-            case _Change(("\\Z", extension)):
+            case _Change(("\\Z", extension)) if is_one:
                 yield Suggestion(
                     f"the images with {extension}",
                     {"image_path": written + extension, "image_column": None, **where},
                 )
-            case _ if table.delimiter and columns.image and inputs.is_alone:
+            case _ if table.delimiter and columns.image and inputs.is_alone and is_one and _are_whole(table):
                 words = [table.path, columns.image, table.delimiter, change.case, *change.substitutions]
                 command = shlex.join(["python3", "-c", _REWRITE, *words])
                 yield Suggestion("a table with the right paths", {"input": f"{table.path}.csv", **where}, [command])
-    for name in table.columns:
+    for name in table.columns if is_one else ():
         if name != columns.image and re.sub(r"[\s_-]", "", name.lower()) in _IDS:
             rows = table.head([name], _ROWS)
             pattern = find_pattern(table, name, [str(row[name]) for row in rows]) if rows else None
             if pattern:
                 settings = {"image_path": pattern, "image_column": None, "image_root": None}
                 yield Suggestion(f"the images that are named by {name!r}", settings)
+
+
+def _are_whole(table: Table) -> bool:
+    """Whether the first rows have a cell for each column, as rows that a command rewrites must."""
+    return not any(isinstance(row, InvalidRow) for row in itertools.islice(table.rows(table.columns), _ROWS))
 
 
 def _add_folders(table: Table, written: str, root: str) -> Iterator[str]:

@@ -3,19 +3,18 @@
 from __future__ import annotations
 
 import dataclasses
-import posixpath
 import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 
 from beam_tfrecords.transforms.sources.detect.interpretation import join
-from beam_tfrecords.transforms.sources.detect.mask_names import shared_ending
+from beam_tfrecords.transforms.sources.detect.mask_names import shared_ending, without_common_ends
 from beam_tfrecords.transforms.sources.detect.mask_pairs import JPEG
 from beam_tfrecords.transforms.sources.detect.names import names_annotations, split_in_name
 from beam_tfrecords.transforms.sources.detect.tree import FolderTree, pair_stem
 
 _MOST_TWINS = 4
-# Share of images whose partners are there, if the names of their folders say that they are pairs.
+# Least share of images with a partner, in folders whose names say that they hold pairs.
 _MOST_ALIKE = 0.8
 _IMAGE_WORDS = frozenset(
     {"im", "image", "images", "img", "imgs", "picture", "pictures", "view", "views", "cam", "camera"}
@@ -145,11 +144,10 @@ def _paths_below(tree: FolderTree, path: str, *, strip: bool) -> Iterator[str]:
     folders = {
         at[len(path) :]: sorted(_stems(tree.names([at]))) for at, _ in tree.walk() if f"{at}/".startswith(f"{path}/")
     }
-    stems = [stem for some in folders.values() for stem in some] if strip else []
-    before = len(posixpath.commonprefix(stems))
-    after = len(posixpath.commonprefix([stem[:before:-1] for stem in stems]))
-    for folder, some in folders.items():
-        yield from (f"{folder}/{stem[before : len(stem) - after]}" for stem in some)
+    named = [(folder, stem) for folder, some in folders.items() for stem in some]
+    stems = [stem for _, stem in named]
+    for (folder, _), stem in zip(named, without_common_ends(stems) if strip else stems, strict=True):
+        yield f"{folder}/{stem}"
 
 
 def _pair(tree: FolderTree, first: str, second: str) -> tuple[str, str] | None:

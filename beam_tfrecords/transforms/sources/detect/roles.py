@@ -11,7 +11,9 @@ import contextlib
 import enum
 import json
 import math
+import operator
 import posixpath
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 from urllib.parse import urlsplit
@@ -32,6 +34,13 @@ from beam_tfrecords.transforms.sources.tables.flags import find_list_flags
 # Larger numbers in a list are measurements or counts rather than classes.
 _MOST_CLASSES = 10_000
 _SIDES = 4
+# A polygon has three corners.
+_LEAST_NUMBERS = 6
+_MOST_DIGITS = 12
+# Words of a cell that are looked at.
+_MOST_WORDS = 64
+# Columns of run lengths.
+_RUNS = re.compile(r"rle|encod|mask|segment|annot|runlength")
 # Python's parser may take much memory for a long text.
 _MOST_PARSED = 10_000
 
@@ -46,6 +55,7 @@ class Role(enum.Enum):
     ANNOTATION = "annotations (JSON)"
     BOX = "a box"
     BOXES = "lists of boxes"
+    RUNS = "run lengths of masks"
     VECTOR = "lists of numbers"
     CLASSES = "lists of classes"
     SPLIT = "splits"
@@ -55,7 +65,9 @@ class Role(enum.Enum):
 
 
 # Cells of these roles are never classes.
-NO_LABELS = frozenset({Role.IMAGE, Role.MASK, Role.OBJECTS, Role.ANNOTATION, Role.BOX, Role.BOXES, Role.VECTOR})
+NO_LABELS = frozenset(
+    {Role.IMAGE, Role.MASK, Role.OBJECTS, Role.ANNOTATION, Role.BOX, Role.BOXES, Role.RUNS, Role.VECTOR}
+)
 
 
 class Field(NamedTuple):
@@ -92,6 +104,8 @@ def role_of(name: str, cells: Iterable[Any]) -> Role:
     if _most(names_image(value) for value in values):
         in_mask_folders = _most(is_mask_folder(posixpath.dirname(value).rpartition("/")[2]) for value in values)
         return Role.MASK if is_mask_name(name) or in_mask_folders else Role.IMAGE
+    if _are_runs(name, values):
+        return Role.RUNS
     opened = [parse_cell(value) for value in values]
     if _most(isinstance(value, dict) for value in opened):
         return Role.OBJECTS if any(map(has_boxes, opened)) else Role.ANNOTATION
@@ -124,6 +138,42 @@ def parse_cell(value: Any) -> Any:
         with contextlib.suppress(ValueError, SyntaxError, RecursionError, MemoryError):
             return ast.literal_eval(value.strip())
     return value
+
+
+def is_segmentation(value: Any) -> bool:
+    """Whether a value is the mask of one object as COCO has it: polygons, or run lengths with the size of the image."""
+    if isinstance(value, dict):
+        return value.keys() >= {"counts", "size"}
+    return isinstance(value, list) and bool(value) and all(map(_is_polygon, value))
+
+
+def _is_polygon(value: Any) -> bool:
+    is_list = isinstance(value, list) and len(value) >= _LEAST_NUMBERS and len(value) % 2 == 0
+    return is_list and all(map(_is_number, value))
+
+
+def _are_runs(name: str, values: Sequence[Any]) -> bool:
+    """Whether cells are `start length` in turn; a name, or their order and several lengths, tell them from vectors."""
+    texts = [value for value in values if not isinstance(value, str) or value.strip() != "-1"]
+    words = [text.split(maxsplit=_MOST_WORDS)[:_MOST_WORDS] for text in texts if isinstance(text, str)]
+    several = [one for one in words if len(one) % 2 == 0 and all(map(_is_count, one))]
+    if len(several) * 2 <= len(texts):
+        return False
+    if _RUNS.search(plain_name(name)):
+        return True
+    lengths = {len(one) for one in several}
+    return len(lengths) > 1 and max(lengths) >= _LEAST_NUMBERS and all(map(are_sorted, several))
+
+
+def are_sorted(words: Sequence[str]) -> bool:
+    """Whether run lengths are in order, and do not overlap."""
+    numbers = [*map(int, words[: len(words) // 2 * 2])]
+    ends = map(operator.add, numbers[::2], numbers[1::2])
+    return all(end <= start for end, start in zip(ends, numbers[2::2], strict=False))
+
+
+def _is_count(word: str) -> bool:
+    return word.isascii() and word.isdecimal() and len(word) <= _MOST_DIGITS
 
 
 def has_boxes(value: Any) -> bool:
@@ -163,6 +213,8 @@ def _role_of_lists(name: str, lists: Sequence[list[Any]]) -> Role:
             return Role.BOX
         return Role.VECTOR if are_vectors(lists) else Role.CLASSES
     if parts and all(isinstance(part, str) for part in parts):
+        if _are_runs(name, parts):
+            return Role.RUNS
         return Role.IMAGE if _most(map(names_image, parts)) else Role.CLASSES
     return Role.OTHER
 

@@ -6,6 +6,7 @@ import dataclasses
 import itertools
 import re
 import shlex
+from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
@@ -34,13 +35,14 @@ _MOST_PATHS = 3
 # Required share of images with a mask; images without a mask fail one by one.
 _MOST_MASKS = 0.9
 _UNLABELLED = {"layout": "image"}
+_MASKS = ("segmentation", "detection_masks")
 
 
 def refuse(error: UnclearError, tree: FolderTree, request: Request) -> RequestError:
     """Returns the error for an input with ambiguous folders, with suggested requests."""
     suggestions: list[Suggestion] = []
     for one in _suggestions(error, tree, request):
-        has_masks = one.settings.get("layout") == "segmentation"
+        has_masks = one.settings.get("layout") in _MASKS
         if has_masks and request.root and not is_usable(request, one.settings, share=_MOST_MASKS):
             continue
         one = _drop_globs(one, tree, request)
@@ -235,8 +237,14 @@ def _has_samples(tree: FolderTree, request: Request, found: Interpretation) -> b
         unlisted = [path for path, _ in folders if not any(f"{path}/".startswith(f"{one}/") for one in found.lists)]
         labels = {found.place(f"{path}/" if path else "")[0] for path in unlisted}
     else:
-        keys = (request.key_prefix + join(path, name) for path, folder in folders for _, name in folder.names)
-        labels = {match["label"] if (match := re.search(pattern, key)) else None for key in keys}
+        by_folder: defaultdict[str, set[str | None]] = defaultdict(set)
+        for path, folder in folders:
+            for _, name in folder.names:
+                match = re.search(pattern, request.key_prefix + join(path, name))
+                by_folder[path.partition("/")[0]].add(match["label"] if match else None)
+        # A split may have no labels.
+        of_splits = [one for name, one in by_folder.items() if one != {None} or split_of_folder(name) is None]
+        labels = {None} if not of_splits else {label for one in of_splits for label in one}
     are_said = request.named or (pattern and len(request.inputs) > 1)
     are_splits = any(label and split_of_folder(label) and label.lower() not in ALSO_THINGS for label in labels)
     return None not in labels and not are_splits and len(labels) > (0 if are_said else 1)

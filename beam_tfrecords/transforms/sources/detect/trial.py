@@ -22,6 +22,7 @@ _MOST = 1000
 _NEEDS: Mapping[str, Mapping[str, Any]] = {
     "image": {"label": False, "objects": False},
     "detection": {"label": False, "objects": True},
+    "detection_masks": {"label": False, "objects": True, "polygons": True},
     "segmentation": {"label": False, "objects": False, "mask": True},
 }
 
@@ -51,7 +52,7 @@ def is_usable(request: Request, settings: Mapping[str, Any], *, images: int = 0,
     needs = dataclasses.replace(request.needs, **_NEEDS.get(settings.get("layout", ""), {}))
     refs: list[SampleRef] = []
     with suppress_refusals():
-        source = open_input(spec, needs).source(needs)
+        source = open_input(spec, needs).read(needs)
         if source.containers() is not None:
             return True
         wanted = (ref for ref in one_by_one(source.samples()) if spec.selection.skips_path(ref.key) is None)

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import math
 from typing import Any
 
 _POINT = 2
+# Types of most numbers, which need no look at each.
+_PLAIN = {int, float}
 
 
 def to_number(value: Any) -> float:
@@ -25,6 +28,9 @@ def flatten(value: Any) -> list[float]:
     if isinstance(value, dict):
         return [to_number(value.get(name, value.get(name.upper()))) for name in ("x", "y")]
     if isinstance(value, list | tuple):
+        if {*map(type, value)} <= _PLAIN:
+            with contextlib.suppress(OverflowError):
+                return [*map(float, value)]
         return [number for one in value for number in flatten(one)]
     return [to_number(value)]
 

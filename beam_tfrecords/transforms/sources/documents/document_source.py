@@ -13,16 +13,21 @@ from typing import Any
 
 from beam_tfrecords import storage
 from beam_tfrecords.errors import FailureReason, RequestError, SampleError, Stage
-from beam_tfrecords.examples.contents import Content
+from beam_tfrecords.examples.contents import DRAWN, Content, contents_in
 from beam_tfrecords.storage.threads import map_in_threads
 from beam_tfrecords.transforms.class_list import list_classes
 from beam_tfrecords.transforms.objects.objects import Objects
 from beam_tfrecords.transforms.refs.sample_refs import SampleRef
 from beam_tfrecords.transforms.service_faults import retry_faults
-from beam_tfrecords.transforms.sources.annotations.annotated import reference, refuse_folders_as_splits, rejected
+from beam_tfrecords.transforms.sources.annotations.annotated import (
+    describe_bare,
+    reference,
+    refuse_folders_as_splits,
+    rejected,
+)
 from beam_tfrecords.transforms.sources.documents.first_samples import MOST_FIRST, find_problem, refuse_unfit
 from beam_tfrecords.transforms.sources.documents.image_finder import ImageFinder
-from beam_tfrecords.transforms.sources.documents.mapped_objects import ObjectReader, name_class
+from beam_tfrecords.transforms.sources.documents.mapped_objects import ObjectReader, as_list, name_classes
 from beam_tfrecords.transforms.sources.documents.mapping import (
     STEM,
     DocumentMapping,
@@ -32,16 +37,18 @@ from beam_tfrecords.transforms.sources.documents.mapping import (
 )
 from beam_tfrecords.transforms.sources.documents.trees import ROWS, holds_one, read_samples
 from beam_tfrecords.transforms.sources.image_roots import own_roots
-from beam_tfrecords.transforms.sources.input_settings import PathSettings
+from beam_tfrecords.transforms.sources.input_settings import PathSettings, names_mapping_file
 from beam_tfrecords.transforms.sources.inputs import (
     Inputs,
+    describe_splits,
     find_entries,
     key_prefixes,
     names_several,
     quote_input,
     split_of_word,
+    splits_of_names,
 )
-from beam_tfrecords.transforms.sources.names import has_extension, is_utf8, printable, skipped_kind
+from beam_tfrecords.transforms.sources.names import is_utf8, printable, skipped_kind, unpaired_kind
 from beam_tfrecords.transforms.sources.needs import Needs
 from beam_tfrecords.transforms.sources.path_rule import key_of_path, shorten
 from beam_tfrecords.transforms.sources.reading import unchanged
@@ -60,6 +67,7 @@ class _Document:
       stem: the part of its name that `*` of the glob matches.
       file: its file.
       split: split of its samples, if the request says it.
+      named: split that its name says, as those of all other documents do.
       roots: folders that may hold its images.
       is_given: whether the request names it, and not only its folder.
     """
@@ -70,6 +78,7 @@ class _Document:
     split: str | None
     roots: tuple[str, ...]
     is_given: bool
+    named: str | None = None
 
 
 def open_input(inputs: Inputs, mapping: str | None, paths: PathSettings, needs: Needs) -> MakeSource:
@@ -82,7 +91,14 @@ def open_input(inputs: Inputs, mapping: str | None, paths: PathSettings, needs: 
         raise RequestError("`source=documents` needs `mapping`, which says where things are", code="missing_setting")
     refuse_folders_as_splits(inputs, "documents", needs)
     found = read_mapping(mapping)
-    return functools.partial(DocumentSource, found, list(_list_documents(inputs, paths, found)))
+    documents = list(_list_documents(inputs, paths, found))
+    notes: list[str] = []
+    if needs.splits.are_auto and not inputs.splits and not any(holds_one(one.below, found) for one in documents):
+        files = [one.file.path for one in documents]
+        splits = splits_of_names(files)
+        notes = describe_splits(files, splits, inputs)
+        documents = [dataclasses.replace(one, named=split) for one, split in zip(documents, splits, strict=True)]
+    return functools.partial(DocumentSource, found, documents, notes)
 
 
 def _list_documents(inputs: Inputs, paths: PathSettings, mapping: DocumentMapping) -> Iterator[_Document]:
@@ -139,31 +155,34 @@ class DocumentSource(Source):
     Args:
       mapping: where things are in a document.
       documents: the documents.
+      notes: notes on their splits.
       needs: requested contents.
     """
 
-    def __init__(self, mapping: DocumentMapping, documents: Sequence[_Document], needs: Needs) -> None:
+    def __init__(
+        self, mapping: DocumentMapping, documents: Sequence[_Document], notes: Sequence[str], needs: Needs
+    ) -> None:
         super().__init__()
-        self.mapping, self.documents, self._needs = mapping, documents, needs
-        self.columns = tuple(mapping.values)
-        if not isinstance(mapping.class_names, Expression):
-            self.class_names = tuple(dict.fromkeys(mapping.class_names.values()))
-        self.labels_may_be_indices = not mapping.class_names
-        self.provides = frozenset(
-            content
-            for content, is_there in {
-                Content.IMAGE: True,
-                Content.LABEL: mapping.label or mapping.objects,
-                Content.OBJECTS: mapping.objects,
-                Content.POLYGONS: any(kind.polygon or kind.angle for kind in mapping.objects),
-                Content.KEYPOINTS: any(kind.points for kind in mapping.objects),
-                Content.COLUMNS: mapping.values,
-            }.items()
-            if is_there
-        )
-        # Rows of one image, one for each object, are one sample.
+        self.mapping, self.documents, self._said, self._needs = mapping, documents, notes, needs
+        found = {
+            Content.IMAGE: True,
+            Content.LABEL: mapping.label or mapping.objects,
+            Content.OBJECTS: mapping.objects,
+            **dict.fromkeys(DRAWN, any(kind.polygon or kind.angle for kind in mapping.objects)),
+            Content.KEYPOINTS: any(kind.points for kind in mapping.objects),
+            Content.COLUMNS: mapping.values,
+        }
+        names = {} if isinstance(mapping.class_names, Expression) else mapping.class_names
         are_rows = all(one.below.lower().endswith(ROWS) for one in documents) or bool(mapping.columns)
-        self.groups_rows = are_rows and mapping.samples is not None and bool(mapping.objects)
+        are_objects = all(kind.objects.text.startswith(("@", "[@]")) for kind in mapping.objects)
+        self._describe(
+            provides=contents_in(found),
+            columns=tuple(mapping.values),
+            class_names=tuple(dict.fromkeys(names.values())),
+            labels_may_be_indices=not mapping.class_names,
+            # Rows of one image, each of which is an object, are one sample.
+            groups_rows=are_rows and mapping.samples is not None and bool(mapping.objects) and are_objects,
+        )
 
     def samples(self) -> Iterator[SampleRef]:
         """Yields the samples of all documents in turn.
@@ -171,12 +190,15 @@ class DocumentSource(Source):
         Raises:
           RequestError: a document of several samples is damaged, or the mapping does not fit.
         """
-        self.notes, self.unmatched = [], []
+        self.notes, self.unmatched = [*self._said], []
         self._reader = ObjectReader(self.mapping, self._needs)
         self._finders = {
             roots: ImageFinder(self._list_images(roots)) for roots in {one.roots for one in self.documents}
         }
-        self._total, self._missing, self._seen = 0, list[str](), set[str]()
+        self._total, self._alternatives, self._missing, self._seen = 0, 0, list[str](), set[str]()
+        # What finds nothing may be misspelt; documents need not have all that our mappings look for.
+        optional = [self.mapping.split, *self.mapping.values.values()] if names_mapping_file(self.mapping.name) else []
+        self._silent = [one for one in optional if one is not None]
         samples = self._samples()
         first = list(itertools.islice(samples, MOST_FIRST))
         refuse_unfit(self.mapping, self.documents[0].file, find_problem(self.mapping, first, self._missing))
@@ -189,6 +211,14 @@ class DocumentSource(Source):
         refuse_unfit(self.mapping, self.documents[0].file, problem)
         self.unread = reader.unread
         self._add_notes()
+        if self._needs.polygons and reader.without and Content.POLYGONS in self.description.provides:
+            if reader.without == reader.read_count:
+                raise RequestError(
+                    f"{quote_input(self.documents[0].file.path)}: none of its {reader.without:,} objects has a "
+                    "polygon; use `layout=detection`",
+                    code="no_polygons",
+                )
+            self.notes.append(describe_bare(reader.without, reader.read_count, self._needs))
 
     def _samples(self) -> Iterator[SampleRef]:
         are_remote = any(storage.has_scheme(one.file.path) for one in self.documents)
@@ -209,13 +239,14 @@ class DocumentSource(Source):
                 ref = self._reference(document, node, key)
             except (SampleError, RecursionError) as error:
                 deep = SampleError(Stage.LIST, FailureReason.INVALID_ROW, "nested too deeply")
-                ref = rejected(key, error if isinstance(error, SampleError) else deep, split=document.split)
+                split = document.split or document.named
+                ref = rejected(key, error if isinstance(error, SampleError) else deep, split=split)
             if ref is not None:
                 yield ref
 
     def _reference(self, document: _Document, node: Any, key: str) -> SampleRef | None:
         """Returns the reference to the sample in a part of a document; None if the document has no annotations."""
-        image, split = self.mapping.image, document.split
+        image, split = self.mapping.image, document.split or document.named
         self._total += 1
         name = document.stem if image.text == STEM else _find_text(image, node)
         key = key_of_path(name) if name else key
@@ -234,21 +265,27 @@ class DocumentSource(Source):
         key, entry = found
         self._seen.add(key)
         try:
-            return self._read_sample(node, key, entry, split)
+            return self._read_sample(node, key, entry, document)
         except SampleError as error:
             return rejected(key, error, split=split, uri=entry.path)
 
-    def _read_sample(self, node: Any, key: str, entry: storage.FileEntry, split: str | None) -> SampleRef:
-        mapping, needs = self.mapping, self._needs
+    def _read_sample(self, node: Any, key: str, entry: storage.FileEntry, document: _Document) -> SampleRef:
+        mapping, needs, split = self.mapping, self._needs, document.split
+        self._silent = [one for one in self._silent if one.find(node) in (None, "", [])]
+        if mapping.alternatives:
+            self._alternatives += len(as_list(mapping.alternatives.find(node))) > 1
         if mapping.split and split is None and needs.splits.are_auto:
             split = _find_text(mapping.split, node) or None
-            self.split_column = "split" if split else self.split_column
+            if split and self.description.split_column is None:
+                self._describe(split_column="split")
+        split = split or document.named
         names = self._find_names(node)
         objects = self._reader.read(node, names) if mapping.objects else Objects()
         needs = needs if mapping.objects else dataclasses.replace(needs, objects=False)
         ref = reference(key, entry.path, objects, needs, split=split, found=entry)
         if mapping.label and needs.label:
-            ref = dataclasses.replace(ref, label=name_class(mapping.label.find(node), names, "label"))
+            labels = name_classes(mapping.label.find(node), names, "label")
+            ref = dataclasses.replace(ref, label=labels if len(labels) > 1 else next(iter(labels), None))
         columns = {
             column: read_value({column: expression.find(node)}, column)
             for column, expression in mapping.values.items()
@@ -280,11 +317,10 @@ class DocumentSource(Source):
         for root in roots:
             for entry in storage.list_files(root, literal=True):
                 below = entry.path[len(root.rstrip("/")) + 1 :]
-                kind = skipped_kind(below) or ("" if has_extension(below) else "not an image")
                 if entry.path in documents:
                     continue
-                if kind or not is_utf8(below):
-                    self.skipped.add(kind or "name that is not UTF-8", printable(prefixes[root] + below))
+                if kind := unpaired_kind(below):
+                    self.skipped.add(kind, printable(prefixes[root] + below))
                 else:
                     yield prefixes[root] + below, entry
 
@@ -299,7 +335,14 @@ class DocumentSource(Source):
             self.notes.append(f"{beside:,} of {images:,} images have no annotation, and are left out")
         if self.mapping.split and not self._needs.splits.are_auto:
             self.notes.append(f"the splits that the {shown} finds are not used: `splits` decides")
+        if self._alternatives:
+            note = f"{self._alternatives:,} of {self._total:,} samples have several annotations; the {shown} reads one"
+            self.notes.append(note)
+        for one in self._silent:
+            self.notes.append(f"`{one.key}: {one.text}` of the {shown} finds nothing in {self._total:,} samples")
         reader = self._reader
+        if reader.several:
+            self.notes.append(f"{reader.several:,} objects have several classes, and are an object for each")
         if reader.ignored:
             self.notes.append(f"{reader.ignored:,} objects are ignored, as the {shown} says")
         if reader.other:

@@ -17,6 +17,8 @@ from beam_tfrecords.transforms.sources.path_rule import shorten
 # Number of samples that show whether a mapping fits.
 MOST_FIRST = 50
 _MOST_SHOWN = 400
+# Expressions of an object's numbers: x and y of each point may be one.
+_MOST_NUMBERS = 8
 # Larger coordinates are no shares of an image, even of boxes that reach beyond it.
 _MOST_SHARE = 1.5
 
@@ -81,7 +83,7 @@ def describe_first(mapping: DocumentMapping, file: storage.FileEntry) -> Iterato
         except SampleError:
             continue
         for element in objects[:1]:
-            for one in (kind.label, *kind.box, *kind.polygon, *kind.points):
+            for one in (kind.label, *[*kind.box, *kind.polygon, *kind.points][:_MOST_NUMBERS]):
                 yield _describe(one, element)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import array
+import functools
 import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -12,11 +13,12 @@ from beam_tfrecords.errors import FailureReason, SampleError, Stage
 from beam_tfrecords.examples.contents import Content
 from beam_tfrecords.transforms.labels import whole_number
 from beam_tfrecords.transforms.objects.objects import Objects, check_count
-from beam_tfrecords.transforms.objects.polygons import pack_polygons
+from beam_tfrecords.transforms.objects.polygons import pack_polygons, turn_box
 from beam_tfrecords.transforms.sources.documents.coordinates import depth, flatten, read_polygons, to_number
-from beam_tfrecords.transforms.sources.documents.mapping import DocumentMapping, Expression, Form, ObjectMapping, Unit
+from beam_tfrecords.transforms.sources.documents.mapping import DocumentMapping, Expression, ObjectMapping, Unit
 from beam_tfrecords.transforms.sources.needs import Needs
 from beam_tfrecords.transforms.sources.path_rule import shorten
+from beam_tfrecords.transforms.sources.tables.box_cells import to_corners
 from beam_tfrecords.transforms.sources.tables.cells import read_label
 
 # Unit -> factor that makes shares of the image.
@@ -26,12 +28,13 @@ _MOST_SIDE = 1 << 24
 
 
 class _Shape(NamedTuple):
-    """Class and geometry of an object: corners of its box, polygons, and x, y and visibility of its keypoints."""
+    """An object: its class, corners of its box, polygons, x, y and visibility of its keypoints, and attributes."""
 
     label: Any
     box: Sequence[float]
     polygons: Sequence[Sequence[float]]
     points: Sequence[float]
+    values: Mapping[str, int] = {}
 
 
 class ObjectReader:
@@ -46,6 +49,9 @@ class ObjectReader:
       ignored: number of objects that the mapping ignores.
       other: number of elements of the lists of objects that are of no kind of the mapping.
       total: number of all elements.
+      read_count: number of objects that were read.
+      without: how many of these have no polygon.
+      several: number of objects of several classes: each class has an object.
       found_any: whether a sample has a list of objects, even an empty one.
     """
 
@@ -57,7 +63,7 @@ class ObjectReader:
         self._lists = {repr(every.tree): every for some, every in lists if every.tree != some.tree}
         self._keypoints = 0
         self.unread: Counter[Content] = Counter()
-        self.ignored = self.other = self.total = 0
+        self.ignored = self.other = self.total = self.several = self.read_count = self.without = 0
         self.found_any = False
 
     def read(self, node: Any, names: Mapping[str, str]) -> Objects:
@@ -80,16 +86,27 @@ class ObjectReader:
         size = _read_size(self._size, node)
         shapes: dict[Any, _Shape] = {}
         for number, (kind, one) in enumerate(kept):
-            shape = _read_shape(kind, one, names, size)
+            flags = {name: _read_flag(found.find(one)) for name, found in kind.attributes.items()}
+            labels = _read_classes(kind, one, names)
+            self.several += len(labels) > 1
             group = kind.group.find(one) if kind.group else None
-            place = number if group in (None, "") else (str(shape.label), str(group))
-            shapes[place] = _join(shapes[place], shape) if place in shapes else shape
+            for label in labels:
+                shape = _read_shape(kind, one, label, size)
+                shape = shape._replace(values=flags) if flags else shape
+                place = (label, number) if group in (None, "") else (str(label), str(group))
+                shapes[place] = _join(shapes[place], shape) if place in shapes else shape
+        self.read_count += len(shapes)
+        self.without += sum(not shape.polygons for shape in shapes.values())
         for shape in shapes.values():
             self._count_unread(shape)
         is_normalized = self._kinds[0].unit in _SCALES
         return Objects(
             tuple(side for shape in shapes.values() for side in shape.box),
             tuple(shape.label for shape in shapes.values()),
+            {
+                name: tuple(shape.values.get(name, 0) for shape in shapes.values())
+                for name in sorted({name for kind in self._kinds for name in kind.attributes})
+            },
             size=None if is_normalized else size,
             is_normalized=is_normalized,
             polygons=tuple(_pack(shape.polygons) for shape in shapes.values()) if self._needs.polygons else (),
@@ -97,6 +114,8 @@ class ObjectReader:
         )
 
     def _count_other(self, node: Any, found: Sequence[tuple[ObjectMapping, Any]]) -> None:
+        if not self._lists:
+            return
         elements = {id(one) for every in self._lists.values() for one in as_list(every.find(node))}
         # Some expressions make their elements.
         read = {id(one) for _, one in found}
@@ -127,21 +146,24 @@ def _read_size(expressions: Sequence[Expression], node: Any) -> tuple[int, int] 
     return int(numbers[0]), int(numbers[1])
 
 
-def _read_shape(kind: ObjectMapping, one: Any, names: Mapping[str, str], size: tuple[int, int] | None) -> _Shape:
+def _read_shape(kind: ObjectMapping, one: Any, label: Any, size: tuple[int, int] | None) -> _Shape:
     scale = _SCALES.get(kind.unit, 1.0)
-    polygons = [_scale(corners, scale) for corners in _read_polygons(kind, one)]
-    points = [number * (1.0 if n % 3 == 2 else scale) for n, number in enumerate(_read_points(kind.points, one))]
-    label = _read_class(kind, one, names)
+    polygons = [_move(_scale(corners, scale), kind.origin) for corners in _read_polygons(kind, one)]
+    points = [
+        number if n % 3 == 2 else number * scale - kind.origin
+        for n, number in enumerate(_read_points(kind.points, one))
+    ]
     if kind.box:
-        numbers = _scale(_read_box(kind.box, one), scale)
-        turn = to_number(kind.angle.find(one)) if kind.angle else 0.0
-        if turn and not math.isnan(turn):
+        box = _move(to_corners(_scale(_read_box(kind.box, one), scale), kind.form), kind.origin)
+        turn = to_number(kind.angle.value.find(one)) * kind.angle.factor if kind.angle else 0.0
+        if kind.angle and turn and not math.isnan(turn):
             # A turn keeps the shape of a box in pixels, not in shares.
             if kind.unit in _SCALES and size is None:
                 raise _error("a box is turned, and `size` finds no width and height of the image")
-            polygons = [_turn(numbers, kind.form, turn, size if kind.unit in _SCALES and size else (1, 1))]
+            sides = size if kind.unit in _SCALES and size else (1, 1)
+            polygons = [turn_box(box, turn, around_corner=kind.angle.around_corner, size=sides)]
             return _Shape(label, _bounds(polygons[0]), polygons, points)
-        return _Shape(label, _to_corners(numbers, kind.form), polygons, points)
+        return _Shape(label, box, polygons, points)
     around = [number for corners in polygons for number in corners]
     if not polygons:
         around = [number for n in range(0, len(points), 3) if points[n + 2] for number in points[n : n + 2]]
@@ -150,9 +172,15 @@ def _read_shape(kind: ObjectMapping, one: Any, names: Mapping[str, str], size: t
 
 def _join(one: _Shape, other: _Shape) -> _Shape:
     """Returns two parts as one object."""
-    return _Shape(
-        one.label, _bounds([*one.box, *other.box]), [*one.polygons, *other.polygons], [*one.points, *other.points]
+    return other._replace(
+        box=_bounds([*one.box, *other.box]),
+        polygons=[*one.polygons, *other.polygons],
+        points=[*one.points, *other.points],
     )
+
+
+def _read_flag(value: Any) -> int:
+    return int(value is True or to_number(value) >= 1)
 
 
 def _find(expressions: Sequence[Expression], one: Any) -> Any:
@@ -162,6 +190,10 @@ def _find(expressions: Sequence[Expression], one: Any) -> Any:
 
 def _scale(numbers: Sequence[float], scale: float) -> list[float]:
     return [*numbers] if scale == 1.0 else [number * scale for number in numbers]
+
+
+def _move(numbers: Sequence[float], origin: float) -> Sequence[float]:
+    return [number - origin for number in numbers] if origin else numbers
 
 
 def _read_box(expressions: Sequence[Expression], one: Any) -> list[float]:
@@ -214,50 +246,43 @@ def _read_points(expressions: Sequence[Expression], one: Any) -> list[float]:
     return found
 
 
-def _to_corners(numbers: Sequence[float], form: Form) -> Sequence[float]:
-    first, second, third, fourth = numbers
-    if form is Form.CORNERS:
-        return numbers
-    if form is Form.CENTER:
-        first, second = first - third / 2, second - fourth / 2
-    return first, second, first + third, second + fourth
-
-
-def _turn(numbers: Sequence[float], form: Form, degrees: float, size: tuple[int, int]) -> list[float]:
-    """Returns the corners of a box after turning it clockwise; `size` is that of the image in units of the numbers."""
-    left, top, right, bottom = (side * size[n % 2] for n, side in enumerate(_to_corners(numbers, form)))
-    around = (left, top) if form is Form.SIZE else ((left + right) / 2, (top + bottom) / 2)
-    cos, sin = math.cos(math.radians(degrees)), math.sin(math.radians(degrees))
-    corners: list[float] = []
-    for x, y in ((left, top), (right, top), (right, bottom), (left, bottom)):
-        x, y = x - around[0], y - around[1]
-        corners += [(around[0] + x * cos - y * sin) / size[0], (around[1] + x * sin + y * cos) / size[1]]
-    return corners
-
-
 def _bounds(numbers: Sequence[float]) -> Sequence[float]:
     if not numbers:
         return [math.nan] * 4
     return min(numbers[::2]), min(numbers[1::2]), max(numbers[::2]), max(numbers[1::2])
 
 
-def _read_class(kind: ObjectMapping, one: Any, names: Mapping[str, str]) -> Any:
-    label = name_class(kind.label.find(one), names, "class")
-    if label is None:
+def _read_classes(kind: ObjectMapping, one: Any, names: Mapping[str, str]) -> list[Any]:
+    labels = name_classes(kind.label.find(one), names, "class")
+    if not labels or None in labels:
         raise SampleError(Stage.LIST, FailureReason.LABEL_MISSING, f"`class` finds nothing in {shorten(str(one))}")
-    return label
+    return labels
 
 
-def name_class(value: Any, names: Mapping[str, str], key: str) -> Any:
-    """Returns the class of a value: its name if the values are numbers or ids with names; None if it is empty.
+def name_classes(value: Any, names: Mapping[str, str], key: str) -> list[Any]:
+    """Returns the classes of a value, each once: their names if the values are numbers or ids with names.
+
+    Args:
+      value: a class, or a list of classes; an empty one is None.
+      names: number or id -> name.
+      key: key of the mapping, for messages.
 
     Raises:
-      SampleError: the value is not one class, or has no name.
+      SampleError: a value is not a class, or has no name.
     """
+    if isinstance(value, str) and not names:
+        return [_read_text(value)]
+    return list(dict.fromkeys(_name_class(one, names, key) for one in as_list(value)))
+
+
+@functools.lru_cache(1024)
+def _read_text(label: str) -> Any:
+    return _name_class(label, {}, "class")
+
+
+def _name_class(value: Any, names: Mapping[str, str], key: str) -> Any:
     if isinstance(value, list):
-        if len(value) > 1:
-            raise _error(f"`{key}` finds {shorten(str(value))}; expected one class")
-        value = value[0] if value else None
+        raise _error(f"`{key}` finds {shorten(str(value))} in a list; expected a class")
     label = read_label({key: value}, key)
     if names and label is not None:
         if str(label) not in names and label not in names.values():

@@ -1,8 +1,9 @@
 """Mappings: where the annotations are in the documents of a format. A mapping is data: ten lines of YAML.
 
-The values are expressions of JMESPath (https://jmespath.org/specification.html), with three more functions:
-`split(text, separator)`, `elements(value)` for the elements of an array or the values of an object, and `json(text)`
-for the value of a text that is JSON. docs/mappings.md describes the keys.
+The values are expressions of JMESPath (https://jmespath.org/specification.html), with four more functions:
+`split(text, separator)`, `elements(value)` for the elements of an array or the values of an object, `flags(object)` for
+the names of the values that are true, and `json(text)` for the value of a text that is JSON. docs/mappings.md describes
+the keys.
 """
 
 from __future__ import annotations
@@ -11,19 +12,23 @@ import dataclasses
 import enum
 import functools
 import importlib.resources
+import math
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, TypeVar
 
 import jmespath
 import yaml
-from jmespath import functions, visitor
+from jmespath import functions
 from jmespath.exceptions import JMESPathError
 
 from beam_tfrecords import storage
 from beam_tfrecords.errors import FailureReason, RequestError, SampleError, Stage
+from beam_tfrecords.examples.column_ranges import count_columns
 from beam_tfrecords.transforms.class_list import ClassList, list_classes
+from beam_tfrecords.transforms.objects.objects import BoxFormat
 from beam_tfrecords.transforms.sources.class_files import read_class_file
+from beam_tfrecords.transforms.sources.documents.compiled import Find, compile_tree
 from beam_tfrecords.transforms.sources.input_settings import names_mapping_file
 from beam_tfrecords.transforms.sources.json_text import read_json
 from beam_tfrecords.transforms.sources.path_rule import shorten
@@ -34,10 +39,15 @@ STEM = "stem"
 HEADING = "heading"
 # Keys of one kind of objects, which are also the keys of each element of a list of kinds.
 _OBJECT_KEYS = (
-    "objects", "class", "group", "box", "polygon", "holes", "points", "form", "unit", "angle", "ignore",
+    "objects", "class", "group", "box", "polygon", "holes", "points", "form", "unit", "origin", "angle", "attributes",
+    "ignore",
 )  # fmt: skip
-KEYS = ("documents", "columns", "samples", "image", "size", "split", "label", "class_names", *_OBJECT_KEYS)
+KEYS = (
+    "documents", "columns", "samples", "alternatives", "image", "size", "split", "label", "class_names", *_OBJECT_KEYS,
+)  # fmt: skip
 _NUMBERS = ("box", "polygon", "points")
+_ATTRIBUTES = ("difficult", "is_crowd", "truncated")
+_ANGLE_KEYS = ("value", "unit", "around", "clockwise")
 _MOST_BYTES = 1 << 20
 _LISTED = re.compile(r'(\w+)"?\[')
 _FOLDER = importlib.resources.files(__package__) / "mappings"
@@ -72,6 +82,21 @@ class Unit(str, enum.Enum):
     PERCENT = "percent"
 
 
+@dataclasses.dataclass(frozen=True)
+class Angle:
+    """How a box is turned.
+
+    Attributes:
+      value: the angle.
+      factor: factor that makes it radians clockwise.
+      around_corner: whether the box turns around its first corner; otherwise around its center.
+    """
+
+    value: Expression
+    factor: float
+    around_corner: bool
+
+
 class _Functions(functions.Functions):
     @functions.signature({"types": ["string", "null"]}, {"types": ["string"]})
     def _func_split(self, text: str | None, separator: str) -> list[str]:
@@ -81,13 +106,16 @@ class _Functions(functions.Functions):
     def _func_elements(self, value: Any) -> list[Any]:
         return list(value.values()) if isinstance(value, dict) else value or []
 
+    @functions.signature({"types": ["object", "null"]})
+    def _func_flags(self, value: Mapping[str, Any] | None) -> list[str] | None:
+        return [name for name, is_set in (value or {}).items() if is_set is True] or None
+
     @functions.signature({"types": ["string", "null"]})
     def _func_json(self, text: str | None) -> Any:
         return read_json(text) if text else None
 
 
-# One interpreter serves all expressions: `search` would make one for each call.
-_INTERPRETER = visitor.TreeInterpreter(jmespath.Options(custom_functions=_Functions()))
+_FUNCTIONS = _Functions()
 
 
 @dataclasses.dataclass(frozen=True)
@@ -120,8 +148,9 @@ class Expression:
             raise ValueError(f"`{key}: {value}` is not a JMESPath expression: {reason}") from None
 
     @functools.cached_property
-    def _names(self) -> Sequence[str] | None:
-        return names_of(self.tree)
+    def run(self) -> Find:
+        """The compiled expression: `find` without a check of what functions take."""
+        return compile_tree(self.tree, _FUNCTIONS)
 
     def find(self, node: Any) -> Any:
         """Returns the value in a document or a part of it; None if there is none.
@@ -129,25 +158,11 @@ class Expression:
         Raises:
           SampleError: a function of the expression does not take what the document has.
         """
-        if self._names is not None:  # Most are names, and the interpreter takes ten times as long.
-            for name in self._names:
-                node = node.get(name) if isinstance(node, dict) else None
-            return node
         try:
-            return _INTERPRETER.visit(self.tree, node)
-        except (JMESPathError, ValueError) as error:
+            return self.run(node)
+        except (JMESPathError, ValueError, TypeError) as error:  # TypeError: a text is not above a number.
             detail = f"`{self.key}: {self.text}`: {str(error).splitlines()[0]}"
             raise SampleError(Stage.LIST, FailureReason.INVALID_ROW, detail) from None
-
-
-def names_of(tree: Any) -> Sequence[str] | None:
-    """Returns the names in an expression such as `a.b`, none for `@`; None for other expressions."""
-    if tree["type"] in ("identity", "current"):
-        return ()
-    if tree["type"] == "field":
-        return (tree["value"],)
-    parts = [names_of(one) for one in tree["children"]] if tree["type"] == "subexpression" else [None]
-    return None if None in parts else [name for part in parts for name in part or ()]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -162,8 +177,11 @@ class ObjectMapping:
         also as lists of points.
       holes: polygons that are cut out of the polygon.
       form: meaning of the numbers of `box`.
+      is_quad: whether polygons have four corners.
       unit: unit of all coordinates.
-      angle: degrees by which a box is turned clockwise: around its first corner for SIZE, else around its center.
+      origin: coordinates of the top left corner of the image: 0.5 if the center of the first pixel is (1, 1).
+      angle: how a box is turned; None if no box is.
+      attributes: name of a further attribute of an object that is 0 or 1 -> its value.
       ignore: condition of objects to leave out.
     """
 
@@ -174,9 +192,12 @@ class ObjectMapping:
     polygon: Sequence[Expression] = ()
     holes: Expression | None = None
     points: Sequence[Expression] = ()
-    form: Form = Form.CORNERS
+    form: BoxFormat = BoxFormat.CORNERS
+    is_quad: bool = False
     unit: Unit = Unit.PIXELS
-    angle: Expression | None = None
+    origin: float = 0.0
+    angle: Angle | None = None
+    attributes: Mapping[str, Expression] = dataclasses.field(default_factory=dict)
     ignore: Expression | None = None
 
 
@@ -189,6 +210,7 @@ class DocumentMapping:
       documents: glob for the paths of documents in a folder. The part that `*` matches is the stem of a document.
       columns: names of the cells of a line, for text and CSV without a header.
       samples: list of the samples in a document; None if a document is one sample.
+      alternatives: list of the annotations of a sample, of which the mapping reads one; None if there is one.
       image: path or name of a sample's image; STEM and HEADING are not expressions.
       size: width and height of the image that a sample's objects were drawn on; empty if the documents do not say it.
       split: split of a sample.
@@ -204,6 +226,7 @@ class DocumentMapping:
     image: Expression
     columns: Sequence[str] = ()
     samples: Expression | None = None
+    alternatives: Expression | None = None
     size: Sequence[Expression] = ()
     split: Expression | None = None
     label: Expression | None = None
@@ -272,6 +295,7 @@ def parse_mapping(name: str, data: bytes, folder: str = "") -> DocumentMapping:
         image=Expression.parse("image", found["image"]),
         columns=cells,
         samples=_parse(found, "samples"),
+        alternatives=_parse(found, "alternatives"),
         size=_parse_numbers(found, "size", 2),
         split=_parse(found, "split"),
         label=_parse(found, "label"),
@@ -287,7 +311,8 @@ def _parse_columns(found: Any) -> tuple[tuple[str, ...], dict[str, Expression]]:
     words = [found] if isinstance(found, dict) else found
     if not isinstance(words, list):
         raise ValueError("`columns` is neither a list of the names of cells nor a mapping of column to expression")
-    cells = tuple(str(word) for word in words if not isinstance(word, dict))
+    ranges = [str(word) for word in words if not isinstance(word, dict)]
+    cells = tuple(name for word in ranges for name in _expand_range(word) or [word])
     columns = {str(name): text for word in words if isinstance(word, dict) for name, text in word.items()}
     return cells, {name: Expression.parse(f"columns.{name}", text) for name, text in columns.items()}
 
@@ -338,6 +363,9 @@ def _parse_kind(found: Mapping[str, Any]) -> ObjectMapping:
     form = _parse_enum(found, "form", Form)
     is_box = form is None or form in BOXES
     numbers = {key: _parse_numbers(found, key, 4 if key == "box" and is_box else 0) for key in _NUMBERS}
+    unit, origin = _parse_enum(found, "unit", Unit) or Unit.PIXELS, found.get("origin", 0.0)
+    if isinstance(origin, bool) or not isinstance(origin, int | float) or (origin and unit is not Unit.PIXELS):
+        raise ValueError(f"`origin` is {origin!r}; expected a number of pixels, such as 0.5, with `unit: pixels`")
     if not is_box and numbers["box"]:
         numbers["points" if form is Form.POINTS else "polygon"] = numbers["box"]
         numbers["box"] = ()
@@ -355,17 +383,54 @@ def _parse_kind(found: Mapping[str, Any]) -> ObjectMapping:
         label=Expression.parse("class", found["class"]),
         group=_parse(found, "group"),
         holes=_parse(found, "holes"),
-        form=form if form in BOXES else Form.CORNERS,
-        unit=_parse_enum(found, "unit", Unit) or Unit.PIXELS,
-        angle=_parse(found, "angle"),
+        form=BoxFormat(form.value) if form in BOXES else BoxFormat.CORNERS,
+        is_quad=form is Form.QUAD,
+        unit=unit,
+        origin=float(origin),
+        angle=_parse_angle(found.get("angle"), form),
+        attributes=_parse_attributes(found.get("attributes") or {}),
         ignore=_parse(found, "ignore"),
         **numbers,
     )
 
 
+def _parse_attributes(found: Any) -> dict[str, Expression]:
+    if not isinstance(found, dict):
+        raise ValueError(f"`attributes` is {shorten(str(found))}; expected a mapping of {', '.join(_ATTRIBUTES)}")
+    _check_keys(found, _ATTRIBUTES)
+    return {name: Expression.parse(f"attributes.{name}", text) for name, text in found.items()}
+
+
+def _parse_angle(found: Any, form: Form | None) -> Angle | None:
+    """Parses the angle of a box: an expression of degrees, or `{value: …, unit: …, around: …, clockwise: …}`."""
+    if found is None:
+        return None
+    words = found if isinstance(found, dict) else {"value": found}
+    _check_keys(words, _ANGLE_KEYS)
+    unit, clockwise = words.get("unit", "degrees"), words.get("clockwise", True)
+    around = words.get("around", "corner" if form is Form.SIZE else "center")
+    if unit not in ("degrees", "radians") or around not in ("center", "corner") or not isinstance(clockwise, bool):
+        raise ValueError(
+            f"`angle` is {shorten(str(found))}; expected an expression, or `value` with `unit: degrees` or radians, "
+            "`around: center` or corner, and `clockwise: true` or false"
+        )
+    factor = (1.0 if clockwise else -1.0) * (math.pi / 180 if unit == "degrees" else 1.0)
+    return Angle(Expression.parse("angle", words.get("value")), factor, around == "corner")
+
+
+def _expand_range(word: str) -> list[str]:
+    """Returns the names in a range such as `x0..x135`; empty for other words."""
+    first, dots, last = (part.strip() for part in word.partition(".."))
+    names = count_columns(first, last) if dots else []
+    if dots and not names:
+        raise ValueError(f"{word} is no range; expected one word with numbers that ascend, such as x0..x135")
+    return names
+
+
 def _parse_numbers(found: Mapping[str, Any], key: str, count: int) -> tuple[Expression, ...]:
     """Returns the expressions of several numbers, or of one list of them; `count` is 0 for any number of them."""
     value = found.get(key)
+    value = _expand_range(value) or value if isinstance(value, str) else value
     if not isinstance(value, list):
         return () if value is None else (Expression.parse(key, value),)
     if count and len(value) != count:

@@ -2,30 +2,44 @@
 
 from __future__ import annotations
 
+import fnmatch
+import functools
 import itertools
 import posixpath
-from collections.abc import Iterator, Mapping, Sequence
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from beam_tfrecords import storage
-from beam_tfrecords.errors import RequestError, SampleError, Suggestion
+from beam_tfrecords.errors import SampleError, Suggestion
 from beam_tfrecords.transforms.objects.objects import Objects
-from beam_tfrecords.transforms.sources.documents.mapped_objects import ObjectReader
+from beam_tfrecords.transforms.sources.documents.mapped_objects import ObjectReader, as_list
 from beam_tfrecords.transforms.sources.documents.mapping import (
+    HEADING,
     STEM,
     DocumentMapping,
     mapping_names,
     read_mapping,
 )
 from beam_tfrecords.transforms.sources.documents.trees import LINES, ROWS, read_samples
-from beam_tfrecords.transforms.sources.inputs import name_inputs, names_several
+from beam_tfrecords.transforms.sources.inputs import find_entries, name_inputs
 from beam_tfrecords.transforms.sources.names import has_extension, is_image_name
 from beam_tfrecords.transforms.sources.needs import Needs
 
 _EXTENSIONS = (".json", ".xml", *LINES, *ROWS)
+# Extensions of rows that any program writes.
+_TABLES = (".csv", ".tsv", ".txt")
+# Extensions of the same kind of document.
+_ALIKE = (frozenset(LINES), frozenset({".csv", ".tsv"}))
 # Documents of each extension to read, samples of each, and files to list.
 _MOST_DOCUMENTS, _MOST_SAMPLES, _MOST_LISTED = 3, 20, 5000
 _MOST_BYTES = 64 << 20
+# How much of a list of samples or of rows to read: room for a few samples with many polygons.
+_START_BYTES = 1 << 20
+# A word that a program adds to each line, such as a score, changes nothing.
+_MOST_WORDS = 2
+# Number of documents whose mappings are kept, because several notes and offers of one request ask for them.
+_MOST_KEPT = 64
 
 
 def suggest_mappings(inputs: Sequence[str]) -> Iterator[Suggestion]:
@@ -38,30 +52,49 @@ def suggest_mappings(inputs: Sequence[str]) -> Iterator[Suggestion]:
       OSError: the input cannot be read.
     """
     path = name_inputs(inputs).paths[0]
-    if names_several(path) or storage.is_folder(path):
-        files = _choose_documents(path)
-        folder = path
+    if storage.is_folder(path):
+        folder, listed = path, _list_some(path)
+        files = listed
     else:
-        files, folder = [storage.stat(path)], storage.dirname(path)
+        files = find_entries(path)
+        folder = storage.dirname(files[0].path)
+        listed = _list_some(folder)
     # Exports often are in a folder of their own beside that of the images.
-    root = {} if _has_images(folder) else {"image_root": storage.dirname(folder)}
-    for name in dict.fromkeys(name for file in files for name in fitting_mappings(file)):
-        mapping = read_mapping(name)
-        layout = {"layout": "detection"} if mapping.objects else {}
-        what = "objects" if mapping.objects else "labels"
-        yield Suggestion(f"the images with the {what} of {name}", {"mapping": name, **layout, **root})
+    has_images = any(is_image_name(file.path) for file in listed)
+    root = {} if has_images else {"image_root": storage.dirname(folder)}
+    documents = _choose_documents(files)
+    layouts: dict[str, str] = {}
+    for file in documents:
+        for name, layout in fitting_mappings(file).items():
+            layouts[name] = layouts.get(name) or layout
+    for name in sorted(layouts, key=lambda name: not _are_named(documents, _read_mapping(name).documents)):
+        yield suggest_mapping(name, {**({"layout": layouts[name]} if layouts[name] else {}), **root})
 
 
-def _has_images(folder: str) -> bool:
-    files = itertools.islice(storage.list_files(folder, literal=True), _MOST_LISTED)
-    return any(is_image_name(file.path) for file in files)
+def suggest_mapping(name: str, settings: Mapping[str, Any] | None = None) -> Suggestion:
+    """Returns the suggestion to read a mapping of ours, with further settings and the layout of what all objects have.
+
+    Masks are not all that people want of polygons, but quads and turned boxes are for their corners.
+    """
+    kinds = _read_mapping(name).objects
+    layout = {"layout": "detection"} if kinds else {}
+    if kinds and all(kind.points for kind in kinds):
+        layout = {"layout": "detection_keypoints"}
+    elif kinds and all(kind.is_quad or kind.angle for kind in kinds):
+        layout = {"layout": "detection_polygons"}
+    what = "objects" if kinds else "labels"
+    return Suggestion(f"the images with the {what} of {name}", {"mapping": name, **layout, **(settings or {})})
 
 
-def _choose_documents(path: str) -> list[storage.FileEntry]:
+def _list_some(folder: str) -> list[storage.FileEntry]:
+    return list(itertools.islice(storage.list_files(folder, literal=True), _MOST_LISTED))
+
+
+def _choose_documents(files: Iterable[storage.FileEntry]) -> list[storage.FileEntry]:
     """Returns some documents of each extension."""
     chosen: dict[str, list[storage.FileEntry]] = {}
-    for file in itertools.islice(storage.list_files(path, literal=True), _MOST_LISTED):
-        extension = posixpath.splitext(file.path)[1].lower()
+    for file in files:
+        extension = _extension_of(file.path)
         if extension in _EXTENSIONS and 0 < file.size <= _MOST_BYTES:
             some = chosen.setdefault(extension, [])
             if len(some) < _MOST_DOCUMENTS:
@@ -69,32 +102,86 @@ def _choose_documents(path: str) -> list[storage.FileEntry]:
     return [file for some in chosen.values() for file in some]
 
 
-def fitting_mappings(file: storage.FileEntry) -> list[str]:
-    """Returns the names of the mappings of ours that fit a document."""
-    return [name for name in mapping_names() if _fits(read_mapping(name), file)]
+@functools.lru_cache(_MOST_KEPT)
+def fitting_mappings(file: storage.FileEntry) -> Mapping[str, str]:
+    """Returns the mappings of ours that fit the first samples of a document, and the layout for the labels of each.
+
+    The layout is "" for the default one.
+    """
+    extension = _extension_of(file.path)
+    read: dict[object, Sequence[Any]] = {}
+    found = {}
+    for name in mapping_names():
+        mapping = _read_mapping(name)
+        if not _may_be(mapping, extension):
+            continue
+        # Mappings that differ only in what they find in a sample read the document once.
+        lists = mapping.lists if extension == ".xml" else None
+        key = (mapping.samples, mapping.columns, mapping.image.text == HEADING, lists)
+        if key not in read:
+            read[key] = _read_first(mapping, file)
+        layout = _find_layout(mapping, read[key])
+        if layout is not None:
+            found[name] = layout
+    return found
 
 
-def _fits(mapping: DocumentMapping, file: storage.FileEntry) -> bool:
-    """Whether the first samples name images, and have objects or a label."""
-    extension = posixpath.splitext(file.path)[1].lower()
-    if (extension in ROWS) != bool(mapping.columns or extension in (".csv", ".tsv")):
-        return False
+def _are_named(files: Sequence[storage.FileEntry], glob: str) -> bool:
+    """Whether a glob that says more than an extension matches a document."""
+    return glob != f"*{_extension_of(glob)}" and any(fnmatch.fnmatch(file.path, f"*/{glob}") for file in files)
+
+
+@functools.cache
+def _read_mapping(name: str) -> DocumentMapping:
+    return read_mapping(name)
+
+
+def _may_be(mapping: DocumentMapping, extension: str) -> bool:
+    """Whether a mapping may be one of documents with an extension."""
+    own = _extension_of(mapping.documents)
+    if mapping.columns and own in _TABLES:
+        return extension in ROWS
+    return own == extension or any({own, extension} <= some for some in _ALIKE)
+
+
+def _extension_of(path: str) -> str:
+    return posixpath.splitext(path)[1].lower()
+
+
+def _read_first(mapping: DocumentMapping, file: storage.FileEntry) -> Sequence[Any]:
+    """Returns the first samples of a document; none if it is damaged."""
     try:
-        nodes = list(itertools.islice(read_samples(file, mapping), _MOST_SAMPLES))
-        return _are_samples(mapping, nodes)
-    except (SampleError, RequestError, RecursionError):
-        return False
+        return list(itertools.islice(read_samples(file, mapping, most_bytes=_START_BYTES), _MOST_SAMPLES))
+    except SampleError:
+        return ()
+
+
+def _find_layout(mapping: DocumentMapping, nodes: Sequence[Any]) -> str | None:
+    """Returns the layout for the labels of samples, or ""; None if they lack images, or both objects and labels."""
+    try:
+        if not _are_samples(mapping, nodes):
+            return None
+        several = mapping.label and any(len(as_list(mapping.label.find(node))) > 1 for node in nodes)
+    except (SampleError, RecursionError):
+        return None
+    return "multilabel" if several else ""
 
 
 def _are_samples(mapping: DocumentMapping, nodes: Sequence[Any]) -> bool:
     names = mapping.class_names if isinstance(mapping.class_names, Mapping) else {}
     reader = ObjectReader(mapping, Needs(polygons=True, keypoints=True)) if mapping.objects else None
+    last = mapping.columns[-1] if mapping.columns and not _uses(mapping, mapping.columns[-1]) else ""
     found = 0
     for node in nodes:
         if isinstance(node, SampleError) or not _names_image(mapping, node):
             return False
         rows = node if isinstance(node, list) else [node]
-        if mapping.columns and not all(len(row) in (1, 2, len(mapping.columns)) for row in rows):
+        # A last column that no expression reads may be missing.
+        lengths = {1, 2, len(mapping.columns), len(mapping.columns) - bool(last)}
+        if mapping.columns and not all(len(row) in lengths for row in rows):
+            return False
+        # The last column of a text takes the rest of a line; numbers there are of a longer format.
+        if mapping.columns and any(len(row.get(last, "").split()) > _MOST_WORDS for row in rows):
             return False
         objects = reader.read(node, names) if reader else Objects()
         if not all(
@@ -104,6 +191,15 @@ def _are_samples(mapping: DocumentMapping, nodes: Sequence[Any]) -> bool:
             return False
         found += len(objects.labels) + bool(mapping.label and mapping.label.find(node) is not None)
     return bool(found)
+
+
+def _uses(mapping: DocumentMapping, column: str) -> bool:
+    """Whether an expression of a mapping reads a column."""
+    found = [mapping.image, mapping.samples, *mapping.values.values()]
+    for kind in mapping.objects:
+        found += [kind.objects, kind.label, kind.ignore, *kind.box, *kind.points]
+        found += [kind.angle.value] if kind.angle else []
+    return any(column in re.findall(r"\w+", one.text) for one in found if one is not None)
 
 
 def _names_image(mapping: DocumentMapping, node: Any) -> bool:

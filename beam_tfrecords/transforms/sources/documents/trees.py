@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import csv
 import functools
 import io
@@ -14,19 +15,25 @@ from beam_tfrecords import storage
 from beam_tfrecords.errors import FailureReason, SampleError, Stage
 from beam_tfrecords.transforms.sources.annotations.json_stream import JsonError, read_elements
 from beam_tfrecords.transforms.sources.annotations.voc_xml import parse_xml
-from beam_tfrecords.transforms.sources.documents.mapping import HEADING, DocumentMapping, Expression, names_of
+from beam_tfrecords.transforms.sources.documents.compiled import names_of
+from beam_tfrecords.transforms.sources.documents.mapping import HEADING, DocumentMapping, Expression
 from beam_tfrecords.transforms.sources.json_text import read_json
 from beam_tfrecords.transforms.sources.names import is_image_name
 from beam_tfrecords.transforms.sources.path_rule import shorten
 
 LINES = (".jsonl", ".ndjson", ".odgt", ".manifest", ".jsonlines")
-ROWS = (".csv", ".tsv", ".txt", ".pts")
+ROWS = (".csv", ".tsv", ".txt", ".pts", ".gt")
 # Limit for a document that is read as a whole.
 _MOST_BYTES = 64 << 20
 
 
-def read_samples(file: storage.FileEntry, mapping: DocumentMapping) -> Iterator[Any]:
+def read_samples(file: storage.FileEntry, mapping: DocumentMapping, *, most_bytes: int | None = None) -> Iterator[Any]:
     """Yields the part of a document for each sample; a `SampleError` in place of a damaged line or row.
+
+    Args:
+      file: the document.
+      mapping: where things are in it.
+      most_bytes: how much to read of rows, or of a list of samples in JSON; None for all.
 
     Raises:
       SampleError: the document is damaged, or an expression does not fit it.
@@ -36,7 +43,7 @@ def read_samples(file: storage.FileEntry, mapping: DocumentMapping) -> Iterator[
         if name.endswith(LINES):
             yield from _find_each(_read_lines(opened), mapping)
         elif name.endswith(ROWS) or mapping.columns:
-            rows = _read_rows(_decode(opened), mapping, is_csv=name.endswith((".csv", ".tsv")))
+            rows = _read_rows(_decode(opened, most_bytes), mapping, is_csv=name.endswith((".csv", ".tsv")))
             if mapping.image.text == HEADING:
                 yield from _group_rows(rows)
             elif mapping.samples is None:
@@ -47,7 +54,7 @@ def read_samples(file: storage.FileEntry, mapping: DocumentMapping) -> Iterator[
         elif name.endswith(".xml"):
             yield from _find_samples(_read_tree(_read_whole(opened), mapping), mapping)
         else:
-            yield from _read_json(opened, mapping)
+            yield from _read_json(opened, mapping, most_bytes)
 
 
 def holds_one(path: str, mapping: DocumentMapping) -> bool:
@@ -80,18 +87,23 @@ def _read_whole(file: Any) -> bytes:
 # JSON
 
 
-def _read_json(file: Any, mapping: DocumentMapping) -> Iterator[Any]:
+def _read_json(file: Any, mapping: DocumentMapping, most_bytes: int | None) -> Iterator[Any]:
     streamed = _find_stream(mapping.samples)
     try:
         if streamed is None:
             yield from _find_samples(read_json(_read_whole(file).removeprefix(b"\xef\xbb\xbf")), mapping)
             return
         paths, of_object, rest = streamed
+        is_cut = False
+        if most_bytes is not None:
+            start = file.read(most_bytes)
+            file, is_cut = io.BytesIO(start), len(start) == most_bytes
         for names in paths:
             file.seek(0)
             element = None
-            for element in read_elements(file, names, of_object=of_object):
-                yield from rest.find([element]) or ()
+            with contextlib.suppress(JsonError) if is_cut else contextlib.nullcontext():
+                for element in read_elements(file, names, of_object=of_object):
+                    yield from rest.find([element]) or ()
             if element is not None:
                 return
     except (JsonError, ValueError) as error:
@@ -171,7 +183,9 @@ def _to_tree(element: ElementTree.Element, listed: frozenset[str]) -> Any:
 # Text
 
 
-def _decode(file: Any) -> Iterator[str]:
+def _decode(file: Any, most_bytes: int | None) -> Iterator[str]:
+    if most_bytes is not None:
+        file = io.BytesIO(b"".join(file.readlines(most_bytes)))
     try:
         yield from io.TextIOWrapper(file, encoding="utf-8-sig", newline="")
     except UnicodeDecodeError:

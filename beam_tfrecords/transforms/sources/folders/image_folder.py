@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import functools
 import itertools
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 from beam_tfrecords import storage
 from beam_tfrecords.errors import RequestError
@@ -16,7 +16,8 @@ from beam_tfrecords.transforms.sources.containers import Container
 from beam_tfrecords.transforms.sources.detect.interpretation import Interpretation, Request
 from beam_tfrecords.transforms.sources.detect.tree import FolderSummary
 from beam_tfrecords.transforms.sources.folders.listed_images import ReadImages
-from beam_tfrecords.transforms.sources.folders.mask_files import MaskFiles, find_mask_files, find_unmatched
+from beam_tfrecords.transforms.sources.folders.mask_files import find_unmatched
+from beam_tfrecords.transforms.sources.folders.object_masks import choose_masks
 from beam_tfrecords.transforms.sources.folders.roots import Root, check_named_splits, describe_empty, root_of
 from beam_tfrecords.transforms.sources.inferred import InferredSource
 from beam_tfrecords.transforms.sources.inputs import Inputs, describe_splits, key_prefixes, quote_input, splits_of_names
@@ -43,20 +44,19 @@ class ImageFolder(InferredSource):
     def __init__(self, roots: Sequence[Root], inputs: Inputs, spec: SourceSpec, needs: Needs) -> None:
         super().__init__()
         self._roots = roots
-        self._has_masks = needs.mask
-        self._take_request(inputs, spec, needs)
-        self.provides |= {Content.MASK} if self._has_masks else frozenset()
-        self._masks: Mapping[str, Sequence[MaskFiles]] = {}
+        self._masks, has_objects = choose_masks(roots, spec.paths, needs)
+        self._has_masks = needs.mask or has_objects
+        self._take_request(inputs, spec, needs, [root.key_prefix for root in roots])
+        of_masks = {Content.OBJECTS, Content.OBJECT_MASKS} if has_objects else {Content.MASK}
+        self._describe(provides=self.description.provides | (of_masks if self._has_masks else frozenset()))
         self.notes += describe_splits([root.folder for root in roots], [root.split for root in roots], inputs)
         self.read_container: ReadImages = ReadImages({root.key_prefix: root for root in roots}, self._pattern, needs)
-        self.prefix_depth = max(root.key_prefix.count("/") for root in roots)
         # With masks, every worker would need the names of all masks in memory.
         if not self._has_masks and all(storage.can_partition(root.listing) for root in roots):
             self.most_listed_here = MOST_LISTED_HERE
 
     def samples(self) -> Iterator[SampleRef | RefColumns]:
         """Yields a reference to each image, in the listing order of the storage; may be iterated once."""
-        self._masks = find_mask_files(self._roots, self._spec.paths) if self._has_masks else {}
         for root in self._roots:
             files = storage.list_files(root.listing, special=True, literal=root.is_folder)
             masks = self._masks.get(root.key_prefix, ())
@@ -104,7 +104,7 @@ class ImageFolder(InferredSource):
             raise RequestError(
                 f"{quote_input(self._roots[0].listing)}: the layout needs masks; name their folder with `mask_root`, "
                 "or what their names have at their ends with `mask_suffix`",
-                code="needs_setting",
+                code="missing_masks",
             )
         splits = {root.key_prefix: root.split for root in self._roots if root.split}
         return self._change(found, trees, folders=folders, splits=splits)

@@ -15,6 +15,7 @@ from beam_tfrecords.transforms.service_faults import retry_faults
 from beam_tfrecords.transforms.sources.containers import Container, StagingFiles
 from beam_tfrecords.transforms.sources.detect.inference import assume_folders
 from beam_tfrecords.transforms.sources.folders.mask_files import MaskFiles, find_masks
+from beam_tfrecords.transforms.sources.folders.object_masks import ObjectMaskFiles, add_masks
 from beam_tfrecords.transforms.sources.folders.roots import Root
 from beam_tfrecords.transforms.sources.image_files import with_masks
 from beam_tfrecords.transforms.sources.names import (
@@ -84,7 +85,7 @@ class ReadImages:
 
         for entry in files:
             relative = entry.path[start:]
-            kind = skipped_kind(relative)
+            kind = skipped_kind(relative, arrays=self.needs.array)
             if kind == FOLDER_MARKER and entry.size < 0:
                 kind = "link to a listed folder"
             folder = relative[: relative.rfind("/") + 1]
@@ -118,7 +119,7 @@ class ReadImages:
             group = path_group(key, pattern)
             columns = path_columns(key, pattern, names) if names else {}
             ref = SampleRef(key, images, size, entry.fingerprint, label, split, columns, failure, group)
-            yield _with_masks(ref, masks, relative) if masks and not failure else ref
+            yield _with_masks(ref, masks, relative, self.needs.only_class) if masks and not failure else ref
         yield from take()
 
 
@@ -138,8 +139,11 @@ def _by_column(
     )
 
 
-def _with_masks(ref: SampleRef, masks: Sequence[MaskFiles], relative: str) -> SampleRef:
+def _with_masks(ref: SampleRef, masks: Sequence[MaskFiles], relative: str, only_class: str) -> SampleRef:
     try:
+        for one in masks:
+            if isinstance(one, ObjectMaskFiles):
+                return add_masks(ref, one, relative, only_class)
         return with_masks(ref, find_masks(masks, relative))
     except SampleError as error:
         return dataclasses.replace(ref, failure=(error.reason.value, error.detail))

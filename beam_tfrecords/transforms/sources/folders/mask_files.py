@@ -78,12 +78,11 @@ class MaskFiles:
         Raises:
           SampleError: the image has no mask, or several masks.
         """
-        stem = posixpath.splitext(self._prefix + relative)[0]
+        name = self.name_of(relative)
         if len(self._examples) < _MOST_NAMES:
-            self._examples.append(stem)
-        name = stem.removesuffix(self._image_suffix)
+            self._examples.append(posixpath.splitext(self._prefix + relative)[0])
         if name not in self.masks:
-            name = self._by_plain_path.get(_plain_path(name)) or name
+            name = self._by_plain_path.get(plain_file(name)) or name
         found = self.masks.get(name, ())
         if len(found) != 1:
             what = (
@@ -96,6 +95,15 @@ class MaskFiles:
             raise SampleError(Stage.LIST, FailureReason.INVALID_MASK if found else FailureReason.MASK_MISSING, what)
         self.used.add(name)
         return found[0]
+
+    def name_of(self, relative: str) -> str:
+        """Returns the path of an image below its root, as that of its mask: without extension and suffix."""
+        return posixpath.splitext(self._prefix + relative)[0].removesuffix(self._image_suffix)
+
+    def has(self, relative: str) -> bool:
+        """Whether an image has a mask, by its path below the root."""
+        name = self.name_of(relative)
+        return name in self.masks or plain_file(name) in self._by_plain_path
 
     def check(self) -> None:
         """Checks that some image has a mask.
@@ -126,7 +134,7 @@ class MaskFiles:
         """Path without mask folders -> name in `masks`; None if ambiguous."""
         plain: dict[str, str | None] = {}
         for name in self.masks:
-            path = _plain_path(name)
+            path = plain_file(name)
             plain[path] = None if path in plain else name
         return plain
 
@@ -159,19 +167,21 @@ class MaskFiles:
         )
 
 
-def find_mask_files(roots: Sequence[Root], settings: PathSettings) -> dict[str, tuple[MaskFiles, ...]]:
+def find_mask_files(
+    roots: Sequence[Root], settings: PathSettings, of: type[Any] = MaskFiles
+) -> dict[str, tuple[Any, ...]]:
     """Returns key prefix of a root -> masks of its images, for each class if a mask has one class.
 
-    Returns {} if the request does not set mask settings.
+    Returns {} if the request does not set mask settings. The values are of the class `of`.
 
     Raises:
       RequestError: a mask folder does not exist, or cannot be assigned to an input.
     """
     classes = [(f"{MASK}/{number}/{name}", part) for number, (name, part) in enumerate(settings.class_masks.items(), 1)]
 
-    def make(root: Root, folder: str, *, with_prefix: bool = False) -> tuple[MaskFiles, ...]:
+    def make(root: Root, folder: str, *, with_prefix: bool = False) -> tuple[Any, ...]:
         return tuple(
-            MaskFiles(root, folder, settings, with_prefix=with_prefix, name=name, part=part)
+            of(root, folder, settings, with_prefix=with_prefix, name=name, part=part)
             for name, part in classes or [(MASK, "")]
         )
 
@@ -182,7 +192,7 @@ def find_mask_files(roots: Sequence[Root], settings: PathSettings) -> dict[str, 
         if not storage.is_folder(folder):
             raise RequestError(f"`mask_root={printable(folder)}`: there is no such folder", code="not_found")
     own = own_roots([(root.folder, root.split) for root in roots], settings.mask_root, "mask_root")
-    found: dict[str, tuple[MaskFiles, ...]] = {}
+    found: dict[str, tuple[Any, ...]] = {}
     for number, root in enumerate(roots):
         # Assigns the folders of a split to the inputs of that split, or all folders to all inputs.
         folders = own[number] or tuple(every)
@@ -238,7 +248,8 @@ def find_unmatched(every: Iterable[MaskFiles]) -> Iterator[Unmatched]:
             yield Unmatched(note, len(unused), len(masks))
 
 
-def _plain_path(path: str) -> str:
+def plain_file(path: str) -> str:
+    """Returns a path in which no folder only distinguishes images from masks; the last component stays."""
     folders, slash, name = path.rpartition("/")
     plain = plain_path(folders) if slash else ""
     return f"{plain}/{name}" if plain else name

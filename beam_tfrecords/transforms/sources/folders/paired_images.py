@@ -8,12 +8,14 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from beam_tfrecords import storage
 from beam_tfrecords.errors import FailureReason, RequestError
-from beam_tfrecords.examples.contents import Content
+from beam_tfrecords.examples.contents import Content, contents_in
 from beam_tfrecords.transforms.refs.sample_refs import File, SampleRef
+from beam_tfrecords.transforms.sources.detect.mask_names import without_common_ends
+from beam_tfrecords.transforms.sources.folders.roots import Root, root_of
 from beam_tfrecords.transforms.sources.image_files import join_fingerprints, of_path
 from beam_tfrecords.transforms.sources.input_settings import PathSettings
 from beam_tfrecords.transforms.sources.inputs import Inputs
-from beam_tfrecords.transforms.sources.names import has_extension, is_utf8, printable, skipped_kind
+from beam_tfrecords.transforms.sources.names import printable, unpaired_kind
 from beam_tfrecords.transforms.sources.needs import Needs
 from beam_tfrecords.transforms.sources.path_labels import (
     compile_pattern,
@@ -33,7 +35,7 @@ _MOST_SHOWN = 3
 _Files = dict[str, list[storage.FileEntry]]
 
 
-def open_input(inputs: Inputs, paths: PathSettings, label_pattern: str | None, needs: Needs) -> MakeSource:
+def open_input(inputs: Inputs, paths: PathSettings, label_pattern: str | None) -> MakeSource:
     """Opens the folders of paired images.
 
     Raises:
@@ -45,11 +47,11 @@ def open_input(inputs: Inputs, paths: PathSettings, label_pattern: str | None, n
             "`images` names the folders of paired images, such as left=DIR,right=DIR; expected it without `input`",
             code="conflicting_settings",
         )
+    roots = {name: root_of(folder) for name, folder in folders.items()}
     for name, folder in folders.items():
-        if not storage.is_folder(folder):
+        if roots[name].is_folder and not storage.is_folder(folder):
             raise RequestError(f"`images={name}={printable(folder)}`: there is no such folder", code="not_found")
-    compile_pattern(label_pattern, needs)
-    return functools.partial(PairedImages, folders, label_pattern)
+    return functools.partial(PairedImages, roots, label_pattern)
 
 
 class PairedImages(Source):
@@ -58,23 +60,25 @@ class PairedImages(Source):
     Extensions may differ, and so may a beginning or an end that all names of a folder share, such as `_left`.
 
     Args:
-      folders: name of an image of a sample -> its folder.
+      folders: name of an image of a sample -> its folder or glob.
       label_pattern: pattern that gives label, group and columns; None for samples without labels.
       needs: requested contents.
     """
 
-    def __init__(self, folders: Mapping[str, str], label_pattern: str | None, needs: Needs) -> None:
+    def __init__(self, folders: Mapping[str, Root], label_pattern: str | None, needs: Needs) -> None:
         super().__init__()
         self._folders, self._needs = folders, needs
         self._pattern = compile_pattern(label_pattern, needs)
-        self.columns, taken = find_path_columns(self._pattern, needs)
-        self._taken = taken
-        self.column_types = dict.fromkeys(self.columns, "bytes") or None
-        self.images = dict.fromkeys(folders, False)
-        self.provides = frozenset({Content.IMAGE, Content.IMAGES})
-        self.provides |= {Content.LABEL} if self._pattern and "label" in self._pattern.groupindex else frozenset()
-        self.provides |= {Content.COLUMNS} if self.columns else frozenset()
-        self._notes = describe_path_columns(self.columns, taken)
+        columns, self._taken = find_path_columns(self._pattern, needs)
+        has_label = self._pattern is not None and "label" in self._pattern.groupindex
+        found = {Content.IMAGE: True, Content.IMAGES: True, Content.LABEL: has_label, Content.COLUMNS: bool(columns)}
+        self._describe(
+            provides=contents_in(found),
+            images=dict.fromkeys(folders, False),
+            columns=columns,
+            column_types=dict.fromkeys(columns, "bytes") or None,
+        )
+        self._notes = describe_path_columns(columns, self._taken)
 
     def samples(self) -> Iterator[SampleRef]:
         """Yields the samples in the order of the first folder.
@@ -90,14 +94,11 @@ class PairedImages(Source):
 
     def _list(self, name: str) -> _Files:
         """Returns path below a folder without extension -> images."""
-        folder = self._folders[name]
-        start = len(folder.rstrip("/")) + 1
+        root = self._folders[name]
         files: _Files = {}
-        for entry in storage.list_files(folder, literal=True):
-            below = entry.path[start:]
-            kind = skipped_kind(below) or (None if has_extension(below) else "not an image")
-            kind = kind or (None if is_utf8(below) else "name that is not UTF-8")
-            if kind:
+        for entry in storage.list_files(root.listing, literal=root.is_folder):
+            below = entry.path[root.start :]
+            if kind := unpaired_kind(below, arrays=self._needs.array):
                 self.skipped.add(kind, printable(f"{name}/{below}"))
             else:
                 files.setdefault(posixpath.splitext(below)[0], []).append(entry)
@@ -105,12 +106,15 @@ class PairedImages(Source):
 
     def _reference(self, stem: str, files: Mapping[str, Sequence[storage.FileEntry]]) -> SampleRef:
         name, first = next((name, found[0]) for name, found in files.items() if found)
-        key = first.path[len(self._folders[name].rstrip("/")) + 1 :]
+        key = first.path[self._folders[name].start :]
         missing = next((name for name, found in files.items() if not found), None)
         several = next((name for name, found in files.items() if len(found) > 1), None)
         failure = None
         if missing is not None:
-            failure = FailureReason.UNREADABLE.value, f"{missing}: no image of this name in {self._folders[missing]}"
+            failure = (
+                FailureReason.UNREADABLE.value,
+                f"{missing}: no image of this name in {self._folders[missing].listing}",
+            )
         elif several is not None:
             shown = ", ".join(printable(storage.basename(one.path)) for one in files[several][:_MOST_SHOWN])
             failure = FailureReason.INVALID_ROW.value, f"{several}: several images of this name: {shown}"
@@ -152,11 +156,8 @@ def _match_names(found: Mapping[str, _Files]) -> dict[str, _Files]:
 
 def _without_common_ends(files: _Files) -> _Files:
     """Returns the images without the beginning and the end that all file names of a folder share."""
-    names = [posixpath.basename(stem) for stem in files]
-    before = len(posixpath.commonprefix(names))
-    after = len(posixpath.commonprefix([name[:before:-1] for name in names]))
+    names = without_common_ends([posixpath.basename(stem) for stem in files])
     renamed: _Files = {}
-    for stem, entries in files.items():
-        folder, slash, name = stem.rpartition("/")
-        renamed.setdefault(f"{folder}{slash}{name[before : len(name) - after]}", []).extend(entries)
+    for (stem, entries), name in zip(files.items(), names, strict=True):
+        renamed.setdefault(posixpath.join(posixpath.dirname(stem), name), []).extend(entries)
     return renamed

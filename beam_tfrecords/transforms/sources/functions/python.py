@@ -1,4 +1,4 @@
-"""The source for user functions: plain Python, or a Beam pipeline."""
+"""The source for samples that users make: plain Python, a Beam pipeline, or a collection of one."""
 
 from __future__ import annotations
 
@@ -11,14 +11,17 @@ import traceback
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
+import numpy as np
+
 from beam_tfrecords import storage
 from beam_tfrecords.errors import BuildError, RequestError
-from beam_tfrecords.examples.contents import Content
+from beam_tfrecords.examples.contents import DRAWN, Content, contents_in
 from beam_tfrecords.examples.layouts import CAPTIONS
 from beam_tfrecords.transforms.mapping.sample import Sample
 from beam_tfrecords.transforms.mapping.user_function import UserFunction
 from beam_tfrecords.transforms.refs.sample_refs import SampleRef
 from beam_tfrecords.transforms.sources.containers import Container, StagingFiles
+from beam_tfrecords.transforms.sources.description import Description
 from beam_tfrecords.transforms.sources.detect.roles import are_vectors
 from beam_tfrecords.transforms.sources.functions.sample_reader import SampleReader
 from beam_tfrecords.transforms.sources.input_settings import PathSettings
@@ -35,13 +38,23 @@ _END = object()
 
 
 def open_input(
-    function: UserFunction, parts: tuple[str | int | float, ...], table: TableSettings, paths: PathSettings
+    function: UserFunction | None,
+    parts: tuple[str | int | float, ...],
+    table: TableSettings,
+    paths: PathSettings,
+    needs: Needs,
 ) -> MakeSource:
-    """Calls the function for its first samples; does not run a pipeline.
+    """Calls the function for its first samples; does not run a pipeline. Without one, the input is a collection.
 
     Raises:
       RequestError: the function fails, yields something else, or its parameters do not fit `parts`.
     """
+    (root,) = paths.image_root or (storage.absolute("."),)
+    # Without a layout, a collection is stored as images with labels, whatever its samples have.
+    is_usual = needs.columns is None and not needs.all_columns
+    if function is None:
+        reader = SampleReader("WriteDataset", root, None, table.group_column, is_usual=is_usual)
+        return functools.partial(CollectionSource, reader, "")
     shown = quote_input(function.name)
     try:
         called = function.load()
@@ -64,9 +77,9 @@ def open_input(
             code="wrong_parameters",
         )
     calls = tuple((part,) for part in parts) or ((),)
-    (root,) = paths.image_root or (storage.absolute("."),)
     reader = SampleReader(function.name, root, None, table.group_column)
     if needed and not parts:
+        reader = dataclasses.replace(reader, is_usual=is_usual)
         return functools.partial(PipelineSource, function, reader)
     first = _first_samples(function, calls)
     return functools.partial(PythonSource, function, reader, calls, first)
@@ -106,20 +119,18 @@ def _iterate(made: Any) -> Iterator[Any]:
     return iter(made)
 
 
-class _FunctionSource(Source):
-    """Base class of both kinds of function sources."""
+class _SampleSource(Source):
+    """Base class of the sources of samples that users make."""
 
     name = "python"
-    label_column = "label"
-    labels_may_be_indices = True
+    description = Description(label_column="label", labels_may_be_indices=True)
 
-    def __init__(self, function: UserFunction, reader: SampleReader, needs: Needs) -> None:
+    def __init__(self, reader: SampleReader, needs: Needs) -> None:
         super().__init__()
-        self._function = function
         self.reader = dataclasses.replace(reader, columns=None if needs.takes_all else needs.columns)
 
 
-class PythonSource(_FunctionSource):
+class PythonSource(_SampleSource):
     """A function that yields samples, once for each part.
 
     Args:
@@ -141,14 +152,15 @@ class PythonSource(_FunctionSource):
         first: Sequence[Sample],
         needs: Needs,
     ) -> None:
-        super().__init__(function, reader, needs)
+        super().__init__(reader, needs)
+        self._identity = function.identity
         self._calls = calls
-        self.columns = tuple(sorted({column for sample in first for column in sample.columns}))
-        missing = sorted({*(needs.columns or ())} - {*self.columns, "label"})
+        columns = tuple(sorted({column for sample in first for column in sample.columns}))
+        missing = sorted({*(needs.columns or ())} - {*columns, "label"})
         if first and missing and not needs.all_columns:
             raise RequestError(
                 f"`layout` asks for column.{missing[0]}, and none of the first {len(first)} samples of "
-                f"{quote_input(function.name)} has it; they have: {', '.join(self.columns) or 'no columns'}",
+                f"{quote_input(function.name)} has it; they have: {', '.join(columns) or 'no columns'}",
                 code="unknown_column",
             )
         lists = [sample.label for sample in first if isinstance(sample.label, list | tuple)]
@@ -161,23 +173,30 @@ class PythonSource(_FunctionSource):
         names = dict.fromkeys(name for sample in first for name in sample.parts["images"])
         of_lists = {name: _OF_LIST.fullmatch(name) for name in names}
         if names:
-            self.images = {found[1] if found else name: bool(found) for name, found in of_lists.items()}
-        self.unit = "image" if names or not first else "row"
-        self.has_several_labels = any(isinstance(sample.label, list | tuple) for sample in first)
-        self.provides = _contents(first) if first else frozenset({Content.IMAGE, Content.LABEL})
+            self._describe(images={found[1] if found else name: bool(found) for name, found in of_lists.items()})
+        if first:
+            self._describe(provides=_contents(first), unit="image" if names else "row")
+        self._describe(columns=columns, has_several_labels=bool(lists))
         self.read_container = functools.partial(_read_part, function, self.reader)
 
     def containers(self) -> Sequence[Container]:
         """See `Source.containers`."""
-        identity = self._function.identity
-        return [Container(self._function.name, 0, "", "", partition=(identity, *call)) for call in self._calls]
+        name, identity = self.reader.name, self._identity
+        return [Container(name, 0, "", "", partition=(identity, *call)) for call in self._calls]
 
 
-class PipelineSource(_FunctionSource):
-    """A function that returns a PCollection of samples, whose contents are unknown until the pipeline has run."""
+class CollectionSource(_SampleSource):
+    """A PCollection of samples, whose contents are unknown until its pipeline runs.
 
-    def __init__(self, function: UserFunction, reader: SampleReader, needs: Needs) -> None:
-        super().__init__(function, reader, needs)
+    Args:
+      reader: reads the samples.
+      identity: identifies the code that makes them; "" if it is unknown.
+      needs: requested contents.
+    """
+
+    def __init__(self, reader: SampleReader, identity: str, needs: Needs) -> None:
+        super().__init__(reader, needs)
+        self._identity = identity
         found = {
             Content.IMAGE: needs.image,
             Content.LABEL: True,
@@ -185,30 +204,39 @@ class PipelineSource(_FunctionSource):
             Content.CAPTIONS: CAPTIONS in (needs.columns or ()),
             Content.MASK: needs.mask,
             Content.OBJECTS: needs.names_objects,
-            Content.POLYGONS: needs.polygons,
+            **dict.fromkeys(DRAWN, needs.polygons),
             Content.KEYPOINTS: needs.keypoints,
         }
-        self.provides = frozenset(content for content, is_there in found.items() if is_there)
-        self.pipeline = ReadPipeline(function.load(), self.reader.read, function)
+        images = dict.fromkeys(needs.images, False) or self.description.images
+        self._describe(provides=contents_in(found), images=images)
 
     def containers(self) -> Sequence[Container]:
         """See `Source.containers`; returns one container, which the pipeline lists."""
-        return [Container(self._function.name, 0, "", "", partition=(self._function.identity,))]
+        return [Container(self.reader.name, 0, "", "", partition=(self._identity,))]
+
+
+class PipelineSource(CollectionSource):
+    """A function that returns a PCollection of samples."""
+
+    def __init__(self, function: UserFunction, reader: SampleReader, needs: Needs) -> None:
+        super().__init__(reader, function.identity, needs)
+        self.pipeline = ReadPipeline(function.load(), self.reader.read, function)
 
 
 def _contents(first: Sequence[Sample]) -> frozenset[Content]:
-    objects = [sample.objects for sample in first if sample.parts["objects"] is not None]
+    objects = [of for sample in first if (of := sample.objects) is not None]
     found = {
         Content.IMAGE: any(sample.parts["images"] for sample in first),
         Content.LABEL: any(sample.label is not None for sample in first),
         Content.MASK: any(sample.parts["mask"] is not None for sample in first),
         Content.OBJECTS: bool(objects),
-        Content.POLYGONS: any(len(of.outlines) for of in objects),
+        Content.POLYGONS: any(not isinstance(one, np.ndarray) for of in objects for one in of.outlines),
+        Content.OBJECT_MASKS: any(len(of.outlines) for of in objects),
         Content.KEYPOINTS: any(of.keypoints.size for of in objects),
         Content.CAPTIONS: any(CAPTIONS in sample.columns for sample in first),
         Content.COLUMNS: any(sample.columns for sample in first),
     }
-    return frozenset(content for content, is_there in found.items() if is_there)
+    return contents_in(found)
 
 
 def _read_part(

@@ -14,6 +14,7 @@ from beam_tfrecords.output.split_names import SPLIT_NAMES
 from beam_tfrecords.transforms.hashing import content_hash
 from beam_tfrecords.transforms.mapping.from_sample import objects_of, parts_of, values_of
 from beam_tfrecords.transforms.mapping.image_file import ImageFile
+from beam_tfrecords.transforms.mapping.open_sample import find_listed
 from beam_tfrecords.transforms.mapping.sample import Sample
 from beam_tfrecords.transforms.refs.sample_refs import File, Locator, PixelRange, Range, SampleRef
 from beam_tfrecords.transforms.sources.containers import StagingFiles
@@ -32,12 +33,14 @@ class SampleReader:
       root: folder that relative paths start from.
       columns: columns to keep; None for all columns of a sample.
       group_column: as in the setting.
+      is_usual: whether the request names no layout, so that examples have one image and a label.
     """
 
     name: str
     root: str
     columns: Collection[str] | None
     group_column: str | None
+    is_usual: bool = False
 
     def read(self, sample: Any, staging: StagingFiles) -> SampleRef:
         """Returns the reference of a sample; a rejected one if a value cannot be stored or an image does not exist.
@@ -55,28 +58,27 @@ class SampleReader:
         try:
             if not is_utf8(key):
                 raise SampleError(Stage.LIST, FailureReason.INVALID_ROW, "the key is not valid UTF-8")
+            if self.is_usual:
+                _check_usual(sample)
             label, columns = values_of(sample, self.columns)
-            objects = objects_of(sample)
-            sizes, fingerprints = [], []
-            for name, part in parts_of(sample).items():
-                place, size, fingerprint = self._place(part, f"{self.name}#{key}", staging)
-                images[name] = place
-                sizes.append(size)
-                fingerprints.append(fingerprint)
+            # Images of listed samples are neither decoded nor copied.
+            ref = find_listed(sample) or self._place_parts(sample, key, images, staging)
         except SampleError as error:
             return SampleRef(printable(key), images, split=split, failure=(error.reason.value, error.detail))
         group = sample.columns.get(self.group_column) if self.group_column else None
-        return SampleRef(
-            key,
-            images,
-            sizes[0] if sizes else 0,
-            join_fingerprints(fingerprints),
-            label,
-            split,
-            columns,
-            group=None if group is None else str(group),
-            objects=objects,
-        )
+        group = None if group is None else str(group)
+        return dataclasses.replace(ref, key=key, label=label, split=split, columns=columns, group=group)
+
+    def _place_parts(self, sample: Sample, key: str, images: dict[str, Locator], staging: StagingFiles) -> SampleRef:
+        """Returns the reference of a sample without its values; adds its images to `images`, until one is missing."""
+        objects = objects_of(sample)
+        sizes, fingerprints = [], []
+        for name, part in parts_of(sample).items():
+            # Without the function's name, so that records are reused when the function moves.
+            images[name], size, fingerprint = self._place(part, f"python#{key}", staging)
+            sizes.append(size)
+            fingerprints.append(fingerprint)
+        return SampleRef(key, images, sizes[0] if sizes else 0, join_fingerprints(fingerprints), objects=objects)
 
     def _place(self, part: Any, name: str, staging: StagingFiles) -> tuple[Locator, int, str]:
         """Returns the locator, the size in bytes and the fingerprint of an image or mask."""
@@ -95,7 +97,17 @@ class SampleReader:
         pixels = pixels.astype(pixels.dtype.newbyteorder("<"), copy=False)
         data = pixels.tobytes()
         found: Range = staging.add([data], size=len(data), name=name)
-        kind = ("|u1", "<u2")[pixels.itemsize - 1]
+        kind = pixels.dtype.str
         where = found.uri, found.offset, found.length, name, found.version
         place = PixelRange(*where, shape=pixels.shape, axes="HWC"[: pixels.ndim], dtype=kind)
         return place, len(data), f"{content_hash(data)}@{list(pixels.shape)}{kind}"
+
+
+def _check_usual(sample: Sample) -> None:
+    """Rejects a sample with a mask, objects or several images, which the usual layout would leave out."""
+    of = sample.parts
+    others = [name for name in ("mask", "objects") if of[name] is not None]
+    others += [f"images {', '.join(of['images'])}"] if len(of["images"]) > 1 else []
+    if others:
+        detail = f"found {' and '.join(others)}, and the request names no `layout` that stores it"
+        raise SampleError(Stage.LIST, FailureReason.INVALID_ROW, detail)

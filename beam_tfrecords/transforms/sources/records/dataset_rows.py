@@ -13,25 +13,33 @@ import numpy as np
 
 from beam_tfrecords.errors import BuildError, FailureReason, SampleError, Stage
 from beam_tfrecords.examples.class_values import ClassValue
-from beam_tfrecords.examples.layouts import BOXES, KEYPOINTS, OBJECT_MASKS, Layout
+from beam_tfrecords.examples.layouts import (
+    BOX_SIDES,
+    BOXES,
+    KEYPOINTS,
+    OBJECT_MASKS,
+    POLYGON,
+    POLYGON_POINTS,
+    Layout,
+)
 from beam_tfrecords.examples.parse import parse_example
 from beam_tfrecords.output.index import CONVERSION_COLUMNS, fits_packed_hash
 from beam_tfrecords.output.manifest import Shard
 from beam_tfrecords.reading.index_files import read_index
 from beam_tfrecords.tfrecord import HEADER_BYTES, Record, RecordError
 from beam_tfrecords.transforms.objects.objects import Objects
-from beam_tfrecords.transforms.objects.polygons import pack_mask
+from beam_tfrecords.transforms.objects.polygons import pack_mask, pack_polygons
 from beam_tfrecords.transforms.refs.sample_refs import Range, RecordRange, SampleRef, Value, one_image
 from beam_tfrecords.transforms.sources.containers import Container, StagingFiles, reject_missing
-from beam_tfrecords.transforms.sources.records.joined_table import JoinedTable
-from beam_tfrecords.transforms.sources.records.record_rows import corrupt, read_cell, scan_file
+from beam_tfrecords.transforms.sources.records.record_form import read_cell
+from beam_tfrecords.transforms.sources.records.record_rows import corrupt, scan_file
 from beam_tfrecords.transforms.sources.skipped import Skipped
-from beam_tfrecords.transforms.sources.tables.cells import invalid_row
+from beam_tfrecords.transforms.sources.tables.cells import invalid_row, read_value
+from beam_tfrecords.transforms.sources.tables.joined_table import JoinedTable
 
 # Number of index rows to convert to Python values at once.
 _ROWS = 1024
 _COLUMNS = ("key", "uri", "offset", "length", *CONVERSION_COLUMNS)
-_SIDES = ("objects.xmin", "objects.ymin", "objects.xmax", "objects.ymax")
 _ATTRIBUTES = ("is_crowd", "area", "difficult", "truncated", "pose")
 # Prefers names, because they identify a class across datasets.
 _LABELS = ("labels.name", "labels.index", "label.name", "label.index")
@@ -47,14 +55,14 @@ class StoredShard:
       shard: the shard's entry in the manifest.
       class_names: class names of the dataset.
       split: split of the samples; None if the request determines the splits.
-      is_raw: whether images are stored as pixels.
+      raw_type: as in `RecordRange`.
     """
 
     path: str
     shard: Shard
     class_names: tuple[str, ...]
     split: str | None
-    is_raw: bool
+    raw_type: str
 
 
 @dataclasses.dataclass(frozen=True)
@@ -66,8 +74,9 @@ class ReadDataset:
       layout: layout of the examples.
       columns: columns that the layout of the request needs.
       group: column whose equal values keep samples in one split, or None.
-      needs_polygons: whether the masks of objects are needed.
-      joined: table whose columns are joined to the records, or None.
+      needs_polygons: whether the masks or polygons of objects are needed.
+      needs_corners: whether these are polygons; otherwise stored masks are better, because some have no polygon.
+      joins: tables whose columns are joined to the records.
     """
 
     shards: Mapping[str, StoredShard]
@@ -75,7 +84,8 @@ class ReadDataset:
     columns: Sequence[str]
     group: str | None = None
     needs_polygons: bool = False
-    joined: JoinedTable | None = None
+    needs_corners: bool = False
+    joins: Sequence[JoinedTable] = ()
 
     def __call__(self, container: Container, staging: StagingFiles, skipped: Skipped) -> Iterator[SampleRef]:
         """Yields one reference per record; rejects damaged records and all missing records of a damaged shard.
@@ -123,7 +133,7 @@ class ReadDataset:
         container: Container,
         record: Record | RecordError,
         row: Mapping[str, Any],
-        joined: Mapping[str, Mapping[str, Value] | SampleError],
+        joined: Sequence[Mapping[str, Mapping[str, Any] | SampleError]],
         staging: StagingFiles | None,
     ) -> SampleRef:
         try:
@@ -136,11 +146,12 @@ class ReadDataset:
             except ValueError as error:
                 raise invalid_row(f"record {record.number} at byte {record.offset:,}: {error}") from error
             values = {feature.field: features.get(feature.name, ("", []))[1] for feature in self.layout.features}
-            found: Mapping[str, Value] | SampleError = {}
-            if self.joined is not None:
-                found = joined.get(row["key"]) or self.joined.lacks(row["key"])
-            if isinstance(found, SampleError):
-                raise found
+            found: Mapping[str, Value] = {}
+            for of_table in joined:
+                one = of_table[row["key"]]
+                if isinstance(one, SampleError):
+                    raise one
+                found = {**found, **{name: read_value(one, name) for name in self.columns if name in one}}
             for feature in self.layout.features:
                 if feature.is_class:
                     values[feature.field] = [
@@ -167,13 +178,11 @@ class ReadDataset:
         except SampleError as error:
             return _rejected(stored, container, row, error)
 
-    def _join(self, stored: StoredShard) -> Mapping[str, Mapping[str, Value] | SampleError]:
-        """Returns key of a record -> its joined values, or the error of its row."""
-        if self.joined is None:
-            return {}
-        batches = read_index(stored.path, stored.shard, ["key"])
-        keys = itertools.chain.from_iterable(rows["key"].to_pylist() for rows in batches)
-        return self.joined.find(set(keys), {*self.joined.types} & {*self.columns})
+    def _join(self, stored: StoredShard) -> Sequence[Mapping[str, Mapping[str, Any] | SampleError]]:
+        """Returns key of a record -> its joined values, or the error of its row, for each table."""
+        batches = read_index(stored.path, stored.shard, ["key"]) if self.joins else ()
+        keys = {*itertools.chain.from_iterable(rows["key"].to_pylist() for rows in batches)}
+        return [join.find(keys) for join in self.joins]
 
     def _locate(
         self,
@@ -191,16 +200,16 @@ class ReadDataset:
         }
         if staging is not None:
             place = staging.add([record.data], size=len(record.data), name=name)
-            return RecordRange(place.uri, place.offset, place.length, name, "", index_columns, stored.is_raw)
+            return RecordRange(place.uri, place.offset, place.length, name, "", index_columns, stored.raw_type)
         start, length = record.offset + HEADER_BYTES, len(record.data)
-        return RecordRange(container.uri, start, length, name, container.version, index_columns, stored.is_raw)
+        return RecordRange(container.uri, start, length, name, container.version, index_columns, stored.raw_type)
 
     def _read_objects(
         self, values: Mapping[str, list[Any]], row: Mapping[str, Any], class_names: Sequence[str]
     ) -> Objects:
         """Returns the objects of a record, normalized by the size of the stored image."""
         bbox = values.get(BOXES)
-        sides = [values[side] for side in _SIDES] if bbox is None else [bbox[place::4] for place in (1, 0, 3, 2)]
+        sides = [values[side] for side in BOX_SIDES] if bbox is None else [bbox[place::4] for place in (1, 0, 3, 2)]
         boxes = [side for box in zip(*sides, strict=True) for side in box]
         labels = next((_find_classes(values, field, class_names) for field in _CLASSES if field in values), [])
         found = {name: values[f"objects.{name}"] for name in _ATTRIBUTES if f"objects.{name}" in values}
@@ -214,9 +223,18 @@ class ReadDataset:
             {name: tuple(column) for name, column in found.items()},
             image_id="".join(map(_as_text, values.get("source_id", []))),
             is_normalized=True,
-            polygons=tuple(map(_run_lengths_of, values[OBJECT_MASKS])) if self.needs_polygons else (),
+            polygons=self._read_polygons(values, len(labels)) if self.needs_polygons else (),
             keypoints=_pack_keypoints(values, len(labels)) if self.layout.needs_keypoints else (),
         )
+
+    def _read_polygons(self, values: Mapping[str, list[Any]], count: int) -> tuple[bytes, ...]:
+        """Packs the polygons of objects as shares of the image, or their masks."""
+        if OBJECT_MASKS in values and not self.needs_corners:
+            return tuple(map(_run_lengths_of, values[OBJECT_MASKS]))
+        sides, points = iter(values[POLYGON]), values[POLYGON_POINTS]
+        if len(points) != count or 2 * sum(points) != len(values[POLYGON]):
+            raise invalid_row(f"the polygons of its {count} objects have other numbers of points than it says")
+        return tuple(pack_polygons([list(itertools.islice(sides, 2 * number))]) for number in points)
 
 
 def _read_rows(stored: StoredShard) -> Iterator[dict[str, Any]]:

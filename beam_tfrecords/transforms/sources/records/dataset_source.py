@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 import itertools
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -9,31 +10,35 @@ from typing import Any
 
 from beam_tfrecords import storage
 from beam_tfrecords.errors import RequestError
-from beam_tfrecords.examples.contents import Content
+from beam_tfrecords.examples.contents import DRAWN, Content
 from beam_tfrecords.examples.layouts import IMAGE_FIELDS, NAMED, Layout, parse_layout
 from beam_tfrecords.output.files import LABEL_MAP, MANIFEST, SUCCESS
 from beam_tfrecords.output.label_files import label_files, label_map, parse_label_map, read_label_file
 from beam_tfrecords.output.manifest import Shard
 from beam_tfrecords.reading.dataset import Dataset, is_dataset
 from beam_tfrecords.reading.index_files import read_index
+from beam_tfrecords.reading.lazy_shards import has_index
 from beam_tfrecords.reading.opening import open_dataset
 from beam_tfrecords.transforms.images.image_spec import ImageSpec
 from beam_tfrecords.transforms.labels import sort_names
 from beam_tfrecords.transforms.refs.sample_refs import IMAGE
 from beam_tfrecords.transforms.settings import read_settings, setting_values, settings_of
+from beam_tfrecords.transforms.sources.description import Description
 from beam_tfrecords.transforms.sources.inputs import InputFile, Inputs, key_prefixes, quote_input
 from beam_tfrecords.transforms.sources.needs import Needs
 from beam_tfrecords.transforms.sources.records.dataset_rows import ReadDataset, StoredShard
-from beam_tfrecords.transforms.sources.records.joined_table import JoinedTable
 from beam_tfrecords.transforms.sources.source import ContainerSource, MakeSource
 from beam_tfrecords.transforms.sources.stored_records import StoredRecords
+from beam_tfrecords.transforms.sources.tables.joined_rows import fit_all
+from beam_tfrecords.transforms.sources.tables.joined_table import JoinedTable, Joins
+from beam_tfrecords.transforms.sources.tables.table import Row, Table
 from beam_tfrecords.transforms.sources.tables.table_settings import TableSettings
 from beam_tfrecords.transforms.splits import Splits
 
 # Settings whose information the manifest already contains.
 _KNOWN = (
     "label_column", "label_columns", "label_separator", "unknown_labels", "split_column", "key_column", "image_column",
-    "mask_column",
+    "image_path", "mask_column", "pixels",
 )  # fmt: skip
 
 
@@ -44,8 +49,8 @@ class DatasetSource(ContainerSource):
       datasets: input -> dataset.
       files: shard files of the datasets.
       shards: file -> input of its dataset, and the shard.
-      joined: table whose columns are joined to the records, or None.
-      notes: notes on the rows of this table.
+      joins: tables whose columns are joined to the records.
+      notes: notes on the rows of these tables.
       inputs: inputs of the request.
       settings: settings of the rows, of which datasets accept only `group_column`.
       needs: requested contents.
@@ -54,14 +59,14 @@ class DatasetSource(ContainerSource):
       RequestError: the datasets do not fit the request.
     """
 
-    unit = "record"
+    description = Description(unit="record")
 
     def __init__(
         self,
         datasets: Mapping[str, Dataset],
         files: Sequence[InputFile],
         shards: Mapping[str, tuple[str, Shard]],
-        joined: JoinedTable | None,
+        joins: Sequence[JoinedTable],
         notes: Sequence[str],
         inputs: Inputs,
         settings: TableSettings,
@@ -72,23 +77,32 @@ class DatasetSource(ContainerSource):
         _refuse_settings(next(iter(datasets)), settings)
         group_column = settings.group_column
         layout = common_layout(datasets)
-        self.records = StoredRecords(layout, common_image_spec(list(datasets.values())))
-        self.column_types = {
+        records = StoredRecords(layout, common_image_spec(list(datasets.values())))
+        column_types = {
             name: "bytes" if one.is_class else one.type for one in layout.features for name in one.read_columns
         }
-        self.column_types |= joined.types if joined else {}
-        self.columns = tuple(self.column_types)
-        self.images = {IMAGE: False} if not layout.fields.isdisjoint(IMAGE_FIELDS) else {}
-        self.images |= {one.image: one.several for one in layout.features if one.image is not None}
-        self.provides = layout.required | ({Content.COLUMNS} if self.columns else frozenset())
-        self.has_several_labels = any(field.startswith("labels.") for field in layout.fields)
-        self.class_names = merge_class_names([dataset.class_names for dataset in datasets.values()])
-        if self.records.image is None:
+        for join in joins:
+            column_types |= join.types
+        columns = tuple(column_types)
+        images = {IMAGE: False} if not layout.fields.isdisjoint(IMAGE_FIELDS) else {}
+        images |= {one.image: one.several for one in layout.features if one.image is not None}
+        self._describe(
+            # Masks can be drawn from stored polygons.
+            provides=layout.required
+            | {*([Content.COLUMNS] if columns else []), *(DRAWN if layout.needs_polygons else [])},
+            images=images,
+            columns=columns,
+            column_types=column_types,
+            has_several_labels=any(field.startswith("labels.") for field in layout.fields),
+            class_names=merge_class_names([dataset.class_names for dataset in datasets.values()]),
+            records=records,
+        )
+        if records.image is None:
             self.notes.append("the inputs store their images differently; each is converted from what is stored")
-        wanted = self.columns if needs.takes_all else sorted(needs.columns or ())
+        wanted = columns if needs.takes_all else sorted(needs.columns or ())
         for name in (*wanted, *([group_column] if group_column else [])):
-            if name not in self.columns:
-                shown = ", ".join(self.columns) or "none"
+            if name not in columns:
+                shown = ", ".join(columns) or "none"
                 raise RequestError(
                     f"{quote_input(inputs.paths[0])} has no column {name!r}; it has: {shown}", code="unknown_column"
                 )
@@ -98,11 +112,11 @@ class DatasetSource(ContainerSource):
                 shard,
                 datasets[place].class_names,
                 inputs.splits.get(place) or _split_of(shard, needs.splits),
-                datasets[place].images.encoding == "raw",
+                datasets[place].images.dtype if datasets[place].images.encoding == "raw" else "",
             )
             for path, (place, shard) in shards.items()
         }
-        self.read_container = ReadDataset(stored, layout, wanted, group_column, needs.polygons, joined)
+        self.read_container = ReadDataset(stored, layout, wanted, group_column, needs.polygons, needs.corners, joins)
 
 
 def find_datasets(paths: Sequence[str]) -> dict[str, Dataset]:
@@ -128,7 +142,7 @@ def find_datasets(paths: Sequence[str]) -> dict[str, Dataset]:
             "inputs of one dataset must be of one kind: convert the other one first",
             code="sources_differ",
         )
-    return found if all(shard.index for dataset in found.values() for shard in dataset.shards) else {}
+    return found if all(has_index(dataset.shards) for dataset in found.values()) else {}
 
 
 def _refuse_edited_names(path: str, dataset: Dataset) -> None:
@@ -154,16 +168,14 @@ def _refuse_edited_names(path: str, dataset: Dataset) -> None:
             )
 
 
-def open_datasets(
-    datasets: Mapping[str, Dataset], joined: JoinedTable | None, inputs: Inputs, settings: TableSettings
-) -> MakeSource:
+def open_datasets(datasets: Mapping[str, Dataset], tables: Joins, inputs: Inputs, table: TableSettings) -> MakeSource:
     """Finds the shards.
 
     Args:
       datasets: input -> dataset.
-      joined: table whose columns are joined to the records, or None.
+      tables: tables whose columns are joined to the records.
       inputs: as for `DatasetSource`.
-      settings: as for `DatasetSource`.
+      table: `settings` of `DatasetSource`.
 
     Raises:
       RequestError: a shard is missing, or two inputs have the same last component.
@@ -180,15 +192,33 @@ def open_datasets(
                 )
             files.append(InputFile(prefix, entries[path], None))
             shards[path] = place, shard
-    notes = joined.describe_unused(_read_keys(datasets, shards.values())) if joined else []
-    return functools.partial(DatasetSource, datasets, files, shards, joined, notes, inputs, settings)
+    joins, notes = join_datasets(datasets, tables)
+    return functools.partial(DatasetSource, datasets, files, shards, joins, notes, inputs, table)
 
 
-def _read_keys(datasets: Mapping[str, Dataset], shards: Iterable[tuple[str, Shard]]) -> Iterator[str]:
-    """Yields the keys of all records, from their indices."""
-    for place, shard in shards:
-        for rows in read_index(datasets[place].path, shard, ["key"]):
-            yield from rows[0].to_pylist()
+def join_datasets(datasets: Mapping[str, Dataset], joins: Joins) -> tuple[list[JoinedTable], list[str]]:
+    """Chooses the keys of the tables that the request joins to records; returns the tables, and notes.
+
+    Raises:
+      RequestError: as `fit`.
+    """
+    if not joins.tables:
+        return [], []
+    shards = [(one.path, shard) for one in datasets.values() for shard in one.shards]
+    return fit_all(joins, KeyTable(",".join(datasets), ("key",), shards=shards))
+
+
+@dataclasses.dataclass(frozen=True)
+class KeyTable(Table):
+    """A table of the keys of all records, read from the indices."""
+
+    shards: Sequence[tuple[str, Shard]]
+
+    def rows(self, columns: Sequence[str]) -> Iterator[Row]:
+        """See `Table.rows`."""
+        for path, shard in self.shards:
+            for rows in read_index(path, shard, ["key"]):
+                yield from rows.to_pylist()
 
 
 def common_layout(datasets: Mapping[str, Dataset]) -> Layout:
@@ -209,20 +239,23 @@ def common_layout(datasets: Mapping[str, Dataset]) -> Layout:
     return one.layout
 
 
-def join_layout(layout: Layout, joined: JoinedTable | None) -> dict[str, Any]:
-    """Adds a feature for each column of a table to a layout; returns the layout as in a spec file.
+def join_layout(layout: Layout, joins: Iterable[JoinedTable]) -> dict[str, Any]:
+    """Adds a feature for each column of joined tables to a layout; returns the layout as in a spec file.
 
     Raises:
       RequestError: the layout already has a feature with the same name.
     """
-    words, added = layout.to_json(), joined.layout_words() if joined else {}
-    if joined and (twice := next((name for name in added if name in words), None)):
-        raise RequestError(
-            f"`join={joined.path}`: the layout has a feature {twice!r} already; rename the column in the table, or say "
-            "the features in a spec file",
-            code="duplicate_feature",
-        )
-    return words | added
+    words = layout.to_json()
+    for join in joins:
+        added = join.layout_words()
+        if twice := next((name for name in added if name in words), None):
+            raise RequestError(
+                f"`join={join.files[0].path}`: the layout has a feature {twice!r} already; rename the column in the "
+                "table, or say the features in a spec file",
+                code="duplicate_feature",
+            )
+        words |= added
+    return words
 
 
 def common_image_spec(datasets: Sequence[Dataset]) -> ImageSpec | None:

@@ -18,7 +18,7 @@ from beam_tfrecords.transforms.sources.records.tfds_features import (
 )
 
 
-class Description(NamedTuple):
+class RecordMetadata(NamedTuple):
     """The metadata of the record files in a folder.
 
     Attributes:
@@ -37,7 +37,7 @@ class Description(NamedTuple):
         return self.lengths.get(shard) if shard else None
 
 
-def describe_folder(folder: str) -> Description:
+def describe_folder(folder: str) -> RecordMetadata:
     """Reads the metadata files in a folder; ignores damaged files."""
     names: dict[str, tuple[str, ...]] = {}
     try:
@@ -49,11 +49,11 @@ def describe_folder(folder: str) -> Description:
     try:
         features = parse_features(_read_beside(folder, FEATURES) or b"")
     except ValueError:
-        return Description(Features(), names, lengths)
+        return RecordMetadata(Features(), names, lengths)
     for label in features.labels:
         if lines := _read_beside(folder, label_file(label)):
             names[label] = tuple(read_label_file(lines))
-    return Description(features, names, lengths)
+    return RecordMetadata(features, names, lengths)
 
 
 def _read_beside(folder: str, name: str) -> bytes | None:

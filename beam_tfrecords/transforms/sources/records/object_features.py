@@ -13,7 +13,7 @@ from beam_tfrecords.transforms.sources.inputs import quote_input
 from beam_tfrecords.transforms.sources.needs import Needs
 from beam_tfrecords.transforms.sources.records.tfds_features import Features
 from beam_tfrecords.transforms.sources.tables.cells import invalid_row
-from beam_tfrecords.transforms.sources.tables.object_cells import wants_objects
+from beam_tfrecords.transforms.sources.tables.object_cells import MOST_SHARE, wants_objects
 from beam_tfrecords.transforms.sources.tables.table import FirstRows
 from beam_tfrecords.transforms.sources.tables.table_settings import TableSettings
 
@@ -35,7 +35,7 @@ _CLASSES = ("label", "labels", "category", "class", "type")
 
 @dataclasses.dataclass(frozen=True)
 class ObjectFeatures:
-    """The object features of a record; boxes are normalized by the image size.
+    """The object features of a record.
 
     Attributes:
       boxes: features xmin, ymin, xmax and ymax; or one feature with ymin, xmin, ymax and xmax of each object.
@@ -43,6 +43,7 @@ class ObjectFeatures:
       first_class: number of the class with index 0; 0 if a label is 0.
       attributes: name of another attribute -> feature.
       image_id: feature with the dataset's id of the image, or "".
+      is_normalized: whether boxes are shares of the image's size, rather than in pixels.
     """
 
     boxes: tuple[str, ...]
@@ -50,6 +51,7 @@ class ObjectFeatures:
     first_class: int = 0
     attributes: Mapping[str, str] = dataclasses.field(default_factory=dict)
     image_id: str = ""
+    is_normalized: bool = True
 
     @property
     def features(self) -> Sequence[str]:
@@ -141,7 +143,7 @@ def read_objects(
         tuple(labels),
         {name: tuple(column) for name, column in found.items()},
         image_id=_image_id(record.get(features.image_id, ("", []))[1]),
-        is_normalized=True,
+        is_normalized=features.is_normalized,
     )
 
 
@@ -189,4 +191,12 @@ def find_objects(
     beside = next((name for name in usual if name in start.columns), None) if label is None else None
     if not wants_objects(dataclasses.replace(settings, label_column=None), needs, beside):
         return None
-    return find_object_features(start.columns, features, image=image, shown=quote_input(start.path), label=label)
+    found = find_object_features(start.columns, features, image=image, shown=quote_input(start.path), label=label)
+    return found and dataclasses.replace(found, is_normalized=not _are_in_pixels(start, found.boxes))
+
+
+def _are_in_pixels(start: FirstRows, boxes: Sequence[str]) -> bool:
+    """Whether most boxes of the first records end in pixels, and not in shares of the image's size, as the API says."""
+    cells = [row.get(name) for row in start.first_rows for name in boxes[2:]]
+    ends = sorted(end for cell in cells for end in (cell if isinstance(cell, list) else [cell]) if end is not None)
+    return bool(ends) and ends[len(ends) // 2] > MOST_SHARE

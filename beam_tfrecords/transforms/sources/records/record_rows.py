@@ -6,21 +6,32 @@ References point to the image inside its record; images of compressed files are 
 from __future__ import annotations
 
 import dataclasses
-import gzip
+import functools
 import itertools
-import math
-from collections.abc import Iterator, Mapping, Sequence
-from typing import IO, Any, cast
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any
 
 from beam_tfrecords import storage
 from beam_tfrecords.errors import FailureReason, SampleError, Stage
-from beam_tfrecords.examples.parse import parse_example
-from beam_tfrecords.tfrecord import HEADER_BYTES, Record, RecordError, masked_crc32c, scan_records
-from beam_tfrecords.transforms.refs.sample_refs import IMAGE, MASK, PixelRange, Range, SampleRef, Value
+from beam_tfrecords.examples.layouts import Layout
+from beam_tfrecords.examples.parse import ParsedExample
+from beam_tfrecords.examples.sequences import is_sequence
+from beam_tfrecords.tfrecord import HEADER_BYTES, Record, RecordError, scan_records
+from beam_tfrecords.transforms.hashing import content_hash
+from beam_tfrecords.transforms.refs.sample_refs import IMAGE, MASK, RECORD, PixelRange, Range, SampleRef
 from beam_tfrecords.transforms.sources.archives.members import check_expansion
 from beam_tfrecords.transforms.sources.containers import Container, StagingFiles, reject_missing
+from beam_tfrecords.transforms.sources.image_files import join_fingerprints
+from beam_tfrecords.transforms.sources.path_rule import key_of_path
+from beam_tfrecords.transforms.sources.pixels.stored_numbers import decode_base64
 from beam_tfrecords.transforms.sources.reading import reading
+from beam_tfrecords.transforms.sources.records.byte_labels import ByteLabels
+from beam_tfrecords.transforms.sources.records.compressed import open_records
+from beam_tfrecords.transforms.sources.records.image_features import StoredImage
+from beam_tfrecords.transforms.sources.records.kept_records import check_kept
 from beam_tfrecords.transforms.sources.records.object_features import ObjectFeatures, read_objects
+from beam_tfrecords.transforms.sources.records.record_form import RecordForm, read_cell
+from beam_tfrecords.transforms.sources.records.record_images import FoundImage, HeldImages, NamedFiles
 from beam_tfrecords.transforms.sources.skipped import Skipped
 from beam_tfrecords.transforms.sources.tables.cells import invalid_row
 from beam_tfrecords.transforms.sources.tables.row_values import Located, RowReader, number_key
@@ -30,6 +41,8 @@ from beam_tfrecords.transforms.sources.tables.table import FirstRows
 _MOST_BYTES = 1 << 30
 # Number of valid records for finding the features.
 _RECORDS = 32
+# The search for features stops earlier after this many numbers in lists.
+_MOST_NUMBERS = 1 << 22
 _MOST_TRIED = 1000
 
 
@@ -39,28 +52,41 @@ class ReadTfrecord:
 
     Attributes:
       cells: reads the values of a record.
-      image: feature with the image.
+      image: feature with the image; None if `held` or `files` have the images, and for records without.
       class_names: folder -> class names for labels that are indices; empty if the dataset has none.
       splits: file -> split of its records, if known.
-      sides: features with height, width and optionally channels of images stored as pixels; empty for encoded images.
+      stored: feature -> how it stores images; encoded ones without an entry.
       objects: features with annotated objects; None if objects are not needed.
       mask: feature with the mask; None if masks are not needed.
       lengths: file -> number of its records, if known.
+      kept: layout of records that are stored as they are; None for records of which parts are read.
+      held: further images in the record; None for none.
+      files: image files that records name; None for images in records.
+      form: the form of a record.
+      byte_labels: reads labels that are bytes; None for other labels.
+      partitions: folder -> values of columns, from folders such as `label=cat`; features of the records win.
     """
 
     cells: RowReader
-    image: str
+    image: str | None
     class_names: Mapping[str, Sequence[str]]
     splits: Mapping[str, str]
-    sides: Sequence[str] = ()
+    stored: Mapping[str, StoredImage] = dataclasses.field(default_factory=dict)
     objects: ObjectFeatures | None = None
     mask: str | None = None
     lengths: Mapping[str, int] = dataclasses.field(default_factory=dict)
+    kept: Layout | None = None
+    held: HeldImages | None = None
+    files: NamedFiles | None = None
+    form: RecordForm = RecordForm.EXAMPLE
+    byte_labels: ByteLabels | None = None
+    partitions: Mapping[str, Mapping[str, tuple[str, list[Any]]]] = dataclasses.field(default_factory=dict)
 
     def __call__(self, container: Container, staging: StagingFiles, skipped: Skipped) -> Iterator[SampleRef]:
         """Yields one reference per record; rejects a damaged record, and continues after it if the framing allows.
 
-        Also rejects missing records if the number of records in the file is known.
+        Also rejects missing records if the number of records in the file is known. The number of frames in a damaged
+        record is unknown, so that the file counts as damaged.
 
         Args:
           container: the file.
@@ -69,19 +95,26 @@ class ReadTfrecord:
 
         Raises:
           ChangedError: the file is no longer the listed version.
-          SampleError: the file is damaged, and the number of missing records is unknown.
+          SampleError: the file is damaged, and the number of missing samples is unknown.
         """
-        length, number, end = self.lengths.get(container.uri), 0, 0
+        # The number of records is not that of their frames.
+        length = None if self.form is RecordForm.FRAMES else self.lengths.get(container.uri)
+        number, end, lost = 0, 0, None
         cells = dataclasses.replace(self.cells, class_names=self.class_names.get(storage.dirname(container.uri), ()))
         try:
             for record, is_compressed in scan_file(container):
                 if isinstance(record, RecordError):
                     if record.ends:
                         raise corrupt(record)
+                    if self.form is RecordForm.FRAMES:
+                        lost = lost or corrupt(record)
+                        continue
                 else:
                     end = record.offset + record.length
-                yield self._read(cells, container, record, staging if is_compressed else None)
+                yield from self._read(cells, container, record, staging, is_compressed=is_compressed)
                 number += 1
+            if lost is not None:
+                raise lost
             if number < (length or 0):
                 detail = f"the file ends at byte {end:,}, after {number:,} of its {length:,} records"
                 raise SampleError(Stage.LIST, FailureReason.TRUNCATED, detail)
@@ -92,22 +125,49 @@ class ReadTfrecord:
             yield from reject_missing(container, range(number, length), error, split=split)
 
     def _read(
-        self, cells: RowReader, container: Container, record: Record | RecordError, staging: StagingFiles | None
-    ) -> SampleRef:
+        self,
+        cells: RowReader,
+        container: Container,
+        record: Record | RecordError,
+        staging: StagingFiles,
+        *,
+        is_compressed: bool,
+    ) -> Iterator[SampleRef]:
+        """Yields the sample of a record, or of each of its frames; a rejected one for a damaged record."""
         number = record.number if isinstance(record, Record) else record.record
-        located = _RecordImages(
-            number_key(number), number=number, record=record, container=container, reader=self, staging=staging
-        )
-        row: Mapping[str, Any] | SampleError
-        if isinstance(record, RecordError):
-            row = corrupt(record)
-        else:
+        # A number is only unique with the name of its file. A key from a feature stays when files are divided again.
+        key = container.key_prefix + number_key(number)
+        parts: Sequence[ParsedExample | SampleError]
+        try:
+            parts = [corrupt(record)] if isinstance(record, RecordError) else self.form.parse(record.data)
+        except ValueError as error:
+            parts = [invalid_row(f"record {number} at byte {record.offset:,}: {error}")]
+        # A sequence may have thousands of frames, whose fingerprint is the hash of the whole record.
+        hash_record = functools.cache(lambda: content_hash(record.data if isinstance(record, Record) else b""))
+        around = self.partitions.get(storage.dirname(container.uri), {})
+        refs: list[SampleRef] = []
+        for part in parts:
+            located = _RecordImages(
+                key,
+                number=number,
+                record=record,
+                hash_record=hash_record,
+                container=container,
+                reader=self,
+                staging=staging,
+                is_compressed=is_compressed,
+            )
+            row: Mapping[str, Any] | SampleError
             try:
-                located.features = parse_example(record.data)
+                if isinstance(part, SampleError):
+                    raise part
+                located.example = part
+                located.features = {**around, **(self.byte_labels.read_features(part) if self.byte_labels else part)}
                 row = {column: read_cell(located.features.get(column)) for column in cells.needed}
-            except ValueError as error:
-                row = invalid_row(f"record {number} at byte {record.offset:,}: {error}")
-        return cells.sample(row, located, prefix=container.key_prefix, split=self.splits.get(container.uri))
+            except SampleError as error:
+                row = error
+            refs.append(cells.sample(row, located, prefix="", split=self.splits.get(container.uri)))
+        yield from refs if isinstance(parts[0], SampleError) else self.form.name_frames(refs, key)
 
 
 @dataclasses.dataclass(kw_only=True)
@@ -115,49 +175,110 @@ class _RecordImages(Located):
     """The image, mask and objects of a record.
 
     Attributes:
-      staging: receives the images of a compressed file; None for an uncompressed file.
-      features: features of the record; empty if the record cannot be parsed.
+      hash_record: returns the hash of the record's bytes.
+      staging: receives images whose bytes are not in the file.
+      is_compressed: whether the file is compressed.
+      example: features of the record; empty if the record cannot be parsed.
+      features: `example` with the columns of its folder, and with labels in place of their bytes.
+      paths: name of an image -> its path in the record.
     """
 
     number: int
     record: Record | RecordError
+    hash_record: Callable[[], str]
     container: Container
     reader: ReadTfrecord
-    staging: StagingFiles | None
-    features: Mapping[str, tuple[str, list[Any]]] = dataclasses.field(default_factory=dict)
+    staging: StagingFiles
+    is_compressed: bool
+    example: ParsedExample = dataclasses.field(default_factory=dict)
+    features: ParsedExample = dataclasses.field(default_factory=dict)
+    paths: Mapping[str, str] = dataclasses.field(default_factory=dict)
 
     def __post_init__(self) -> None:
         self._name = f"{self.container.uri}#{self.number}"
         self.images[IMAGE] = Range(self.container.uri, self.record.offset, 0, self._name)
 
+    def read_paths(self, row: Mapping[str, Any]) -> None:
+        """See `Located.read_paths`."""
+        if self.reader.files is not None:
+            self.paths = self.reader.files.paths(row)
+            self.key = next(map(key_of_path, self.paths.values()), self.key)
+
     def find(self, row: Mapping[str, Any]) -> None:
         """See `Located.find`."""
+        assert isinstance(self.record, Record)
         reader = self.reader
-        image = _only_image(self.features, reader.image)
-        if image is None:
-            count = len(self.features.get(reader.image, ("", []))[1])
-            raise invalid_row(f"the feature {reader.image!r} has {count} images; expected 1")
-        self.images[IMAGE] = place = self._locate(image)
-        mask = _only_image(self.features, reader.mask) if reader.mask else None
+        if reader.kept is not None:
+            self._keep(reader.kept)
+            return
+        found = dict(self._find_images())
+        self.images = {name: one.place for name, one in found.items()}
+        self.size = next((one.size for one in found.values()), 0)
+        files = [one.fingerprint for one in found.values() if one.fingerprint is not None]
+        # The same record in another file is the same sample.
+        self.fingerprint = join_fingerprints(files or [self.hash_record()])
+        image = self.images.get(IMAGE)
+        if isinstance(image, PixelRange):
+            # Reading the same record in another way is a change.
+            self.fingerprint += f":{image.axes}{list(image.shape)}{image.dtype}{image.limits or ''}"
+        mask = self._image_of(reader.mask) if reader.mask else None
         if reader.mask and not mask:
             raise SampleError(Stage.LIST, FailureReason.MASK_MISSING, f"the feature {reader.mask!r} has no mask")
-        mask_place = self._locate(mask) if mask else None
-        if reader.sides:
-            self.images[IMAGE] = _as_pixels(place, [read_cell(self.features.get(side)) for side in reader.sides])
         if reader.objects:
             names = reader.class_names.get(storage.dirname(self.container.uri), ())
             self.objects = read_objects(self.features, reader.objects, names)
-        if mask_place is not None:
-            self.images[MASK] = mask_place
-        self.size, self.fingerprint = len(image), f"{self.container.fingerprint}@{self.record.offset}"
+        if mask is not None:
+            self.images[MASK] = mask
+
+    def _find_images(self) -> Iterator[tuple[str, FoundImage]]:
+        """Yields the name of each image, and the image.
+
+        Raises:
+          SampleError: an image is missing.
+        """
+        reader = self.reader
+        if reader.image is not None:
+            image = self._image_of(reader.image)
+            if image is None:
+                count = len(self.features.get(reader.image, ("", []))[1])
+                raise invalid_row(f"the feature {reader.image!r} has {count} images; expected 1")
+            yield IMAGE, FoundImage(image, image.length, None)
+        if reader.held is not None:
+            yield from reader.held.find(self.features, self._locate)
+        if reader.files is not None:
+            yield from reader.files.find(self.paths, self.container.uri)
+
+    def _keep(self, layout: Layout) -> None:
+        """Locates the whole record."""
+        assert isinstance(self.record, Record)
+        check_kept(self.record, self.example, layout)
+        self.images = {RECORD: self._locate(self.record.data)}
+        self.size, self.fingerprint = len(self.record.data), self.hash_record()
+
+    def _image_of(self, name: str) -> Range | None:
+        """Returns the place of the image in a feature; None if it has none, or several.
+
+        Raises:
+          SampleError: its pixels do not fit the size, the type or the range.
+        """
+        stored = self.reader.stored.get(name, StoredImage(name))
+        if stored.pixels is not None:
+            read = stored.pixels.read({one: read_cell(self.features.get(one)) for one in stored.features})
+            at = self._locate(read.data)
+            where = at.uri, at.offset, at.length, at.name, at.version
+            return PixelRange(*where, shape=read.shape, axes=read.axes, dtype=read.dtype, limits=read.limits)
+        image = _only_image(self.features, name)
+        return image if image is None else self._locate(decode_base64(image) if stored.is_base64 else image)
 
     def _locate(self, image: bytes) -> Range:
-        """Returns the byte range of an image of the record."""
+        """Returns the byte range of an image: in the record, if it has these bytes, else in a staging file."""
         assert isinstance(self.record, Record)
-        if self.staging is not None:
+        at = -1 if self.is_compressed else self.record.data.find(image)
+        if at < 0:
             return self.staging.add([image], size=len(image), name=self._name)
-        offset = self.record.offset + HEADER_BYTES + self.record.data.index(image)
-        return Range(self.container.uri, offset, len(image), self._name, self.container.version)
+        return Range(
+            self.container.uri, self.record.offset + HEADER_BYTES + at, len(image), self._name, self.container.version
+        )
 
 
 def corrupt(error: RecordError) -> SampleError:
@@ -189,8 +310,7 @@ def scan_file(container: Container, *, offsets: Sequence[int] = ()) -> Iterator[
         return SampleError(Stage.LIST, FailureReason.CORRUPT, detail)
 
     with reading(describe), storage.open_read(container.uri, version=container.version) as file:
-        is_compressed = _is_gzip(file)
-        stream = cast(IO[bytes], gzip.GzipFile(fileobj=file)) if is_compressed else file
+        stream, is_compressed = open_records(file)
         most = _MOST_BYTES if is_compressed else min(container.size, _MOST_BYTES)
         for record in scan_records(stream, most_bytes=most, offsets=offsets):
             check_expansion(record.offset, container)
@@ -198,64 +318,44 @@ def scan_file(container: Container, *, offsets: Sequence[int] = ()) -> Iterator[
             end = record.offset + (record.length if isinstance(record, Record) else 0)
 
 
-def _is_gzip(file: IO[bytes]) -> bool:
-    """Whether a file is gzip. A record length may start with gzip's magic bytes, but then the length's CRC matches."""
-    header = file.read(HEADER_BYTES)
-    file.seek(0)
-    return header[:2] == b"\x1f\x8b" and int.from_bytes(header[8:], "little") != masked_crc32c(header[:8])
+def read_first_records(
+    container: Container, form: RecordForm | None, *, most: int = _RECORDS
+) -> tuple[FirstRows, RecordForm]:
+    """Reads the first valid records of a file; returns them, and their form.
 
-
-def is_length(value: Any) -> bool:
-    """Whether a value is a valid width, height or number of channels."""
-    return isinstance(value, int) and value > 0
-
-
-def _as_pixels(place: Range, shape: Sequence[Any]) -> PixelRange:
-    """Returns the locator of an image with this shape, stored as pixels.
-
-    Raises:
-      SampleError: the shape does not match the number of bytes.
-    """
-    if not all(map(is_length, shape)) or math.prod(shape) != place.length or shape[2:] not in ([], [1], [3], [4]):
-        raise invalid_row(f"{place.length:,} bytes of pixels, where the record says {list(shape)}")
-    axes = "HWC"[: len(shape)]
-    where = place.uri, place.offset, place.length, place.name, place.version
-    return PixelRange(*where, shape=tuple(shape), axes=axes)
-
-
-def read_cell(feature: tuple[str, list[Any]] | None) -> Value:
-    """Converts a feature to a cell; returns None if it has no value."""
-    values = feature[1] if feature else []
-    return values[0] if len(values) == 1 else values or None
-
-
-def read_first_records(container: Container) -> FirstRows:
-    """Reads the first valid records of a file.
+    Args:
+      container: the file.
+      form: the form of a record; None to tell examples from sequences by the first record.
+      most: number of records that are enough.
 
     Raises:
       SampleError: there are no records, or all first records are damaged.
     """
     rows: list[dict[str, Any]] = []
     types: dict[str, str] = {}
-    damage = ""
+    damage, numbers = "", 0
     try:
         for record, _ in itertools.islice(scan_file(container), _MOST_TRIED):
             if isinstance(record, RecordError):
                 damage = damage or f"record {record.record}: {record}"
                 continue
+            if form is None:
+                form = RecordForm.BYTES if is_sequence(record.data) else RecordForm.EXAMPLE
             try:
-                features = parse_example(record.data)
+                found = form.parse(record.data)
             except ValueError as error:
                 damage = damage or str(error)
                 continue
-            rows.append({name: read_cell(feature) for name, feature in features.items()})
-            types |= {name: kind for name, (kind, _) in features.items() if kind}
-            if len(rows) == _RECORDS:
+            for features in found:
+                rows.append({name: read_cell(feature) for name, feature in features.items()})
+                types |= {name: kind for name, (kind, _) in features.items() if kind}
+                numbers += sum(len(values) for kind, values in features.values() if kind != "bytes")
+            if len(rows) >= most or numbers > _MOST_NUMBERS:
                 break
     except SampleError as error:
         damage = damage or error.detail
     # Ignores damaged records if some are valid, because the listing rejects the damaged ones.
-    if not rows:
+    if not rows or form is None:
         reason = FailureReason.CORRUPT if damage else FailureReason.EMPTY
         raise SampleError(Stage.LIST, reason, damage or "it has no record")
-    return FirstRows(container.uri, tuple(types), rows, column_types=types)
+    return FirstRows(container.uri, tuple(types), rows, column_types=types), form

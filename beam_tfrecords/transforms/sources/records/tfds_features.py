@@ -6,7 +6,7 @@ import dataclasses
 import json
 import re
 from collections.abc import Iterator, Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
 _SHARD = re.compile(r"(?:.*-)?(?P<split>\w+)\.\w+-(?P<number>\d{5,})-of-(?P<shards>\d{5,})")
 
@@ -20,12 +20,14 @@ class Features:
       labels: features with one or several class indices.
       several: features with any number of values.
       boxes: features with any number of boxes.
+      tensors: features with an array of one shape -> its shape and the NumPy name of its type.
     """
 
     images: tuple[str, ...] = ()
     labels: tuple[str, ...] = ()
     several: frozenset[str] = frozenset()
     boxes: tuple[str, ...] = ()
+    tensors: Mapping[str, tuple[tuple[int, ...], str]] = dataclasses.field(default_factory=dict)
 
 
 def parse_features(data: bytes) -> Features:
@@ -36,14 +38,16 @@ def parse_features(data: bytes) -> Features:
     """
     try:
         found = list(_walk(json.loads(data), "", several=False))
+        tensors = {one.name: _parse_tensor(one.feature) for one in found if one.kind == "Tensor" and not one.several}
     except (AttributeError, TypeError, RecursionError) as error:
         raise ValueError("not the features of a dataset") from error
     return Features(
         # Excludes sequences of images.
-        tuple(name for name, kind, several in found if kind == "Image" and not several),
-        tuple(name for name, kind, _ in found if kind == "ClassLabel"),
-        frozenset(name for name, _, several in found if several),
-        tuple(name for name, kind, several in found if kind == "BBoxFeature" and several),
+        tuple(one.name for one in found if one.kind == "Image" and not one.several),
+        tuple(one.name for one in found if one.kind == "ClassLabel"),
+        frozenset(one.name for one in found if one.several),
+        tuple(one.name for one in found if one.kind == "BBoxFeature" and one.several),
+        {name: tensor for name, tensor in tensors.items() if tensor},
     )
 
 
@@ -72,8 +76,24 @@ def shard_of(name: str) -> tuple[str, int, int] | None:
     return (found["split"], int(found["number"]), int(found["shards"])) if found else None
 
 
-def _walk(feature: Mapping[str, Any], name: str, *, several: bool) -> Iterator[tuple[str, str, bool]]:
-    """Yields (name in an example, class, whether in a sequence) for each feature."""
+class _Described(NamedTuple):
+    """A feature in `features.json`.
+
+    Attributes:
+      name: its name in an example.
+      kind: its class.
+      several: whether it is in a sequence.
+      feature: its description.
+    """
+
+    name: str
+    kind: str
+    several: bool
+    feature: Mapping[str, Any]
+
+
+def _walk(feature: Mapping[str, Any], name: str, *, several: bool) -> Iterator[_Described]:
+    """Yields the features below a feature."""
     kind = str(feature.get("pythonClassName", "")).rpartition(".")[2]
     below = feature.get("featuresDict", {}).get("features", {})
     for one, inner in below.items():
@@ -81,4 +101,12 @@ def _walk(feature: Mapping[str, Any], name: str, *, several: bool) -> Iterator[t
     if kind == "Sequence":
         yield from _walk(feature["sequence"]["feature"], name, several=True)
     elif name and not below:
-        yield name, kind, several
+        yield _Described(name, kind, several, feature)
+
+
+def _parse_tensor(feature: Mapping[str, Any]) -> tuple[tuple[int, ...], str] | None:
+    """Returns the shape and the type of a `Tensor`; None if its arrays differ in shape, or are compressed."""
+    tensor = feature.get("tensor", {})
+    shape = tuple(map(int, tensor.get("shape", {}).get("dimensions", ())))
+    is_plain = tensor.get("encoding", "none") in ("none", "bytes") and min(shape, default=0) > 0
+    return (shape, str(tensor.get("dtype", ""))) if is_plain else None

@@ -8,7 +8,7 @@ from beam_tfrecords.transforms.sources.tables.table_settings import DETECTED, Te
 
 
 def open_table(path: str, text: TextSettings = DETECTED) -> TableFile:
-    """Opens a table of the format that its extension names.
+    """Opens a table of the format that its extension names, else a text.
 
     Raises:
       RequestError: the file does not have the format of its extension.
@@ -19,10 +19,10 @@ def open_table(path: str, text: TextSettings = DETECTED) -> TableFile:
         from beam_tfrecords.transforms.sources.tables.parquet_table import open_parquet
 
         return open_parquet(path)
-    if kind == "csv":
-        from beam_tfrecords.transforms.sources.tables.csv_table import open_csv
+    if kind == "jsonl":
+        from beam_tfrecords.transforms.sources.tables.jsonl_table import open_jsonl
 
-        return open_csv(path, text)
-    from beam_tfrecords.transforms.sources.tables.jsonl_table import open_jsonl
+        return open_jsonl(path, text.encoding)
+    from beam_tfrecords.transforms.sources.tables.csv_table import open_csv
 
-    return open_jsonl(path, text.encoding)
+    return open_csv(path, text)

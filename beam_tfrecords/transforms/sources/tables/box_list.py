@@ -36,6 +36,7 @@ class BoxListParser:
     """
 
     form = "box_list"
+    has_names_only = False
     count = None
 
     columns: Sequence[str]

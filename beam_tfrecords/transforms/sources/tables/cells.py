@@ -87,6 +87,8 @@ def read_label(row: Mapping[str, Any], column: str, *, separator: str | None = N
     value = read_value(row, column)
     if isinstance(value, bytes):
         value = read_text(row, column, required=False)
+    if isinstance(value, list):
+        value = [read_text({column: one}, column, required=False) if isinstance(one, bytes) else one for one in value]
     if separator and (value is None or value != value):
         return []
     if isinstance(value, str) and separator:

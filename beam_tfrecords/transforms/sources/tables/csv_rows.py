@@ -41,6 +41,7 @@ class CsvParser:
     """
 
     form = "csv"
+    has_names_only = False
 
     columns: Sequence[str]
     delimiter: str

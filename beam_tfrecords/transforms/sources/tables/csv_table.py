@@ -19,9 +19,16 @@ from beam_tfrecords.transforms.sources.needs import Needs
 from beam_tfrecords.transforms.sources.source import MakeSource
 from beam_tfrecords.transforms.sources.tables.box_list import open_box_list
 from beam_tfrecords.transforms.sources.tables.csv_rows import Cells, CsvParser
+from beam_tfrecords.transforms.sources.tables.joined_table import Joins
 from beam_tfrecords.transforms.sources.tables.list_file import open_list
+from beam_tfrecords.transforms.sources.tables.pair_list import open_pair_list
 from beam_tfrecords.transforms.sources.tables.table import InvalidRow
-from beam_tfrecords.transforms.sources.tables.table_settings import DETECTED, LabelType, TableSettings, TextSettings
+from beam_tfrecords.transforms.sources.tables.table_settings import (
+    DETECTED,
+    LabelType,
+    TableSettings,
+    TextSettings,
+)
 from beam_tfrecords.transforms.sources.tables.table_source import open_tables
 from beam_tfrecords.transforms.sources.tables.text_file import choose_encoding, open_lines, read_start
 from beam_tfrecords.transforms.sources.tables.text_table import TextTable
@@ -36,7 +43,7 @@ _NUMBER = re.compile(r"[+-]?[0-9]+([.,][0-9]+)?")
 
 
 def open_input(
-    inputs: Inputs, table: TableSettings, text: TextSettings, paths: PathSettings, needs: Needs
+    inputs: Inputs, table: TableSettings, text: TextSettings, paths: PathSettings, joined: Joins, needs: Needs
 ) -> MakeSource:
     """Opens csv files, and tsv files by their extension.
 
@@ -49,7 +56,7 @@ def open_input(
         has_rest = found.has_words and table.label_separator == ""
         return open_csv(path, text, has_rest=True) if has_rest else found
 
-    return open_tables(open_one, inputs, table, paths, needs)
+    return open_tables(open_one, inputs, table, paths, joined, needs)
 
 
 def open_csv(path: str, text: TextSettings = DETECTED, *, has_rest: bool = False) -> TextTable:
@@ -67,7 +74,7 @@ def open_csv(path: str, text: TextSettings = DETECTED, *, has_rest: bool = False
     refusal = refuse_json(path, start) if start.lstrip()[:1] in (b"[", b"{") else None
     if refusal is not None:
         raise refusal
-    forms = () if text.delimiter else (open_box_list, functools.partial(open_list, has_rest=has_rest))
+    forms = () if text.delimiter else (open_box_list, open_pair_list, functools.partial(open_list, has_rest=has_rest))
     for open_form in forms:
         if (table := open_form(path, start)) is not None:
             return table
@@ -76,6 +83,10 @@ def open_csv(path: str, text: TextSettings = DETECTED, *, has_rest: bool = False
     if delimiter is None:
         delimiter, unusual = _find_delimiter(path, start.decode(encoding, "replace"))
         notes += unusual
+    later = [
+        cell for line in _lines(start.decode(encoding, "replace"))[1:] for cell in line.split(delimiter)[1:] if cell
+    ]
+    are_spaced = any(map(is_image_name, later)) and all(cell.startswith(" ") for cell in later)
     parser = CsvParser((), delimiter)
     with open_lines(path, encoding) as lines:
         header = next(parser.read(lines), None)
@@ -103,7 +114,7 @@ def open_csv(path: str, text: TextSettings = DETECTED, *, has_rest: bool = False
         path,
         names,
         encoding,
-        CsvParser(names, delimiter, skip_spaces=not is_data and header.cells != [*names]),
+        CsvParser(names, delimiter, skip_spaces=are_spaced or (not is_data and header.cells != [*names])),
         skips=0 if is_data else 1,
         notes=notes,
         delimiter=delimiter,
@@ -112,7 +123,7 @@ def open_csv(path: str, text: TextSettings = DETECTED, *, has_rest: bool = False
 
 
 def _name_columns(path: str, rows: Sequence[Sequence[str]]) -> tuple[tuple[str, ...], list[str]]:
-    """Returns names for the columns of a table without a header, and the columns that may be the label as well.
+    """Names the columns of a table without a header; also returns other columns that may be the label.
 
     Args:
       path: path of the table.
@@ -139,6 +150,11 @@ def _looks_like_data(names: Sequence[str]) -> bool:
     return any(map(is_image_name, names)) or all(map(_NUMBER.fullmatch, names))
 
 
+def _lines(text: str) -> list[str]:
+    """Returns the first lines of a text."""
+    return re.split(r"\r\n|\r|\n", text.replace("\0", ""), maxsplit=_LINES)[:_LINES]
+
+
 def _find_delimiter(path: str, text: str) -> tuple[str, list[str]]:
     """Returns the delimiter with which most rows have as many cells as the header, and a note if it is unusual.
 
@@ -148,7 +164,7 @@ def _find_delimiter(path: str, text: str) -> tuple[str, list[str]]:
     """
     usual = "\t" if path.lower().removesuffix(".gz").endswith(".tsv") else ","
     csv.field_size_limit(max(csv.field_size_limit(), len(text)))
-    lines = re.split(r"\r\n|\r|\n", text.replace("\0", ""), maxsplit=_LINES)[:_LINES]
+    lines = _lines(text)
     best, best_score = usual, 0.0
     for delimiter in (usual, *_DELIMITERS):
         rows = [row for row in csv.reader(lines, delimiter=delimiter) if row]

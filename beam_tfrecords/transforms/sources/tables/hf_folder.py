@@ -16,6 +16,8 @@ from beam_tfrecords.transforms.sources.names import has_extension, printable, sk
 from beam_tfrecords.transforms.sources.needs import Needs
 from beam_tfrecords.transforms.sources.source import MakeSource
 from beam_tfrecords.transforms.sources.tables.any_table import open_table
+from beam_tfrecords.transforms.sources.tables.joined_rows import join_tables
+from beam_tfrecords.transforms.sources.tables.joined_table import Joins
 from beam_tfrecords.transforms.sources.tables.table import TableFile
 from beam_tfrecords.transforms.sources.tables.table_settings import TableSettings, TextSettings
 from beam_tfrecords.transforms.sources.tables.table_source import TableSource
@@ -24,7 +26,7 @@ METADATA = ("metadata.csv", "metadata.jsonl", "metadata.parquet")
 
 
 def open_input(
-    inputs: Inputs, table: TableSettings, text: TextSettings, paths: PathSettings, needs: Needs
+    inputs: Inputs, table: TableSettings, text: TextSettings, paths: PathSettings, joined: Joins, needs: Needs
 ) -> MakeSource:
     """Finds the tables in the folders, and reads their headers.
 
@@ -49,7 +51,9 @@ def open_input(
                 )
             file = InputFile(key, entry, inputs.splits.get(path))
             tables[key] = file, open_table(entry.path, text)
-    return functools.partial(_make_source, list(tables.values()), inputs, table, paths)
+    opened = join_tables([one for _, one in tables.values()], joined)
+    files = [file for file, _ in tables.values()]
+    return functools.partial(_make_source, list(zip(files, opened, strict=True)), inputs, table, paths)
 
 
 class HfFolder(TableSource):

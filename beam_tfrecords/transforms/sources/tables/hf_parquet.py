@@ -17,6 +17,7 @@ from beam_tfrecords import storage
 from beam_tfrecords.storage.threads import map_in_threads
 from beam_tfrecords.transforms.refs.sample_refs import IMAGE, MASK
 from beam_tfrecords.transforms.sources.containers import Container
+from beam_tfrecords.transforms.sources.description import Description
 from beam_tfrecords.transforms.sources.detect.columns import choose_label
 from beam_tfrecords.transforms.sources.detect.image_columns import (
     choose_image,
@@ -58,7 +59,7 @@ class HfParquetSource(RowSource):
       RequestError: the files do not fit the request.
     """
 
-    unit = "row"
+    description = Description(unit="row")
 
     def __init__(
         self,
@@ -73,7 +74,7 @@ class HfParquetSource(RowSource):
         super().__init__(files, inputs)
         images = _choose_images(table, schema, settings, needs)
         kinds = {field.name: field.type for field in schema}
-        self.images = {name: is_list(kinds[column]) for name, column in images.items() if name != MASK}
+        self._describe(images={name: is_list(kinds[column]) for name, column in images.items() if name != MASK})
         rest = dataclasses.replace(
             table,
             embedded=tuple(name for name in table.embedded if name not in images.values()),
@@ -87,11 +88,14 @@ class HfParquetSource(RowSource):
         )
         of = cells.columns.objects
         column = of.classes if of else label or ""
-        self.class_names = _all_names(files, column) if column in declared.classes else ()
+        class_names = _all_names(files, column) if column in declared.classes else ()
         wanted = (name for name in declared.classes if name in (needs.columns or ()))
         several = {name: {*_names_by_file(files, name)} for name in wanted}
-        self.column_classes = {name: min(found) if len(found) == 1 else () for name, found in several.items()}
-        self.labels_may_be_indices = not self.class_names
+        self._describe(
+            class_names=class_names,
+            column_classes={name: min(found) if len(found) == 1 else () for name, found in several.items()},
+            labels_may_be_indices=not class_names,
+        )
         by_name = needs.splits.are_auto and settings.split_column is None
         splits = splits_of(files) or (shard_or_path_splits(files, _SPLIT) if by_name else {})
         if cells.columns.split is None:

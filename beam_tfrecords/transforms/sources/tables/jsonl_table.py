@@ -15,6 +15,7 @@ from beam_tfrecords.transforms.sources.inputs import Inputs
 from beam_tfrecords.transforms.sources.json_text import read_json
 from beam_tfrecords.transforms.sources.needs import Needs
 from beam_tfrecords.transforms.sources.source import MakeSource
+from beam_tfrecords.transforms.sources.tables.joined_table import Joins
 from beam_tfrecords.transforms.sources.tables.table import InvalidRow, Row
 from beam_tfrecords.transforms.sources.tables.table_settings import TableSettings, TextSettings
 from beam_tfrecords.transforms.sources.tables.table_source import open_tables
@@ -36,6 +37,7 @@ class JsonlParser:
     """
 
     form = "jsonl"
+    has_names_only = False
 
     columns: Sequence[str]
     encoding: str
@@ -83,14 +85,14 @@ def _read_object(line: Line) -> dict[str, Any] | InvalidRow:
 
 
 def open_input(
-    inputs: Inputs, table: TableSettings, text: TextSettings, paths: PathSettings, needs: Needs
+    inputs: Inputs, table: TableSettings, text: TextSettings, paths: PathSettings, joined: Joins, needs: Needs
 ) -> MakeSource:
     """Opens jsonl files.
 
     Raises:
       RequestError: a file cannot be read, or does not fit the request.
     """
-    return open_tables(functools.partial(open_jsonl, encoding=text.encoding), inputs, table, paths, needs)
+    return open_tables(functools.partial(open_jsonl, encoding=text.encoding), inputs, table, paths, joined, needs)
 
 
 def open_jsonl(path: str, encoding: str | None = None) -> TextTable:

@@ -56,6 +56,11 @@ class ListParser:
 
     form = "list"
 
+    @property
+    def has_names_only(self) -> bool:
+        """See `RowParser.has_names_only`."""
+        return self.cells == 1 and not self.joined
+
     columns: Sequence[str]
     cells: int
     delimiter: str | None

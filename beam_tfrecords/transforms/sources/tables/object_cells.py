@@ -11,12 +11,14 @@ from typing import Any
 from beam_tfrecords.errors import RequestError, Suggestion
 from beam_tfrecords.transforms.objects.objects import BoxFormat, BoxUnit, Objects, check_count
 from beam_tfrecords.transforms.settings import change_settings
+from beam_tfrecords.transforms.sources.annotations.annotated import pack_keypoints
 from beam_tfrecords.transforms.sources.detect.column_names import find_usual, plain_name
+from beam_tfrecords.transforms.sources.detect.roles import parse_cell
 from beam_tfrecords.transforms.sources.inputs import quote_input
-from beam_tfrecords.transforms.sources.needs import Needs
+from beam_tfrecords.transforms.sources.needs import ONLY_CLASS, Needs
 from beam_tfrecords.transforms.sources.path_rule import shorten
 from beam_tfrecords.transforms.sources.tables.box_cells import MOST_SHARE, read_number, to_corners
-from beam_tfrecords.transforms.sources.tables.cells import invalid_row, read_label
+from beam_tfrecords.transforms.sources.tables.cells import invalid_row, read_label, read_text
 from beam_tfrecords.transforms.sources.tables.table import Table, first_cells
 from beam_tfrecords.transforms.sources.tables.table_settings import BoxSettings, TableSettings
 
@@ -24,9 +26,21 @@ COLUMN = "objects"
 # Usual names of columns of objects.
 _NAMES = (COLUMN, "annotations", "annotation", "object", "instances")
 _BOX = ("bbox", "bboxes", "boxes", "box")
+_POLYGONS = ("segmentation", "segmentations")
+# Fields with the sides of a box: a corner and a size, or two corners.
+_SIZES, _CORNERS = ("x", "y", "width", "height"), ("xmin", "ymin", "xmax", "ymax")
 CLASS_FIELDS = ("categories", "category", "label", "labels", "class", "classes", "names", "category_id", "category_ids")
+_KEYPOINTS = ("keypoints",)
 # Attribute -> field names.
-_ATTRIBUTES = {"area": ("area",), "is_crowd": ("is_crowd", "iscrowd"), "difficult": ("difficult", "is_difficult")}
+_ATTRIBUTES = {
+    "area": ("area",),
+    "is_crowd": ("is_crowd", "iscrowd"),
+    "difficult": ("difficult", "is_difficult"),
+    "truncated": ("truncated", "is_truncated"),
+    "pose": ("pose",),
+}
+# Column with the source's own name of the image.
+_IMAGE_ID = "source_id"
 _IMAGE_SIZES = (("imagewidth", "imageheight"), ("imgwidth", "imgheight"), ("width", "height"))
 _ROWS = 1000
 
@@ -40,17 +54,25 @@ class ObjectColumns:
       labels: column with the class of each box; None if the objects have their classes.
       format: meaning of the four numbers of a box.
       is_normalized: whether the numbers are fractions of the image size.
+      has_polygons: whether the objects have polygons or run lengths, as COCO has them.
+      has_keypoints: whether the objects have keypoints, as COCO has them.
+      image_id: column with the source's own name of the image; None if there is none.
+      only: class of boxes without classes.
     """
 
     column: str
     labels: str | None = None
     format: BoxFormat = BoxFormat.SIZE
     is_normalized: bool = False
+    has_polygons: bool = False
+    has_keypoints: bool = False
+    image_id: str | None = None
+    only: str = ONLY_CLASS
 
     @property
     def needed(self) -> Sequence[str]:
         """All columns that `read` uses."""
-        return [self.column, *([self.labels] if self.labels else [])]
+        return [self.column, *filter(None, (self.labels, self.image_id))]
 
     @property
     def classes(self) -> str:
@@ -62,8 +84,21 @@ class ObjectColumns:
         cell = row[self.column]
         if self.labels is not None:
             cell = {_BOX[0]: cell or [], CLASS_FIELDS[0]: row[self.labels] or []}
-        found = read_objects(cell, class_names, column=self.column, form=self.format)
-        return dataclasses.replace(found, is_normalized=self.is_normalized)
+        found = read_objects(cell, class_names, column=self.column, form=self.format, only=self.only)
+        return dataclasses.replace(
+            found,
+            image_id="" if self.image_id is None else read_text(row, self.image_id, required=False),
+            is_normalized=self.is_normalized,
+            polygons=found.polygons if self.has_polygons else (),
+            keypoints=self._read_keypoints(cell) if self.has_keypoints else (),
+        )
+
+    def _read_keypoints(self, cell: Any) -> tuple[bytes, ...]:
+        """Packs the keypoints of each object; the shorter ones get points that are not labelled."""
+        shift = 0 if self.is_normalized else 0.5
+        packed = [pack_keypoints(points, shift=shift) for points in _find(_columns(cell) or {}, _KEYPOINTS) or ()]
+        most = max(map(len, packed), default=0)
+        return tuple(points.ljust(most, b"\0") for points in packed)
 
 
 def find_objects(table: Table, settings: TableSettings, needs: Needs, label: str | None) -> ObjectColumns | None:
@@ -82,16 +117,37 @@ def find_objects(table: Table, settings: TableSettings, needs: Needs, label: str
     usual = [*find_usual(table.columns, _NAMES)]
     boxes = [*find_usual(table.columns, _BOX)]
     columns = [name for name in (*usual, *boxes) if name not in table.embedded]
-    if not columns or not needs.objects or settings.label_columns:
+    if not columns or not (needs.objects or needs.mask) or settings.label_columns:
         return None
     cells = first_cells(table, columns, rows=_ROWS)
     held = next((name for name in columns if hold_objects(cells[name])), None)
+    if held is None and needs.names_objects and COLUMN in columns and not any(cells[COLUMN]):
+        # The first images have no objects.
+        held = COLUMN
     if held is not None:
-        if not wants_objects(settings, needs, label):
+        fields = [_columns(cell) or {} for cell in cells[held]]
+        outlines = [outline for one in fields for outline in _find(one, _POLYGONS) or ()]
+        # Run lengths have no corners.
+        is_open = not any(fields)
+        has_polygons = (needs.polygons or needs.mask) and (
+            is_open or any(isinstance(one, list) or not needs.corners for one in outlines if one)
+        )
+        has_keypoints = needs.keypoints and (is_open or any(_find(one, _KEYPOINTS) for one in fields))
+        # A layout may have both.
+        wants_both = needs.names_objects and needs.label and not settings.label_columns
+        if not (wants_both or wants_objects(settings, needs, label)) or not (needs.objects or has_polygons):
             return None
-        found = [_find(_columns(cell) or {}, _BOX) for cell in cells[held]]
-        return _with_format(ObjectColumns(held), found, table, settings)
-    for name in boxes:
+        form = next((BoxFormat.SIZE for one in fields if _SIZES[0] in one or _CORNERS[0] in one), BoxFormat.AUTO)
+        found = [_find(one, _BOX) for one in fields]
+        objects = ObjectColumns(
+            held,
+            has_polygons=has_polygons,
+            has_keypoints=has_keypoints,
+            image_id=_IMAGE_ID if _IMAGE_ID in table.columns else None,
+            only=needs.only_class,
+        )
+        return _with_format(objects, found, table, settings, form)
+    for name in boxes if needs.objects else ():
         classes = [*find_usual(table.columns, CLASS_FIELDS)] if _are_boxes(cells[name]) else []
         for labels in classes:
             if _are_parallel(cells[name], first_cells(table, [labels], rows=_ROWS)[labels]):
@@ -104,7 +160,13 @@ def find_objects(table: Table, settings: TableSettings, needs: Needs, label: str
     return None
 
 
-def _with_format(found: ObjectColumns, cells: Sequence[Any], table: Table, settings: TableSettings) -> ObjectColumns:
+def _with_format(
+    found: ObjectColumns,
+    cells: Sequence[Any],
+    table: Table,
+    settings: TableSettings,
+    named: BoxFormat = BoxFormat.AUTO,
+) -> ObjectColumns:
     """Returns the columns with the format of their boxes; `cells` are the lists of boxes in the first rows."""
     size = find_sizes(table.columns, without=())
     known = first_cells(table, size, rows=_ROWS) if size else {}
@@ -112,12 +174,12 @@ def _with_format(found: ObjectColumns, cells: Sequence[Any], table: Table, setti
     pairs = [(_numbers(box), of) for boxes, of in zip(cells, sizes, strict=True) for box in boxes or ()]
     if not pairs and len(cells) < _ROWS:
         return found
-    form, is_normalized = choose_format(pairs, BoxFormat.AUTO, settings.boxes, table, shown=found.column)
+    form, is_normalized = choose_format(pairs, named, settings.boxes, table, shown=found.column)
     return dataclasses.replace(found, format=form, is_normalized=is_normalized)
 
 
 def find_sizes(columns: Sequence[str], *, without: Sequence[str]) -> Sequence[str]:
-    """Returns the columns with the image's width and height; [] if there are none besides those of other meaning."""
+    """Returns the columns with the image's width and height that are not in `without`; [] if there are none."""
     plain = {plain_name(name): name for name in reversed(columns)}
     found = ([plain.get(word) for word in pair] for pair in _IMAGE_SIZES)
     return next(([one for one in pair if one] for pair in found if None not in pair and not {*pair} & {*without}), [])
@@ -185,7 +247,7 @@ def _elements(cell: Any) -> Sequence[Any]:
 
 def wants_objects(settings: TableSettings, needs: Needs, label: str | None) -> bool:
     """Whether to read the objects of an input that contains objects and possibly labels."""
-    if settings.label_column or settings.label_columns or not needs.objects:
+    if settings.label_column or settings.label_columns or not (needs.objects or needs.mask):
         return False
     return label is None or not (needs.columns is None or needs.label)
 
@@ -196,7 +258,12 @@ def hold_objects(cells: Iterable[Any]) -> bool:
 
 
 def read_objects(
-    cell: Any, class_names: Sequence[str] = (), *, column: str = COLUMN, form: BoxFormat = BoxFormat.SIZE
+    cell: Any,
+    class_names: Sequence[str] = (),
+    *,
+    column: str = COLUMN,
+    form: BoxFormat = BoxFormat.SIZE,
+    only: str = ONLY_CLASS,
 ) -> Objects:
     """Reads the objects of an image.
 
@@ -206,6 +273,7 @@ def read_objects(
       class_names: names of the categories, if these are indices.
       column: column of the cell, for messages.
       form: meaning of the four numbers; by default x, y, width and height.
+      only: class of boxes without classes.
 
     Raises:
       SampleError: the cell has another form, or too many objects.
@@ -218,7 +286,7 @@ def read_objects(
     boxes, labels = _find(fields, _BOX) or [], _find(fields, CLASS_FIELDS)
     check_count(len(boxes))
     if labels is None:
-        labels = [None] * len(boxes)
+        labels = [only] * len(boxes)
     found = {name: values for name, names in _ATTRIBUTES.items() if (values := _find(fields, names)) is not None}
     lengths = {len(boxes), len(labels), *map(len, found.values())}
     if len(lengths) > 1:
@@ -227,16 +295,36 @@ def read_objects(
     for box in boxes:
         sides += to_corners(_numbers(box), form)
     named = tuple(_name(read_label({column: label}, column), class_names) for label in labels)
-    return Objects(tuple(sides), named, {name: tuple(values) for name, values in found.items()})
+    polygons: tuple[bytes, ...] = ()
+    if found_polygons := _find(fields, _POLYGONS):
+        # Imports NumPy, which a refused request does without.
+        from beam_tfrecords.transforms.objects.polygons import pack_segmentation
+
+        polygons = tuple(map(pack_segmentation, found_polygons))
+    if len(polygons) not in (0, len(boxes)):
+        raise invalid_row(f"column {column!r} has {len(boxes)} boxes and {len(polygons)} segmentations")
+    return Objects(tuple(sides), named, {name: tuple(values) for name, values in found.items()}, polygons=polygons)
 
 
 def _columns(cell: Any) -> Mapping[str, Any] | None:
     """Returns field -> value for each object; {} if there are no objects, None if the cell has another form."""
-    if cell is None:
+    cell = parse_cell(cell)
+    if cell is None or cell == "":
         return {}
     if isinstance(cell, list) and all(isinstance(one, dict) for one in cell):
-        return {name: [one.get(name) for one in cell] for name in dict.fromkeys(itertools.chain(*cell))}
+        fields = {name: [one.get(name) for one in cell] for name in dict.fromkeys(itertools.chain(*cell))}
+        for x, y, right, lower in (_SIZES, _CORNERS):
+            if {x, y, right, lower} <= fields.keys() and _find(fields, _BOX) is None:
+                sides = zip(*(fields[name] for name in (x, y, right, lower)), strict=True)
+                fields[_BOX[0]] = [_as_size(box) if x == _CORNERS[0] else list(box) for box in sides]
+        return fields
     return cell if isinstance(cell, dict) else None
+
+
+def _as_size(box: Sequence[Any]) -> list[float]:
+    """Returns the corner and size of a box given by two corners."""
+    x, y, right, lower = _numbers(box)
+    return [x, y, right - x, lower - y]
 
 
 def _find(fields: Mapping[str, Any], names: Sequence[str]) -> list[Any] | None:

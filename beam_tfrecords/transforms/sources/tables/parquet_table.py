@@ -24,6 +24,7 @@ from beam_tfrecords.transforms.sources.inputs import Inputs
 from beam_tfrecords.transforms.sources.needs import Needs
 from beam_tfrecords.transforms.sources.reading import damaged, is_damage
 from beam_tfrecords.transforms.sources.source import MakeSource
+from beam_tfrecords.transforms.sources.tables.joined_table import Joins
 from beam_tfrecords.transforms.sources.tables.parquet_pages import check_pages
 from beam_tfrecords.transforms.sources.tables.table import InvalidRow, Row, RowRange, TableFile
 from beam_tfrecords.transforms.sources.tables.table_settings import TableSettings
@@ -125,13 +126,13 @@ class ParquetTable(TableFile):
                     break
 
 
-def open_input(inputs: Inputs, table: TableSettings, paths: PathSettings, needs: Needs) -> MakeSource:
+def open_input(inputs: Inputs, table: TableSettings, paths: PathSettings, joined: Joins, needs: Needs) -> MakeSource:
     """Opens Parquet files.
 
     Raises:
       RequestError: a file cannot be read, or does not fit the request.
     """
-    return open_tables(open_parquet, inputs, table, paths, needs)
+    return open_tables(open_parquet, inputs, table, paths, joined, needs)
 
 
 def open_parquet(path: str) -> ParquetTable:

@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from beam_tfrecords import storage
 from beam_tfrecords.errors import RequestError
 from beam_tfrecords.transforms.sources.containers import Container
+from beam_tfrecords.transforms.sources.description import Description
 from beam_tfrecords.transforms.sources.detect.column_names import is_label_name
 from beam_tfrecords.transforms.sources.detect.column_suggestions import find_pixels
 from beam_tfrecords.transforms.sources.detect.columns import choose_label, find_label
@@ -33,8 +34,7 @@ class PixelTableSource(RowSource):
       RequestError: the tables do not fit the request.
     """
 
-    unit = "row"
-    labels_may_be_indices = True
+    description = Description(unit="row", labels_may_be_indices=True)
 
     def __init__(
         self,
@@ -60,7 +60,7 @@ class PixelTableSource(RowSource):
         rest = FirstRows(table.path, columns, table.head(columns), column_types=known)
         label = self._choose_label(rest, settings, needs)
         cells = self._take_columns(rest, settings, needs, label)
-        self.column_types = types or None
+        self._describe(column_types=types or None)
         splits = splits_of(files) if inputs.splits or cells.columns.split is None else {}
         self.notes += describe_splits(splits, list(splits.values()), inputs)
         self.read_container: ReadPixels = ReadPixels(cells, pixels, tuple(shape), splits, text)

@@ -7,7 +7,7 @@ import re
 from collections.abc import Mapping, Sequence
 
 from beam_tfrecords import storage
-from beam_tfrecords.examples.contents import Content
+from beam_tfrecords.examples.contents import Content, contents_in
 from beam_tfrecords.output.split_names import SPLIT_NAMES
 from beam_tfrecords.transforms.settings import change_settings
 from beam_tfrecords.transforms.sources.detect.columns import choose_columns, find_label
@@ -42,6 +42,8 @@ class RowSource(ContainerSource):
         *,
         has_several: bool = False,
         has_mask: bool = False,
+        images: Mapping[str, bool] | None = None,
+        names_files: bool = False,
     ) -> RowReader:
         """Returns the reader of the rows, sets the source's columns, and adds notes on guessed columns.
 
@@ -52,30 +54,50 @@ class RowSource(ContainerSource):
           label: label column, or None.
           has_several: whether a label is known to be a list of classes, rather than of zeros and ones.
           has_mask: whether the samples have masks.
+          images: name of each image of a row -> whether it is a list; None for those of the description.
+          names_files: whether columns name image files, as in other tables.
 
         Raises:
           RequestError: a column of the request does not exist.
         """
         # As in other tables, a split stated in `input` takes precedence over a column.
         split = "" if self._inputs.splits else settings.split_column
-        named = change_settings(settings, image_column=None, label_column=label, split_column=split)
+        named = change_settings(settings, label_column=label, split_column=split)
+        named = named if names_files else change_settings(named, image_column=None)
         # Each row is a sample, so there are no further rows with its boxes; only a layout of objects asks for its box.
         has_box = needs.names_objects
-        plain = dataclasses.replace(needs, image=False, label=False, mask=False, objects=has_box, images={})
+        plain = dataclasses.replace(needs, image=names_files, label=False, mask=False, objects=has_box)
+        plain = plain if names_files else dataclasses.replace(plain, images={})
         columns, notes = choose_columns(table, named, plain, has_classes=has_several)
-        # A column named `image` does not contain image paths here.
         objects = find_objects(table, settings, needs, label or find_label(table))
         label = None if objects and label == objects.labels else label
-        columns = dataclasses.replace(columns, image=None, images={}, lists=frozenset(), label=label, objects=objects)
+        columns = dataclasses.replace(columns, label=label, objects=objects)
+        if not names_files:
+            # A column named `image` does not contain image paths here.
+            columns = dataclasses.replace(columns, image=None, images={}, lists=frozenset())
         cells = row_reader(table, columns, settings, needs, has_several=has_several)
         self.notes += [*notes, *cells.notes]
-        self.columns, self.column_types, self.label_column = table.columns, table.column_types, label
-        self.split_column = columns.split.name if columns.split else None
-        self.text_column, self.one_hot_length = cells.text or "", cells.one_hot_length
-        self.table, self.used, self.has_several_labels = table, frozenset(cells.needed), cells.has_several_labels
-        self.provides = cells.provides | {Content.IMAGE, *([Content.MASK] if has_mask else [])}
-        has_several = len(self.images) > 1 or any(self.images.values())
-        self.provides |= {Content.IMAGES} if has_several else frozenset()
+        if names_files:
+            images = {name: name in columns.lists for name in columns.images or columns.patterns}
+        images = self.description.images if images is None else images
+        found = {
+            Content.IMAGE: bool(images),
+            Content.MASK: has_mask,
+            Content.IMAGES: len(images) > 1 or any(images.values()),
+        }
+        self._describe(
+            provides=cells.provides | contents_in(found),
+            images=images,
+            table=table,
+            columns=table.columns,
+            column_types=table.column_types,
+            used=frozenset(cells.needed),
+            split_column=columns.split.name if columns.split else None,
+            label_column=label,
+            has_several_labels=cells.has_several_labels,
+            one_hot_length=cells.one_hot_length,
+            text_column=cells.text or "",
+        )
         return cells
 
     def _note_splits(self, splits: Mapping[str, str]) -> None:

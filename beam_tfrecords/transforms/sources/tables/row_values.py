@@ -11,7 +11,7 @@ from typing import Any
 
 from beam_tfrecords import storage
 from beam_tfrecords.errors import FailureReason, RequestError, SampleError, Stage, Suggestion
-from beam_tfrecords.examples.contents import Content
+from beam_tfrecords.examples.contents import Content, contents_in
 from beam_tfrecords.examples.layouts import CAPTIONS
 from beam_tfrecords.transforms.labels import numbered_label, whole_number
 from beam_tfrecords.transforms.objects.objects import Objects
@@ -40,7 +40,8 @@ from beam_tfrecords.transforms.sources.tables.flags import (
     find_column_flags,
     find_list_flags,
 )
-from beam_tfrecords.transforms.sources.tables.table import InvalidRow, Row, Table, available
+from beam_tfrecords.transforms.sources.tables.mask_cells import MaskColumns
+from beam_tfrecords.transforms.sources.tables.table import InvalidRow, Row, Table, UnjoinedRow, available
 from beam_tfrecords.transforms.sources.tables.table_settings import LabelType, TableSettings, UnknownLabels
 
 # Names of columns with the class names of labels that are numbers: after the label's name, and of any label.
@@ -125,11 +126,14 @@ class RowReader:
         found = {
             Content.LABEL: of.label or of.labels,
             Content.OBJECTS: of.objects or of.boxes,
+            Content.OBJECT_MASKS: isinstance(of.boxes, MaskColumns) or (of.objects and of.objects.has_polygons),
+            Content.POLYGONS: of.objects and of.objects.has_polygons,
+            Content.KEYPOINTS: of.objects and of.objects.has_keypoints,
             Content.MASK: of.mask,
             Content.CAPTIONS: CAPTIONS in self.features,
             Content.COLUMNS: True,
         }
-        return frozenset(content for content, is_there in found.items() if is_there)
+        return contents_in(found)
 
     @property
     def one_hot_length(self) -> int:
@@ -172,9 +176,12 @@ class RowReader:
                 raise row
             if isinstance(row, InvalidRow):
                 raise invalid_row(row.detail)
+            error = row.error if isinstance(row, UnjoinedRow) else None
             row = self.blank(row)
             key = "" if of.key is None else storage.shown(read_text(row, of.key))
             located.read_paths(row)
+            if error is not None:
+                raise error
             split = self.split(row) if of.split else split
             label, columns, group = self.label(row), self.values(row), self.group(row)
             located.find(row)
@@ -360,7 +367,10 @@ def _find_texts(table: Table, cells: RowReader, needs: Needs) -> str | None:
     label = cells.columns.label or ""
     wanted = {f"{plain_name(label)}{word}" for word in _TEXT_WORDS} | _TEXT_COLUMNS
     for name in table.columns if needs.label else ():
-        if name == label or plain_name(name) not in wanted:
+        # `image/class/text` is beside `image/class/label`.
+        folder, _, last = name.rpartition("/")
+        is_beside = bool(folder) and folder == label.rpartition("/")[0] and plain_name(last) in _TEXT_WORDS
+        if name == label or not (is_beside or plain_name(name) in wanted):
             continue
         rows = table.head((label, name), _ROWS)
         with contextlib.suppress(SampleError):

@@ -8,6 +8,8 @@ import itertools
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple, TypeAlias
 
+from beam_tfrecords.errors import SampleError
+
 # Limit for a row (characters of a csv row, bytes of a jsonl line); longer rows are rejected without being read.
 # References are shuffled and should have a few hundred bytes; the limit keeps a malicious row from filling the memory.
 MOST_ROW_SIZE = 4 << 20
@@ -24,6 +26,19 @@ class InvalidRow:
 
     detail: str
     ends: bool = False
+
+
+class UnjoinedRow(dict[str, Any]):
+    """The columns of a row that lacks a row in a joined table.
+
+    Args:
+      values: the columns; None for those of the joined table.
+      error: why there is no such row.
+    """
+
+    def __init__(self, values: Mapping[str, Any], error: SampleError) -> None:
+        super().__init__(values)
+        self.error = error
 
 
 Row: TypeAlias = Mapping[str, Any] | InvalidRow
@@ -58,6 +73,7 @@ class Table(abc.ABC):
       delimiter: cell delimiter of a csv file; None for other formats.
       other_labels: columns that may be the label as well as `label`, if the file does not name its columns.
       has_words: whether a class or a text of several words may be several cells.
+      pairs: columns whose images are one sample, if the format of the file says so.
     """
 
     path: str
@@ -69,6 +85,7 @@ class Table(abc.ABC):
     delimiter: str | None = None
     other_labels: Sequence[str] = ()
     has_words: bool = False
+    pairs: Sequence[str] = ()
 
     @abc.abstractmethod
     def rows(self, columns: Sequence[str]) -> Iterator[Row]:

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import posixpath
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, cast
 
 from beam_tfrecords import storage
 from beam_tfrecords.errors import FailureReason, SampleError, Stage
 from beam_tfrecords.transforms.refs.ref_columns import RefColumns, one_by_one
-from beam_tfrecords.transforms.refs.sample_refs import IMAGE, MASK, File, SampleRef
+from beam_tfrecords.transforms.refs.sample_refs import IMAGE, MASK, File, SampleRef, object_mask
 from beam_tfrecords.transforms.service_faults import retry_faults
 from beam_tfrecords.transforms.sources.containers import Container, StagingFiles
 from beam_tfrecords.transforms.sources.detect.columns import Columns
@@ -21,8 +22,9 @@ from beam_tfrecords.transforms.sources.reading import unchanged
 from beam_tfrecords.transforms.sources.skipped import Skipped
 from beam_tfrecords.transforms.sources.tables.cells import check_end, read_paths, read_text
 from beam_tfrecords.transforms.sources.tables.image_paths import fill_pattern, pattern_columns
+from beam_tfrecords.transforms.sources.tables.mask_cells import MaskColumns
 from beam_tfrecords.transforms.sources.tables.row_values import Located, RowReader, number_key
-from beam_tfrecords.transforms.sources.tables.table import InvalidRow, Row, RowRange, TableFile
+from beam_tfrecords.transforms.sources.tables.table import InvalidRow, Row, RowRange, TableFile, UnjoinedRow
 
 # Most rows of a batch, and most characters.
 _BATCH = 256
@@ -33,7 +35,11 @@ _MOST_KNOWN = 4096
 
 @dataclasses.dataclass(frozen=True)
 class TableReader:
-    """Reads the rows of one table as samples."""
+    """Reads the rows of one table as samples.
+
+    Attributes:
+      keys_are_pairs: whether a key has the names of all images, because several rows have the same first one.
+    """
 
     table: TableFile
     file: storage.FileEntry
@@ -43,6 +49,7 @@ class TableReader:
     mask_roots: Sequence[str]
     allow_outside_root: bool
     cells: RowReader
+    keys_are_pairs: bool = False
 
     @property
     def columns(self) -> Columns:
@@ -72,7 +79,7 @@ class TableReader:
         """Returns the references of a batch; as columns if rows have no images and none is rejected."""
         of = self.columns
         known: dict[str, Any] = {"prefix": self.key_prefix, "split": self.split}
-        invalid = any(isinstance(row, InvalidRow) for row in rows)
+        invalid = any(isinstance(row, InvalidRow | UnjoinedRow) for row in rows)
         if not (of.has_images or of.mask is not None or invalid):
             with contextlib.suppress(SampleError):
                 return [self.cells.samples(cast("Sequence[Mapping[str, Any]]", rows), first, **known)]
@@ -145,18 +152,21 @@ class _RowImages(Located):
     def read_paths(self, row: Mapping[str, Any]) -> None:
         """See `Located.read_paths`."""
         of = self.reader.columns
-        if of.pattern is not None:
-            cells = {name: read_text(row, name) for name in pattern_columns(of.pattern)}
-            self._add(IMAGE, fill_pattern(of.pattern, cells))
+        for name, pattern in of.patterns.items():
+            self._add(name, fill_pattern(pattern, {one: read_text(row, one) for one in pattern_columns(pattern)}))
         for name, column in of.images.items():
             if name in of.lists:
                 for number, path in enumerate(read_paths(row, column)):
                     self._add(f"{name}[{number}]", path)
             else:
-                self._add(name, read_text(row, column))
+                # Some tables have a space after each comma.
+                self._add(name, read_text(row, column).lstrip(" "))
 
     def _add(self, name: str, path: str) -> None:
-        self.key = self.key if self.paths else key_of_path(path) or self.key
+        if not self.paths:
+            self.key = key_of_path(path) or self.key
+        elif self.reader.keys_are_pairs:
+            self.key += f"+{posixpath.basename(key_of_path(path))}"
         self.paths[name] = path
 
     def find(self, row: Mapping[str, Any]) -> None:
@@ -175,21 +185,24 @@ class _RowImages(Located):
             is_key = reader.columns.key is None and not fingerprints
             fingerprints.append(fingerprint if is_key else of_path(fingerprint, path))
         self.fingerprint = join_fingerprints(fingerprints)
-        if reader.columns.mask is not None:
-            self.images[MASK], fingerprint = self._find_mask(row, reader.columns.mask)
-            self.fingerprint = join_fingerprints([self.fingerprint, fingerprint])
+        if (column := reader.columns.mask) is not None:
+            path = read_text(row, column, required=False)
+            if not path:
+                raise SampleError(Stage.LIST, FailureReason.MASK_MISSING, f"column {column!r} is empty")
+            self._add_mask(MASK, path)
+        if isinstance(reader.columns.boxes, MaskColumns):
+            for path in reader.columns.boxes.paths(row):
+                self._add_mask(object_mask(path), path)
 
-    def _find_mask(self, row: Mapping[str, Any], column: str) -> tuple[File, str]:
-        """Returns the mask of a row, and its fingerprint, "" if unknown."""
-        path = read_text(row, column, required=False)
-        if not path:
-            raise SampleError(Stage.LIST, FailureReason.MASK_MISSING, f"column {column!r} is empty")
+    def _add_mask(self, name: str, path: str) -> None:
+        """Adds a mask of a row, and its fingerprint."""
         try:
             uri = self.finder.find(path, self.reader.mask_roots)
             _, fingerprint, version = self.finder.look(uri)
         except SampleError as error:
             raise error.about("mask") from error
-        return File(uri, version), of_path(fingerprint, path)
+        self.images[name] = File(uri, version)
+        self.fingerprint = join_fingerprints([self.fingerprint, of_path(fingerprint, path)])
 
 
 @dataclasses.dataclass(frozen=True)

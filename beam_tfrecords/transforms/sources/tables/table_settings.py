@@ -8,6 +8,8 @@ from typing import Any
 
 from beam_tfrecords.transforms.objects.objects import BoxFormat, BoxUnit
 from beam_tfrecords.transforms.settings import input_setting, nested, one_of, switch, write_list
+from beam_tfrecords.transforms.sources.input_settings import read_roots, write_roots
+from beam_tfrecords.transforms.sources.pixels.pixel_form import PixelForm, read_pixels, write_pixels
 from beam_tfrecords.transforms.sources.selection import read_names
 
 
@@ -29,6 +31,10 @@ class UnknownLabels(str, enum.Enum):
 
 def _read_words(word: Any) -> tuple[str, ...]:
     return read_names(word) if word not in ("", []) else ()
+
+
+def _read_patterns(word: Any) -> str:
+    return ",".join(f"{name}={path}" for name, path in word.items()) if isinstance(word, dict) else str(word)
 
 
 def _read_unknown(word: Any) -> Any:
@@ -87,7 +93,9 @@ class TableSettings:
     Attributes:
       image_column: column with the image path, or comma-separated columns of several images; None to find it by usual
         names.
-      image_path: pattern that makes the image path from columns, such as `train/{id}.jpg`.
+      image_path: pattern that makes the image path from columns, such as `train/{id}.jpg`, or several with names, such
+        as `left={a}.jpg,right={b}.jpg`.
+      pixels: how images are stored as numbers, as far as the input does not say it; None if it says all.
       label_column: column with the label; None for usual names.
       label_columns: columns of zeros and ones, one per class; empty if one column has the labels.
       label_type: type of the labels.
@@ -109,7 +117,17 @@ class TableSettings:
         shown_default="image",
     )
     image_path: str | None = input_setting(
-        None, help="pattern of the images' paths over columns, such as train/{id}.jpg"
+        None,
+        help="pattern of the images' paths over columns, such as train/{id}.jpg, {id[0:2]}/{id}.jpg or "
+        "{number:04d}.jpg; or several, such as left={a}.jpg,right={b}.jpg",
+        read=_read_patterns,
+    )
+    pixels: PixelForm | None = input_setting(
+        None,
+        help="size, type and range of images that are stored as numbers, such as 28x28, 40x40x3:float32:0..1 or 0..1",
+        read=read_pixels,
+        write=write_pixels,
+        shown_default="what the records say",
     )
     label_column: str | None = input_setting(None, help="column with the label", shown_default="label")
     label_columns: tuple[str, ...] = input_setting(
@@ -124,7 +142,9 @@ class TableSettings:
         help="what the labels of a table are: class, float (regression) or text (captions)",
         read=one_of(LabelType),
     )
-    mask_column: str | None = input_setting(None, help="column with the mask's path", shown_default="mask")
+    mask_column: str | None = input_setting(
+        None, help="column with the mask's path, or with masks of objects", shown_default="mask"
+    )
     split_column: str | None = input_setting(None, help="column with the split", shown_default="split")
     key_column: str | None = input_setting(None, help="column with the key", shown_default="the image's path")
     group_column: str | None = input_setting(
@@ -166,6 +186,33 @@ class TextSettings:
     )
     encoding: str | None = input_setting(
         None, help="encoding of a csv or jsonl file", read=_read_encoding, shown_default="detected"
+    )
+
+
+@dataclasses.dataclass(frozen=True)
+class JoinSettings:
+    """Tables whose columns are joined to the samples.
+
+    Attributes:
+      join: the tables, and lists of the samples of a split, as train=LIST.
+      join_key: columns of the tables with the keys of the samples.
+    """
+
+    join: tuple[str, ...] = input_setting(
+        (),
+        help="table whose columns join the samples, by a key or the image's name; may be repeated; or the list of a "
+        "split, train=LIST",
+        read=read_roots,
+        write=write_roots,
+        shown_default="",
+        may_repeat=True,
+        paths="input",
+    )
+    join_key: tuple[str, ...] = input_setting(
+        ("key",),
+        help="columns of these tables with the keys; a table without them joins by the names that it shares",
+        read=read_names,
+        write=lambda names: names[0] if len(names) == 1 else list(names),
     )
 
 

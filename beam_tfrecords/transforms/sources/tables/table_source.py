@@ -9,9 +9,10 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from beam_tfrecords.errors import RequestError, Suggestion
 from beam_tfrecords.examples.contents import Content
 from beam_tfrecords.transforms.refs.ref_columns import one_by_one
-from beam_tfrecords.transforms.refs.sample_refs import MASK, SampleRef
+from beam_tfrecords.transforms.refs.sample_refs import IMAGE, MASK, SampleRef
 from beam_tfrecords.transforms.settings import change_settings
 from beam_tfrecords.transforms.sources.containers import Container, until_damage
+from beam_tfrecords.transforms.sources.description import Description
 from beam_tfrecords.transforms.sources.detect.column_suggestions import column_suggestions
 from beam_tfrecords.transforms.sources.detect.columns import Columns, choose_columns, has_labels
 from beam_tfrecords.transforms.sources.detect.missing_images import first_images, refuse_missing
@@ -27,6 +28,8 @@ from beam_tfrecords.transforms.sources.inputs import (
 )
 from beam_tfrecords.transforms.sources.needs import Needs
 from beam_tfrecords.transforms.sources.source import MakeSource, Source
+from beam_tfrecords.transforms.sources.tables.joined_rows import join_tables
+from beam_tfrecords.transforms.sources.tables.joined_table import Joins
 from beam_tfrecords.transforms.sources.tables.row_values import row_reader
 from beam_tfrecords.transforms.sources.tables.table import TableFile, available
 from beam_tfrecords.transforms.sources.tables.table_rows import ReadRows, TableReader
@@ -34,6 +37,8 @@ from beam_tfrecords.transforms.sources.tables.table_settings import TableSetting
 
 # For smaller tables, parallel listing costs more time than it saves.
 _LEAST_BYTES = 4 << 20
+# Number of rows by which to choose how keys are made.
+_MOST_PAIRS = 1000
 # Number of images from which to choose a table's folder of images.
 _FIRST_IMAGES = 5
 
@@ -52,8 +57,7 @@ class TableSource(Source):
       RequestError: a column of the request does not exist, or the tables do not fit together.
     """
 
-    unit = "row"
-    labels_may_be_indices = True
+    description = Description(unit="row", labels_may_be_indices=True)
     most_listed_here = 0
 
     def __init__(
@@ -73,12 +77,17 @@ class TableSource(Source):
         paired = pair_roots(files, paths.image_root), pair_roots(files, *of_masks)
         # A split stated in `input` takes precedence over a column; a split in the file name does not.
         said = change_settings(settings, split_column="") if inputs.splits else settings
+        named = (settings.label_column,) if settings.label_column else settings.label_columns
         for (file, table), roots, mask_roots in zip(tables, *paired, strict=True):
-            columns, notes = choose_columns(table, said, needs)
-            cells = row_reader(table, columns, said, needs)
+            own, wanted = said, needs
+            if needs.label and len(tables) > 1 and not has_labels(table, named):
+                own = change_settings(said, label_column=None, label_columns=())
+                wanted = dataclasses.replace(needs, label=False)
+            columns, notes = choose_columns(table, own, wanted)
+            cells = row_reader(table, columns, own, wanted)
             self.notes += [*notes, *cells.notes]
             chosen = _choose_root(table, columns, roots, paths)
-            mask = dataclasses.replace(columns, pattern=f"{{{columns.mask}}}") if columns.mask else None
+            mask = dataclasses.replace(columns, patterns={IMAGE: f"{{{columns.mask}}}"}) if columns.mask else None
             self._readers.append(
                 TableReader(
                     table=table,
@@ -89,45 +98,36 @@ class TableSource(Source):
                     mask_roots=_choose_root(table, mask, mask_roots, paths),
                     allow_outside_root=paths.allow_outside_root,
                     cells=cells,
+                    keys_are_pairs=_has_pairs(table, columns),
                 )
             )
         readers = {(reader.table.path, reader.key_prefix): reader for reader in self._readers}
         self.read_container: ReadRows = ReadRows(readers)
-        self.columns = tuple(dict.fromkeys(column for _, table in tables for column in table.columns))
-        self.column_types = _merge_types([table for _, table in tables])
-        columns = self._readers[0].columns
-        self.label_column = columns.boxes.label if columns.boxes else columns.label
-        self.split_column = columns.split.name if columns.split else None
-        self.table = self._readers[0].table
-        self.used = frozenset(self._readers[0].cells.needed)
-        self.text_column = next((one.cells.text for one in self._readers if one.cells.text), "")
-        self.one_hot_length = self._readers[0].cells.one_hot_length
-        self.groups_rows = columns.boxes is not None
-        self.has_several_labels = self._readers[0].cells.has_several_labels
-        self.has_images = columns.has_images
-        if columns.pattern is None:
-            self.images = {name: name in columns.lists for name in columns.images}
-        self.provides = self._readers[0].cells.provides
-        if columns.has_images:
-            self.provides |= {Content.IMAGE, *([Content.IMAGES] if len(columns.images) > 1 or columns.lists else [])}
+        first = next((one for one in self._readers if one.columns.label or one.columns.labels), self._readers[0])
+        columns, cells = first.columns, first.cells
+        images = columns.images or columns.patterns
+        several = [Content.IMAGES] if len(images) > 1 or columns.lists else []
+        self._describe(
+            provides=cells.provides | ({Content.IMAGE, *several} if columns.has_images else frozenset()),
+            table=first.table,
+            columns=tuple(dict.fromkeys(column for _, table in tables for column in table.columns)),
+            column_types=_merge_types([table for _, table in tables]),
+            used=frozenset(cells.needed),
+            split_column=columns.split.name if columns.split else None,
+            label_column=columns.boxes.label if columns.boxes else columns.label,
+            has_several_labels=cells.has_several_labels,
+            one_hot_length=cells.one_hot_length,
+            text_column=next((one.cells.text for one in self._readers if one.cells.text), ""),
+            groups_rows=columns.boxes is not None,
+            images={name: name in columns.lists for name in images},
+        )
         for reader in self._readers[1:]:
-            if reader.columns.has_images != self.has_images:
+            if reader.columns.has_images != columns.has_images:
                 raise RequestError(
                     f"{quote_input(self._readers[0].table.path)} and {quote_input(reader.table.path)}: one has a "
                     "column with images and the other has none; convert them separately",
                     code="columns_differ",
                 )
-
-    def column_suggestions(self, *, needs_label: bool) -> Sequence[Suggestion]:
-        """See `Source.column_suggestions`; based on the first table."""
-        reader = self._readers[0]
-        has_label = reader.columns.label is not None or bool(reader.columns.labels)
-        try:
-            return column_suggestions(
-                reader.table, image=None, needs_image=True, needs_label=needs_label and not has_label
-            )
-        except RequestError as error:
-            raise keep_inputs(error, self._inputs) from error.__cause__
 
     def check_images(self) -> None:
         """See `Source.check_images`."""
@@ -154,7 +154,7 @@ class TableSource(Source):
         without: str | None = None
         is_found = False
         for ref in itertools.chain.from_iterable(map(self._until_damage, self._readers)):
-            if Content.MASK in self.provides and not is_found and ref.images:
+            if Content.MASK in self.description.provides and not is_found and ref.images:
                 is_found = MASK in ref.images
                 without = without or (ref.failure[1] if ref.failure else None)
             yield ref
@@ -186,6 +186,7 @@ def open_tables(
     inputs: Inputs,
     settings: TableSettings,
     paths: PathSettings,
+    joins: Joins,
     needs: Needs,
 ) -> MakeSource:
     """Opens the tables of a request.
@@ -194,7 +195,8 @@ def open_tables(
       RequestError: a table cannot be read.
     """
     files = find_files(inputs, by_name=needs.splits.are_auto and not settings.split_column)
-    tables = [(file, open_table(file.entry.path)) for file in files]
+    opened = join_tables([open_table(file.entry.path) for file in files], joins)
+    tables = list(zip(files, opened, strict=True))
 
     def make(needs: Needs) -> TableSource:
         source = TableSource(tables, inputs, settings, paths, needs)
@@ -207,10 +209,13 @@ def open_tables(
 def _check_labels(
     tables: Sequence[tuple[InputFile, TableFile]], inputs: Inputs, settings: TableSettings, needs: Needs
 ) -> None:
-    """Raises an error if only some tables have labels, which is common for test splits."""
+    """Raises an error if only some tables have labels, unless the others are the tables of other splits."""
     named = (settings.label_column,) if settings.label_column else settings.label_columns
     labelled = [(file, table) for file, table in tables if has_labels(table, named)]
-    without = next((table for file, table in tables if not has_labels(table, named)), None)
+    splits = {file.split for file, _ in labelled}
+    without = next(
+        (table for file, table in tables if not has_labels(table, named) and file.split in (None, *splits)), None
+    )
     if needs.label and labelled and without is not None:
         paths = [f"{file.split}={table.path}" if inputs.splits else table.path for file, table in labelled]
         raise RequestError(
@@ -218,6 +223,14 @@ def _check_labels(
             [Suggestion("the tables with labels", {"input": paths})],
             code="missing_label_column",
         )
+
+
+def _has_pairs(table: TableFile, columns: Columns) -> bool:
+    """Whether the first rows have several images, and share the first of them."""
+    if columns.key is not None or columns.lists or len(columns.images or columns.patterns) < 2:
+        return False
+    names = [*itertools.islice(first_images(table, columns), _MOST_PAIRS)]
+    return len({*names}) < len(names)
 
 
 def _choose_root(table: TableFile, columns: Columns | None, roots: FileRoots, paths: PathSettings) -> tuple[str, ...]:

@@ -25,6 +25,10 @@ class RowParser(Protocol):
     def form(self) -> str:
         """Name of the form of text."""
 
+    @property
+    def has_names_only(self) -> bool:
+        """Whether a row has only the name of an image, whatever columns follow from it."""
+
     def rows(self, lines: Lines, columns: Sequence[str]) -> Iterator[Row]:
         """Yields the rows with only these columns, those before the first sample included."""
 

@@ -33,7 +33,7 @@ def test_every_image_is_listed_with_its_objects_and_the_classes_by_their_ids(ima
     source = opened(write_coco(images / "instances.json"))
     samples = listed(source)
     assert source.name == "coco"
-    assert source.class_names == ("person", "dog", "cat")
+    assert source.description.class_names == ("person", "dog", "cat")
     assert list(samples) == list(PICTURES)
     for name, sample in samples.items():
         picture = PICTURES[name]
@@ -141,7 +141,7 @@ def test_categories_of_one_name_are_one_class(images, opened, listed):
     categories = [{"id": number, "name": name} for name, number in CATEGORIES.items()]
     source = opened(write_coco(images / "x.json", categories=[{"id": 0, "name": "cat"}, *categories]))
     listed(source)
-    assert source.class_names == ("cat", "person", "dog")
+    assert source.description.class_names == ("cat", "person", "dog")
     assert source.notes == [f"x.json: categories 0, {CATEGORIES['cat']} have the name 'cat': one class"]
 
 
@@ -292,6 +292,7 @@ def test_a_file_under_two_ids_and_sizes_is_a_failure(images, opened, listed):
     assert "'a.jpg' is listed twice, with (60, 40) and (20, 40) pixels" in failures["a.jpg with id 99"][1]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("count", [pytest.param(100_000, marks=pytest.mark.exhaustive), 100_001])
 def test_an_image_has_so_many_objects_at_most(images, opened, count):
     content = coco_of()

@@ -102,7 +102,7 @@ def test_one_category_for_each_image_is_its_label(tmp_path, opened, listed):
     source = opened(path, needs_objects=False)
     samples = listed(source)
     assert [sample.label for sample in samples.values()] == ["Aves", "Fungi", "Aves", None]
-    assert source.class_names == ("Aves", "Fungi")
+    assert source.description.class_names == ("Aves", "Fungi")
     content["annotations"].append({"id": 3, "image_id": 3, "category_id": 1})
     path.write_text(json.dumps(content))
     assert read([f"--input={path}", "--output=out"], tmp_path / "listing")[0] == {"train": {"Aves": 2, "Fungi": 2}}

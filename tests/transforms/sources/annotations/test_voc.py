@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import math
 from pathlib import Path
 from xml.etree import ElementTree
 
 import pytest
 
 from beam_tfrecords.errors import SampleError
+from beam_tfrecords.transforms.objects.polygons import unpack_polygons
 from beam_tfrecords.transforms.sources.annotations.voc_xml import parse_annotation
 from tests.annotated_inputs import PICTURES, save_pictures, voc_of, write_voc
+from tests.each import each
 from tests.refusals import refuses
+from tests.transforms.sources.documents.formats import turned
 
 TRAIN = {name: PICTURES[name] for name in ("a.jpg", "b.jpg", "c.jpg")}
 VAL = {"d.jpg": PICTURES["d.jpg"]}
@@ -151,6 +155,41 @@ def test_an_object_without_a_box_has_none_and_one_without_a_name_is_refused():
     assert all(side != side for side in parse_annotation(text.encode()).boxes)
     with pytest.raises(SampleError, match="an object has no name"):
         parse_annotation(text.replace("<name>a</name>", "").encode())
+
+
+SHAPES = {
+    "turned": "<robndbox><cx>20</cx><cy>10</cy><w>16</w><h>8</h><angle>{turn}</angle></robndbox>",
+    "corners": "<robndbox>{names}</robndbox>",
+    "polygon": "<bndbox><xmin>3</xmin><ymin>5</ymin><xmax>9</xmax><ymax>8</ymax></bndbox><polygon>{numbers}</polygon>",
+    "quad": "<bndbox>{numbers}</bndbox>",
+}
+
+
+@each("name", SHAPES)
+def test_turned_boxes_and_polygons_are_read(name):
+    corners = turned((12, 6, 28, 14), 30, (20, 10))
+    points = list(zip(corners[::2], corners[1::2], strict=True))
+    sides = ("left_top", "right_top", "right_bottom", "left_bottom")
+    shape = SHAPES[name].format(
+        turn=math.radians(30),
+        numbers="".join(f"<x{n}>{x}</x{n}><y{n}>{y}</y{n}>" for n, (x, y) in enumerate(points, 1)),
+        names="".join(f"<x_{n}>{x}</x_{n}><y_{n}>{y}</y_{n}>" for n, (x, y) in zip(sides, points, strict=True)),
+    )
+    box = "<object><name>a</name><bndbox><xmin>1</xmin><ymin>1</ymin><xmax>9</xmax><ymax>8</ymax></bndbox></object>"
+    text = f"<annotation><object><name>b</name>{shape}</object>{box}</annotation>"
+    objects = parse_annotation(text.encode())
+    around = [min(corners[::2]), min(corners[1::2]), max(corners[::2]), max(corners[1::2])]
+    expected = [2, 4, 9, 8] if name == "polygon" else around
+    assert objects.boxes == pytest.approx([*expected, 0, 0, 9, 8])
+    assert objects.polygons[1] == b""
+    (polygon,) = unpack_polygons(objects.polygons[0])
+    assert polygon.ravel() == pytest.approx(corners, abs=1e-4)
+
+
+def test_an_angle_of_degrees_is_refused():
+    shape = SHAPES["turned"].format(turn=45)
+    with pytest.raises(SampleError, match="the angle 45 of a box is no number of radians"):
+        parse_annotation(f"<annotation><object><name>b</name>{shape}</object></annotation>".encode())
 
 
 def test_several_folders_have_their_names_in_the_keys(root, opened, listed):

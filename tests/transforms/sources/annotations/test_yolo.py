@@ -6,6 +6,7 @@ import random
 from collections import Counter
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from beam_tfrecords.errors import SampleError
@@ -39,7 +40,7 @@ def test_images_of_all_splits_are_listed_with_their_objects(data, opened, listed
     source = opened(data)
     samples = listed(source)
     assert source.name == "yolo"
-    assert source.class_names == tuple(CATEGORIES)
+    assert source.description.class_names == tuple(CATEGORIES)
     assert {key: sample.split for key, sample in samples.items()} == {
         **{f"train/images/{name}": "train" for name in TRAIN},
         "valid/images/d.jpg": "validation",
@@ -246,6 +247,46 @@ def test_without_a_labelled_keypoint_rows_may_be_polygons(text):
     assert count_keypoints([text]) == 0
 
 
+@each(
+    "row, has_visibility, expected",
+    [
+        ("0 0.5 0.5 0.5 0.25 0.5 0.25 2 0.25 0.5 0", True, [0.5, 0.25, 2, 0.25, 0.5, 0]),
+        ("0 0.5 0.5 0.5 0.25 0.5 0.25 -1 0.5", False, [0.5, 0.25, 2, -1, 0.5, 0]),
+        ("0 0.5 0.5 0.5 0.25", True, [0] * 6),
+        ("0 0.5 0.5 0.5 0.25", False, [0] * 6),
+    ],
+)
+def test_keypoints_of_a_pose_are_read(row, has_visibility, expected):
+    keypoints, unread = 6 if has_visibility else 4, Counter()
+    objects = read_objects(
+        row, NAMES, keypoints=keypoints, has_visibility=has_visibility, needs_keypoints=True, unread=unread
+    )
+    assert [np.frombuffer(one, "<f4").tolist() for one in objects.keypoints] == [expected]
+    assert objects.boxes == (0.25, 0.375, 0.75, 0.625)
+    assert not unread
+
+
+@each(
+    "shape, values, is_there",
+    [([2, 3], "0.4 0.5 2 0.6 0.5 1", True), ([2, 2], "0.4 0.5 0.6 0.5", True), ([2, 4], "", False)],
+)
+def test_the_data_file_says_the_keypoints(shape, values, is_there, tmp_path, opened, listed):
+    data = write_yolo(tmp_path, {"train": TRAIN})
+    data.write_text(f"{data.read_text()}\nkpt_shape: {shape}\n")
+    for path in (tmp_path / "train/labels").iterdir():
+        path.write_text(f"0 0.5 0.5 0.5 0.5 {values}\n")
+    source = opened(data, needs_keypoints=True)
+    if not is_there:
+        with refuses("no_keypoints", "input", "layout"):
+            listed(source)
+        return
+    for sample in listed(source).values():
+        if not sample.objects.labels:
+            continue
+        points = np.frombuffer(sample.objects.keypoints[0], "<f4").reshape(2, 3)
+        assert points[:, :2] == pytest.approx(np.array([[0.4, 0.5], [0.6, 0.5]]))
+
+
 def test_a_polygon_among_poses_is_an_invalid_row():
     with pytest.raises(SampleError, match="is no box with 3 values of keypoints"):
         read_objects("0 0.1 0.1 0.9 0.2 0.5 0.9 0.1 0.1", NAMES, keypoints=3)
@@ -302,6 +343,7 @@ def test_labels_beside_those_of_the_images_are_not_taken_for_background(data, op
     assert listed(opened(data))["train/images/c.jpg"].objects.labels == ()
 
 
+@pytest.mark.slow
 def test_an_image_has_so_many_objects_at_most():
     with pytest.raises(SampleError, match="more than 100,000 objects in one image"):
         read_objects("0 .5 .5 .1 .1\n" * 900_000, NAMES)
@@ -330,7 +372,7 @@ def test_a_folder_with_a_list_of_classes_is_read(tmp_path, opened, listed, train
         (tmp_path / name).write_text(CLASSES)
     source = opened(tmp_path, source="yolo")
     samples = listed(source)
-    assert source.class_names == tuple(CATEGORIES)
+    assert source.description.class_names == tuple(CATEGORIES)
     split = "train" if train.startswith("obj") else "validation"
     expected = {**{f"{train}/{name}": "train" for name in TRAIN}, f"{valid}/d.jpg": split}
     assert {key: sample.split for key, sample in samples.items()} == expected
@@ -338,10 +380,19 @@ def test_a_folder_with_a_list_of_classes_is_read(tmp_path, opened, listed, train
         check(sample, key.rpartition("/")[2])
 
 
+@each("class_names", [(), ("plane", "ship")])
+def test_without_a_list_of_classes_they_are_numbers(class_names, tmp_path, opened, listed):
+    save_pictures(tmp_path)
+    for name in PICTURES:
+        (tmp_path / f"{name[0]}.txt").write_text("1 0.1 0.1 0.9 0.2 0.5 0.9 0.1 0.8\n0 0.5 0.5 0.1 0.1\n")
+    source = opened(tmp_path, source="yolo", class_names=class_names)
+    assert [sample.objects.labels for sample in listed(source).values()] == [(1, 0)] * len(PICTURES)
+    assert source.description.labels_may_be_indices
+    assert any("list of the classes" in note for note in source.notes) is not bool(class_names)
+
+
 def test_lists_of_other_classes_are_refused(tmp_path, opened):
     save_pictures(tmp_path)
-    with refuses("missing_class_names", "input"):
-        opened(tmp_path, source="yolo")
     (tmp_path / "classes.txt").write_text("a\nb\n")
     (tmp_path / "labels").mkdir()
     (tmp_path / "labels/classes.txt").write_text("b\na\n")
@@ -373,7 +424,7 @@ def test_the_names_may_be_a_file(data, opened, names):
     path.parent.mkdir(exist_ok=True)
     path.write_text(CLASSES)
     data.write_text(f"train: train/images\nnames: {names}\n")
-    assert opened(data).class_names == tuple(CATEGORIES)
+    assert opened(data).description.class_names == tuple(CATEGORIES)
 
 
 @pytest.mark.parametrize("head", ["", "data/", "/home/someone/darknet/data/", "build/x64/data/"])
@@ -396,7 +447,7 @@ def test_the_data_file_of_darknet_is_read(tmp_path, opened, listed, head):
     (root / "obj.data").write_text("\n".join(lines))
     source = opened(root / "obj.data")
     samples = listed(source)
-    assert source.class_names == tuple(CATEGORIES)
+    assert source.description.class_names == tuple(CATEGORIES)
     expected = {**{f"obj/{name}": "train" for name in TRAIN}, "obj/d.jpg": "validation"}
     assert {key: sample.split for key, sample in samples.items()} == expected
     for key, sample in samples.items():
@@ -456,7 +507,8 @@ def test_parts_of_objects_that_are_not_read_are_counted():
     read_objects("0 0.5 0.5 0.5 0.25 0.5 0.5 2", NAMES, keypoints=3, unread=unread)
     assert unread == {Content.POLYGONS: 1, Content.KEYPOINTS: 1}
     polygons, keypoints = describe_unread(unread, {Content.POLYGONS})
-    assert polygons == "1 annotations have polygons, which are not stored; use `layout=detection_masks`"
+    remedy = "use `layout=detection_polygons` or `layout=detection_masks`"
+    assert polygons == f"1 annotations have polygons, which are not stored; {remedy}"
     assert keypoints == "1 annotations have keypoints, which are not stored"
     read_objects("0 0.1 0.1 0.9 0.2 0.5 0.9", NAMES, needs_polygons=True, unread=unread)
     assert unread.total() == 2

@@ -97,7 +97,7 @@ def test_the_launcher_lists_archives_and_reads_no_samples(pack, opened):
     pack("cat/1.jpg", to="a.tar")
     pack("cat/1.jpg", to="b.tgz")
     source = opened(pack("dog/1.jpg", to="c.tar").parent / "*.t*", source="tar")
-    assert (source.name, source.unit, source.labels_may_be_indices) == ("tar", "image", False)
+    assert (source.name, source.description.unit, source.description.labels_may_be_indices) == ("tar", "image", False)
     assert list(source.samples()) == []
     assert [container.key_prefix for container in source.containers()] == ["a.tar/", "b.tgz/", "c.tar/"]
 
@@ -230,6 +230,7 @@ def test_a_hard_link_is_the_member_that_was_there_before_it(tmp_path, opened, re
     assert [content(sample) for sample in samples] == [b"old", b"old", b"newer"]
 
 
+@pytest.mark.slow
 @pytest.mark.sampled(1)
 @pytest.mark.parametrize("command", [["zstd"], ["zstd", "--long"], ["pzstd", "-p", "2"]], ids=" ".join)
 def test_an_archive_by_the_programs_of_zstd_is_read(pack, listed_tar, command):

@@ -193,6 +193,7 @@ def test_a_map_of_holes_that_contradicts_itself_is_corrupt(tmp_path, read, piece
     assert failure[0] == "corrupt"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", [pytest.param(tarfile.XHDTYPE, marks=pytest.mark.exhaustive), tarfile.GNUTYPE_SPARSE])
 def test_a_map_of_holes_that_would_fill_the_memory_is_corrupt(tmp_path, read, kind):
     if kind == tarfile.XHDTYPE:

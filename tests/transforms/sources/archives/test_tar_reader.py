@@ -98,7 +98,8 @@ def test_a_cut_archive_gives_the_samples_that_are_whole(read, end, keys):
     assert failure == ("truncated", f"the archive ends at byte {end:,}, before its end-of-archive marker")
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.slow
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("method", COMPRESS)
 def test_a_cut_compressed_archive_gives_the_samples_that_are_whole(read, method):
     data = COMPRESS[method](tar_of(*(f"{number}.jpg" for number in range(100)), size=20_000))

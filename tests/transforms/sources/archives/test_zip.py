@@ -336,6 +336,7 @@ def zeros(sizes: Iterable[int]) -> bytes:
     return file.getvalue()
 
 
+@pytest.mark.slow
 def test_a_bomb_is_listed_up_to_a_multiple_of_its_size(read, monkeypatch):
     monkeypatch.setattr(members, "_FREE_BYTES", 1 << 18)
     data = zeros([1 << 16] * 1000)

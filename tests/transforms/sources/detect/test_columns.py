@@ -12,6 +12,7 @@ from beam_tfrecords.examples.contents import Content
 from beam_tfrecords.transforms.sources.detect.columns import has_labels
 from beam_tfrecords.transforms.sources.tables.any_table import open_table
 from tests.refusals import Refusal, refuses
+from tests.source_requests import suggest_columns
 
 
 @pytest.fixture
@@ -57,14 +58,14 @@ def test_a_split_column_is_found_in_any_case(csv_file, opened):
 
 def test_a_layout_without_images_and_labels_guesses_neither(csv_file, opened):
     source = opened(csv_file("path,class", "x,y"), needs_image=False, needs_label=False, columns=None)
-    assert Content.IMAGE not in source.provides
+    assert Content.IMAGE not in source.description.provides
     (sample,) = source.samples()
     assert dict(sample.columns) == {"path": "x", "class": "y"}
 
 
 def test_a_parquet_column_that_cannot_hold_paths_is_not_guessed(tmp_path, opened):
     pq.write_table(pa.table({"file": [1, 2], "label": ["a", "b"]}), tmp_path / "m.parquet")
-    assert Content.IMAGE not in opened(tmp_path / "m.parquet").provides
+    assert Content.IMAGE not in opened(tmp_path / "m.parquet").description.provides
 
 
 # Patterns of paths
@@ -73,8 +74,47 @@ def test_a_parquet_column_that_cannot_hold_paths_is_not_guessed(tmp_path, opened
 def test_a_pattern_makes_paths_from_columns(csv_file, opened):
     table = csv_file("id,part,label", "7,x,cat", "8,y,dog", images=("x/7.jpg", "y/8.jpg"))
     source = opened(table, image_path="{part}/{id}.jpg")
-    assert Content.IMAGE in source.provides
+    assert Content.IMAGE in source.description.provides
     assert pairs(source) == [("x/7.jpg", "cat", None), ("y/8.jpg", "dog", None)]
+
+
+@pytest.mark.parametrize(
+    ("pattern", "image"),
+    [
+        ("{id[0]}/{id[1]}/{id}.jpg", "0/a/0a7f.jpg"),
+        ("{id[:2]}/{id[2:]}.jpg", "0a/7f.jpg"),
+        ("{id[-1]}/{id[-3:-1]}.jpg", "f/a7.jpg"),
+        ("video_{video}/{frame:05d}.jpg", "video_2/00031.jpg"),
+        ("{video:0>3}/{frame:d}.jpg", "002/31.jpg"),
+        ("{a:b}/{frame[0]:0>2}.jpg", "x/03.jpg"),
+    ],
+)
+def test_a_pattern_has_slices_and_formats_of_python(csv_file, opened, pattern, image):
+    table = csv_file("id,video,frame,a:b,label", "0a7f,2,31,x,cat", images=(image,))
+    assert pairs(opened(table, image_path=pattern)) == [(image, "cat", None)]
+
+
+@pytest.mark.parametrize("pattern", ["{id[4]}.jpg", "{id:04d}.jpg", "{id[]}.jpg"])
+def test_a_cell_that_does_not_fit_its_pattern_is_an_invalid_row(csv_file, opened, pattern):
+    (sample,) = opened(csv_file("id,label", "0a7f,cat"), image_path=pattern).samples()
+    assert sample.failure == ("invalid_row", f"column 'id' has '0a7f', which does not fit {pattern[:-4]}")
+
+
+def test_several_patterns_make_the_images_of_a_sample(csv_file, opened):
+    images = [f"{name}_{color}.png" for name in ("a", "b") for color in ("red", "green")]
+    table = csv_file("id,label", "a,cat", "b,dog", images=images)
+    source = opened(table, image_path="red={id}_red.png, green={id}_green.png")
+    assert source.description.images == {"red": False, "green": False}
+    samples = list(source.samples())
+    assert [(sample.key, [*sample.images]) for sample in samples] == [
+        ("a_red.png", ["red", "green"]),
+        ("b_red.png", ["red", "green"]),
+    ]
+
+
+def test_a_folder_with_an_equals_sign_is_one_pattern(csv_file, opened):
+    table = csv_file("year,id,label", "2020,7,cat", images=("year=2020/7.jpg",))
+    assert pairs(opened(table, image_path="year={year}/{id}.jpg")) == [("year=2020/7.jpg", "cat", None)]
 
 
 def test_paths_are_relative_to_the_image_root(csv_file, opened, tmp_path):
@@ -144,6 +184,12 @@ def test_an_empty_cell_in_a_pattern_is_an_invalid_row(csv_file, opened):
             {"image_path": "{name}.jpg"},
             Refusal("unknown_column", "image_path", says=["image_path={name}.jpg", "'name'", "it has: id, label"]),
         ),
+        (
+            {"image_path": "{id[0]}/{no[0]}.jpg"},
+            Refusal("unknown_column", "image_path", says=["'no'", "it has: id, label"]),
+        ),
+        ({"image_path": "{id:.3f}"}, Refusal("unknown_column", "image_path", says=["'id:.3f'"])),
+        ({"image_path": "a={id}.jpg,b=other.jpg"}, Refusal("invalid_value", "image_path")),
         ({"image_path": "id.jpg"}, Refusal("invalid_value", "image_path")),
         ({"image_path": "{id.jpg"}, Refusal("invalid_value", "image_path")),
         ({"image_path": "{id}}.jpg"}, Refusal("invalid_value", "image_path")),
@@ -172,7 +218,7 @@ def test_a_separator_splits_the_cell_into_labels(csv_file, opened):
 
 def test_columns_that_look_like_images_and_labels_are_named_with_their_settings(csv_file, opened):
     table = csv_file("foto,kind,year", "a.jpg,cat,2001", "b.jpg,dog,2002", "c.jpg,cat,2003")
-    suggestions = opened(table, needs_label=False).column_suggestions(needs_label=True)
+    suggestions = suggest_columns(opened(table, needs_label=False), needs_label=True)
     assert [dict(suggestion.settings) for suggestion in suggestions] == [
         {"image_column": "foto", "label_column": "kind"},
         {"image_column": "foto", "layout": "image"},
@@ -186,7 +232,7 @@ def test_columns_that_look_like_images_and_labels_are_named_with_their_settings(
 def test_a_column_of_urls_is_one_of_images(csv_file, opened):
     row = "https://x.org/{0}.jpg?w=9,{0},https://x.org/{0}.html"
     table = csv_file("link,kind,page", *(row.format(kind) for kind in ("cat", "dog", "cat")))
-    first, *_ = opened(table, needs_label=False).column_suggestions(needs_label=True)
+    first, *_ = suggest_columns(opened(table, needs_label=False), needs_label=True)
     assert first.settings == {"image_column": "link", "label_column": "kind"}
     guessed = opened(csv_file("url,label", "https://x.org/1.jpg,cat"))
     assert pairs(guessed) == [("https://x.org/1.jpg", "cat", None)]
@@ -195,7 +241,7 @@ def test_a_column_of_urls_is_one_of_images(csv_file, opened):
 
 def test_ids_that_name_files_are_found(csv_file, opened):
     table = csv_file("id,breed", "7,cat", "8,cat", images=("train/7.jpg", "train/8.jpg"))
-    (suggestion,) = opened(table, needs_label=False).column_suggestions(needs_label=False)
+    (suggestion,) = suggest_columns(opened(table, needs_label=False), needs_label=False)
     assert suggestion.settings == {"image_path": "train/{id}.jpg"}
 
 

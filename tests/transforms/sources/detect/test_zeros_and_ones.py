@@ -89,13 +89,13 @@ def read(request, opened, read_containers, touch) -> Callable[..., tuple[Any, li
 
 def test_zeros_and_ones_are_several_labels(read):
     source, labels, _ = read([[0, 1, 1], [0, 0, 0], [1, 0, 0]])
-    assert (labels, source.has_several_labels) == ([[1, 2], [], [0]], True)
+    assert (labels, source.description.has_several_labels) == ([[1, 2], [], [0]], True)
     assert any("zeros and ones, one for each class" in note for note in source.notes)
 
 
 def test_with_a_single_one_in_each_row_they_are_one_label(read):
     source, labels, _ = read([[0, 1, 0], [1, 0, 0]])
-    assert (labels, source.has_several_labels) == ([[1], [0]], False)
+    assert (labels, source.description.has_several_labels) == ([[1], [0]], False)
 
 
 def test_beside_zeros_and_ones_a_minus_one_is_refused_with_what_it_may_be(read):
@@ -112,7 +112,7 @@ def test_beside_zeros_and_ones_a_minus_one_is_refused_with_what_it_may_be(read):
 def test_the_request_says_what_a_minus_one_is(read, meaning, second):
     source, labels, failures = read([[0, 1, 0], [1, -1, 0]], unknown_labels=UnknownLabels(meaning))
     assert labels == [[1], second]
-    missing = f"column {source.label_column!r} has -1, which is neither yes nor no beside 0 and 1"
+    missing = f"column {source.description.label_column!r} has -1, which is neither yes nor no beside 0 and 1"
     assert failures[1] == (None if second else ("label_missing", missing))
     assert any("-1 in the labels is" in note and "(1 in the first 1,000 rows)" in note for note in source.notes)
 

@@ -11,6 +11,9 @@ from pathlib import Path
 from typing import Any, NamedTuple
 from xml.sax.saxutils import quoteattr
 
+from beam_tfrecords.transforms.objects.polygons import unpack_polygons
+from beam_tfrecords.transforms.refs.sample_refs import SampleRef
+
 Box = tuple[float, float, float, float]
 
 
@@ -48,8 +51,26 @@ def corners_of(box: Box) -> list[float]:
     return [left, top, right, top, right, bottom, left, bottom]
 
 
+def pixels_of(box: Box) -> Box:
+    """The first and the last pixel of a box."""
+    return box[0], box[1], box[2] - 1, box[3] - 1
+
+
 def size_of(box: Box) -> tuple[float, float]:
     return box[2] - box[0], box[3] - box[1]
+
+
+def in_pixels(sample: SampleRef, name: str = "a.jpg") -> list[list[float]]:
+    """The boxes of a sample in pixels."""
+    scale = (IMAGES[name].width, IMAGES[name].height) * 2 if sample.objects.is_normalized else (1,) * 4
+    sides = sample.objects.boxes
+    return [[side * size for side, size in zip(sides[n : n + 4], scale, strict=True)] for n in range(0, len(sides), 4)]
+
+
+def polygons_of(sample: SampleRef, name: str = "a.jpg") -> list[list[list[float]]]:
+    """The polygons of each object of a sample in pixels."""
+    scale = (IMAGES[name].width, IMAGES[name].height) if sample.objects.is_normalized else (1, 1)
+    return [[(part * scale).ravel().tolist() for part in unpack_polygons(one)] for one in sample.objects.polygons]
 
 
 def write_json(path: Path, value: Any) -> Path:
@@ -109,6 +130,12 @@ def studio_results(name: str) -> list[dict[str, Any]]:
     return results
 
 
+def min_results(name: str) -> list[dict[str, Any]]:
+    """The same in JSON-MIN and CSV, without their kinds."""
+    results = [{**one, **one["value"]} for one in studio_results(name)]
+    return [{key: value for key, value in one.items() if key not in ("value", "type")} for one in results]
+
+
 def write_labelstudio(folder: Path) -> Path:
     urls = ("/data/upload/3/0a1b2c3d-{}", "s3://bucket/photos/{}", "/data/local-files/?d=photos/{}", "{}")
     tasks = [
@@ -130,10 +157,26 @@ def write_labelstudio(folder: Path) -> Path:
 def write_labelstudio_min(folder: Path) -> Path:
     tasks = []
     for name in IMAGES:
-        results = [{**one, **one["value"]} for one in studio_results(name)]
-        found = [{key: value for key, value in one.items() if key not in ("value", "type")} for one in results]
-        tasks.append({"image": f"/data/upload/3/0a1b2c3d-{name}", "id": 1, "label": found, "annotator": 1})
+        tasks.append({"photo": f"/data/upload/3/0a1b2c3d-{name}", "id": 1, "label": min_results(name), "annotator": 1})
     return write_json(folder / "project-1-min.json", tasks)
+
+
+def write_labelstudio_csv(folder: Path) -> Path:
+    rows: list[list[Any]] = [["annotation_id", "annotator", "created_at", "id", "image", "label", "lead_time"]]
+    for number, name in enumerate(IMAGES):
+        results = json.dumps(min_results(name))
+        rows.append([number, "me@example.com", "2024-01-30T02:40:43Z", 7, f"s3://bucket/{name}", results, 8.65])
+    return write_rows(folder / "project-1.csv", rows)
+
+
+def write_labelstudio_classes(folder: Path) -> Path:
+    tasks = []
+    for number, name in enumerate(IMAGES):
+        choice = {"type": "choices", "from_name": "kind", "value": {"choices": [f"kind {number}"]}}
+        about = {"type": "textarea", "from_name": "about", "value": {"text": ["far away"]}}
+        annotation = {"was_cancelled": False, "result": [about, choice]}
+        tasks.append({"id": number, "data": {"photo": f"/data/upload/3/{name}"}, "annotations": [annotation]})
+    return write_json(folder / "project-2.json", tasks)
 
 
 def via_regions(name: str) -> list[dict[str, Any]]:
@@ -205,10 +248,12 @@ def write_cvat(folder: Path) -> Path:
 def write_supervisely(folder: Path) -> Path:
     write_json(folder / "meta.json", {"classes": [{"title": "cat", "shape": "any", "color": "#FF0000"}], "tags": []})
     for name, image in IMAGES.items():
-        objects = [
-            {"classTitle": label, "geometryType": "rectangle", "points": {"exterior": points_of(box), "interior": []}}
-            for label, box in image.objects
-        ]
+        objects = []
+        for number, (label, box) in enumerate(image.objects):
+            # The corners may be in any order.
+            corners = points_of(pixels_of(box))[:: -1 if number else 1]
+            points = {"exterior": corners, "interior": []}
+            objects.append({"classTitle": label, "geometryType": "rectangle", "points": points})
         objects += [
             {"classTitle": label, "geometryType": "polygon", "points": {"exterior": points_of(part), "interior": []}}
             for label, (part, *_) in POLYGONS[name]
@@ -225,7 +270,7 @@ def bdd_frames() -> list[dict[str, Any]]:
     frames = []
     for name, image in IMAGES.items():
         labels: list[dict[str, Any]] = [
-            {"id": "1", "category": label, "box2d": dict(zip(("x1", "y1", "x2", "y2"), box, strict=True))}
+            {"id": "1", "category": label, "box2d": dict(zip(("x1", "y1", "x2", "y2"), pixels_of(box), strict=True))}
             for label, box in image.objects
         ]
         for label, (part, *_) in POLYGONS[name]:
@@ -362,6 +407,39 @@ def write_vertex(folder: Path) -> Path:
     return write_lines(folder / "import.jsonl", lines)
 
 
+def write_labelme_flags(folder: Path) -> Path:
+    for number, name in enumerate(IMAGES):
+        flags = {f"kind {other}": other == number for other in range(len(IMAGES))}
+        write_json(folder / f"{name[0]}.json", {"version": "5.4.1", "flags": flags, "shapes": [], "imagePath": name})
+    return folder
+
+
+def write_via_classes(folder: Path) -> Path:
+    kinds = {name: f"kind {number}" for number, name in enumerate(IMAGES)}
+    images = {
+        # Checkboxes are objects.
+        f"{name}9": {"filename": name, "regions": [], "file_attributes": {"type": {kind: True} if name > "b" else kind}}
+        for name, kind in kinds.items()
+    }
+    return write_json(folder / "via_project.json", {"_via_img_metadata": images})
+
+
+def write_labelbox_classes(folder: Path) -> Path:
+    lines: list[dict[str, Any]] = []
+    for number, name in enumerate(IMAGES):
+        answer = {"name": f"kind {number}", "value": f"kind_{number}"}
+        answers = {"checklist_answers": [answer]} if number % 2 else {"radio_answer": answer}
+        annotations = {"objects": [], "classifications": [{"name": "kind", "value": "kind", **answers}]}
+        row = {"id": "cl1", "external_id": name, "row_data": f"https://storage.example/{name}"}
+        lines.append({"data_row": row, "projects": {"clp": {"labels": [{"annotations": annotations}]}}})
+    return write_lines(folder / "export.ndjson", lines)
+
+
+def write_json_list(folder: Path) -> Path:
+    items = [{"id": number, "image": f"photos/{name}", "label": f"kind {number}"} for number, name in enumerate(IMAGES)]
+    return write_json(folder / "labels.json", items)
+
+
 def write_vertex_classes(folder: Path) -> Path:
     lines = [
         {"imageGcsUri": f"gs://bucket/{name}", "classificationAnnotation": {"displayName": f"kind {number}"}}
@@ -381,7 +459,9 @@ def write_vertex_csv(folder: Path) -> Path:
                 shares[2:4] = shares[6:8] = ["", ""]  # type: ignore[list-item]
             rows.append([use, f"gs://bucket/{name}", label, *shares])
         if not image.objects:
-            rows.append([use, f"gs://bucket/{name}", *[""] * 9])
+            rows.append([f"gs://bucket/{name}"])
+    # The first cell may be left out.
+    rows[0] = rows[0][1:]
     return write_rows(folder / "import.csv", rows)
 
 
@@ -495,6 +575,85 @@ def write_tfod(folder: Path) -> Path:
     return write_rows(folder / "train_labels.csv", rows)
 
 
+# Degrees by which the boxes of formats with angles are turned.
+TURN = 25.0
+
+
+def write_hrsc2016(folder: Path) -> Path:
+    (folder / "Annotations").mkdir()
+    for name, image in IMAGES.items():
+        objects = []
+        for number, (label, box) in enumerate(image.objects):
+            width, height = size_of(box)
+            sides = {"box_xmin": 1, "box_ymin": 2, "box_xmax": 3, "box_ymax": 4, "header_x": 5, "header_y": 6}
+            turned_box = {"mbox_cx": (box[0] + box[2]) / 2, "mbox_cy": (box[1] + box[3]) / 2}
+            turned_box |= {"mbox_w": width, "mbox_h": height, "mbox_ang": math.radians(TURN)}
+            values = {
+                "Object_ID": number,
+                "Class_ID": 100000000 + NUMBERS[label],
+                "difficult": 0,
+                **sides,
+                **turned_box,
+            }
+            objects.append("".join(f"<{key}>{value}</{key}>" for key, value in values.items()))
+        found = "".join(f"<HRSC_Object>{one}</HRSC_Object>" for one in objects)
+        size = f"<Img_SizeWidth>{image.width}</Img_SizeWidth><Img_SizeHeight>{image.height}</Img_SizeHeight>"
+        text = f"<HRSC_Image><Img_ID>1</Img_ID>{size}<HRSC_Objects>{found}</HRSC_Objects></HRSC_Image>"
+        (folder / "Annotations" / f"{name[0]}.xml").write_text(text)
+    return folder
+
+
+def write_msra_td500(folder: Path) -> Path:
+    for name, image in IMAGES.items():
+        rows = [
+            f"{number} 0 {box[0]} {box[1]} {size_of(box)[0]} {size_of(box)[1]} {math.radians(TURN)}\n"
+            for number, (_, box) in enumerate(image.objects)
+        ]
+        (folder / f"{name[0]}.gt").write_text("".join(rows))
+    return folder
+
+
+def write_pts(folder: Path) -> Path:
+    """The corners of the first object as points, which count from 1."""
+    for name, image in IMAGES.items():
+        for _, box in image.objects[:1]:
+            rows = [f"{x + 0.5:.6f} {y + 0.5:.6f}" for x, y in points_of(corners_of(box))]
+            text = "\n".join(["version: 1", "n_points:  4", "{", *rows, "}", ""])
+            (folder / f"{name[0]}.pts").write_text(text)
+    return folder
+
+
+def write_quads(folder: Path) -> Path:
+    names = [f"{axis}{number}" for number in range(1, 5) for axis in "xy"]
+    rows: list[Sequence[Any]] = [["image", "label", *names]]
+    for name in IMAGES:
+        rows += [[name, label, *corners] for label, (corners,) in quads()[name]]
+    return write_rows(folder / "quads.csv", rows)
+
+
+def write_landmarks(folder: Path) -> Path:
+    """The corners of the first object, and twice its center."""
+    lines = []
+    for name, image in IMAGES.items():
+        for _, box in image.objects[:1]:
+            center = (box[0] + box[2]) / 2, (box[1] + box[3]) / 2
+            lines.append(f"{name} {' '.join(map(str, [*corners_of(box), *center, *center]))} \n")
+    path = folder / "landmark_list_part1.txt"
+    path.write_text("".join(lines))
+    return path
+
+
+def write_wflw(folder: Path) -> Path:
+    lines = []
+    for name, image in IMAGES.items():
+        for _, box in image.objects:
+            points = [f"{box[n % 2] + n / 100:.6f}" for n in range(196)]
+            lines.append(" ".join([*points, *map(str, box), *"010010", f"23--Shoppers/{name}"]))
+    path = folder / "list_98pt_rect_attr_train.txt"
+    path.write_text("\n".join(lines) + "\n")
+    return path
+
+
 class Format(NamedTuple):
     """A format.
 
@@ -504,6 +663,8 @@ class Format(NamedTuple):
       names: class here -> class in the format; None for the same.
       only: names of the images that it can have.
       of_quads: whether its objects are `quads`.
+      turn: degrees by which its boxes are turned.
+      has_first: whether it has only the first object of an image.
       others: number of elements of other kinds, which the note says; None without a note.
     """
 
@@ -512,6 +673,8 @@ class Format(NamedTuple):
     names: Mapping[str, str] | None = None
     only: str = "abcd"
     of_quads: bool = False
+    turn: float = 0.0
+    has_first: bool = False
     others: int | None = None
 
 
@@ -520,6 +683,7 @@ FORMATS: Mapping[str, Format] = {
     "labelme": Format(write_labelme, has_polygons=True, others=4),
     "labelstudio": Format(write_labelstudio, has_polygons=True, others=4),
     "labelstudio_min": Format(write_labelstudio_min, has_polygons=True, others=4),
+    "labelstudio_csv": Format(write_labelstudio_csv, has_polygons=True, others=4),
     "via": Format(write_via, has_polygons=True, others=4),
     "via_csv": Format(write_via_csv, has_polygons=True, others=3),
     "cvat": Format(write_cvat, has_polygons=True, others=4),
@@ -537,6 +701,14 @@ FORMATS: Mapping[str, Format] = {
     "labelbox": Format(write_labelbox, has_polygons=True, others=4),
     "vott": Format(write_vott, has_polygons=True),
     "dota": Format(write_dota, of_quads=True),
+    "hrsc2016": Format(
+        write_hrsc2016, names={"person": "ship", "cat": "merchant ship", "dog": "Sanantonio"}, turn=TURN
+    ),
+    "msra_td500": Format(write_msra_td500, names=dict.fromkeys(FACES, "text"), turn=TURN),
+    "pts": Format(write_pts, names=FACES, only="abd", has_first=True),
+    "quads": Format(write_quads, of_quads=True, only="abd"),
+    "landmarks": Format(write_landmarks, names=FACES, only="abd", has_first=True),
+    "wflw": Format(write_wflw, names=FACES, only="abd"),
     "openimages": Format(write_openimages, names={"cat": "/m/0c", "person": "/m/0p", "dog": "/m/0d"}, only="abd"),
     "retinanet": Format(write_retinanet),
     "keras_yolo3": Format(write_keras_yolo3, names={name: str(number) for name, number in NUMBERS.items()}),
@@ -544,8 +716,13 @@ FORMATS: Mapping[str, Format] = {
 }
 # Formats with one class for each image: `kind 0` and so on, in the order of IMAGES.
 LABELS: Mapping[str, Callable[[Path], Path]] = {
+    "json_list": write_json_list,
+    "labelme_flags": write_labelme_flags,
+    "labelstudio_classes": write_labelstudio_classes,
     "sagemaker_classes": write_sagemaker_classes,
+    "labelbox_classes": write_labelbox_classes,
     "vertex_classes": write_vertex_classes,
+    "via_classes": write_via_classes,
 }
 
 

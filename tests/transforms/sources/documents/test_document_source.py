@@ -8,27 +8,26 @@ import json
 import math
 import random
 
+import numpy as np
 import pytest
 
 from beam_tfrecords.errors import RequestError
-from beam_tfrecords.transforms.objects.polygons import unpack_polygons
 from tests.each import each
 from tests.refusals import Refusal
 from tests.transforms.sources.documents.formats import (
     IMAGES,
     NUMBERS,
-    bdd_frames,
     corners_of,
+    in_pixels,
     points_of,
+    polygons_of,
     size_of,
     turned,
-    via_images,
     write_json,
     write_kitti,
     write_labelme,
     write_lines,
     write_tfod,
-    write_via_1,
 )
 
 MINE = """
@@ -39,14 +38,6 @@ class: name
 box: [x, y, w, h]
 form: xywh
 """
-
-
-@pytest.fixture
-def folder(tmp_path):
-    """A folder with the images, whose content is not read."""
-    for name in IMAGES:
-        (tmp_path / name).write_bytes(b"pixels")
-    return tmp_path
 
 
 @pytest.fixture
@@ -67,18 +58,6 @@ def refused(code, words):
     with pytest.raises(RequestError) as error:
         yield
     Refusal(code, *error.value.settings, says=[words]).check(error.value)
-
-
-def in_pixels(sample, name="a.jpg"):
-    """The boxes of a sample in pixels."""
-    scale = (IMAGES[name].width, IMAGES[name].height) * 2 if sample.objects.is_normalized else (1,) * 4
-    sides = sample.objects.boxes
-    return [[side * size for side, size in zip(sides[n : n + 4], scale, strict=True)] for n in range(0, len(sides), 4)]
-
-
-def polygons_of(sample, name="a.jpg"):
-    scale = (IMAGES[name].width, IMAGES[name].height) if sample.objects.is_normalized else (1, 1)
-    return [[(part * scale).ravel().tolist() for part in unpack_polygons(one)] for one in sample.objects.polygons]
 
 
 # Forms and units
@@ -137,6 +116,42 @@ def test_random_objects_are_read_in_every_form_and_unit(form, unit, mapped):
             assert polygons[number] == [pytest.approx(corners, abs=1e-4)]
 
 
+@each(
+    "form, angle, turn, is_corner",
+    [
+        ("xywh", "turn", 25, True),
+        ("xywh", "{value: turn, around: center}", 25, False),
+        ("cxcywh", "{value: turn, unit: radians}", math.radians(25), False),
+        ("xyxy", "{value: turn, around: corner, unit: degrees}", 25, True),
+        ("cxcywh", "{value: turn, unit: radians, clockwise: false}", -math.radians(25), False),
+    ],
+)
+def test_an_angle_has_a_unit_a_center_and_a_direction(form, angle, turn, is_corner, mapped):
+    box = (10, 8, 30, 16)
+    numbers, _ = numbers_of(box, form, 0)
+    text = f"image: image\nobjects: objects\nclass: name\nbox: at\nform: {form}\nangle: {angle}\norigin: 0.5"
+    shifted = [number + (0.5 if form == "xyxy" or n < 2 else 0) for n, number in enumerate(numbers)]
+    document = {"image": "a.jpg", "objects": [{"name": "x", "at": shifted, "turn": turn}]}
+    (sample,) = mapped(document, text, needs_polygons=True).values()
+    expected = turned(box, 25, (10, 8) if is_corner else (20, 12))
+    assert polygons_of(sample) == [[pytest.approx(expected, abs=1e-4)]]
+
+
+def test_attributes_of_objects_are_zero_or_one(mapped):
+    values = ["1", "0", True, False, 2, None]
+    objects = [{"name": "x", "at": [1, 2, 3, 4], "hard": value} for value in values]
+    text = "image: image\nobjects: objects\nclass: name\nbox: at\nform: xyxy\nattributes: {difficult: hard}"
+    (sample,) = mapped({"image": "a.jpg", "objects": objects}, text).values()
+    assert sample.objects.values == {"difficult": (1, 0, 1, 0, 1, 0)}
+
+
+def test_ranges_name_cells_and_points(mapped):
+    text = "columns: [image, x0..x5, class]\nsamples: '[]'\nimage: image\nclass: class\npoints: x0..x5\norigin: -0.5"
+    (sample,) = mapped("a.jpg 1 2 3 4 5 6 cat\n", text, name="a.txt", needs_keypoints=True).values()
+    assert np.frombuffer(sample.objects.keypoints[0], "<f4").tolist() == [1.5, 2.5, 2, 3.5, 4.5, 2, 5.5, 6.5, 2]
+    assert in_pixels(sample) == [[1.5, 2.5, 5.5, 6.5]]
+
+
 def test_a_turned_box_in_shares_needs_the_size_of_the_image(mapped):
     document = {"image": "a.jpg", "objects": [{"name": "x", "at": [0.1, 0.1, 0.2, 0.2], "turn": 30}] * 2}
     text = "image: image\nobjects: objects\nclass: name\nbox: at\nform: xywh\nunit: share\nangle: turn\n"
@@ -156,8 +171,6 @@ def test_a_turned_box_in_shares_needs_the_size_of_the_image(mapped):
     ],
 )
 def test_keypoints_have_a_visibility_or_are_visible(points, expected, mapped):
-    import numpy as np
-
     text = "image: image\nobjects: objects\nclass: name\nbox: box\nform: xyxy\npoints: points\n"
     document = {"image": "a.jpg", "objects": [{"name": "x", "box": [0, 0, 9, 9], "points": points}]}
     (sample,) = mapped(document, text, needs_keypoints=True).values()
@@ -182,81 +195,18 @@ def test_parts_of_a_group_and_holes_belong_to_one_object(mapped):
     assert polygons_of(sample)[3] == [square, far]
 
 
-# Formats in their other forms
-
-
-@each("version", ["project", "version 1", "frames"])
-def test_other_forms_of_a_format_are_the_same(version, folder, opened, listed):
-    if version == "frames":
-        lists = write_json(folder / "1.json", bdd_frames()), write_json(folder / "2.json", {"frames": bdd_frames()})
-        name = "bdd100k"
-    else:
-        name = "via"
-        other = write_via_1(folder) if version == "version 1" else folder / "list.json"
-        lists = write_json(folder / "1.json", {"_via_img_metadata": via_images(as_lists=True)}), other
-        if version == "project":
-            write_json(other, via_images(as_lists=True))
-    first, second = (listed(opened(path, mapping=name, needs_polygons=True)) for path in lists)
-    assert first == second
-    assert len(first) == len(IMAGES)
-
-
-def test_a_turned_box_of_label_studio_turns_in_pixels(folder, opened, listed):
-    value = {"x": 50, "y": 25, "width": 20, "height": 10, "rotation": 30, "rectanglelabels": ["cat"]}
-    result = {"type": "rectanglelabels", "original_width": 60, "original_height": 40, "value": value}
-    tasks = [{"data": {"image": "a.jpg"}, "annotations": [{"result": [result]}]}]
-    path = write_json(folder / "tasks.json", tasks)
-    (sample,) = listed(opened(path, mapping="labelstudio", needs_polygons=True)).values()
-    corners = turned((30, 10, 42, 14), 30, (30, 10))
-    assert polygons_of(sample) == [[pytest.approx(corners, abs=1e-4)]]
-    assert in_pixels(sample) == [pytest.approx([min(corners[::2]), 10, max(corners[::2]), max(corners[1::2])])]
-
-
-def test_a_turned_box_of_cvat_turns_around_its_center(folder, opened, listed):
-    box = '<box label="cat" xtl="10" ytl="20" xbr="30" ybr="26" rotation="90.0"></box>'
-    (folder / "a.xml").write_text(
-        f'<annotations><image name="a.jpg" width="60" height="40">{box}</image></annotations>'
-    )
-    (sample,) = listed(opened(folder / "a.xml", mapping="cvat")).values()
-    assert in_pixels(sample) == [pytest.approx([17, 13, 23, 33])]
-
-
-def test_a_circle_of_via_is_in_its_box(folder, opened, listed):
-    shape = {"name": "circle", "cx": 20, "cy": 15, "r": 4.5}
-    region = {"shape_attributes": shape, "region_attributes": {"kind": "coin"}}
-    path = write_json(folder / "1.json", {"a": {"filename": "a.jpg", "regions": [region]}})
-    (sample,) = listed(opened(path, mapping="via")).values()
-    assert (sample.objects.labels, in_pixels(sample)) == (("coin",), [[15.5, 10.5, 24.5, 19.5]])
-
-
-def test_a_region_of_via_with_several_attributes_has_no_class(folder, opened, listed):
-    shape = {"name": "rect", "x": 1, "y": 2, "width": 3, "height": 4}
-    good = {"shape_attributes": shape, "region_attributes": {"kind": "coin"}}
-    region = {"shape_attributes": shape, "region_attributes": {"kind": "coin", "color": "red"}}
-    images = {n: {"filename": f"{n}.jpg", "regions": [one]} for n, one in {"a": good, "b": region}.items()}
-    samples = listed(opened(write_json(folder / "1.json", images), mapping="via"))
-    assert samples["a.jpg"].failure is None
-    assert samples["b.jpg"].failure[1] == "`class` finds \"['coin', 'red']\"; expected one class"
-
-
-def test_the_words_of_icdar_are_a_column(folder, opened, listed):
-    (folder / "gt_a.txt").write_text("﻿0,0,9,0,9,9,0,9,EXIT, 12\n1,1,2,1,2,2,1,2,###\n", encoding="utf-8")
-    (sample,) = listed(opened(folder, mapping="icdar2015", columns=frozenset({"texts"}))).values()
-    assert (sample.columns, sample.objects.labels) == ({"texts": ["EXIT, 12"]}, ("text",))
-
-
 # Classes, splits, labels
 
 
 def test_classes_of_a_mapping_are_in_the_order_of_their_numbers(folder, opened, listed):
     source = opened(write_kitti(folder), mapping="kitti")
-    assert (source.class_names, source.labels_may_be_indices) == ((), True)
+    assert (source.description.class_names, source.description.labels_may_be_indices) == ((), True)
     for names in ("{3: dog, 1: cat}", "[{id: 1, name: cat}, {id: 3, name: dog}]", "names.txt"):
         (folder / "names.txt").write_text("1: cat\n3: dog\n")
         (folder / "my.yaml").write_text(f"{MINE}class_names: {names}")
         write_json(folder / "a.json", {"image": "a.jpg", "objects": [{"name": n, **SIDES} for n in (3, "1")]})
         source = opened(folder / "a.json", mapping=str(folder / "my.yaml"))
-        assert source.class_names == ("cat", "dog")
+        assert source.description.class_names == ("cat", "dog")
         assert listed(source)["a.jpg"].objects.labels == ("dog", "cat")
 
 
@@ -283,7 +233,18 @@ def test_a_sample_without_a_split_is_in_that_of_others_without_one(folder, opene
     (folder / "my.yaml").write_text("image: image\nsplit: fold\nlabel: fold\n")
     source = opened(write_lines(folder / "1.jsonl", lines), mapping=str(folder / "my.yaml"))
     assert [sample.split for sample in listed(source).values()] == ["val", None, None]
-    assert source.split_column == "split"
+    assert source.description.split_column == "split"
+
+
+def test_expressions_of_a_mapping_that_find_nothing_are_named(folder, opened, listed):
+    lines = [{"image": "a.jpg", "seconds": 1}, {"image": "b.jpg", "fold": "val"}]
+    (folder / "my.yaml").write_text("image: image\nsplit: flod\ncolumns: {time: seconds, day: date}\n")
+    source = opened(write_lines(folder / "1.jsonl", lines), mapping=str(folder / "my.yaml"))
+    listed(source)
+    assert [note for note in source.notes if "nothing" in note] == [
+        "`split: flod` of the mapping my.yaml finds nothing in 2 samples",
+        "`columns.day: date` of the mapping my.yaml finds nothing in 2 samples",
+    ]
 
 
 def test_columns_and_labels_of_samples(mapped):
@@ -392,6 +353,25 @@ def test_inputs_of_splits_have_their_own_images(tmp_path, opened, listed):
 # Damage
 
 
+@each("mapping", ["label: kind", "label: kind\nsplit: fold"])
+def test_names_of_documents_of_several_samples_are_splits_if_all_are(mapping, folder, opened, listed):
+    (folder / "my.yaml").write_text(f"documents: '*.jsonl'\nimage: image\n{mapping}\n")
+    write_lines(folder / "det_train.jsonl", [{"image": "a.jpg", "kind": 1}, {"image": "b.jpg", "kind": 1, "fold": "x"}])
+    write_lines(folder / "det_val.jsonl", [{"image": "c.jpg", "kind": 1}])
+    source = opened(folder, mapping=str(folder / "my.yaml"))
+    own = "x" if "split" in mapping else "train"
+    assert [(key, ref.split) for key, ref in listed(source).items()] == [
+        ("a.jpg", "train"), ("b.jpg", own), ("c.jpg", "validation"),
+    ]  # fmt: skip
+    assert source.notes[0] == (
+        "splits from the names of the inputs: det_train.jsonl is train, det_val.jsonl is validation"
+    )
+    write_lines(folder / "more.jsonl", [{"image": "d.jpg", "kind": 1}])
+    source = opened(folder, mapping=str(folder / "my.yaml"))
+    assert {ref.split for ref in listed(source).values()} == ({None} if own == "train" else {None, "x"})
+    (folder / "more.jsonl").unlink()
+
+
 def test_a_damaged_line_and_a_damaged_document_reject_their_samples(folder, opened, listed):
     (folder / "my.yaml").write_text("image: image\n")
     (folder / "1.jsonl").write_text('{"image": "a.jpg"}\n{"image": \n[1e999]\n\n{"image": "b.jpg"}\n')
@@ -449,6 +429,14 @@ def test_hostile_lines_reject_their_samples(name, folder, opened):
     assert message in bad.failure[1]
 
 
+def test_a_comparison_of_a_text_and_a_number_rejects_its_sample(folder, opened):
+    (folder / "my.yaml").write_text(f"{MINE}ignore: score > `1`")
+    lines = [{"image": f"{letter}.jpg", "objects": [{"score": score}]} for letter, score in (("a", 2), ("b", "high"))]
+    good, bad = opened(write_lines(folder / "1.jsonl", lines), mapping=str(folder / "my.yaml")).samples()
+    assert good.failure is None
+    assert bad.failure[1].startswith("`ignore: score > `1``: '>' not supported")
+
+
 def test_entities_in_xml_are_refused(folder, opened):
     text = '<!DOCTYPE a [<!ENTITY b "x">]><annotations><image name="a.jpg"/></annotations>'
     (folder / "a.xml").write_text(text)
@@ -470,7 +458,7 @@ def test_a_damaged_document_of_several_samples_is_refused(folder, opened):
     "text, message",
     [
         ("[1, 2]", "it is '[1, 2]'; expected keys and values such as `image: file_name`"),
-        ("image: a\nimages: b", "unknown key 'images'; expected documents, columns, samples, image, size"),
+        ("image: a\nimages: b", "unknown key 'images'; expected documents, columns, samples, alternatives, image"),
         ("image: a\nobjects: [{box: x, size: 3}]", "unknown key 'size'; expected objects, class, group, box"),
         ("objects: a", "`image` is missing; expected an expression for the image's name, or `stem`"),
         ("image: a[", "`image: a[` is not a JMESPath expression: "),
@@ -482,6 +470,14 @@ def test_a_damaged_document_of_several_samples_is_refused(folder, opened):
         ("image: a\nobjects: b\nbox: c\nform: xyxy", "`class` is missing; one class of all objects is written as"),
         ("image: a\nobjects: b\nclass: c", "the objects have neither `box` nor `polygon` nor `points`"),
         ("image: a\nclass: b\npolygon: c\nangle: d", "`angle` needs `box`, which the objects do not have"),
+        ("image: a\nclass: b\nbox: c\nform: xywh\nangle: {value: d, unit: grad}", "`unit: degrees` or radians"),
+        ("image: a\nclass: b\nbox: c\nform: xywh\nangle: {turn: d}", "unknown key 'turn'"),
+        ("image: a\nclass: b\nbox: c\nform: xywh\nangle: {unit: radians}", "`angle` is None; expected a JMESPath"),
+        ("image: a\nclass: b\npoints: c\norigin: left", "`origin` is 'left'; expected a number of pixels"),
+        ("image: a\nclass: b\npoints: c\nunit: share\norigin: 0.5", "`origin` is 0.5; expected a number of pixels"),
+        ("image: a\nclass: b\npoints: x1..y5", "x1..y5 is no range"),
+        ("image: a\nclass: b\npoints: c\nattributes: {pose: d}", "unknown key 'pose'; expected difficult, is_crowd"),
+        ("image: a\nclass: b\npoints: c\nattributes: d", "`attributes` is 'd'; expected a mapping of difficult"),
         ("image: a\ncolumns: word", "`columns` is neither a list of the names of cells nor a mapping"),
         ("image: a\nobjects: [word]", "an element of `objects` is 'word'; expected keys such as `objects`, `box`"),
         ("image: a\nsize: [b]", "`size` has 1 expressions; expected 2"),
@@ -550,9 +546,9 @@ def test_a_mapping_that_does_not_fit_says_what_it_finds(document, text, message,
 
 def test_rows_of_an_image_are_one_sample_and_documents_are_not(folder, opened):
     source = opened(write_tfod(folder), mapping="tfod")
-    assert source.groups_rows
+    assert source.description.groups_rows
     assert [ref.key for ref in source.samples()] == ["a.jpg"] * 2 + ["b.jpg"] + ["d.jpg"] * 3 + ["c.jpg"]
-    assert not opened(write_labelme(folder), mapping="labelme").groups_rows
+    assert not opened(write_labelme(folder), mapping="labelme").description.groups_rows
 
 
 def test_a_turn_is_the_same_as_that_of_the_truth():

@@ -10,6 +10,7 @@ import pytest
 from beam_tfrecords.transforms.objects.objects import Objects
 from beam_tfrecords.transforms.objects.polygons import unpack_polygons
 from beam_tfrecords.transforms.refs.ref_columns import one_by_one
+from beam_tfrecords.transforms.sources.documents import recognition, trees
 from beam_tfrecords.transforms.sources.documents.mapping import mapping_names
 from beam_tfrecords.transforms.sources.documents.recognition import suggest_mappings
 from tests.conftest import run_command
@@ -21,6 +22,8 @@ from tests.transforms.sources.documents.formats import (
     LABELS,
     POLYGONS,
     quads,
+    turned,
+    write_via_1,
 )
 
 
@@ -31,7 +34,7 @@ def read(source):
         assert ref.failure is None, ref
         assert repacked(ref) == ref
         samples[ref.key].append(ref)
-    assert source.groups_rows or all(len(refs) == 1 for refs in samples.values())
+    assert source.description.groups_rows or all(len(refs) == 1 for refs in samples.values())
     return {key.rpartition("/")[2]: _objects(key.rpartition("/")[2], refs) for key, refs in samples.items()}
 
 
@@ -56,7 +59,13 @@ def expected_of(form, name):
     """Class, box and polygons of each object of an image, in any order."""
     if form.of_quads:
         return [(label, bounds(parts), parts) for label, parts in quads()[name]]
-    boxes = [(label, list(box), []) for label, box in IMAGES[name].objects]
+    if form.turn:
+        turns = [
+            (label, turned(box, form.turn, ((box[0] + box[2]) / 2, (box[1] + box[3]) / 2)))
+            for label, box in IMAGES[name].objects
+        ]
+        return [(label, bounds([corners]), [corners]) for label, corners in turns]
+    boxes = [(label, list(box), []) for label, box in IMAGES[name].objects[: 1 if form.has_first else None]]
     return boxes + ([(label, bounds(parts), parts) for label, parts in POLYGONS[name]] if form.has_polygons else [])
 
 
@@ -102,15 +111,56 @@ def test_the_classes_of_a_format_are_read(name, tmp_path, opened, listed):
     assert [sample.label for _, sample in sorted(samples.items())] == [f"kind {number}" for number in range(4)]
 
 
-# Rows of VisDrone's eight numbers are those of ICDAR's four corners too.
-SIMILAR = {"icdar2015": {"visdrone"}}
+# Rows of VisDrone's eight numbers are those of ICDAR's four corners too; further numbers may be its text.
+SIMILAR = {"icdar2015": {"dota", "visdrone"}, "wflw": {"icdar2015"}}
 
 
 @each("name", sorted({*FORMATS, *LABELS}))
 def test_a_format_is_recognised_by_its_content(name, tmp_path):
     path = (FORMATS[name].write if name in FORMATS else LABELS[name])(tmp_path)
-    found = {one.settings["mapping"] for one in suggest_mappings([str(path)])}
-    assert {name} <= found <= {name, *SIMILAR.get(name, ())}
+    found = [one.settings["mapping"] for one in suggest_mappings([str(path)])]
+    assert {name} <= {*found} <= {name, *SIMILAR.get(name, ())}
+    # Names such as gt_1.txt decide which is offered first.
+    assert found[0] == name
+
+
+LISTS = {name: FORMATS[name].write for name in ("bdd100k", "createml", "labelstudio", "labelstudio_min", "via", "vott")}
+LISTS["via_1"] = write_via_1
+
+
+@each("name", LISTS)
+def test_a_long_list_is_recognised_by_its_start(name, tmp_path, monkeypatch):
+    path = LISTS[name](tmp_path)
+    monkeypatch.setattr(recognition, "_START_BYTES", path.stat().st_size * 3 // 4)
+    path.write_bytes(path.read_bytes()[:-1] + b"\xff")  # Nothing after the start is looked at.
+    assert name.removesuffix("_1") in {one.settings["mapping"] for one in suggest_mappings([str(path)])}
+
+
+def test_the_mapping_of_a_glob_is_recognised(tmp_path):
+    FORMATS["labelme"].write(tmp_path)
+    assert [one.settings["mapping"] for one in suggest_mappings([f"{tmp_path}/*.json"])] == ["labelme"]
+
+
+def test_long_rows_are_recognised_by_their_start(tmp_path, monkeypatch):
+    monkeypatch.setattr(recognition, "_START_BYTES", 100_000)
+    path = tmp_path / "0001.txt"
+    path.write_bytes(b"10,20,30,40,1,4,0,0\n" * 20_000 + b"\xff")
+    assert "visdrone" in {one.settings["mapping"] for one in suggest_mappings([str(path)])}
+
+
+def test_a_document_is_read_once_for_all_mappings_of_the_same_samples(tmp_path, monkeypatch):
+    read = []
+
+    def read_samples(file, mapping, **settings):
+        read.append((file.path, mapping.samples, mapping.columns))
+        return trees.read_samples(file, mapping, **settings)
+
+    monkeypatch.setattr(recognition, "read_samples", read_samples)
+    FORMATS["labelme"].write(tmp_path)
+    first = list(suggest_mappings([str(tmp_path)]))
+    assert len(read) == len(set(read)) > 0
+    assert list(suggest_mappings([str(tmp_path)])) == first
+    assert len(read) == len(set(read))
 
 
 def test_rows_of_more_cells_are_of_another_format(tmp_path):

@@ -29,8 +29,16 @@ def test_the_class_is_the_first_folder_below_the_root(touch, opened, listed):
     root = touch("cat/1.jpg", "cat/old/scans/2.PNG", "dog/1.jpg")
     source = opened(root)
     assert source.name == "image_folder"
-    assert (source.provides, source.columns, source.column_types) == ({Content.IMAGE, Content.LABEL}, (), None)
-    assert (source.unit, source.labels_may_be_indices, source.containers()) == ("image", False, None)
+    assert (source.description.provides, source.description.columns, source.description.column_types) == (
+        {Content.IMAGE, Content.LABEL},
+        (),
+        None,
+    )
+    assert (source.description.unit, source.description.labels_may_be_indices, source.containers()) == (
+        "image",
+        False,
+        None,
+    )
     assert labels(listed(source)) == {"cat/1.jpg": "cat", "cat/old/scans/2.PNG": "cat", "dog/1.jpg": "dog"}
 
 

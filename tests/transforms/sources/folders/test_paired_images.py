@@ -49,6 +49,11 @@ def test_images_of_the_same_names_are_one_sample(tmp_path, left, right):
     assert not any(ref.failure for ref in refs)
 
 
+def test_a_single_image_has_nothing_in_common_with_others(tmp_path):
+    with refuses("unpaired_images", "images", says=["0 names are in every folder"]):
+        list_pairs(tmp_path, {"left": ["cat.jpg"], "right": ["dog.jpg"]})
+
+
 def test_names_decide_and_never_the_order(tmp_path):
     """Any common names, in any order of files, with any ends of the folders."""
     chance = random.Random(3)

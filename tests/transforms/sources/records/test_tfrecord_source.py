@@ -141,7 +141,7 @@ def test_keys_splits_and_values_are_features(write, read):
 
 def test_the_types_of_the_features_are_known(write, opened):
     source = opened(write(name=[b"x"] * 3, age=[3.5] * 3), source="tfrecord")
-    assert source.column_types == {"age": "float", "label": "int64", "name": "bytes"}
+    assert source.description.column_types == {"age": "float", "label": "int64", "name": "bytes"}
 
 
 # Descriptions of datasets
@@ -156,14 +156,14 @@ def test_classes_have_the_names_of_the_dataset(write, opened, read):
     path = write(4, label=[1, 0, -1, 7])
     describe(path.parent, "cat\ndog\n")
     source = opened(path, source="tfrecord")
-    assert (source.class_names, source.labels_may_be_indices) == (("cat", "dog"), False)
+    assert (source.description.class_names, source.description.labels_may_be_indices) == (("cat", "dog"), False)
     assert [sample.label for sample in read(path)] == ["dog", "cat", None, 7]
 
 
 def test_datasets_of_other_classes_are_merged_by_their_names(write, opened, read, tmp_path):
     for folder, names in (("a", "cat\ndog\n"), ("b", "dog\nelk\n")):
         describe(write(2, to=f"{folder}/x.tfrecord").parent, names)
-    assert opened(tmp_path / "a", tmp_path / "b", source="tfrecord").class_names == ()
+    assert opened(tmp_path / "a", tmp_path / "b", source="tfrecord").description.class_names == ()
     samples = read(tmp_path / "a", tmp_path / "b")
     assert [(sample.key[:2], sample.label) for sample in samples] == [
         ("a/", "cat"), ("a/", "dog"), ("b/", "dog"), ("b/", "elk")
@@ -180,7 +180,7 @@ def test_a_record_may_have_several_labels_or_none(write, read):
 def test_a_damaged_description_names_nothing(write, opened, text):
     path = write()
     (path.parent / "features.json").write_text(text)
-    assert opened(path, source="tfrecord").class_names == ()
+    assert opened(path, source="tfrecord").description.class_names == ()
 
 
 # The image
@@ -197,8 +197,11 @@ def test_the_described_image_counts_and_one_of_several_is_named(write, opened, r
 
 def test_bytes_that_are_no_image_are_refused(tmp_path, opened):
     (tmp_path / "a.tfrecord").write_bytes(records_of([example_of({"image": bytes(100), "label": 1})]))
-    with refuses("missing_image_column", "input", says=["it has: image, label"]):
+    with refuses("missing_pixel_size", "input", "pixels", says=["100 bytes", "it has: image, label"]):
         opened(tmp_path / "a.tfrecord")
+    (tmp_path / "b.tfrecord").write_bytes(records_of([example_of({"text": b"no image at all", "label": 1})]))
+    with refuses("missing_image_column", "input", says=["it has: label, text"]):
+        opened(tmp_path / "b.tfrecord")
 
 
 def test_a_record_without_its_image_is_rejected(tmp_path, read):
@@ -350,6 +353,14 @@ def test_a_damaged_first_record_is_one_failure(write, read, tmp_path, damage):
     assert [sample.failure is None for sample in samples] == [False, *[True] * (len(samples) - 1)]
 
 
+def test_a_damaged_first_file_is_one_failure(write, opened, read_containers, tmp_path):
+    write(2, to="old/b.tfrecord")
+    (tmp_path / "old/a.tfrecord").write_bytes(b"damaged")
+    samples, skipped = read_containers(opened(tmp_path / "old", source="tfrecord"))
+    assert [one.failure is None for one in samples] == [False, True, True]
+    assert [one.uri for one in skipped.damaged] == [str(tmp_path / "old/a.tfrecord")]
+
+
 def boxes_of(label: str, *numbers: int) -> dict[str, Any]:
     sides = {f"image/object/bbox/{side}": [0.5] * len(numbers) for side in ("xmin", "ymin", "xmax", "ymax")}
     return {"image/encoded": IMAGES[0], **sides, label: list(numbers)}
@@ -366,21 +377,21 @@ def test_a_label_map_keeps_the_numbers_that_it_leaves_out(opened, read, tmp_path
     (tmp_path / "a.record").write_bytes(records_of([example_of(boxes_of("image/object/class/label", 1, 4, 3))]))
     (tmp_path / name).write_text("item { id: 1 name: 'cat' } item { id: 4 display_name: 'dog' }")
     source = opened(tmp_path / "a.record", needs_label=False)
-    assert source.class_names == ("cat", "category_2", "category_3", "dog")
+    assert source.description.class_names == ("cat", "category_2", "category_3", "dog")
     assert read(tmp_path / "a.record", needs_label=False)[0].objects.labels == ("cat", "dog", "category_3")
 
 
 def test_features_that_nothing_takes_are_named(write, opened):
     source = opened(write(2, source_id=[b"a", b"b"], weight=[0.5, 1.0]))
-    assert describe_unused(source.table, source.used) == [
+    assert describe_unused(source.description.table, source.description.used) == [
         "a.tfrecord: not used: source_id, weight; a layout takes such as column.source_id"
     ]
     source = opened(write(2, source_id=[b"a", b"b"]), columns=frozenset({"source_id"}))
-    assert not describe_unused(source.table, source.used)
+    assert not describe_unused(source.description.table, source.description.used)
 
 
 def test_a_feature_of_a_described_dataset_that_nothing_takes_is_named(write, opened, tmp_path):
     path = write(view=[b"front", b"back", b"front"])
     (tmp_path / "features.json").write_text(features_json(image="Image", label="ClassLabel", view="Text"))
     source = opened(path, source="tfrecord")
-    assert {*source.table.columns} - {*source.used} == {"view"}
+    assert {*source.description.table.columns} - {*source.description.used} == {"view"}

@@ -11,6 +11,7 @@ import pytest
 from beam_tfrecords.examples.contents import Content
 from beam_tfrecords.transforms.sources.tables import table_rows
 from tests.refusals import refuses
+from tests.source_requests import suggest_columns
 
 BOXES = {"needs_label": False, "needs_objects": True}
 # Name -> header and rows of the same boxes: dogs at (10, 20) to (40, 60) of a.jpg and (0, 0) to (5, 8) of b.jpg.
@@ -23,6 +24,11 @@ FORMS = {
         "Path,Source,LabelName,Confidence,XMin,XMax,YMin,YMax,IsOccluded,IsTruncated,IsGroupOf",
         ["a.jpg,x,dog,1,0.10,0.40,0.25,0.75,0,1,0", "b.jpg,x,dog,1,0.0,0.05,0.0,0.1,0,0,1"],
     ),
+    "LISA": (
+        "Filename,label,Upper left corner X,Upper left corner Y,Lower right corner X,Lower right corner Y",
+        ["a.jpg,dog,10,20,40,60", "b.jpg,dog,0,0,5,8"],
+    ),
+    "CVAT's names": ("image,xtl,ytl,xbr,ybr,label", ["a.jpg,10,20,40,60,dog", "b.jpg,0,0,5,8,dog"]),
     "corner and size": ("image,x,y,w,h,label", ["a.jpg,10,20,30,40,dog", "b.jpg,0,0,5,8,dog"]),
     "bbox and size": (
         "image,bbox_x,bbox_y,bbox_width,bbox_height,category",
@@ -67,8 +73,8 @@ def test_boxes_of_every_form_are_found_by_their_names_and_numbers(table, opened,
     header, rows = FORMS[form]
     source = opened(table(header, *rows), **BOXES)
     samples = list(source.samples())[:2]
-    assert ([one.key for one in samples], source.groups_rows) == (["a.jpg", "b.jpg"], True)
-    assert Content.OBJECTS in source.provides
+    assert ([one.key for one in samples], source.description.groups_rows) == (["a.jpg", "b.jpg"], True)
+    assert Content.OBJECTS in source.description.provides
     in_pixels = [[10, 20, 40, 60], [0, 0, 5, 8]]
     is_normalized = samples[0].objects.is_normalized
     assert is_normalized == ("Open" in form or "shares" in form)
@@ -149,21 +155,21 @@ def test_a_side_is_no_column_of_classes(table, opened):
 
 def test_a_layout_without_boxes_says_that_they_are_not_used(table, opened):
     source = opened(table("image,x1,y1,x2,y2,label", "a.jpg,1,2,3,4,dog"), needs_objects=False)
-    assert Content.OBJECTS not in source.provides
-    assert {"x1", "y1", "x2", "y2"}.isdisjoint(source.used)
+    assert Content.OBJECTS not in source.description.provides
+    assert {"x1", "y1", "x2", "y2"}.isdisjoint(source.description.used)
 
 
 def test_images_of_ids_are_suggested_for_boxes(table, opened):
     source = opened(table("image_id,x1,y1,x2,y2", *["a,1,2,3,4"] * 9), **BOXES)
-    (suggestion,) = source.column_suggestions(needs_label=False)
+    (suggestion,) = suggest_columns(source, needs_label=False)
     assert suggestion.settings == {"image_path": "{image_id}.jpg"}
 
 
 def test_numbers_of_other_things_are_no_boxes(table, opened):
     source = opened(table("image,x,y,label", "a.jpg,1,2,dog"), needs_objects=True)
-    assert Content.OBJECTS not in source.provides
+    assert Content.OBJECTS not in source.description.provides
     source = opened(table("image,left,top,right,bottom,label", "a.jpg,no,yes,no,no,dog"), needs_objects=True)
-    assert Content.OBJECTS not in source.provides
+    assert Content.OBJECTS not in source.description.provides
 
 
 @pytest.mark.parametrize("is_there", [True, False])

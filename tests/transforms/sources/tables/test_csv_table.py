@@ -57,6 +57,16 @@ def test_only_the_columns_asked_for_are_read(table):
     assert list(table(b"a,b,c\n1,2,3\n").rows(["c", "a"])) == [{"c": "3", "a": "1"}]
 
 
+@pytest.mark.parametrize("header", [b"center,left,speed\n", b""])
+def test_spaces_behind_every_delimiter_are_no_part_of_the_cells(table, header):
+    rows = all_rows(table(header + b"IMG/c.jpg, IMG/l.jpg, 22.1\nIMG/d.jpg, IMG/m.jpg, 9\n"))
+    assert [[*row.values()] for row in rows] == [["IMG/c.jpg", "IMG/l.jpg", "22.1"], ["IMG/d.jpg", "IMG/m.jpg", "9"]]
+
+
+def test_a_space_behind_some_delimiters_belongs_to_the_cell(table):
+    assert all_rows(table(b"image,text\na.jpg, a dog\nb.jpg,two\n"))[0] == {"image": "a.jpg", "text": " a dog"}
+
+
 def test_an_empty_file_is_refused(table):
     with refuses("empty_file", "input"):
         table(b"")

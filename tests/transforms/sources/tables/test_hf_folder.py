@@ -40,7 +40,7 @@ def test_the_table_names_images_relative_to_itself(touch, opened, listed, name):
     root = touch("1.jpg", "in/2.jpg", "in/not_listed.jpg")
     write(root / name, ROWS)
     source = opened(root, source="hf_folder")
-    assert (source.name, source.columns) == ("hf_folder", ("file_name", "label"))
+    assert (source.name, source.description.columns) == ("hf_folder", ("file_name", "label"))
     assert summary(listed(source)) == {
         "1.jpg": (f"{root}/1.jpg", "cat", None),
         "in/2.jpg": (f"{root}/in/2.jpg", "dog", None),
@@ -85,7 +85,7 @@ def test_every_column_of_file_names_is_an_image_with_the_name_that_datasets_give
     assert images_of(one, root) == {"image": "2.jpg"}
     write(root / "metadata.csv", [{"after_file_name": "1.jpg", "file_name": "2.jpg", "label": "x"}])
     source = opened(root, source="hf_folder")
-    assert source.images == {"image": False, "after": False}
+    assert source.description.images == {"image": False, "after": False}
     assert list(images_of(listed(source)["2.jpg"], root)) == ["image", "after"]
 
 
@@ -99,7 +99,7 @@ def test_lists_of_file_names_are_lists_of_images(name, touch, opened, listed):
     ]
     write(root / name, rows)
     source = opened(root, source="hf_folder", key_column="label")
-    assert source.images == {"images": True, "view": True}
+    assert source.description.images == {"images": True, "view": True}
     found = listed(source)
     assert images_of(found["x"], root) == {"view[0]": "3.jpg"}
     assert images_of(found["y"], root) == {"images[0]": "1.jpg", "images[1]": "in/2.jpg"}
@@ -110,7 +110,7 @@ def test_a_column_of_masks_is_no_image(touch, opened, listed):
     root = touch("1.jpg", "1.png")
     write(root / "metadata.csv", [{"file_name": "1.jpg", "mask_file_name": "1.png", "label": "x"}])
     source = opened(root, source="hf_folder")
-    assert "mask_file_name" not in source.used
+    assert "mask_file_name" not in source.description.used
     assert images_of(listed(source)["1.jpg"], root) == {"image": "1.jpg"}
     masked = listed(opened(root, source="hf_folder", needs_mask=True))["1.jpg"]
     assert images_of(masked, root) == {"image": "1.jpg", "mask": "1.png"}

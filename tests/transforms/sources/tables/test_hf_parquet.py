@@ -141,13 +141,17 @@ def test_either_bytes_or_path_may_be_missing(write, read, tmp_path):
 def test_class_names_come_from_the_schema(write, opened, read):
     path = write(rows_of(PICTURES[:4]), columns={"label": [1, 0, -1, 5]})
     source = opened(path)
-    assert (source.class_names, source.labels_may_be_indices, source.label_column) == (("cat", "dog"), False, "label")
+    assert (
+        source.description.class_names,
+        source.description.labels_may_be_indices,
+        source.description.label_column,
+    ) == (("cat", "dog"), False, "label")
     assert [sample.label for sample in read(path)] == ["dog", "cat", None, 5]
 
 
 def test_without_names_labels_may_be_indices(write, opened, read):
     path = write(rows_of(PICTURES[:2]), features={"image": {"_type": "Image"}})
-    assert (opened(path).class_names, opened(path).labels_may_be_indices) == ((), True)
+    assert (opened(path).description.class_names, opened(path).description.labels_may_be_indices) == ((), True)
     assert [sample.label for sample in read(path)] == [0, 1]
 
 
@@ -156,7 +160,7 @@ def test_a_damaged_description_names_no_classes(write, opened, tmp_path, text):
     path = write(rows_of(PICTURES[:2]))
     table = pq.read_table(path).replace_schema_metadata({b"huggingface": text})
     pq.write_table(table, path)
-    assert opened(path).class_names == ()
+    assert opened(path).description.class_names == ()
 
 
 def test_the_only_column_of_classes_is_the_label_and_of_two_one_is_named(write, opened, read):
@@ -167,7 +171,12 @@ def test_the_only_column_of_classes_is_the_label_and_of_two_one_is_named(write, 
     assert (sample.label, sample.columns) == ("b", {"age": 3.5, "coarse": 0})
     path = write(rows_of(PICTURES[:1]), columns={"fine": [1], "coarse": [0], "kind": [0]}, features={"coarse": fine})
     assert read(path, label_column="fine")[0].label == 1
-    assert opened(path).column_types == {"label": "int64", "fine": "int64", "coarse": "int64", "kind": "int64"}
+    assert opened(path).description.column_types == {
+        "label": "int64",
+        "fine": "int64",
+        "coarse": "int64",
+        "kind": "int64",
+    }
 
 
 def test_keys_splits_and_groups_come_from_columns(write, read):
@@ -286,7 +295,7 @@ def test_each_file_numbers_its_classes_in_its_own_order(write, opened, read_cont
     second = write(rows_of(PICTURES[:3]), "b.parquet", features=other, columns={"label": [0, 1, 2]})
     third = write(rows_of(PICTURES[:2]), "c.parquet", features={})
     source = opened(first, second, third)
-    assert source.class_names == ("cat", "dog", "ant")
+    assert source.description.class_names == ("cat", "dog", "ant")
     samples, _ = read_containers(source)
     assert [sample.label for sample in samples] == ["cat", "dog", "dog", "ant", "cat", "cat", "dog"]
 
@@ -295,7 +304,7 @@ def test_each_file_numbers_its_classes_in_its_own_order(write, opened, read_cont
 def test_labels_of_a_sequence_keep_their_names(write, opened, read, form):
     features = {**FEATURES, "label": in_sequence(FEATURES["label"], form)}
     path = write(rows_of(PICTURES[:3]), features=features, columns={"label": [[0, 1], [], [1]]})
-    assert (opened(path).class_names, opened(path).has_several_labels) == (("cat", "dog"), True)
+    assert (opened(path).description.class_names, opened(path).description.has_several_labels) == (("cat", "dog"), True)
     assert [sample.label for sample in read(path)] == [["cat", "dog"], [], ["dog"]]
 
 
@@ -314,7 +323,7 @@ def test_classes_of_objects_keep_the_names_of_their_field(write, opened, read, f
         columns={"label": ["x"], "objects": objects},
     )
     fields = {"columns": frozenset(), "needs_label": False}
-    assert opened(path, **fields).class_names == ("cat", "dog")
+    assert opened(path, **fields).description.class_names == ("cat", "dog")
     assert read(path, **fields)[0].objects.labels == ("dog",)
 
 
@@ -342,7 +351,7 @@ def test_a_list_of_images_is_several(write, opened, read, compression):
     first, second, third = rows_of(PICTURES[2:5])
     path = write([[first, second], [], [third]], kind=pa.list_(IMAGE), compression=compression, features={})
     source = opened(path)
-    assert (source.name, dict(source.images)) == ("hf_parquet", {"image": True})
+    assert (source.name, dict(source.description.images)) == ("hf_parquet", {"image": True})
     samples = read(path)
     assert [list(sample.images) for sample in samples] == [["image[0]", "image[1]"], [], ["image[0]"]]
     found = [

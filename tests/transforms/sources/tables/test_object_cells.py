@@ -31,6 +31,32 @@ def test_an_object_of_lists_and_a_list_of_objects_say_the_same(box, classes):
     assert read_objects(as_lists) == read_objects(as_objects) == expected
 
 
+SIDES = {
+    "a corner and a size": ("x y width height", PAIR),
+    "two corners": ("xmin ymin xmax ymax", [[1, 2, 31, 42], [5, 5, 6, 7]]),
+}
+
+
+@pytest.mark.parametrize("form", SIDES)
+@pytest.mark.parametrize("write", [list, str, json.dumps], ids=["objects", "Python", "JSON"])
+def test_objects_may_have_a_field_for_each_side_and_be_text(form, write):
+    names, boxes = SIDES[form]
+    cell = [
+        {**dict(zip(names.split(), box, strict=True)), "label": name} for box, name in zip(boxes, "ab", strict=True)
+    ]
+    assert read_objects(write(cell)) == Objects(BOXES, ("a", "b"))
+
+
+def test_boxes_without_classes_have_the_only_class(tmp_path, touch, opened):
+    touch("7/0.jpg", "7/1.jpg")
+    rows = ["video,frame,annotations", "7,0,\"[{'x': 1, 'y': 2, 'width': 30, 'height': 40}]\"", "7,1,[]"]
+    (tmp_path / "m.csv").write_text("\n".join(rows))
+    source = opened(tmp_path / "m.csv", image_path="{video}/{frame}.jpg", class_names=("starfish",), needs_label=False)
+    first, second = source.samples()
+    assert (first.objects.boxes, first.objects.labels) == ((1, 2, 31, 42), ("starfish",))
+    assert (second.failure, second.objects.labels) == (None, ())
+
+
 def test_indices_are_classes_where_these_are_named():
     cell = {"bbox": PAIR * 2, "categories": [1, 0, 2, -1]}
     assert read_objects(cell, ["cat", "dog"]).labels == ("dog", "cat", 2, -1)
@@ -83,7 +109,7 @@ def test_boxes_with_a_class_each_are_objects(tmp_path, opened, boxes, classes):
     source = opened(rows(tmp_path, *cells))
     first, second = (sample.objects for sample in source.samples())
     assert (tuple(first.boxes), first.labels, second.labels) == (BOXES, ("cat", "dog"), ())
-    assert Content.OBJECTS in source.provides
+    assert Content.OBJECTS in source.description.provides
 
 
 @each("name", ["objects", "annotations", "instances"])
@@ -129,4 +155,4 @@ def test_boxes_as_shares_of_the_image_are_known_by_their_numbers(tmp_path, opene
 def test_boxes_without_a_class_each_are_named(tmp_path, opened):
     source = opened(rows(tmp_path, {"bboxes": PAIR, "label": "cat"}, {"bboxes": PAIR[:1], "label": "dog"}))
     assert [sample.label for sample in source.samples()] == ["cat", "dog"]
-    assert "bboxes (lists of boxes)" in describe_unused(source.table, source.used)[0]
+    assert "bboxes (lists of boxes)" in describe_unused(source.description.table, source.description.used)[0]

@@ -149,7 +149,7 @@ def test_a_parquet_table_gives_images_labels_and_typed_columns(touch, opened, li
     pq.write_table(pa.table(columns), root / "m.parquet")
     source = opened(root / "m.parquet", columns=None)
     assert source.name == "parquet"
-    assert source.column_types == {"image": "bytes", "label": "int64", "split": "bytes", "age": "float"}
+    assert source.description.column_types == {"image": "bytes", "label": "int64", "split": "bytes", "age": "float"}
     samples = listed(source)
     assert [(s.label, s.split, dict(s.columns)) for s in samples.values()] == [
         (0, "train", {"age": 3.5}),

@@ -16,6 +16,7 @@ from beam_tfrecords import storage
 from beam_tfrecords.transforms.refs.sample_refs import PixelRange, SampleRef
 from beam_tfrecords.transforms.sources.source import Source
 from tests.refusals import refuses
+from tests.source_requests import suggest_columns
 
 PIXELS = np.random.default_rng(0).integers(0, 256, (6, 8, 8), dtype=np.uint8)
 COLORS = np.random.default_rng(1).integers(0, 256, (6, 8, 8, 3), dtype=np.uint8)
@@ -60,7 +61,7 @@ def pixels_of(samples: list[SampleRef]) -> np.ndarray:
 
 def test_texts_of_pixels_are_images(listed, tmp_path):
     source, samples = listed(save_fer(tmp_path / "fer2013.csv"))
-    assert (source.name, source.label_column) == ("pixel_table", "emotion")
+    assert (source.name, source.description.label_column) == ("pixel_table", "emotion")
     np.testing.assert_array_equal(pixels_of(samples), PIXELS)
     assert [sample.label for sample in samples] == list(map(str, LABELS))
     assert [sample.split for sample in samples] == USAGE
@@ -130,7 +131,7 @@ def test_other_tables_of_pixels_are_read_if_the_request_says_so(opened, listed, 
     table = pa.table({"label": LABELS, "pixels": list(map(text, PIXELS))})
     pq.write_table(table, tmp_path / "a.parquet")
     with refuses("embedded_pixels", "input") as refused:
-        opened(tmp_path / "a.parquet").column_suggestions(needs_label=False)
+        suggest_columns(opened(tmp_path / "a.parquet"), needs_label=False)
     (suggestion,) = refused.value.suggestions
     assert suggestion.settings["source"] == "pixel_table"
     _, samples = listed(tmp_path / "a.parquet", source="pixel_table")

@@ -49,8 +49,12 @@ def only(samples):
 def test_a_row_names_its_image_relative_to_the_table(touch, csv_file, opened, listed):
     root = touch("sub/cat.jpg")
     source = opened(csv_file("image,label", "sub/cat.jpg,cat"))
-    assert Content.IMAGE in source.provides
-    assert (source.unit, source.labels_may_be_indices, source.containers()) == ("row", True, None)
+    assert Content.IMAGE in source.description.provides
+    assert (source.description.unit, source.description.labels_may_be_indices, source.containers()) == (
+        "row",
+        True,
+        None,
+    )
     sample = listed(source)["sub/cat.jpg"]
     entry = storage.stat(str(root / "sub/cat.jpg"))
     assert sample == SampleRef("sub/cat.jpg", one_image(File(entry.path, entry.version)), 6, entry.fingerprint, "cat")
@@ -95,7 +99,7 @@ def test_a_named_column_that_does_not_exist_is_refused_with_those_that_do(csv_fi
 def test_a_table_without_a_label_is_refused_where_one_is_needed(csv_file, opened):
     with refuses("missing_label_column", "input", "label_column", says=["'label'", "it has: image, kind"]):
         opened(csv_file("image,kind"))
-    assert opened(csv_file("image,kind"), needs_label=False).columns == ("image", "kind")
+    assert opened(csv_file("image,kind"), needs_label=False).description.columns == ("image", "kind")
 
 
 def test_a_column_of_the_layout_that_does_not_exist_is_refused_with_those_that_do(csv_file, opened):
@@ -105,7 +109,7 @@ def test_a_column_of_the_layout_that_does_not_exist_is_refused_with_those_that_d
 
 def test_a_table_without_images_gives_its_columns_under_row_numbers(csv_file, opened, listed):
     source = opened(csv_file("x,y", "1,a", "2,b"), needs_label=False, columns=None)
-    assert Content.IMAGE not in source.provides
+    assert Content.IMAGE not in source.description.provides
     samples = listed(source)
     assert {key: dict(sample.columns) for key, sample in samples.items()} == {
         "000000000000": {"x": "1", "y": "a"},

@@ -74,12 +74,12 @@ def test_a_delimiter_is_found_with_a_note(write, opened, delimiter):
 
 def test_a_comma_in_the_cells_of_a_semicolon_table_is_no_delimiter(write, opened):
     source = opened(write(b"image;label;score\na.jpg;cat;1,5\nb.jpg;dog;2,5\n"))
-    assert source.columns == ("image", "label", "score")
+    assert source.description.columns == ("image", "label", "score")
 
 
 def test_a_semicolon_in_the_cells_of_a_comma_table_is_no_delimiter(write, opened):
     source = opened(write(b"image,label,note\na.jpg,cat,x;y\nb.jpg,dog,y;z\n"))
-    assert source.columns == ("image", "label", "note")
+    assert source.description.columns == ("image", "label", "note")
 
 
 def test_a_tsv_file_has_tabs(write, opened):
@@ -93,7 +93,7 @@ def test_the_delimiter_of_the_request_is_taken(write, opened):
 
 def test_spaces_after_delimiters_are_no_part_of_names_and_cells(write, opened):
     source = opened(write(b'image, label\na.jpg, "cat"\nb.jpg, dog\n'))
-    assert source.columns == ("image", "label")
+    assert source.description.columns == ("image", "label")
     assert pairs(source) == [("a.jpg", "cat"), ("b.jpg", "dog")]
 
 
@@ -181,6 +181,7 @@ def test_the_only_row_of_a_table_without_a_header_is_read(write, opened):
     assert sample.label == "cat"
 
 
+@pytest.mark.slow
 def test_a_compressed_row_without_an_end_is_not_read_to_it(tmp_path, opened, monkeypatch):
     monkeypatch.setattr(text_file, "_MOST_SKIPPED", 8 << 20)
     with gzip.open(tmp_path / "a.csv.gz", "wb", compresslevel=1) as file:

@@ -1,0 +1,188 @@
+"""Finds the type and the channels of stored arrays: those of the first samples, unless the request says them."""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import itertools
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from beam_tfrecords.errors import FailureReason, RequestError, SampleError, Stage, Suggestion
+from beam_tfrecords.examples.layouts import Layout
+from beam_tfrecords.transforms.images.image_spec import ArrayType, Axes, ImageEncoding, ImageSpec, Pages, ResizeMode
+from beam_tfrecords.transforms.refs.sample_refs import SampleRef, is_mask
+from beam_tfrecords.transforms.request.build_spec import BuildSpec
+from beam_tfrecords.transforms.settings import settings_of
+from beam_tfrecords.transforms.sources.names import printable
+from beam_tfrecords.transforms.sources.source import Source
+
+if TYPE_CHECKING:
+    from beam_tfrecords.transforms.listing.listing import Listing
+
+# Number of samples to open.
+_FIRST = 3
+# Settings of images that arrays do not have, or that have another meaning for them.
+OF_IMAGES: Mapping[str, None] = {"image_encoding": None, "channels": None, "bit_depth": None}
+# Settings of arrays that a request may lack; a refusal offers those that make the samples readable.
+_FLOATS: Mapping[str, Any] = {"array_type": ArrayType.FLOAT32}
+_READINGS: Sequence[Mapping[str, Any]] = (
+    {"array_axes": Axes.CHW},
+    {"array_axes": Axes.HWC},
+    {"pages": Pages.BANDS},
+    {"pages": Pages.FIRST},
+)
+_ANSWERS: Sequence[Sequence[Mapping[str, Any]]] = (
+    ({},),
+    (*_READINGS, _FLOATS),
+    tuple({**one, **_FLOATS} for one in _READINGS),
+)
+
+
+def resolve_arrays(spec: BuildSpec, source: Source, listing: Listing) -> BuildSpec:
+    """Returns the request with the type and the channels of its arrays; the same one if it stores none.
+
+    Raises:
+      RequestError: the first samples cannot be read as arrays; offers the settings with which they can.
+    """
+    image, layout = spec.image, spec.layout
+    if layout is None or not layout.needs_array:
+        if layout is not None and layout.needs_image and spec.map is None and not source.pipeline:
+            _check_channels(spec, layout, listing)
+        return spec
+    if image.array_type and image.channels:
+        return spec
+    if spec.map is not None or source.pipeline is not None:
+        raise RequestError(
+            "`layout`: a function of yours makes the arrays, whose type and channels must be known; name them with "
+            "`array_type` and `channels`",
+            code="needs_setting",
+        )
+    # Most requests have no arrays, and need none of these modules here.
+    import numpy as np
+
+    from beam_tfrecords.transforms.blocks.fetching import read_images
+    from beam_tfrecords.transforms.processes.isolation import isolated
+
+    refs = _first_refs(spec, listing, _FIRST)
+    failure, answers, kinds = None, list[Suggestion](), list[tuple[str, int]]()
+    with isolated(describe_arrays, spec.image_timeout) as describe, isolated(find_answers, spec.image_timeout) as find:
+        for ref in refs:
+            read = read_images(ref, max_file_size=spec.max_file_size)
+            files = {} if isinstance(read, SampleError) else {name: read[name] for name in read if not is_mask(name)}
+            found = describe(files, image) if files else read
+            if isinstance(found, tuple):
+                kinds.append(found)
+            elif isinstance(found, SampleError):
+                suggested = find(files, image) if files else []
+                failure, answers = found, [] if isinstance(suggested, SampleError) else suggested
+    if kinds:
+        return _fill(spec, source, np.result_type(*(kind for kind, _ in kinds)).name, kinds[0][1])
+    detail = failure.detail if failure else "there is none"
+    raise RequestError(
+        f"`input={', '.join(spec.source.input)}`: {printable(refs[-1].key)} cannot be read as an array: {detail}",
+        answers,
+        code="unclear_array",
+    )
+
+
+def _first_refs(spec: BuildSpec, listing: Listing, number: int) -> list[SampleRef]:
+    """Returns the first samples in the order of the dataset, which does not depend on the file system."""
+    from beam_tfrecords.transforms.listing.limiting import choose_refs
+    from beam_tfrecords.transforms.listing.listing import read_batches
+    from beam_tfrecords.transforms.refs.ref_columns import join_packed, one_by_one, unpack_refs
+
+    packed = choose_refs(read_batches(listing), limit=number, seed=spec.seed, samples=listing.samples)
+    return list(one_by_one(unpack_refs(join_packed(packed))))
+
+
+def _check_channels(spec: BuildSpec, layout: Layout, listing: Listing) -> None:
+    """Refuses TIFF files whose channels no image can have; offers to store them as arrays.
+
+    Raises:
+      RequestError: the first sample can be read as an array only.
+    """
+    from beam_tfrecords.transforms.listing.listing import read_light
+
+    first = next((uri for refs in read_light(listing) for uri in refs.uris() if uri), "")
+    if not first.lower().endswith((".tif", ".tiff")):
+        return
+    from beam_tfrecords.transforms.blocks.fetching import read_images
+    from beam_tfrecords.transforms.images.convert_image import convert_image
+    from beam_tfrecords.transforms.processes.isolation import isolated
+
+    (ref,) = _first_refs(spec, listing, 1)
+    read = read_images(ref, max_file_size=spec.max_file_size)
+    if isinstance(read, SampleError):
+        return
+    files = {name: data for name, data in read.items() if not is_mask(name)}
+    with isolated(convert_image, spec.image_timeout) as convert, isolated(find_answers, spec.image_timeout) as find:
+        failure = convert(next(iter(files.values())), spec.image)
+        if not isinstance(failure, SampleError) or failure.reason is not FailureReason.UNSUPPORTED_MODE:
+            return
+        found = find(
+            files, dataclasses.replace(spec.image, image_encoding=ImageEncoding.RAW, channels=None, bit_depth=8)
+        )
+    word = "array" + ",label" * layout.needs_label + ",mask" * layout.needs_mask
+    if isinstance(found, SampleError) or not found or layout.needs_objects or layout.columns:
+        return
+    raise RequestError(
+        f"`input={', '.join(spec.source.input)}`: {printable(ref.key)} cannot be an image: {failure.detail}",
+        [dataclasses.replace(one, settings={"layout": word, **OF_IMAGES, **one.settings}) for one in found],
+        code="arrays_as_images",
+    )
+
+
+def describe_arrays(files: Mapping[str, bytes], spec: ImageSpec) -> tuple[str, int]:
+    """Returns the type and the number of channels of the joined arrays of a sample.
+
+    Args:
+      files: name of an image -> its file.
+
+    Raises:
+      SampleError: the sample would be rejected.
+    """
+    import numpy as np
+
+    from beam_tfrecords.transforms.images.array_files import read_array
+    from beam_tfrecords.transforms.images.convert_array import convert_array, join_bands
+
+    joined = np.result_type(*(read_array(data, spec).pixels for data in files.values())).name
+    kind = spec.array_type or next((one for one in ArrayType if one.value == joined), None)
+    if kind is None:
+        types = ", ".join(one.value for one in ArrayType)
+        detail = f"its numbers are {joined}; arrays are of {types} (`array_type`)"
+        raise SampleError(Stage.DECODE, FailureReason.UNSUPPORTED_MODE, detail)
+    typed = dataclasses.replace(spec, array_type=kind)
+    return kind.value, join_bands({name: convert_array(data, typed) for name, data in files.items()}, typed).channels
+
+
+def find_answers(files: Mapping[str, bytes], spec: ImageSpec) -> list[Suggestion]:
+    """Returns the settings with which a sample that cannot be read as an array can be."""
+    from beam_tfrecords.transforms.images.array_files import read_array
+
+    found, sizes = list[Suggestion](), list[tuple[int, int]]()
+    with contextlib.suppress(SampleError):
+        sizes = [read_array(data, spec).size for data in files.values()]
+    resized = [{"image_size": max(sizes), "resize_mode": ResizeMode.EXACT}] if len(set(sizes)) > 1 else []
+    for settings in itertools.chain(*_ANSWERS, resized):
+        # Further settings beside those that are enough would be no other meaning.
+        if found and len(settings) > len(found[0].settings):
+            break
+        with contextlib.suppress(SampleError):
+            changed = dataclasses.replace(spec, **settings)
+            said = {one.name: one.write(settings[one.name]) for one in settings_of(ImageSpec) if one.name in settings}
+            found.append(Suggestion(_name(*describe_arrays(files, changed)), said))
+    return found
+
+
+def _fill(spec: BuildSpec, source: Source, kind: str, channels: int) -> BuildSpec:
+    image = spec.image
+    if image.channels is None:
+        source.notes.append(f"{_name(kind, channels)}, as the first samples have them")
+    filled = dataclasses.replace(image, array_type=ArrayType(kind), channels=image.channels or channels)
+    return dataclasses.replace(spec, image=filled)
+
+
+def _name(kind: str, channels: int) -> str:
+    return f"arrays of {channels} channel{'s'[: channels != 1]} of {kind}"

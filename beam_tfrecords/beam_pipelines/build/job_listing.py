@@ -1,0 +1,152 @@
+"""Builds whose job lists the input itself, because their launcher cannot wait for a job that does."""
+
+from __future__ import annotations
+
+import copy
+import dataclasses
+import pickle
+from typing import Any
+
+import apache_beam as beam
+import cloudpickle
+
+from beam_tfrecords import storage
+from beam_tfrecords.beam_pipelines.build.checks.output import check_output
+from beam_tfrecords.beam_pipelines.build.heartbeat import Run
+from beam_tfrecords.beam_pipelines.build.listing.executors import (
+    DeferredListingError,
+    ListedExecutor,
+    add_listing,
+    sending_pipeline,
+)
+from beam_tfrecords.beam_pipelines.build.listing.trial import trying_suggestions
+from beam_tfrecords.beam_pipelines.build.output.lock import HeldOutput, LockedOutput, refuse_other
+from beam_tfrecords.beam_pipelines.build.output.previous import open_previous
+from beam_tfrecords.beam_pipelines.build.output.refusal import Refusal
+from beam_tfrecords.beam_pipelines.build.pipeline import Slices, build_pipeline
+from beam_tfrecords.beam_pipelines.build.prepare import prepare_build
+from beam_tfrecords.beam_pipelines.build.resolve import ResolvedBuild
+from beam_tfrecords.beam_pipelines.runners.execution import Execution, sharing_buckets
+from beam_tfrecords.beam_pipelines.runners.jobs import JobRecord, read_job
+from beam_tfrecords.errors import RequestError
+from beam_tfrecords.storage.fence import Fence
+from beam_tfrecords.transforms.publishing.publication import Publication
+from beam_tfrecords.transforms.request.build_spec import BuildSpec
+from beam_tfrecords.transforms.sources.source import Source
+from beam_tfrecords.transforms.workspace.build_folder import BuildFolder
+from beam_tfrecords.transforms.workspace.state_files import read_state, write_state
+
+
+@dataclasses.dataclass(frozen=True)
+class UnlistedBuild:
+    """A build whose input is opened, and not listed yet.
+
+    Attributes:
+      request: the request without its layout, for suggestions.
+      spec: the request, with its layout.
+      source: the opened source.
+      fence: the right to publish.
+    """
+
+    request: BuildSpec
+    spec: BuildSpec
+    source: Source
+    fence: Fence
+
+
+def submit_unlisted(
+    build: UnlistedBuild,
+    deferred: DeferredListingError,
+    execution: Execution,
+    output: LockedOutput,
+    *,
+    fails_unpublished: bool,
+    report: bool,
+) -> JobRecord:
+    """Submits a job that lists the input of a build, resolves the build and runs it.
+
+    Args:
+      build: the build.
+      deferred: its listing.
+      execution: where pipelines run.
+      output: the locked output.
+      fails_unpublished: fails the job if it publishes nothing.
+      report: lets the job write `report.html`.
+
+    Returns:
+      The submitted job.
+
+    Raises:
+      OutputLockedError: a job of another build may write to the output.
+      BuildError: the job was not submitted.
+    """
+    spec, source, runner, plan = build.spec, build.source, execution.runner, deferred.plan
+    folder = BuildFolder(plan.folder)
+    refuse_other(output, folder.path)
+    fence = dataclasses.replace(output.take_fence(), job=folder.job)
+    sent = copy.copy(source)
+    sent.pipeline = None
+    storage.write_bytes(folder.request, cloudpickle.dumps(dataclasses.replace(build, source=sent, fence=fence)))
+    write_state(folder.run, Run.left())
+    storage.delete_files([folder.refused])
+
+    def add_stages(root: beam.Pipeline) -> None:
+        listed = add_listing(root, partitions=deferred.partitions, source=source, plan=plan, processes=runner.processes)
+        resolved = (
+            listed
+            | "AllListed" >> beam.combiners.Count.Globally()
+            | "ResolveBuild" >> beam.Map(storage.with_storage_options(_resolve), folder=folder.path)
+            # Retries of later steps get the same build.
+            | "KeepBuild" >> beam.Reshuffle()
+        )
+        build_pipeline(
+            root,
+            spec,
+            Slices.later(resolved),
+            processes=runner.processes,
+            least_memory=runner.least_memory(spec.image.max_image_memory),
+            cleans=True,
+            fails_unpublished=fails_unpublished,
+            report=report,
+        )
+
+    with sharing_buckets(runner), sending_pipeline(source):
+        job = execution.run(add_stages, folder.path, wait=False)
+    assert job is not None
+    return job
+
+
+def _resolve(_: Any, *, folder: str) -> tuple[ResolvedBuild, Publication]:
+    """Resolves the build of a listed input on a worker, and moves the record of the job to the folder of the build.
+
+    Raises:
+      RequestError: the input does not fit the request; `status` shows it, and the next build may start.
+    """
+    listing = BuildFolder(folder)
+    build: UnlistedBuild = pickle.loads(storage.read_bytes(listing.request))
+    spec = build.spec
+    try:
+        with trying_suggestions(build.request):
+            output = HeldOutput(spec.output, check_output(spec), build.fence)
+            prepared = prepare_build(
+                spec,
+                build.source,
+                ListedExecutor(folder, copies=True),
+                output=output,
+                previous=open_previous(spec),
+                may_repeat=True,
+            )
+    except RequestError as error:
+        Refusal(str(error), error.code).write(folder)
+        storage.delete_files([listing.job])
+        raise
+    assert prepared is not None
+    resolved, _ = prepared
+    # On a retry, the record is already there.
+    if (job := read_job(folder)) is not None:
+        listed, blocks = sum(resolved.listed.values()), sum(resolved.blocks.values())
+        run = dataclasses.replace(read_state(Run, listing.run) or Run.left(), listed=listed, blocks=blocks)
+        write_state(BuildFolder(resolved.folder).run, run)
+        job.write(resolved.folder)
+        storage.delete_files([listing.job, listing.run])
+    return prepared

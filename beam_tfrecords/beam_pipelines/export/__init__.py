@@ -1,0 +1,1 @@
+"""Writes a finished dataset as ordinary files, which `convert` reads again."""

@@ -1,0 +1,234 @@
+"""Exports records of a finished dataset: images in folders, a table of everything else, and boxes as COCO."""
+
+from __future__ import annotations
+
+import dataclasses
+import itertools
+import os
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import yaml
+
+from beam_tfrecords import storage
+from beam_tfrecords.beam_pipelines.export.chosen_records import ChosenRecords, choose_records
+from beam_tfrecords.beam_pipelines.export.coco import write_coco
+from beam_tfrecords.beam_pipelines.export.convert_settings import find_settings
+from beam_tfrecords.beam_pipelines.export.file_paths import FilePaths
+from beam_tfrecords.beam_pipelines.export.rows import KEY, LABEL, SPLIT, NotTextError, RowPlan
+from beam_tfrecords.beam_pipelines.messages.progress import ReadProgress
+from beam_tfrecords.errors import BuildError, RequestError, SampleError
+from beam_tfrecords.output.missing import explain_missing
+from beam_tfrecords.reading.dataset import Dataset
+from beam_tfrecords.storage.threads import map_in_threads
+from beam_tfrecords.tfrecord import RecordError
+
+# Names in the folder: the table, the settings that read it, and the folder of the COCO files.
+TABLE, SETTINGS, ANNOTATIONS = "samples.parquet", "convert.yaml", "annotations"
+# File that marks the folder of an unfinished export.
+UNFINISHED = "_UNFINISHED"
+_THREADS = 16
+# Files are written, and rows are added to the table, in groups of at most this many records and bytes.
+_MOST_RECORDS, _MOST_BYTES = 256, 16 << 20
+# Maximum number of rows in a row group of the table.
+_MOST_ROWS = 1 << 14
+
+
+@dataclasses.dataclass(frozen=True)
+class Exported:
+    """A finished export.
+
+    Attributes:
+      path: the folder, as the request names it.
+      records: number of records.
+      files: number of files of images, masks and arrays.
+      notes: what a conversion of the folder changes.
+      command: words of the command that reads the folder again.
+    """
+
+    path: str
+    records: int
+    files: int
+    notes: Sequence[str]
+    command: tuple[str, ...]
+
+
+def export_dataset(
+    dataset: Dataset,
+    to: str | os.PathLike[str],
+    *,
+    split: str | None = None,
+    where: str | None = None,
+    progress: ReadProgress | None = None,
+) -> Exported:
+    """Exports records of a dataset to a new or empty folder.
+
+    Args:
+      dataset: the dataset.
+      to: the folder; local or in a bucket.
+      split: name of a split; None for all.
+      where: a condition as in `records.filter`; None for all records.
+      progress: its `done` counts the records.
+
+    Raises:
+      RequestError: the folder is not empty, no record satisfies the condition, or the dataset has no index.
+      BuildError: the dataset is damaged.
+    """
+    given = os.fspath(to).rstrip("/") or "/"
+    path = storage.absolute(given)
+    plan = RowPlan(dataset.layout, dataset.class_names, dataset.images)
+    if f"{storage.real_path(path)}/".startswith(f"{storage.real_path(storage.absolute(dataset.path))}/"):
+        raise RequestError(f"{path} is inside the dataset; choose a folder outside", code="overlapping_folders")
+    _refuse_what_is_there(path)
+    chosen = choose_records(dataset, split, where)
+    try:
+        is_first = storage.write_new(storage.join(path, UNFINISHED), b"an export that has not ended\n")
+    except OSError as error:
+        reason = error.strerror or error
+        raise RequestError(f"{path}: cannot be written: {reason}", code="output_not_writable") from error
+    if not is_first:
+        raise RequestError(f"{path}: another export writes to it", code="output_exists")
+    keys = ((one.shard.split, row[KEY], row[LABEL]) for one in chosen for row in one.index_rows([KEY, LABEL]))
+    images = [one.column for one in plan.files if one.feature.holds_image]
+    paths = FilePaths(
+        [ANNOTATIONS, TABLE, SETTINGS],
+        [one.column for one in plan.files if [one.column] != images],
+        dataset.splits,
+        dataset.class_names if any(cell.name == LABEL for cell in plan.cells) else (),
+        keys,
+    )
+    while True:
+        try:
+            files = _write_records(path, chosen, plan, paths, progress)
+            break
+        except NotTextError as error:
+            plan = dataclasses.replace(plan, bytes_columns=plan.bytes_columns | {str(error)})
+    for name in dict.fromkeys(one.shard.split for one in chosen) if plan.layout.needs_objects else ():
+        file = storage.join(path, ANNOTATIONS, f"instances_{paths.folders[name]}.json")
+        write_coco(storage.join(path, TABLE), file, name, dataset.class_names, plan.index_columns)
+    settings, notes = find_settings(dataset, plan)
+    storage.write_bytes(storage.join(path, SETTINGS), yaml.safe_dump(settings, allow_unicode=True).encode())
+    storage.delete_files([storage.join(path, UNFINISHED)])
+    flags = f"--spec={given}/{SETTINGS}", f"--input={given}/{TABLE}", f"--output={given}-tfrecords"
+    count = sum(len(one.numbers) for one in chosen)
+    return Exported(given, count, files, notes, ("beam-tfrecords", "convert", *flags))
+
+
+def _refuse_what_is_there(path: str) -> None:
+    if storage.is_file(path):
+        raise RequestError(f"{path} is a file; expected a new or empty folder", code="output_exists")
+    found = next(iter(storage.list_files(path, literal=True)), None) if storage.is_folder(path) else None
+    if found is None:
+        return
+    if storage.exists(storage.join(path, UNFINISHED)):
+        raise RequestError(
+            f"{path} has an export that has not ended; delete the folder if no export is running, or choose another",
+            code="output_exists",
+        )
+    raise RequestError(
+        f"{path} is not empty: there is {found.path}; expected a new or empty folder", code="output_exists"
+    )
+
+
+@dataclasses.dataclass(frozen=True)
+class _ExportedRow:
+    """A row of the table.
+
+    Attributes:
+      cells: column -> cell.
+      files: (path, content) of its files.
+      size: bytes of the record.
+    """
+
+    cells: dict[str, Any]
+    files: Sequence[tuple[str, bytes]]
+    size: int
+
+
+def _write_records(
+    path: str, chosen: Sequence[ChosenRecords], plan: RowPlan, paths: FilePaths, progress: ReadProgress | None
+) -> int:
+    """Writes the files and the table; returns the number of files."""
+    count = done = 0
+    rows = itertools.chain.from_iterable(_convert_shard(one, plan, paths) for one in chosen)
+    with (
+        storage.open_write(storage.join(path, TABLE)) as file,
+        pq.ParquetWriter(file, plan.schema, compression="zstd") as table,
+    ):
+        batches: list[pa.RecordBatch] = []
+        for group in _group(rows):
+            files = [one for row in group for one in row.files]
+            _write_files(path, files)
+            count += len(files)
+            batches.append(pa.RecordBatch.from_pylist([row.cells for row in group], schema=plan.schema))
+            is_full = sum(batch.num_rows for batch in batches) >= _MOST_ROWS
+            if is_full or sum(batch.nbytes for batch in batches) >= _MOST_BYTES:
+                table.write_table(pa.Table.from_batches(batches))
+                batches = []
+            done += len(group)
+            if progress is not None:
+                progress.done = done
+        table.write_table(pa.Table.from_batches(batches, schema=plan.schema))
+    return count
+
+
+def _group(rows: Iterator[_ExportedRow]) -> Iterator[list[_ExportedRow]]:
+    group: list[_ExportedRow] = []
+    size = 0
+    for row in rows:
+        group.append(row)
+        size += row.size
+        if len(group) >= _MOST_RECORDS or size >= _MOST_BYTES:
+            yield group
+            group, size = [], 0
+    if group:
+        yield group
+
+
+def _write_files(path: str, files: Sequence[tuple[str, bytes]]) -> None:
+    def write(file: tuple[str, bytes]) -> None:
+        storage.write_bytes(storage.join(path, file[0]), file[1])
+
+    # On a disk, threads wait for each other, and together take 1.5 times as long as one.
+    for _ in map_in_threads(write, files, threads=_THREADS) if storage.has_scheme(path) else map(write, files):
+        pass
+
+
+def _convert_shard(chosen: ChosenRecords, plan: RowPlan, paths: FilePaths) -> Iterator[_ExportedRow]:
+    """Yields the row of each chosen record of a shard.
+
+    Raises:
+      BuildError: the shard or its index is damaged.
+    """
+    path, shard, key = chosen.dataset.path, chosen.shard, "its first record"
+    index_rows = chosen.index_rows([KEY, LABEL, *plan.index_columns])
+    try:
+        for row, example in zip(index_rows, chosen.examples(), strict=True):
+            key = row[KEY]
+            yield _convert(row, shard.split, example, plan, paths)
+    except FileNotFoundError as error:
+        raise explain_missing(path, shard.file) from error
+    except (RecordError, SampleError, ValueError, LookupError, EOFError, BuildError) as error:
+        raise BuildError(
+            f"{storage.join(path, shard.file)}, {key}: {error}; run `beam-tfrecords verify --dataset={path}`"
+        ) from error
+
+
+def _convert(row: dict[str, Any], split: str, example: bytes, plan: RowPlan, paths: FilePaths) -> _ExportedRow:
+    values = plan.read(example)
+    cells = {KEY: row[KEY], SPLIT: split, **{cell.name: cell.read(values) for cell in plan.cells}}
+    cells |= {column: row.get(name) for name, column in plan.index_columns.items()}
+    files: list[tuple[str, bytes]] = []
+    for one in plan.files:
+        contents = plan.contents(one, values, (row["height"], row["width"]))
+        base = paths.of_record(split, row[KEY], row[LABEL], one.column)
+        if one.feature.several:
+            named = [(f"{base}/{number:03d}.{kind}", data) for number, (kind, data) in enumerate(contents)]
+        else:
+            named = [(f"{base}.{kind}", data) for kind, data in contents]
+        found = [name for name, _ in named]
+        cells[one.column] = found if one.feature.several else found[0]
+        files += named
+    return _ExportedRow(cells, files, len(example))

@@ -1,0 +1,270 @@
+"""Turns records into rows of a table and files: images, masks and arrays. All functions are pure."""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import io
+import itertools
+from collections.abc import Callable, Collection, Mapping, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+import pyarrow as pa
+from PIL import Image
+
+from beam_tfrecords.errors import RequestError
+from beam_tfrecords.examples.layouts import (
+    BOX_SIDES,
+    BOXES,
+    COLUMN,
+    COLUMNS,
+    KEYPOINTS,
+    MASK_FIELD,
+    OBJECT_MASKS,
+    POLYGON,
+    POLYGON_POINTS,
+    Feature,
+    Layout,
+)
+from beam_tfrecords.output.index import INDEX_SCHEMA
+from beam_tfrecords.output.manifest import StoredImages
+from beam_tfrecords.reading.decoding import ReadExample, decode_mask, stack_boxes
+from beam_tfrecords.transforms.images.formats import sniff
+from beam_tfrecords.transforms.objects.polygons import run_lengths
+
+KEY, SPLIT, LABEL, LABELS, OBJECTS, SOURCE_ID = "key", "split", "label", "labels", "objects", "source_id"
+IMAGE, MASK = "image", "mask"
+# Columns with a meaning of their own; a column of the layout with such a name is renamed.
+_WORDS = frozenset({KEY, SPLIT, LABEL, LABELS, OBJECTS, SOURCE_ID, IMAGE, MASK})
+_EXTENSIONS = {"jpeg": "jpg", "jpeg2000": "jp2"}
+_TYPES = {"int64": pa.int64(), "float": pa.float32(), "bytes": pa.string()}
+# Attribute of objects -> its type.
+_ATTRIBUTES = {
+    "area": pa.float32(),
+    "is_crowd": pa.int64(),
+    "difficult": pa.int64(),
+    "truncated": pa.int64(),
+    "pose": pa.string(),
+}
+
+Values = Mapping[str, Any]
+
+
+class Cell(NamedTuple):
+    """A column of the table.
+
+    Attributes:
+      name: its name.
+      type: its type.
+      read: returns the cell for the values of a record: feature -> value.
+    """
+
+    name: str
+    type: pa.DataType
+    read: Callable[[Values], Any]
+
+
+@dataclasses.dataclass(frozen=True)
+class Files:
+    """A feature that becomes files.
+
+    Attributes:
+      feature: the feature.
+      column: column with their paths.
+    """
+
+    feature: Feature
+    column: str
+
+
+@dataclasses.dataclass(frozen=True)
+class RowPlan:
+    """Plans the columns and files that the features of a layout become.
+
+    Attributes:
+      layout: the layout.
+      class_names: the classes of labels and objects.
+      images: how images are stored.
+      bytes_columns: columns whose values are not all text.
+    """
+
+    layout: Layout
+    class_names: tuple[str, ...]
+    images: StoredImages
+    bytes_columns: frozenset[str] = frozenset()
+
+    def __post_init__(self) -> None:
+        fields = self.layout.fields
+        if self.layout.needs_objects and not (BOXES in fields or fields >= {*BOX_SIDES}):
+            raise RequestError(
+                "the layout has objects without their boxes; expected objects.bbox, or the four sides of a box",
+                code="layout_not_exported",
+            )
+
+    @functools.cached_property
+    def files(self) -> Sequence[Files]:
+        """The features that become files, images first."""
+        images = [one for one in self.layout.features if one.holds_image]
+        found = [Files(one, _free_name(one.image or IMAGE, _WORDS - {IMAGE})) for one in images]
+        return [*found, *(Files(one, MASK) for one in self.layout.features if one.field == MASK_FIELD)]
+
+    @functools.cached_property
+    def cells(self) -> Sequence[Cell]:
+        """The columns after those of files, key and split."""
+        fields = {one.field: one for one in self.layout.features}
+        label = next((one for one in self.layout.features if one.field.startswith(("label.", "labels."))), None)
+        cells = [self._label(label)] if label is not None else []
+        if self.layout.needs_objects:
+            cells.append(self._objects(fields))
+        if SOURCE_ID in fields:
+            image_id = fields[SOURCE_ID].name
+            cells.append(Cell(SOURCE_ID, pa.string(), lambda of: _plain_text(of[image_id])))
+        return [*cells, *itertools.starmap(self._column, self.columns.items())]
+
+    @functools.cached_property
+    def columns(self) -> Mapping[Feature, str]:
+        """Feature with the value of a column of the layout -> its column in the table."""
+        found: dict[Feature, str] = {}
+        taken = {*_WORDS, *(one.column for one in self.files)}
+        for feature in self.layout.features:
+            if feature.field.startswith((COLUMN, COLUMNS)):
+                found[feature] = _free_name(feature.column or feature.name, {*taken, *found.values()})
+        return found
+
+    @functools.cached_property
+    def index_columns(self) -> Mapping[str, str]:
+        """Column of the index -> its name in the table; key and label come from the records."""
+        taken = {*(one.column for one in self.files), KEY, SPLIT, LABEL, *(cell.name for cell in self.cells)}
+        names = (name for name in INDEX_SCHEMA.names if name not in (KEY, LABEL))
+        return {name: f"index_{name}" if name in taken else name for name in names}
+
+    @functools.cached_property
+    def schema(self) -> pa.Schema:
+        """The columns of the table; paths come first."""
+        text = pa.string()
+        paths = {one.column: pa.list_(text) if one.feature.several else text for one in self.files}
+        cells = [(cell.name, cell.type) for cell in self.cells]
+        index = [INDEX_SCHEMA.field(name).with_name(column) for name, column in self.index_columns.items()]
+        return pa.schema([*paths.items(), (KEY, text), (SPLIT, text), *cells, *index])
+
+    @functools.cached_property
+    def read(self) -> ReadExample:
+        """Reads an example; leaves images and masks as they are stored."""
+        return ReadExample(self.layout.features, self.images, pixels=False)
+
+    def _label(self, feature: Feature) -> Cell:
+        kind, name = feature.class_value, feature.name
+        assert kind is not None
+        find = functools.partial(kind.find, class_names=self.class_names)
+        if feature.several:
+            return Cell(LABELS, pa.list_(pa.string()), lambda of: list(map(find, of[name])))
+        return Cell(LABEL, pa.string(), lambda of: find(of[name]))
+
+    def _column(self, feature: Feature, column: str) -> Cell:
+        kind, name = _TYPES[feature.type], feature.name
+        if feature.is_class:
+            names = feature.class_names
+            return Cell(column, pa.string(), lambda of: names[of[name]] if 0 <= of[name] < len(names) else None)
+        if feature.type == "bytes" and column in self.bytes_columns:
+            kind = pa.binary()
+        is_text = kind == pa.string()
+
+        def read(of: Values) -> Any:
+            value = of[name]
+            if is_text:
+                return [_text(one, column) for one in value] if feature.several else _text(value, column)
+            return value
+
+        return Cell(column, pa.list_(kind) if feature.several or feature.length else kind, read)
+
+    def _objects(self, fields: Mapping[str, Feature]) -> Cell:
+        names = {field: one.name for field, one in fields.items() if one.is_of_objects}
+        label = next((one for one in self.layout.features if one.is_of_objects and one.class_value is not None), None)
+        attributes = {one: kind for one, kind in _ATTRIBUTES.items() if f"objects.{one}" in names}
+        types: dict[str, pa.DataType] = {"bbox": pa.list_(pa.float32()), "category": pa.string(), **attributes}
+        if POLYGON in names:
+            types["segmentation"] = pa.list_(pa.list_(pa.float32()))
+        elif OBJECT_MASKS in names:
+            types["segmentation"] = pa.struct({"size": pa.list_(pa.int32()), "counts": pa.list_(pa.int64())})
+        if names.keys() >= {*KEYPOINTS}:
+            types["keypoints"] = pa.list_(pa.float32())
+
+        def read(of: Values) -> list[dict[str, Any]]:
+            boxes = stack_boxes({field: of[name] for field, name in names.items()})
+            assert boxes is not None
+            count = len(boxes)
+            found: dict[str, Sequence[Any]] = {"bbox": boxes.tolist()}
+            kind = label.class_value if label else None
+            if label is not None and kind is not None:
+                found["category"] = [kind.find(one, self.class_names) for one in of[label.name]]
+            for one in attributes:
+                values = of[names[f"objects.{one}"]]
+                found[one] = [_plain_text(value) for value in values] if one == "pose" else values
+            if POLYGON in names:
+                ends = np.cumsum(of[names[POLYGON_POINTS]])
+                found["segmentation"] = [[part.ravel().tolist()] for part in np.split(of[names[POLYGON]], ends)[:count]]
+            elif OBJECT_MASKS in names:
+                runs = [run_lengths(decode_mask(data)[..., 0]) for data in of[names[OBJECT_MASKS]]]
+                found["segmentation"] = [{"size": list(one.size), "counts": one.counts.tolist()} for one in runs]
+            if "keypoints" in types:
+                points = np.stack([of[names[field]].astype(np.float32) for field in KEYPOINTS], -1)
+                found["keypoints"] = points.reshape(count, -1).tolist() if count else []
+            return [{name: values[n] for name, values in found.items()} for n in range(count)]
+
+        return Cell(OBJECTS, pa.list_(pa.struct(types)), read)
+
+    def contents(self, files: Files, values: Values, size: tuple[int, int]) -> list[tuple[str, bytes]]:
+        """Returns (extension, content) of each file of a record.
+
+        Args:
+          files: one of `files`.
+          values: the values of the record.
+          size: (height, width) of its first image, by the index.
+        """
+        value = values[files.feature.name]
+        stored = value if files.feature.several else [value]
+        if self.images.encoding != "raw" or not files.feature.holds_image:
+            return [(_extension(data), data) for data in stored]
+        # Several images have one size.
+        shape = (*(self.images.size or size), -1)
+        pixels = [np.frombuffer(data, self.images.dtype).reshape(shape) for data in stored]
+        return [("npy", _npy(one)) if self.images.array_type else ("png", _png(one)) for one in pixels]
+
+
+class NotTextError(Exception):
+    """A string column has a value that is not text; the argument is the column."""
+
+
+def _free_name(name: str, taken: Collection[str]) -> str:
+    while name in taken:
+        name += "_value"
+    return name
+
+
+def _text(value: bytes, column: str) -> str:
+    try:
+        return value.decode()
+    except UnicodeDecodeError as error:
+        raise NotTextError(column) from error
+
+
+def _plain_text(value: bytes) -> str:
+    return value.decode(errors="replace")
+
+
+def _extension(data: bytes) -> str:
+    kind = sniff(data)
+    return _EXTENSIONS.get(kind, kind)
+
+
+def _png(pixels: np.ndarray) -> bytes:
+    file = io.BytesIO()
+    Image.fromarray(pixels[..., 0] if pixels.shape[2] == 1 else pixels).save(file, "PNG", compress_level=1)
+    return file.getvalue()
+
+
+def _npy(array: np.ndarray) -> bytes:
+    file = io.BytesIO()
+    np.lib.format.write_array(file, array, allow_pickle=False)
+    return file.getvalue()

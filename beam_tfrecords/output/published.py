@@ -1,0 +1,140 @@
+"""Reads the small files that say what a folder publishes: `_SUCCESS`, the pointers to versions and `changes.json`."""
+
+from __future__ import annotations
+
+import functools
+from typing import Any, NamedTuple
+
+from beam_tfrecords import storage
+from beam_tfrecords.errors import BuildError
+from beam_tfrecords.output.files import CHANGES, LATEST, MANIFEST, SUCCESS, VERSION_NAME
+from beam_tfrecords.output.manifest import CHANGES_CHECK, CHANGES_FORMAT, SUCCESS_CHECK
+from beam_tfrecords.output.schema import read_json
+
+# Size limit in bytes of the manifest, which has 400 bytes per shard that it lists, and of the other JSON files.
+_MOST_BYTES = 256 << 20
+_MOST_NAME = 1 << 10
+
+
+class DamagedError(Exception):
+    """A file of a finished dataset differs from what was written."""
+
+
+def read_latest(root: str) -> str | None:
+    """Returns the name of the version to read; None if the folder has no versions, or LATEST is damaged."""
+    return read_pointer(root, LATEST) or None
+
+
+def read_pointer(root: str, file: str) -> str | None:
+    """Reads the version name in a file; returns "" if it has none or is a folder, and None if it does not exist."""
+    pointer = storage.join(root, file)
+    if not storage.exists(pointer):
+        return None
+    try:
+        name = storage.read_range(pointer, 0, _MOST_NAME).decode(errors="replace").strip()
+    except IsADirectoryError:
+        return ""
+    return name if VERSION_NAME.fullmatch(name) else ""
+
+
+class Success(NamedTuple):
+    """Content of `_SUCCESS`.
+
+    Attributes:
+      manifest_sha256: hex digest of the published manifest.
+      version: the version's own name; None without versions, and in files of earlier versions of beam-tfrecords.
+      location: `PublishedPaths.location` of a version's input, with the manifest's digest as salt; None for an input
+        without local paths.
+    """
+
+    manifest_sha256: str
+    version: str | None
+    location: str | None
+
+    @classmethod
+    def parse(cls, data: bytes) -> Success:
+        """Parses the file.
+
+        Raises:
+          ValueError: the content does not come from a build.
+        """
+        values = read_json(data, SUCCESS_CHECK)
+        return cls(values["manifest_sha256"], values.get("version"), values.get("location"))
+
+
+def read_success(path: str) -> Success | None:
+    """Reads `_SUCCESS` of a folder; returns None if it is missing or damaged.
+
+    Raises:
+      BuildError: the store does not answer.
+    """
+    try:
+        return Success.parse(_read_or_raise(path, SUCCESS))
+    except (DamagedError, ValueError):
+        return None
+
+
+def is_foreign(path: str) -> bool:
+    """Whether the `_SUCCESS` of a folder is that of another program, such as Spark, and not of a damaged dataset."""
+    return read_success(path) is None and not storage.exists(storage.join(path, MANIFEST))
+
+
+def read_changes(path: str) -> dict[str, Any] | None:
+    """Reads `changes.json` in a folder; returns None if the file does not exist.
+
+    Raises:
+      BuildError: the file cannot be read.
+    """
+    if not storage.exists(storage.join(path, CHANGES)):
+        return None
+    try:
+        changes: dict[str, Any] = read_json(_read_file(path, CHANGES), CHANGES_CHECK)
+        if (number := changes.get("format", 1)) > CHANGES_FORMAT["format"]:
+            raise ValueError(
+                f"it has format {number}, and this version of beam-tfrecords reads up to {CHANGES_FORMAT['format']}"
+            )
+    except (OSError, ValueError) as error:
+        raise BuildError(f"{path}: {CHANGES} cannot be read: {error}") from error
+    return changes
+
+
+def read_published(path: str) -> str:
+    """Returns the hex SHA-256 of the published manifest.
+
+    Raises:
+      OSError, ValueError: `_SUCCESS` is missing or damaged.
+    """
+    return Success.parse(_read_file(path, SUCCESS)).manifest_sha256
+
+
+def _read_file(path: str, name: str) -> bytes:
+    data = storage.read_range(storage.join(path, name), 0, _MOST_BYTES + 1)
+    if len(data) > _MOST_BYTES:
+        raise ValueError(f"it has more than {_MOST_BYTES >> 20} MiB")
+    return data
+
+
+def read_manifest(path: str) -> tuple[bytes, Success]:
+    """Returns the manifest, and the content of `_SUCCESS`.
+
+    Raises:
+      DamagedError: `_SUCCESS` or the manifest is missing or damaged.
+      BuildError: the store does not answer.
+    """
+    published, manifest = storage.run_concurrently(
+        path, functools.partial(_read_or_raise, path, SUCCESS), functools.partial(_read_or_raise, path, MANIFEST)
+    )
+    try:
+        return manifest, Success.parse(published)
+    except ValueError as error:
+        raise DamagedError(f"{SUCCESS} cannot be read: {error}") from error
+
+
+def _read_or_raise(path: str, name: str) -> bytes:
+    try:
+        return _read_file(path, name)
+    except (OSError, ValueError) as error:
+        if storage.is_unanswered(error):
+            # The file may be intact, so it must not count as damaged.
+            raise BuildError(f"{path}: {name} cannot be read: {error.strerror or error}") from error
+        raise DamagedError(f"{name} cannot be read: {error}") from error

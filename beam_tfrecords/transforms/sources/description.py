@@ -1,0 +1,78 @@
+"""What a source sees in its input. Pure values."""
+
+from __future__ import annotations
+
+import dataclasses
+import types
+from collections.abc import Collection, Mapping, Sequence
+
+from beam_tfrecords.examples.contents import Content
+from beam_tfrecords.examples.layouts import Layout
+from beam_tfrecords.transforms.refs.sample_refs import IMAGE
+from beam_tfrecords.transforms.sources.class_files import FoundClasses
+from beam_tfrecords.transforms.sources.stored_records import StoredRecords
+from beam_tfrecords.transforms.sources.tables.table import Table
+
+
+@dataclasses.dataclass(frozen=True)
+class Description:
+    """What a source sees in its input, for the needs of a request.
+
+    Attributes:
+      unit: word for one sample in messages: "image", "row", "record" or "sample".
+      provides: contents of the samples.
+      images: name of each image of a sample -> whether it is a list of images; empty for rows without images.
+      other_images: images of a sample that the request does not use.
+      table: columns and first rows of the table; None for a source without columns.
+      columns: columns of the samples; empty for a source without columns.
+      column_types: column -> "int64", "float" or "bytes"; None if the source has no types.
+      column_classes: column whose values are class numbers -> class names in index order, if the source declares them;
+        empty names if its files declare different ones.
+      used: columns that the request uses.
+      split_column: column with the splits, or None.
+      label_column: column with the labels, or None.
+      has_several_labels: whether a sample may have several labels or none.
+      labels_are_numbered: whether labels are `numbered_label`s.
+      labels_may_be_indices: whether a numeric label is a class index; never true for folder names.
+      first_class: number of the class with index 0, if the source has class numbers and no names.
+      one_hot_length: number of zeros and ones in a label that is a list of them; 0 for other labels.
+      text_column: column whose texts name the classes of labels that are numbers, if each class has one text; labels
+        are then `numbered_label`s. "" for other labels.
+      class_names: class names in index order, if the source defines them; labels are then names.
+      found_classes: class names beside the samples, in files and arrays, which name labels that they fit.
+      groups_rows: whether rows with the same key form one sample, as with one row per box.
+      prefix_depth: number of folders that key prefixes have, if folders give labels or splits; None for other sources.
+      last_member_wins: whether the last of several archive members with the same name counts, as in extraction.
+      records: storage format of the records, if the samples are records of an existing dataset; else None.
+      kept_layout: layout of the records, if they are stored as they are; else None.
+    """
+
+    unit: str = "image"
+    provides: frozenset[Content] = frozenset({Content.IMAGE, Content.LABEL})
+    images: Mapping[str, bool] = dataclasses.field(default_factory=lambda: types.MappingProxyType({IMAGE: False}))
+    other_images: Sequence[str] = ()
+    table: Table | None = None
+    columns: Sequence[str] = ()
+    column_types: Mapping[str, str] | None = None
+    column_classes: Mapping[str, Sequence[str]] = dataclasses.field(default_factory=dict)
+    used: Collection[str | None] = frozenset()
+    split_column: str | None = None
+    label_column: str | None = None
+    has_several_labels: bool = False
+    labels_are_numbered: bool = False
+    labels_may_be_indices: bool = False
+    first_class: int = 0
+    one_hot_length: int = 0
+    text_column: str = ""
+    class_names: Sequence[str] = ()
+    found_classes: Sequence[FoundClasses] = ()
+    groups_rows: bool = False
+    prefix_depth: int | None = None
+    last_member_wins: bool = False
+    records: StoredRecords | None = None
+    kept_layout: Layout | None = None
+
+    @property
+    def is_inferred_later(self) -> bool:
+        """Whether folders give labels or splits, so that `Source.infer` determines them."""
+        return self.prefix_depth is not None

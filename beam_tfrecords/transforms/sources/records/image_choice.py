@@ -1,0 +1,239 @@
+"""Finds the images of records: in one feature, in several, in lists, or in files that features name."""
+
+from __future__ import annotations
+
+import dataclasses
+import enum
+from collections.abc import Mapping, Sequence
+
+from beam_tfrecords.errors import RequestError, Suggestion
+from beam_tfrecords.examples.layouts import SAME
+from beam_tfrecords.transforms.refs.sample_refs import IMAGE, Value
+from beam_tfrecords.transforms.settings import change_settings
+from beam_tfrecords.transforms.sources.detect.column_suggestions import find_pattern
+from beam_tfrecords.transforms.sources.detect.image_columns import name_images
+from beam_tfrecords.transforms.sources.detect.roles import Role, describe_fields
+from beam_tfrecords.transforms.sources.inputs import quote_input
+from beam_tfrecords.transforms.sources.needs import Needs
+from beam_tfrecords.transforms.sources.pixels.stored_numbers import is_encoded_image, text_in_bytes
+from beam_tfrecords.transforms.sources.records.image_features import StoredImage, choose_features
+from beam_tfrecords.transforms.sources.records.tfds_features import Features
+from beam_tfrecords.transforms.sources.tables.table import FirstRows, first_cells
+from beam_tfrecords.transforms.sources.tables.table_settings import TableSettings
+
+# Largest number of image features that a refusal suggests one by one.
+_MOST_IMAGES = 2
+# Longer values do not decide whether a feature has texts.
+_MOST_TEXT = 4096
+# Longest id that names an image file, in characters.
+_MOST_ID = 100
+
+
+class _Kind(enum.Enum):
+    """The kind of a feature's values; messages show the value."""
+
+    IMAGE = "an image"
+    IMAGES = "several images"
+    PATH = "names of images"
+    OTHER = "neither images nor names of images"
+
+
+@dataclasses.dataclass(frozen=True)
+class ImageChoice:
+    """The features or files that hold the images of a record.
+
+    Attributes:
+      image: feature with the image; None if `named` has all images, or files have them.
+      mask: feature with the mask, or None.
+      named: name of a further image -> its feature.
+      lists: names in `named` whose feature has any number of images.
+      files: settings of the features that name image files; None if records hold their images.
+    """
+
+    image: StoredImage | None = None
+    mask: StoredImage | None = None
+    named: Mapping[str, str] = dataclasses.field(default_factory=dict)
+    lists: frozenset[str] = frozenset()
+    files: TableSettings | None = None
+
+    @property
+    def images(self) -> dict[str, bool]:
+        """Name of each image that records hold -> whether it is a list."""
+        own = {IMAGE: False} if self.image else {}
+        return {**own, **{name: name in self.lists for name in self.named}}
+
+    @property
+    def features(self) -> set[str | None]:
+        """The features that hold images and masks."""
+        return {*self.stored, *self.named.values()}
+
+    @property
+    def name(self) -> str:
+        """Feature with the image; "" for none."""
+        return self.image.name if self.image else ""
+
+    @property
+    def stored(self) -> dict[str, StoredImage]:
+        """Feature with the image, or with its mask -> how it stores them."""
+        return {one.name: one for one in (self.image, self.mask) if one}
+
+    @property
+    def used(self) -> set[str | None]:
+        """The features that hold images and masks, or say their sizes."""
+        return {*self.named.values(), *(name for one in self.stored.values() for name in one.features)}
+
+
+def choose_images(
+    start: FirstRows, texts: FirstRows, features: Features, settings: TableSettings, needs: Needs
+) -> ImageChoice:
+    """Chooses the features or files that hold the images.
+
+    Args:
+      start: the first records.
+      texts: the same with texts in place of bytes.
+      features: features that files beside the records describe.
+      settings: settings of the rows.
+      needs: requested contents.
+
+    Raises:
+      RequestError: there are no images, or several and none is named.
+    """
+    if settings.image_path is not None:
+        return ImageChoice(files=settings)
+    images = name_images(start.columns, start, settings, needs.images)
+    named = {name: feature for name, feature in images.items() if feature}
+    kinds = {feature: _kind_of(feature, start, texts) for feature in named.values()}
+    if _Kind.PATH in kinds.values():
+        _refuse_other_kinds(start, kinds, _Kind.PATH)
+        return ImageChoice(files=settings)
+    if [*named] == [IMAGE] and _Kind.IMAGES not in kinds.values():
+        return ImageChoice(*choose_features(start, features, settings, needs))
+    if named:
+        _refuse_other_kinds(start, kinds, _Kind.IMAGE, _Kind.IMAGES)
+    alone = change_settings(settings, image_column=None)
+    choice = ImageChoice()
+    if not named or (IMAGE in images and not images[IMAGE]):
+        choice = _choose_unnamed(start, texts, features, alone, needs)
+    lists = frozenset(name for name, feature in named.items() if kinds[feature] is _Kind.IMAGES)
+    return dataclasses.replace(choice, named={**choice.named, **named}, lists=choice.lists | lists)
+
+
+def has_images(start: FirstRows) -> bool:
+    """Whether a feature holds images, or names of images."""
+    texts = with_texts(start)
+    held = any(_kind_of(name, start, texts) in (_Kind.IMAGE, _Kind.IMAGES) for name in start.columns)
+    return held or bool(_find_paths(texts))
+
+
+def _choose_unnamed(
+    start: FirstRows, texts: FirstRows, features: Features, settings: TableSettings, needs: Needs
+) -> ImageChoice:
+    """Chooses among all features: one with an image, else a list of images, else names of image files."""
+    try:
+        image, mask = choose_features(start, features, settings, needs)
+        if _kind_of(image.name, start, texts) is _Kind.IMAGES:
+            return ImageChoice(None, mask, named={image.name: image.name}, lists=frozenset([image.name]))
+        return ImageChoice(image, mask)
+    except RequestError as error:
+        if error.code == "several_image_columns":
+            found = [name for name in start.columns if _kind_of(name, start, texts) is _Kind.IMAGE]
+            raise RequestError(error.message, _suggest(found), code=error.code) from error
+        if error.code != "missing_image_column":
+            raise
+        lists = [name for name in start.columns if _kind_of(name, start, texts) is _Kind.IMAGES]
+        paths = _find_paths(texts)
+        found = lists or paths
+        if len(found) > 1:
+            raise RequestError(
+                f"{quote_input(start.path)} has several features with images ({', '.join(found)}); name those of a "
+                f"sample with `image_column`",
+                _suggest(found),
+                code="several_image_columns",
+            ) from error
+        if lists:
+            return ImageChoice(named={lists[0]: lists[0]}, lists=frozenset(lists))
+        if paths:
+            return ImageChoice(files=change_settings(settings, image_column=paths[0]))
+        raise RequestError(error.message, _suggest_others(texts, settings), code=error.code) from error
+
+
+def _refuse_other_kinds(start: FirstRows, kinds: Mapping[str, _Kind], *expected: _Kind) -> None:
+    wrong = next((name for name, kind in kinds.items() if kind not in expected), None)
+    if wrong is not None:
+        others = ", ".join(name for name, kind in kinds.items() if kind in expected) or "other features"
+        raise RequestError(
+            f"{quote_input(start.path)}: feature {wrong!r} has {kinds[wrong].value}, unlike {others}; "
+            "`image_column` takes features with images, or features with names of images",
+            code="column_without_images",
+        )
+
+
+def _kind_of(feature: str, start: FirstRows, texts: FirstRows) -> _Kind:
+    """Returns the kind of a feature's values in the first records.
+
+    At least half of the records of a feature of lists have several images; a single record with two is a mistake.
+    """
+    values = [value for row in start.first_rows if (value := row.get(feature)) not in (None, b"")]
+    parts = [part for value in values for part in (value if isinstance(value, list) else [value])]
+    if parts and all(map(is_encoded_image, parts)):
+        several = sum(isinstance(value, list) for value in values)
+        return _Kind.IMAGES if 2 * several >= len(start.first_rows) else _Kind.IMAGE
+    text = next((row[feature] for row in texts.first_rows if row.get(feature)), None)
+    are_texts = isinstance(text, str) or (isinstance(text, list) and all(isinstance(one, str) for one in text))
+    return _Kind.PATH if are_texts else _Kind.OTHER
+
+
+def _find_paths(texts: FirstRows) -> list[str]:
+    """Returns the features that name images; of several with the same names, the one that is called a file or path."""
+    cells = first_cells(texts, texts.columns)
+    found: dict[tuple[str, ...], str] = {}
+    for name, role in describe_fields(cells):
+        if role is not Role.IMAGE:
+            continue
+        values = tuple(map(str, cells[name]))
+        if values not in found or any(word in name.lower() for word in ("file", "path")):
+            found[values] = name
+    return sorted(found.values(), key=texts.columns.index)
+
+
+def _suggest(found: Sequence[str]) -> list[Suggestion]:
+    return [
+        Suggestion(f"the images in features {' and '.join(found)}", {"image_column": ",".join(found)}),
+        *(Suggestion(f"the images in feature {name}", {"image_column": name}) for name in found[:_MOST_IMAGES]),
+    ]
+
+
+def _suggest_others(texts: FirstRows, settings: TableSettings) -> list[Suggestion]:
+    """Suggests image files with the ids of records, and records without images."""
+    suggestions = []
+    for name, cells in first_cells(texts, texts.columns).items():
+        values = [value for value in cells if isinstance(value, str | int) and 0 < len(str(value)) <= _MOST_ID]
+        if values and (pattern := find_pattern(texts, name, values)):
+            suggestions.append(Suggestion(f"the image files named by {name}", {"image_path": pattern}))
+    without = {"label_column": None} if settings.label_column else {}
+    return [*suggestions, Suggestion("the records as they are, without images", {"layout": SAME, **without})]
+
+
+def with_texts(start: FirstRows) -> FirstRows:
+    """Returns the first records with texts in place of bytes that are UTF-8."""
+    texts = [{name: _as_text(value) for name, value in row.items()} for row in start.first_rows]
+    # Numbers that are stored as bytes look like text in some records by chance.
+    are_texts = {name for name in start.columns if not any(_has_bytes(row.get(name)) for row in texts)}
+    rows = [
+        {name: text[name] if name in are_texts else value for name, value in row.items()}
+        for row, text in zip(start.first_rows, texts, strict=True)
+    ]
+    return dataclasses.replace(start, first_rows=rows)
+
+
+def _has_bytes(value: Value) -> bool:
+    return any(isinstance(one, bytes) for one in (value if isinstance(value, list) else [value]))
+
+
+def _as_text(value: Value) -> Value:
+    if isinstance(value, list):
+        return [_as_text(one) for one in value]  # type: ignore[misc]
+    if isinstance(value, bytes) and len(value) <= _MOST_TEXT:
+        text = text_in_bytes(value)
+        return value if text is None else text
+    return value

@@ -1,0 +1,138 @@
+"""Checks that an input of TFRecord files has one dataset, rather than several datasets or versions."""
+
+from __future__ import annotations
+
+import re
+from collections import defaultdict
+from collections.abc import Callable, Container, Iterable, Iterator, Sequence
+
+from beam_tfrecords import storage
+from beam_tfrecords.errors import RequestError, Suggestion
+from beam_tfrecords.output.files import DATASET_INFO, LATEST, MANIFEST
+from beam_tfrecords.reading.dataset import is_dataset
+from beam_tfrecords.transforms.sources.inputs import quote_input
+from beam_tfrecords.transforms.sources.names import printable
+from beam_tfrecords.transforms.sources.records.record_files import RecordFiles
+
+# A span of TFX is a part of the data, and its versions replace each other.
+_SPAN = re.compile(r"span[-_]?\d+", re.IGNORECASE)
+_VERSION = re.compile(r"(?:v|ver|version)[-_.]?\d+(?:[._]\d+)*|\d+\.\d+\.\d+", re.IGNORECASE)
+# A folder of TFX's examples has such a folder for each split.
+_SPLIT_FOLDER = re.compile(r"Split-.+")
+_SIZE = re.compile(r"\d+x\d+")
+_MOST_SHOWN = 5
+
+
+def find_older(files: Iterable[str]) -> list[str]:
+    """Returns the folders of versions of TFX's spans that have a newer version.
+
+    Args:
+      files: paths below the input.
+    """
+    spans = (one for one in _find_versions(files) if _SPAN.fullmatch(storage.basename(_folder(one[0]))))
+    return sorted(older for versions in spans for older in versions[1:])
+
+
+def check_one_dataset(path: str, found: RecordFiles, files: Sequence[str]) -> None:
+    """Checks that the files below an input are of one dataset.
+
+    Datasets are folders with the metadata of TFDS, TFX's folders of examples, versions, and folders of the same files
+    that differ in the size of the images.
+
+    Args:
+      path: the input.
+      found: all files of the input.
+      files: paths below the input of the files that are read.
+
+    Raises:
+      RequestError: the files are of several datasets, or beam-tfrecords has written one of these.
+    """
+    versions = _find_versions(files)
+    sizes = [one for one in _group(files, lambda name: _SIZE.sub("", name)).values() if one[1:]]
+    sizes = [folders for folders in sizes if _are_copies(folders, files)]
+    datasets = {folder for folders in (*versions, *sizes) for folder in folders}
+    datasets |= {parent for parent, _ in _group(files, lambda name: "" if _SPLIT_FOLDER.fullmatch(name) else None)}
+    datasets |= {_folder(other) for other in found.others if storage.basename(other) == DATASET_INFO}
+    ours = find_ours(found)
+    used = _newest_first({_dataset_of(file, datasets, ours) for file in files})
+    if len(used) < 2 and ours.isdisjoint(used):
+        return
+    named = [folder for folder in used if folder]
+    suggestions = [Suggestion(f"{folder} alone", {"input": storage.join(found.root, folder)}) for folder in named]
+    older = {folder for folders in versions for folder in folders[1:]}
+    if len(versions) > 1 and "" not in used:
+        newest = [storage.join(found.root, folder) for folder in used if folder not in older]
+        suggestions.insert(0, Suggestion("the newest version of each", {"input": newest}))
+    if "" in used:
+        suggestions.append(Suggestion("the files outside of them", {"exclude": named}))
+    elif not (versions or sizes or ours):
+        suggestions.append(Suggestion("all of them", {"input": [storage.join(found.root, folder) for folder in used]}))
+    outside = ", and files outside of them" if "" in used else ""
+    raise RequestError(
+        f"{quote_input(path)} is a folder of other datasets or versions of TFRecord files ({show_folders(named)})"
+        f"{outside}; name the one that is meant",
+        suggestions,
+        code="several_datasets",
+    )
+
+
+def find_ours(found: RecordFiles) -> set[str]:
+    """Returns the folders below an input that are datasets of beam-tfrecords, with all of their versions."""
+    marked = {_folder(other) for other in found.others if storage.basename(other) in (MANIFEST, LATEST)}
+    ours = {folder for folder in marked if folder and is_dataset(storage.join(found.root, folder))}
+    return {folder for folder in ours if not any(folder.startswith(f"{other}/") for other in ours)}
+
+
+def show_folders(folders: Sequence[str]) -> str:
+    """Returns the names of the first folders, for a message."""
+    return ", ".join(map(printable, folders[:_MOST_SHOWN])) + (", …" if len(folders) > _MOST_SHOWN else "")
+
+
+def _find_versions(files: Iterable[str]) -> list[list[str]]:
+    """Returns the versions in each folder that has several, the newest first."""
+    siblings = _group(files, lambda name: "" if _VERSION.fullmatch(name) else None)
+    return [_newest_first(folders) for folders in siblings.values() if folders[1:]]
+
+
+def _group(files: Iterable[str], kind_of: Callable[[str], str | None]) -> dict[tuple[str, str], list[str]]:
+    """Returns (folder, kind) -> the folders in it of this kind; `kind_of` takes the name of a folder."""
+    folders = {_folder(file)[:end] for file in files for end in _ends(_folder(file))}
+    found: defaultdict[tuple[str, str], list[str]] = defaultdict(list)
+    for folder in sorted(folders):
+        kind = kind_of(storage.basename(folder))
+        if kind is not None:
+            found[_folder(folder), kind].append(folder)
+    return found
+
+
+def _are_copies(folders: Sequence[str], files: Sequence[str]) -> bool:
+    """Whether the files of several folders have the same names, apart from image sizes in the names."""
+    names = [{_SIZE.sub("", file[len(one) :]) for file in files if file.startswith(f"{one}/")} for one in folders]
+    return all(one == names[0] for one in names)
+
+
+def _ends(folder: str) -> Iterator[int]:
+    """Yields the lengths of the paths of a folder and of the folders around it, the outermost first."""
+    return (match.end() for match in re.finditer(r"[^/]+", folder))
+
+
+def _folder(path: str) -> str:
+    return path.rpartition("/")[0]
+
+
+def _dataset_of(file: str, datasets: Container[str], ours: Container[str]) -> str:
+    """Returns the dataset that a file is in: the outermost of ours, else the innermost one, else ""."""
+    folder = _folder(file)
+    around = [folder[:end] for end in _ends(folder)]
+    inner = next((one for one in reversed(around) if one in datasets), "")
+    return next((one for one in around if one in ours), inner)
+
+
+def _newest_first(folders: Iterable[str]) -> list[str]:
+    """Sorts folders by the folder around them, and then by the numbers in their names, the largest first."""
+    by_number = sorted(sorted(folders), key=lambda one: _numbers(storage.basename(one)), reverse=True)
+    return sorted(by_number, key=_folder)
+
+
+def _numbers(name: str) -> list[int]:
+    return [*map(int, re.findall(r"\d+", name))]

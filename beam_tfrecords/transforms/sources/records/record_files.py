@@ -1,0 +1,168 @@
+"""Finds TFRecord files below folders, by name and by content, for `convert`, `verify` and `inspect`."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import NamedTuple, TypeVar
+
+from beam_tfrecords import storage
+from beam_tfrecords.errors import SampleError
+from beam_tfrecords.examples.parse import parse_example
+from beam_tfrecords.storage.threads import map_in_threads
+from beam_tfrecords.tfrecord import HEADER_BYTES, RecordError
+from beam_tfrecords.transforms.sources.containers import Container
+from beam_tfrecords.transforms.sources.inputs import find_entries, folder_of_input, names_several
+from beam_tfrecords.transforms.sources.names import IMAGE_EXTENSIONS, printable
+from beam_tfrecords.transforms.sources.reading import reading
+from beam_tfrecords.transforms.sources.records.compressed import is_header, open_records
+from beam_tfrecords.transforms.sources.records.record_rows import scan_file
+
+# Names with an extension of record files, also before or after the number of a shard or with a compression. Files of
+# unsupported compressions count as damaged, so that they are not left out.
+_ZIPPED = r"(?:\.(?:gz|gzip|zlib|deflate|z|bz2|zst|snappy|lz4|xz))?"
+_NAMED = re.compile(
+    rf".*\.(?:tfrecords?|tfrec|records?){_ZIPPED}(?:-\d{{5,}}-of-\d{{5,}})?{_ZIPPED}", re.IGNORECASE | re.DOTALL
+)
+# Words that are numbered, and values of `key=value` folders; files whose paths differ only in these are a series.
+_VARYING = re.compile(r"=[^/]*|[A-Za-z]*\d[A-Za-z\d]*")
+# Names of unfinished files and folders of TFDS; 1.0.0.incomplete7B2 is an older form.
+_INCOMPLETE = re.compile(r"(?:^|\.)incomplete[.\dA-Z]")
+_THREADS = 16
+
+_File = TypeVar("_File")
+
+
+class RecordFiles(NamedTuple):
+    """The TFRecord files of an input.
+
+    Attributes:
+      root: folder that the paths are relative to.
+      files: path relative to the root -> the file, sorted by path.
+      others: paths of the other files below a folder, except images.
+      notes: sentences on files of records that are left out.
+    """
+
+    root: str
+    files: Mapping[str, storage.FileEntry]
+    others: Sequence[str] = ()
+    notes: Sequence[str] = ()
+
+
+def find_record_files(path: str) -> RecordFiles:
+    """Finds the TFRecord files of a folder, a glob or a path with braces; a single file is returned as it is.
+
+    Empty files are left out, and so are hidden and unfinished ones, such as those in Spark's `_temporary/`. Files
+    without a usual extension are recognized by their first bytes. Files of other records, such as statistics, are left
+    out if others have examples.
+
+    Raises:
+      RequestError: a glob matches no file.
+      OSError: the input cannot be read.
+    """
+    is_folder = not names_several(path) and storage.is_folder(path)
+    if not is_folder and not names_several(path):
+        return RecordFiles(storage.dirname(path), {storage.basename(path): storage.stat(path)})
+    root = path if is_folder else folder_of_input(path)
+    listed = storage.list_files(path, literal=True) if is_folder else find_entries(path)
+    start = len(root.rstrip("/")) + 1
+    found = {entry.path[start:]: entry for entry in listed if entry.size > 0}
+    found = {name: found[name] for name in sorted(found)}
+    notes: list[str] = []
+    unread = {name: found.pop(name) for name in [*found] if _is_hidden(name)}
+    # Files whose names start with a dot are usually checksums, as many as the others.
+    visible = {name: file for name, file in unread.items() if "/." not in f"/{name}" or _NAMED.fullmatch(name)}
+    if left_out := _find_records(visible):
+        notes.append(f"not read, because they are hidden or unfinished: {count_files(left_out)}")
+    files = _find_records(found)
+    examples, others = _divide({name: found[name] for name in found if name in files})
+    if others:
+        notes.append(f"not read, because the records are no tf.train.Example: {count_files(others)}")
+    rest = [name for name in found if name not in files and not _is_image(name)]
+    return RecordFiles(root, examples, rest, notes)
+
+
+def is_record_file(path: str) -> bool:
+    """Whether a file is a TFRecord file by its name, or by its first bytes."""
+    return bool(_NAMED.fullmatch(path)) or (not _is_image(path) and has_records(storage.stat(path)))
+
+
+def has_records(file: storage.FileEntry) -> bool:
+    """Whether a file starts with the header of a record, compressed or not."""
+    if file.size <= 0:
+        return False
+    try:
+        with reading(), storage.open_read(file.path, version=file.version) as opened:
+            return is_header(open_records(opened)[0].read(HEADER_BYTES))
+    except SampleError:
+        return False
+
+
+def _is_hidden(path: str) -> bool:
+    """Whether a name says that a file is hidden or unfinished, as Spark and TFDS name them."""
+    parts = path.split("/")
+    return any(part[:1] == "." or (part[:1] == "_" and "=" not in part) or _INCOMPLETE.search(part) for part in parts)
+
+
+def _is_image(path: str) -> bool:
+    return path[path.rfind(".") :].lower() in IMAGE_EXTENSIONS
+
+
+def _find_records(files: Mapping[str, storage.FileEntry]) -> set[str]:
+    """Returns the files with a usual name, and the series in which a file starts with a record: others are damaged."""
+    named = {path for path in files if _NAMED.fullmatch(path)}
+    series = _group((path for path in files if path not in named and not _is_image(path)), lambda path: path)
+    found = map_in_threads(lambda paths: any(has_records(files[path]) for path in paths), series, threads=_THREADS)
+    return named.union(*(paths for paths, is_found in zip(series, found, strict=True) if is_found))
+
+
+def _divide(
+    files: Mapping[str, storage.FileEntry],
+) -> tuple[dict[str, storage.FileEntry], dict[str, storage.FileEntry]]:
+    """Divides the files by name into those with examples and those with other records; by the first record of each."""
+    series = _group(files, storage.basename)
+    if len(series) < 2:
+        return dict(files), {}
+    have = map_in_threads(lambda paths: _have_examples(files[path] for path in paths), series, threads=_THREADS)
+    others = {path for paths, has in zip(series, have, strict=True) if not has for path in paths}
+    if len(others) == len(files):
+        return dict(files), {}
+    left = {path: file for path, file in files.items() if path not in others}
+    return left, {path: files[path] for path in others}
+
+
+def _group(files: Iterable[str], name: Callable[[str], str]) -> list[list[str]]:
+    """Groups files into series, by a part of their paths."""
+    series: dict[str, list[str]] = {}
+    for path in files:
+        series.setdefault(_VARYING.sub("#", name(path)), []).append(path)
+    return [*series.values()]
+
+
+def _have_examples(files: Iterable[storage.FileEntry]) -> bool:
+    """Whether the first record of some files is an example with a feature; True if it is damaged, or there is none."""
+    for file in files:
+        try:
+            record, _ = next(scan_file(Container.of(file, key_prefix="")), (None, False))
+        except SampleError:
+            return True
+        if isinstance(record, RecordError):
+            return True
+        if record is not None:
+            try:
+                return bool(parse_example(record.data))
+            except ValueError:
+                return False
+    return True
+
+
+def choose_evenly(files: Sequence[_File], most: int) -> list[_File]:
+    """Returns up to `most` files that are spread evenly over all of them, with the first and the last one."""
+    count = min(len(files), most)
+    return [files[number * (len(files) - 1) // max(1, count - 1)] for number in range(count)]
+
+
+def count_files(files: Iterable[str]) -> str:
+    """Returns the number of some files, with the name of the first, for a message."""
+    first, *others = sorted(files)
+    return f"{1 + len(others):,} file{'s'[: bool(others)]}, such as {printable(first)}" if others else printable(first)

@@ -1,0 +1,228 @@
+"""Joins tables to the listed samples of sources that are no tables, by the samples' keys."""
+
+from __future__ import annotations
+
+import dataclasses
+import itertools
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any
+
+from beam_tfrecords.errors import RequestError, SampleError, Suggestion
+from beam_tfrecords.transforms.refs.sample_refs import SampleRef
+from beam_tfrecords.transforms.settings import change_settings, setting_values
+from beam_tfrecords.transforms.sources.detect.columns import choose_columns, find_label
+from beam_tfrecords.transforms.sources.detect.judge import describe_unused
+from beam_tfrecords.transforms.sources.needs import Needs
+from beam_tfrecords.transforms.sources.source import Source
+from beam_tfrecords.transforms.sources.tables.joined_rows import fit_all
+from beam_tfrecords.transforms.sources.tables.joined_table import Joins
+from beam_tfrecords.transforms.sources.tables.row_values import RowReader, row_reader
+from beam_tfrecords.transforms.sources.tables.table import FirstRows, Table, available
+from beam_tfrecords.transforms.sources.tables.table_settings import TableSettings
+from beam_tfrecords.transforms.splits import Splits
+
+# Settings that name columns, and those of the label, which belong to its column.
+_NAMES = ("label_column", "split_column", "group_column", "label_columns", "box_columns")
+_OF_LABEL = ("label_type", "label_separator", "unknown_labels")
+# Settings of columns that joined tables do not provide.
+_OF_OTHERS = ("image_column", "image_path", "mask_column", "key_column")
+_ROWS = 1000
+
+
+@dataclasses.dataclass(frozen=True)
+class JoinedSamples:
+    """The tables that a request joins to samples.
+
+    Attributes:
+      joins: the tables.
+      table: the columns of all, with first cells.
+      types: column -> type, as in `JoinedTable.types`.
+      joined: settings about these columns.
+      others: settings about the columns of the source.
+    """
+
+    joins: Joins
+    table: Table
+    types: dict[str, str]
+    joined: TableSettings
+    others: TableSettings
+
+    @classmethod
+    def of(cls, joins: Joins, table: TableSettings, *, has_columns: bool) -> JoinedSamples:
+        """Reads the first rows of the tables.
+
+        Args:
+          joins: the tables.
+          table: settings about columns.
+          has_columns: whether the source has columns of its own.
+
+        Raises:
+          RequestError: no table has a column of the request.
+        """
+        # A column with the name of the samples' key joins the tables, and is not a value.
+        kept = [{name: of for name, of in one.names.items() if name != table.key_column} for one in joins.tables]
+        tables = [dataclasses.replace(one, names=names) for one, names in zip(joins.tables, kept, strict=True)]
+        joins = dataclasses.replace(joins, tables=tables)
+        rows: list[dict[str, Any]] = [{} for _ in range(_ROWS)]
+        types: dict[str, str] = {}
+        for join in joins.tables:
+            types |= join.types
+            for row, found in zip(rows, join.rows([*join.names.values()]), strict=False):
+                row |= {name: found[column] for name, column in join.names.items()}
+        given, defaults = setting_values(table), setting_values(TableSettings())
+        named = {name: given[name] for name in _NAMES if given[name]}
+        ours = {n for n, names in named.items() if {*([names] if isinstance(names, str) else names)} <= types.keys()}
+        if not has_columns and (wrong := next((name for name in named if name not in ours), None)):
+            where = "; ".join(f"{join.shown}: {available(join.files[0])}" for join in joins.tables)
+            value = named[wrong] if isinstance(named[wrong], str) else ",".join(named[wrong])
+            raise RequestError(f"`{wrong}={value}`: no joined table has this column; {where}", code="unknown_column")
+        ours |= {*_OF_LABEL} if ours & {"label_column", "label_columns"} else {*()}
+        first = FirstRows(joins.tables[0].files[0].path, [*types], first_rows=[row for row in rows if row])
+        # An empty column says that no column has the splits.
+        none = {"split_column"} if given["split_column"] == "" else {*()}
+        theirs = {n: defaults[n] for n in (*_NAMES, *_OF_LABEL, *_OF_OTHERS) if n not in ours | none}
+        ours |= {*()} if has_columns else none
+        return cls(
+            joins,
+            first,
+            types,
+            change_settings(table, **theirs),
+            change_settings(table, **{name: defaults[name] for name in ours}),
+        )
+
+    @property
+    def has_label(self) -> bool:
+        """Whether the request names a joined column of labels."""
+        return bool(self.joined.label_column or self.joined.label_columns)
+
+    def needs_of_source(self, needs: Needs) -> Needs:
+        """Returns what the source itself has to provide."""
+        # The words in `splits` are those of the joined column.
+        has_words = self.joined.split_column and needs.splits.folders
+        return dataclasses.replace(
+            needs,
+            label=needs.label and not self.has_label,
+            objects=needs.objects and not self.joined.boxes.box_columns,
+            columns=None if needs.columns is None else needs.columns - self.types.keys(),
+            splits=Splits() if has_words else needs.splits,
+        )
+
+    def make(self, make: Callable[[Needs], Source], needs: Needs) -> Source:
+        """Makes the source of the samples, with the columns of the tables.
+
+        Raises:
+          RequestError: as `choose_columns`, or the source has a column of the same name.
+        """
+        columns = needs.columns
+        own = dataclasses.replace(
+            needs,
+            image=False,
+            label=needs.label and self.has_label,
+            objects=needs.objects and bool(self.joined.boxes.box_columns),
+            mask=False,
+            images={},
+            columns=None if columns is None else columns & self.types.keys(),
+        )
+        found, notes = choose_columns(self.table, self.joined, own)
+        found = dataclasses.replace(found, image=None, images={}, label=found.label if self.has_label else None)
+        cells = row_reader(self.table, found, self.joined, own)
+        try:
+            source = make(self.needs_of_source(needs))
+        except RequestError as error:
+            label = find_label(self.table)
+            if label is None or error.code != "missing_label_column":
+                raise
+            joined = Suggestion(f"the labels of the joined column {label!r}", {"label_column": label})
+            raise RequestError(error.message, [joined, *error.suggestions], code=error.code) from error
+        seen = source.description
+        if twice := next((name for name in seen.columns if name in self.types), None):
+            raise RequestError(
+                f"`join={self.table.path}`: the tables and the input have a column {twice!r}; rename it in the table",
+                [] if self.others.key_column else [Suggestion(f"{twice!r} as the key", {"key_column": twice})],
+                code="duplicate_column",
+            )
+        source.notes += [*notes, *cells.notes]
+        source.description = dataclasses.replace(
+            seen,
+            columns=(*seen.columns, *self.types),
+            column_types=None if seen.column_types is None else {**seen.column_types, **self.types},
+            provides=seen.provides | cells.provides,
+            split_column=found.split.name if found.split else seen.split_column,
+        )
+        if self.has_label:
+            source.description = dataclasses.replace(
+                source.description,
+                label_column=found.label,
+                has_several_labels=cells.has_several_labels,
+                text_column=cells.text or "",
+                one_hot_length=cells.one_hot_length,
+                labels_may_be_indices=True,
+                class_names=(),
+            )
+        source.join_listed = JoinListed(self.joins, self.table, cells)
+        return source
+
+
+@dataclasses.dataclass(frozen=True)
+class JoinListed:
+    """Joins tables to listed samples.
+
+    Attributes:
+      joins: the tables.
+      table: as in `JoinedSamples`.
+      cells: reads the joined columns.
+    """
+
+    joins: Joins
+    table: Table
+    cells: RowReader
+
+    @property
+    def other_label(self) -> str | None:
+        """The joined column of labels, by its name, if the request does not use it."""
+        label = find_label(self.table)
+        return None if label in self.cells.needed else label
+
+    def fit(self, keys: Table) -> tuple[Callable[[Iterable[SampleRef]], Iterator[SampleRef]], list[str]]:
+        """Returns a function that adds the joined values to samples, and notes.
+
+        Args:
+          keys: a table with the keys of all samples in its only column.
+
+        Raises:
+          RequestError: the tables do not belong to the samples.
+        """
+        joins, notes = fit_all(self.joins, keys)
+        needed = {*self.cells.needed}
+        columns = [name for join in joins for name in join.names]
+        notes += describe_unused(dataclasses.replace(self.table, columns=columns), needed)
+        joins = [join for join in joins if needed & join.names.keys()]
+
+        def add(refs: Iterable[SampleRef]) -> Iterator[SampleRef]:
+            refs = iter(refs)
+            while batch := [*itertools.islice(refs, max((join.batch for join in joins), default=_ROWS))]:
+                found = [join.find({ref.key for ref in batch}) for join in joins]
+                for ref in batch:
+                    rows = [of[ref.key] for of in found]
+                    yield ref if ref.failure else self._join(ref, rows)
+
+        return add, notes
+
+    def _join(self, ref: SampleRef, rows: Iterable[Any]) -> SampleRef:
+        of, row = self.cells.columns, dict[str, Any]()
+        try:
+            for one in rows:
+                if isinstance(one, SampleError):
+                    raise one
+                row |= one
+            row = dict(self.cells.blank(row))
+            return dataclasses.replace(
+                ref,
+                label=self.cells.label(row) if of.label or of.labels else ref.label,
+                split=self.cells.split(row) if of.split else ref.split,
+                columns={**ref.columns, **self.cells.values(row)},
+                group=self.cells.group(row) or ref.group,
+                objects=self.cells.objects(row) if of.boxes or of.objects else ref.objects,
+            )
+        except SampleError as error:
+            return dataclasses.replace(ref, failure=(error.reason.value, error.detail))

@@ -1,0 +1,185 @@
+"""Tables whose columns are joined to samples: finds the row of a sample by its key or the name of an image."""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import enum
+import functools
+import pickle
+from collections.abc import Collection, Container, Iterator, Mapping, Sequence
+from typing import Any
+
+from beam_tfrecords import storage
+from beam_tfrecords.errors import BuildError, FailureReason, SampleError, Stage
+from beam_tfrecords.transforms.sources.names import is_image_name, printable
+from beam_tfrecords.transforms.sources.tables.cells import check_end, read_text
+from beam_tfrecords.transforms.sources.tables.table import InvalidRow, TableFile
+
+# Workers keep tables up to this size in memory; they read a larger table again for each batch of samples.
+_HELD_BYTES = 32 << 20
+# Number of samples whose rows one reading of a larger table finds.
+_BATCH, _HELD_BATCH = 100_000, 1000
+# Number of rows for finding the columns with lists.
+_ROWS = 100
+_MOST_TABLES = 16
+
+
+class NamePart(str, enum.Enum):
+    """What two texts have in common if they name the same sample."""
+
+    FULL = "whole text"
+    PATH = "path without extension"
+    TAIL = "folder and file name without extension"
+    NAME = "file name"
+    STEM = "file name without extension"
+
+    def of(self, text: str) -> str:
+        """Returns the part of a text that counts."""
+        text = text.strip().removeprefix("./")
+        if self is NamePart.FULL:
+            return text
+        count = {NamePart.PATH: None, NamePart.TAIL: -2}.get(self, -1)
+        name = "/".join(text.replace("\\", "/").split("/")[count:])
+        return name.rpartition(".")[0] if self is not NamePart.NAME and is_image_name(name) else name
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class JoinedTable:
+    """A table with a row per sample, or lists of the samples of each split. Picklable.
+
+    Attributes:
+      files: the table, or the list of each split.
+      splits: the split that each file lists; empty for a table.
+      fingerprints: fingerprint of each file at the start of the build.
+      size: size of all files in bytes.
+      key: column with the names of the samples.
+      of: column of the samples that has the same names.
+      form: what counts of the names.
+      names: name of a joined column -> column of the table.
+    """
+
+    files: Sequence[TableFile]
+    splits: Sequence[str]
+    fingerprints: tuple[str, ...]
+    size: int
+    key: str
+    names: Mapping[str, str]
+    of: str = ""
+    form: NamePart = NamePart.FULL
+
+    @functools.cached_property
+    def _identity(self) -> tuple[object, ...]:
+        return (*(file.path for file in self.files), *self.splits, *self.fingerprints, self.key, self.form)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, JoinedTable) and self._identity == other._identity
+
+    def __hash__(self) -> int:
+        return hash(self._identity)
+
+    @property
+    def shown(self) -> str:
+        """Names of the files, for messages."""
+        return ", ".join(printable(storage.basename(file.path)) for file in self.files)
+
+    @property
+    def stem(self) -> str:
+        """Name of the first file without its extension."""
+        return storage.basename(self.files[0].path).split(".")[0]
+
+    def beside(self, columns: Container[str]) -> JoinedTable:
+        """Returns the table with the file's name before the joined columns whose names others have."""
+        names = {f"{self.stem}_{name}" if name in columns else name: of for name, of in self.names.items()}
+        return dataclasses.replace(self, names=names)
+
+    @property
+    def types(self) -> Mapping[str, str]:
+        """Joined column -> "int64", "float" or "bytes"; "" if the format has no types."""
+        types = self.files[0].column_types or {}
+        return {name: types.get(column, "") for name, column in self.names.items()}
+
+    @functools.cached_property
+    def lists(self) -> frozenset[str]:
+        """Joined columns with several values."""
+        rows = [] if self.splits else self.files[0].head([*self.names.values()], _ROWS)
+        return frozenset(n for n, column in self.names.items() if any(isinstance(row[column], list) for row in rows))
+
+    def layout_words(self) -> dict[str, Any]:
+        """Returns a feature for each column, in the format of a spec file."""
+        return {
+            name: {"field": f"column.{name}", "type": kind} | ({"several": True} if name in self.lists else {})
+            for name, kind in self.types.items()
+        }
+
+    @property
+    def batch(self) -> int:
+        """Number of samples to find at once."""
+        return _HELD_BATCH if self.size <= _HELD_BYTES else _BATCH
+
+    def keys(self) -> Iterator[str]:
+        """Yields what counts of the names of all rows."""
+        for row in self.rows([self.key]):
+            with contextlib.suppress(SampleError):  # Its sample is reported as lacking a row.
+                yield self.form.of(read_text(row, self.key))
+
+    def find(self, names: Collection[str]) -> dict[str, Mapping[str, Any] | SampleError]:
+        """Returns name of a sample -> values of the joined columns, or why there are none.
+
+        Raises:
+          SampleError: the table is damaged.
+          BuildError: the table has changed since the build started.
+        """
+        wanted = {name: self.form.of(name) for name in names}
+        held = _hold(self) if self.size <= _HELD_BYTES else self.read(frozenset(wanted.values()))
+        return {name: self._unpack(held.get(part, b""), name) for name, part in wanted.items()}
+
+    def read(self, wanted: Collection[str] | None = None) -> dict[str, bytes | None]:
+        """Returns what counts of a name -> its packed row, None for different rows; see `find` for the errors."""
+        if tuple(storage.stat(file.path).fingerprint for file in self.files) != self.fingerprints:
+            raise BuildError(f"{self.shown} has changed since the build began; start again")
+        found: dict[str, bytes | None] = {}
+        for row in self.rows([self.key, *self.names.values()]):
+            with contextlib.suppress(SampleError):
+                name = self.form.of(read_text(row, self.key))
+                if wanted is None or name in wanted:
+                    packed = pickle.dumps([row[column] for column in self.names.values()])
+                    found[name] = packed if found.get(name, packed) == packed else None
+        return found
+
+    def _unpack(self, packed: bytes | None, name: str) -> Mapping[str, Any] | SampleError:
+        if packed:
+            return dict(zip(self.names, pickle.loads(packed), strict=True))
+        what = f"{'has different rows' if packed is None else 'has no row'} with {self.key} {name!r}"
+        return SampleError(Stage.LIST, FailureReason.VALUE_MISSING, f"{self.shown} {what}")
+
+    def rows(self, columns: Sequence[str]) -> Iterator[Mapping[str, Any]]:
+        """Yields the rows with only these columns; the column "" has the split that a file lists.
+
+        Raises:
+          SampleError: the table is damaged.
+        """
+        for number, file in enumerate(self.files):
+            split = {"": self.splits[number]} if "" in columns else {}
+            for row in file.rows([name for name in columns if name]):
+                check_end(row)
+                if not isinstance(row, InvalidRow):  # Its sample is reported as lacking a row.
+                    yield {**row, **split}
+
+
+@dataclasses.dataclass(frozen=True)
+class Joins:
+    """The tables that a request joins.
+
+    Attributes:
+      tables: the tables, without keys.
+      keys: columns that the request names as keys.
+    """
+
+    tables: Sequence[JoinedTable] = ()
+    keys: Sequence[str] = ()
+
+
+@functools.lru_cache(maxsize=_MOST_TABLES)
+def _hold(table: JoinedTable) -> dict[str, bytes | None]:
+    return table.read()

@@ -1,0 +1,340 @@
+"""Images with any number of channels: files become arrays, which every reader returns as they are."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+
+import numpy as np
+import pytest
+from PIL import Image
+
+import beam_tfrecords
+from beam_tfrecords.errors import BuildError
+from beam_tfrecords.examples.example_pb2 import Example
+from tests.beam_pipelines.dataset_checks import manifest_of
+from tests.framing import framed, records_of
+from tests.refusals import refuses
+from tests.tensorflow import load
+from tests.tiff_files import tiff_of
+
+CLASSES = ("forest", "river")
+NAMES = [f"{name}/{number}" for name in CLASSES for number in range(3)]
+
+
+def noise(seed: int, *shape: int, dtype: str = "uint16") -> np.ndarray:
+    return np.random.default_rng(seed).integers(0, 10_000 if dtype != "uint8" else 256, shape).astype(dtype)
+
+
+def scenes(*shape: int, dtype: str = "uint16") -> dict[str, np.ndarray]:
+    return {name: noise(seed, *shape, dtype=dtype) for seed, name in enumerate(NAMES)}
+
+
+def write_tiffs(folder: Path, arrays: Mapping[str, np.ndarray], **how) -> Path:
+    for name, pixels in arrays.items():
+        path = folder / f"{name}.tif"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(tiff_of(pixels, **how))
+    return folder
+
+
+def write_npys(folder: Path, arrays: Mapping[str, np.ndarray]) -> Path:
+    for name, pixels in arrays.items():
+        path = folder / f"{name}.npy"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        np.save(path, pixels)
+    return folder
+
+
+def build(source: Path | None, output: Path, **settings) -> beam_tfrecords.reading.dataset.Dataset:
+    given = {"input": str(source)} if source else {}
+    return beam_tfrecords.build(**given, output=str(output), quiet=True, report=False, **settings)
+
+
+def arrays_of(dataset, **how) -> dict[str, np.ndarray]:
+    return {example["key"]: example["image"] for example in dataset.records("train", **how)}
+
+
+LAYOUT = {
+    "image": "image.array",
+    "shape": "image.shape",
+    "dtype": "image.dtype",
+    "label": "label.index",
+    "key": "key",
+}
+
+
+@pytest.mark.report
+@pytest.mark.parametrize("planar", [False, True])
+@pytest.mark.parametrize(("dtype", "channels"), [("uint8", 2), ("uint16", 13), ("float32", 5)])
+def test_tiff_files_of_any_channels_become_arrays(tmp_path, verify, planar, dtype, channels):
+    arrays = scenes(24, 20, channels, dtype=dtype)
+    dataset = build(write_tiffs(tmp_path / "in", arrays, planar=planar), tmp_path / "out", layout=LAYOUT)
+    for example in dataset.records("train"):
+        expected = arrays[example["key"].removesuffix(".tif")]
+        assert (example["image"].dtype, example["dtype"]) == (expected.dtype, dtype)
+        np.testing.assert_array_equal(example["image"], expected)
+        assert example["shape"].tolist() == [24, 20, channels]
+        assert CLASSES[example["label"]] == example["key"].split("/")[0]
+    stored = manifest_of(tmp_path / "out")
+    assert (stored["spec"]["array_type"], stored["spec"]["channels"]) == (dtype, channels)
+    assert f"arrays of {channels} channels of {dtype}, as the first samples have them" in stored["notes"]
+    described = json.loads((tmp_path / "out/croissant.json").read_text())["distribution"][0]["description"]
+    assert f"The feature image is an array, [24, 20, {channels}] of {dtype}, row by row" in described
+    assert verify(tmp_path / "out").code == 0
+
+
+def test_every_reader_returns_the_same_numbers(tmp_path):
+    arrays = scenes(24, 20, 13, dtype="float32")
+    dataset = build(write_npys(tmp_path / "in", arrays), tmp_path / "out", layout="array,label")
+    records = list(dataset.records("train"))
+    loaded = load(dataset, "train", batch_size=6)
+    assert loaded.element_spec["image"].shape.as_list() == [None, 24, 20, 13]
+    (batch,) = loaded.as_numpy_iterator()
+    for record, image, label in zip(records, batch["image"], batch["label"], strict=True):
+        np.testing.assert_array_equal(record["image"], image)
+        np.testing.assert_array_equal(image, arrays[f"{CLASSES[label]}/{record['filename'].removesuffix('.npy')}"])
+    resized = dataset.records("train").resized((12, 10), "exact")
+    (batch,) = load(dataset, "train", batch_size=6, image_size=(12, 10), resize_mode="exact").as_numpy_iterator()
+    np.testing.assert_allclose([one["image"] for one in resized], batch["image"], atol=0.01)
+
+
+def test_arrays_of_several_sizes_have_their_channels(tmp_path):
+    arrays = {name: noise(seed, 10 + seed, 12, 5) for seed, name in enumerate(NAMES)}
+    dataset = build(write_tiffs(tmp_path / "in", arrays), tmp_path / "out", layout=LAYOUT)
+    assert manifest_of(tmp_path / "out")["array_size"] is None
+    loaded = load(dataset, "train")
+    assert loaded.element_spec["image"].shape.as_list() == [None, None, 5]
+    for example in loaded.as_numpy_iterator():
+        np.testing.assert_array_equal(example["image"], arrays[example["key"].decode().removesuffix(".tif")])
+    (batch,) = load(dataset, "train", batch_size=6, image_size=8, resize_mode="crop").as_numpy_iterator()
+    assert batch["image"].shape == (6, 8, 8, 5)
+
+
+def test_verify_finds_arrays_that_are_not_those_of_the_index(tmp_path, verify):
+    layout = {**LAYOUT, "height": "image.height"}
+    build(write_tiffs(tmp_path / "in", scenes(24, 20, 5)), tmp_path / "out", layout=layout)
+    (shard,) = (tmp_path / "out").glob("*.tfrecord-*")
+    records = [Example.FromString(record) for record in records_of(shard)]
+    records[0].features.feature["shape"].int64_list.value[:] = [20, 24, 5]
+    records[1].features.feature["dtype"].bytes_list.value[:] = [b"int16"]
+    records[2].features.feature["image"].bytes_list.value[:] = [b"short"]
+    shard.write_bytes(framed(*(record.SerializeToString(deterministic=True) for record in records)))
+    found = verify(tmp_path / "out").out
+    assert "says the shape [20, 24, 5]; expected [24, 20, 5]" in found
+    assert "says the type b'int16'; expected uint16" in found
+    assert "has 5 bytes of pixels; expected 24 x 20 x 5 of uint16" in found
+
+
+def test_a_mask_lies_beside_an_array(tmp_path):
+    arrays = scenes(24, 20, 13)
+    for name, pixels in arrays.items():
+        path = tmp_path / "masks" / f"{name}.png"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        Image.fromarray((pixels[..., 0] > 5000).astype(np.uint8)).save(path)
+    write_tiffs(tmp_path / "in", arrays)
+    settings = {"mask_root": str(tmp_path / "masks"), "layout": "array,mask"}
+    dataset = build(tmp_path / "in", tmp_path / "out", **settings, image_size="12x10", resample="nearest")
+    for example in dataset.records("train"):
+        assert example["image"].shape == (12, 10, 13)
+        np.testing.assert_array_equal(example["mask"][..., 0], example["image"][..., 0] > 5000)
+
+
+def test_bands_of_several_files_are_joined_in_their_order(tmp_path):
+    for seed, band in enumerate(("B02", "B03", "B08")):
+        write_tiffs(tmp_path / band, {name: noise(10 * seed + n, 8, 9) for n, name in enumerate(NAMES)})
+    order = ("B08", "B02", "B03")
+    images = ",".join(f"{band}={tmp_path / band}" for band in order)
+    dataset = build(None, tmp_path / "out", images=images, layout={"image": "image.array", "key": "key"})
+    for key, image in arrays_of(dataset).items():
+        number = NAMES.index(key.removesuffix(".tif"))
+        expected = [noise(10 * ("B02", "B03", "B08").index(band) + number, 8, 9) for band in order]
+        np.testing.assert_array_equal(image, np.dstack(expected))
+
+
+def test_bands_with_suffixes_in_one_folder_are_joined(tmp_path):
+    for seed, band in enumerate(("red", "nir")):
+        write_tiffs(tmp_path / "in", {f"tile{n}_{band}": noise(10 * seed + n, 8, 9) for n in range(3)})
+    images = ",".join(f"{band}={tmp_path}/in/*_{band}.tif" for band in ("nir", "red"))
+    dataset = build(None, tmp_path / "out", images=images, layout={"image": "image.array", "key": "key"})
+    for key, image in arrays_of(dataset).items():
+        number = int(key[4])
+        np.testing.assert_array_equal(image, np.dstack([noise(10 + number, 8, 9), noise(number, 8, 9)]))
+
+
+def test_bands_of_several_sizes_need_one_size(tmp_path):
+    for band, side in (("B02", 20), ("B05", 10)):
+        write_tiffs(tmp_path / band, {name: noise(n, side, side) for n, name in enumerate(NAMES)})
+    settings = {"images": f"B02={tmp_path}/B02,B05={tmp_path}/B05", "layout": "array"}
+    with refuses("unclear_array", "input", "image_size", "resize_mode", says=["20 x 20", "10 x 10"]) as refusal:
+        build(None, tmp_path / "out", **settings)
+    (suggestion,) = refusal.value.suggestions
+    assert suggestion.settings == {"image_size": "20x20", "resize_mode": "exact"}
+    dataset = build(None, tmp_path / "out", **settings, **suggestion.settings)
+    assert {example["image"].shape for example in dataset.records("train")} == {(20, 20, 2)}
+
+
+def test_color_and_depth_keep_their_numbers_as_array(tmp_path):
+    color = {name: noise(n, 8, 9, 3, dtype="uint8") for n, name in enumerate(NAMES)}
+    depth = {name: noise(n, 8, 9) for n, name in enumerate(NAMES)}
+    for kind, images in (("rgb", color), ("depth", depth)):
+        for name, pixels in images.items():
+            path = tmp_path / kind / f"{name}.png"
+            path.parent.mkdir(parents=True, exist_ok=True)
+            Image.fromarray(pixels).save(path)
+    images = f"rgb={tmp_path}/rgb,depth={tmp_path}/depth"
+    dataset = build(None, tmp_path / "out", images=images, layout={"image": "image.array", "key": "key"})
+    for key, image in arrays_of(dataset).items():
+        name = key.removesuffix(".png")
+        np.testing.assert_array_equal(image, np.dstack([color[name], depth[name]]))
+
+
+@pytest.mark.parametrize("kind", ["channels first", "pages"])
+def test_unclear_files_are_asked_for(tmp_path, kind):
+    arrays = scenes(24, 20, 13)
+    first = {name: np.ascontiguousarray(pixels.transpose(2, 0, 1)) for name, pixels in arrays.items()}
+    if kind == "pages":
+        for name, pages in first.items():
+            (tmp_path / "in" / name).parent.mkdir(parents=True, exist_ok=True)
+            (tmp_path / "in" / f"{name}.tif").write_bytes(tiff_of(*pages))
+    else:
+        write_npys(tmp_path / "in", first)
+    setting = "array_axes" if kind == "channels first" else "pages"
+    with refuses("unclear_array", "input", setting, says=["river/1"]) as refusal:
+        build(tmp_path / "in", tmp_path / "out", layout=LAYOUT)
+    right = next(one for one in refusal.value.suggestions if one.meaning == "arrays of 13 channels of uint16")
+    dataset = build(tmp_path / "in", tmp_path / "out", layout=LAYOUT, **right.settings)
+    for key, image in arrays_of(dataset).items():
+        np.testing.assert_array_equal(image, arrays[key.rpartition(".")[0]])
+
+
+def test_two_questions_are_answered_together(tmp_path):
+    write_npys(tmp_path / "in", scenes(5, 24, 20, dtype="int16"))
+    with refuses("unclear_array", "array_axes", "input") as refusal:
+        build(tmp_path / "in", tmp_path / "out", layout="array")
+    answers = [(one.meaning, one.settings) for one in refusal.value.suggestions]
+    assert answers == [
+        ("arrays of 5 channels of float32", {"array_axes": "CHW", "array_type": "float32"}),
+        ("arrays of 20 channels of float32", {"array_axes": "HWC", "array_type": "float32"}),
+    ]
+
+
+@pytest.mark.parametrize("dtype", ["int16", "float64"])
+def test_other_types_are_offered_as_floats(tmp_path, dtype):
+    arrays = scenes(24, 20, 5, dtype=dtype)
+    write_npys(tmp_path / "in", arrays)
+    with refuses("unclear_array", "array_type", "input", says=[dtype]) as refusal:
+        build(tmp_path / "in", tmp_path / "out", layout="array")
+    (suggestion,) = refusal.value.suggestions
+    dataset = build(tmp_path / "in", tmp_path / "out", layout=LAYOUT, **suggestion.settings)
+    for key, image in arrays_of(dataset).items():
+        np.testing.assert_array_equal(image, arrays[key.removesuffix(".npy")].astype(np.float32))
+
+
+@pytest.mark.parametrize("given", [{}, {"image_encoding": "png", "bit_depth": 16, "channels": 1}])
+def test_images_of_more_channels_than_color_are_offered_as_arrays(tmp_path, given):
+    arrays = scenes(24, 20, 13)
+    write_tiffs(tmp_path / "in", arrays)
+    with refuses("arrays_as_images", "input", says=["13 channels"]) as refusal:
+        build(tmp_path / "in", tmp_path / "out", **given)
+    (suggestion,) = refusal.value.suggestions
+    assert suggestion.settings == {
+        "layout": "array,label",
+        **dict.fromkeys(["image_encoding", "channels", "bit_depth"]),
+    }
+    dataset = build(tmp_path / "in", tmp_path / "out", **{**given, **suggestion.settings})
+    for example in dataset.records("train"):
+        expected = arrays[f"{CLASSES[example['label']]}/{example['filename'].removesuffix('.tif')}"]
+        np.testing.assert_array_equal(example["image"], expected)
+
+
+def test_damaged_first_files_are_refused_without_an_offer(tmp_path):
+    (tmp_path / "in").mkdir()
+    for number in range(3):
+        (tmp_path / f"in/{number}.tif").write_bytes(b"II*\0" + bytes(number))
+    with refuses("unclear_array", "input") as refusal:
+        build(tmp_path / "in", tmp_path / "out", layout="array")
+    assert not refusal.value.suggestions
+
+
+def test_a_folder_of_npy_files_is_offered_as_arrays(tmp_path):
+    arrays = scenes(24, 20, 13, dtype="float32")
+    write_npys(tmp_path / "in", arrays)
+    with refuses("no_samples", "input") as refusal:
+        build(tmp_path / "in", tmp_path / "out")
+    (suggestion,) = refusal.value.suggestions
+    assert suggestion.settings["layout"] == "array,label"
+    for example in build(tmp_path / "in", tmp_path / "out", **suggestion.settings).records("train"):
+        name = f"{CLASSES[example['label']]}/{example['filename'].removesuffix('.npy')}"
+        np.testing.assert_array_equal(example["image"], arrays[name])
+
+
+def test_a_sample_of_other_channels_is_rejected(tmp_path):
+    arrays = scenes(24, 20, 13)
+    write_tiffs(tmp_path / "in", {**arrays, NAMES[2]: arrays[NAMES[2]][..., :12]})
+    settings = {"layout": LAYOUT, "channels": 13, "array_type": "uint16"}
+    with pytest.raises(BuildError, match="1 of 6 samples failed"):
+        build(tmp_path / "in", tmp_path / "out", **settings)
+    dataset = build(tmp_path / "in", tmp_path / "out", **settings, max_failures=0.5)
+    (failure,) = map(json.loads, (tmp_path / "out/failures.jsonl").read_text().splitlines())
+    assert failure["reason"] == "unsupported_mode"
+    assert failure["detail"] == "12 channels, where the dataset has 13 (`channels`)"
+    assert len(dataset.records("train")) == 5
+
+
+def test_a_dataset_of_arrays_is_an_input(tmp_path):
+    arrays = scenes(9, 7, 13)
+    dataset = build(write_tiffs(tmp_path / "in", arrays), tmp_path / "out", layout=LAYOUT)
+    some = build(tmp_path / "out", tmp_path / "some", where="label = 'forest'")
+    for key, image in arrays_of(some).items():
+        np.testing.assert_array_equal(image, arrays[key.removesuffix(".tif")])
+    assert len(some.records("train")) == 3
+    small = build(tmp_path / "out", tmp_path / "small", image_size="5x4", resize_mode="exact")
+    again = build(tmp_path / "in", tmp_path / "again", layout=LAYOUT, image_size="5x4", resize_mode="exact")
+    assert {key: image.tolist() for key, image in arrays_of(small).items()} == {
+        key: image.tolist() for key, image in arrays_of(again).items()
+    }
+    assert dataset.images.size == (9, 7)
+
+
+def test_other_settings_of_arrays_make_other_records(tmp_path):
+    write_npys(tmp_path / "in", scenes(20, 20, 20))
+    settings = {"layout": LAYOUT, "versioned": True}
+    build(tmp_path / "in", tmp_path / "out", **settings, array_axes="CHW")
+    dataset = build(tmp_path / "in", tmp_path / "out", **settings, array_axes="HWC", accept="settings")
+    for key, image in arrays_of(dataset).items():
+        np.testing.assert_array_equal(image, scenes(20, 20, 20)[key.removesuffix(".npy")])
+
+
+def doubled(sample):
+    return sample.replace(image=sample.image * 2)
+
+
+def test_a_function_changes_arrays(tmp_path, monkeypatch):
+    arrays = scenes(24, 20, 13)
+    write_tiffs(tmp_path / "in", arrays)
+    with refuses("needs_setting", "layout", "array_type", "channels"):
+        build(tmp_path / "in", tmp_path / "out", layout=LAYOUT, map=doubled)
+    dataset = build(tmp_path / "in", tmp_path / "out", layout=LAYOUT, map=doubled, array_type="uint16", channels=13)
+    for key, image in arrays_of(dataset).items():
+        np.testing.assert_array_equal(image, arrays[key.removesuffix(".tif")] * 2)
+
+
+@pytest.mark.parametrize(
+    ("settings", "code", "named"),
+    [
+        ({"layout": "array", "image_encoding": "png"}, "conflicting_settings", ["image_encoding"]),
+        ({"layout": "image", "array_type": "uint8"}, "setting_not_applicable", ["array_type", "layout"]),
+        ({"layout": "image", "pages": "bands"}, "setting_not_applicable", ["pages", "layout"]),
+        ({"layout": "image", "image_encoding": "raw", "channels": 13}, "conflicting_settings", ["channels", "layout"]),
+        ({"layout": {"a": "image.array", "b": "image.encoded"}}, "invalid_layout", ["layout"]),
+        ({"layout": {"a": "image.shape"}}, "invalid_layout", ["layout"]),
+        ({"layout": "array", "near_duplicates": 4}, "setting_not_applicable", ["near_duplicates"]),
+        ({"layout": "array", "where": "brightness > 3"}, "quality_not_measured", ["layout", "where"]),
+    ],
+)
+def test_settings_that_do_not_fit_arrays_are_refused(tmp_path, settings, code, named):
+    write_tiffs(tmp_path / "in", scenes(8, 8, 5))
+    with refuses(code, *named):
+        build(tmp_path / "in", tmp_path / "out", **settings)

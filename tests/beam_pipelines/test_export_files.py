@@ -1,0 +1,314 @@
+"""`export`: the files that it writes, their names, and what it refuses."""
+
+from __future__ import annotations
+
+import json
+import re
+import shlex
+import unicodedata
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from beam_tfrecords import RequestError, open_dataset
+from beam_tfrecords.beam_pipelines.export.file_names import (
+    distinct,
+    find_shared,
+    name_folders,
+    number_of,
+    safe_name,
+    stem_of,
+)
+from beam_tfrecords.examples.layouts import NAMED
+from tests.annotated_inputs import PICTURES, coco_of, save_pictures, write_coco
+from tests.beam_pipelines.test_dataset_input import examples
+from tests.framing import write_examples
+from tests.source_forms import flags_of, write_form
+
+
+def files_below(folder: Path) -> list[str]:
+    return sorted(str(path.relative_to(folder)) for path in folder.rglob("*") if path.is_file())
+
+
+@pytest.fixture
+def pets(tmp_path, picture, save, build) -> Path:
+    for number in range(8):
+        save(tmp_path / "pets" / ("cat", "dog")[number % 2] / f"{number}.png", picture(number, 20, 24))
+    words = [f"--input={tmp_path / 'pets'}", "--splits=train=0.5,test=0.5", "--name=pets"]
+    return build(tmp_path / "out", *words)
+
+
+def test_images_are_in_folders_of_split_and_class_with_the_stored_bytes(pets, run, tmp_path):
+    ran = run("export", f"--dataset={pets}", f"--to={tmp_path / 'folder'}")
+    assert ran.code == 0
+    rows = pq.read_table(tmp_path / "folder/samples.parquet").to_pylist()
+    assert next(iter(rows[0])) == "image"
+    stored = {(split, key): one for split, found in examples(pets).items() for key, one in found.items()}
+    for row in rows:
+        label, _, name = row["key"].partition("/")
+        assert row["image"] == f"{row['split']}/{label}/{name.removesuffix('.png')}.jpg"
+        assert row["label"] == label
+        (data,) = stored[row["split"], row["key"]]["image"][1]
+        assert (tmp_path / "folder" / row["image"]).read_bytes() == data
+    assert files_below(tmp_path / "folder") == sorted(
+        ["convert.yaml", "samples.parquet", *(row["image"] for row in rows)]
+    )
+    assert f"{tmp_path / 'folder'}: 8 records, 8 files and a table" in ran.out
+
+
+@pytest.mark.parametrize(
+    ("form", "expected"),
+    [
+        ("pairs", ["left/train/cat/cat_01.jpg", "right/train/cat/cat_01.jpg"]),
+        ("several", ["left/train/cat/cat_01.jpg", "views/train/cat/cat_02/000.jpg"]),
+        ("masks", ["mask/train/a.png", "train/a.jpg"]),
+        ("coco", ["annotations/instances_train.json", "train/a.jpg"]),
+    ],
+)
+def test_each_feature_of_files_has_a_folder(run, build, tmp_path, form, expected):
+    write_form(form, tmp_path / "in")
+    first = build(tmp_path / "first", *flags_of(form, tmp_path / "in"), "--name=x")
+    run("export", f"--dataset={first}", f"--to={tmp_path / 'folder'}")
+    assert {*expected} <= {*files_below(tmp_path / "folder")}
+
+
+def test_a_part_is_exported_and_keeps_the_classes(pets, run, build, tmp_path):
+    ran = run("export", str(pets), f"--to={tmp_path / 'cats'}", "--where=label = 'cat'")
+    rows = pq.read_table(tmp_path / "cats/samples.parquet").to_pylist()
+    assert {row["label"] for row in rows} == {"cat"}
+    assert len(rows) == 4
+    second = build(tmp_path / "again", *shlex.split(ran.out.splitlines()[-1])[2:-1])
+    assert open_dataset(second).class_names == ("cat", "dog")
+    assert open_dataset(second).num_records == 4
+    run("export", f"--dataset={pets}", f"--to={tmp_path / 'test'}", "--split=test")
+    rows = pq.read_table(tmp_path / "test/samples.parquet").to_pylist()
+    assert len(rows) == open_dataset(pets).splits["test"]
+    assert {row["split"] for row in rows} == {"test"}
+
+
+def test_python_exports_too(pets, tmp_path):
+    words = open_dataset(pets).export(tmp_path / "folder", where="label = 'dog'")
+    assert words[:2] == ("beam-tfrecords", "convert")
+    assert pq.read_table(tmp_path / "folder/samples.parquet").num_rows == 4
+    with pytest.raises(RequestError, match="not empty"):
+        open_dataset(pets).export(tmp_path / "folder")
+
+
+def test_a_folder_with_files_is_refused_and_kept(pets, run, tmp_path):
+    (tmp_path / "folder").mkdir()
+    (tmp_path / "folder/mine.txt").write_text("mine")
+    run("export", f"--dataset={pets}", f"--to={tmp_path / 'folder'}").refused("output_exists", says=["mine.txt"])
+    run("export", f"--dataset={pets}", f"--to={tmp_path / 'folder/mine.txt'}").refused("output_exists", says=["file"])
+    assert files_below(tmp_path / "folder") == ["mine.txt"]
+    run("export", f"--dataset={pets}", f"--to={pets}").refused("overlapping_folders", says=["inside the dataset"])
+    run("export", f"--dataset={pets}", f"--to={pets}/new").refused("overlapping_folders", says=["inside the dataset"])
+    run("export", f"--dataset={pets}", "--to=/proc/none/here").refused(
+        "output_not_writable", says=["cannot be written"]
+    )
+    assert open_dataset(pets).verify() == []
+
+
+def test_what_matches_nothing_and_what_does_not_exist_is_refused_before_a_folder_is_made(pets, run, tmp_path):
+    to = f"--to={tmp_path / 'folder'}"
+    run("export", f"--dataset={pets}", to, "--where=label = 'emu'").refused("no_records", says=["emu"])
+    run("export", f"--dataset={pets}", to, "--where=size > 3").refused("invalid_condition")
+    run("export", f"--dataset={pets}", to, "--split=dev").refused("unknown_split")
+    run("export", f"--dataset={tmp_path / 'pets'}", to).refused("no_dataset", "output")
+    assert not (tmp_path / "folder").exists()
+
+
+def test_an_export_that_ends_too_early_says_so_and_has_no_command_that_works(pets, run, tmp_path):
+    (shard,) = pets.glob("*train*")
+    data = bytearray(shard.read_bytes())
+    data[-30] ^= 1
+    shard.write_bytes(data)
+    to = f"--to={tmp_path / 'folder'}"
+    ran = run("export", f"--dataset={pets}", to)
+    assert ran.code == 1
+    assert "verify" in ran.err
+    assert not (tmp_path / "folder/convert.yaml").exists()
+    assert not (tmp_path / "folder/samples.parquet").exists()
+    run("export", f"--dataset={pets}", to).refused("output_exists", says=["has not ended", "delete"])
+
+
+def test_a_record_that_does_not_fit_its_layout_is_named(pets, run, tmp_path):
+    (shard,) = pets.glob("*train*")
+    (index,) = (pets / "index").glob("*train*")
+    records = [{"image": b"no image", "label": 0, "filename": b"x"} for _ in pq.read_table(index).to_pylist()]
+    write_examples(shard, records)
+    ran = run("export", f"--dataset={pets}", f"--to={tmp_path / 'folder'}")
+    assert ran.code == 1
+    assert f"{shard.name}, {pq.read_table(index).to_pylist()[0]['key']}: " in ran.err
+    shard.unlink()
+    ran = run("export", f"--dataset={pets}", f"--to={tmp_path / 'other'}")
+    assert ran.code == 1
+    assert f"{shard.name}" in ran.err
+
+
+def test_records_of_others_are_refused_with_a_command_that_works(run, build, tmp_path):
+    write_form("tfrecord", tmp_path / "in")
+    path = tmp_path / "in/photos.tfrecord"
+    ran = run("export", f"--dataset={path}", f"--to={tmp_path / 'folder'}")
+    ran.refused("records_of_others", "output")
+    (command,) = re.findall(r": run `(.*)`, then export", ran.err)
+    out = build(tmp_path / "folder-tfrecords", *shlex.split(command)[2:-1])
+    assert run("export", f"--dataset={out}", f"--to={tmp_path / 'folder'}").code == 0
+    write_examples(tmp_path / "x.tfrecord", [{"a": 1}])
+    ran = run("export", f"--dataset={tmp_path / 'x.tfrecord'}", "--to=folder")
+    ran.refused("records_of_others", "output", says=["says what it needs"])
+
+
+# Boxes
+
+
+def test_boxes_are_exported_as_coco(run, build, tmp_path):
+    save_pictures(tmp_path / "in")
+    content = coco_of()
+    for one in content["annotations"]:
+        x, y, width, height = one["bbox"]
+        one["segmentation"] = [[x, y, x + width, y, x + width, y + height]]
+        one["keypoints"] = [x, y, 2, x + width - 1, y + height - 1, 1, 0, 0, 0]
+    path = write_coco(tmp_path / "in/a.json", annotations=content["annotations"])
+    words = [f"--input={path}", f"--image_root={tmp_path / 'in'}", "--image_encoding=keep", "--name=x"]
+    for layout in ("detection_polygons", "detection_masks", "detection_keypoints"):
+        first = build(tmp_path / layout, *words, f"--layout={layout}")
+        folder = tmp_path / f"{layout}_folder"
+        assert run("export", f"--dataset={first}", f"--to={folder}").code == 0
+        coco = f"--input={folder / 'annotations/instances_train.json'}"
+        second = build(
+            tmp_path / f"{layout}_again", coco, f"--image_root={folder}", f"--layout={layout}", "--image_encoding=keep"
+        )
+        was, now = examples(first)["train"], examples(second)["train"]
+        assert len(was) == len(now) == len(PICTURES)
+        for key, features in was.items():
+            other = now[f"train/{key}"]
+            for name in features:
+                if name in ("image/source_id", "image/filename"):
+                    continue
+                kind, values = features[name]
+                if kind == "float":
+                    np.testing.assert_allclose(other[name][1], values, rtol=1e-5, atol=1e-6)
+                else:
+                    assert other[name] == (kind, values), name
+
+
+@pytest.mark.parametrize("layout", [name for name in NAMED if name.startswith("detection")])
+def test_images_without_objects_come_back(run, build, tmp_path, layout):
+    save_pictures(tmp_path / "in")
+    content = coco_of()
+    for one in content["annotations"]:
+        x, y, width, height = one["bbox"]
+        one |= {"segmentation": [[x, y, x + width, y, x + width, y + height]], "keypoints": [x, y, 2]}
+    path = write_coco(tmp_path / "in/a.json", annotations=content["annotations"])
+    words = [f"--input={path}", f"--image_root={tmp_path / 'in'}", f"--layout={layout}", "--name=x"]
+    first = build(tmp_path / "first", *words)
+    ran = run("export", f"--dataset={first}", f"--to={tmp_path / 'folder'}", "--where=objects = 0")
+    second = build(tmp_path / "again", *shlex.split(ran.out.splitlines()[-1])[2:-1])
+    was, now = examples(first)["train"], examples(second)["train"]
+    assert 0 < len(now) < len(was)
+    assert now == {key: was[key] for key in now}
+
+
+def test_objects_without_boxes_are_refused(run, build, tmp_path):
+    write_form("coco", tmp_path / "in")
+    (tmp_path / "layout.yaml").write_text("layout: {image: image.encoded, classes: objects.index}")
+    first = build(tmp_path / "first", *flags_of("coco", tmp_path / "in"), f"--spec={tmp_path / 'layout.yaml'}")
+    run("export", f"--dataset={first}", f"--to={tmp_path / 'folder'}").refused("layout_not_exported")
+    assert not (tmp_path / "folder").exists()
+
+
+def test_columns_named_as_those_of_the_table_keep_their_values(run, build, tmp_path, picture, save):
+    save(tmp_path / "0.png", picture(0, 20, 24))
+    row = {"image": "0.png", "height": 7, "key": 3, "objects": {"bbox": [[12, 3, 7, 5]], "category": ["cat"]}}
+    (tmp_path / "rows.jsonl").write_text(json.dumps(row))
+    layout = "--layout=detection,height:int64,key:int64"
+    first = build(tmp_path / "first", f"--input={tmp_path / 'rows.jsonl'}", layout, "--name=x")
+    folder = tmp_path / "folder"
+    ran = run("export", f"--dataset={first}", f"--to={folder}")
+    (exported,) = pq.read_table(folder / "samples.parquet").to_pylist()
+    assert (exported["height"], exported["key_value"], exported["index_height"]) == (7, 3, 20)
+    (image,) = json.loads((folder / "annotations/instances_train.json").read_text())["images"]
+    assert (image["height"], image["width"]) == (20, 24)
+    second = build(tmp_path / "again", *shlex.split(ran.out.splitlines()[-1])[2:-1])
+    assert list(examples(second)["train"].values()) == list(examples(first)["train"].values())
+
+
+def test_values_that_are_no_text_stay(run, build, tmp_path):
+    table = pa.table({"a": pa.array([b"text", b"\xff\x00", b"\0"], pa.binary()), "b": ["x", "y", "z"]})
+    pq.write_table(table, tmp_path / "rows.parquet")
+    first = build(tmp_path / "first", f"--input={tmp_path / 'rows.parquet'}", "--layout=columns", "--name=x")
+    ran = run("export", f"--dataset={first}", f"--to={tmp_path / 'folder'}")
+    assert files_below(tmp_path / "folder") == ["convert.yaml", "samples.parquet"]
+    found = pq.read_table(tmp_path / "folder/samples.parquet")
+    assert (found.schema.field("a").type, found.schema.field("b").type) == (pa.binary(), pa.string())
+    second = build(tmp_path / "again", *shlex.split(ran.out.splitlines()[-1])[2:-1])
+    assert examples(second) == examples(first)
+
+
+# Names
+
+# Names that file systems, shells and programs take for something else.
+HARD = [
+    *("../../up", "/root", "a/../b", ".hidden", "..", ".", "", " ", "CON", "nul.jpg", "-rf", "a\\b", "a:b", "a*?.jpg"),
+    *("a\nb", "x" * 400, "写" * 200, "A.jpg", "a.jpg", "a.JPG", "a", "a.png", "e\u0301", "\xe9", "STRASSE", "straße"),
+    *("a/b", "a_b", "a.", "a ", "_SUCCESS", "{a}", "[a]", "x/y/z.tar.gz"),
+]
+
+
+def names_of(keys: list[str]) -> list[str]:
+    stems = [stem_of(key, ["train"]) for key in keys]
+    shared = find_shared(np.array([number_of(stem) for stem in stems]))
+    return [distinct(stem, key, is_shared=number_of(stem) in shared) for stem, key in zip(stems, keys, strict=True)]
+
+
+def check_names(keys: list[str]) -> None:
+    names = names_of(keys)
+    folded = {unicodedata.normalize("NFC", unicodedata.normalize("NFD", name).casefold()) for name in names}
+    assert len(folded) == len(keys)
+    for name in names:
+        assert len(name.encode()) < 200
+        assert name not in (".", "..")
+        assert not set(name) & set('/\\:*?"<>|\0\n{}[]')
+        assert not name.startswith((".", "-", "_", " "))
+        assert not name.endswith((".", " "))
+
+
+def test_hard_names_become_distinct_safe_ones():
+    check_names(HARD)
+    # What looks like a name that was made distinct cannot take the place of one.
+    made = names_of(["A", "a"])
+    check_names(["A", "a", *made])
+
+
+@given(st.lists(st.one_of(st.sampled_from(HARD), st.text(max_size=12)), unique=True))
+def test_names_are_distinct_and_safe(keys):
+    check_names(keys)
+
+
+@given(st.lists(st.one_of(st.sampled_from(HARD), st.text(max_size=12)), unique=True))
+def test_folders_are_distinct_and_safe(names):
+    folders = [*name_folders(names).values()]
+    assert len({folder.casefold() for folder in folders}) == len(names)
+    assert all(safe_name(folder) == folder for folder in folders)
+
+
+def test_classes_and_keys_that_differ_by_case_have_files_of_their_own(run, build, tmp_path, picture, save):
+    rows = []
+    for number, (name, label) in enumerate([("A", "Cat"), ("a", "cat"), ("a", "Cat"), ("../up", "..")]):
+        save(tmp_path / f"{number}.png", picture(number, 20, 24))
+        rows.append({"image": f"{number}.png", "id": f"{name}/{number % 2}.png", "label": label})
+    rows[1]["id"] = rows[0]["id"].lower()
+    rows[2]["id"] = "a/2.png"
+    (tmp_path / "rows.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    first = build(tmp_path / "first", f"--input={tmp_path / 'rows.jsonl'}", "--key_column=id", "--name=x")
+    ran = run("export", f"--dataset={first}", f"--to={tmp_path / 'folder'}")
+    images = [name for name in files_below(tmp_path / "folder") if name.endswith(".jpg")]
+    assert len({name.casefold() for name in images}) == 4
+    assert not any(".." in name for name in images)
+    second = build(tmp_path / "again", *shlex.split(ran.out.splitlines()[-1])[2:-1])
+    assert examples(second) == examples(first)

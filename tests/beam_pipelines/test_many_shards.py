@@ -1,0 +1,344 @@
+"""Datasets with very many shards, which are listed in `shards.parquet`: they read like any other."""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+import json
+import pickle
+import shutil
+from pathlib import Path
+from types import SimpleNamespace
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from beam_tfrecords import BuildError, mix, open_dataset
+from beam_tfrecords.output import manifest, shard_rows
+from beam_tfrecords.output.manifest import Shard
+from beam_tfrecords.output.shard_rows import ShardRows, make_shards, write_rows
+from beam_tfrecords.output.versions import is_whole
+from beam_tfrecords.reading.conditions import read_rows
+from beam_tfrecords.reading.lazy_shards import LazyShards, shard_numbers
+from beam_tfrecords.transforms.publishing.changes import repeats_newest
+from beam_tfrecords.transforms.stats import Stats
+from tests.beam_pipelines.dataset_checks import manifest_of, shards_of
+from tests.beam_tfrecords.storage.test_beam_files import DictionaryFiles
+from tests.refusals import refuses
+from tests.tensorflow import load
+
+FLAGS = ["--image_size=16", "--num_shards=7", "--splits=train=0.75,test=0.25", "--reuse=none"]
+
+
+@pytest.fixture(scope="module")
+def few_are_many():
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(manifest, "MOST_LISTED_SHARDS", 13)
+        patched.setattr(shard_rows, "_GROUP_ROWS", 3)
+        yield
+
+
+@pytest.fixture(scope="module")
+def listed(tmp_path_factory, photos, build) -> Path:
+    return build(tmp_path_factory.mktemp("listed") / "out", f"--input={photos}", *FLAGS)
+
+
+@pytest.fixture(scope="module")
+def stored(listed, tmp_path_factory, photos, build, few_are_many) -> Path:
+    """The same dataset, with the list of its 14 shards beside the manifest."""
+    return build(tmp_path_factory.mktemp("stored") / "out", f"--input={photos}", *FLAGS)
+
+
+@pytest.fixture
+def copied(stored, tmp_path) -> Path:
+    return Path(shutil.copytree(stored, tmp_path / "copied"))
+
+
+def publish(path: Path, **changed) -> None:
+    """Publishes a dataset again, with another manifest and list of shards."""
+    values = {**manifest_of(path), **changed}
+    values["files"]["shards.parquet"] = hashlib.sha256((path / "shards.parquet").read_bytes()).hexdigest()
+    data = json.dumps(values).encode()
+    (path / "manifest.json").write_bytes(data)
+    (path / "_SUCCESS").write_text(json.dumps({"manifest_sha256": hashlib.sha256(data).hexdigest()}))
+
+
+def test_only_a_dataset_with_very_many_shards_has_a_list_beside_its_manifest(listed, stored):
+    assert not (listed / "shards.parquet").exists()
+    one, other = manifest_of(listed), manifest_of(stored)
+    assert (one["format"], other["format"]) == (2, 3)
+    assert "shards" not in other
+    for values in (one, other):
+        del values["sizes"], values["format"]
+    others = {name: one["files"][name] for name in ("croissant.json", "dataset_info.json", "features.json")}
+    assert others.items() <= other["files"].items()
+    assert {**one, "files": 0} == {**other, "files": 0, "shards": one["shards"]}
+    assert other["files"].keys() - one["files"].keys() == {"shards.parquet"}
+    rows = pq.read_table(stored / "shards.parquet").to_pylist()
+    assert [{name: row[name] for name in shard} for shard, row in zip(one["shards"], rows, strict=True)] == one[
+        "shards"
+    ]
+    assert shards_of(listed) == shards_of(stored)
+
+
+def test_the_shards_and_files_are_the_same(listed, stored):
+    one, other = open_dataset(listed), open_dataset(stored)
+    assert isinstance(other.shards, LazyShards)
+    assert other.shards == one.shards
+    for split in one.splits:
+        assert list(other.split_shards(split)) == one.split_shards(split)
+        assert other.split_shards(split)[1:4] == one.split_shards(split)[1:4]
+    assert {*other.files} - {*one.files} == {"shards.parquet"}
+    assert {**other.sizes, **one.sizes} == other.sizes
+    assert (other.num_shards, other.find_ranges("all")) == (one.num_shards, one.find_ranges("all"))
+    assert repr(other).splitlines()[1:] == repr(one).splitlines()[1:]
+    with refuses("unknown_split"):
+        other.split_shards("tset")
+
+
+@given(
+    split=st.sampled_from(["train", "test", "train+test", "test+train", "all", "train[2:7]", "train[50%:]+test[:3]"]),
+    form=st.sampled_from(["pixels", "features", "bytes"]),
+    numbers=st.lists(st.integers(-3, 2), max_size=5),
+    cut=st.slices(12),
+)
+def test_records_are_the_same(listed, stored, split, form, numbers, cut):
+    one, other = (open_dataset(path).records(split, form=form) for path in (listed, stored))
+    assert len(one) == len(other)
+    assert one.digest == other.digest == pickle.loads(pickle.dumps(other)).digest
+    for a, b in ((one, other), (one[numbers], other[numbers]), (one[cut], other[cut])):
+        assert (len(a), a.digest) == (len(b), b.digest)
+        np.testing.assert_equal(list(a), list(b))
+
+
+def test_conditions_tables_and_mixtures_are_the_same(listed, stored):
+    one, other = (open_dataset(path) for path in (listed, stored))
+    condition = "label != 'coffee' and height > 0"
+    a, b = (dataset.records("all").filter(condition) for dataset in (one, other))
+    assert 0 < len(a) < one.num_records
+    assert a.digest == b.digest
+    rows = [
+        [read_rows(path, shard, None, dataset.unindexed_columns) for shard in dataset.shards]
+        for path, dataset in ((str(listed), one), (str(stored), other))
+    ]
+    assert rows[0] == rows[1]
+    a, b = (mix([(dataset, 2)]).records("train") for dataset in (one, other))
+    assert a.digest == b.digest
+
+
+@given(
+    split=st.sampled_from(["train", "test", "all", "train[3:19]", "test[20%:]+train"]),
+    num_readers=st.integers(1, 5),
+    data=st.data(),
+)
+def test_readers_have_the_same_share(listed, stored, split, num_readers, data):
+    from beam_tfrecords.reading.tf_data import _share_records
+
+    reader = {"num_readers": num_readers, "reader_index": data.draw(st.integers(0, num_readers - 1))}
+    assert _share_records(open_dataset(listed), split, **reader) == _share_records(
+        open_dataset(stored), split, **reader
+    )
+
+
+@pytest.mark.slow
+def test_tensorflow_reads_the_same(listed, stored):
+    for options in ({}, {"shuffle": True, "seed": 1}, {"num_readers": 2, "reader_index": 1}):
+        a, b = (load(path, "train", decode=False, **options).as_numpy_iterator() for path in (listed, stored))
+        assert [one["filename"] for one in a] == [one["filename"] for one in b]
+
+
+@pytest.fixture
+def remote(stored) -> str:
+    """The dataset in a store."""
+    files = {str(path.relative_to(stored)): path.read_bytes() for path in stored.rglob("*") if path.is_file()}
+    DictionaryFiles.calls = []
+    DictionaryFiles.files = {f"dictionary://a/out/{name}": data for name, data in files.items()}
+    return "dictionary://a/out"
+
+
+def test_a_store_has_the_same_records_and_a_cache_keeps_the_list(listed, remote, tmp_path):
+    expected = list(open_dataset(listed).records("test+train", form="bytes"))
+    assert list(open_dataset(remote).records("test+train", form="bytes")) == expected
+    cached = open_dataset(remote, cache=tmp_path / "cache")
+    assert list(cached.records("test+train", form="bytes")) == expected
+    assert [one["filename"] for one in load(remote, "train", decode=False).as_numpy_iterator()] == [
+        one["filename"].encode() for one in open_dataset(listed).records("train")
+    ]
+    del DictionaryFiles.files[f"{remote}/shards.parquet"]
+    again = open_dataset(remote, cache=tmp_path / "cache")
+    assert again.records("test+train").digest == cached.records("test+train").digest
+    with pytest.raises(BuildError, match=r"shards\.parquet"):
+        open_dataset(remote).records("train")
+
+
+def test_shuffle_true_takes_all_records_of_few(stored):
+    shuffled = (load(stored, "train", decode=False, shuffle=True, seed=seed) for seed in (1, 2))
+    orders = [[one["filename"] for one in examples.as_numpy_iterator()] for examples in shuffled]
+    assert orders[0] != orders[1]
+    assert sorted(orders[0]) == sorted(orders[1])
+
+
+def test_a_compressed_dataset_reads_the_same(tmp_path, photos, build, few_are_many):
+    path = build(tmp_path / "out", f"--input={photos}", *FLAGS, "--compression=gzip")
+    assert manifest_of(path)["format"] == 3
+    assert len(list(load(path, "all", decode=False))) == open_dataset(path).num_records
+    with refuses("compressed_shards"):
+        open_dataset(path).records("train")
+
+
+def test_verify_and_report_say_the_same(listed, stored, run, verify):
+    one, other = verify(listed), verify(stored)
+    assert (other.code, other.out) == (0, one.out.replace(str(listed), str(stored)))
+    for path in (listed, stored):
+        assert run("report", f"--dataset={path}").code == 0
+    reports = [(path / "report.html").read_text() for path in (listed, stored)]
+    assert reports[0].replace(str(listed), "") == reports[1].replace(str(stored), "")
+
+
+def test_the_next_version_reuses_the_records_and_an_unchanged_one_is_not_published(
+    tmp_path, photos, convert, few_are_many
+):
+    flags = [f"--input={photos}", f"--output={tmp_path / 'out'}", *FLAGS[:-1], "--versioned"]
+    assert convert(*flags).code == 0
+    first = open_dataset(tmp_path / "out")
+    assert first.has_shard_file
+    ran = convert(*flags, "--description=Other words.")
+    assert ran.code == 0, ran.err
+    second = open_dataset(tmp_path / "out")
+    assert second.path != first.path
+    assert second.manifest["reuse"]["converted"] == 0
+    assert second.shards == first.shards
+    ran = convert(*flags, "--description=Other words.")
+    assert (ran.code, open_dataset(tmp_path / "out").path) == (0, second.path)
+
+
+def test_where_the_shards_are_listed_is_no_change(listed, stored):
+    one, other = open_dataset(listed), open_dataset(stored)
+    values = {**other.manifest, "spec": one.manifest["spec"]}
+    values["files"] = {**values["files"], "README.md": one.manifest["files"]["README.md"]}
+    history = SimpleNamespace(newest=one.ref)
+    assert repeats_newest(history, values, list(other.shards), Stats())
+    changed = [*other.shards[:-1], dataclasses.replace(other.shards[-1], index_sha256="0" * 64)]
+    assert not repeats_newest(history, values, changed, Stats())
+    assert not repeats_newest(history, values, list(other.shards[:-1]), Stats())
+
+
+def test_a_dataset_is_the_input_of_another(listed, stored, tmp_path, build):
+    built = [build(tmp_path / path.parent.name, f"--input={path}", "--num_shards=1") for path in (listed, stored)]
+    assert shards_of(built[0]) == shards_of(built[1])
+
+
+def test_an_earlier_dataset_with_a_list_is_replaced(copied, photos, convert, monkeypatch):
+    monkeypatch.setattr(manifest, "MOST_LISTED_SHARDS", 10_000)
+    ran = convert(f"--input={photos}", f"--output={copied}", "--image_size=16", "--num_shards=1", "--overwrite")
+    assert ran.code == 0, ran.err
+    assert not (copied / "shards.parquet").exists()
+
+
+def test_a_missing_list_is_found(copied, verify):
+    (copied / "shards.parquet").unlink()
+    dataset = open_dataset(copied)
+    with pytest.raises(BuildError, match=r"shards\.parquet is missing: the dataset is damaged"):
+        dataset.records("train")
+    ran = verify(copied)
+    assert ran.code == 1
+    assert "shards.parquet is missing" in ran.out
+    assert "not checked: the shards" in ran.err
+    assert not is_whole(str(copied.parent), copied.name)
+
+
+@pytest.mark.parametrize("place", [4, 900, -20])
+def test_a_changed_list_is_found(copied, verify, place):
+    data = bytearray((copied / "shards.parquet").read_bytes())
+    data[place] ^= 1
+    (copied / "shards.parquet").write_bytes(data)
+    dataset = open_dataset(copied)
+    with pytest.raises(BuildError, match=r"shards\.parquet is not the file that was published"):
+        dataset.records("train")
+    ran = verify(copied)
+    assert (ran.code, "not checked: the shards" in ran.err) == (1, True)
+    assert not is_whole(str(copied.parent), copied.name)
+
+
+@pytest.mark.parametrize(
+    ("column", "value", "says"),
+    [
+        ("file", "../other", "it names '../other', which is not in the dataset"),
+        ("file", "/etc/passwd", "it names '/etc/passwd', which is not in the dataset"),
+        ("index", "index/../../other.parquet", "which is not in the dataset"),
+        ("records", -1, "column records has a negative number"),
+        ("bytes", None, "column bytes has null"),
+        ("split", "test", "its shards are not those of the manifest's splits"),
+    ],
+)
+def test_a_list_that_no_build_writes_is_refused(copied, column, value, says):
+    table = pq.read_table(copied / "shards.parquet")
+    values = [*table[column].to_pylist()[:-1], value]
+    schema = pa.schema([field.with_nullable(True) for field in table.schema])
+    place = table.schema.get_field_index(column)
+    table = table.cast(schema).set_column(place, schema.field(place), pa.array(values, schema.field(place).type))
+    pq.write_table(table, copied / "shards.parquet")
+    publish(copied)
+    with pytest.raises(BuildError, match=r"shards\.parquet cannot be read: ") as raised:
+        list(open_dataset(copied).records("all", form="bytes"))
+    assert says in str(raised.value)
+
+
+@pytest.mark.parametrize("content", [b"", b"PAR1", b"PAR1" + bytes(100) + b"PAR1"])
+def test_a_list_that_is_not_parquet_is_refused(copied, content):
+    (copied / "shards.parquet").write_bytes(content)
+    publish(copied)
+    with pytest.raises(BuildError, match=r"shards\.parquet cannot be read"):
+        open_dataset(copied).records("all")
+
+
+def test_a_list_with_other_numbers_of_shards_is_refused(copied):
+    table = pq.read_table(copied / "shards.parquet")
+    for changed, says in (
+        (table.slice(0, 13), "it has 13 shards; the manifest says 14"),
+        (pa.concat_tables([table, table]), "it has 28 shards"),
+    ):
+        pq.write_table(changed, copied / "shards.parquet")
+        publish(copied)
+        with pytest.raises(BuildError, match=says):
+            list(open_dataset(copied).shards)
+
+
+shards = st.builds(
+    Shard,
+    split=st.sampled_from(["a", "b"]),
+    number=st.integers(0, 1 << 40),
+    of=st.integers(0, 1 << 40),
+    file=st.text("abc-é", min_size=1),
+    records=st.integers(0, 1 << 40),
+    bytes=st.integers(0, 1 << 60),
+    crc32c=st.text("0123456789abcdef", min_size=8, max_size=8),
+    index=st.text("abc-é", min_size=1).map(lambda name: f"index/{name}.parquet"),
+    index_sha256=st.text("0123456789abcdef", min_size=64, max_size=64),
+    first_key=st.none() | st.text(),
+    index_bytes=st.integers(0, 1 << 60),
+)
+
+
+@given(many=st.lists(shards, min_size=1, max_size=40), data=st.data())
+def test_rows_are_the_shards_that_were_written(tmp_path_factory, many, data):
+    content = write_rows(many)
+    assert content == write_rows(many)
+    file = tmp_path_factory.mktemp("rows") / "shards.parquet"
+    file.write_bytes(content)
+    rows = ShardRows(lambda: file.open("rb"))
+    number = data.draw(st.integers(0, len(many) - 1))
+    group = rows.find_group(number)
+    assert list(make_shards(rows.read_group(group)))[number - rows.find_start(group)] == many[number]
+    numbers = range(number, data.draw(st.integers(number + 1, len(many))))
+    found = [size for sizes in rows.read_column("bytes", numbers) for size in sizes.to_pylist()]
+    assert found == [many[number].bytes for number in numbers]
+
+
+def test_numbers_come_without_shards(stored):
+    dataset = open_dataset(stored)
+    assert shard_numbers(dataset.shards, "records").tolist() == [shard.records for shard in dataset.shards]

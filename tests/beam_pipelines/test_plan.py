@@ -1,0 +1,107 @@
+"""`plan`, and what `build` and its refusals are from Python."""
+
+from __future__ import annotations
+
+import dataclasses
+import shutil
+
+import pytest
+
+import beam_tfrecords
+from beam_tfrecords import Plan, RequestError, build, plan
+from tests.refusals import refuses
+
+
+@pytest.fixture
+def folder(tmp_path, photos, monkeypatch):
+    """The current folder, with 12 photos of two classes, and a file that is no photo."""
+    monkeypatch.chdir(tmp_path)
+    for name in ("cat", "space"):
+        (tmp_path / "photos" / name).mkdir(parents=True)
+        for path in sorted((photos / name).glob("*"))[:6]:
+            shutil.copy(path, tmp_path / "photos" / name)
+    (tmp_path / "photos" / "notes.txt").write_text("no image")
+    return tmp_path
+
+
+def test_a_plan_says_what_the_build_makes(folder):
+    settings = {"image_size": 16, "splits": {"train": 0.5, "test": 0.5}, "resample": "box", "jpeg_quality": 80}
+    planned = plan("photos", "out", image_encoding="png", **settings)
+    assert isinstance(planned, Plan)
+    assert not (folder / "out").exists()
+    built = build("photos", "out", image_encoding="png", quiet=True, **settings)
+    assert planned.output == built.path
+    assert (planned.num_samples, planned.splits) == (len(built), built.splits)
+    assert {split: counts for split, counts in planned.class_counts.items() if counts} == built.class_counts
+    assert planned.class_names == built.class_names
+    assert planned.layout == built.layout.to_json()
+    assert {split: one.shards for split, one in planned.estimates.items()} == dict.fromkeys(planned.splits, 1)
+    assert all(one.bytes > 0 for one in planned.estimates.values())
+    assert planned.skipped == {kind: one["files"] for kind, one in built.manifest["skipped"].items()} == {".txt": 1}
+    assert [note for note in planned.notes if note.startswith("`jpeg_quality=80`")]
+    assert (planned.failures, planned.publishes) == ({}, True)
+    again = build("photos", "again", image_encoding="png", layout=planned.layout, quiet=True, **settings)
+    assert [shard.crc32c for shard in again.shards] == [shard.crc32c for shard in built.shards]
+
+
+def test_the_text_of_a_plan_is_that_of_a_dry_run(folder, convert):
+    planned = plan(input="photos", output="out", image_size=16)
+    assert convert("--input=photos", "--output=out", "--image_size=16", "--dry_run").out == f"{planned}\n"
+    assert build("photos", "out", image_size=16, dry_run=True) == str(planned) == repr(planned)
+    shown = planned._repr_html_()
+    assert "<tr><td>train</td><td>12</td>" in shown
+    assert str(planned).splitlines()[-1] in shown
+    with pytest.raises(dataclasses.FrozenInstanceError):
+        planned.output = "other"
+
+
+def test_a_plan_counts_what_would_be_rejected(folder):
+    paths = sorted(path.relative_to(folder) for path in folder.glob("photos/*/*"))
+    rows = [f"{path},{path.parent.name if number else ''}" for number, path in enumerate(paths)]
+    (folder / "rows.csv").write_text("\n".join(["image,label", *rows]))
+    planned = plan("rows.csv", "out")
+    assert planned.failures == {"label_missing": 1}
+    assert not planned.publishes
+    assert plan("rows.csv", "out", max_failures=0.5).publishes
+
+
+def test_a_plan_of_a_hostile_name_is_text(folder):
+    (folder / "photos" / "cat").rename(folder / "photos" / "<b>\x1b[1m")
+    planned = plan("photos", "out")
+    assert "\x1b" not in str(planned)
+    assert "<b>" not in planned._repr_html_()
+
+
+@pytest.mark.parametrize("ask", [build, plan])
+def test_the_input_and_the_output_have_positions(folder, ask):
+    with pytest.raises(TypeError, match="`input` is given twice: as 'photos', and by its name as 'others'"):
+        ask("photos", input="others")
+    with pytest.raises(TypeError, match="positional"):
+        ask("photos", "out", 64)
+    with refuses("missing_setting", "output"):
+        ask("photos")
+    with refuses("unknown_setting", "image_sise", "image_size"):
+        ask("photos", "out", image_sise=3)
+    with refuses("missing_setting", "input"):
+        ask(output="out")
+
+
+@pytest.mark.parametrize("ask", [build, plan])
+def test_each_suggestion_is_a_request(folder, ask):
+    paths = sorted(path.relative_to(folder) for path in folder.glob("photos/*/*"))
+    rows = [f"{path},{path.parent.name},{('home', 'out')[number % 2]}" for number, path in enumerate(paths)]
+    (folder / "rows.csv").write_text("\n".join(["image,kind,place", *rows]))
+    request = {"input": "rows.csv", "output": "out"}
+    with pytest.raises(RequestError) as caught:
+        ask(**request)
+    assert {one.settings.get("label_column") for one in caught.value.suggestions} == {"kind", None}
+    for number, suggestion in enumerate(caught.value.suggestions):
+        assert suggestion.meaning
+        assert plan(**{**request, **suggestion.settings}).num_samples == 12
+        assert len(build(**{**request, "output": f"out{number}", "quiet": True, **suggestion.settings})) == 12
+
+
+def test_dir_shows_what_is_public():
+    assert {*dir(beam_tfrecords)} == {*beam_tfrecords.__all__, "__version__"}
+    for name in dir(beam_tfrecords):
+        assert getattr(beam_tfrecords, name)

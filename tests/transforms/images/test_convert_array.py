@@ -1,0 +1,210 @@
+"""Arrays have the numbers of their files, moved and resized like images, each channel alone."""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import math
+import tracemalloc
+
+import numpy as np
+import pytest
+from PIL import Image, ImageOps
+
+from beam_tfrecords.errors import SampleError
+from beam_tfrecords.transforms.images.array_files import read_array
+from beam_tfrecords.transforms.images.convert_array import convert_array, join_bands, resize_float
+from beam_tfrecords.transforms.images.convert_image import convert_image
+from beam_tfrecords.transforms.images.image_spec import ArrayType, Axes, ImageEncoding, ImageSpec, Resample, ResizeMode
+from beam_tfrecords.transforms.images.memory import array_memory
+from beam_tfrecords.transforms.images.raw_pixels import as_file
+from tests.tiff_files import tiff_of
+
+FILTERED = [one for one in Resample if one is not Resample.NEAREST]
+
+
+def noise(dtype: str, *shape: int) -> np.ndarray:
+    numbers = np.random.default_rng(3).integers(0, 65_536, shape)
+    return (numbers >> 8).astype(dtype) if dtype == "uint8" else numbers.astype(dtype)
+
+
+def npy_of(pixels: np.ndarray) -> bytes:
+    file = io.BytesIO()
+    np.save(file, pixels)
+    return file.getvalue()
+
+
+def spec_of(dtype: str, **settings) -> ImageSpec:
+    return ImageSpec(image_encoding=ImageEncoding.RAW, channels=None, array_type=ArrayType(dtype), **settings)
+
+
+def stored(data: bytes, spec: ImageSpec) -> np.ndarray:
+    made = convert_array(data, spec)
+    return np.frombuffer(made.data, np.dtype(made.dtype).newbyteorder("<")).reshape(
+        made.height, made.width, made.channels
+    )
+
+
+@pytest.mark.parametrize("dtype", ["uint8", "uint16", "float32"])
+@pytest.mark.parametrize("mode", list(ResizeMode))
+@pytest.mark.parametrize("resample", list(Resample))
+def test_a_channel_of_an_array_is_resized_like_a_grey_image(dtype, mode, resample):
+    pixels = noise(dtype, 41, 67, 6)
+    spec = spec_of(dtype, image_size=(24, 30), resize_mode=mode, resample=resample)
+    made = stored(npy_of(pixels), spec)
+    for channel in range(6):
+        alone = stored(npy_of(np.ascontiguousarray(pixels[..., channel])), spec)
+        np.testing.assert_array_equal(made[..., channel], alone[..., 0])
+    if dtype != "float32":
+        grey = tiff_of(pixels[..., 2])
+        one = ImageSpec(image_encoding=ImageEncoding.PNG, channels=1, image_size=(24, 30), resize_mode=mode)
+        one = one if dtype == "uint8" else ImageSpec(**{**vars(one), "bit_depth": 16})
+        image = ImageSpec(**{**vars(one), "resample": resample})
+        with Image.open(io.BytesIO(convert_image(grey, image).data)) as file:
+            np.testing.assert_array_equal(made[..., 2], np.asarray(file))
+
+
+@pytest.mark.parametrize("resample", FILTERED)
+@pytest.mark.parametrize("size", [(9, 80), (90, 11), (41, 67), (1, 1)])
+def test_floats_are_resized_as_pillow_does(resample, size):
+    pixels = (noise("float32", 41, 67) / 1000).astype(np.float32)
+    expected = np.asarray(Image.fromarray(pixels).resize(size[::-1], Image.Resampling[resample.name]))
+    np.testing.assert_allclose(resize_float(pixels, *size, resample), expected, atol=1e-3)
+
+
+@pytest.mark.parametrize("resample", FILTERED)
+def test_a_constant_stays_constant(resample):
+    pixels = np.full((31, 47), np.float32(0.1))
+    for size in ((7, 60), (50, 13)):
+        assert set(resize_float(pixels, *size, resample).ravel()) == {np.float32(0.1)}
+
+
+def test_a_missing_number_spreads_only_as_far_as_the_filter_reaches():
+    pixels = np.zeros((40, 40), np.float32)
+    pixels[20, 20] = np.nan
+    missing = np.isnan(resize_float(pixels, 20, 20, Resample.BILINEAR))
+    assert 0 < missing.sum() <= 9
+
+
+def test_the_bytes_of_resized_floats_are_these_on_every_processor():
+    pixels = (noise("float32", 41, 67) / 1000).astype(np.float32)
+    made = b"".join(resize_float(pixels, *size, one).tobytes() for one in FILTERED for size in ((9, 80), (90, 11)))
+    assert hashlib.blake2b(made, digest_size=8).hexdigest() == "0b0f1e2636511e4e"
+
+
+@pytest.mark.parametrize("orientation", range(1, 9))
+def test_arrays_are_turned_upright(orientation):
+    pixels = noise("uint16", 10, 14, 5)
+    file = tiff_of(pixels, tags={274: orientation})
+    made = stored(file, spec_of("uint16"))
+    for channel in range(5):
+        turned = Image.fromarray(pixels[..., channel])
+        exif = Image.Exif()
+        exif[274] = orientation
+        turned.info["exif"] = exif.tobytes()
+        np.testing.assert_array_equal(made[..., channel], np.asarray(ImageOps.exif_transpose(turned)))
+
+
+@pytest.mark.parametrize("shape", [(13, 20, 30), (20, 20, 20), (3, 4, 5)])
+def test_channels_that_may_be_first_are_asked_for(shape):
+    pixels = noise("uint16", *shape)
+    with pytest.raises(SampleError, match="whose channels may be first or last; `array_axes=CHW`"):
+        read_array(npy_of(pixels), ImageSpec())
+    np.testing.assert_array_equal(read_array(npy_of(pixels), ImageSpec(array_axes=Axes.HWC)).pixels, pixels)
+    first = read_array(npy_of(pixels), ImageSpec(array_axes=Axes.CHW)).pixels
+    np.testing.assert_array_equal(first, pixels.transpose(1, 2, 0))
+
+
+@pytest.mark.parametrize("order", "CF")
+@pytest.mark.parametrize("dtype", ["<u2", ">u2", "<f4", ">f4", "|u1"])
+def test_npy_files_are_read_in_every_order(order, dtype):
+    pixels = np.asarray(noise("uint8", 12, 9, 7), dtype, order=order)
+    np.testing.assert_array_equal(read_array(npy_of(pixels), ImageSpec()).pixels, pixels)
+
+
+@pytest.mark.parametrize("pixels", [np.zeros(5), np.zeros((2, 3, 4, 5)), np.zeros((3, 0)), np.zeros((3, 3), complex)])
+def test_other_npy_files_are_rejected(pixels):
+    with pytest.raises(SampleError, match=r"a \.npy file of shape"):
+        read_array(npy_of(pixels), ImageSpec())
+
+
+def test_a_cut_npy_file_is_truncated():
+    data = npy_of(noise("uint16", 12, 9, 7))
+    for size in (8, 50, len(data) - 1):
+        with pytest.raises(SampleError):
+            read_array(data[:size], ImageSpec())
+
+
+@pytest.mark.parametrize(
+    ("found", "wanted", "holds"),
+    [
+        ("uint8", "uint16", True),
+        ("uint16", "float32", True),
+        ("int16", "float32", True),
+        ("float64", "float32", True),
+        ("uint16", "uint8", False),
+        ("int16", "uint16", False),
+        ("int32", "float32", False),
+        ("float32", "uint16", False),
+    ],
+)
+def test_numbers_are_stored_as_types_that_hold_them(found, wanted, holds):
+    pixels = noise("uint8", 12, 9, 7).astype(found)
+    if holds:
+        np.testing.assert_array_equal(stored(npy_of(pixels), spec_of(wanted)), pixels)
+        return
+    with pytest.raises(SampleError, match=f"numbers of type {found}, which `array_type={wanted}` does not hold"):
+        convert_array(npy_of(pixels), spec_of(wanted))
+
+
+def test_images_of_8_and_16_bits_are_arrays_too():
+    color, depth = noise("uint8", 20, 30, 3), noise("uint16", 20, 30)
+    files = []
+    for pixels in (color, depth):
+        file = io.BytesIO()
+        Image.fromarray(pixels).save(file, "PNG")
+        files.append(file.getvalue())
+    np.testing.assert_array_equal(stored(files[0], spec_of("uint8")), color)
+    np.testing.assert_array_equal(stored(files[1], spec_of("uint16"))[..., 0], depth)
+    spec = spec_of("uint16")
+    joined = join_bands(
+        {name: convert_array(file, spec) for name, file in zip(("rgb", "depth"), files, strict=True)}, spec
+    )
+    np.testing.assert_array_equal(
+        np.frombuffer(joined.data, "<u2").reshape(20, 30, 4), np.dstack([color, depth[..., np.newaxis]])
+    )
+
+
+@pytest.mark.parametrize("channels", [1, 13])
+@pytest.mark.parametrize("dtype", ["uint8", "float32"])
+def test_no_array_takes_more_memory_than_estimated(channels, dtype):
+    pixels = noise(dtype, 200, 300, channels)
+    for size in (None, (150, 100), (400, 500)):
+        sized = {"image_size": size, "resize_mode": ResizeMode.EXACT} if size else {}
+        for data in (tiff_of(pixels, planar=True, tags={274: 6}), npy_of(pixels if channels > 1 else pixels[..., 0])):
+            largest = max(200 * 300, math.prod(size or (0,)))
+            tracemalloc.start()
+            convert_array(data, spec_of(dtype, **sized, resample=Resample.LANCZOS))
+            _, peak = tracemalloc.get_traced_memory()
+            tracemalloc.stop()
+            assert peak < len(data) + array_memory(largest, channels, pixels.itemsize)
+
+
+def test_bands_of_several_sizes_are_not_joined():
+    spec = spec_of("uint16")
+    bands = {name: convert_array(npy_of(noise("uint16", side, side)), spec) for name, side in (("a", 20), ("b", 10))}
+    with pytest.raises(SampleError, match="bands of several sizes: a has 20 x 20, b 10 x 10"):
+        join_bands(bands, spec)
+
+
+def test_another_number_of_channels_is_rejected():
+    spec = ImageSpec(image_encoding=ImageEncoding.RAW, channels=13, array_type=ArrayType.UINT8)
+    with pytest.raises(SampleError, match="12 channels, where the dataset has 13"):
+        join_bands({"image": convert_array(npy_of(noise("uint8", 20, 20, 12)), spec)}, spec)
+
+
+@pytest.mark.parametrize("shape", [(5, 4, 9), (20, 30, 2)])
+def test_files_of_arrays_of_ours_have_no_unclear_axes(shape):
+    pixels = noise("uint16", *shape)
+    file = as_file(pixels.tobytes(), shape=shape, axes="HWC", dtype="<u2")
+    np.testing.assert_array_equal(read_array(file, ImageSpec(array_axes=Axes.CHW)).pixels, pixels)

@@ -1,0 +1,197 @@
+"""What the documents of tools have besides the objects that all formats share."""
+
+from __future__ import annotations
+
+import pytest
+
+from beam_tfrecords.transforms.sources.documents import recognition
+from tests.each import each
+from tests.transforms.sources.documents.formats import (
+    IMAGES,
+    bdd_frames,
+    in_pixels,
+    polygons_of,
+    turned,
+    via_images,
+    write_json,
+    write_labelstudio_csv,
+    write_lines,
+    write_via_1,
+)
+
+
+@each("version", ["project", "version 1", "frames"])
+def test_other_forms_of_a_format_are_the_same(version, folder, opened, listed):
+    if version == "frames":
+        lists = write_json(folder / "1.json", bdd_frames()), write_json(folder / "2.json", {"frames": bdd_frames()})
+        name = "bdd100k"
+    else:
+        name = "via"
+        other = write_via_1(folder) if version == "version 1" else folder / "list.json"
+        lists = write_json(folder / "1.json", {"_via_img_metadata": via_images(as_lists=True)}), other
+        if version == "project":
+            write_json(other, via_images(as_lists=True))
+    first, second = (listed(opened(path, mapping=name, needs_polygons=True)) for path in lists)
+    assert first == second
+    assert len(first) == len(IMAGES)
+
+
+def test_a_turned_box_of_label_studio_turns_in_pixels(folder, opened, listed):
+    value = {"x": 50, "y": 25, "width": 20, "height": 10, "rotation": 30, "rectanglelabels": ["cat"]}
+    result = {"type": "rectanglelabels", "original_width": 60, "original_height": 40, "value": value}
+    tasks = [{"data": {"image": "a.jpg"}, "annotations": [{"result": [result]}]}]
+    path = write_json(folder / "tasks.json", tasks)
+    (sample,) = listed(opened(path, mapping="labelstudio", needs_polygons=True)).values()
+    corners = turned((30, 10, 42, 14), 30, (30, 10))
+    assert polygons_of(sample) == [[pytest.approx(corners, abs=1e-4)]]
+    assert in_pixels(sample) == [pytest.approx([min(corners[::2]), 10, max(corners[::2]), max(corners[1::2])])]
+
+
+def test_a_turned_box_of_cvat_turns_around_its_center(folder, opened, listed):
+    box = '<box label="cat" xtl="10" ytl="20" xbr="30" ybr="26" rotation="90.0"></box>'
+    (folder / "a.xml").write_text(
+        f'<annotations><image name="a.jpg" width="60" height="40">{box}</image></annotations>'
+    )
+    (sample,) = listed(opened(folder / "a.xml", mapping="cvat")).values()
+    assert in_pixels(sample) == [pytest.approx([17, 13, 23, 33])]
+
+
+def test_a_circle_of_via_is_in_its_box(folder, opened, listed):
+    shape = {"name": "circle", "cx": 20, "cy": 15, "r": 4.5}
+    region = {"shape_attributes": shape, "region_attributes": {"kind": "coin"}}
+    path = write_json(folder / "1.json", {"a": {"filename": "a.jpg", "regions": [region]}})
+    (sample,) = listed(opened(path, mapping="via")).values()
+    assert (sample.objects.labels, in_pixels(sample)) == (("coin",), [[15.5, 10.5, 24.5, 19.5]])
+
+
+def test_a_region_of_via_with_several_attributes_has_no_class(folder, opened, listed):
+    shape = {"name": "rect", "x": 1, "y": 2, "width": 3, "height": 4}
+    good = {"shape_attributes": shape, "region_attributes": {"kind": "coin"}}
+    region = {"shape_attributes": shape, "region_attributes": {"kind": "coin", "color": "red"}}
+    images = {n: {"filename": f"{n}.jpg", "regions": [one]} for n, one in {"a": good, "b": region}.items()}
+    samples = listed(opened(write_json(folder / "1.json", images), mapping="via"))
+    assert samples["a.jpg"].failure is None
+    assert samples["b.jpg"].failure[0] == "label_missing"
+    assert "'kind': 'coin', 'color': 'red'" in samples["b.jpg"].failure[1]
+
+
+def via_region(attributes):
+    return {
+        "shape_attributes": {"name": "rect", "x": 1, "y": 2, "width": 3, "height": 4},
+        "region_attributes": attributes,
+    }
+
+
+def vott_asset(*regions):
+    asset = {"name": "a.jpg", "size": {"width": 60, "height": 40}}
+    sides = {"left": 1, "top": 2, "width": 3, "height": 4}
+    return {
+        "a": {
+            "asset": asset,
+            "regions": [{"type": "RECTANGLE", "tags": tags, "boundingBox": sides} for tags in regions],
+        }
+    }
+
+
+# VIA's checkboxes, and VoTT's tags: one of two objects has two.
+SEVERAL = {
+    "via": {
+        "a": {
+            "filename": "a.jpg",
+            "regions": [via_region({"kind": {"cat": True, "pet": True}}), via_region({"n": "x"})],
+        }
+    },
+    "vott": {"assets": vott_asset(["cat", "pet"], ["x"])},
+}
+
+
+@each("name", SEVERAL)
+def test_an_object_of_several_classes_is_an_object_for_each(name, folder, opened, listed):
+    source = opened(write_json(folder / "x-export.json", SEVERAL[name]), mapping=name)
+    (sample,) = listed(source).values()
+    assert (sample.objects.labels, in_pixels(sample)) == (("cat", "pet", "x"), [[1, 2, 4, 6]] * 3)
+    assert source.notes[-1] == "1 objects have several classes, and are an object for each"
+
+
+def test_a_region_of_vott_without_tags_is_left_out_and_counted(folder, opened, listed):
+    path = write_json(folder / "x-export.json", {"assets": vott_asset([], ["x"])})
+    source = opened(path, mapping="vott")
+    (sample,) = listed(source).values()
+    assert (sample.objects.labels, source.notes[-1][:36]) == (("x",), "1 of 2 elements are of no kind that ")
+
+
+def studio_task(*annotations):
+    return [{"data": {"photo": "/data/upload/1/a.jpg"}, "annotations": list(annotations)}]
+
+
+def studio_annotation(*classes, **more):
+    value = {"x": 50, "y": 25, "width": 20, "height": 10}
+    results = [
+        {
+            "type": "rectanglelabels",
+            "original_width": 60,
+            "original_height": 40,
+            "value": {**value, "rectanglelabels": [one]},
+        }
+        for one in classes
+    ]
+    return {"result": results, **more}
+
+
+@each("chosen", ["first", "ground truth"])
+def test_one_of_several_annotations_of_label_studio_is_read_and_a_note_says_so(chosen, folder, opened, listed):
+    tasks = studio_task(
+        studio_annotation("skipped", was_cancelled=True),
+        studio_annotation("first"),
+        studio_annotation("ground truth", "ground truth", ground_truth=chosen == "ground truth"),
+    )
+    source = opened(write_json(folder / "tasks.json", tasks), mapping="labelstudio")
+    (sample,) = listed(source).values()
+    assert set(sample.objects.labels) == {chosen}
+    assert "1 of 1 samples have several annotations; the mapping labelstudio reads one" in source.notes
+
+
+def test_boxes_of_label_studio_may_have_their_classes_in_labels(folder, opened, listed):
+    value = {"x": 50, "y": 25, "width": 20, "height": 10, "labels": ["cat"]}
+    region = {"original_width": 60, "original_height": 40, "id": "x"}
+    results = [{**region, "type": "labels", "value": value}, {**region, "type": "rectangle", "value": {"x": 1, "y": 2}}]
+    path = write_json(folder / "tasks.json", studio_task({"result": results}))
+    (sample,) = listed(opened(path, mapping="labelstudio")).values()
+    assert (sample.objects.labels, in_pixels(sample)) == (("cat",), [[30, 10, 42, 14]])
+
+
+def test_images_of_label_studio_may_have_several_choices(folder, opened, listed):
+    kinds = {"type": "choices", "value": {"choices": ["cat", "indoor"]}}
+    of_region = {"type": "choices", "value": {"x": 1, "y": 2, "width": 3, "height": 4, "choices": ["blurred"]}}
+    path = write_json(folder / "tasks.json", studio_task({"result": [of_region, kinds]}))
+    (sample,) = listed(opened(path, mapping="labelstudio_classes")).values()
+    assert sample.label == ["cat", "indoor"]
+    (found,) = recognition.suggest_mappings([str(path)])
+    assert found.settings == {"mapping": "labelstudio_classes", "layout": "multilabel"}
+
+
+def test_rows_of_several_annotators_are_not_objects_of_one(folder, opened):
+    """Two rows of one image would have each object twice."""
+    path = write_labelstudio_csv(folder)
+    source = opened(path, mapping="labelstudio_csv")
+    assert not source.description.groups_rows
+
+
+def test_adjusted_boxes_of_sagemaker_replace_those_before(folder, opened, listed):
+    def label(left):
+        box = {"class_id": 5, "left": left, "top": 2, "width": 3, "height": 4}
+        return {"image_size": [{"width": 60, "height": 40, "depth": 3}], "annotations": [box]}
+
+    line = {"source-ref": "s3://bucket/a.jpg", "boxes": label(1), "boxes-metadata": {"class-map": {"5": "toy"}}}
+    adjusted = {"class-map": {"5": "bone"}, "adjustment-status": "adjusted"}
+    path = write_lines(folder / "x.manifest", [{**line, "new-boxes": label(9), "new-boxes-metadata": adjusted}])
+    source = opened(path, mapping="sagemaker")
+    (sample,) = listed(source).values()
+    assert (sample.objects.labels, in_pixels(sample)) == (("bone",), [[9, 2, 12, 6]])
+    assert source.notes[1:] == ["1 of 1 samples have several annotations; the mapping sagemaker reads one"]
+
+
+def test_the_words_of_icdar_are_a_column(folder, opened, listed):
+    (folder / "gt_a.txt").write_text("﻿0,0,9,0,9,9,0,9,EXIT, 12\n1,1,2,1,2,2,1,2,###\n", encoding="utf-8")
+    (sample,) = listed(opened(folder, mapping="icdar2015", columns=frozenset({"texts"}))).values()
+    assert (sample.columns, sample.objects.labels) == ({"texts": ["EXIT, 12"]}, ("text",))

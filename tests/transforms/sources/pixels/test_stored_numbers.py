@@ -1,0 +1,117 @@
+"""Numbers in cells: what NumPy and TensorFlow write is read, and any other bytes are not."""
+
+from __future__ import annotations
+
+import base64
+import io
+import math
+
+import numpy as np
+from hypothesis import given
+from hypothesis import strategies as st
+
+from beam_tfrecords.examples.wire import varint
+from beam_tfrecords.transforms.sources.pixels.pixel_form import TYPES, PixelForm, read_pixels
+from beam_tfrecords.transforms.sources.pixels.stored_numbers import (
+    decode_base64,
+    described_numbers,
+    flags_in_bytes,
+    is_base64_image,
+    number_in_bytes,
+    read_lengths,
+)
+from tests import tensorflow as tf
+from tests.each import each
+
+KINDS = [
+    "bool", "float16", "float32", "float64", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64",
+]  # fmt: skip
+
+
+@each("kind", KINDS)
+@each("shape", [(), (7,), (2, 3), (2, 3, 4), (1, 2, 3, 1)], ids=str)
+def test_an_array_that_describes_itself_is_read(kind, shape):
+    array = (np.random.default_rng(0).random(shape) * 2).astype(kind)
+    file = io.BytesIO()
+    np.save(file, array)
+    for data in (file.getvalue(), tf.io.serialize_tensor(tf.constant(array)).numpy()):
+        found = described_numbers(data)
+        assert found is not None
+        assert found.dtype == (np.uint8 if kind == "bool" else array.dtype)
+        assert np.array_equal(found, array)
+        assert described_numbers(data[:-1]) is None
+        assert described_numbers(data + b"\0") is None
+
+
+def test_a_fortran_array_is_read_in_its_order():
+    array = np.asfortranarray(np.arange(24).reshape(2, 3, 4))
+    file = io.BytesIO()
+    np.save(file, array)
+    assert np.array_equal(described_numbers(file.getvalue()), array)
+
+
+@each("value", ["text", tf.constant, b"\x93NUMPY", b"\x93NUMPY\1\0\xff\xff{", b"", b"\x08\x01"], ids=str)
+def test_other_bytes_are_no_array(value):
+    data = tf.io.serialize_tensor(tf.constant(["a"])).numpy() if callable(value) else value
+    assert described_numbers(data if isinstance(data, bytes) else data.encode()) is None
+
+
+@each("lengths", [[0, 2**62], [1] * 65], ids=["too long", "too many"])
+def test_a_tensor_of_a_shape_that_numpy_lacks_is_no_array(lengths):
+    axes = [b"\x08" + varint(length) for length in lengths]
+    shape = b"".join(b"\x12" + varint(len(axis)) + axis for axis in axes)
+    content = bytes(4 * math.prod(lengths))
+    data = b"\x08\x01\x12" + varint(len(shape)) + shape + b"\x22" + varint(len(content)) + content
+    assert described_numbers(data) is None
+
+
+def test_a_header_claims_no_memory():
+    header = b"{'descr': '<f8', 'fortran_order': False, 'shape': (1000000000000,), }".ljust(117) + b"\n"
+    assert described_numbers(b"\x93NUMPY\1\0" + len(header).to_bytes(2, "little") + header + bytes(8)) is None
+
+
+@given(
+    st.binary(max_size=300), st.sampled_from([b"", b"\x93NUMPY\1\0\x76\0", b"\x08\x01\x12", b"\x08\x09\x12\x00\x22"])
+)
+def test_any_bytes_are_read_or_not(data, start):
+    value = start + data
+    described_numbers(value)
+    read_lengths(value)
+    number_in_bytes(value)
+    flags_in_bytes(value)
+    decode_base64(value)
+    is_base64_image(value)
+
+
+@given(st.binary(min_size=1, max_size=60))
+def test_both_alphabets_of_base64_are_decoded(data):
+    web = tf.io.encode_base64(tf.constant(data)).numpy()
+    padded = tf.io.encode_base64(tf.constant(data), pad=True).numpy()
+    found = [decode_base64(text) for text in (web, padded, base64.b64encode(data), base64.encodebytes(data))]
+    assert found == [data] * 4
+
+
+@given(st.integers(0, 65535))
+def test_a_number_is_the_same_in_each_type(number):
+    for kind in ("int32", "int64", "float32", "float64", "uint32", "uint64"):
+        assert number_in_bytes(np.array(number, kind).tobytes()) == number
+    assert number_in_bytes(tf.io.serialize_tensor(tf.constant(number)).numpy()) == number
+
+
+@given(st.lists(st.integers(1, 60000), min_size=2, max_size=3))
+def test_the_lengths_of_a_shape_are_read_in_each_form(shape):
+    forms = [shape, str(tuple(shape)).encode(), str(shape).encode(), ",".join(map(str, shape)).encode()]
+    forms += [np.array(shape, kind).tobytes() for kind in ("int32", "int64")]
+    assert {read_lengths(form) for form in forms} == {tuple(shape)}
+
+
+@given(
+    st.lists(st.integers(1, 999999999), min_size=2, max_size=3) | st.just([]),
+    st.sampled_from(["", *TYPES]),
+    st.none() | st.tuples(st.floats(-1e9, 1e9), st.floats(-1e9, 1e9)),
+)
+def test_the_setting_survives_as_a_text(shape, dtype, limits):
+    rounded = limits and (float(f"{limits[0]:.15g}"), float(f"{limits[1]:.15g}"))
+    form = PixelForm(tuple(shape), dtype, rounded)
+    if form != PixelForm() and not (rounded and rounded[0] == rounded[1]):
+        assert read_pixels(str(form)) == form
