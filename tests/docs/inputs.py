@@ -21,7 +21,9 @@ from PIL import Image, ImageOps
 
 from tests.annotated_inputs import Picture, coco_of, write_captions, write_coco, write_voc, write_yolo
 from tests.docs.pages import PROJECT
+from tests.framing import framed, sequence_of, write_examples
 from tests.pixel_files import save_cifar, save_mnist
+from tests.tiff_files import tiff_of
 
 PHOTOS = PROJECT / "tests" / "data" / "photos"
 EMOTIONS = ("surprise", "fear", "happy", "sadness", "disgust", "anger")
@@ -71,6 +73,7 @@ def make_inputs(folder: Path) -> None:
     _make_annotated(folder, photos)
     _make_documents(folder, photos)
     _make_masks(folder, photos)
+    _make_bands(folder)
     (folder / "archives").mkdir()
     for name in ("cat", "flower"):
         with tarfile.open(folder / "archives" / f"{name}.tar.gz", "w:gz") as archive:
@@ -92,6 +95,7 @@ def make_inputs(folder: Path) -> None:
     pq.write_table(pa.table({"key": keys, "embedding": embeddings}), folder / "embeddings.parquet")
     shutil.copytree(folder / "old", folder / "tfds", ignore=lambda *_: ["manifest.json", "_SUCCESS", "index"])
     _make_arrays(folder)
+    _make_records(folder, photos)
     (folder / "webdataset").mkdir()
     for number in range(2):
         with tarfile.open(folder / "webdataset" / f"{number:02d}.tar", "w") as archive:
@@ -128,6 +132,30 @@ def _make_scraped(folder: Path, photos: list[Path]) -> None:
     (folder / "dog" / "page.jpg").write_text("<html>Not found</html>")
 
 
+def _make_records(folder: Path, photos: list[Path]) -> None:
+    """Records of several kinds: texts, names of images, pairs of images, and frames."""
+    images = [photo.read_bytes() for photo in photos]
+    names = [photo.relative_to(PHOTOS).as_posix().encode() for photo in photos]
+    labels = [index % 2 for index in range(len(photos))]
+    rows = {
+        "reviews": [{"id": name, "text": b"good", "stars": index % 5} for index, name in enumerate(names)],
+        "named": [{"image/filename": name, "label": label} for name, label in zip(names, labels, strict=True)],
+        "stereo_records": [
+            {"left": left, "right": right, "label": label}
+            for left, right, label in zip(images, reversed(images), labels, strict=True)
+        ],
+    }
+    for name, examples in rows.items():
+        (folder / name).mkdir()
+        write_examples(folder / name / "data.tfrecord", examples)
+    videos = [
+        sequence_of({"id": b"%d" % index, "label": index % 2}, image=images[4 * index : 4 * index + 3])
+        for index in range(6)
+    ]
+    (folder / "videos").mkdir()
+    (folder / "videos/data.tfrecord").write_bytes(framed(*videos))
+
+
 def _make_arrays(folder: Path) -> None:
     random = np.random.default_rng(0)
     grey, labels = random.integers(0, 256, (12, 28, 28), dtype=np.uint8), np.arange(12) % 3
@@ -139,6 +167,11 @@ def _make_arrays(folder: Path) -> None:
         texts = (" ".join(map(str, image.ravel())) for image in grey)
         usage = ["Training"] * 8 + ["PublicTest"] * 2 + ["PrivateTest"] * 2
         csv.writer(file).writerows([("emotion", "pixels", "Usage"), *zip(labels, texts, usage, strict=True)])
+    digits = [{"image": image.tobytes(), "label": int(label)} for image, label in zip(grey, labels, strict=True)]
+    write_examples(folder / "digits.tfrecord", digits)
+    patches = random.uniform(-1, 1, (12, 40, 40, 3)).astype("<f4")
+    numbers = [{"image": patch.tobytes(), "label": int(label)} for patch, label in zip(patches, labels, strict=True)]
+    write_examples(folder / "patches.tfrecord", numbers)
     cifar = folder / "cifar-10-batches-bin"
     for name in ("data_batch_1", "data_batch_2", "test_batch"):
         save_cifar(cifar / f"{name}.bin", random.integers(0, 256, (12, 32, 32, 3), dtype=np.uint8), labels)
@@ -196,6 +229,10 @@ def _make_tables(folder: Path, names: list[str]) -> None:
     with (folder / "pairs.csv").open("w", newline="") as file:
         rows = [(f"photos/{one}", f"photos/{other}", one.split("/")[0]) for one, other in itertools.pairwise(names)]
         csv.writer(file).writerows([("left", "right", "label"), *rows])
+    colors = (f"proteins/{number}_{color}.png" for number in range(3) for color in ("red", "green"))
+    _copy([PHOTOS / name for name in names[:6]], [folder / name for name in colors])
+    (folder / "proteins.csv").write_text("id,label\n0,cat\n1,coffee\n2,cat\n")
+    _make_joined(folder, names)
     for side in ("left", "right"):
         _copy([PHOTOS / name for name in names[:6]], [folder / "stereo" / side / f"{n}.jpg" for n in range(6)])
     _copy([PHOTOS / name for name in names[:6]], [folder / "views" / f"{number}.jpg" for number in range(6)])
@@ -221,9 +258,28 @@ def _make_tables(folder: Path, names: list[str]) -> None:
             file.write(json.dumps(row) + "\n")
 
 
+def _make_joined(folder: Path, names: list[str]) -> None:
+    """Tables beside each other, as those of CelebA, and lists of splits."""
+    ids = [f"{number:06d}.jpg" for number in range(1, 9)]
+    _copy([PHOTOS / name for name in names[:8]], [folder / "celeba/images" / name for name in ids])
+    attributes = "".join(f"{name}  1 {1 - number % 2 * 2:2}  1\n" for number, name in enumerate(ids))
+    (folder / "celeba/list_attr_celeba.txt").write_text(f"8\nMale Smiling Young\n{attributes}")
+    for name, modulus in (("identity_CelebA", 4), ("list_eval_partition", 3)):
+        lines = (f"{one} {number % modulus}\n" for number, one in enumerate(ids))
+        (folder / f"celeba/{name}.txt").write_text("".join(lines))
+    with (folder / "patients.csv").open("w", newline="") as file:
+        rows = [(Path(name).name, f"p{number // 2}") for number, name in enumerate(names)]
+        csv.writer(file).writerows([("file", "patient"), *rows])
+    people = [f"{name}/{name}_{number:04d}.jpg" for name in ("Ann", "Bo") for number in (1, 2)]
+    _copy([PHOTOS / name for name in names[:4]], [folder / "people" / name for name in people])
+    (folder / "people/pairs.txt").write_text("1\t2\nAnn\t1\t2\nBo\t1\t2\nAnn\t1\tBo\t2\nAnn\t2\tBo\t1\n")
+    (folder / "train_list.txt").write_text("\n".join(names[::2]))
+    (folder / "test_list.txt").write_text("\n".join(names[1::2]))
+
+
 def _make_documents(folder: Path, photos: list[Path]) -> None:
     """Photos with a box in each, as LabelMe, KITTI and a tool of one's own have them."""
-    tasks = []
+    tasks, faces = [], []
     for number, photo in enumerate(photos[:8]):
         _copy([photo] * 2, [folder / f"leaves/{number}.jpg", folder / f"kitti/image_2/{number:06d}.jpg"])
         with Image.open(photo) as image:
@@ -236,9 +292,11 @@ def _make_documents(folder: Path, photos: list[Path]) -> None:
         path = folder / f"kitti/label_2/{number:06d}.txt"
         path.parent.mkdir(exist_ok=True)
         path.write_text(row if number else "")
+        faces.append(f"{number}.jpg {width / 2} {height / 2} 20 10 0.3 {' '.join(['12 15.5'] * 5)}\n")
         mark = {"kind": "leaf", "at": {"x": 20, "y": 10, "w": 30, "h": 40}}
         marks = [mark, {"kind": "unsure", "at": mark["at"]}]
         tasks.append({"photo": f"C:\\scans\\leaves\\{number}.jpg", "marks": marks, "seconds": 2.5, "fold": "train"})
+    (folder / "faces.txt").write_text("".join(faces))
     (folder / "export.json").write_text(json.dumps({"version": 3, "tasks": tasks}))
 
 
@@ -275,6 +333,27 @@ def _copy(sources: list[Path], targets: list[Path]) -> None:
         shutil.copyfile(source, target)
 
 
+def _make_bands(folder: Path) -> None:
+    noise = np.random.default_rng(0)
+
+    def save(path: Path, *shape: int) -> None:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(tiff_of(noise.integers(0, 10_000, shape, dtype=np.uint16)))
+
+    for name, number in itertools.product(("Forest", "River"), range(1, 4)):
+        save(folder / "eurosat" / name / f"{name}_{number}.tif", 64, 64, 13)
+    (folder / "sentinel_masks").mkdir()
+    for number in range(3):
+        save(folder / "sentinel" / f"{number}.tif", 40, 60, 13)
+        Image.fromarray(noise.integers(0, 3, (40, 60), dtype=np.uint8)).save(
+            folder / "sentinel_masks" / f"{number}.png"
+        )
+        for band in ("B02", "B03", "B08"):
+            save(folder / "bands" / band / f"tile{number}.tif", 20, 30)
+        for band in ("nir", "red"):
+            save(folder / "tiles" / f"{number}_{band}.tif", 20, 30)
+
+
 def _make_masks(folder: Path, photos: list[Path]) -> None:
     """Photos with masks of two classes, in folders named in several ways, and a table of them."""
     rows = []
@@ -299,6 +378,27 @@ def _make_masks(folder: Path, photos: list[Path]) -> None:
                 (folder / path).parent.mkdir(parents=True, exist_ok=True)
                 drawn.save(folder / path)
         rows.append([f"scenes/images/{number}.jpg", f"scenes/masks/{number}.png"])
+    _make_object_masks(folder, photos[:6])
     (folder / "roads/colors.txt").write_text("road 128 64 128\nsidewalk 244 35 232\nvoid 0 0 0\n")
     with (folder / "scenes.csv").open("w", newline="") as file:
         csv.writer(file).writerows([["image", "mask"], *rows])
+
+
+def _make_object_masks(folder: Path, photos: list[Path]) -> None:
+    """Photos with a file for each object, in the form of the Data Science Bowl, and with run lengths in a table."""
+    rows = []
+    for number, photo in enumerate(photos):
+        _copy([photo] * 2, [folder / f"cells/{number}/images/{number}.jpg", folder / f"steel/{number}.jpg"])
+        with Image.open(photo) as image:
+            width, height = image.size
+        for place in range(2):
+            mask = np.zeros((height, width), bool)
+            mask[place * height // 2 : (place + 1) * height // 2, width // 4 : width // 2] = True
+            (folder / f"cells/{number}/masks").mkdir(exist_ok=True)
+            Image.fromarray(mask).save(folder / f"cells/{number}/masks/{place}.png")
+            pixels = np.concatenate([[0], mask.T.ravel(), [0]])
+            runs = np.flatnonzero(pixels[1:] != pixels[:-1]) + 1
+            runs[1::2] -= runs[::2]
+            rows.append([f"{number}.jpg", place + 1, " ".join(map(str, runs))])
+    with (folder / "steel.csv").open("w", newline="") as file:
+        csv.writer(file).writerows([["ImageId", "ClassId", "EncodedPixels"], *rows])

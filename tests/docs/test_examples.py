@@ -14,6 +14,7 @@ from beam_tfrecords import build
 # Module -> the library that it needs.
 MODULES = {
     "beam_tfrecords.beam_pipelines.build.build": None,
+    "beam_tfrecords.beam_pipelines.build.dry_run": None,
     "beam_tfrecords.beam_pipelines.build.sample_transforms": None,
     "beam_tfrecords.beam_pipelines.commands.verify": None,
     "beam_tfrecords.errors": None,
@@ -39,7 +40,7 @@ def folder(tmp_path_factory):
         for number in range(6):
             pixels = np.full((16, 16, 3), 40 * number, np.uint8)
             Image.fromarray(pixels).save(folder / "photos" / name / f"{number}.png")
-    build(input=str(folder / "photos"), output=str(folder / "out"), quiet=True)
+    build(folder / "photos", folder / "out", quiet=True)
     build(input=str(folder / "photos"), output=str(folder / "more"), limit=6, quiet=True)
     return folder
 

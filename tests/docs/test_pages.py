@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import os
 import re
 from pathlib import Path
 
@@ -13,7 +14,7 @@ from PIL import Image
 from beam_tfrecords.beam_pipelines.settings.beam_flags import OUR_FLAGS
 from beam_tfrecords.beam_pipelines.settings.definitions import SETTINGS, flags_table
 from beam_tfrecords.errors import FailureReason
-from beam_tfrecords.examples.layouts import ALL_COLUMNS, COLUMN, COLUMNS, FIELDS, NAMED, NAMED_IMAGE
+from beam_tfrecords.examples.layouts import ALL_COLUMNS, COLUMN, COLUMNS, FIELDS, NAMED, NAMED_IMAGE, SAME
 from beam_tfrecords.output.index import INDEX_SCHEMA
 from beam_tfrecords.transforms.sources.documents.mapping import KEYS
 from beam_tfrecords.transforms.sources.registry import FILE_EXTENSIONS, NAMES
@@ -41,12 +42,18 @@ _OTHER_FLAGS = {
     "split",
     "limit",
 }
-_OTHER_FLAGS |= {"no_report", "json", "json_summary", "metrics_file", "examples", "findings"}
+_OTHER_FLAGS |= {"no_report", "json", "json_summary", "metrics_file", "lineage_file", "examples", "findings", "sample"}
 # Of pytest, in CONTRIBUTING.md.
-_OTHER_FLAGS |= {"exhaustive", "update"}
+_OTHER_FLAGS |= {"exhaustive", "few", "update"}
+# Of Beam YAML, in beam.md.
+_OTHER_FLAGS |= {"yaml_pipeline_file"}
 # Of gcloud, in scale.md: --clear-soft-delete.
 _OTHER_FLAGS |= {"clear"}
-_OTHER_FLAGS |= {"where", "image", "save", "follow", "failed_images", "pin", "unpin"}
+# Of Amazon's command line, in buckets.md: --restore-request.
+_OTHER_FLAGS |= {"bucket", "key", "prefix", "query", "restore"}
+_OTHER_FLAGS |= {"where", "image", "save", "follow", "failed_images", "pin", "unpin", "to"}
+
+_PAGE_NAME = re.compile(r"(?:(?<![\w/])|\.\./)docs/([a-z_]+(?:/[a-z_]+)*\.md)(?:#([a-z0-9-]+))?")
 
 every_page = pytest.mark.parametrize("page", PAGES, ids=[page.name for page in PAGES])
 
@@ -72,22 +79,45 @@ def test_flags_exist(page):
     assert named <= {*SETTINGS, *switches, *_OTHER_FLAGS, *beam_flags()}
 
 
+def check_link(file: Path, anchor: str) -> None:
+    assert file.is_file(), file
+    if anchor:
+        titles = re.findall(r"^#+ (.+)$", prose_of(file), re.MULTILINE)
+        assert anchor in {re.sub(r"[^\w -]", "", title.lower()).replace(" ", "-") for title in titles}, (file, anchor)
+
+
+def links_of(page: Path) -> list[tuple[Path, str]]:
+    """Files and anchors that a page links to."""
+    targets = re.findall(r"\]\(([^)\s]+)\)", prose_of(page))
+    parts = [target.partition("#") for target in targets if "://" not in target]
+    return [(Path(os.path.normpath(page.parent / name)) if name else page, anchor) for name, _, anchor in parts]
+
+
 @every_page
 def test_links_lead_to_files_and_headings(page):
-    for target in re.findall(r"\]\(([^)\s]+)\)", prose_of(page)):
-        if "://" in target:
-            continue
-        name, _, anchor = target.partition("#")
-        file = page.parent / name if name else page
-        assert file.is_file(), target
-        if anchor:
-            titles = re.findall(r"^#+ (.+)$", prose_of(file), re.MULTILINE)
-            assert anchor in {re.sub(r"[^\w -]", "", title.lower()).replace(" ", "-") for title in titles}, target
+    for file, anchor in links_of(page):
+        check_link(file, anchor)
 
 
-def test_the_readme_links_to_every_page():
-    linked = set(re.findall(r"(?<!!)\[[^]]*\]\(docs/([^)#]+)", README.read_text(encoding="utf-8")))
-    assert linked == {page.name for page in PAGES if page.parent == DOCS}
+def test_links_in_code_and_messages_lead_to_pages():
+    found = 0
+    for folder in ("beam_tfrecords", "benchmarks", "deploy"):
+        for path in (PROJECT / folder).rglob("*"):
+            if path.suffix in {".jinja", ".json", ".md", ".py", ".sh", ".yaml"}:
+                text = path.read_text(encoding="utf-8")
+                for name, anchor in _PAGE_NAME.findall(text):
+                    found += 1
+                    check_link(DOCS / name, anchor)
+    assert found > 20
+
+
+def test_the_readme_leads_to_every_page():
+    reached, left = set(), {README}
+    while left:
+        page = left.pop()
+        reached.add(page)
+        left |= {file for file, _ in links_of(page) if file.suffix == ".md"} - reached
+    assert reached >= {*PAGES}
 
 
 def test_the_readme_shows_the_report_and_the_benchmark_and_says_what_is_in_the_pictures():
@@ -102,7 +132,16 @@ def test_the_readme_shows_the_report_and_the_benchmark_and_says_what_is_in_the_p
 
 
 def test_the_readme_is_short():
-    assert len(README.read_text(encoding="utf-8").splitlines()) <= 80
+    assert len(README.read_text(encoding="utf-8").split()) <= 700
+
+
+def test_the_readme_has_the_measured_rate():
+    words = " ".join(README.read_text(encoding="utf-8").split())
+    (named,) = re.findall(r"it converts (\d+) real ImageNet photos per second: ([\d.]+) times as many as", words)
+    measured = (DOCS / "benchmarks.md").read_text(encoding="utf-8").partition("tables.py: real_photos")[2]
+    (rate,) = re.findall(r"\*\*beam-tfrecords\*\* \| (\d+)", measured.partition("\n\n")[0])
+    (ratio,) = re.findall(r"draft\(\).* ([\d.]+)x \|", measured.partition("\n\n")[0])
+    assert named == (rate, ratio)
 
 
 def test_the_settings_page_has_the_generated_tables():
@@ -124,7 +163,8 @@ def test_the_mappings_page_has_every_key():
 def test_the_sources_are_those_of_the_registry():
     page = DOCS / "sources.md"
     assert set(NAMES) <= first_cells(page)
-    assert set(FILE_EXTENSIONS) <= set(re.findall(r"`([.-][a-z0-9.]+)`", page.read_text(encoding="utf-8")))
+    text = "".join(one.read_text(encoding="utf-8") for one in (page, *(DOCS / "sources").iterdir()))
+    assert set(FILE_EXTENSIONS) <= set(re.findall(r"`([.-][a-z0-9.]+)`", text))
 
 
 def test_the_reasons_of_failures_are_those_of_the_code():
@@ -137,6 +177,7 @@ def test_the_layouts_and_fields_are_those_of_the_code():
     assert first_cells(page) == {
         *NAMED,
         ALL_COLUMNS,
+        SAME,
         *FIELDS,
         f"{NAMED_IMAGE}<name>",
         f"{COLUMN}<name>",

@@ -16,7 +16,10 @@ def marks_of(passage: Passage) -> list[pytest.MarkDecorator]:
     if page.name == "README.md" and "model.fit" not in passage.text:
         return []
     # Transforms of Beam's own are more than the plain runner knows.
-    return [pytest.mark.exhaustive, *([pytest.mark.local_runner] if page.name == "your_own_code.md" else [])]
+    return [
+        pytest.mark.exhaustive,
+        *([pytest.mark.local_runner] if page.name in ("beam.md", "your_own_code.md") else []),
+    ]
 
 
 @pytest.mark.parametrize(
@@ -31,5 +34,5 @@ def test_passage_runs(passage, follower, monkeypatch):
 
 
 def test_every_page_is_found():
-    assert {page.name for page in PAGES} >= {"README.md", "settings.md", "failures.md", "scripts.md"}
+    assert {page.name for page in PAGES} >= {"README.md", "settings.md", "failures.md", "from_your_script.md"}
     assert {passage.page for passage in PASSAGES} >= {PROJECT / "README.md", PROJECT / "docs" / "python.md"}
