@@ -6,14 +6,19 @@ set -euo pipefail
 # shellcheck source=deploy/dataflow/names.sh
 source "$(dirname "${BASH_SOURCE[0]}")/names.sh"
 
-# Separates the parameters by ;; because a value may contain commas.
-parameters="^;;^sdk_container_image=$IMAGE;;number_of_worker_harness_threads=1"
+# Separates the parameters by a word that none of them contains. It starts and ends with characters that are not inside
+# it, so it is found where it is put, whatever is before it.
+number=0
+while [[ $* == *"<$number>"* ]]; do
+  number=$((number + 1))
+done
+parameters="^<$number>^sdk_container_image=$IMAGE<$number>number_of_worker_harness_threads=1"
 for word in "$@"; do
   [[ $word == --*=* ]] || {
     echo "run.sh: $word: expected --flag=value" >&2
     exit 2
   }
-  parameters+=";;${word#--}"
+  parameters+="<$number>${word#--}"
 done
 
 gcloud dataflow flex-template run "${JOB:-beam-tfrecords-$(date -u +%Y%m%d-%H%M%S)}" \

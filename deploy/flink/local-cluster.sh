@@ -26,6 +26,7 @@ options (or environment)
   --rpc-port=PORT     FLINK_RPC_PORT       task managers to job manager (6123)
   --memory=SIZE       FLINK_MEMORY         one task manager's JVM, all included (2000m)
   --settings=FILE     FLINK_SETTINGS       what builds need of any cluster (builds.yaml beside this script)
+  --job-server=JAR    FLINK_JOB_SERVER     adds Beam's job server to the libraries, for jobs that start sooner
   --home=DIR          FLINK_HOME_DIR       where everything lives (.cache/flink in the project)
   --run-dir=DIR       FLINK_RUN_DIR        configuration, logs and process numbers of this cluster, so that
                                            several can share one installation (run/ in the home)
@@ -102,6 +103,11 @@ cluster.registration.error-delay: 500
 heartbeat.interval: 2000
 heartbeat.timeout: 15000
 CONFIG
+  rm -rf "${run:?}/lib"
+  if [[ -n $job_server ]]; then
+    mkdir "$run/lib"
+    ln -s "$dist"/lib/*.jar "$(realpath "$job_server")" "$run/lib"
+  fi
   # A shorter delay suffices, because a local task manager need not wait for a machine.
   sed 's/^\(restart-strategy.*delay\): .*/\1: 2s/' "$settings" >>"$run/conf/config.yaml"
 }
@@ -132,10 +138,11 @@ live_taskmanagers() {
 }
 
 start_jvm() {
-  local name=$1
+  local name=$1 libraries=$dist/lib
   shift
+  [[ -d $run/lib ]] && libraries=$run/lib
   # Starts a new session, so that neither a closed terminal nor a signal to the caller's group ends it.
-  FLINK_LOCAL_CLUSTER=$run FLINK_CONF_DIR=$run/conf FLINK_IDENT_STRING=$name \
+  FLINK_LOCAL_CLUSTER=$run FLINK_CONF_DIR=$run/conf FLINK_LIB_DIR=$libraries FLINK_IDENT_STRING=$name \
     setsid "$@" </dev/null >"$run/log/$name.out" 2>&1 &
   local pid=$!
   echo "$pid" >"$run/$name.pid"
@@ -252,6 +259,7 @@ rest_port=${FLINK_REST_PORT:-8081}
 rpc_port=${FLINK_RPC_PORT:-6123}
 memory=${FLINK_MEMORY:-2000m}
 settings=${FLINK_SETTINGS:-$(dirname "${BASH_SOURCE[0]}")/builds.yaml}
+job_server=${FLINK_JOB_SERVER:-}
 run=${FLINK_RUN_DIR:-}
 words=()
 for argument in "$@"; do
@@ -263,6 +271,7 @@ for argument in "$@"; do
     --rpc-port=*) rpc_port=${argument#*=} ;;
     --memory=*) memory=${argument#*=} ;;
     --settings=*) settings=${argument#*=} ;;
+    --job-server=*) job_server=${argument#*=} ;;
     --home=*) home=${argument#*=} ;;
     --run-dir=*) run=${argument#*=} ;;
     -h | --help) usage && exit ;;

@@ -82,6 +82,18 @@ def test_run_passes_every_flag_as_a_parameter(script):
     assert parameters["sdk_container_image"] == IMAGE
 
 
+@pytest.mark.parametrize("value", ["a;;b", "end;", ";;", "(?P<label>a,b)", "<0>", "<0><1>", "<0", "a|^b^c", "x <2>y"])
+def test_a_value_may_contain_any_separator(script, value):
+    ran, (call,) = script("run.sh", "--input=gs://bucket/photos", f"--label_pattern={value}", "--seed=1")
+    assert ran.returncode == 0, ran.stderr
+    _, separator, rest = flags(call)["parameters"].split("^", 2)
+    parameters = dict(pair.split("=", 1) for pair in rest.split(separator))
+    assert list(parameters) == [
+        "sdk_container_image", "number_of_worker_harness_threads", "input", "label_pattern", "seed",
+    ]  # fmt: skip
+    assert parameters["label_pattern"] == value
+
+
 def test_schedule_sends_the_same_request_every_night(script):
     words = ["--spec=gs://bucket/nightly.yaml", '--label_pattern=(?P<label>"a",b)', "--overwrite=true"]
     ran, (_, call) = script("schedule.sh", *words, SCHEDULER_ACCOUNT="scheduler@project")

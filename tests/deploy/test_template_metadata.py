@@ -17,6 +17,7 @@ from beam_tfrecords.beam_pipelines.settings.command_line import parse_arguments
 from beam_tfrecords.beam_pipelines.settings.definitions import SETTINGS, read_build_spec
 from beam_tfrecords.beam_pipelines.settings.template_metadata import template_metadata
 from beam_tfrecords.errors import RequestError
+from beam_tfrecords.transforms.sources import registry
 from tests.each import each
 
 ROOT = Path(__file__).parents[2]
@@ -48,10 +49,18 @@ def test_the_committed_file_is_the_generated_one():
 
 
 def test_every_setting_is_a_parameter_in_the_group_of_its_help():
-    assert set(PARAMETERS) == {*SETTINGS, *NO_SETTINGS}
+    # The input of a template is a location, so it has no settings of functions.
+    assert set(PARAMETERS) == {*SETTINGS, *NO_SETTINGS} - {"parts"}
     for name, one in SETTINGS.items():
-        assert PARAMETERS[name]["groupName"] == one.group.capitalize()
-        assert PARAMETERS[name]["helpText"].lower().startswith(one.help.replace("`", "").lower())
+        if name in PARAMETERS:
+            assert PARAMETERS[name]["groupName"] == one.group.capitalize()
+        if name in PARAMETERS and name not in ("input", "source"):
+            assert PARAMETERS[name]["helpText"].lower().startswith(one.help.replace("`", "").lower())
+
+
+def test_the_form_offers_all_sources_except_functions():
+    offered = {option["value"] for option in PARAMETERS["source"]["enumOptions"]}
+    assert offered == {"auto", *(source.name for source in registry.SOURCES)} - {registry.FUNCTIONS}
 
 
 @each("name", [name for name in PARAMETERS if "enumOptions" in PARAMETERS[name]])
@@ -71,7 +80,7 @@ def test_enumerations_are_choices():
 
 
 @pytest.mark.sampled(2)
-@pytest.mark.parametrize("name", [name for name in SETTINGS if "regexes" in PARAMETERS[name]])
+@pytest.mark.parametrize("name", [name for name in SETTINGS if "regexes" in PARAMETERS.get(name, ())])
 @given(word=words)
 def test_the_pattern_of_a_parameter_takes_what_its_setting_takes(name, word):
     try:
@@ -79,7 +88,7 @@ def test_the_pattern_of_a_parameter_takes_what_its_setting_takes(name, word):
     except (ValueError, RequestError):
         return
     # On Dataflow, places are buckets.
-    if name not in ("input", "output", "image_root"):
+    if name not in ("input", "output", "image_root", "mask_root", "reuse"):
         assert all(re.fullmatch(pattern, word) for pattern in PARAMETERS[name]["regexes"])
 
 
@@ -92,11 +101,29 @@ def test_the_pattern_of_a_parameter_takes_what_its_setting_takes(name, word):
         ("input", "photos/"),
         ("output", "gs://bucket"),
         ("max_failures", "few"),
-        ("channels", "2"),
+        ("channels", "some"),
+        ("reuse", "out/photos"),
+        ("mask_root", "masks/"),
+        ("image_root", "train=photos/"),
     ],
 )
 def test_the_service_refuses_a_wrong_value(name, word):
     assert not any(re.fullmatch(pattern, word) for pattern in PARAMETERS[name]["regexes"])
+
+
+@pytest.mark.parametrize(
+    ("name", "word"),
+    [
+        ("input", "train=gs://bucket/photos"),
+        ("mask_root", "train=gs://bucket/masks"),
+        ("reuse", "none"),
+        ("reuse", "gs://bucket/out"),
+        ("channels", "13"),
+    ],
+)
+def test_the_service_passes_a_right_value(name, word):
+    assert all(re.fullmatch(pattern, word) for pattern in PARAMETERS[name]["regexes"])
+    SETTINGS[name].read(word)
 
 
 @pytest.mark.parametrize("name", [name for name, one in SETTINGS.items() if one.is_switch])
