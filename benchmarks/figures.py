@@ -118,7 +118,7 @@ def describe_code(script: pathlib.Path) -> Mapping[str, Any]:
 
 def project_version() -> str:
     """The version in setup.py."""
-    found = re.search(r'^    version="([^"]+)",$', (_PROJECT / "setup.py").read_text(), re.MULTILINE)
+    found = re.search(r'^VERSION = "([^"]+)"$', (_PROJECT / "setup.py").read_text(), re.MULTILINE)
     assert found
     return found[1]
 

@@ -24,6 +24,7 @@ from figures import RESULTS, write_figures
 from peak_memory import measure
 from PIL import Image
 
+from beam_tfrecords.beam_pipelines.build.listing.executors import WorkerExecutor
 from beam_tfrecords.beam_pipelines.build.listing.source_opening import open_spec_source
 from beam_tfrecords.beam_pipelines.build.output.lock import lock_output
 from beam_tfrecords.beam_pipelines.build.output.previous import open_previous
@@ -94,8 +95,8 @@ def group_references(folder: str, count: int) -> None:
         words = {"input": folder, "output": f"{output}/out", "image_encoding": "keep", "check": "header"}
         execution = Execution.prepare(find_runner([]))
         spec, source = open_spec_source(read_build_spec(words))
-        with lock_output(spec, execution.runner) as held:
-            prepared = prepare_build(spec, source, execution, output=held, previous=open_previous(spec))
+        with lock_output(spec) as held, WorkerExecutor(execution, held, previous := open_previous(spec)) as executor:
+            prepared = prepare_build(spec, source, executor, output=held, previous=previous)
         assert prepared is not None
         build, _ = prepared
         if (listed := sum(build.listed.values())) != count:

@@ -54,7 +54,7 @@ def convert_plainly(data: bytes) -> bytes:
 
 def convert_cropped(data: bytes) -> bytes:
     """Decodes a photo, crops it, and converts the rest."""
-    pixels = crop(Sample("photo", image=decode_upright(data, _SPEC).pixels)).image
+    pixels = crop(Sample("photo", image=decode_upright(data, _SPEC).pixels)).images["image"]
     return convert_image(pixel_file(pixels), _SPEC).data
 
 

@@ -12,5 +12,5 @@ def same(sample: Sample) -> Sample:
 
 def crop(sample: Sample) -> Sample:
     """Cuts a tenth off each side."""
-    height, width, _ = sample.image.shape
+    height, width, _ = sample.images["image"].shape
     return sample.crop((width // 10, height // 10, width - width // 10, height - height // 10))

@@ -13,6 +13,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from beam_tfrecords.beam_pipelines.runners.flink_buffers import BUFFER_BYTES, FlinkBuffers
 from beam_tfrecords.storage.upload_plan import MIN_BYTES, plan_upload
 from beam_tfrecords.transforms.parts import PART_BYTES
 
@@ -28,7 +29,8 @@ _SLOTS, _UPLOADS = 4, 4
 # classes; heap for the tasks of a slot. A fifth of Flink's memory is for sorting, a fifth for the network, and a tenth
 # of all is overhead.
 _FRAMEWORK_MB, _DIRECT_MB, _CLASSES_MB, _HEAP_OF_SLOT_MB = 256, 256, 384, 256
-_SORT_AND_NETWORK, _OVERHEAD = 0.4, 0.1
+_SORT_AND_NETWORK, _NETWORK, _OVERHEAD = 0.4, 0.2, 0.1
+_SORT_BUFFERS, _GATE_BUFFERS = 64, 100
 # Measured on Flink (docs/clusters.md): the largest Python worker, and what workers are forked from.
 _WORKER_MB, _FORKED_FROM_MB = 115, 100
 _SHARDS_SAMPLE = 2000
@@ -198,7 +200,8 @@ class Machines:
 def size_machines(workers: int, *, sent: int) -> Machines:
     """What a Flink cluster with so many slots needs if its tasks send so many bytes."""
     managers = math.ceil(workers / _SLOTS)
-    flink = (_FRAMEWORK_MB + _DIRECT_MB + _SLOTS * _HEAP_OF_SLOT_MB) / (1 - _SORT_AND_NETWORK)
+    buffers = FlinkBuffers(_SORT_BUFFERS, _GATE_BUFFERS).count(workers) * _SLOTS * BUFFER_BYTES / 2**20
+    flink = max((_FRAMEWORK_MB + _DIRECT_MB + _SLOTS * _HEAP_OF_SLOT_MB) / (1 - _SORT_AND_NETWORK), buffers / _NETWORK)
     return Machines(
         workers,
         managers,

@@ -28,6 +28,7 @@ import apache_beam as beam
 import numpy as np
 from apache_beam.typehints import Tuple
 from figures import RESULTS, write_figures
+from many_shards import make_shards
 from scale_cluster import (
     GCS_READS,
     GCS_WRITES,
@@ -43,8 +44,11 @@ from scale_cluster import (
 )
 
 from beam_tfrecords.beam_pipelines.build.estimates import estimate_output
+from beam_tfrecords.escaping import json_file
 from beam_tfrecords.examples.layouts import parse_layout
-from beam_tfrecords.output.manifest import Shard
+from beam_tfrecords.output.files import ShardNames
+from beam_tfrecords.output.manifest import lists_shards
+from beam_tfrecords.output.shard_rows import write_rows
 from beam_tfrecords.storage import FileEntry
 from beam_tfrecords.storage.name_ranges import Names, Page, partition_below
 from beam_tfrecords.transforms.duplicates.near import find_near
@@ -65,6 +69,7 @@ _SOURCE_BYTES = 110_000  # of a photo, as in ImageNet
 _SPREAD = 0.4  # standard deviation of the size of a record, in means
 _FAILURES = 0.001
 _SHARD_BYTES = 150 * 10**6
+_SHARDS = 20_000  # whose list is written, to count it up
 _NEAR_BITS = 4
 _HASH_BYTES, _ROW_BYTES = 8, 320  # of an image, in the search for duplicates: its hash, its row of the index
 # Flink writes all that a task gives once for each task that takes a piece of it: `ConvertBlocks` for so many.
@@ -146,7 +151,7 @@ class Plan:
       parts: written.
       shards: published.
       shard_bytes: in all shards.
-      manifest_bytes: of `manifest.json`.
+      list_bytes: of the list of the shards, in `manifest.json` or beside it.
       near: the stage of `--near_duplicates=4`, which the sums leave out.
       near_alike: hashes that agree in a band at most.
       near_hours: of a core, to compare those of all bands.
@@ -162,7 +167,7 @@ class Plan:
     parts: int
     shards: int
     shard_bytes: int
-    manifest_bytes: int
+    list_bytes: int
     near: Stage
     near_alike: int
     near_hours: float
@@ -256,7 +261,7 @@ def plan(samples: int, seed: int, *, rate: float, photos: Photos = Photos()) -> 
         parts=parts.number,
         shards=shards,
         shard_bytes=int(parts.bytes.sum()),
-        manifest_bytes=_manifest_bytes(shards),
+        list_bytes=_list_bytes(shards),
         near_alike=alike,
         near_hours=near_hours,
         clocks=draw_clocks(counts, _WORKERS, rate=rate, writes=convert.writes, generator=generator),
@@ -477,10 +482,11 @@ def _draw_hashes(count: int, width: int, generator: np.random.Generator) -> np.n
     return np.packbits(np.concatenate([band, others], axis=1), axis=1, bitorder="little").view("<u8").reshape(-1)
 
 
-def _manifest_bytes(shards: int) -> int:
-    name = "photos-train.tfrecord-000000-of-000000"
-    shard = Shard("train", 0, shards, name, 3400, _SHARD_BYTES, "0" * 8, f"index/{name}.parquet", "0" * 64)
-    return shards * len(json.dumps(shard.to_json(), indent=2))
+def _list_bytes(shards: int) -> int:
+    names = ShardNames("", "photos", "")
+    listed = list(make_shards(shards, count=min(shards, _SHARDS), names=names, split="train", seed=0))
+    size = len(json_file([one.to_json() for one in listed])) if lists_shards(shards) else len(write_rows(listed))
+    return size * shards // len(listed)
 
 
 def measured_rate() -> float:

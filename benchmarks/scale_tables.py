@@ -51,7 +51,7 @@ def totals(results: Row) -> Table:
     rows: dict[str, Callable[[Row], str]] = {
         "blocks, parts": lambda one: f"{one['blocks']:,}; {one['parts']:,}",
         "shards, bytes in them": lambda one: f"{one['shards']:,}; {one['shard_bytes'] / 1e12:,.2g} TB",
-        "`manifest.json`": lambda one: f"{one['manifest_bytes'] / 1e6:,.0f} MB",
+        "list of the shards": lambda one: f"{one['list_bytes'] / 1e6:,.0f} MB",
         "shuffled": lambda one: f"{one['shuffled'] / 1e9:,.0f} GB",
         "requests to the store and shuffle": lambda one: f"${one['dollars']:,.0f}",
         f"conversion at {results['rate']:.0f} images a second and core": lambda one: (
@@ -182,6 +182,38 @@ def million_over_time(results: Row) -> Table:
     return ["MB at most", *_ROLES.values(), "requests", "blocks done"], rows
 
 
+def readers(results: Row) -> Table:
+    """What a reader process of very many shards takes."""
+    names = {"listed": "in `manifest.json`, as in format 2", "file": "in `shards.parquet`"}
+    rows = [
+        [
+            f"{names[form]}, {one['processes']} processes",
+            f"{one['bytes'] / 1e6:,.0f} MB",
+            f"{one['peak'] / 1e6:,.0f} MB",
+            f"{one['most_processor']:.2f} s",
+        ]
+        for form, one in results["forms"].items()
+    ]
+    return ["the shards are listed", "list", "memory", "processor time"], rows
+
+
+def verifying(results: Row) -> Table:
+    """What a core checks, and what a billion photos take."""
+    seconds, count, size = min(results["seconds"]), results["records"], results["bytes"]
+    rows = []
+    for samples in (10**7, 10**8, 10**9):
+        hours = samples * seconds / count / 3600
+        rows.append(
+            [
+                _power(samples),
+                f"{count / seconds:,.0f}; {size / seconds / 1e6:,.0f} MB",
+                f"{hours:,.1f}",
+                f"{hours / 100:,.2f}",
+            ]
+        )
+    return ["`verify`", "records a second and core", "core hours", "with `--sample=0.01`"], rows
+
+
 # Roles of processes, as `million.py` tells them apart.
 _ROLES = {"workers": "Python workers", "JVMs": "JVMs", "launcher": "launcher", "store": "store"}
 TABLES: dict[str, Callable[[Row], Table]] = {
@@ -192,6 +224,8 @@ TABLES: dict[str, Callable[[Row], Table]] = {
     "scale_rates": rates,
     "scale_copies": copies,
     "scale_flink": flink,
+    "scale_readers": readers,
+    "scale_verify": verifying,
     "million": million,
     "million_over_time": million_over_time,
 }

@@ -1,19 +1,26 @@
-"""Takes the picture of a report that README.md shows: docs/report.png. `make screenshot` calls it."""
+"""Takes the pictures of reports that README.md and docs/tutorial.md show. `make screenshot` calls it."""
 
 from __future__ import annotations
 
 import io
+import os
 import pathlib
 import shutil
+import sys
 import tempfile
 
 from PIL import Image
 from playwright.sync_api import sync_playwright
 
-from beam_tfrecords import build
+from beam_tfrecords import build, open_dataset
 
-_PROJECT = pathlib.Path(__file__).resolve().parent.parent
-_PICTURE = _PROJECT / "docs" / "report.png"
+sys.path.append(str(pathlib.Path(__file__).resolve().parents[1]))
+
+from tests.docs.following import Follower
+from tests.docs.pages import passages_of
+
+_PROJECT = pathlib.Path(__file__).resolve().parents[1]
+_PHOTOS = _PROJECT / "tests" / "data" / "photos"
 # Down to the end of the second class.
 _WIDTH, _CLASSES = 900, 2
 # A palette makes it a third as large, and the photos are small.
@@ -21,28 +28,48 @@ _COLORS = 128
 
 
 def main() -> None:
-    """Builds the photos of `make demo`, and photographs the beginning of their report."""
+    """Builds the photos of `make demo` and the dataset of the tutorial, and photographs their reports."""
     with tempfile.TemporaryDirectory() as folder:
-        dataset = build(
-            input=_PROJECT / "tests/data/photos",
-            output=pathlib.Path(folder, "photos"),
-            name="photos",
-            image_size=224,
-            splits="train=0.8,validation=0.2",
-            stratify=True,
-            quiet=True,
-        )
-        with sync_playwright() as playwright:
-            browser = playwright.chromium.launch(executable_path=shutil.which("chromium"), args=["--no-sandbox"])
-            page = browser.new_page(viewport={"width": _WIDTH, "height": _WIDTH}, color_scheme="light")
-            page.goto(pathlib.Path(dataset.path, "report.html").as_uri())
-            last = page.locator("section.class").nth(_CLASSES - 1).bounding_box()
-            assert last
-            size = {"width": _WIDTH, "height": last["y"] + last["height"] + 16}
-            taken = page.screenshot(clip={"x": 0, "y": 0, **size})
-            browser.close()
-    Image.open(io.BytesIO(taken)).convert("RGB").quantize(_COLORS).save(_PICTURE, optimize=True)
-    print(f"{_PICTURE.relative_to(_PROJECT)}: {_PICTURE.stat().st_size:,} bytes")
+        _photograph(_build_demo(folder), _PROJECT / "docs" / "report.png")
+        _photograph(_follow_tutorial(folder), _PROJECT / "docs" / "tutorial_report.png")
+
+
+def _build_demo(folder: str) -> str:
+    dataset = build(
+        input=_PHOTOS,
+        output=pathlib.Path(folder, "photos_dataset"),
+        name="photos",
+        image_size=224,
+        splits="train=0.8,validation=0.2",
+        stratify=True,
+        quiet=True,
+    )
+    return dataset.path
+
+
+def _follow_tutorial(folder: str) -> str:
+    """Follows the tutorial to its first version."""
+    pathlib.Path(folder, "photos").symlink_to(_PHOTOS)
+    page = _PROJECT / "docs" / "tutorial.md"
+    verify = next(one for one in passages_of(page) if one.text.startswith("beam-tfrecords verify"))
+    os.chdir(folder)
+    Follower(page, pathlib.Path(folder)).run_to(verify)
+    return open_dataset("data").path
+
+
+def _photograph(dataset: str, picture: pathlib.Path) -> None:
+    """Photographs the beginning of a dataset's report."""
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=shutil.which("chromium"), args=["--no-sandbox"])
+        page = browser.new_page(viewport={"width": _WIDTH, "height": _WIDTH}, color_scheme="light")
+        page.goto(pathlib.Path(dataset, "report.html").resolve().as_uri())
+        last = page.locator("section.class").nth(_CLASSES - 1).bounding_box()
+        assert last
+        size = {"width": _WIDTH, "height": last["y"] + last["height"] + 16}
+        taken = page.screenshot(full_page=True, clip={"x": 0, "y": 0, **size})
+        browser.close()
+    Image.open(io.BytesIO(taken)).convert("RGB").quantize(_COLORS).save(picture, optimize=True)
+    print(f"{picture.relative_to(_PROJECT)}: {picture.stat().st_size:,} bytes")
 
 
 if __name__ == "__main__":
