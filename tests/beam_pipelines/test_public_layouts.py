@@ -87,14 +87,9 @@ def test_archives_are_read_by_the_same_rules(layout, archives, tmp_path):
     assert records == layout.records
 
 
-# In an archive, only names tell what a file is: that of Objects365's annotations says nothing, and offers for KITTI and
-# DOTA leave images without labels.
-ONLY_FOLDERS = {"Objects365, train", "KITTI object detection", "DOTA"}
-
-
 @pytest.mark.sampled(len(REFUSED) // 10)
 @each("archives", [1, 2])
-@each("layout", [one for one in REFUSED if one.name not in ONLY_FOLDERS], ids=lambda layout: layout.name)
+@each("layout", REFUSED, ids=lambda layout: layout.name)
 def test_archives_are_refused_by_the_same_rules(layout, archives, tmp_path):
     argv = [f"--input={pack_layout(layout, tmp_path, archives=archives)}", "--output=out"]
     with refuses(layout.refused) as refused:

@@ -78,15 +78,21 @@ def damaged(error: Exception) -> SampleError:
 def unchanged(path: str, version: str) -> Iterator[None]:
     """Checks at the end of the block, even after an exception, that a file is still the listed version.
 
+    Does not check a file that a caller stops reading before its end.
+
     Raises:
       BuildError: the file was replaced in the meantime.
     """
+    is_abandoned = False
     try:
         try:
             yield
+        except GeneratorExit:
+            is_abandoned = True
+            raise
         finally:
             # After a read error too: the replacement explains the error.
-            if version:
+            if version and not is_abandoned:
                 storage.open_read(path, version=version).close()
     except storage.ChangedError as error:
         raise BuildError(

@@ -127,7 +127,7 @@ class _Trial:
         if self.tried > _MOST_TRIED:
             return
         settings = self._find_extracted(suggestion)
-        asked: object = suggestion.settings
+        asked: Any = suggestion.settings
         if settings is not None:  # Otherwise, only the command makes the input.
             try:
                 asked = change_request(self.spec, settings)
@@ -142,6 +142,8 @@ class _Trial:
                     yield dataclasses.replace(suggestion, meaning=f"{suggestion.meaning}, after {command}")
                 # A format of boxes that do not fit their images is not the right one.
                 elif depth and not ("box_format" in settings and error.code.startswith("boxes_")):
+                    if self.extracted:
+                        error = _with_mappings(error, asked)
                     yield from self.follow_all(self._as_given(error), suggestion, depth - 1)
                 return
             except (BuildError, OSError) as error:

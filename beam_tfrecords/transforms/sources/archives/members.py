@@ -12,6 +12,7 @@ from beam_tfrecords.errors import FailureReason, SampleError, Stage
 from beam_tfrecords.transforms.images.formats import SNIFFED_BYTES, may_be_an_image
 from beam_tfrecords.transforms.refs.sample_refs import Locator, SampleRef, one_image
 from beam_tfrecords.transforms.sources.containers import Container, StagingFiles, member_path
+from beam_tfrecords.transforms.sources.detect.document_formats import FormatFinder
 from beam_tfrecords.transforms.sources.detect.interpretation import Assumption, Interpretation
 from beam_tfrecords.transforms.sources.names import NOT_AN_IMAGE, has_extension, skipped_kind
 from beam_tfrecords.transforms.sources.path_labels import OUTSIDE_SPLITS, path_columns, path_group, path_label
@@ -32,7 +33,7 @@ class Member:
       size: bytes.
       offset: offset of the member in bytes, unique in the archive.
       locate: (staging, name in messages) -> locator of the bytes, in the archive or in a staging file.
-      chunks: yields the bytes in pieces; for a zip member only the first piece.
+      chunks: yields the bytes in pieces; for a zip member only the first megabytes.
       can_peek: whether calling `chunks` is cheap, and `locate` still works afterwards.
       kind: kind of a member that is not a file, as `Skipped` counts it.
       failure: (reason, detail) of a member that is rejected without being read.
@@ -100,6 +101,7 @@ class ReadArchive:
           ChangedError: the archive is no longer the listed version.
           SampleError: the archive cannot be read to its end.
         """
+        formats = FormatFinder()
         with self.open(container) as archive:
             for member in archive.members():
                 path = member_path(member.name)
@@ -112,6 +114,8 @@ class ReadArchive:
                     kind = OUTSIDE_SPLITS
                 if kind is not None:
                     skipped.add(kind, key)
+                    if member.kind is None:
+                        skipped.folders.add_formats(key, formats.find(path, member.chunks()))
                     continue
                 images = one_image(member.locate(staging, f"{container.uri}#{path}"))
                 fingerprint = f"{container.fingerprint}@{member.offset}"

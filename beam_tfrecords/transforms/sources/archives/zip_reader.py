@@ -36,6 +36,8 @@ _METHODS = {9: "Deflate64", 12: "bzip2", 14: "LZMA", 93: "Zstandard", 95: "XZ", 
 _FAT, _UNIX, _MACOS = 0, 3, 19
 # Bytes of a member's content to read for recognizing an image.
 _SNIFFED_BYTES = 1 << 12
+# Bytes of its content that are read at most.
+_MOST_BYTES = 8 << 20
 
 Result = TypeVar("Result")
 
@@ -119,9 +121,15 @@ class ZipReader:
         )
 
     def _first_bytes(self, place: ZipMember) -> Iterator[bytes]:
-        length = min(place.length, HEADER_BYTES + 2 * _MOST_FIELD_BYTES + _SNIFFED_BYTES)
-        data = self._read(lambda: storage.read_range(place.uri, place.offset, length, version=place.version))
-        yield unpack_start(data, place, _SNIFFED_BYTES)
+        done = 0
+        for size in (_SNIFFED_BYTES, _MOST_BYTES):
+            length = min(place.length, HEADER_BYTES + 2 * _MOST_FIELD_BYTES + size)
+            data = self._read(functools.partial(self._read_range, place, length))
+            yield unpack_start(data, place, size)[done:]
+            done = size
+
+    def _read_range(self, place: ZipMember, length: int) -> bytes:
+        return storage.read_range(place.uri, place.offset, length, version=place.version)
 
     def _find_directory(self) -> tuple[int, int, int, int]:
         """Returns the directory's start, size and number of entries, and the number of bytes before the archive."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import posixpath
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
@@ -10,6 +11,14 @@ from typing import Any
 from beam_tfrecords import storage
 from beam_tfrecords.errors import Suggestion
 from beam_tfrecords.transforms.sources.annotations.yolo_labels import holds_shares
+from beam_tfrecords.transforms.sources.detect.document_formats import (
+    COCO,
+    DATA_EXTENSIONS,
+    YOLO,
+    holds_coco,
+    holds_data,
+    read_start,
+)
 from beam_tfrecords.transforms.sources.detect.interpretation import Request, join
 from beam_tfrecords.transforms.sources.detect.list_sidecars import find_lists
 from beam_tfrecords.transforms.sources.detect.names import is_mask_folder
@@ -21,12 +30,10 @@ _COCO = re.compile(r"(?:^|[_.])(?:instances|captions|keypoints|annotations?|coco
 # Files in COCO's format without boxes, or with the boxes of `instances` again.
 _NOT_OBJECTS = re.compile(r"captions|keypoints|panoptic|stuff", re.IGNORECASE)
 _DATA_FILES = ("data.yaml", "data.yml", "dataset.yaml")
-_DATA_FILE = re.compile(rb"^(?:train|val|valid|test)\s*[:=]", re.MULTILINE)
-_NAMES = re.compile(rb"^names\s*[:=]", re.MULTILINE)
 # Files with class names next to YOLO labels.
 _NAME_LIST = re.compile(r"(?:classes|obj\.names|_darknet\.labels)(?:\.txt)?", re.IGNORECASE)
-_TOKEN = re.compile(rb'"(?:[^"\\]|\\.)*"|[{}\[\]:]')
-_START_BYTES = 64 << 10
+# Documents that only a program of annotations writes; tables and texts are of any.
+_DOCUMENTS = (".json", ".xml", ".pts", ".gt")
 # With more files of one extension, each file annotates a single image.
 _MOST_FILES = 16
 # Number of files to inspect; further folders are likely to have files of the same tool.
@@ -40,7 +47,8 @@ def describe_annotations(tree: FolderTree, root: str | None = None) -> str:
 
     Args:
       tree: the folders.
-      root: path of their root folder; None if the input is not a folder, so that only names are available.
+      root: path of their root folder; None if the input is not a folder: names then decide, and what the listing of
+        an archive has found in the first documents.
     """
     found = [f"annotations of {kind} ({example})" for kind, example in find_formats(tree, root).items()]
     return ", ".join([*found, *describe_documents(tree, root)])
@@ -50,11 +58,15 @@ def find_formats(tree: FolderTree, root: str | None = None) -> dict[str, str]:
     """Returns format -> path of such a file next to the images; for the arguments, see `describe_annotations`."""
     kinds: dict[str, str] = {}
     for path, name in _coco_files(tree, root):
-        kinds.setdefault("COCO", join(path, name))
+        kinds.setdefault(COCO, join(path, name))
     for path, name in _data_files(tree, root):
-        kinds.setdefault("YOLO", join(path, name))
+        kinds.setdefault(YOLO, join(path, name))
     for path, folder in tree.walk():
         others = {**folder.others}
+        for kind in (COCO, YOLO):
+            name = folder.formats.get(kind, "")
+            if name and (not name.lower().endswith(".txt") or folder.images):
+                kinds.setdefault(kind, join(path, name))
         part = path.rpartition("/")[2].lower()
         if others.get(".xml") and (part.startswith("annotation") or part == "xmls" or folder.images):
             kinds.setdefault("Pascal VOC", f"{path}/*.xml")
@@ -63,40 +75,51 @@ def find_formats(tree: FolderTree, root: str | None = None) -> dict[str, str]:
             stems = {one.rpartition(".")[0]: one for one in tree.others(path) if one.endswith(".txt")}
             images = {name.rpartition(".")[0] for _, one in tree.walk() for _, name in one.names}
             both = sorted(stems.keys() & images)
-            some = [_read_start(_below(root, path, stems[one])) for one in both[:_MOST_LOOKED_INTO]] if root else []
+            some = [read_start(_below(root, path, stems[one])) for one in both[:_MOST_LOOKED_INTO]] if root else []
             if (in_labels and both) or any(map(holds_shares, some)):
-                kinds.setdefault("YOLO", f"{path}/*.txt")
+                kinds.setdefault(YOLO, f"{path}/*.txt")
     return kinds
 
 
 def describe_documents(tree: FolderTree, root: str | None) -> list[str]:
-    """Describes documents that a mapping of ours reads; [] if only names are available.
-
-    Args:
-      tree: the folders.
-      root: path of their root folder; None if the input is not a folder.
-    """
+    """Describes documents that a mapping of ours reads; for the arguments, see `describe_annotations`."""
     found = _find_mappings(tree, root)
     return [f"annotations ({shown}), which `mapping={name}` reads" for name, shown in found.items()]
 
 
+def find_texts(tree: FolderTree) -> list[str]:
+    """Returns globs of the tables and texts in an archive that a mapping of ours reads."""
+    found = (
+        join(path, f"*{posixpath.splitext(example)[1]}")
+        for path, folder in tree.walk()
+        for kind, example in folder.formats.items()
+        if kind not in (COCO, YOLO) and not example.lower().endswith(_DOCUMENTS)
+    )
+    return list(dict.fromkeys(found))
+
+
 def _find_mappings(tree: FolderTree, root: str | None) -> dict[str, str]:
-    """Returns mapping of ours -> glob of documents in the folders that it fits; {} without a root folder.
+    """Returns mapping of ours -> glob of documents in the folders that it fits.
 
     Files in COCO's format are often large, and are found by their first bytes.
     """
+    found: dict[str, str] = {}
     if root is None:
-        return {}
+        for path, folder in tree.walk():
+            for kind, example in folder.formats.items():
+                extension = posixpath.splitext(example)[1].lower()
+                if kind not in (COCO, YOLO) and extension in _DOCUMENTS:
+                    found.setdefault(kind, join(path, f"*{extension}"))
+        return found
     files = (
         (join(path, name), extension)
         for path, _ in tree.walk()
-        for extension in (".json", ".xml", ".pts", ".gt")
+        for extension in _DOCUMENTS
         if (name := next((one for one in tree.others(path) if one.lower().endswith(extension)), None))
     )
-    found: dict[str, str] = {}
     for path, extension in itertools.islice(files, _MOST_LOOKED_INTO):
         whole = storage.join(root, path)
-        for name in () if _holds_coco(whole) else fitting_mappings(storage.stat(whole)):
+        for name in () if holds_coco(whole) else fitting_mappings(storage.stat(whole)):
             found.setdefault(name, join(path.rpartition("/")[0], f"*{extension}"))
     return found
 
@@ -131,7 +154,7 @@ def _find_annotations(tree: FolderTree, root: str) -> Iterator[list[Suggestion]]
     for path, name in data_files:
         yield [_objects("YOLO", {"input": _below(root, path, name)})]
     has_names = any(_NAME_LIST.fullmatch(name) for path, _ in tree.walk() for name in tree.others(path))
-    if has_names or (not data_files and "YOLO" in find_formats(tree, root)):
+    if has_names or (not data_files and YOLO in find_formats(tree, root)):
         yield [_objects("YOLO", {"input": root, "source": "yolo"})]
     for name in _find_mappings(tree, root):
         yield [suggest_mapping(name)]
@@ -163,17 +186,20 @@ def _read_coco(tree: FolderTree, root: str, files: Sequence[tuple[str, str]]) ->
 
 def _coco_files(tree: FolderTree, root: str | None) -> list[tuple[str, str]]:
     """Returns folder and name of files that look like COCO's, judging by their first bytes if `root` is given."""
-    found = [(path, name) for path, name in _others(tree, ".json") if root is not None or _COCO.search(name)]
-    return [(path, name) for path, name in found if root is None or _holds_coco(_below(root, path, name))]
+    found = _others(tree, ".json")
+    if root is not None:
+        return [(path, name) for path, name in found if holds_coco(_below(root, path, name))]
+    known = {join(path, name) for path, folder in tree.walk() for name in folder.formats.values()}
+    return [(path, name) for path, name in found if _COCO.search(name) and join(path, name) not in known]
 
 
 def _data_files(tree: FolderTree, root: str | None) -> list[tuple[str, str]]:
     """Returns folder and name of files that look like YOLO's data files."""
-    found = [one for extension in (".yaml", ".yml", ".data") for one in _others(tree, extension)]
+    found = [one for extension in DATA_EXTENSIONS for one in _others(tree, extension)]
     return [
         (path, name)
         for path, name in found
-        if (name.lower() in _DATA_FILES if root is None else _holds_data(_below(root, path, name)))
+        if (name.lower() in _DATA_FILES if root is None else holds_data(_below(root, path, name)))
     ]
 
 
@@ -186,27 +212,6 @@ def _others(tree: FolderTree, extension: str) -> list[tuple[str, str]]:
         for name in tree.others(path)
         if name.lower().endswith(extension)
     ]
-
-
-def _holds_coco(path: str) -> bool:
-    """Whether a JSON file is an object whose `images` or `annotations` is an array of objects, or empty."""
-    depth, names = 0, (b'"images"', b'"annotations"')
-    last: tuple[bytes, ...] = (b"", b"", b"")
-    for token in (match[0] for match in _TOKEN.finditer(_read_start(path))):
-        if depth == 2 and last[0] in names and last[1:] == (b":", b"[") and token in (b"{", b"]"):
-            return True
-        last = (*last[1:], token)
-        depth += {b"{": 1, b"[": 1, b"}": -1, b"]": -1}.get(token, 0)
-    return False
-
-
-def _holds_data(path: str) -> bool:
-    start = _read_start(path)
-    return bool(_DATA_FILE.search(start) and _NAMES.search(start))
-
-
-def _read_start(path: str) -> bytes:
-    return storage.read_range(path, 0, min(storage.stat(path).size, _START_BYTES))
 
 
 def find_voc(tree: FolderTree) -> list[str]:

@@ -147,7 +147,7 @@ def _describe_classes(found: Interpretation, tree: FolderTree) -> Iterator[str]:
 def _refuse_annotated(found: Interpretation, tree: FolderTree, request: Request) -> None:
     """Raises an error if there are annotations or split lists next to class folders, because either may be meant."""
     what = ""
-    # Without the root, nothing is suggested. In an archive, only names are available.
+    # Without the root, nothing is suggested.
     is_named = request.root is None and describe_annotations(tree, request.folder) != ""
     if is_named or next(find_annotations(tree, request), None) is not None:
         what = "annotations of their images"

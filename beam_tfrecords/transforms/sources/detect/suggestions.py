@@ -14,7 +14,11 @@ from beam_tfrecords import storage
 from beam_tfrecords.errors import RequestError, Suggestion
 from beam_tfrecords.transforms.settings import change_settings
 from beam_tfrecords.transforms.sources.archives.extracting import EXTRACTED
-from beam_tfrecords.transforms.sources.detect.annotation_sidecars import describe_annotations, find_annotations
+from beam_tfrecords.transforms.sources.detect.annotation_sidecars import (
+    describe_annotations,
+    find_annotations,
+    find_texts,
+)
 from beam_tfrecords.transforms.sources.detect.interpretation import Interpretation, Request, UnclearError, join
 from beam_tfrecords.transforms.sources.detect.layouts import ALSO_THINGS, interpret
 from beam_tfrecords.transforms.sources.detect.list_sidecars import find_lists, name_label_lists
@@ -72,6 +76,8 @@ def _describe_sidecars(tree: FolderTree, request: Request, suggestions: Sequence
     rows = list_rows(tree)[:_MOST_PATHS]
     if rows and not any("label_column" in one.settings for one in suggestions):
         more += f" (tables beside them: {', '.join(map(printable, rows))})"
+    elif not annotations and (texts := find_texts(tree)[:_MOST_PATHS]):
+        more += f" (annotations beside them: {', '.join(map(printable, texts))})"
     more += describe_number_lists(tree, request.root) if request.by_folders else ""
     return more
 
@@ -99,7 +105,8 @@ def _read_sidecars(tree: FolderTree, request: Request) -> Iterator[Suggestion]:
 def _extract(tree: FolderTree, request: Request) -> Iterator[Suggestion]:
     """Suggests extracting an archive whose labels are in files next to its images."""
     has_rows = request.by_folders and bool(list_rows(tree))
-    if not request.archive or not (has_rows or describe_annotations(tree)):
+    has_documents = any(folder.formats for _, folder in tree.walk())
+    if not request.archive or not (has_rows or has_documents or describe_annotations(tree)):
         return
     folder = f"{request.archive}{EXTRACTED}"
     archive, quoted = shlex.quote(request.archive), shlex.quote(folder)
@@ -113,9 +120,9 @@ def _find_samples(tree: FolderTree, request: Request) -> Iterator[Suggestion]:
     """Suggests a WebDataset for a tar archive with a text or JSON file beside each image."""
     if not request.archive or source_of_file(request.archive) != "tar":
         return
-    names = [name.split(".") for path, _ in tree.walk() for name in tree.others(path)]
-    stems = {stem for stem, *_, extension in names if extension in ("json", "txt", "cls")}
-    images = {name.partition(".")[0] for path, folder in tree.walk() for _, name in folder.names}
+    names = [(path, *name.split(".")) for path, _ in tree.walk() for name in tree.others(path)]
+    stems = {(path, stem) for path, stem, *_, extension in names if extension in ("json", "txt", "cls")}
+    images = {(path, name.partition(".")[0]) for path, folder in tree.walk() for _, name in folder.names}
     if images and images <= stems:
         yield Suggestion("the samples of a WebDataset", {"source": "webdataset"})
 

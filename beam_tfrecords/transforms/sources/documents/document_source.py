@@ -255,7 +255,7 @@ class DocumentSource(Source):
         except SampleError as error:
             return rejected(key, error, split=split)
         if found is None:
-            if holds_one(document.below, self.mapping) and not (document.is_given or self._has_objects(node)):
+            if holds_one(document.below, self.mapping) and not (document.is_given or self._is_annotated(node)):
                 # A README.txt, a file of class names, or of another tool.
                 self.skipped.add("without annotations", printable(document.below))
                 return None
@@ -293,8 +293,11 @@ class DocumentSource(Source):
         }
         return dataclasses.replace(ref, columns=columns)
 
-    def _has_objects(self, node: Any) -> bool:
+    def _is_annotated(self, node: Any) -> bool:
+        label = self.mapping.label
         try:
+            if not self.mapping.objects:
+                return label is not None and bool(as_list(label.find(node)))
             return bool(ObjectReader(self.mapping, self._needs).read(node, self._find_names(node)).labels)
         except SampleError:
             return False

@@ -26,7 +26,7 @@ from beam_tfrecords.transforms.sources.inputs import find_entries, name_inputs
 from beam_tfrecords.transforms.sources.names import has_extension, is_image_name
 from beam_tfrecords.transforms.sources.needs import Needs
 
-_EXTENSIONS = (".json", ".xml", *LINES, *ROWS)
+EXTENSIONS = (".json", ".xml", *LINES, *ROWS)
 # Extensions of rows that any program writes.
 _TABLES = (".csv", ".tsv", ".txt")
 # Extensions of the same kind of document.
@@ -95,7 +95,7 @@ def _choose_documents(files: Iterable[storage.FileEntry]) -> list[storage.FileEn
     chosen: dict[str, list[storage.FileEntry]] = {}
     for file in files:
         extension = _extension_of(file.path)
-        if extension in _EXTENSIONS and 0 < file.size <= _MOST_BYTES:
+        if extension in EXTENSIONS and 0 < file.size <= _MOST_BYTES:
             some = chosen.setdefault(extension, [])
             if len(some) < _MOST_DOCUMENTS:
                 some.append(file)

@@ -179,3 +179,12 @@ def test_the_mapping_of_a_folder_is_offered(tmp_path):
     assert ran.code == 2
     assert "--mapping=labelme" in ran.err
     assert "--layout=detection" in ran.err
+
+
+@each("name", LABELS)
+def test_documents_of_classes_without_their_image_fail(name, tmp_path, opened, listed):
+    save_images(tmp_path)
+    (tmp_path / "photos/b.jpg").unlink()
+    LABELS[name](tmp_path)
+    samples = listed(opened(tmp_path, mapping=name))
+    assert sorted(sample.failure is not None for sample in samples.values()) == [False, False, False, True]

@@ -1,0 +1,86 @@
+"""Annotations beside the images of an archive are recognised by their contents, as those of a folder are."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+
+import msgpack
+import pytest
+from PIL import Image as Pixels
+
+from beam_tfrecords.beam_pipelines.settings.suggested_commands import explain
+from beam_tfrecords.errors import RequestError
+from beam_tfrecords.transforms.sources.detect.tree import FolderSummary
+from tests.annotated_inputs import coco_of
+from tests.beam_pipelines.listed_records import read
+from tests.each import each
+from tests.transforms.sources.documents.formats import FORMATS, IMAGES, LABELS
+
+KINDS = {"tar": "tar", "tar.gz": "gztar", "zip": "zip"}
+WRITERS: dict[str, Callable[[Path], Path]] = {**{name: one.write for name, one in FORMATS.items()}, **LABELS}
+# Extensions of documents that only a program of annotations writes.
+DOCUMENTS = {".json", ".xml", ".pts", ".gt"}
+
+
+def pack(root: Path, extension: str) -> Path:
+    """Packs a folder; returns the archive."""
+    packed = Path(shutil.make_archive(str(root.parent / "packed"), KINDS[extension], root))
+    return packed.rename(root.parent / f"set.{extension}")
+
+
+def write_classes(root: Path) -> None:
+    for name in ("cat/1.jpg", "cat/2.jpg", "dog/1.jpg"):
+        path = root / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        Pixels.new("RGB", (8, 8)).save(path)
+
+
+@each("extension", KINDS)
+@each("name", ["coco", *sorted(WRITERS)])
+def test_annotations_beside_class_folders_are_a_question(name, extension, tmp_path):
+    root = tmp_path / "in"
+    write_classes(root)
+    documents = root / "meta"
+    documents.mkdir()
+    if name == "coco":
+        (documents / "list_7.json").write_text(json.dumps(coco_of()))
+    else:
+        WRITERS[name](documents)
+    for image in documents.rglob("*.jpg"):
+        image.unlink()
+    if not DOCUMENTS & {path.suffix for path in documents.rglob("*")}:
+        return
+    argv = [f"--input={pack(root, extension)}", "--output=out"]
+    with pytest.raises(RequestError) as refused:
+        read(argv, tmp_path / "listing")
+    assert refused.value.code == "unclear_folders"
+    assert ("COCO" if name == "coco" else f"`mapping={name}`") in refused.value.message
+
+
+@each("extension", KINDS)
+@each("name", ["kitti", "labelme", "crowdhuman", "createml"])
+def test_the_extracted_folder_is_offered_with_the_mapping(name, extension, tmp_path):
+    root = tmp_path / "in"
+    (root / "photos").mkdir(parents=True)
+    for photo, image in IMAGES.items():
+        Pixels.new("RGB", (image.width, image.height)).save(root / "photos" / photo)
+    WRITERS[name](root)
+    argv = [f"--input={pack(root, extension)}", "--output=out"]
+    with pytest.raises(RequestError) as refused:
+        read(argv, tmp_path / "listing")
+    assert f"--mapping={name}" in "\n".join(explain(refused.value, "convert", argv))
+
+
+def test_checkpoints_of_earlier_releases_have_no_formats():
+    summary = FolderSummary()
+    summary.add_image("cat/1.jpg")
+    summary.add_other("meta/a.json")
+    summary.add_formats("meta/a.json", ["COCO"])
+    most, folders = msgpack.unpackb(msgpack.packb(summary.pack()))
+    assert FolderSummary.unpack([most, folders]).folders["meta"].formats == {"COCO": "a.json"}
+    earlier = FolderSummary.unpack([most, [one[:-1] for one in folders]])
+    assert earlier.folders["meta"].formats == {}
+    assert earlier.folders["cat"].images == 1
