@@ -15,8 +15,9 @@ import time
 
 import pytest
 
+from beam_tfrecords import storage
 from beam_tfrecords.beam_pipelines.build.heartbeat import Run
-from beam_tfrecords.beam_pipelines.build.output import follow
+from beam_tfrecords.beam_pipelines.build.output import follow, state
 from beam_tfrecords.beam_pipelines.runners.jobs import JobRecord
 from beam_tfrecords.storage.lease import Lease
 from beam_tfrecords.transforms.stats import Stats
@@ -159,6 +160,29 @@ def test_what_a_refused_build_did_needs_no_counts_of_its_workers(source, status)
     after = status()["build"]
     assert (after["done"], after["failed"], after["failure_reasons"]) == (49, 1, {"not_an_image": 1})
     assert after["failure_reasons"] == before["failure_reasons"]
+
+
+@pytest.mark.slow
+def test_the_status_of_a_build_that_removes_its_files_meanwhile(source, status, monkeypatch):
+    (source.folder / "cat/bad.png").write_bytes(b"no image")
+    source.build("--max_failures=0")
+    assert status()["state"] == "unpublished"
+    count = state._count_reasons
+
+    def remove(folder):
+        list_files = storage.list_files
+
+        def vanish(*args, **kwargs):
+            entries = list(list_files(*args, **kwargs))
+            shutil.rmtree(source.output / ".build", ignore_errors=True)
+            return entries
+
+        monkeypatch.setattr(storage, "list_files", vanish)
+        return count(folder)
+
+    monkeypatch.setattr(state, "read_outcome", lambda folder: None)
+    monkeypatch.setattr(state, "_count_reasons", remove)
+    assert status()["state"] == "idle"
 
 
 def test_a_slow_build_has_a_speed_and_the_stage_that_runs(source, status, run):

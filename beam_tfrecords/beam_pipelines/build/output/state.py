@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import functools
 import itertools
 import time
 from collections import Counter
-from collections.abc import Iterable, Sequence
-from typing import Any
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, ParamSpec, TypeVar
 
 from beam_tfrecords import storage
 from beam_tfrecords.beam_pipelines.build.heartbeat import Run, read_runs
@@ -46,6 +47,25 @@ _MOST_LINES = 100_000
 _MOST_SECONDS = 10.0**9
 _FAILURE = fields({"reason": text})
 GOING = ("running", "submitted", "unknown")
+# How often a description is tried, and seconds between two tries.
+_MOST_TRIES, _PAUSE_SECONDS = 20, 0.1
+
+Parameters = ParamSpec("Parameters")
+Description = TypeVar("Description")
+
+
+def _despite_removal(describe: Callable[Parameters, Description]) -> Callable[Parameters, Description]:
+    """Tries a description again if files vanish meanwhile: a build that ends removes its temporary files."""
+
+    @functools.wraps(describe)
+    def retry(*args: Parameters.args, **kwargs: Parameters.kwargs) -> Description:
+        for _ in range(_MOST_TRIES - 1):
+            with contextlib.suppress(FileNotFoundError):
+                return describe(*args, **kwargs)
+            time.sleep(_PAUSE_SECONDS)
+        return describe(*args, **kwargs)
+
+    return retry
 
 
 def now_at(output: str) -> float:
@@ -56,6 +76,7 @@ def now_at(output: str) -> float:
         return time.time()
 
 
+@_despite_removal
 def describe_status(output: str, *, now: float) -> dict[str, Any]:
     """Describes an output folder as plain values."""
     builds = describe_builds(output, now=now)
@@ -104,6 +125,7 @@ def describe_status(output: str, *, now: float) -> dict[str, Any]:
     }
 
 
+@_despite_removal
 def describe_builds(output: str, *, now: float) -> list[dict[str, Any]]:
     """Describes the builds into an output, the newest first."""
     return [_describe_build(output, folder, run, now=now) for folder, run in read_runs(output)]
