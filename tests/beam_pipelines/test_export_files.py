@@ -312,3 +312,10 @@ def test_classes_and_keys_that_differ_by_case_have_files_of_their_own(run, build
     assert not any(".." in name for name in images)
     second = build(tmp_path / "again", *shlex.split(ran.out.splitlines()[-1])[2:-1])
     assert examples(second) == examples(first)
+
+
+def test_another_name_of_the_dataset_is_not_the_folder_to_write(run, tmp_path):
+    ran = run("export", f"--dataset={tmp_path}/out", f"--output={tmp_path}/to")
+    assert ran.code == 2
+    assert "--dataset and --output name the same folder" in ran.err
+    assert "--to names the folder to write" in ran.err

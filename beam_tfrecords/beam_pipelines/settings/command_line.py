@@ -125,6 +125,10 @@ class Parser(argparse.ArgumentParser):
         actions = [self._option_string_actions.get(name) for name in names]
         for name, action in zip(names, actions, strict=True):
             if action is not None and actions.count(action) > 1:
+                said = dict.fromkeys(other for other, one in zip(names, actions, strict=True) if one is action)
+                if len(said) > 1:
+                    target = "; --to names the folder to write" if "--to" in self._option_string_actions else ""
+                    self.error(f"{' and '.join(said)} name the same folder, that of the dataset; give one{target}")
                 self.error(f"{name} is given more than once; give it once")
         return self.parse_known_args(flags)
 
