@@ -14,6 +14,8 @@ from beam_tfrecords.transforms.sources.annotations.yolo_labels import holds_shar
 from beam_tfrecords.transforms.sources.detect.document_formats import (
     COCO,
     DATA_EXTENSIONS,
+    FORMATS,
+    VOC,
     YOLO,
     holds_coco,
     holds_data,
@@ -63,13 +65,13 @@ def find_formats(tree: FolderTree, root: str | None = None) -> dict[str, str]:
         kinds.setdefault(YOLO, join(path, name))
     for path, folder in tree.walk():
         others = {**folder.others}
-        for kind in (COCO, YOLO):
+        for kind in FORMATS:
             name = folder.formats.get(kind, "")
             if name and (not name.lower().endswith(".txt") or folder.images):
                 kinds.setdefault(kind, join(path, name))
         part = path.rpartition("/")[2].lower()
         if others.get(".xml") and (part.startswith("annotation") or part == "xmls" or folder.images):
-            kinds.setdefault("Pascal VOC", f"{path}/*.xml")
+            kinds.setdefault(VOC, f"{path}/*.xml")
         in_labels = (others.get(".txt", 0) > 1 and part == "labels") or "/labels/" in f"/{path}/"
         if others.get(".txt") and (in_labels or (folder.images and root is not None)):
             stems = {one.rpartition(".")[0]: one for one in tree.others(path) if one.endswith(".txt")}
@@ -93,7 +95,7 @@ def find_texts(tree: FolderTree) -> list[str]:
         join(path, f"*{posixpath.splitext(example)[1]}")
         for path, folder in tree.walk()
         for kind, example in folder.formats.items()
-        if kind not in (COCO, YOLO) and not example.lower().endswith(_DOCUMENTS)
+        if kind not in FORMATS and not example.lower().endswith(_DOCUMENTS)
     )
     return list(dict.fromkeys(found))
 
@@ -108,7 +110,7 @@ def _find_mappings(tree: FolderTree, root: str | None) -> dict[str, str]:
         for path, folder in tree.walk():
             for kind, example in folder.formats.items():
                 extension = posixpath.splitext(example)[1].lower()
-                if kind not in (COCO, YOLO) and extension in _DOCUMENTS:
+                if kind not in FORMATS and extension in _DOCUMENTS:
                     found.setdefault(kind, join(path, f"*{extension}"))
         return found
     files = (
@@ -160,9 +162,9 @@ def _find_annotations(tree: FolderTree, root: str) -> Iterator[list[Suggestion]]
         yield [suggest_mapping(name)]
     bases = find_voc(tree)
     if not bases and any(".xml" in {**folder.others} for _, folder in tree.walk()):
-        yield [_objects("Pascal VOC", {"input": root, "source": "voc"})]
+        yield [_objects(VOC, {"input": root, "source": "voc"})]
     if bases:
-        yield [_objects("Pascal VOC", _read_voc(root, bases))]
+        yield [_objects(VOC, _read_voc(root, bases))]
     with_masks = [base for base in bases if tree.images(join(base, "SegmentationClass"))]
     if with_masks:
         settings = {**_read_voc(root, with_masks), "layout": "segmentation"}

@@ -12,12 +12,13 @@ from beam_tfrecords import storage
 from beam_tfrecords.transforms.sources.annotations.yolo_labels import holds_shares
 from beam_tfrecords.transforms.sources.documents.recognition import EXTENSIONS, fitting_mappings
 
-COCO, YOLO = "COCO", "YOLO"
+FORMATS = COCO, YOLO, VOC = "COCO", "YOLO", "Pascal VOC"
 # Extensions of YOLO's data files.
 DATA_EXTENSIONS = (".yaml", ".yml", ".data")
 _DATA_FILE = re.compile(rb"^(?:train|val|valid|test)\s*[:=]", re.MULTILINE)
 _NAMES = re.compile(rb"^names\s*[:=]", re.MULTILINE)
 _TOKEN = re.compile(rb'"(?:[^"\\]|\\.)*"|[{}\[\]:]')
+_VOC = re.compile(rb"<annotation\b.*<object\b.*<(?:ro)?bndbox\b", re.DOTALL)
 _SNIFFED_BYTES = 64 << 10
 # Number of files of each extension to look into; further ones are likely to be of the same tool.
 _MOST_FILES = 4
@@ -55,7 +56,7 @@ class FormatFinder:
         self._seen: Counter[str] = Counter()
 
     def find(self, name: str, chunks: Iterator[bytes]) -> list[str]:
-        """Returns the formats of a member: COCO, YOLO, and names of our mappings. Reads only the first few documents.
+        """Returns the formats of a member: those of `FORMATS`, and names of our mappings. Reads only the first files.
 
         Args:
           name: its path in the archive.
@@ -76,6 +77,8 @@ def _find_formats(path: str, extension: str) -> Iterator[str]:
         yield from [YOLO] if holds_data(path) else []
     elif extension == ".json" and holds_coco(path):
         yield COCO
+    elif extension == ".xml" and _VOC.search(read_start(path)):
+        yield VOC
     elif extension == ".txt" and holds_shares(read_start(path)):
         yield YOLO
     else:

@@ -21,8 +21,17 @@ from tests.transforms.sources.documents.formats import FORMATS, IMAGES, LABELS
 
 KINDS = {"tar": "tar", "tar.gz": "gztar", "zip": "zip"}
 WRITERS: dict[str, Callable[[Path], Path]] = {**{name: one.write for name, one in FORMATS.items()}, **LABELS}
+# Formats with a reader of their own: format -> name and content of a file.
+READERS = {
+    "COCO": ("list_7.json", json.dumps(coco_of())),
+    "YOLO": ("set_7.yaml", "train: images\nnames: [cat, dog]\n"),
+    "Pascal VOC": (
+        "7.xml",
+        "<annotation><object><name>cat</name><bndbox><xmin>1</xmin></bndbox></object></annotation>",
+    ),
+}
 # Extensions of documents that only a program of annotations writes.
-DOCUMENTS = {".json", ".xml", ".pts", ".gt"}
+DOCUMENTS = {".json", ".yaml", ".xml", ".pts", ".gt"}
 
 
 def pack(root: Path, extension: str) -> Path:
@@ -39,14 +48,15 @@ def write_classes(root: Path) -> None:
 
 
 @each("extension", KINDS)
-@each("name", ["coco", *sorted(WRITERS)])
+@each("name", [*READERS, *sorted(WRITERS)])
 def test_annotations_beside_class_folders_are_a_question(name, extension, tmp_path):
     root = tmp_path / "in"
     write_classes(root)
     documents = root / "meta"
     documents.mkdir()
-    if name == "coco":
-        (documents / "list_7.json").write_text(json.dumps(coco_of()))
+    if name in READERS:
+        file, content = READERS[name]
+        (documents / file).write_text(content)
     else:
         WRITERS[name](documents)
     for image in documents.rglob("*.jpg"):
@@ -57,7 +67,7 @@ def test_annotations_beside_class_folders_are_a_question(name, extension, tmp_pa
     with pytest.raises(RequestError) as refused:
         read(argv, tmp_path / "listing")
     assert refused.value.code == "unclear_folders"
-    assert ("COCO" if name == "coco" else f"`mapping={name}`") in refused.value.message
+    assert (f"annotations of {name}" if name in READERS else f"`mapping={name}`") in refused.value.message
 
 
 @each("extension", KINDS)
