@@ -201,6 +201,15 @@ TABLES = {
 }
 
 
+@pytest.mark.parametrize("sides", ["xmin;ymin;xmax;ymax", "x;y;width;height", "cx;cy;w;h"])
+def test_boxes_with_decimal_commas_are_refused(sides, tmp_path, save, picture, convert):
+    save(tmp_path / "a.png", picture(1, 40, 60))
+    table = tmp_path / "boxes.csv"
+    table.write_text(f"image;label;{sides}\na.png;ship;1,5;2;10,25;12\n")
+    ran = convert(f"--input={table}", f"--output={tmp_path / 'out'}")
+    ran.refused(Refusal("decimal_commas", says=["such as '1,5'; expected decimal points, as in '1.5'"]))
+
+
 @pytest.mark.parametrize("name", TABLES)
 def test_columns_of_boxes_that_are_not_upright_are_refused(name, tmp_path, save, picture, convert):
     names, numbers, problem = TABLES[name]

@@ -6,6 +6,7 @@ import itertools
 import math
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
 
 from beam_tfrecords.errors import RequestError
 from beam_tfrecords.transforms.objects.objects import BoxFormat
@@ -44,6 +45,7 @@ _ATTRIBUTES = {
 # Columns of numbered points. Two points may be corners of a box, four are a quad, and others are landmarks.
 _POINT = re.compile(r"x(\d+)")
 _QUAD = 4
+_COMMA = re.compile(r"-?\d+,\d+")
 # Columns beside those of a center that make a box no upright one.
 _ANGLES = ("angle", "theta", "rotation")
 _ROWS = 1000
@@ -76,6 +78,7 @@ def find_boxes(table: Table, settings: BoxSettings, needs: Needs, label: str | N
         if (values := read_sides(row, sides)) and all(map(math.isfinite, values))
     ]
     if not (settings.box_columns or boxes):
+        _refuse_commas(table, sides, rows)
         return None
     form, is_normalized = choose_format(boxes, form, settings, table, shown=", ".join(sides))
     attributes = {
@@ -83,6 +86,17 @@ def find_boxes(table: Table, settings: BoxSettings, needs: Needs, label: str | N
     }
     only = "" if label else needs.only_class
     return BoxColumns(sides, form, is_normalized, label, only, size, attributes)
+
+
+def _refuse_commas(table: Table, sides: Sequence[str], rows: Sequence[Mapping[str, Any]]) -> None:
+    """Refuses boxes whose numbers have a decimal comma: 1,234 may also be a thousand."""
+    shown = next((cell for row in rows for name in sides if (cell := row[name]) not in (None, "")), None)
+    if len(sides) > 1 and isinstance(shown, str) and _COMMA.fullmatch(shown.strip()):
+        raise RequestError(
+            f"{table.path}: the columns {', '.join(sides)} look like boxes, and their numbers have commas, such as "
+            f"{shown!r}; expected decimal points, as in {shown.replace(',', '.')!r}",
+            code="decimal_commas",
+        )
 
 
 def _refuse_turned(table: Table, plain: Mapping[str, str], sides: Sequence[str], form: BoxFormat) -> None:
