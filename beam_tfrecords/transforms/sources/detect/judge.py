@@ -17,6 +17,7 @@ from beam_tfrecords.transforms.sources.names import printable
 from beam_tfrecords.transforms.sources.tables.table import Table, first_cells
 
 _MOST_NAMED = 20
+_UNNAMED = "a column without a name"
 # Content of annotations -> its name, and the layout that stores it.
 _PARTS = {
     Content.POLYGONS: ("polygons", "detection_polygons` or `layout=detection_masks"),
@@ -89,6 +90,8 @@ def describe_unused(table: Table, used: Collection[str | None], images: Sequence
       images: further fields, which hold images.
     """
     names = [name for name in (*images, *table.columns) if name not in used]
+    if "" in names and all(str(cell).isdecimal() for cell in first_cells(table, [""]).get("", ())):
+        names.remove("")  # The row numbers that pandas writes.
     if not names:
         return []
     embedded = {*images, *table.embedded}
@@ -96,10 +99,11 @@ def describe_unused(table: Table, used: Collection[str | None], images: Sequence
     roles = {one.name: one.role for one in describe_fields(first_cells(table, plain))}
     roles |= {name: Role.MASK if is_mask_name(name) else Role.IMAGE for name in embedded}
     fields = [Field(name, roles[name]) for name in names[:_MOST_NAMED]]
-    shown = ", ".join(f"{name} ({role.value})" if role.value else name for name, role in fields)
+    shown = ", ".join(f"{name or _UNNAMED} ({role.value})" if role.value else name or _UNNAMED for name, role in fields)
     more = f" and {len(names) - _MOST_NAMED:,} more" if len(names) > _MOST_NAMED else ""
     remedies = dict.fromkeys(_REMEDIES[role] for _, role in fields if role in _REMEDIES)
-    remedy = "; ".join([*remedies, f"a layout takes such as column.{names[0]}"])
+    named = next(filter(None, names), None)
+    remedy = "; ".join([*remedies, f"a layout takes such as column.{named}" if named else "give it a name to use it"])
     points = point_columns(plain)
     if len(points) > 2:
         remedy += f", and points that move with the image as columns.{points[0]}..{points[-1]} with `moves: points`"

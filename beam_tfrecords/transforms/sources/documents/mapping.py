@@ -1,9 +1,9 @@
 """Mappings: where the annotations are in the documents of a format. A mapping is data: ten lines of YAML.
 
-The values are expressions of JMESPath (https://jmespath.org/specification.html), with four more functions:
-`split(text, separator)`, `elements(value)` for the elements of an array or the values of an object, `flags(object)` for
-the names of the values that are true, and `json(text)` for the value of a text that is JSON. docs/mappings.md describes
-the keys.
+The values are expressions of JMESPath (https://jmespath.org/specification.html), with five more functions:
+`split(text, separator)`, `elements(value)` for the elements of an array or the values of an object, `items(object)` for
+objects with a `name` and a `value`, `flags(object)` for the names of the values that are true, and `json(text)` for the
+value of a text that is JSON. docs/mappings.md describes the keys.
 """
 
 from __future__ import annotations
@@ -37,6 +37,8 @@ from beam_tfrecords.transforms.sources.path_rule import shorten
 STEM = "stem"
 # Value of `image` for text files in which a line with the name of an image heads the rows of its objects.
 HEADING = "heading"
+# Expression for the samples of an object of names, any of which may be that of an image.
+ITEMS = "items(@)"
 # Keys of one kind of objects, which are also the keys of each element of a list of kinds.
 _OBJECT_KEYS = (
     "objects", "class", "group", "box", "polygon", "holes", "points", "form", "unit", "origin", "angle", "attributes",
@@ -105,6 +107,10 @@ class _Functions(functions.Functions):
     @functions.signature({"types": ["array", "object", "null"]})
     def _func_elements(self, value: Any) -> list[Any]:
         return list(value.values()) if isinstance(value, dict) else value or []
+
+    @functions.signature({"types": ["object", "null"]})
+    def _func_items(self, value: Mapping[str, Any] | None) -> list[Any]:
+        return [{"name": name, "value": one} for name, one in (value or {}).items()]
 
     @functions.signature({"types": ["object", "null"]})
     def _func_flags(self, value: Mapping[str, Any] | None) -> list[str] | None:

@@ -12,10 +12,12 @@ from typing import Any
 
 from beam_tfrecords import storage
 from beam_tfrecords.errors import SampleError, Suggestion
+from beam_tfrecords.output.split_names import SPLIT_NAMES
 from beam_tfrecords.transforms.objects.objects import Objects
 from beam_tfrecords.transforms.sources.documents.mapped_objects import ObjectReader, as_list
 from beam_tfrecords.transforms.sources.documents.mapping import (
     HEADING,
+    ITEMS,
     STEM,
     DocumentMapping,
     mapping_names,
@@ -171,7 +173,7 @@ def _are_samples(mapping: DocumentMapping, nodes: Sequence[Any]) -> bool:
     names = mapping.class_names if isinstance(mapping.class_names, Mapping) else {}
     reader = ObjectReader(mapping, Needs(polygons=True, keypoints=True)) if mapping.objects else None
     last = mapping.columns[-1] if mapping.columns and not _uses(mapping, mapping.columns[-1]) else ""
-    found = 0
+    found, are_splits = 0, True
     for node in nodes:
         if isinstance(node, SampleError) or not _names_image(mapping, node):
             return False
@@ -189,8 +191,10 @@ def _are_samples(mapping: DocumentMapping, nodes: Sequence[Any]) -> bool:
             for left, top, right, bottom in zip(*(objects.boxes[n::4] for n in range(4)), strict=True)
         ):
             return False
-        found += len(objects.labels) + bool(mapping.label and mapping.label.find(node) is not None)
-    return bool(found)
+        label = mapping.label.find(node) if mapping.label else None
+        are_splits &= str(label).lower() in SPLIT_NAMES
+        found += len(objects.labels) + (label is not None)
+    return found > 0 and not are_splits
 
 
 def _uses(mapping: DocumentMapping, column: str) -> bool:
@@ -207,5 +211,6 @@ def _names_image(mapping: DocumentMapping, node: Any) -> bool:
         return True
     value = mapping.image.find(node)
     name = value.partition("?")[0] if isinstance(value, str) else ""
-    # Any word of a line may be a name without an extension.
-    return bool(name) and (is_image_name(name) or not (mapping.columns or has_extension(name)))
+    # Any word of a line, and any name in an object, may be a name without an extension.
+    are_words = bool(mapping.columns) or (mapping.samples is not None and mapping.samples.text == ITEMS)
+    return bool(name) and (is_image_name(name) or not (are_words or has_extension(name)))

@@ -440,6 +440,11 @@ def write_json_list(folder: Path) -> Path:
     return write_json(folder / "labels.json", items)
 
 
+def write_json_object(folder: Path) -> Path:
+    values = [f"kind {number}" if number % 2 else {"label": f"kind {number}", "by": "me"} for number in range(4)]
+    return write_json(folder / "labels.json", dict(zip(IMAGES, values, strict=True)))
+
+
 def write_vertex_classes(folder: Path) -> Path:
     lines = [
         {"imageGcsUri": f"gs://bucket/{name}", "classificationAnnotation": {"displayName": f"kind {number}"}}
@@ -717,6 +722,7 @@ FORMATS: Mapping[str, Format] = {
 # Formats with one class for each image: `kind 0` and so on, in the order of IMAGES.
 LABELS: Mapping[str, Callable[[Path], Path]] = {
     "json_list": write_json_list,
+    "json_object": write_json_object,
     "labelme_flags": write_labelme_flags,
     "labelstudio_classes": write_labelstudio_classes,
     "sagemaker_classes": write_sagemaker_classes,

@@ -23,6 +23,7 @@ from tests.transforms.sources.documents.formats import (
     POLYGONS,
     quads,
     turned,
+    write_json,
     write_via_1,
 )
 
@@ -188,3 +189,26 @@ def test_documents_of_classes_without_their_image_fail(name, tmp_path, opened, l
     LABELS[name](tmp_path)
     samples = listed(opened(tmp_path, mapping=name))
     assert sorted(sample.failure is not None for sample in samples.values()) == [False, False, False, True]
+
+
+# Values of an object of names that are no labels of images.
+OTHERS = {
+    "splits": {"a.jpg": "train", "b.jpg": "test"},
+    "class names": {"0": "cat", "1": "dog"},
+    "metadata": {"title": "pets", "license": "CC0"},
+    "sizes": {"a.jpg": {"width": 3}, "b.jpg": {"width": 4}},
+}
+
+
+@each("name", OTHERS)
+def test_other_objects_of_names_are_not_recognised(name, tmp_path):
+    path = write_json(tmp_path / "meta.json", OTHERS[name])
+    assert list(suggest_mappings([str(path)])) == []
+
+
+def test_labels_of_an_object_are_what_the_values_say(tmp_path, opened, listed):
+    save_images(tmp_path)
+    values = {"a.jpg": 0, "b.jpg": ["x", "y"], "c.jpg": {"class": 7, "split": "test"}, "d.jpg": {"tags": ["z"]}}
+    samples = listed(opened(write_json(tmp_path / "labels.json", values), mapping="json_object"))
+    assert [sample.label for _, sample in sorted(samples.items())] == [0, ["x", "y"], 7, "z"]
+    assert {sample.split for _, sample in samples.items()} == {None, "test"}

@@ -8,6 +8,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from beam_tfrecords.transforms.sources.detect.judge import describe_unused
 from beam_tfrecords.transforms.sources.tables.csv_table import open_csv
 from beam_tfrecords.transforms.sources.tables.table import MOST_ROW_SIZE, InvalidRow
 from beam_tfrecords.transforms.sources.tables.table_settings import TextSettings
@@ -47,6 +48,15 @@ def test_every_line_end_and_a_bom_are_read(table, end, bom):
 def test_the_delimiter_is_the_one_given(table):
     assert all_rows(table(b"a\tb\n1,2\t3\n", "\t")) == [{"a": "1,2", "b": "3"}]
     assert table(b"a;b\n1;2\n", ",").columns == ("a;b",)
+
+
+@pytest.mark.parametrize(
+    ("numbers", "note"),
+    [("01", []), ("ab", ["m.csv: not used: a column without a name; give it a name to use it"])],
+)
+def test_the_row_numbers_of_pandas_are_no_column(table, numbers, note):
+    data = "".join(f"{number},{number}.jpg,cat\n" for number in numbers)
+    assert describe_unused(table(b",image,label\n" + data.encode()), ["image", "label"]) == note
 
 
 def test_empty_lines_are_ignored(table):
