@@ -190,3 +190,17 @@ def test_overwriting_names_the_classes_whose_index_changes_and_the_flags_that_ke
     ran = source.convert(*words, "--overwrite", *stable)
     assert "class indices change" not in ran.err
     assert classes_of(source.output) == ["bee", "cat", "dog", "fox", "ant"]
+
+
+def test_overwriting_names_the_classes_of_several_features_too(tmp_path, save, picture, convert):
+    table = tmp_path / "pets.csv"
+    words = [f"--input={table}", f"--output={tmp_path / 'out'}", "--layout=image,kind:class,coat:class", *FLAGS[:2]]
+    for coats in ("bw", "abw"):
+        for number, coat in enumerate(coats):
+            save(tmp_path / f"{number}.png", picture(number, 8, 8))
+        rows = "".join(f"{number}.png,{'cat' if number else 'dog'},{coat}\n" for number, coat in enumerate(coats))
+        table.write_text(f"image,kind,coat\n{rows}")
+        ran = convert(*words, "--overwrite")
+        assert ran.code == 0, ran.err
+    assert "class indices change" in ran.err
+    assert ": b 0 -> 1 of coat, w 1 -> 2 of coat;" in ran.err

@@ -112,12 +112,20 @@ def previous_classes(spec: BuildSpec, previous: Previous) -> tuple[Sequence[str]
     return dataset.class_names, {name: head.class_names for name, head in dataset.layout.heads.items()}
 
 
-def describe_moved_classes(spec: BuildSpec, class_names: Sequence[str]) -> list[str]:
-    """Returns a warning about classes that have another index in the dataset that the build replaces, if any have."""
+def describe_moved_classes(
+    spec: BuildSpec, class_names: Sequence[str], heads: Mapping[str, Sequence[str]]
+) -> list[str]:
+    """Returns a warning about classes that have another index in the dataset that the build replaces, if any have.
+
+    Args:
+      spec: the request.
+      class_names: classes of the labels, in index order.
+      heads: feature -> its classes, likewise.
+    """
     replaced = open_published(spec.output)[0] if spec.overwrite else None
-    now = {name: index for index, name in enumerate(class_names)}
-    before = enumerate(replaced.class_names if replaced else ())
-    moved = [f"{name} {index} -> {now[name]}" for index, name in before if now.get(name, index) != index]
+    moved = _find_moved(replaced.class_names, class_names) if replaced else []
+    for name, head in replaced.layout.heads.items() if replaced else ():
+        moved += [f"{one} of {name}" for one in _find_moved(head.class_names, heads.get(name, ()))]
     if not moved:
         return []
     more = [f"and {len(moved) - _MOST_MOVED:,} more"] if len(moved) > _MOST_MOVED else []
@@ -126,6 +134,11 @@ def describe_moved_classes(spec: BuildSpec, class_names: Sequence[str]) -> list[
         f"class indices change in {spec.output}: {', '.join([*moved[:_MOST_MOVED], *more])}; models that were trained "
         f"on the replaced dataset expect the old ones; {'`class_names` decides them' if spec.class_names else keeps}"
     ]
+
+
+def _find_moved(before: Sequence[str], after: Sequence[str]) -> list[str]:
+    now = {name: index for index, name in enumerate(after)}
+    return [f"{name} {index} -> {now[name]}" for index, name in enumerate(before) if now.get(name, index) != index]
 
 
 def would_repeat(previous: Previous, spec: BuildSpec, metadata: Mapping[str, Any]) -> bool:
