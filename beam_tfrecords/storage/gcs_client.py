@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import collections
 import contextlib
 import functools
 import http
@@ -9,6 +10,7 @@ import json
 import os
 import re
 import threading
+import time
 from collections.abc import Callable, Iterator
 from types import SimpleNamespace
 from typing import Any, NamedTuple
@@ -78,6 +80,10 @@ _LOG_IN = "log in by `gcloud auth application-default login`, or set GOOGLE_APPL
 _client_lock = threading.RLock()
 # The latest access of this process, under "access".
 _latest: dict[str, _Access] = {}
+# When the last two searches ended without credentials, by the monotonic clock. After two, the next one waits a minute:
+# each takes 3 s, and several threads may be refused one after the other.
+_failed_searches: collections.deque[float] = collections.deque(maxlen=2)
+_SEARCH_SECONDS = 60.0
 
 
 class _Access(NamedTuple):
@@ -264,6 +270,7 @@ def _find_credentials() -> tuple[Any, str | None]:
     except DefaultCredentialsError as error:
         if not str(error).startswith("Your default credentials were not found"):
             raise
+        _failed_searches.append(time.monotonic())
         return AnonymousCredentials(), None
     return credentials, project
 
@@ -344,7 +351,8 @@ def _error_of(path: str, error: exceptions.GoogleAPICallError) -> Exception:
 def _refused(path: str, message: str) -> BuildError:
     if _is_anonymous():
         # The next request searches for credentials again: a busy machine may have failed to provide some.
-        if not surveys.is_listing():
+        has_searched = len(_failed_searches) > 1 and time.monotonic() - _failed_searches[0] < _SEARCH_SECONDS
+        if not (has_searched or surveys.is_listing()):
             _make_access.cache_clear()
         return AnonymousAccessError(
             f"{path}: access denied, and no Google credentials were found; {_LOG_IN} ({message})"

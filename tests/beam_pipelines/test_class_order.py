@@ -196,7 +196,7 @@ def test_overwriting_names_the_classes_of_several_features_too(tmp_path, save, p
     table = tmp_path / "pets.csv"
     words = [f"--input={table}", f"--output={tmp_path / 'out'}", "--layout=image,kind:class,coat:class", *FLAGS[:2]]
     for coats in ("bw", "abw"):
-        for number, coat in enumerate(coats):
+        for number in range(len(coats)):
             save(tmp_path / f"{number}.png", picture(number, 8, 8))
         rows = "".join(f"{number}.png,{'cat' if number else 'dog'},{coat}\n" for number, coat in enumerate(coats))
         table.write_text(f"image,kind,coat\n{rows}")
