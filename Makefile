@@ -66,7 +66,7 @@ endef
 
 # Real servers, from package registries; needs Java, Maven and Go, or root on Debian to install them. Then a test
 # of each stage once more, by Beam's own workers, and what `make test` leaves out: combinations of parameters, and what
-# takes long. SHARE=0.25 runs a quarter of the similar cases, other ones each day.
+# takes long. SHARE=0.25 runs a quarter of the tests on clusters and of similar cases, other ones each day.
 SHARE ?= 1
 PYTEST_INTEGRATION = $(VENV)-integration/bin/python -m pytest --dist loadfile --share=$(SHARE)
 test-integration: $(VENV)-integration/.installed $(VENV)-dist/.installed

@@ -16,6 +16,7 @@ pytestmark = pytest.mark.skipif(
 )
 
 
+@pytest.mark.many
 @pytest.mark.parametrize("kind", KINDS)
 def test_no_fault_of_a_look_loses_anything(library, tmp_path, kind):
     found = try_faults(library, tmp_path, kind, most=15, seed=1)

@@ -10,6 +10,9 @@ import pytest
 from tests.integration import buckets
 from tests.integration.servers import flink
 
+# Minutes each: `--share` runs some each day.
+pytestmark = pytest.mark.many
+
 PHOTOS = Path(__file__).parents[1] / "data" / "photos"
 FLAGS = ["--name=photos", "--image_size=64", "--splits=train=0.8,validation=0.2", "--num_shards=2"]
 

@@ -22,6 +22,9 @@ from tests.integration.cluster_builds import (
 )
 from tests.integration.servers import flink, processes
 
+# Minutes each: `--share` runs some each day.
+pytestmark = pytest.mark.many
+
 __all__ = ["slow_hashes", "slow_photos"]
 
 

@@ -14,6 +14,9 @@ from tests.integration.cluster_builds import hashes, make_hostile, read_reasons
 from tests.integration.servers import flink, processes
 from tests.integration.servers.processes import PROJECT
 
+# Minutes each: `--share` runs some each day.
+pytestmark = pytest.mark.many
+
 KUBERNETES = PROJECT / "deploy" / "kubernetes"
 
 

@@ -131,6 +131,7 @@ def wait_for(root: Path, pattern: str, process: subprocess.Popen[str]) -> None:
         time.sleep(0.005)
 
 
+@pytest.mark.many
 @pytest.mark.parametrize(
     ("call", "code", "part"),
     [

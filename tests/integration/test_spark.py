@@ -6,6 +6,7 @@ import os
 import signal
 
 import apache_beam as beam
+import pytest
 
 from beam_tfrecords import WriteTFRecordShards
 from beam_tfrecords.beam_pipelines.runners.execution import Execution
@@ -22,6 +23,9 @@ from tests.integration.cluster_builds import (
     slow_photos,
 )
 from tests.integration.servers import processes
+
+# Minutes each: `--share` runs some each day.
+pytestmark = pytest.mark.many
 
 __all__ = ["slow_hashes", "slow_photos"]
 
