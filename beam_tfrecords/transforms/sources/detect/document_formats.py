@@ -66,9 +66,12 @@ class FormatFinder:
         if extension not in (*EXTENSIONS, *DATA_EXTENSIONS) or self._seen[extension] >= _MOST_FILES:
             return []
         self._seen[extension] += 1
-        with tempfile.TemporaryDirectory(prefix="beam-tfrecords-") as folder:
+        start = _join_start(chunks)
+        # The listing does not depend on the temporary file.
+        apart = storage.noting_files(storage.DependencyTracker())
+        with apart, tempfile.TemporaryDirectory(prefix="beam-tfrecords-") as folder:
             path = storage.join(folder, f"document{extension}")
-            storage.write_bytes(path, _join_start(chunks))
+            storage.write_bytes(path, start)
             return list(_find_formats(path, extension))
 
 
