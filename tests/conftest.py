@@ -57,9 +57,7 @@ def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line("markers", "every_value: fewer combinations; each value of each parameter is in one")
     config.addinivalue_line("markers", "every_pair: fewer combinations; each two values of two parameters are in one")
     config.addinivalue_line("markers", "sampled(count): so many combinations")
-    config.addinivalue_line(
-        "markers", "many: cases that are alike, or of minutes; `--share` runs some each day"
-    )
+    config.addinivalue_line("markers", "many: cases that are alike, or of minutes; `--share` runs some each day")
     config.pluginmanager.register(RefusalSnapshot(config))
     # On a busy machine a small build takes more than ten seconds. The line of progress that comes then stays out of
     # what tests compare; where tests start a program, `without_progress` leaves it out.

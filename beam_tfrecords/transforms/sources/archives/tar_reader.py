@@ -17,7 +17,7 @@ from typing import IO, Any, TypeVar, cast
 from beam_tfrecords import storage
 from beam_tfrecords.errors import FailureReason, SampleError, Stage, describe_exception
 from beam_tfrecords.transforms.refs.sample_refs import Range
-from beam_tfrecords.transforms.sources.archives.members import Member, check_expansion
+from beam_tfrecords.transforms.sources.archives.members import LinkError, Member, check_expansion
 from beam_tfrecords.transforms.sources.archives.tar_links import Target, TarLinks
 from beam_tfrecords.transforms.sources.containers import Container, StagingFiles
 from beam_tfrecords.transforms.sources.reading import reject
@@ -122,7 +122,7 @@ class TarReader:
     def _chunks_of_link(self, member: tarfile.TarInfo) -> Iterator[bytes]:
         if self._is_compressed:
             detail = "a value that is a link in a compressed archive; extract it, or write it with --hard-dereference"
-            raise SampleError(Stage.LIST, FailureReason.UNSUPPORTED_FORMAT, detail)
+            raise LinkError(Stage.LIST, FailureReason.UNSUPPORTED_FORMAT, detail)
         return self._chunks(member)
 
     def _locate_staged(self, member: tarfile.TarInfo, staging: StagingFiles, name: str) -> Range:

@@ -121,15 +121,15 @@ class ZipReader:
         )
 
     def _first_bytes(self, place: ZipMember) -> Iterator[bytes]:
-        done = 0
-        for size in (_SNIFFED_BYTES, _MOST_BYTES):
-            length = min(place.length, HEADER_BYTES + 2 * _MOST_FIELD_BYTES + size)
-            data = self._read(functools.partial(self._read_range, place, length))
-            yield unpack_start(data, place, size)[done:]
-            done = size
+        data = self._read_start(place, _SNIFFED_BYTES)
+        yield unpack_start(data, place, _SNIFFED_BYTES)
+        if len(data) < place.length:
+            data = self._read_start(place, _MOST_BYTES)
+        yield unpack_start(data, place, _MOST_BYTES)[_SNIFFED_BYTES:]
 
-    def _read_range(self, place: ZipMember, length: int) -> bytes:
-        return storage.read_range(place.uri, place.offset, length, version=place.version)
+    def _read_start(self, place: ZipMember, size: int) -> bytes:
+        length = min(place.length, HEADER_BYTES + 2 * _MOST_FIELD_BYTES + size)
+        return self._read(lambda: storage.read_range(place.uri, place.offset, length, version=place.version))
 
     def _find_directory(self) -> tuple[int, int, int, int]:
         """Returns the directory's start, size and number of entries, and the number of bytes before the archive."""

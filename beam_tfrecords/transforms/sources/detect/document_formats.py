@@ -55,16 +55,19 @@ class FormatFinder:
     def __init__(self) -> None:
         self._seen: Counter[str] = Counter()
 
+    def looks_into(self, name: str) -> bool:
+        """Whether a member is one of the first documents of its extension."""
+        extension = _extension_of(name)
+        return extension in (*EXTENSIONS, *DATA_EXTENSIONS) and self._seen[extension] < _MOST_FILES
+
     def find(self, name: str, chunks: Iterator[bytes]) -> list[str]:
-        """Returns the formats of a member: those of `FORMATS`, and names of our mappings. Reads only the first files.
+        """Returns the formats of a member: those of `FORMATS`, and names of our mappings.
 
         Args:
           name: its path in the archive.
           chunks: its content in pieces; those beyond `MOST_BYTES` are not read.
         """
-        extension = posixpath.splitext(name)[1].lower()
-        if extension not in (*EXTENSIONS, *DATA_EXTENSIONS) or self._seen[extension] >= _MOST_FILES:
-            return []
+        extension = _extension_of(name)
         self._seen[extension] += 1
         start = _join_start(chunks)
         # The listing does not depend on the temporary file.
@@ -73,6 +76,10 @@ class FormatFinder:
             path = storage.join(folder, f"document{extension}")
             storage.write_bytes(path, start)
             return list(_find_formats(path, extension))
+
+
+def _extension_of(name: str) -> str:
+    return posixpath.splitext(name)[1].lower()
 
 
 def _find_formats(path: str, extension: str) -> Iterator[str]:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import random
 import shutil
+import zipfile
 from collections.abc import Callable
 from pathlib import Path
 
@@ -11,8 +13,11 @@ import msgpack
 import pytest
 from PIL import Image as Pixels
 
+from beam_tfrecords import storage
 from beam_tfrecords.beam_pipelines.settings.suggested_commands import explain
 from beam_tfrecords.errors import RequestError
+from beam_tfrecords.transforms.sources.archives import zip_reader
+from beam_tfrecords.transforms.sources.containers import Container
 from beam_tfrecords.transforms.sources.detect.tree import FolderSummary
 from tests.annotated_inputs import coco_of
 from tests.beam_pipelines.listed_records import read
@@ -94,3 +99,26 @@ def test_checkpoints_of_earlier_releases_have_no_formats():
     earlier = FolderSummary.unpack([most, [one[:-1] for one in folders]])
     assert earlier.folders["meta"].formats == {}
     assert earlier.folders["cat"].images == 1
+
+
+@each("extension", ["tar", "tar.gz"])
+def test_a_document_that_is_a_link_does_not_end_the_listing(extension, tmp_path):
+    root = tmp_path / "in"
+    write_classes(root)
+    (root / "a.json").write_text("{}")
+    (root / "b.json").hardlink_to(root / "a.json")
+    records, _ = read([f"--input={pack(root, extension)}", "--output=out"], tmp_path / "listing")
+    assert records == {"train": {"cat": 2, "dog": 1}}
+
+
+def test_a_document_is_read_up_to_a_limit(tmp_path, monkeypatch):
+    monkeypatch.setattr(zip_reader, "_MOST_BYTES", 50_000)
+    for size in (10, 4096, 4097, 49_999, 50_000, 50_001, 200_000):
+        data = random.Random(size).randbytes(size)
+        for kind in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
+            with zipfile.ZipFile(tmp_path / "a.zip", "w", kind) as archive:
+                archive.writestr("a.json", data)
+            container = Container.of(storage.stat(str(tmp_path / "a.zip")), key_prefix="")
+            with zip_reader.open_zip(container) as opened:
+                (member,) = opened.members()
+                assert b"".join(member.chunks()) == data[:50_000]
