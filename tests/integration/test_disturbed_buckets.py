@@ -144,6 +144,7 @@ def test_versions_are_built_and_removed(server, scheme, tmp_path, seed):
     assert found == buckets.content_of(f"{tmp_path}/out")
 
 
+@pytest.mark.many
 @pytest.mark.parametrize("seed", SEEDS)
 def test_every_use_of_a_store_ends_well(server, scheme, seed):
     """Large uploads, joins, conditional writes, listings in pages and deletes, many of each."""

@@ -16,6 +16,9 @@ from google.protobuf import json_format
 
 from tests.integration.servers import gcs
 
+# Half a minute each: `--share` runs some each day.
+pytestmark = pytest.mark.many
+
 ROOT = Path(__file__).parents[2]
 PHOTOS = ROOT / "tests" / "data" / "photos"
 FOLDER = ROOT / "deploy" / "dataflow"

@@ -25,7 +25,7 @@ from tests.integration.cluster_builds import PROGRAM, hashes
 from tests.integration.servers import flink, processes
 from tests.progress_lines import without_progress
 
-# Minutes each: `--share` runs some each day.
+# Half a minute to two each: `--share` runs some each day.
 pytestmark = pytest.mark.many
 
 FLAGS = ["--image_size=64", "--splits=train=0.8,validation=0.2", "--num_shards=2"]

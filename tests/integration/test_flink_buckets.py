@@ -10,7 +10,7 @@ import pytest
 from tests.integration import buckets
 from tests.integration.servers import flink
 
-# Minutes each: `--share` runs some each day.
+# Half a minute to two each: `--share` runs some each day.
 pytestmark = pytest.mark.many
 
 PHOTOS = Path(__file__).parents[1] / "data" / "photos"

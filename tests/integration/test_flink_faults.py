@@ -22,7 +22,7 @@ from tests.integration.cluster_builds import (
 )
 from tests.integration.servers import flink, processes
 
-# Minutes each: `--share` runs some each day.
+# Half a minute to two each: `--share` runs some each day.
 pytestmark = pytest.mark.many
 
 __all__ = ["slow_hashes", "slow_photos"]

@@ -14,7 +14,7 @@ from tests.integration.cluster_builds import hashes, make_hostile, read_reasons
 from tests.integration.servers import flink, processes
 from tests.integration.servers.processes import PROJECT
 
-# Minutes each: `--share` runs some each day.
+# Half a minute to two each: `--share` runs some each day.
 pytestmark = pytest.mark.many
 
 KUBERNETES = PROJECT / "deploy" / "kubernetes"

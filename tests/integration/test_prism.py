@@ -24,6 +24,9 @@ from tests.integration.servers import prism, processes
 
 __all__ = ["slow_hashes", "slow_photos"]
 
+# Half a minute each: `--share` runs some each day.
+pytestmark = pytest.mark.many
+
 ON_PRISM = ["--runner=PrismRunner", f"--prism_location={processes.BINARIES / 'prism'}"]
 
 
