@@ -190,8 +190,7 @@ def _make_plan(spec: BuildSpec) -> Plan:
     most = "at most " if spec.where else ""
     publishes = failed < listing.total and failed <= spec.max_failures * listing.total
     estimates = estimate_splits(spec, listing)
-    names = {name: head.names for name, head in heads.items()}
-    notes = (*source.notes, *describe_request(spec), *describe_moved_classes(spec, class_names.names, names))
+    notes = (*source.notes, *describe_request(spec), *describe_moved_classes(spec, class_names.names, heads))
     lines = [
         *describe_splits(estimates),
         *describe_classes(classes),

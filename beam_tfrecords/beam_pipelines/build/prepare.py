@@ -79,8 +79,7 @@ def prepare_build(
     listing, (kept, kept_heads) = listed.listing, previous_classes(spec, previous)
     class_names = check_listing(spec, source, listing, listed.skipped, kept=kept)
     heads = resolve_heads(spec, source, listing, kept_heads)
-    names = {name: head.names for name, head in heads.items()}
-    for warning in describe_moved_classes(spec, class_names.names, names):
+    for warning in describe_moved_classes(spec, class_names.names, heads):
         show(f"warning: {show_flags(warning)}", file=sys.stderr)
     build = resolve_build(spec, source, listed, class_names, heads=heads, previous=previous, is_new=output.is_new)
     refuse_other(output, build.folder)

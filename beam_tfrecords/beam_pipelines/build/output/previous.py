@@ -26,6 +26,7 @@ from beam_tfrecords.output.versions import (
     remove,
 )
 from beam_tfrecords.reading.dataset import Dataset, open_published
+from beam_tfrecords.transforms.labels import ClassNames
 from beam_tfrecords.transforms.libraries import record_versions
 from beam_tfrecords.transforms.request.build_spec import BuildSpec
 from beam_tfrecords.transforms.request.published_settings import published_paths
@@ -112,20 +113,19 @@ def previous_classes(spec: BuildSpec, previous: Previous) -> tuple[Sequence[str]
     return dataset.class_names, {name: head.class_names for name, head in dataset.layout.heads.items()}
 
 
-def describe_moved_classes(
-    spec: BuildSpec, class_names: Sequence[str], heads: Mapping[str, Sequence[str]]
-) -> list[str]:
+def describe_moved_classes(spec: BuildSpec, class_names: Sequence[str], heads: Mapping[str, ClassNames]) -> list[str]:
     """Returns a warning about classes that have another index in the dataset that the build replaces, if any have.
 
     Args:
       spec: the request.
       class_names: classes of the labels, in index order.
-      heads: feature -> its classes, likewise.
+      heads: feature -> its classes.
     """
     replaced = open_published(spec.output)[0] if spec.overwrite else None
     moved = _find_moved(replaced.class_names, class_names) if replaced else []
     for name, head in replaced.layout.heads.items() if replaced else ():
-        moved += [f"{one} of {name}" for one in _find_moved(head.class_names, heads.get(name, ()))]
+        after = heads[name].names if name in heads else ()
+        moved += [f"{one} of {name}" for one in _find_moved(head.class_names, after)]
     if not moved:
         return []
     more = [f"and {len(moved) - _MOST_MOVED:,} more"] if len(moved) > _MOST_MOVED else []
