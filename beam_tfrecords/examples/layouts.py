@@ -14,7 +14,6 @@ from beam_tfrecords.examples import wire
 from beam_tfrecords.examples.class_values import ClassValue
 from beam_tfrecords.examples.column_ranges import range_ends
 from beam_tfrecords.examples.contents import Content
-from beam_tfrecords.habits import better_value
 
 COLUMN = "column."
 # One of several named images of a sample.
@@ -670,12 +669,10 @@ def _parse_words(text: str) -> Mapping[str, Any]:
         column, colon, kind = word.strip().rpartition(":")
         known = {**NAMED, **(_ADDITIONS if found else {})}
         if not colon and kind not in known:
-            better = better_value("layout", text, lambda _, one: one in NAMED, tuple(NAMED))
             raise RequestError(
                 f"`layout={text}`: unknown layout{f' {kind!r}' if kind != text else ''}; expected one of "
                 f"{', '.join([*NAMED, ALL_COLUMNS, SAME])}, also with more, such as array,label, array,mask or "
-                "image,age:class, or in a spec file a mapping of feature to field"
-                + (f"; did you mean `layout={better}`?" if better else ""),
+                "image,age:class, or in a spec file a mapping of feature to field",
                 code="unknown_layout",
             )
         added: Mapping[str, Any] = {column: {"field": COLUMN + column, "type": kind}} if colon else known[kind]

@@ -20,7 +20,6 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Literal, TypeVar
 
 from beam_tfrecords.errors import RequestError
-from beam_tfrecords.habits import better_value
 
 _KEY = "setting"
 _NESTED = "nested"
@@ -83,17 +82,7 @@ class Setting:
         try:
             return self.read(word)
         except ValueError as error:
-            better = better_value(self.name, word, lambda _, one: self.accepts(one), self.choices)
-            hint = f"; did you mean `{self.name}={better}`?" if better else ""
-            raise RequestError(f"`{self.name}={word}`: {error}{hint}", code="invalid_value") from error
-
-    def accepts(self, word: Any) -> bool:
-        """Whether `read` takes a raw value."""
-        try:
-            self.read(word)
-        except (ValueError, RequestError):
-            return False
-        return True
+            raise RequestError(f"`{self.name}={word}`: {error}", code="invalid_value") from error
 
 
 def setting(

@@ -424,7 +424,6 @@ ELSEWHERE = {
     "allow more, or set less with `max_image_memory`": "tests/integration/test_memory_kills.py",
     "or allow a share of the samples with `max_failures`": "tests/beam_pipelines/test_sample_transforms.py",
     "give it in `beam_arguments`, as --{}": "tests/beam_pipelines/settings/test_habits.py",
-    "leave it out: every build shuffles, and `seed`": "tests/beam_pipelines/settings/test_habits.py",
 }
 _IS_HINT = re.compile(
     r"\b(?:say|use|leave|lower|set|give|run|read it)\b[^`;.]{0,60}(?:`[a-z_]+[`=]|--[a-z])|\bor `[a-z_]+="

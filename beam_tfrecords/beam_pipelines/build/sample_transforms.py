@@ -17,10 +17,11 @@ from beam_tfrecords.beam_pipelines.build.listing.source_opening import open_spec
 from beam_tfrecords.beam_pipelines.build.listing.trial import trying_suggestions
 from beam_tfrecords.beam_pipelines.build.rejected_samples import FAILURES, Rejections
 from beam_tfrecords.beam_pipelines.build.user_functions import find_functions
-from beam_tfrecords.beam_pipelines.settings.definitions import SETTINGS, explain_unknown, read_build_spec
+from beam_tfrecords.beam_pipelines.settings.definitions import SETTINGS, read_build_spec
 from beam_tfrecords.beam_pipelines.settings.inherited_settings import read_request
 from beam_tfrecords.errors import RequestError, SampleError
 from beam_tfrecords.examples.layouts import Layout, parse_layout
+from beam_tfrecords.habits import explain_name
 from beam_tfrecords.transforms.blocks.convert_sample import ConvertSample
 from beam_tfrecords.transforms.blocks.guard import failure_of
 from beam_tfrecords.transforms.blocks.write_samples import describe_failure
@@ -171,7 +172,7 @@ def refuse_others(name: str, settings: Mapping[str, Any], known: Collection[str]
     wrong = next((setting for setting in settings if setting not in known), None)
     if wrong is not None:
         # A setting of builds is meant as it is.
-        hint = "" if wrong in SETTINGS else explain_unknown(wrong, settings[wrong], known=known)
+        hint = "" if wrong in SETTINGS else explain_name(wrong, known=known, ask="did you mean `{}`?".format)
         meant = f"; {hint}" if hint else ""
         raise RequestError(
             f"{name}: found `{wrong}`{meant}; expected settings among {', '.join(sorted(known))}",

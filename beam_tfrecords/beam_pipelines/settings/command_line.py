@@ -16,10 +16,10 @@ import yaml
 
 from beam_tfrecords import storage
 from beam_tfrecords.beam_pipelines.settings.beam_flags import add_beam_flags, flag_names
-from beam_tfrecords.beam_pipelines.settings.definitions import RUNNER_FLAGS, SETTINGS, explain_unknown, show_flags
+from beam_tfrecords.beam_pipelines.settings.definitions import RUNNER_FLAGS, SETTINGS, show_flags
 from beam_tfrecords.beam_pipelines.terminal import show
 from beam_tfrecords.errors import BuildError, RequestError
-from beam_tfrecords.habits import better_value, is_habit
+from beam_tfrecords.habits import explain_name, is_habit
 from beam_tfrecords.transforms.service_faults import describe_fault
 
 Value = TypeVar("Value")
@@ -99,9 +99,7 @@ class Parser(argparse.ArgumentParser):
             elif not (sign and action.nargs == 0):
                 flags.append(name + sign + value)
             elif value.lower() not in ("true", "false"):
-                better = better_value(name, value, lambda _, one: one in ("true", "false"))
-                hint = f"; did you mean {name}={better}?" if better else ""
-                self.error(f"{name}={value}: expected true or false, or {name} alone{hint}")
+                self.error(f"{name}={value}: expected true or false, or {name} alone")
             elif value.lower() == "true":
                 flags.append(name)
             elif (opposite := f"--no_{name[2:]}") in self._option_string_actions:
@@ -257,13 +255,11 @@ def refuse_unknown(unknown: Sequence[str], known: Sequence[str], flags: Sequence
             f"unexpected argument {word!r}; {_explain_words(unknown)}",
             code="unexpected_argument",
         )
-    name, equals, value = word.partition("=")
+    name = word.partition("=")[0]
     # As in `-j8`.
-    if joined := re.fullmatch("(-[a-z])([0-9]+)", name):
-        name, equals, value = joined[1], "=", joined[2]
-    elif not equals and len(unknown) > 1 and not unknown[1].startswith("-"):
-        value, equals = unknown[1], "="
-    hint = explain_unknown(name.lstrip("-"), value if equals else None, known=known, ask=_ask, flags=flags)
+    if joined := re.fullmatch("(-[a-z])[0-9]+", name):
+        name = joined[1]
+    hint = explain_name(name.lstrip("-"), known=known, ask=_ask, flags=flags)
     raise RequestError(f"{name}: unknown flag; {hint or 'see --help for the known flags'}", code="unknown_setting")
 
 
@@ -362,12 +358,12 @@ def _read_spec(path: str) -> dict[str, Any]:
         )
     for name in values:
         if name not in SETTINGS:
-            raise _refuse_key(path, str(name), values[name])
+            raise _refuse_key(path, str(name))
     # `key:` without a value means the default.
     return {name: value for name, value in values.items() if value is not None}
 
 
-def _refuse_key(path: str, name: str, value: Any) -> RequestError:
+def _refuse_key(path: str, name: str) -> RequestError:
     """Returns the error about a key of a spec file that is not a setting."""
     of_command = (*_SWITCHES, *SUMMARY_FILES)
     beam_flags = flag_names(add_beam_flags(Parser(add_help=False, allow_abbrev=False)))
@@ -384,7 +380,7 @@ def _refuse_key(path: str, name: str, value: Any) -> RequestError:
         more = f" (with Dataflow, as --{name})" if name in beam_flags else ""
         return f"give it on the command line, as --{meaning}{more}"
 
-    hint = explain_unknown(name, value, known=(*SETTINGS, *of_command, *RUNNER_FLAGS), ask=ask)
+    hint = explain_name(name, known=(*SETTINGS, *of_command, *RUNNER_FLAGS), ask=ask)
     hint = re.sub("`([a-z_]+)`", r"\1", re.sub("`([a-z_]+)=", r"`\1: ", hint))
     return RequestError(
         f"--spec={path}: unknown key {name!r}; {hint or 'docs/settings.md lists all keys'}", code="unknown_setting"

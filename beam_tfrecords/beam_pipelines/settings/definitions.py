@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import re
 import shlex
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 from beam_tfrecords.errors import RequestError
@@ -32,8 +32,7 @@ def check_names(raw_values: Mapping[str, Any]) -> None:
     """
     unknown = next((name for name in raw_values if name not in SETTINGS), None)
     if unknown is not None:
-        known = (*SETTINGS, *_IN_PYTHON, *RUNNER_FLAGS)
-        hint = explain_unknown(unknown, raw_values[unknown], known=known, ask=_ask_in_python)
+        hint = explain_name(unknown, known=(*SETTINGS, *_IN_PYTHON, *RUNNER_FLAGS), ask=_ask_in_python)
         raise RequestError(f"`{unknown}` is not a setting{f'; {hint}' if hint else ''}", code="unknown_setting")
 
 
@@ -41,22 +40,6 @@ def check_names(raw_values: Mapping[str, Any]) -> None:
 _IN_PYTHON = {"dry_run": "dry_run", "quiet": "quiet", "verbose": "verbose", "no_report": "report=False"}
 # Flags of Beam that people look for under other names.
 RUNNER_FLAGS = ("direct_num_workers", "runner")
-
-
-def explain_unknown(
-    name: str,
-    value: Any,
-    *,
-    known: Collection[str],
-    ask: Callable[[str], str] = "did you mean `{}`?".format,
-    flags: Collection[str] = (),
-) -> str:
-    """Returns a hint about an unknown setting or flag, as `explain_name` does."""
-    return explain_name(name, value, known=known, accepts=_accepts, ask=ask, flags=flags)
-
-
-def _accepts(name: str, word: str) -> bool:
-    return name not in SETTINGS or SETTINGS[name].accepts(word)
 
 
 def _ask_in_python(meaning: str) -> str:

@@ -11,7 +11,6 @@ import dataclasses
 import re
 
 from beam_tfrecords.errors import RequestError
-from beam_tfrecords.habits import better_value
 
 
 @dataclasses.dataclass(frozen=True)
@@ -156,11 +155,7 @@ def find_source(name: str, shown: str) -> Entry:
     for entry in SOURCES:
         if entry.name == name:
             return entry
-    better = better_value("source", name, lambda _, one: one in NAMES, NAMES)
-    hint = f"; did you mean `source={better}`?" if better else ""
-    raise RequestError(
-        f"{shown}: unknown source; expected one of {', '.join(('auto', *NAMES))}{hint}", code="unknown_source"
-    )
+    raise RequestError(f"{shown}: unknown source; expected one of {', '.join(('auto', *NAMES))}", code="unknown_source")
 
 
 def source_of_file(path: str) -> str | None:
