@@ -7,7 +7,7 @@ DEMO_OUT := out/demo
 # Nothing of the caller's Python environment may leak into ours.
 unexport PYTHONPATH PYTHONHOME PYTHONDONTWRITEBYTECODE
 
-.PHONY: demo test lint typecheck unit test-integration test-versions dist image docs bench bench-cold bench-clusters screenshot deploy-files clean
+.PHONY: demo test lint typecheck unit test-integration test-versions dist image docs bench screenshot deploy-files clean
 
 demo: $(VENV)/.program
 	$(BIN)/beam-tfrecords convert --input=tests/data/photos --output=$(DEMO_OUT) --name=photos \
@@ -99,61 +99,27 @@ DOCS_URL ?=
 docs: $(VENV)-docs/.installed
 	$(VENV)-docs/bin/python docs/build_site.py '$(DOCS_OUT)' '$(DOCS_URL)'
 
-# The chart of README.md and every table of docs/benchmarks.md and docs/scale.md come from here: the contestants in turn,
-# each in an environment of its own; our codec in a bare pool, for more photos too; large photos; files passed through;
-# archives and other datasets; the next version; near-duplicates; how costs grow; planted faults; a million references,
-# through shards to a dataset; COCO's annotations; small images and rows; start and end; functions; and what a billion
-# images would take; buckets; readers. Three hours in all.
-# `make bench PHOTOS=DIR` takes the JPEG files of a folder for the contest and the fast codec, in place of made photos; the
-# table of real photos is `run.py --photos=DIR --name=imagenet_8000 --only=beam_tfrecords,own_codec,pillow,pillow_draft`.
-# bench-cold reads from the disk and writes to it; it takes root.
+# The chart of README.md and the generated tables of docs/benchmarks.md: the contestants in turn, each in its own
+# environment; our codec in a bare pool, for more photos too; large photos; the next version; near-duplicates; how costs
+# grow; small images and rows; readers. Two hours in all.
+# `make bench PHOTOS=DIR` takes the JPEG files of a folder for the contest instead of made photos; the table of real photos
+# is `run.py --photos=DIR --name=imagenet_8000 --only=beam_tfrecords,own_codec,pillow,pillow_draft`.
 bench: OF_PHOTOS = $(if $(PHOTOS),--photos='$(PHOTOS)')
 bench: $(VENV)/.installed $(VENV)-integration/.installed
 	$(BIN)/python -m compileall -q beam_tfrecords
 	$(BIN)/python benchmarks/run.py $(OF_PHOTOS) --name=imagenet_like_8000 --chart=docs/benchmarks.png
 	$(BIN)/python benchmarks/run.py $(OF_PHOTOS) --name=imagenet_like_40000 --count=40000 --only=beam_tfrecords,own_codec
 	$(BIN)/python benchmarks/run.py --size=4000x3000 --count=400 --only=beam_tfrecords,pillow,img2dataset
-	$(BIN)/python benchmarks/run.py --name=keep --reference=beam_tfrecords_keep_header \
-	  --only=beam_tfrecords_keep_header,copy,beam_tfrecords_keep,decode
-	$(BIN)/python benchmarks/sources.py
 	$(BIN)/python benchmarks/reuse.py
-	$(BIN)/python benchmarks/group_references.py
 	$(BIN)/python benchmarks/near_duplicates.py
 	$(BIN)/python benchmarks/growth.py
-	$(BIN)/python benchmarks/quality.py
-	$(BIN)/python benchmarks/fast_codec.py $(OF_PHOTOS)
-	$(BIN)/python benchmarks/annotations.py
 	$(BIN)/python benchmarks/small_samples.py
-	$(BIN)/python benchmarks/start.py
-	$(BIN)/python benchmarks/map_function.py
-	$(VENV)-integration/bin/python benchmarks/latency.py
-	$(BIN)/python benchmarks/scale_plan.py
-	$(BIN)/python benchmarks/many_shards.py
-	$(BIN)/python benchmarks/verify_rate.py
 	$(VENV)-integration/bin/python benchmarks/readers.py
-	$(VENV)-integration/bin/python benchmarks/readers.py --first_batch
-	$(VENV)-integration/bin/python benchmarks/readers.py --cache
-	$(BIN)/python benchmarks/tables.py
-
-bench-cold: $(VENV)/.installed
-	$(BIN)/python -m compileall -q beam_tfrecords
-	$(BIN)/python benchmarks/run.py --count=40000 --cold --name=keep_cold --reference=beam_tfrecords_keep_header \
-	  --only=beam_tfrecords_keep_header,copy
-	$(BIN)/python benchmarks/tables.py
-
-# Memory on clusters, and a million images; takes what tests/integration/install.sh installs. The figures are those of
-# docs/clusters.md and docs/scale.md.
-bench-clusters: $(VENV)/.installed $(VENV)-integration/.installed
-	$(BIN)/python benchmarks/cluster_memory.py
-	$(BIN)/python benchmarks/session_cluster.py --jobs=300
-	$(BIN)/python benchmarks/flink_start.py
-	$(BIN)/python benchmarks/flink_start.py --job_server="$$(deploy/flink/job-server/build.sh)"
-	$(VENV)-integration/bin/python benchmarks/million.py
 	$(BIN)/python benchmarks/tables.py
 
 # The pictures of reports in README.md and docs/tutorial.md; they take Chromium, which tests/integration/install.sh installs.
 screenshot: $(VENV)-integration/.installed
-	$(VENV)-integration/bin/python benchmarks/screenshot.py
+	$(VENV)-integration/bin/python docs/screenshot.py
 
 # The files of deploy/ that are made from the settings and from the environment of the tests; for the images, its
 # versions with the hashes of their files.

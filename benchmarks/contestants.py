@@ -6,11 +6,13 @@ import dataclasses
 import os
 import pathlib
 import struct
+import subprocess
 import sys
 import tarfile
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import pyarrow.parquet as pq
+from figures import COMMAND
 
 _HERE = pathlib.Path(__file__).resolve().parent
 _PEERS = _HERE / "peers"
@@ -53,6 +55,13 @@ def environment_python(name: str | None) -> str:
     return str(_HERE / ".venvs" / name / "bin" / "python") if name else sys.executable
 
 
+def prepare_environments(names: Sequence[str]) -> None:
+    """Installs the environments of `environments.sh` that are missing."""
+    if names:
+        command = [str(_HERE / "environments.sh"), *names]
+        subprocess.run(command, check=True, env={**os.environ, "PYTHON": sys.executable})
+
+
 def _script(title: str, environment: str | None, script: str, *arguments: str) -> Contestant:
     def make_command(photos: pathlib.Path, output: pathlib.Path) -> list[str]:
         python = environment_python(environment)
@@ -61,19 +70,15 @@ def _script(title: str, environment: str | None, script: str, *arguments: str) -
     return Contestant(title, environment, make_command)
 
 
-def _own(title: str, *flags: str) -> Contestant:
-    def make_command(photos: pathlib.Path, output: pathlib.Path) -> list[str]:
-        program = str(pathlib.Path(sys.executable).parent / "beam-tfrecords")
-        return [program, "convert", f"--input={photos}", f"--output={output}", "--overwrite", *flags]
-
-    return Contestant(title, None, make_command)
+def _convert(photos: pathlib.Path, output: pathlib.Path) -> list[str]:
+    return [COMMAND, "convert", f"--input={photos}", f"--output={output}", "--overwrite", "--image_size=256"]
 
 
 _WORKERS = str(os.cpu_count())
 
 CONTESTANTS = {
     "pillow": _script("bare Pillow pool, no framework", None, "bare_pillow.py", _WORKERS),
-    "beam_tfrecords": _own("beam-tfrecords", "--image_size=256"),
+    "beam_tfrecords": Contestant("beam-tfrecords", None, _convert),
     "img2dataset": _script("img2dataset (tar files)", "img2dataset", "img2dataset_files.py", _WORKERS),
     "tfds_generator": _script("TFDS, generator", "tfds", "tfds_builder.py"),
     "tfds_beam": _script("TFDS, Beam writer", "tfds", "tfds_builder.py", _WORKERS),
@@ -81,28 +86,14 @@ CONTESTANTS = {
     "litdata": _script("litData optimize", "litdata", "litdata_optimize.py", _WORKERS),
     "datasets": _script("Hugging Face datasets (Parquet files)", "datasets", "datasets_map.py", _WORKERS),
     "daft": _script("Daft (Parquet files)", "daft", "daft_images.py"),
-    "daft_own_codec": _script("Daft with its own codec (JPEG quality 75)", "daft", "daft_images.py", "--codec=daft"),
     "pillow_draft": _script("bare Pillow pool with draft()", None, "bare_pillow.py", _WORKERS, "--codec=draft"),
     "own_codec": _script("bare pool with our codec", None, "bare_pillow.py", _WORKERS, "--codec=own"),
-    "beam_tfrecords_exact": _own("beam-tfrecords --codec=exact", "--image_size=256", "--codec=exact"),
-    "copy": _script("bare copy into one file per process", None, "bare_pass.py", _WORKERS, "copy"),
-    "beam_tfrecords_keep_header": _own(
-        "beam-tfrecords keep, --check=header", "--image_encoding=keep", "--check=header"
-    ),
-    "decode": _script("bare pool that only decodes (Pillow)", None, "bare_pass.py", _WORKERS, "decode"),
-    "beam_tfrecords_keep": _own("beam-tfrecords keep, --check=decode", "--image_encoding=keep"),
 }
-# Those that run unless others are asked for.
-USUAL = (
-    *("beam_tfrecords", "own_codec", "pillow", "pillow_draft", "img2dataset"),
-    *("datasets", "daft", "litdata", "tfds_generator", "ray_data", "tfds_beam"),
-)
 
 
 def count_images(output: pathlib.Path) -> int:
-    """Counts what a contestant has written: images in all the kinds of files that there are, or its own word."""
-    own_word = output / "count.txt"
-    count = int(own_word.read_text()) if own_word.exists() else 0
+    """Counts the images that a contestant has written, in files of every kind."""
+    count = 0
     for path in output.rglob("*"):
         # Ray names its TFRecord files .tar too.
         if path.suffix == ".tar" and tarfile.is_tarfile(path):

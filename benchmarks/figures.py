@@ -1,55 +1,26 @@
-"""What every script of this folder writes with its figures, so that they can be repeated; prints the hashes.
-
-    python benchmarks/figures.py
-
-A result names the commit and the version of the project, and has a hash of the files that decide it: the package, the
-script, what the script imports from this folder, and the peers that it starts. The command prints the hashes of a
-checkout, so `git checkout COMMIT` and this say whether a result is of the files that it names.
-"""
+"""Shared by the scripts of this folder: writes a result with the machine, the commit and the libraries."""
 
 from __future__ import annotations
 
-import ast
 import datetime
 import functools
-import hashlib
 import json
 import os
 import pathlib
 import platform
-import re
+import statistics
 import subprocess
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 _HERE = pathlib.Path(__file__).resolve().parent
-_PROJECT = _HERE.parent
 RESULTS = _HERE / "results"
-_PACKAGE = _PROJECT / "beam_tfrecords"
-# A script that imports this starts the programs of peers/.
-_STARTS_PEERS = "contestants"
+COMMAND = str(pathlib.Path(sys.executable).with_name("beam-tfrecords"))
 _LIBRARIES = (
-    "apache-beam",
-    "beam-tfrecords",
-    "boto3",
-    "daft",
-    "datasets",
-    "google-cloud-storage",
-    "grain",
-    "img2dataset",
-    "litdata",
-    "mosaicml-streaming",
-    "numpy",
-    "opencv-python-headless",
-    "pillow",
-    "pyarrow",
-    "ray",
-    "simplejpeg",
-    "tensorflow",
-    "tensorflow-datasets",
-    "torch",
-    "torchvision",
+    *("apache-beam", "beam-tfrecords", "daft", "datasets", "grain", "img2dataset", "litdata", "mosaicml-streaming"),
+    *("numpy", "opencv-python-headless", "pillow", "pyarrow", "ray", "simplejpeg", "tensorflow"),
+    *("tensorflow-datasets", "torch", "torchvision"),
 )
 _LIST_VERSIONS = (
     "import importlib.metadata, json;"
@@ -58,21 +29,20 @@ _LIST_VERSIONS = (
 
 
 def write_figures(
-    path: pathlib.Path, *, script: str, rounds: int, versions: Mapping[str, Any] | None = None, **figures: Any
+    path: pathlib.Path, *, rounds: int, versions: Mapping[str, Any] | None = None, **figures: Any
 ) -> None:
-    """Writes what a script measured, with the machine, the day, the code and the libraries.
+    """Writes what a script measured.
 
     Args:
       path: the file.
-      script: path of the script that measured.
       rounds: timed rounds.
-      versions: of the libraries, by environment; None are those of this process.
-      figures: what was measured, and on what.
+      versions: libraries by environment; None for those of this process.
+      figures: the measured values and the size of the input.
     """
     known = {
         "rounds": rounds,
         "machine": describe_machine(),
-        "code": describe_code(pathlib.Path(script).resolve()),
+        "code": describe_code(),
         "versions": list_versions() if versions is None else versions,
     }
     path.parent.mkdir(parents=True, exist_ok=True)
@@ -80,17 +50,11 @@ def write_figures(
 
 
 def describe_machine() -> dict[str, Any]:
-    """Processor, cores, memory in bytes, system, Python and date."""
-    model = next(
-        (
-            line.partition(":")[2].strip()
-            for line in pathlib.Path("/proc/cpuinfo").read_text().splitlines()
-            if line.startswith("model name")
-        ),
-        platform.machine(),
-    )
+    """Returns processor, cores, memory in bytes, system, Python and date."""
+    lines = pathlib.Path("/proc/cpuinfo").read_text().splitlines()
+    models = [line.partition(":")[2].strip() for line in lines if line.startswith("model name")]
     return {
-        "processor": model,
+        "processor": models[0] if models else platform.machine(),
         "cores": os.cpu_count(),
         "memory_bytes": os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE"),
         "system": platform.platform(),
@@ -100,91 +64,28 @@ def describe_machine() -> dict[str, Any]:
 
 
 @functools.lru_cache(maxsize=1)
-def describe_code(script: pathlib.Path) -> Mapping[str, Any]:
-    """Version and commit of the project, whether files that decide differ from the commit, and their hash.
-
-    Those of the first call: a script may write after each round.
-    """
-    files = deciding_files(script)
+def describe_code() -> Mapping[str, Any]:
+    """Returns the commit, and whether the files differ from it, at the first call: a script may write every round."""
     commit = _git("rev-parse", "HEAD")
-    changes = _git("status", "--porcelain", "--", *map(str, files))
-    return {
-        "version": project_version(),
-        "commit": commit or "unknown",
-        "is_changed": bool(changes) if commit else None,
-        "digest": digest_of(files),
-    }
-
-
-def project_version() -> str:
-    """The version in setup.py."""
-    found = re.search(r'^VERSION = "([^"]+)"$', (_PROJECT / "setup.py").read_text(), re.MULTILINE)
-    assert found
-    return found[1]
-
-
-def deciding_files(script: pathlib.Path) -> list[pathlib.Path]:
-    """The files that decide what a script measures, sorted."""
-    found = {path for path in _PACKAGE.rglob("*") if _is_code(path)}
-    waiting = [script]
-    while waiting:
-        path = waiting.pop()
-        found.add(path)
-        waiting += [one for one in _imported(path) if one not in found]
-    if _HERE / f"{_STARTS_PEERS}.py" in found:
-        found |= {path for path in (_HERE / "peers").iterdir() if path.is_file()}
-    return sorted(found)
-
-
-def _is_code(path: pathlib.Path) -> bool:
-    return path.suffix in (".py", ".proto", ".jinja")
-
-
-def _imported(path: pathlib.Path) -> list[pathlib.Path]:
-    """The modules of this folder, and of the tests, that a script imports; not this one, which decides no figure."""
-    names: set[str] = set()
-    for node in ast.walk(ast.parse(path.read_text())):
-        if isinstance(node, ast.Import):
-            names |= {alias.name for alias in node.names}
-        elif isinstance(node, ast.ImportFrom) and node.module:
-            names |= {node.module, *(f"{node.module}.{alias.name}" for alias in node.names)}
-    folders = {_HERE: names, _PROJECT: {name for name in names if name.startswith("tests.")}}
-    paths = {folder / f"{name.replace('.', '/')}.py" for folder, of in folders.items() for name in of}
-    return sorted(one for one in paths if one.is_file() and one != pathlib.Path(__file__).resolve())
-
-
-def digest_of(files: list[pathlib.Path]) -> str:
-    """A hash of the names and contents of files."""
-    digest = hashlib.sha256()
-    for path in files:
-        data = path.read_bytes()
-        digest.update(f"{path.relative_to(_PROJECT).as_posix()} {len(data)}\n".encode())
-        digest.update(data)
-    return digest.hexdigest()
+    return {"commit": commit or "unknown", "is_changed": bool(_git("status", "--porcelain")) if commit else None}
 
 
 def _git(*words: str) -> str:
-    """What git prints, or nothing where there is no git or no repository."""
+    """Returns the output of git, or nothing outside a repository."""
     try:
-        return subprocess.run(
-            ["git", "-C", str(_PROJECT), *words], check=True, capture_output=True, text=True
-        ).stdout.strip()
+        command = ["git", "-C", str(_HERE.parent), *words]
+        return subprocess.run(command, check=True, capture_output=True, text=True).stdout.strip()
     except (OSError, subprocess.CalledProcessError):
         return ""
 
 
 def list_versions(python: str = sys.executable) -> dict[str, str]:
-    """Versions of the libraries that matter to an interpreter."""
+    """Returns the versions of the libraries that matter to an interpreter."""
     installed = json.loads(subprocess.run([python, "-c", _LIST_VERSIONS], check=True, capture_output=True).stdout)
     return {library: installed[library] for library in _LIBRARIES if library in installed}
 
 
-def main() -> None:
-    """Prints the hash of every script that writes figures."""
-    for path in sorted(_HERE.glob("*.py")):
-        if "write_figures(" in path.read_text() and path != pathlib.Path(__file__).resolve():
-            print(f"{digest_of(deciding_files(path.resolve()))}  {path.name}")
-
-
-if __name__ == "__main__":
-    main()
+def spread_of(values: Iterable[float], form: str) -> str:
+    """Formats the median of values, with the lowest and the highest."""
+    found = list(values)
+    return f"{statistics.median(found):{form}} ({min(found):{form}} to {max(found):{form}})"

@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-import contextlib
 import io
 import itertools
-import json
 import math
 import os
 import pathlib
-import sqlite3
 import struct
-import tarfile
 import zipfile
 import zlib
 from collections.abc import Iterable, Iterator
@@ -51,17 +47,6 @@ def noise_images(count: int) -> Iterator[bytes]:
     return (encode(generator.integers(0, 256, (32, 32, 3), np.uint8)) for _ in range(count))
 
 
-def write_database(folder: pathlib.Path, count: int) -> None:
-    """`photos.db`, a table of SQLite with so many rows, whose paths are those of a thousand images."""
-    (folder / "images").mkdir()
-    for number, image in enumerate(tiny_images(1000)):
-        (folder / f"images/{number}.png").write_bytes(image)
-    with contextlib.closing(sqlite3.connect(folder / "photos.db")) as database, database:
-        database.execute("CREATE TABLE photos (id INTEGER PRIMARY KEY, path TEXT, kind TEXT)")
-        rows = ((number, f"images/{number % 1000}.png", f"kind {number % _CLASSES}") for number in range(count))
-        database.executemany("INSERT INTO photos VALUES (?, ?, ?)", rows)
-
-
 def camera_frames(distinct: int) -> list[bytes]:
     """PNGs of 32 x 32 with so many perceptual hashes: frequencies near the median change places."""
     free = next(bits for bits in range(64) if math.comb(bits, bits // 2) >= distinct)
@@ -78,15 +63,6 @@ def camera_frames(distinct: int) -> list[bytes]:
         pixels = 128 + cosines.T @ frequencies.reshape(8, 8) @ cosines
         frames[tuple(sorted(above))] = encode(np.clip(pixels, 0, 255).round().astype(np.uint8))
     return list(frames.values())
-
-
-def write_folder(folder: pathlib.Path, images: Iterable[bytes]) -> pathlib.Path:
-    """A folder for each class."""
-    for number, image in enumerate(images):
-        path = folder / f"class_{number % _CLASSES}" / f"{number:07d}.png"
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_bytes(image)
-    return folder
 
 
 def link_files(folder: pathlib.Path, count: int) -> pathlib.Path:
@@ -112,43 +88,12 @@ def change_files(folder: pathlib.Path, *, every: int) -> None:
         path.write_bytes(image)
 
 
-def write_zips(folder: pathlib.Path, images: Iterator[bytes], *, members: int) -> pathlib.Path:
-    """Zip files with so many images; their glob."""
-    for number, batch in _batches(folder, images, members):
-        with zipfile.ZipFile(folder / f"{number:05d}.zip", "w") as archive:
-            for member, image in enumerate(batch):
-                archive.writestr(f"class_{member % _CLASSES}/{number}_{member}.png", image)
-    return folder / "*.zip"
-
-
-def write_tars(folder: pathlib.Path, images: Iterator[bytes], *, members: int) -> pathlib.Path:
-    """Tar files with so many images; their glob."""
-    for number, batch in _batches(folder, images, members):
-        with tarfile.open(folder / f"{number:05d}.tar", "w") as archive:
-            for member, image in enumerate(batch):
-                _add_member(archive, f"class_{member % _CLASSES}/{number}_{member}.png", image)
-    return folder / "*.tar"
-
-
-def write_webdataset(folder: pathlib.Path, images: Iterator[bytes], *, members: int) -> pathlib.Path:
-    """Tar files with so many images, and the class of each; their glob."""
-    for number, batch in _batches(folder, images, members):
-        with tarfile.open(folder / f"{number:05d}.tar", "w") as archive:
-            for member, image in enumerate(batch):
-                _add_member(archive, f"{number:05d}{member:06d}.png", image)
-                _add_member(archive, f"{number:05d}{member:06d}.cls", str(member % _CLASSES).encode())
-    return folder / "*.tar"
-
-
-def _batches(folder: pathlib.Path, images: Iterator[bytes], size: int) -> Iterator[tuple[int, list[bytes]]]:
-    folder.mkdir()
-    return enumerate(iter(lambda: list(itertools.islice(images, size)), []))
-
-
-def _add_member(archive: tarfile.TarFile, name: str, data: bytes) -> None:
-    member = tarfile.TarInfo(name)
-    member.size = len(data)
-    archive.addfile(member, io.BytesIO(data))
+def write_zip(path: pathlib.Path, images: Iterator[bytes]) -> pathlib.Path:
+    """A zip file of images in class folders."""
+    with zipfile.ZipFile(path, "w") as archive:
+        for number, image in enumerate(images):
+            archive.writestr(f"class_{number % _CLASSES}/{number:07d}.png", image)
+    return path
 
 
 def write_images(path: pathlib.Path, images: Iterator[bytes]) -> pathlib.Path:
@@ -185,33 +130,13 @@ def caption_rows(count: int, *, characters: int) -> Iterator[pa.Table]:
 
 
 def write_rows(path: pathlib.Path, tables: Iterator[pa.Table]) -> pathlib.Path:
-    """A file of tables: `.csv`, `.jsonl` or `.parquet`."""
+    """A file of tables: `.csv` or `.parquet`."""
     first = next(tables)
     tables = itertools.chain([first], tables)
-    if path.suffix == ".jsonl":
-        with path.open("w") as file:
-            file.writelines(json.dumps(row) + "\n" for rows in tables for row in rows.to_pylist())
-        return path
     open_writer = pq.ParquetWriter if path.suffix == ".parquet" else pyarrow.csv.CSVWriter
     with open_writer(path, first.schema) as writer:
         for rows in tables:
             writer.write_table(rows)
-    return path
-
-
-def write_coco(folder: pathlib.Path, objects: int) -> pathlib.Path:
-    """COCO annotations of an image with so many objects."""
-    folder.mkdir()
-    (folder / "crowd.png").write_bytes(encode(np.zeros((1000, 1000), np.uint8)))
-    boxes = np.random.default_rng(0).integers(0, 900, (objects, 2)).tolist()
-    annotations = [
-        {"id": number + 1, "image_id": 1, "category_id": 1 + number % 2, "bbox": [x, y, 50, 50], "area": 2500}
-        for number, (x, y) in enumerate(boxes)
-    ]
-    images = [{"id": 1, "file_name": "crowd.png", "height": 1000, "width": 1000}]
-    categories = [{"id": 1, "name": "person"}, {"id": 2, "name": "dog"}]
-    path = folder / "crowd.json"
-    path.write_text(json.dumps({"images": images, "annotations": annotations, "categories": categories}))
     return path
 
 

@@ -1,6 +1,4 @@
-"""Runs a command; says how long it took and how much memory all its processes held together at most.
-
-    python benchmarks/peak_memory.py COMMAND...
+"""Runs a command; measures its time and the largest memory of all its processes together.
 
 Linux only. Memory is the sum of the processes' proportional set sizes (PSS), in which a page that n
 processes share counts 1/n for each, so that nothing is counted twice. The kernel walks all their pages
@@ -18,7 +16,6 @@ import pathlib
 import resource
 import signal
 import subprocess
-import sys
 import threading
 import time
 from collections.abc import Mapping, Sequence
@@ -65,18 +62,19 @@ def measure(
       log: gets what the command prints; None lets it through.
       environment: variables set in addition to those of this process.
     """
-    adopt_orphans()
-    before = descendants(os.getpid())
+    # A process whose parent ends becomes a child of this one, so that none gets out of sight.
+    ctypes.CDLL(None, use_errno=True).prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+    before = _descendants(os.getpid())
     peak_bytes = largest_bytes = 0
     finished = threading.Event()
 
     def sample() -> None:
         nonlocal peak_bytes, largest_bytes
         while sample_memory and not finished.wait(_SAMPLE_SECONDS):
-            sizes = [memory_of(pid) for pid in descendants(os.getpid()) - before]
+            sizes = [_memory_of(pid) for pid in _descendants(os.getpid()) - before]
             peak_bytes, largest_bytes = max(peak_bytes, sum(sizes)), max(largest_bytes, *sizes, 0)
 
-    start, used = time.monotonic(), used_seconds()
+    start, before_usage = time.monotonic(), resource.getrusage(resource.RUSAGE_CHILDREN)
     process = subprocess.Popen(
         command, stdout=log, stderr=log, env={**os.environ, **environment} if environment else None
     )
@@ -89,31 +87,13 @@ def measure(
         finished.set()
         sampler.join()
         _end_leftovers(before)
-    return Measurement(seconds, peak_bytes, largest_bytes, used_seconds() - used, exit_code)
+    after = resource.getrusage(resource.RUSAGE_CHILDREN)
+    used = after.ru_utime + after.ru_stime - before_usage.ru_utime - before_usage.ru_stime
+    return Measurement(seconds, peak_bytes, largest_bytes, used, exit_code)
 
 
-def adopt_orphans() -> None:
-    """Makes a process whose parent ends a child of this one, so that none gets out of sight."""
-    ctypes.CDLL(None, use_errno=True).prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
-
-
-def used_seconds() -> float:
-    """Processor time of all children that have ended and were waited for."""
-    usage = resource.getrusage(resource.RUSAGE_CHILDREN)
-    return usage.ru_utime + usage.ru_stime
-
-
-def seconds_of(pid: int) -> float:
-    """Processor time of a process, and of its children that have ended and were waited for; 0 if it has ended."""
-    try:
-        fields = (_PROC / str(pid) / "stat").read_text().rpartition(")")[2].split()
-    except (FileNotFoundError, ProcessLookupError):
-        return 0.0
-    return sum(map(int, fields[11:15])) / os.sysconf("SC_CLK_TCK")
-
-
-def descendants(root: int) -> set[int]:
-    """Process ids of all children of a process, their children, and so on."""
+def _descendants(root: int) -> set[int]:
+    """Returns the process ids of all children of a process, their children, and so on."""
     children: dict[int, list[int]] = {}
     for entry in os.listdir(_PROC):
         if entry.isdigit():
@@ -132,49 +112,21 @@ def descendants(root: int) -> set[int]:
     return found
 
 
-def memory_of(pid: int) -> int:
-    """Bytes of memory of a process: PSS, or where the kernel does not tell, RSS; 0 if it has ended."""
+def _memory_of(pid: int) -> int:
+    """Returns the bytes of memory of a process; 0 if it has ended."""
     try:
         rollup = (_PROC / str(pid) / "smaps_rollup").read_text()
         return next(int(line.split()[1]) * 1024 for line in rollup.splitlines() if line.startswith("Pss:"))
-    except PermissionError:
-        return _resident_bytes(pid)
-    except (ProcessLookupError, StopIteration):
+    except (FileNotFoundError, ProcessLookupError, StopIteration):
         return 0
-    except FileNotFoundError:
-        return _resident_bytes(pid) if (_PROC / str(pid)).exists() else 0
-
-
-def _resident_bytes(pid: int) -> int:
-    try:
-        pages = int((_PROC / str(pid) / "statm").read_text().split()[1])
-    except (FileNotFoundError, ProcessLookupError):
-        return 0
-    return pages * os.sysconf("SC_PAGE_SIZE")
 
 
 def _end_leftovers(before: set[int]) -> None:
     deadline = time.monotonic() + _PATIENCE_SECONDS
-    while left := descendants(os.getpid()) - before:
+    while left := _descendants(os.getpid()) - before:
         for pid in left:
             with contextlib.suppress(ChildProcessError, ProcessLookupError):
                 os.waitpid(pid, os.WNOHANG)
                 if time.monotonic() > deadline:
                     os.kill(pid, signal.SIGKILL)
         time.sleep(0.05)
-
-
-def main() -> None:
-    """Runs the command line's command and ends with its exit code."""
-    if len(sys.argv) < 2:
-        sys.exit("peak_memory.py: a command is missing: python benchmarks/peak_memory.py COMMAND...")
-    measurement = measure(sys.argv[1:])
-    print(
-        f"{measurement.seconds:.2f} s, peak {measurement.peak_bytes / 1e6:.0f} MB in all processes",
-        file=sys.stderr,
-    )
-    sys.exit(measurement.exit_code)
-
-
-if __name__ == "__main__":
-    main()

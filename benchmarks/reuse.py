@@ -5,26 +5,21 @@
 
 In every round: a first version; then 1% of the photos added, 0.5% changed, 0.5% removed and 0.5% moved into another
 class, and the next version; the same from scratch, whose shards must be equal; and once more with nothing changed.
-The seconds go to --results.
 """
 
 from __future__ import annotations
 
-import json
 import pathlib
 import random
 import shutil
-import statistics
 import subprocess
-import sys
 import tempfile
 import time
-from typing import Any
 
-from figures import write_figures
-from run import photo_options, photos_title, prepare_photos
+from figures import COMMAND, write_figures
+from make_photos import photo_options, photos_title, prepare_photos
 
-_COMMAND = pathlib.Path(sys.executable).with_name("beam-tfrecords")
+from beam_tfrecords import open_dataset
 
 
 def change_photos(photos: pathlib.Path, changed: pathlib.Path) -> None:
@@ -33,7 +28,7 @@ def change_photos(photos: pathlib.Path, changed: pathlib.Path) -> None:
     classes = sorted(path.name for path in photos.iterdir())
     chosen = random.Random(0).sample(paths, len(paths) * 25 // 1000)
     step = len(paths) // 200
-    replaced, removed, moved = (set(chosen[begin : begin + step]) for begin in (0, step, 2 * step))
+    replaced, removed, moved = (set(chosen[start : start + step]) for start in (0, step, 2 * step))
     for path in paths:
         name = path.relative_to(photos)
         if path in removed:
@@ -52,54 +47,41 @@ def change_photos(photos: pathlib.Path, changed: pathlib.Path) -> None:
         shutil.copyfile(path, changed / classes[number % len(classes)] / f"added_{number}.jpg")
 
 
-def build(photos: pathlib.Path, output: pathlib.Path, *flags: str) -> tuple[float, str]:
-    """Runs a build; returns seconds, start-up included, and what it printed."""
-    begin = time.monotonic()
-    command = [str(_COMMAND), "convert", f"--input={photos}", f"--output={output}", "--image_size=256", *flags]
-    done = subprocess.run(command, check=True, capture_output=True, text=True)
-    return time.monotonic() - begin, done.stdout
-
-
-def shards_of(folder: pathlib.Path) -> list[Any]:
-    """The shards of a dataset, with their hashes."""
-    return list(json.loads((folder / "manifest.json").read_text())["shards"])
+def build(photos: pathlib.Path, output: pathlib.Path, *flags: str) -> float:
+    """Runs a build; returns its seconds, start-up included."""
+    start = time.monotonic()
+    command = [COMMAND, "convert", f"--input={photos}", f"--output={output}", "--image_size=256", *flags]
+    subprocess.run(command, check=True, capture_output=True)
+    return time.monotonic() - start
 
 
 def main() -> None:
-    """Runs the rounds and prints the medians."""
+    """Runs the rounds."""
     arguments = photo_options(__doc__ or "").parse_args()
     seconds: dict[str, list[float]] = {"first": [], "next": [], "from scratch": [], "unchanged": []}
     photos = prepare_photos(arguments)
     with tempfile.TemporaryDirectory(dir=photos.parent) as folder:
         root = pathlib.Path(folder)
-        changed = root / "changed"
-        change_photos(photos, changed)
+        change_photos(photos, root / "changed")
         link, versions, scratch = root / "input", root / "versions", root / "scratch"
+        flags = ("--versioned", "--name=photos")
         for number in range(arguments.rounds):
             for output in (versions, scratch):
                 shutil.rmtree(output, ignore_errors=True)
             link.unlink(missing_ok=True)
             link.symlink_to(photos)
-            flags = ("--versioned", "--name=photos")
-            seconds["first"].append(build(link, versions, *flags)[0])
+            seconds["first"].append(build(link, versions, *flags))
             link.unlink()
-            link.symlink_to(changed)
-            spent, said = build(link, versions, *flags)
-            seconds["next"].append(spent)
+            link.symlink_to(root / "changed")
+            seconds["next"].append(build(link, versions, *flags))
             latest = versions / (versions / "LATEST").read_text().strip()
-            seconds["from scratch"].append(build(link, scratch, "--name=photos")[0])
-            if shards_of(latest) != shards_of(scratch):
+            seconds["from scratch"].append(build(link, scratch, "--name=photos"))
+            if list(open_dataset(latest).shards) != list(open_dataset(scratch).shards):
                 raise RuntimeError(f"{latest} and {scratch} differ")
-            seconds["unchanged"].append(build(link, versions, *flags)[0])
-            counts = next(line for line in said.splitlines() if line.startswith("since "))
+            seconds["unchanged"].append(build(link, versions, *flags))
             print(f"round {number + 1}  { ({name: round(times[-1], 2) for name, times in seconds.items()}) }")
-            print(f"  {counts.split(': ')[1]}", flush=True)
-    for name, times in seconds.items():
-        share = statistics.median(time / first for time, first in zip(times, seconds["first"], strict=True))
-        print(f"{name:14} {statistics.median(times):7.2f} s  {share:6.1%} of the first build")
     write_figures(
         arguments.results / f"reuse_{arguments.count}.json",
-        script=__file__,
         rounds=arguments.rounds,
         size=photos_title(arguments),
         count=arguments.count,

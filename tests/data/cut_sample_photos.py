@@ -1,6 +1,6 @@
 """Cuts the sample photos below tests/data/photos from the originals that its credits name.
 
-    python benchmarks/cut_sample_photos.py --output=tests/data/photos SKIMAGE/data SKLEARN/datasets/images
+    python tests/data/cut_sample_photos.py --output=tests/data/photos SKIMAGE/data SKLEARN/datasets/images
 
 The folders are those of the installed scikit-image and scikit-learn packages. The same originals and
 the same Pillow make the same bytes.
