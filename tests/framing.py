@@ -1,22 +1,60 @@
-"""TFRecord files of given records, and the examples in them, without TensorFlow, whose import takes seconds."""
+"""TFRecord files of given records, and the examples in them, read and written without the product and TensorFlow."""
 
 from __future__ import annotations
 
 import gzip
-import itertools
 import struct
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
-from beam_tfrecords.examples.example_pb2 import Example, Feature
-from beam_tfrecords.examples.wire import varint
-from beam_tfrecords.tfrecord import frame, masked_crc32c
+import google_crc32c
+from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
+
+
+def _define_example() -> Any:
+    """Returns the class of `tensorflow.Example`, by its definition (tensorflow/core/example/feature.proto)."""
+    file = descriptor_pb2.FileDescriptorProto(name="example.proto", package="tensorflow", syntax="proto3")
+    kinds = {"bytes_list": ("BytesList", 12), "float_list": ("FloatList", 2), "int64_list": ("Int64List", 3)}
+    for name, kind in kinds.values():
+        file.message_type.add(name=name).field.add(name="value", number=1, label=3, type=kind)
+    feature = file.message_type.add(name="Feature")
+    feature.oneof_decl.add(name="kind")
+    for number, (field, (name, _)) in enumerate(kinds.items(), 1):
+        feature.field.add(name=field, number=number, label=1, type=11, type_name=f".tensorflow.{name}", oneof_index=0)
+    features = file.message_type.add(name="Features")
+    features.field.add(name="feature", number=1, label=3, type=11, type_name=".tensorflow.Features.FeatureEntry")
+    entry = features.nested_type.add(name="FeatureEntry")
+    entry.options.map_entry = True
+    entry.field.add(name="key", number=1, label=1, type=9)
+    entry.field.add(name="value", number=2, label=1, type=11, type_name=".tensorflow.Feature")
+    example = file.message_type.add(name="Example")
+    example.field.add(name="features", number=1, label=1, type=11, type_name=".tensorflow.Features")
+    pool = descriptor_pool.DescriptorPool()
+    pool.Add(file)
+    return message_factory.GetMessageClass(pool.FindMessageTypeByName("tensorflow.Example"))
+
+
+Example = _define_example()
+
+
+def _varint(number: int) -> bytes:
+    return bytes([number & 127 | 128]) + _varint(number >> 7) if number > 127 else bytes([number])
+
+
+def masked_crc32c(data: bytes) -> int:
+    """Returns the sum that TFRecord files hold (tensorflow/core/lib/hash/crc32c.h)."""
+    crc = google_crc32c.value(data)
+    return ((crc >> 15 | crc << 17) + 0xA282EAD8) & 0xFFFFFFFF
 
 
 def framed(*records: bytes) -> bytes:
     """The bytes of a file of these records."""
-    return b"".join(itertools.chain.from_iterable(frame(records, list(map(masked_crc32c, records)))))
+    heads = [struct.pack("<Q", len(record)) for record in records]
+    return b"".join(
+        head + struct.pack("<I", masked_crc32c(head)) + record + struct.pack("<I", masked_crc32c(record))
+        for head, record in zip(heads, records, strict=True)
+    )
 
 
 def records_of(path: Path) -> Iterator[bytes]:
@@ -43,8 +81,8 @@ def example_of(features: dict[str, Any]) -> bytes:
     example = Example()
     for name, given in features.items():
         feature = example.features.feature[name]
-        if isinstance(given, Feature):
-            feature.CopyFrom(given)
+        if hasattr(given, "SerializeToString"):
+            feature.ParseFromString(given.SerializeToString())
             continue
         lists = {bytes: feature.bytes_list, int: feature.int64_list, float: feature.float_list}
         for value in given if isinstance(given, list) else [given]:
@@ -61,7 +99,7 @@ def sequence_of(context: dict[str, Any], **lists: list[Any]) -> bytes:
     """
 
     def field(number: int, data: bytes) -> bytes:
-        return bytes([number << 3 | 2]) + varint(len(data)) + data
+        return bytes([number << 3 | 2]) + _varint(len(data)) + data
 
     entries = b""
     for name, values in lists.items():

@@ -10,8 +10,7 @@ from typing import Any
 
 import pyarrow.parquet as pq
 
-from beam_tfrecords.examples.example_pb2 import Example
-from tests.framing import records_of
+from tests.framing import Example, records_of
 
 
 @dataclasses.dataclass(frozen=True)

@@ -1,0 +1,663 @@
+"""One labelled set of pictures in every form that the product reads.
+
+A writer writes what its format holds of a `Meaning`, and returns the settings that read it; `Meaning.lines` says what
+the records have to be.
+"""
+
+from __future__ import annotations
+
+import csv
+import dataclasses
+import gzip
+import json
+import shutil
+import tarfile
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from beam_tfrecords import Sample, build
+from tests.archive_files import tar_of
+from tests.framing import example_of, framed
+from tests.pictures import COLORS, describe_pixels, picture
+from tests.pixel_files import save_cifar, save_idx
+
+Settings = dict[str, Any]
+# xmin, ymin, xmax, ymax in pixels.
+Box = tuple[int, int, int, int]
+
+
+@dataclasses.dataclass(frozen=True)
+class Item:
+    """A picture and what is known of it.
+
+    Attributes:
+      name: of its file, without extension.
+      color: of all its pixels; "" for bytes that are no picture.
+      label: its class.
+      split: its split.
+      objects: class and box of each.
+      columns: other values.
+    """
+
+    name: str
+    color: str
+    label: str
+    split: str
+    objects: Sequence[tuple[str, Box]]
+    columns: Mapping[str, Any]
+
+
+@dataclasses.dataclass(frozen=True)
+class Meaning:
+    """A labelled set.
+
+    Attributes:
+      items: the pictures.
+      classes: class names in the order of their numbers.
+      size: width and height of every picture.
+    """
+
+    items: Sequence[Item]
+    classes: Sequence[str]
+    size: tuple[int, int] = (20, 16)
+
+    def lines(self, writer: Writer) -> list[str]:
+        """Returns what the records of a writer's format mean, as `Published.describe` does, after their splits."""
+        return sorted(self._line(writer, item) for item in self.items)
+
+    def _line(self, writer: Writer, item: Item) -> str:
+        shown = f"{item.color} {self.size[0]}x{self.size[1]}"
+        if writer.is_gray:
+            shown = describe_pixels(self.gray(item))
+        parts = [f"{item.split if 'split' in writer.holds else 'train'}: {shown}"]
+        if "label" in writer.holds:
+            parts.append(item.label)
+        if "mask" in writer.holds:
+            parts.append("mask " + " ".join(_mask_words(self, item)))
+        if "objects" in writer.holds:
+            boxes = (f"{label} {','.join(map(str, box))}" for label, box in item.objects)
+            parts.append(" | ".join(sorted(boxes)))
+        if "columns" in writer.holds:
+            parts += [f"{name}={value}" for name, value in sorted(item.columns.items())]
+        return "; ".join(parts)
+
+    def image(self, item: Item) -> bytes:
+        """Returns the PNG of an item."""
+        return picture(f"{item.color} {self.size[0]}x{self.size[1]}" if item.color else "broken")
+
+    def pixels(self, item: Item) -> np.ndarray:
+        """Returns the pixels of an item, [H, W, 3] uint8."""
+        return np.full((self.size[1], self.size[0], 3), COLORS[item.color], np.uint8)
+
+    def gray(self, item: Item) -> np.ndarray:
+        """Returns the brightness of an item, [H, W] uint8."""
+        return (self.pixels(item) @ (0.3, 0.59, 0.11)).astype(np.uint8)
+
+    def turned(self) -> Meaning:
+        """Returns another meaning in files of the same names: each item has the picture and objects of the next one."""
+        others = [*self.items[1:], self.items[0]]
+        pairs = zip(self.items, others, strict=True)
+        changes = ("color", "objects", "columns")
+        items = [dataclasses.replace(one, **{name: getattr(other, name) for name in changes}) for one, other in pairs]
+        return dataclasses.replace(self, items=items)
+
+    def relabelled(self) -> Meaning:
+        """Returns the same pictures, each with the other class."""
+        items = [dataclasses.replace(one, label="dog" if one.label == "cat" else "cat") for one in self.items]
+        return dataclasses.replace(self, items=items)
+
+    def reversed(self) -> Meaning:
+        """Returns the same meaning in the opposite order."""
+        return dataclasses.replace(self, items=self.items[::-1])
+
+
+MEANING = Meaning(
+    [
+        Item("a0", "red", "cat", "train", [("cat", (1, 2, 8, 12)), ("dog", (9, 3, 20, 16))], {"age": 3, "note": "x y"}),
+        Item("a1", "green", "dog", "train", [("dog", (0, 0, 5, 6))], {"age": 40, "note": "ünd"}),
+        Item("a2", "blue", "cat", "train", [("cat", (2, 2, 18, 9))], {"age": 7, "note": "comma, here"}),
+        Item("a3", "yellow", "dog", "validation", [("dog", (3, 4, 9, 11))], {"age": 0, "note": "-"}),
+        Item("a4", "cyan", "cat", "validation", [("cat", (6, 6, 12, 13))], {"age": 12, "note": "z"}),
+        Item("a5", "white", "dog", "test", [("cat", (0, 8, 20, 16))], {"age": 9, "note": "last"}),
+    ],
+    ("cat", "dog"),
+)  # fmt: skip
+
+
+@dataclasses.dataclass(frozen=True)
+class Writer:
+    """Writes a meaning in a format.
+
+    Attributes:
+      write: writes the files below a folder, and returns the settings of a build that reads them.
+      holds: what the format holds beside pictures: `label`, `split`, `objects`, `mask`, `columns`.
+      is_numbered: whether its samples are named by their places, so that another order is another dataset.
+      is_gray: whether its pictures have one channel.
+      size: of its pictures, if the format has one alone.
+    """
+
+    write: Callable[[Path, Meaning], Settings]
+    holds: frozenset[str]
+    is_numbered: bool = False
+    is_gray: bool = False
+    size: tuple[int, int] | None = None
+
+    def fit(self, meaning: Meaning) -> Meaning:
+        """Returns the meaning with pictures of the format's size."""
+        return dataclasses.replace(meaning, size=self.size) if self.size else meaning
+
+
+WRITERS: dict[str, Writer] = {}
+
+
+def _writes(*holds: str, **facts: Any) -> Callable[[Callable[[Path, Meaning], Settings]], Any]:
+    def register(write: Callable[[Path, Meaning], Settings]) -> Callable[[Path, Meaning], Settings]:
+        WRITERS[write.__name__] = Writer(write, frozenset(holds), **facts)
+        return write
+
+    return register
+
+
+def save(path: Path, content: bytes | str) -> None:
+    """Writes a file, and the folders above it."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_bytes(content if isinstance(content, bytes) else content.encode())
+
+
+def _save_images(folder: Path, meaning: Meaning, name: Callable[[Item], str] = lambda item: item.name) -> None:
+    for item in meaning.items:
+        save(folder / f"{name(item)}.png", meaning.image(item))
+
+
+def _split_folder(item: Item) -> str:
+    return f"{item.split}/{item.label}/{item.name}"
+
+
+def _class_folder(item: Item) -> str:
+    return f"{item.label}/{item.name}"
+
+
+# Folders.
+
+
+@_writes("label")
+def class_folders(folder: Path, meaning: Meaning) -> Settings:
+    _save_images(folder / "in", meaning, _class_folder)
+    return {"input": f"{folder}/in"}
+
+
+@_writes("label", "split")
+def split_folders(folder: Path, meaning: Meaning) -> Settings:
+    _save_images(folder / "in", meaning, _split_folder)
+    return {"input": f"{folder}/in"}
+
+
+@_writes("label")
+def class_in_names(folder: Path, meaning: Meaning) -> Settings:
+    _save_images(folder / "in", meaning, lambda item: f"{item.label}_{item.name}")
+    return {"input": f"{folder}/in", "label_pattern": "(?P<label>cat|dog)_"}
+
+
+@_writes("label", "split")
+def split_inputs(folder: Path, meaning: Meaning) -> Settings:
+    _save_images(folder, meaning, _split_folder)
+    return {"input": [f"{split}={folder}/{split}" for split in ("train", "validation", "test")]}
+
+
+@_writes("mask")
+def mask_folder(folder: Path, meaning: Meaning) -> Settings:
+    _save_images(folder / "images", meaning)
+    for item in meaning.items:
+        save(folder / f"masks/{item.name}.png", _mask(meaning, item))
+    return {"input": f"{folder}/images", "mask_root": f"{folder}/masks"}
+
+
+def _mask_words(meaning: Meaning, item: Item) -> list[str]:
+    label, box = item.objects[0]
+    return [f"{meaning.classes.index(label) + 1}={','.join(map(str, box))}"]
+
+
+def _mask(meaning: Meaning, item: Item) -> bytes:
+    return picture(f"mask {meaning.size[0]}x{meaning.size[1]} {' '.join(_mask_words(meaning, item))}")
+
+
+# Archives of folders.
+
+
+def _archive(form: str, folders: str) -> None:
+    def write(folder: Path, meaning: Meaning) -> Settings:
+        WRITERS[folders].write(folder, meaning)
+        path = folder / f"pictures.{form}"
+        names = sorted(one for one in (folder / "in").rglob("*") if one.is_file())
+        if form == "zip":
+            shutil.make_archive(str(folder / "pictures"), "zip", folder / "in")
+        else:
+            with tarfile.open(path, f"w:{form.partition('.')[2]}") as archive:
+                for one in names:
+                    archive.add(one, str(one.relative_to(folder / "in")))
+        shutil.rmtree(folder / "in")
+        return {"input": str(path)}
+
+    WRITERS[f"{form.replace('.', '_')}_of_{folders}"] = Writer(write, WRITERS[folders].holds)
+
+
+for _form in ("zip", "tar", "tar.gz"):
+    for _folders in ("class_folders", "split_folders"):
+        _archive(_form, _folders)
+
+
+# Tables.
+
+
+def rows_of(meaning: Meaning) -> list[dict[str, Any]]:
+    """Returns a row for each item."""
+    return [
+        {"image": f"{item.name}.png", "label": item.label, "split": item.split, **item.columns}
+        for item in meaning.items
+    ]
+
+
+def _table(path: Path, rows: Sequence[Mapping[str, Any]], delimiter: str = ",") -> Settings:
+    with path.open("w", newline="") as file:
+        writer = csv.DictWriter(file, list(rows[0]), delimiter=delimiter)
+        writer.writeheader()
+        writer.writerows(rows)
+    return {"input": str(path)}
+
+
+_COLUMNS = {"layout": "tfds,age:int64,note:bytes"}
+
+
+@_writes("label", "split", "columns")
+def csv_table(folder: Path, meaning: Meaning) -> Settings:
+    _save_images(folder, meaning)
+    return {**_table(folder / "table.csv", rows_of(meaning)), **_COLUMNS}
+
+
+@_writes("label", "split", "columns")
+def tsv_table(folder: Path, meaning: Meaning) -> Settings:
+    _save_images(folder, meaning)
+    return {**_table(folder / "table.tsv", rows_of(meaning), "\t"), **_COLUMNS}
+
+
+@_writes("label", "split", "columns")
+def gzip_table(folder: Path, meaning: Meaning) -> Settings:
+    csv_table(folder, meaning)
+    save(folder / "table.csv.gz", gzip.compress((folder / "table.csv").read_bytes()))
+    return {"input": f"{folder}/table.csv.gz", **_COLUMNS}
+
+
+@_writes("label", "split", "columns")
+def jsonl_table(folder: Path, meaning: Meaning) -> Settings:
+    _save_images(folder, meaning)
+    return {"input": _jsonl(folder / "table.jsonl", rows_of(meaning)), **_COLUMNS}
+
+
+def _jsonl(path: Path, rows: Sequence[Any]) -> str:
+    save(path, "".join(json.dumps(row) + "\n" for row in rows))
+    return str(path)
+
+
+@_writes("label", "split", "columns")
+def parquet_table(folder: Path, meaning: Meaning) -> Settings:
+    _save_images(folder, meaning)
+    pq.write_table(pa.Table.from_pylist(rows_of(meaning)), folder / "table.parquet")
+    return {"input": f"{folder}/table.parquet", **_COLUMNS}
+
+
+@_writes("label", "split", "columns")
+def joined_tables(folder: Path, meaning: Meaning) -> Settings:
+    _save_images(folder, meaning)
+    rows = rows_of(meaning)
+    _table(folder / "more.csv", [{name: row[name] for name in ("image", "age", "note")} for row in rows][::-1])
+    first = _table(folder / "table.csv", [{name: row[name] for name in ("image", "label", "split")} for row in rows])
+    return {**first, "join": f"{folder}/more.csv", **_COLUMNS}
+
+
+@_writes("label", "split", "columns")
+def metadata_folder(folder: Path, meaning: Meaning) -> Settings:
+    _save_images(folder / "in", meaning)
+    rows = [
+        {"file_name" if name == "image" else name: value for name, value in row.items()} for row in rows_of(meaning)
+    ]
+    _table(folder / "in/metadata.csv", rows)
+    return {"input": f"{folder}/in", "source": "hf_folder", **_COLUMNS}
+
+
+@_writes("label")
+def numbered_classes(folder: Path, meaning: Meaning) -> Settings:
+    _save_images(folder, meaning)
+    save(folder / "names.json", json.dumps({name: number for number, name in enumerate(meaning.classes)}))
+    rows = [{"image": f"{item.name}.png", "label": meaning.classes.index(item.label)} for item in meaning.items]
+    return {**_table(folder / "table.csv", rows), "class_names": f"{folder}/names.json"}
+
+
+@_writes("label")
+def list_file(folder: Path, meaning: Meaning) -> Settings:
+    _save_images(folder / "images", meaning)
+    lines = (f"images/{item.name}.png {meaning.classes.index(item.label)}\n" for item in meaning.items)
+    save(folder / "list.txt", "".join(lines))
+    save(folder / "classes.txt", "".join(f"{name}\n" for name in meaning.classes))
+    return {"input": f"{folder}/list.txt", "source": "csv"}
+
+
+# Files that hold the pictures.
+
+
+def _embedded(meaning: Meaning) -> list[dict[str, Any]]:
+    images = [{"bytes": meaning.image(item), "path": f"{item.name}.png"} for item in meaning.items]
+    return [{**row, "image": image} for row, image in zip(rows_of(meaning), images, strict=True)]
+
+
+@_writes("label", "split", "columns", is_numbered=True)
+def parquet_images(folder: Path, meaning: Meaning) -> Settings:
+    pq.write_table(pa.Table.from_pylist(_embedded(meaning)), folder / "images.parquet")
+    return {"input": f"{folder}/images.parquet", **_COLUMNS}
+
+
+@_writes("mask", is_numbered=True)
+def parquet_masks(folder: Path, meaning: Meaning) -> Settings:
+    rows = [{"image": {"bytes": meaning.image(one)}, "mask": {"bytes": _mask(meaning, one)}} for one in meaning.items]
+    pq.write_table(pa.Table.from_pylist(rows), folder / "masks.parquet")
+    return {"input": f"{folder}/masks.parquet", "layout": "segmentation"}
+
+
+def _tar(path: Path, members: Mapping[str, bytes]) -> str:
+    save(path, tar_of(members))
+    return str(path)
+
+
+@_writes("label", "split", "columns")
+def webdataset(folder: Path, meaning: Meaning) -> Settings:
+    members: dict[str, bytes] = {}
+    for item, row in zip(meaning.items, rows_of(meaning), strict=True):
+        del row["image"]
+        members |= {f"{item.name}.png": meaning.image(item), f"{item.name}.json": json.dumps(row).encode()}
+    return {"input": _tar(folder / "set.tar", members), **_COLUMNS}
+
+
+@_writes("mask")
+def webdataset_masks(folder: Path, meaning: Meaning) -> Settings:
+    members: dict[str, bytes] = {}
+    for item in meaning.items:
+        members |= {f"{item.name}.png": meaning.image(item), f"{item.name}.mask.png": _mask(meaning, item)}
+    return {"input": _tar(folder / "set.tar", members), "layout": "segmentation"}
+
+
+def _records(path: Path, examples: Sequence[Mapping[str, Any]]) -> str:
+    save(path, framed(*(example_of(dict(one)) for one in examples)))
+    return str(path)
+
+
+@_writes("label", "split", "columns", is_numbered=True)
+def tfrecord(folder: Path, meaning: Meaning) -> Settings:
+    rows = [
+        {name: value.encode() if isinstance(value, str) else value for name, value in row.items()}
+        for row in rows_of(meaning)
+    ]
+    examples = [{**row, "image": meaning.image(item)} for row, item in zip(rows, meaning.items, strict=True)]
+    return {"input": _records(folder / "set.tfrecord", examples), "split_column": "split", **_COLUMNS}
+
+
+@_writes("mask", is_numbered=True)
+def tfrecord_masks(folder: Path, meaning: Meaning) -> Settings:
+    name = "image/segmentation/class/encoded"
+    examples = [{"image/encoded": meaning.image(one), name: _mask(meaning, one)} for one in meaning.items]
+    return {"input": _records(folder / "set.tfrecord", examples), "layout": "segmentation"}
+
+
+@_writes("label", "split")
+def own_dataset(folder: Path, meaning: Meaning) -> Settings:
+    shutil.rmtree(folder / "built", ignore_errors=True)
+    made = split_folders(folder / "made", meaning)
+    build(output=f"{folder}/built", quiet=True, image_encoding="png", **made)
+    return {"input": f"{folder}/built"}
+
+
+# Objects.
+
+
+def _sides(box: Box) -> list[int]:
+    left, top, right, bottom = box
+    return [left, top, right - left, bottom - top]
+
+
+@_writes("objects")
+def coco(folder: Path, meaning: Meaning) -> Settings:
+    _save_images(folder / "images", meaning)
+    width, height = meaning.size
+    names = sorted(item.name for item in meaning.items)
+    numbered = [(names.index(item.name), item) for item in meaning.items]
+    annotations = [
+        {"image_id": number, "category_id": 10 + meaning.classes.index(label), "bbox": _sides(box)}
+        for number, item in numbered
+        for label, box in item.objects
+    ]
+    content = {
+        "images": [{"id": n, "file_name": f"{one.name}.png", "width": width, "height": height} for n, one in numbered],
+        "annotations": [{**one, "id": number} for number, one in enumerate(annotations)],
+        "categories": [{"id": 10 + number, "name": name} for number, name in enumerate(meaning.classes)],
+    }
+    save(folder / "instances.json", json.dumps(content))
+    return {"input": f"{folder}/instances.json", "image_root": f"{folder}/images"}
+
+
+@_writes("objects", "split")
+def yolo(folder: Path, meaning: Meaning) -> Settings:
+    _save_images(folder, meaning, lambda item: f"{item.split}/images/{item.name}")
+    width, height = meaning.size
+    for item in meaning.items:
+        rows = []
+        for label, (left, top, right, bottom) in item.objects:
+            middle = (left + right) / 2 / width, (top + bottom) / 2 / height
+            size = (right - left) / width, (bottom - top) / height
+            rows.append(f"{meaning.classes.index(label)} {' '.join(f'{one:.8f}' for one in (*middle, *size))}\n")
+        save(folder / f"{item.split}/labels/{item.name}.txt", "".join(rows))
+    splits = "train: train/images\nval: validation/images\ntest: test/images\n"
+    save(folder / "data.yaml", f"{splits}names: {json.dumps(list(meaning.classes))}\n")
+    return {"input": f"{folder}/data.yaml"}
+
+
+def voc_xml(meaning: Meaning, item: Item, name: str) -> str:
+    """Returns the annotation of an item: the first pixel is (1, 1), and a box includes its last one."""
+    objects = "".join(
+        f"<object><name>{label}</name><bndbox><xmin>{left + 1}</xmin><ymin>{top + 1}</ymin><xmax>{right}</xmax>"
+        f"<ymax>{bottom}</ymax></bndbox></object>"
+        for label, (left, top, right, bottom) in item.objects
+    )
+    size = f"<size><width>{meaning.size[0]}</width><height>{meaning.size[1]}</height><depth>3</depth></size>"
+    return f"<annotation><filename>{name}</filename>{size}{objects}</annotation>"
+
+
+@_writes("objects", "split")
+def voc(folder: Path, meaning: Meaning) -> Settings:
+    _save_images(folder / "VOC/JPEGImages", meaning)
+    for item in meaning.items:
+        save(folder / f"VOC/Annotations/{item.name}.xml", voc_xml(meaning, item, f"{item.name}.png"))
+    for split, name in (("train", "train"), ("validation", "val"), ("test", "test")):
+        lines = (f"{item.name}\n" for item in meaning.items if item.split == split)
+        save(folder / f"VOC/ImageSets/Main/{name}.txt", "".join(lines))
+    return {"input": f"{folder}/VOC", "source": "voc"}
+
+
+@_writes("objects")
+def xml_beside_images(folder: Path, meaning: Meaning) -> Settings:
+    _save_images(folder / "in", meaning)
+    for item in meaning.items:
+        save(folder / f"in/{item.name}.xml", voc_xml(meaning, item, f"{item.name}.png"))
+    return {"input": f"{folder}/in", "source": "voc"}
+
+
+@_writes("objects")
+def labelme(folder: Path, meaning: Meaning) -> Settings:
+    _save_images(folder / "in", meaning)
+    for item in meaning.items:
+        shapes = [
+            {"label": label, "points": [box[:2], box[2:]], "shape_type": "rectangle"} for label, box in item.objects
+        ]
+        size = {"imageWidth": meaning.size[0], "imageHeight": meaning.size[1]}
+        document = {"version": "5.4.1", "shapes": shapes, "imagePath": f"{item.name}.png", "imageData": None, **size}
+        save(folder / f"in/{item.name}.json", json.dumps(document))
+    return {"input": f"{folder}/in", "mapping": "labelme"}
+
+
+@_writes("objects")
+def createml(folder: Path, meaning: Meaning) -> Settings:
+    _save_images(folder, meaning)
+    documents = []
+    for item in meaning.items:
+        found = []
+        for label, (left, top, right, bottom) in item.objects:
+            center = {"x": (left + right) / 2, "y": (top + bottom) / 2, "width": right - left, "height": bottom - top}
+            found.append({"label": label, "coordinates": center})
+        documents.append({"image": f"{item.name}.png", "annotations": found})
+    save(folder / "annotations.json", json.dumps(documents))
+    return {"input": f"{folder}/annotations.json", "mapping": "createml"}
+
+
+@_writes("objects")
+def own_mapping(folder: Path, meaning: Meaning) -> Settings:
+    _save_images(folder, meaning)
+    for item in meaning.items:
+        marks = [{"kind": label, "at": _sides(box)} for label, box in item.objects]
+        save(folder / f"notes/{item.name}.json", json.dumps({"photo": f"{item.name}.png", "marks": marks}))
+    text = 'documents: "*.json"\nimage: photo\nobjects: marks\nclass: kind\nbox: at\nform: xywh\n'
+    save(folder / "mine.yaml", text)
+    return {"input": f"{folder}/notes", "mapping": f"{folder}/mine.yaml", "image_root": str(folder)}
+
+
+def _object_rows(meaning: Meaning) -> list[dict[str, Any]]:
+    return [
+        {
+            "image": f"{item.name}.png",
+            "split": item.split,
+            "objects": {
+                "bbox": [_sides(box) for _, box in item.objects],
+                "categories": [label for label, _ in item.objects],
+            },
+        }
+        for item in meaning.items
+    ]
+
+
+@_writes("objects", "split")
+def jsonl_objects(folder: Path, meaning: Meaning) -> Settings:
+    _save_images(folder, meaning)
+    return {"input": _jsonl(folder / "objects.jsonl", _object_rows(meaning)), "box_format": "xywh"}
+
+
+@_writes("objects", "split", is_numbered=True)
+def parquet_objects(folder: Path, meaning: Meaning) -> Settings:
+    rows = [
+        {**row, "image": {"bytes": meaning.image(item), "path": row["image"]}}
+        for row, item in zip(_object_rows(meaning), meaning.items, strict=True)
+    ]
+    pq.write_table(pa.Table.from_pylist(rows), folder / "objects.parquet")
+    return {"input": f"{folder}/objects.parquet", "box_format": "xywh"}
+
+
+@_writes("objects", "split")
+def csv_boxes(folder: Path, meaning: Meaning) -> Settings:
+    _save_images(folder, meaning)
+    rows = [
+        {"image": f"{item.name}.png", "split": item.split}
+        | dict(zip(("xmin", "ymin", "xmax", "ymax"), box, strict=True))
+        | {"class": label}
+        for item in meaning.items
+        for label, box in item.objects
+    ]
+    return _table(folder / "boxes.csv", rows)
+
+
+@_writes("objects", is_numbered=True)
+def tfrecord_objects(folder: Path, meaning: Meaning) -> Settings:
+    examples = []
+    for item in meaning.items:
+        sides = {
+            f"image/object/bbox/{side}": [box[place] / meaning.size[place % 2] for _, box in item.objects]
+            for place, side in enumerate(("xmin", "ymin", "xmax", "ymax"))
+        }
+        classes = [label.encode() for label, _ in item.objects]
+        examples.append({"image/encoded": meaning.image(item), **sides, "image/object/class/text": classes})
+    return {"input": _records(folder / "objects.tfrecord", examples)}
+
+
+# Arrays of pixels.
+
+
+def _numbers(meaning: Meaning) -> np.ndarray:
+    return np.array([meaning.classes.index(item.label) for item in meaning.items])
+
+
+def _names(meaning: Meaning) -> Settings:
+    return {"class_names": list(meaning.classes)}
+
+
+@_writes("label", is_numbered=True)
+def npz(folder: Path, meaning: Meaning) -> Settings:
+    np.savez(folder / "x.npz", images=np.stack([*map(meaning.pixels, meaning.items)]), labels=_numbers(meaning))
+    return {"input": f"{folder}/x.npz", **_names(meaning)}
+
+
+@_writes("label", is_numbered=True)
+def npy(folder: Path, meaning: Meaning) -> Settings:
+    np.save(folder / "x.npy", np.stack([*map(meaning.pixels, meaning.items)]))
+    np.save(folder / "y.npy", _numbers(meaning))
+    return {"input": f"{folder}/x.npy", **_names(meaning)}
+
+
+@_writes("label", is_numbered=True, is_gray=True)
+def idx(folder: Path, meaning: Meaning) -> Settings:
+    save_idx(folder / "in/train-images-idx3-ubyte", np.stack([*map(meaning.gray, meaning.items)]))
+    save_idx(folder / "in/train-labels-idx1-ubyte", _numbers(meaning))
+    return {"input": f"{folder}/in", "source": "idx", **_names(meaning)}
+
+
+@_writes("label", is_numbered=True, size=(32, 32))
+def cifar(folder: Path, meaning: Meaning) -> Settings:
+    images = np.stack([*map(meaning.pixels, meaning.items)])
+    save_cifar(folder / "in/data_batch_1.bin", images, _numbers(meaning).tolist())
+    save(folder / "in/batches.meta.txt", "".join(f"{name}\n" for name in meaning.classes))
+    return {"input": f"{folder}/in", "source": "cifar"}
+
+
+@_writes("label", is_numbered=True, is_gray=True, size=(48, 48))
+def pixel_table(folder: Path, meaning: Meaning) -> Settings:
+    rows = [
+        {"emotion": number, "pixels": " ".join(map(str, meaning.gray(item).ravel()))}
+        for number, item in zip(_numbers(meaning), meaning.items, strict=True)
+    ]
+    return {**_table(folder / "fer.csv", rows), **_names(meaning)}
+
+
+@_writes("label", is_numbered=True)
+def tfrecord_pixels(folder: Path, meaning: Meaning) -> Settings:
+    shape = {"height": meaning.size[1], "width": meaning.size[0], "depth": 3}
+    examples = [
+        {"image_raw": meaning.pixels(item).tobytes(), **shape, "label": int(number)}
+        for number, item in zip(_numbers(meaning), meaning.items, strict=True)
+    ]
+    return {"input": _records(folder / "pixels.tfrecord", examples), **_names(meaning)}
+
+
+# The user's own code.
+
+
+@_writes("label", "split")
+def function(folder: Path, meaning: Meaning) -> Settings:
+    csv_table(folder, meaning)
+    return {"input": samples, "parts": [str(folder)]}
+
+
+def samples(folder: Any) -> Iterator[Sample]:
+    """The rows of the table of a folder; each second image as its bytes."""
+    with Path(folder, "table.csv").open(newline="") as file:
+        for number, row in enumerate(csv.DictReader(file)):
+            path = Path(folder, row["image"])
+            image = path.read_bytes() if number % 2 else path
+            yield Sample(row["image"], image=image, label=row["label"], split=row["split"])
