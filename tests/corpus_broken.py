@@ -12,7 +12,7 @@ from PIL import Image
 
 from beam_tfrecords.errors import FailureReason
 from tests.corpus_pictures import picture, saved
-from tests.image_writers import png_chunk, png_header, tiff_file
+from tests.image_writers import png_chunk, png_file, png_header, tiff_file
 
 _Broken: TypeAlias = "dict[str, tuple[bytes, FailureReason]]"
 
@@ -133,6 +133,10 @@ def _broken_pngs(rgb: Image.Image) -> _Broken:
         "wrong_checksum_of_header.png": (plain[:30] + bytes([plain[30] ^ 1]) + plain[31:], corrupt),
         "garbage_pixels.png": (made((b"IDAT", b"garbage" * 100)), corrupt),
         "too_few_pixels.png": (made((b"IDAT", zlib.compress(bytes(100)))), cut),
+        "rgb_16_bit_transparent.png": (
+            png_file(np.zeros((32, 48, 3), np.uint16), chunks=[(b"tRNS", struct.pack(">3H", 250, 0, 0))]),
+            FailureReason.UNSUPPORTED_MODE,
+        ),
         "no_pixels.png": (made(), corrupt),
         "no_palette.png": (without_palette, corrupt),
         "odd_depth.png": (start + odd_header + png_chunk(b"IDAT", pixels) + end, corrupt),
@@ -168,6 +172,7 @@ def _broken_others(rgb: Image.Image) -> _Broken:
     five_channels = tiff_file(
         {256: [8], 257: [8], 258: [8] * 5, 259: [1], 262: [2], 277: [5], 278: [8]}, bytes(8 * 8 * 5)
     )
+    of_four = {256: [8], 257: [8], 258: [8] * 4, 259: [1], 262: [2], 277: [4], 278: [8]}
     of_grey = {256: [8], 257: [8], 259: [1], 277: [1], 278: [8]}
     deflated = zlib.compress(bytes(64))
     # libtiff does not look at the checksum, which is at the end.
@@ -205,6 +210,13 @@ def _broken_others(rgb: Image.Image) -> _Broken:
         "empty_directory.tif": (b"II*\0\x08\0\0\0" + bytes(100), corrupt),
         "garbage_strip.tif": (lzw[:8] + b"\xff" * 200 + lzw[208:], corrupt),
         "five_channels.tif": (five_channels, mode),
+        "rgb_and_infrared.tif": (tiff_file({**of_four, 338: [0]}, bytes(256)), mode),
+        "rgb_and_infrared_16_bit.tif": (tiff_file({**of_four, 258: [16] * 4, 338: [0]}, bytes(512)), mode),
+        "rgb_16_bit_planes.tif": (
+            tiff_file({**of_four, 258: [16] * 3, 277: [3], 284: [2]}, bytes(384), strips=3),
+            mode,
+        ),
+        "premultiplied.tif": (tiff_file({**of_four, 338: [1]}, bytes(256)), mode),
         "huge.tif": (huge_tiff, large),
         "cut.ppm": (ppm[: len(ppm) // 2], cut),
         "huge.ppm": (b"P6\n100000 100000\n255\n" + bytes(100), large),

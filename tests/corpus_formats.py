@@ -91,13 +91,6 @@ def tiffs(rgb: Image.Image) -> _Valid:
     pairs = levels.astype(int).reshape(-1, 2) << 4
     of_12_bits = np.stack([pairs[:, 0] >> 4, (pairs[:, 0] & 15) << 4 | pairs[:, 1] >> 8, pairs[:, 1] & 255], 1)
     grey_12_bit = tiff_file({**of_grey, 258: [12], 259: [1], 262: [1]}, of_12_bits.astype(np.uint8).tobytes())
-    planes = tiff_file(
-        {256: [48], 257: [32], 258: [16] * 3, 259: [1], 262: [2], 277: [3], 278: [32], 284: [2]},
-        (array.transpose(2, 0, 1).astype("<u2") * 257).tobytes(),
-        strips=3,
-    )
-    infrared = np.dstack([array, 255 - levels // 4])
-    of_four = {256: [48], 257: [32], 258: [8] * 4, 259: [1], 262: [2], 277: [4], 278: [32], 338: [0]}
     grey_alpha = {**of_grey, 258: [8] * 2, 259: [1], 262: [1], 277: [2]}
     pair = Image.merge("LA", (grey, grey.rotate(180)))
     of_big_endian = {**of_grey, 259: [8], 262: [1]}
@@ -115,11 +108,6 @@ def tiffs(rgb: Image.Image) -> _Valid:
         "jpeg_inside.tif": (saved(rgb, "TIFF", compression="jpeg", quality=95), rgb),
         "big.tif": (saved(rgb, "TIFF", big_tiff=True), rgb),
         "alpha.tif": (saved(rgba, "TIFF"), rgba),
-        "rgb_and_infrared.tif": (tiff_file(of_four, infrared.tobytes()), Image.fromarray(infrared)),
-        "rgb_and_infrared_16_bit.tif": (
-            tiff_file({**of_four, 258: [16] * 4}, (infrared.astype("<u2") * 257).tobytes()),
-            Image.fromarray(infrared),
-        ),
         "grey_alpha.tif": (saved(pair, "TIFF"), pair.convert("RGBA")),
         "grey_alpha_unsaid.tif": (tiff_file(grey_alpha, np.array(pair).tobytes()), pair.convert("RGBA")),
         "palette.tif": (saved(palette, "TIFF"), palette.convert("RGB")),
@@ -135,7 +123,6 @@ def tiffs(rgb: Image.Image) -> _Valid:
         "grey_16_bit_signed_big_endian_deflate.tif": (big_endian_signed, grey),
         "grey_12_bit.tif": (grey_12_bit, grey),
         "rgb_16_bit.tif": (deep_rgb, rgb),
-        "rgb_16_bit_planes.tif": (planes, rgb),
         "grey_32_bit.tif": (saved(Image.fromarray(deep.astype(np.int32)), "TIFF"), grey),
         "grey_32_bit_wide.tif": (
             saved(Image.fromarray((levels.astype(np.int32) - 100) * 1_000_000), "TIFF"),

@@ -166,10 +166,6 @@ def _pngs(rgb: Image.Image) -> _Valid:
     seen_keyed = keyed.convert("RGB")
     seen_keyed.putalpha(alpha_of_key)
     deep_keyed = np.array(keyed).astype(np.uint16) * 257
-    # Of the upper bytes alone, every dark red would be transparent.
-    deep_reds = np.dstack([deep_keyed[..., np.newaxis] & 0xFF, *[np.zeros_like(deep_keyed)] * 2])
-    seen_reds = Image.new("RGB", rgb.size)
-    seen_reds.putalpha(alpha_of_key)
     half_clear = bytes([0, 128]) + b"\xff" * 254
     flat = Image.new("RGB", (40, 30), (200, 30, 60))
     return {
@@ -181,10 +177,6 @@ def _pngs(rgb: Image.Image) -> _Valid:
         "grey_16_bit_transparent.png": (
             png_file(deep_keyed, chunks=[(b"tRNS", struct.pack(">H", 250 * 257))]),
             seen_keyed,
-        ),
-        "rgb_16_bit_transparent.png": (
-            png_file(deep_reds, chunks=[(b"tRNS", struct.pack(">3H", 250, 0, 0))]),
-            seen_reds,
         ),
         "rgb_16_bit.png": (png_file(deep), rgb),
         "rgba_16_bit.png": (png_file(np.dstack([deep, deep_grey])), rgba),

@@ -106,12 +106,11 @@ def seed_files() -> dict[str, bytes]:
     }
     files |= {
         "png_2_bit_key": png_packed(smooth[..., :1] >> 6, 0, 2, struct.pack(">H", 2)),
-        "png_16_bit_key": png_file(smooth[..., :3] * np.uint16(257), chunks=[(b"tRNS", bytes(6))]),
+        "png_16_bit_key": png_file(smooth[..., :1] * np.uint16(257), chunks=[(b"tRNS", bytes(2))]),
         "png_interlaced": png_file(smooth, interlaced=True),
         "gif_local": _save(frames[1], "GIF", interlace=0),
-        "tiff_bands": _tiff(smooth, extra=0),
-        "tiff_planes": _tiff(smooth, extra=1, planar=True),
-        "tiff_grey_alpha": _tiff(smooth[..., :2], extra=1),
+        "tiff_alpha": _tiff(smooth),
+        "tiff_grey_alpha": _tiff(smooth[..., :2]),
         "tiff_tiles": _save(rgb, "TIFF", compression="tiff_lzw", tiffinfo={322: 16, 323: 16}),
         "bmp_run_length": bmp_rle8(np.asarray(grey)),
         "bmp_1": _save(grey.convert("1"), "BMP"),
@@ -121,20 +120,18 @@ def seed_files() -> dict[str, bytes]:
         "pgm_16": b"P5 48 40 65535\n" + np.asarray(grey).astype(">u2").tobytes(),
         "ppm_text": b"P3 4 2 255\n" + b"1 20 255 4 5 6 " * 4,
         "pfm": b"Pf\n48 40\n-1.0\n" + np.asarray(floats).tobytes(),
-        "jpeg2000_16": cv2.imencode(".jp2", smooth[..., :3] * np.uint16(257))[1].tobytes(),
+        "jpeg2000_16": cv2.imencode(".jp2", smooth[..., 0] * np.uint16(257))[1].tobytes(),
         "avif_animated": _save(rgb, "AVIF", save_all=True, append_images=[rgb.rotate(180)]),
         "avif_grid": avif_grid(_save(rgb.resize((64, 64)), "AVIF"), (64, 64), rows=1, columns=2),
     }
     return files
 
 
-def _tiff(samples: np.ndarray, *, extra: int, planar: bool = False) -> bytes:
+def _tiff(samples: np.ndarray) -> bytes:
     height, width, channels = samples.shape
     tags = {256: [width], 257: [height], 258: [8] * channels, 259: [8], 262: [2 if channels > 2 else 1]}
-    tags |= {277: [channels], 278: [height], 284: [1 + planar], 338: [extra]}
-    strips = [zlib.compress(plane.tobytes()) for plane in (np.moveaxis(samples, 2, 0) if planar else [samples])]
-    longest = max(map(len, strips))
-    return tiff_file(tags, b"".join(strip.ljust(longest, b"\0") for strip in strips), strips=len(strips))
+    tags |= {277: [channels], 278: [height], 338: [2]}
+    return tiff_file(tags, zlib.compress(samples.tobytes()))
 
 
 def _save(image: Image.Image, file_format: str, **options: object) -> bytes:

@@ -38,7 +38,7 @@ ALLOWED = {
     },
     "storage/gcs_private.py": {"_http", "_predicate", "_properties"},
     "storage/io_watchdog.py": {"_exit"},
-    "transforms/images/tiff.py": {"_Tile", "_mode"},
+    "transforms/images/tiff.py": {"_Tile"},
     "transforms/processes/fork_server.py": {"_children", "_config", "_forkserver_alive_fd", "_forkserver_pid"},
 }
 # Of a named tuple: public in spite of its name.

@@ -37,8 +37,6 @@ _CONVERSION_FIELDS = [
     pa.field("kept_orientation", pa.int8()),
     # Largest stored value, up to 255; only for sources with more than 8 bits.
     pa.field("stored_maximum", pa.int16()),
-    # Number of a source's channels other than color and transparency.
-    pa.field("channels_left_out", pa.int16()),
     # Measured on the stored pixels, see `transforms.images.quality`; null for kept files.
     pa.field("brightness", pa.float32()),
     pa.field("contrast", pa.float32()),

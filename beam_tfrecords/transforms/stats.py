@@ -22,7 +22,6 @@ _COUNTED_AS: Mapping[str, Callable[[Any], Key]] = {
     "replaced_format": lambda value: ("stored_as_png", value),
     "kept_orientation": lambda _: ("kept_turned",),
     "stored_maximum": lambda value: ("stored_maximum", str(value)),
-    "channels_left_out": lambda _: ("channels_left_out",),
 }
 # Index column with a number of annotated objects -> key of the count that it is added to.
 _ADDED_TO: Mapping[str, Key] = {
@@ -72,7 +71,7 @@ class Stats:
         ("class", split, class name), ("head", split, feature, class name) and ("failed", split, reason) -> samples;
         ("stored_as_png", format) -> images that should be kept but are stored as PNG;
         ("kept_turned",) -> kept files with an EXIF orientation; ("stored_maximum", value) -> images with more than
-        8 bits that are stored with 8; ("channels_left_out",) -> images with channels that are not stored;
+        8 bits that are stored with 8;
         ("objects", what) -> annotated objects, see `_ADDED_TO`, which ("class", …) counts instead of samples if there
         are any; ("duplicates", what) -> groups or images; ("near", what) -> groups of near-duplicates, images without a
         hash, and ranges of hashes not compared completely; ("sides", side) and ("squares", side) -> sum of the heights
@@ -207,7 +206,6 @@ BUILD_METRICS: Mapping[str, BuildMetric] = {
     "stored_as_png": BuildMetric(_by("stored_as_png")),
     "kept_turned": BuildMetric(_total("kept_turned")),
     "dim_images": BuildMetric(_find_dim),
-    "channels_left_out": BuildMetric(_total("channels_left_out")),
     "objects": BuildMetric(_by("objects")),
     "duplicates": BuildMetric(lambda stats: {what: stats.total("duplicates", what) for what in DUPLICATE_COUNTS}),
     "near_duplicates": BuildMetric(_by("near")),

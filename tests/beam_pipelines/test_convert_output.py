@@ -118,7 +118,6 @@ def test_the_index_says_where_each_record_comes_from(out, pets, read):
     columns += [
         "kept_orientation",
         "stored_maximum",
-        "channels_left_out",
         "brightness",
         "contrast",
         "sharpness",

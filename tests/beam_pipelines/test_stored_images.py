@@ -13,7 +13,7 @@ from PIL import ExifTags, Image, ImageFilter
 
 from beam_tfrecords import open_dataset
 from tests.beam_pipelines.dataset_checks import manifest_of
-from tests.image_writers import png_file, tiff_file
+from tests.image_writers import png_file
 from tests.tensorflow import load
 
 KEEP = "--image_encoding=keep"
@@ -89,32 +89,6 @@ def test_a_dark_image_among_bright_ones_is_not_noted(tmp_path, convert):
     ran = convert(f"--input={tmp_path / 'in'}", f"--output={tmp_path / 'out'}", "--layout=image")
     assert "nearly black" not in ran.out
     assert index_of(tmp_path / "out")["scan/2.png"]["stored_maximum"] == 13
-
-
-@pytest.mark.sampled(1)
-@pytest.mark.parametrize("flags", [(), (KEEP, "--channels=3"), ("--image_encoding=png", "--bit_depth=16")])
-def test_channels_that_are_not_stored_are_noted_and_the_way_out_is_right(tmp_path, convert, flags):
-    bands = np.random.default_rng(0).integers(0, 256, (9, 12, 4)).astype(np.uint8)
-    tags = {256: [12], 257: [9], 258: [8] * 4, 259: [1], 262: [2], 277: [4], 278: [9], 338: [0]}
-    (tmp_path / "in/field").mkdir(parents=True)
-    for number in range(3):
-        (tmp_path / f"in/field/{number}.tif").write_bytes(tiff_file(tags, np.roll(bands, number).tobytes()))
-    write_png(tmp_path / "in/field/photo.png", bands[..., :3])
-    said = [f"--input={tmp_path / 'in'}", f"--output={tmp_path / 'out'}", "--overwrite", "--layout=image"]
-    ran = convert(*said, *flags)
-    (line,) = [line for line in ran.out.splitlines() if "not stored" in line]
-    assert line.startswith("note: images with channels beside color and transparency, such as near infrared, ")
-    assert line.endswith(" not stored: 3; --image_encoding=png --channels=4 stores that of files with one")
-    assert manifest_of(tmp_path / "out")["channels_left_out"] == 3
-    assert {key: row["channels_left_out"] for key, row in index_of(tmp_path / "out").items()} == {
-        "field/photo.png": None, "field/0.tif": 1, "field/1.tif": 1, "field/2.tif": 1
-    }  # fmt: skip
-    ran = convert(*said, "--image_encoding=png", "--channels=4")
-    assert "not stored" not in ran.out
-    image = next(
-        image for image in load(tmp_path / "out", "train").as_numpy_iterator() if image["filename"] == b"0.tif"
-    )
-    np.testing.assert_array_equal(image["image"], bands)
 
 
 def test_8_bits_lose_nothing_that_is_noted(tmp_path, save, convert):

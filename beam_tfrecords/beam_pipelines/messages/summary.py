@@ -29,8 +29,6 @@ LINES = {
     "`image_encoding=jpeg` stores them upright, `orientation=ignore` says that they are meant as they are",
     "dim_images": "note: images of 16 bits that are nearly black in 8: {images:,}, with {maximum} of 255 as the "
     "largest stored value; `image_encoding=png` `bit_depth=16` stores their values as they are",
-    "channels_left_out": "note: images with channels beside color and transparency, such as near infrared, which are "
-    "not stored: {}; `image_encoding=png` `channels=4` stores that of files with one",
     "objects": "objects: {}",
 }
 _MOST_CLASSES = 10

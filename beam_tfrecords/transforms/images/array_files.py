@@ -93,8 +93,7 @@ def _read_image(data: bytes, spec: ImageSpec) -> ReadArray:
     name, image = open_image(data, plain)
     if image.mode == "F":
         return ReadArray(np.asarray(load_pixels(data, name, image, plain))[..., np.newaxis])
-    is_wide = is_16_bit(data, name, image) or (name == "jpeg2000" and formats.jpeg2000_depth(data) > 8)
-    is_wide = is_wide or (name == "ppm" and formats.ppm_maximum(data) > 255)
+    is_wide = is_16_bit(data, name, image) or (name == "ppm" and formats.ppm_maximum(data) > 255)
     upright = decode_upright(data, dataclasses.replace(plain, bit_depth=16 if is_wide else 8))
     return ReadArray(upright.pixels, upright.geometry.orientation, is_upright=True)
 

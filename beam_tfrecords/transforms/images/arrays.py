@@ -42,3 +42,10 @@ def fit(pixels: np.ndarray, geometry: Geometry, *, padding: int = 0) -> np.ndarr
         bottom, right = over_height + top, over_width + left
         return cv2.copyMakeBorder(pixels, -top, bottom, -left, right, cv2.BORDER_CONSTANT, value=padding)
     return pixels[top : top + height, left : left + width]
+
+
+def swap_red_and_blue(pixels: np.ndarray) -> np.ndarray:
+    """Converts between RGB and OpenCV's order of channels; returns grey unchanged."""
+    if pixels.ndim == 2:
+        return pixels
+    return cv2.cvtColor(pixels, cv2.COLOR_BGR2RGB if pixels.shape[2] == 3 else cv2.COLOR_BGRA2RGBA)

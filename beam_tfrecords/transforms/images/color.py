@@ -15,8 +15,6 @@ from beam_tfrecords.transforms.images.decode_errors import decode_error, decoder
 _GREY_MODES = ("1", "L", "I", "F", "I;16", "I;16B")
 _COLOR_MODES = ("P", "RGB", "CMYK", "YCbCr", "LAB", "HSV")
 _ALPHA_MODES = ("LA", "PA", "RGBA")
-# Mode with a fourth channel other than transparency, such as near infrared.
-FOUR_COLORS = "RGBX"
 # Modes in which one value, or palette entries, can mean transparency.
 _KEYED_MODES = (*_GREY_MODES, "P", "RGB")
 _MODES = {1: "L", 3: "RGB", 4: "RGBA"}
@@ -26,12 +24,12 @@ _LARGEST_CACHED_PROFILE = 1 << 20
 
 
 def stored_channels(image: Image.Image) -> int:
-    """Returns the number of channels of an image: 1, 3 or 4. The fourth is any transparency, or an extra channel.
+    """Returns the number of channels of an image: 1, 3 or 4. The fourth is any transparency.
 
     Raises:
       SampleError: reason `unsupported_mode`.
     """
-    if image.mode in (*_ALPHA_MODES, FOUR_COLORS) or (image.mode in _KEYED_MODES and "transparency" in image.info):
+    if image.mode in _ALPHA_MODES or (image.mode in _KEYED_MODES and "transparency" in image.info):
         return 4
     if image.mode in _GREY_MODES:
         return 1
@@ -41,7 +39,7 @@ def stored_channels(image: Image.Image) -> int:
 
 
 def to_srgb(image: Image.Image, *, use_profile: bool) -> Image.Image:
-    """Converts an image to 8 bits of mode L, RGB, RGBA or RGBX, without a color profile.
+    """Converts an image to 8 bits of mode L, RGB or RGBA, without a color profile.
 
     Values of more than 8 bits are scaled, not clipped (see `_to_8_bits`).
 
@@ -52,7 +50,7 @@ def to_srgb(image: Image.Image, *, use_profile: bool) -> Image.Image:
     Raises:
       SampleError: reason `unsupported_mode`, or `corrupt` if a palette or transparency value is out of range.
     """
-    mode = FOUR_COLORS if image.mode == FOUR_COLORS else _MODES[stored_channels(image)]
+    mode = _MODES[stored_channels(image)]
     if image.mode == mode and "icc_profile" not in image.info:
         return image
     profile = image.info.pop("icc_profile", None)
@@ -64,18 +62,16 @@ def to_srgb(image: Image.Image, *, use_profile: bool) -> Image.Image:
 
 
 def to_channels(image: Image.Image, channels: int) -> Image.Image:
-    """Gives an L, RGB, RGBA or RGBX image 1, 3 or 4 channels.
+    """Gives an L, RGB or RGBA image 1, 3 or 4 channels.
 
-    Blends transparency with white, the usual background in pages and viewers. Keeps any other fourth channel only if 4
-    channels are wanted.
+    Blends transparency with white, the usual background in pages and viewers.
     """
     if image.mode == "RGBA" and channels < 4:
         canvas = Image.new("RGB", image.size, "white")
         canvas.paste(image, mask=image.getchannel("A"))
         image = canvas
     mode = _MODES[channels]
-    is_done = image.mode == mode or (image.mode == FOUR_COLORS and channels == 4)
-    return image if is_done else image.convert(mode)
+    return image if image.mode == mode else image.convert(mode)
 
 
 def largest_value(image: Image.Image) -> int:
@@ -87,8 +83,8 @@ def largest_value(image: Image.Image) -> int:
 
 
 def apply_profile(image: Image.Image, profile: bytes) -> Image.Image:
-    """Converts an L, LA, RGB, RGBA, RGBX or CMYK image to sRGB by an ICC profile."""
-    bands = {"LA": "L", "RGBA": "RGB", FOUR_COLORS: "RGB"}.get(image.mode, image.mode)
+    """Converts an L, LA, RGB, RGBA or CMYK image to sRGB by an ICC profile."""
+    bands = {"LA": "L", "RGBA": "RGB"}.get(image.mode, image.mode)
     transform = to_srgb_transform(profile, bands)
     if transform is None:
         return image
@@ -101,8 +97,6 @@ def apply_profile(image: Image.Image, profile: bytes) -> Image.Image:
     del colors.info["icc_profile"]
     if bands == "L":
         colors = colors.convert("L")
-    if image.mode == FOUR_COLORS:
-        return Image.merge(FOUR_COLORS, (*colors.split(), image.getchannel("X")))
     if bands != image.mode:
         colors.putalpha(image.getchannel("A"))
     return colors

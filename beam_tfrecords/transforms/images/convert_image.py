@@ -7,9 +7,7 @@ import dataclasses
 from PIL import Image
 
 from beam_tfrecords.transforms.images.bit_depth import is_16_bit
-from beam_tfrecords.transforms.images.channels import plan_channels
-from beam_tfrecords.transforms.images.color import largest_value
-from beam_tfrecords.transforms.images.color_key import apply_wide_key, has_wide_key
+from beam_tfrecords.transforms.images.color import largest_value, stored_channels
 from beam_tfrecords.transforms.images.convert_pixels import convert_pixels
 from beam_tfrecords.transforms.images.converted_image import ConvertedImage
 from beam_tfrecords.transforms.images.decode import load_pixels, open_image
@@ -45,7 +43,9 @@ def convert_image(data: bytes, spec: ImageSpec) -> ConvertedImage:
         if converted is not None:
             return converted
     name, image = _load(data, spec)
-    channels, left_out = plan_channels(image, spec)
+    channels = spec.channels or stored_channels(image)
+    if spec.image_encoding is ImageEncoding.JPEG:
+        channels = min(channels, 3)
     pixels, geometry = convert_pixels(image, spec, channels=channels, file_size=len(data))
     return encode(
         pixels,
@@ -53,7 +53,6 @@ def convert_image(data: bytes, spec: ImageSpec) -> ConvertedImage:
         jpeg_quality=spec.jpeg_quality,
         geometry=geometry,
         stored_maximum=largest_value(pixels) if is_16_bit(data, name, image) else None,
-        channels_left_out=left_out or None,
         quality=Quality.of_image(pixels),
     )
 
@@ -75,5 +74,4 @@ def _load(data: bytes, spec: ImageSpec) -> tuple[str, Image.Image]:
     if image is not None:
         return "png", image
     name, opened = open_image(data, spec)
-    loaded = load_pixels(data, name, opened, spec)
-    return name, apply_wide_key(data, loaded) if name == "png" and has_wide_key(data, loaded) else loaded
+    return name, load_pixels(data, name, opened, spec)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from PIL import Image
 
-from beam_tfrecords.transforms.images.color import FOUR_COLORS, to_channels, to_srgb
+from beam_tfrecords.transforms.images.color import to_channels, to_srgb
 from beam_tfrecords.transforms.images.fast_resize import fast_resize
 from beam_tfrecords.transforms.images.geometry import Geometry, plan_geometry
 from beam_tfrecords.transforms.images.image_spec import Codec, ImageSpec, Metadata, Resample
@@ -40,14 +40,9 @@ def convert_pixels(
     check_memory(needed, spec.max_image_memory, height=image.height, width=image.width)
     if factor:
         small = shrink_large(image, factor=factor, convert=convert, size=size, resample=FILTERS[spec.resample])
-        return _as_alpha(resize(orient(small, orientation), geometry, spec.resample)), geometry
+        return resize(orient(small, orientation), geometry, spec.resample), geometry
     image = orient(convert(image), orientation)
     resized = geometry.resized_height, geometry.resized_width
     if spec.codec is Codec.FAST and image.mode in ("L", "RGB") and image.size != resized[::-1]:
         image = fast_resize(image, *resized, spec.resample)
-    return _as_alpha(resize(image, geometry, spec.resample)), geometry
-
-
-def _as_alpha(image: Image.Image) -> Image.Image:
-    """Labels any fourth channel as transparency; no later step weights colors by it."""
-    return Image.merge("RGBA", image.split()) if image.mode == FOUR_COLORS else image
+    return resize(image, geometry, spec.resample), geometry

@@ -23,8 +23,6 @@ class ConvertedImage:
       kept_orientation: EXIF orientation of a kept file, 2 to 8, that readers must still apply; None if there is none.
       stored_maximum: largest value, 0 to 255, of an image stored with 8 bits whose source has more (for a kept file, as
         readers decode it); None for all other images.
-      channels_left_out: number of source channels besides color and transparency that are not stored; None if there are
-        none.
       quality: pixels for the quality measures; None for a kept file and for an array.
       dtype: type of the numbers of raw pixels, such as "uint16".
       geometry: maps the pixels of the file to those of the stored image; None until the conversion has finished.
@@ -39,7 +37,6 @@ class ConvertedImage:
     replaced_format: str | None = None
     kept_orientation: int | None = None
     stored_maximum: int | None = None
-    channels_left_out: int | None = None
     geometry: Geometry | None = None
     dtype: str = "uint8"
     # Not compared, because the codecs differ slightly in pixels and so in quality.
@@ -68,7 +65,6 @@ class ConvertedImage:
         rare = {
             "kept_orientation": self.kept_orientation,
             "stored_maximum": self.stored_maximum,
-            "channels_left_out": self.channels_left_out,
             "quality": self.quality,
         }
         return {

@@ -21,7 +21,6 @@ from PIL import (
 
 from beam_tfrecords.errors import FailureReason, SampleError
 from beam_tfrecords.transforms.images import formats
-from beam_tfrecords.transforms.images.color_key import correct_key
 from beam_tfrecords.transforms.images.decode_errors import (
     DECODER_ERRORS,
     check_pixels,
@@ -29,12 +28,12 @@ from beam_tfrecords.transforms.images.decode_errors import (
     decoder_errors,
     is_about_kind,
     raise_pillow_limit,
+    unsupported,
 )
 from beam_tfrecords.transforms.images.image_spec import ImageSpec
 from beam_tfrecords.transforms.images.jpeg_header import JpegHeader, bare_jpeg, parse_jpeg_header
 from beam_tfrecords.transforms.images.libtiff_errors import libtiff_errors
 from beam_tfrecords.transforms.images.memory import check_memory, decoding_memory, webp_memory
-from beam_tfrecords.transforms.images.sixteen_bit_color import has_wrong_white, restore_white
 from beam_tfrecords.transforms.images.tiff import TiffImage, check_tiff_checksums, correct_tiff, open_tiff
 
 
@@ -95,6 +94,7 @@ def open_image(data: bytes, spec: ImageSpec) -> tuple[str, ImageFile.ImageFile]:
     except SampleError as error:
         raise _explain(error, data, name) from error.__cause__
     check_pixels(image.height, image.width, spec.max_pixels)
+    _check_depth(data, name, image)
     return name, image
 
 
@@ -131,9 +131,7 @@ def load_pixels(data: bytes, name: str, image: ImageFile.ImageFile, spec: ImageS
     if isinstance(image, TiffImage):
         correct_tiff(image)
     elif name == "png":
-        correct_key(data, image)
-    elif has_wrong_white(data, image):
-        restore_white(data, image)
+        _correct_key(data, image)
     return image
 
 
@@ -235,4 +233,24 @@ def _check_jpeg_kind(header: JpegHeader) -> None:
         kind = f"process 0x{header.process:x} (hierarchical or differential)"
     else:
         return
-    raise decode_error(FailureReason.UNSUPPORTED_MODE, f"JPEG with {kind}")
+    raise unsupported(f"JPEG with {kind}")
+
+
+def _check_depth(data: bytes, name: str, image: ImageFile.ImageFile) -> None:
+    """Rejects colors of more than 8 bits that Pillow decodes to wrong pixels: it turns white to black, for example."""
+    if name == "png" and image.mode == "RGB" and "transparency" in image.info and formats.png_depth(data) > 8:
+        raise unsupported("PNG with a transparent color of 3 x 16 bits")
+    if name == "jpeg2000" and len(image.getbands()) > 1 and (depth := formats.jpeg2000_depth(data)) > 8:
+        raise unsupported(f"JPEG 2000 with several channels of {depth} bits")
+
+
+def _correct_key(data: bytes, image: Image.Image) -> None:
+    """Scales the color key of a decoded PNG. Pillow stretches pixels of 2 and 4 bits to 8, but not the key.
+
+    Ignores bits of the key beyond the depth of the file.
+    """
+    key, white = image.info.get("transparency"), (1 << formats.png_depth(data)) - 1
+    if isinstance(key, tuple):
+        image.info["transparency"] = tuple(value & white for value in key)
+    elif image.mode == "L" and key is not None:
+        image.info["transparency"] = (key & white) * (255 // white)

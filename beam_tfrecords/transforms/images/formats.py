@@ -215,7 +215,7 @@ def check_end(data: bytes, name: str) -> None:
         size = int.from_bytes(data[4:8], "little") + 8
         if size > len(data):
             raise _truncated(f"the header says {size} bytes, the file has {len(data)}")
-    elif name == "jpeg2000" and data.rfind(_END) < data.find(_JPEG2000_DATA):
+    elif name == "jpeg2000" and not 0 <= data.find(_JPEG2000_DATA) < data.rfind(_END):
         raise _truncated(f"JPEG 2000 ends at byte {len(data)} without an end marker")
 
 

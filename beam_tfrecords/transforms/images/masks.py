@@ -17,14 +17,13 @@ from beam_tfrecords.transforms.images.formats import png_depth
 from beam_tfrecords.transforms.images.geometry import Geometry
 from beam_tfrecords.transforms.images.image_spec import ImageSpec
 from beam_tfrecords.transforms.images.memory import check_memory, mask_memory
-from beam_tfrecords.transforms.images.tiff import spare_channels
 from beam_tfrecords.transforms.mask_colors import NAMED, read_mask_colors, show_color
 
 # EXIF orientation -> its inverse; all others are their own inverse.
 _BACK = {6: 8, 8: 6}
 _LARGEST = 65535
 # Modes of images that have a color for each pixel.
-_COLORED = ("1", "L", "LA", "P", "PA", "RGB", "RGBA", "RGBX")
+_COLORED = ("1", "L", "LA", "P", "PA", "RGB", "RGBA")
 # Number of colors that a message names.
 _MOST = 3
 
@@ -173,8 +172,6 @@ def _decode(data: bytes, spec: ImageSpec, *, is_mapped: bool = False) -> tuple[s
         raise error.about("mask") from error
     if name == "jpeg":
         raise _invalid("the mask is a JPEG file, which does not keep numbers; save it as PNG, from what it was made of")
-    if spare_channels(image):
-        raise _invalid("the mask has several channels, and which of them has the numbers is not known")
     needed = len(data) + mask_memory(image, is_mapped=is_mapped or bool(spec.mask_numbers))
     check_memory(needed, spec.max_image_memory, height=image.height, width=image.width)
     return name, image

@@ -9,13 +9,11 @@ from __future__ import annotations
 from PIL import Image, ImageFile
 
 from beam_tfrecords.errors import FailureReason
-from beam_tfrecords.transforms.images.color import FOUR_COLORS, stored_channels, to_srgb_transform
-from beam_tfrecords.transforms.images.color_key import has_wide_key
+from beam_tfrecords.transforms.images.color import stored_channels, to_srgb_transform
 from beam_tfrecords.transforms.images.decode_errors import decode_error
 from beam_tfrecords.transforms.images.geometry import Geometry
 from beam_tfrecords.transforms.images.image_spec import ImageEncoding, ImageSpec, Metadata
 from beam_tfrecords.transforms.images.jpeg_header import JpegHeader, parse_jpeg_header
-from beam_tfrecords.transforms.images.sixteen_bit_color import has_wrong_white
 from beam_tfrecords.transforms.images.tiff import TiffImage, bits_of
 
 # Memory of decoders besides the image; _OPENED is held until the image is closed. Pillow decodes _TEXT_CODECS in
@@ -24,12 +22,6 @@ _DECODER = {"webp": 12.5, "avif": 10, "heic": 16, "jpeg": 8}
 _OPENED = {"WEBP": 12, "AVIF": 8}
 _IN_PYTHON, _TEXT_CODECS = 9, ("ppm", "ppm_plain", "bmp_rle")
 _JPEG_COEFFICIENT, _JPEG2000_SAMPLE = 2, 4.2
-# OpenCV decoding a file a second time.
-_JPEG2000_AGAIN = 4.5
-# Dividing the colors of a decoded TIFF by its transparency.
-_WEIGHTED = 8
-# The lower bits of a PNG with a color key, and the mask of the key.
-_WIDE_KEY = 10
 # Temporary memory of conversions: wide grey to 8 bits, a color profile, blending with white, a copy.
 _WIDE_GREY = {"I": 14, "F": 14, "I;16": 9, "I;16B": 9}
 _PROFILE, _BLEND, _COPY = 9, 6, 4
@@ -89,13 +81,9 @@ def decoding_memory(data: bytes, name: str, image: ImageFile.ImageFile) -> float
         beside = jpeg_coefficients(header)
     elif name == "jpeg2000":  # samples of one tile, which may be the whole image
         sample = _JPEG2000_SAMPLE + (2 if image.mode.startswith("I;16") else 1)
-        if has_wrong_white(data, image):
-            sample += _JPEG2000_AGAIN
         beside = sample * len(image.getbands()) * pixels + len(data)
     elif isinstance(image, TiffImage):
-        beside = _tiff_strip(image) + (_WEIGHTED * pixels if image.is_premultiplied else 0)
-    elif name == "png" and has_wide_key(data, image):
-        beside = _WIDE_KEY * pixels
+        beside = _tiff_strip(image)
     elif image.tile and image.tile[0][0] in _TEXT_CODECS:
         beside = _IN_PYTHON * pixels
     return len(data) + beside + pixels_memory(image.mode, pixels)
@@ -158,9 +146,7 @@ def _conversion(image: Image.Image, spec: ImageSpec) -> int:
     channels = stored_channels(image)
     wanted = min(spec.channels or channels, 3 if spec.image_encoding is ImageEncoding.JPEG else 4)
     needed = _WIDE_GREY.get(image.mode, 0)
-    if image.mode == FOUR_COLORS and wanted == 4:
-        needed += 2 * _COPY
-    elif channels == 4 and wanted < 4:
+    if channels == 4 and wanted < 4:
         needed += _BLEND + (0 if image.mode == "RGBA" else _COPY)
     elif image.mode != {1: "L", 3: "RGB", 4: "RGBA"}[wanted]:
         needed += _COPY

@@ -6,14 +6,12 @@ import cv2
 import numpy as np
 from PIL import Image
 
-from beam_tfrecords.errors import FailureReason
-from beam_tfrecords.transforms.images.arrays import fit, pick_nearest, turn
+from beam_tfrecords.transforms.images.arrays import fit, pick_nearest, swap_red_and_blue, turn
 from beam_tfrecords.transforms.images.bit_depth import is_16_bit, is_wide_grey
-from beam_tfrecords.transforms.images.channels import plan_channels
-from beam_tfrecords.transforms.images.color import FOUR_COLORS, stretch, to_srgb, to_srgb_transform
+from beam_tfrecords.transforms.images.color import stretch, to_srgb, to_srgb_transform
 from beam_tfrecords.transforms.images.converted_image import ConvertedImage
 from beam_tfrecords.transforms.images.decode import load_pixels, open_image
-from beam_tfrecords.transforms.images.decode_errors import decode_error
+from beam_tfrecords.transforms.images.decode_errors import unsupported
 from beam_tfrecords.transforms.images.encode import COLORSPACES
 from beam_tfrecords.transforms.images.fast_resize import resize_wide_array
 from beam_tfrecords.transforms.images.geometry import Geometry, plan_geometry
@@ -21,15 +19,13 @@ from beam_tfrecords.transforms.images.image_spec import ImageSpec, Metadata, Res
 from beam_tfrecords.transforms.images.memory import check_memory, sixteen_bit_memory
 from beam_tfrecords.transforms.images.orient import orientation_for
 from beam_tfrecords.transforms.images.quality import Quality
-from beam_tfrecords.transforms.images.sixteen_bit_color import decode_color, swap_red_and_blue
 
 _WHITE = 65535
 # Factor from 8 to 16 bits: 255 becomes 65535.
 _GAIN = 257
-# Formats whose depth Pillow hides by scaling values to 8 bits.
-_MAY_BE_16_BIT = ("ppm", "jpeg2000")
 # The same level as Pillow's default.
 _PNG_OPTIONS = [cv2.IMWRITE_PNG_COMPRESSION, 6]
+_THREE_CHANNELS = cv2.IMREAD_COLOR | cv2.IMREAD_ANYDEPTH | cv2.IMREAD_IGNORE_ORIENTATION
 _CHANNELS = {
     (1, 3): cv2.COLOR_GRAY2RGB,
     (1, 4): cv2.COLOR_GRAY2RGBA,
@@ -50,13 +46,9 @@ def convert_16_bit(data: bytes, spec: ImageSpec) -> ConvertedImage:
     geometry = plan_geometry(image.height, image.width, orientation=orientation, spec=spec)
     needed = len(data) + sixteen_bit_memory(geometry)
     check_memory(needed, spec.max_image_memory, height=image.height, width=image.width)
-    channels, left_out = plan_channels(image, spec)
     pixels = _to_16_bits(data, name, image, use_profile=spec.color_profile is Metadata.APPLY)
-    has_alpha = image.mode != FOUR_COLORS
-    if not has_alpha and channels < 4:
-        pixels = pixels[..., :3]
     pixels = turn(_to_channels(pixels, spec.channels), orientation)
-    pixels = fit(resize_16_bit(pixels, geometry, spec.resample, has_alpha=has_alpha), geometry)
+    pixels = fit(resize_16_bit(pixels, geometry, spec.resample), geometry)
     height, width = pixels.shape[:2]
     channels = pixels.shape[2] if pixels.ndim == 3 else 1
     _, file = cv2.imencode(".png", swap_red_and_blue(pixels), _PNG_OPTIONS)
@@ -69,7 +61,6 @@ def convert_16_bit(data: bytes, spec: ImageSpec) -> ConvertedImage:
         width,
         channels,
         colors,
-        channels_left_out=left_out or None,
         geometry=geometry,
         quality=quality,
     )
@@ -78,22 +69,49 @@ def convert_16_bit(data: bytes, spec: ImageSpec) -> ConvertedImage:
 def _to_16_bits(data: bytes, name: str, image: Image.Image, *, use_profile: bool) -> np.ndarray:
     """Returns the pixels as [H, W], [H, W, 3] or [H, W, 4] uint16."""
     is_grey, values = is_wide_grey(image), None
-    if is_16_bit(data, name, image) or (name in _MAY_BE_16_BIT and image.mode in ("RGB", "RGBA")):
-        values = np.asarray(image) if is_grey else decode_color(data, image)
+    # Pillow scales the colors of a PPM file to 8 bits.
+    if is_16_bit(data, name, image) or (name == "ppm" and image.mode == "RGB"):
+        values = np.asarray(image) if is_grey else _decode_color(data, image)
     if values is None or values.dtype == np.uint8:
         return np.asarray(to_srgb(image, use_profile=use_profile)).astype(np.uint16) * _GAIN
     profile = image.info.get("icc_profile")
     if use_profile and isinstance(profile, bytes) and to_srgb_transform(profile, "L" if is_grey else "RGB"):
-        detail = "a color profile cannot be applied to 16 bits; `color_profile=ignore` stores the numbers as they are"
-        raise decode_error(FailureReason.UNSUPPORTED_MODE, detail)
-    key = image.info.get("transparency")
-    is_key = None if key is None else np.atleast_3d(values == np.array(key)).all(axis=2)
+        raise unsupported(
+            "a color profile cannot be applied to 16 bits; `color_profile=ignore` stores the numbers as they are"
+        )
+    key = image.info.get("transparency") if is_grey else None
+    is_key = None if key is None else values == key
     if image.mode in ("I", "F"):
         values = stretch(values, image.format, np.uint16)
     values = values.astype(np.uint16, copy=False)
-    if is_key is None or values.shape[2:] == (4,):
+    if is_key is None:
         return values
     return np.dstack([_to_channels(values, 3), np.where(is_key, 0, _WHITE).astype(np.uint16)])
+
+
+def _decode_color(data: bytes, image: Image.Image) -> np.ndarray:
+    """Decodes a color image with OpenCV to [H, W, 3] or [H, W, 4] uint16, or uint8 if it has 8 bits.
+
+    Checks that Pillow decodes the same upper 8 bits, because OpenCV and Pillow disagree about some kinds of files.
+
+    Args:
+      data: the file.
+      image: the file, decoded by Pillow.
+
+    Raises:
+      SampleError: reason `unsupported_mode` if OpenCV and Pillow disagree.
+    """
+    seen = np.asarray(image)
+    flags = cv2.IMREAD_UNCHANGED if image.mode == "RGBA" else _THREE_CHANNELS
+    values = cv2.imdecode(np.frombuffer(data, np.uint8), flags)
+    if values is not None and values.dtype == np.uint8:
+        return values
+    if values is not None and values.dtype == np.uint16 and values.shape == seen.shape:
+        values = swap_red_and_blue(values)
+        # Pillow truncates or rounds.
+        if ((values >> 8).astype(np.uint8) - seen + np.uint8(1)).max() <= 2:
+            return values
+    raise unsupported(f"the 16 bits of this kind of {image.format} cannot be decoded")
 
 
 def _to_channels(pixels: np.ndarray, channels: int | None) -> np.ndarray:
@@ -106,18 +124,14 @@ def _to_channels(pixels: np.ndarray, channels: int | None) -> np.ndarray:
     return pixels if channels in (None, has) else cv2.cvtColor(pixels, _CHANNELS[has, channels])
 
 
-def resize_16_bit(pixels: np.ndarray, geometry: Geometry, resample: Resample, *, has_alpha: bool) -> np.ndarray:
-    """Resizes an upright image; weights colors by their opacity.
-
-    Args:
-      has_alpha: whether a fourth channel is transparency.
-    """
+def resize_16_bit(pixels: np.ndarray, geometry: Geometry, resample: Resample) -> np.ndarray:
+    """Resizes an upright image; weights colors by their opacity."""
     size = geometry.resized_height, geometry.resized_width
     if size == pixels.shape[:2]:
         return pixels
     if geometry.is_nearest:  # at 16 bits, Pillow rounds differently
         return pick_nearest(pixels, geometry)
-    is_weighted = has_alpha and pixels.ndim == 3 and pixels.shape[2] == 4
+    is_weighted = pixels.ndim == 3 and pixels.shape[2] == 4
     if is_weighted:
         alpha = pixels[..., 3:].astype(np.uint32)
         colors = (pixels[..., :3] * alpha + _WHITE // 2) // _WHITE

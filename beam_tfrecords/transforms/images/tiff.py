@@ -5,13 +5,11 @@ The channels of a file are the ones it declares (SamplesPerPixel and ExtraSample
 
 from __future__ import annotations
 
-import io
-import struct
 import zlib
 from typing import IO
 
 import numpy as np
-from PIL import Image, ImageFile, TiffImagePlugin
+from PIL import ImageFile, TiffImagePlugin
 
 from beam_tfrecords.errors import FailureReason, SampleError
 from beam_tfrecords.transforms.images.decode_errors import decode_error
@@ -22,12 +20,11 @@ _EXTRA_SAMPLES, _SAMPLE_FORMAT, _DNG_VERSION = 338, 339, 50706
 _UNCOMPRESSED, _FAX, _DEFLATE = 1, (2, 3, 4), (8, 32946)
 _WHITE_IS_ZERO, _GREY, _RGB, _YCBCR = 0, 1, 2, 6
 _SIGNED, _FLOAT = 2, 3
-_APART, _SHORT = 2, 3
+_APART = 2
 # Photometric interpretation -> channels with a color: RGB, CMYK, YCbCr, CIELab; all others have one.
 _COLORS = {_RGB: 3, 5: 4, _YCBCR: 3, 8: 3}
 # Values of the first extra channel that mean transparency; Corel Draw writes 999.
 _PREMULTIPLIED, _ALPHA, _ALPHAS = 1, 2, (1, 2, 999)
-_MOST_CHANNELS = 6
 _BIG_ENDIAN_BIG_TIFF = b"MM\0+"
 # Tags with the offsets and bytes of strips, and of tiles (TIFF 6.0, sections 3 and 15).
 _PLACES = ((273, 279), (324, 325))
@@ -38,47 +35,14 @@ _NATIVE = {"F;32BF": "F;32NF", "I;16BS": "I;16NS", "I;32BS": "I;32NS"}
 
 
 class TiffImage(TiffImagePlugin.TiffImageFile):
-    """A TIFF file that is decoded with the channels it declares, or rejected.
-
-    Attributes:
-      spare: number of channels that are neither colors nor transparency. A single one beside red, green and blue is
-        decoded as the fourth channel of mode RGBX; all others are left out.
-      is_premultiplied: whether colors still have to be divided by the transparency.
-    """
-
-    spare = 0
-    is_premultiplied = False
+    """A TIFF file that is decoded with the channels it declares, or rejected."""
 
     def _setup(self) -> None:
-        tags = self.tag_v2
-        _check_kind(tags)
-        photometric, samples, extra = tags.get(_PHOTOMETRIC), tags.get(_SAMPLES, 1), tags.get(_EXTRA_SAMPLES, ())
-        is_apart = tags.get(_PLANAR) == _APART
-        is_compressed = tags.get(_COMPRESSION, _UNCOMPRESSED) != _UNCOMPRESSED
-        colors = _COLORS.get(photometric or 0, 1)
-        # All readers take an undeclared fourth channel, or a second one after grey, as transparency.
-        has_alpha = extra[0] in _ALPHAS if extra else photometric in (_GREY, _RGB) and samples == colors + 1
-        self.spare = max(0, samples - colors - has_alpha)
-        is_stored = photometric == _RGB and self.spare == 1 and not has_alpha
-        if samples > _MOST_CHANNELS or (self.spare and not is_stored and (colors == 1 or is_apart)):
-            raise _unsupported(f"with {samples} channels, {self.spare} of them beside color and transparency")
-        if is_apart and has_alpha and (colors == 1 or (is_compressed and not extra)):
-            raise _unsupported("with channels apart, of which one is transparency or not said to be anything")
-        if is_stored or (photometric == _GREY and has_alpha and samples == 2) or (has_alpha and is_apart):
-            # Pillow decodes the extra channel only if the tag declares it as transparency.
-            tags[_EXTRA_SAMPLES] = (_ALPHA, *extra[1:])
-            self.is_premultiplied = extra[:1] == (_PREMULTIPLIED,) and not (is_apart and is_compressed)
-        if is_stored and is_apart and is_compressed:
-            self._tell_libtiff()
+        _check_kind(self.tag_v2)
+        if self.tag_v2.get(_PHOTOMETRIC) == _GREY and self.tag_v2.get(_SAMPLES) == 2:
+            # Pillow decodes the second channel as transparency only if the tag says so.
+            self.tag_v2[_EXTRA_SAMPLES] = (_ALPHA,)
         super()._setup()
-
-    def _tell_libtiff(self) -> None:
-        """Declares the fourth channel as transparency in the file too. Pillow divides colors by an unspecified one."""
-        assert isinstance(self.fp, io.BytesIO)
-        data, order = self.fp.getvalue(), "<" if self.tag_v2.prefix == b"II" else ">"
-        entry = struct.pack(f"{order}HH{'Q' if 43 in data[2:4] else 'I'}", _EXTRA_SAMPLES, _SHORT, 1)
-        at = data.index(entry, self.tag_v2.offset) + len(entry)
-        self.fp = io.BytesIO(data[:at] + struct.pack(f"{order}H", _ALPHA) + data[at + 2 :])
 
 
 def open_tiff(file: IO[bytes]) -> TiffImage:
@@ -95,11 +59,6 @@ def open_tiff(file: IO[bytes]) -> TiffImage:
     return image
 
 
-def spare_channels(image: Image.Image) -> int:
-    """Returns the number of channels of an opened file that are neither colors nor transparency."""
-    return image.spare if isinstance(image, TiffImage) else 0
-
-
 def _check_kind(tags: TiffImagePlugin.ImageFileDirectory_v2) -> None:
     """Rejects camera raw files, whose first image is only a small preview, and kinds that Pillow reads wrongly."""
     if _DNG_VERSION in tags or tags.get(_SUBFILE, 0) == 1:
@@ -107,8 +66,18 @@ def _check_kind(tags: TiffImagePlugin.ImageFileDirectory_v2) -> None:
         raise decode_error(FailureReason.UNSUPPORTED_FORMAT, detail)
     sample_format, photometric = max(tags.get(_SAMPLE_FORMAT, (1,))), tags.get(_PHOTOMETRIC)
     compression = tags.get(_COMPRESSION, _UNCOMPRESSED)
+    samples, extra = tags.get(_SAMPLES, 1), tags.get(_EXTRA_SAMPLES, ())
+    colors = _COLORS.get(photometric or 0, 1)
+    # All readers take an undeclared fourth channel, or a second one after grey, as transparency.
+    has_alpha = extra[0] in _ALPHAS if extra else photometric in (_GREY, _RGB) and samples == colors + 1
     if compression not in TiffImagePlugin.COMPRESSION_INFO:
         kind = f"of compression {compression}"
+    elif samples > colors + has_alpha:
+        kind = f"with {samples} channels, {samples - colors - has_alpha} of them beside color and transparency"
+    elif samples > 1 and tags.get(_PLANAR) == _APART:
+        kind = "with channels apart"
+    elif extra[:1] == (_PREMULTIPLIED,):
+        kind = "with colors that are multiplied by their transparency"
     elif sample_format == _SIGNED and _bits_of(tags) == 8:
         kind = "with signed numbers of 8 bits"
     elif sample_format == _FLOAT and photometric == _WHITE_IS_ZERO:
@@ -129,9 +98,6 @@ def _correct_tile(tile: ImageFile._Tile, image: TiffImage) -> ImageFile._Tile:
     rawmode, *rest = tile.args
     if tile.codec_name == "libtiff":
         rawmode = _NATIVE.get(rawmode, rawmode)
-    elif len(rawmode) == 1 and bits_of(image) == 16:
-        # One of several channels that are stored separately.
-        rawmode += ";16L" if image.tag_v2.prefix == b"II" else ";16B"
     if image.mode in ("1", "L") and _PHOTOMETRIC not in image.tag_v2 and image.tag_v2.get(_COMPRESSION) not in _FAX:
         # If the file does not declare it, Pillow takes 0 as white, but libtiff and other readers as black.
         rawmode = rawmode.replace("I", "").rstrip(";")
@@ -157,12 +123,6 @@ def check_tiff_checksums(data: bytes, image: TiffImage) -> None:
 
 def correct_tiff(image: TiffImage) -> None:
     """Corrects the pixels of a decoded TIFF file."""
-    if image.is_premultiplied:
-        weighted = Image.frombytes({"LA": "La", "RGBA": "RGBa"}[image.mode], image.size, image.tobytes())
-        image.im = weighted.convert(image.mode).im
-    if image.spare and image.mode == "RGBA" and image.tag_v2.get(_SAMPLES) == 4:
-        image.im.setmode("RGBX")
-        image._mode = "RGBX"
     if image.mode != "I;16":
         return
     if bits_of(image) == 12:

@@ -8,10 +8,10 @@ from typing import NamedTuple
 import cv2
 import numpy as np
 
+from beam_tfrecords.transforms.images.arrays import swap_red_and_blue
 from beam_tfrecords.transforms.images.convert_image import convert_image
 from beam_tfrecords.transforms.images.geometry import Geometry
 from beam_tfrecords.transforms.images.image_spec import Check, ImageEncoding, ImageSpec, ResizeMode
-from beam_tfrecords.transforms.images.sixteen_bit_color import swap_red_and_blue
 
 
 class Upright(NamedTuple):

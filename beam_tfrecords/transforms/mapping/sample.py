@@ -279,7 +279,7 @@ def _resize(pixels: np.ndarray, geometry: Geometry, resample: Resample) -> np.nd
         return np.dstack([resize_band(band, geometry, resample) for band in bands])
     plain = pixels[..., 0] if pixels.shape[2] == 1 else pixels
     if pixels.dtype == np.uint16:
-        return resize_16_bit(plain, geometry, resample, has_alpha=True)
+        return resize_16_bit(plain, geometry, resample)
     image, size = PIL.Image.fromarray(np.ascontiguousarray(plain)), (geometry.final_width, geometry.final_height)
     if image.size == size:
         return pixels

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import base64
 import gzip
 import io
 import struct
 import zipfile
+import zlib
 
+import cv2
 import numpy as np
 import pytest
 from PIL import Image
@@ -17,7 +20,7 @@ from beam_tfrecords.transforms.images.image_spec import ImageEncoding, ImageSpec
 from beam_tfrecords.transforms.images.named_bytes import end_of_boxes, end_of_tiff
 from tests.each import each
 from tests.image_checks import detailed, encoded
-from tests.image_writers import avif_grid, tiff_file
+from tests.image_writers import avif_grid, png_file, tiff_file
 
 pytestmark = pytest.mark.filterwarnings("ignore::UserWarning:PIL")
 
@@ -44,6 +47,13 @@ def grid_of(height: int, width: int, *, rows: int, columns: int) -> bytes:
     return avif_grid(encoded(detailed(height, width), "AVIF"), (height, width), rows=rows, columns=columns)
 
 
+# 8 x 8 pixels in color.
+JPEG2000_OF_12_BITS = (0, 2047, 4000, 4087, 4088, 4095, 9, 4095)
+JPEG2000_OF_12_BITS = base64.b85decode(
+    b"|4;u>051Rl000080000800000000000000800008000000000000RpF0Sf^E3jqQDQUDA90003200aa80smY81VCW_WB?@q0Yh?SVRU6=AYy"
+    b"qSPjF>!N>D{dAa-SPb7^mGATlmBE;Rp;015yA0001m00IA#zyd%KP*k7a;M5Ube>hhV;%5T%qrm(BF-;bz3y>)6FJZ>lwYAiR!|Fud1R`+yk"
+    b"vD+_u5!5UzF8e`Zur07;M5Ube>hhV;%5T%qrm(BF-;bz3y>)6FJZ>lwYAiR!|Fud1R`+ykvD+_u5!5UzF8e`Zur0d*#"
+)
 ORDINARY = {
     "BigTIFF": big_tiff("<"),
     "grid": grid_of(64, 64, rows=2, columns=3),
@@ -54,6 +64,19 @@ UNSUPPORTED = {
     "JPEG XL in TIFF": tiff_of(50002, bytes(400)),
     "JPEG 2000 in TIFF": tiff_of(33003, encoded(Image.fromarray(PIXELS), "JPEG2000", no_jp2=True)),
     "LERC in TIFF": tiff_of(34887, bytes(400)),
+    "RGB and infrared": tiff_of(1, bytes(HEIGHT * WIDTH * 4), channels=4, t338=0),
+    "RGB of 16 bits and infrared": tiff_of(1, bytes(HEIGHT * WIDTH * 8), channels=4, bits=16, t338=0),
+    "RGB, transparency and another": tiff_file(
+        {256: [WIDTH], 257: [HEIGHT], 258: [8] * 5, 259: [1], 262: [2], 277: [5], 278: [HEIGHT], 338: [2, 0]},
+        bytes(HEIGHT * WIDTH * 5),
+    ),
+    "CMYK and another": tiff_of(1, bytes(HEIGHT * WIDTH * 5), channels=5, t262=5, t338=0),
+    "RGB apart": tiff_of(1, bytes(HEIGHT * WIDTH * 3), t284=2),
+    "RGB apart of 16 bits in Deflate": tiff_of(8, zlib.compress(bytes(HEIGHT * WIDTH * 2)) * 3, bits=16, t284=2),
+    "RGB and transparency apart": tiff_of(1, bytes(HEIGHT * WIDTH * 4), channels=4, t284=2, t338=2),
+    "premultiplied RGB": tiff_of(1, bytes(HEIGHT * WIDTH * 4), channels=4, t338=1),
+    "premultiplied RGB of 16 bits": tiff_of(1, bytes(HEIGHT * WIDTH * 8), channels=4, bits=16, t338=1),
+    "premultiplied grey": tiff_of(1, bytes(HEIGHT * WIDTH * 2), channels=2, t262=1, t338=1),
     "CMYK of 16 bits apart": tiff_of(1, bytes(HEIGHT * WIDTH * 8), channels=4, bits=16, t262=5, t284=2),
     "CMYK apart with one more": tiff_of(1, bytes(HEIGHT * WIDTH * 5), channels=5, t262=5, t284=2, t338=0),
     "old JPEG in TIFF": tiff_of(6, encoded(Image.fromarray(PIXELS), "JPEG")[600:], t262=6),
@@ -62,6 +85,16 @@ UNSUPPORTED = {
     "12 bands": tiff_of(1, bytes(HEIGHT * WIDTH * 12), channels=12, t262=1),
     "grid of small tiles": grid_of(32, 48, rows=2, columns=2),
     "grid of odd tiles": grid_of(65, 65, rows=1, columns=2),
+}
+
+# Kinds that the first bytes tell, so that a cut file is one, too.
+TOLD_BY_THE_HEADER = {
+    "PNG with a transparent color of 48 bits": png_file(
+        PIXELS * np.uint16(257), chunks=[(b"tRNS", struct.pack(">3H", 250, 0, 0))]
+    ),
+    "JPEG 2000 of 12 bits": JPEG2000_OF_12_BITS,
+    "JPEG 2000 of 16 bits": cv2.imencode(".jp2", np.zeros((64, 64, 3), np.uint16))[1].tobytes(),
+    "JPEG 2000 of 16 bits with transparency": cv2.imencode(".jp2", np.zeros((64, 64, 4), np.uint16))[1].tobytes(),
 }
 
 
@@ -86,6 +119,16 @@ def test_what_is_missing_from_it_makes_it_no_other_file(name):
         if reason_of(data[:end]) is FailureReason.UNSUPPORTED_MODE:
             # Told from the first tags alone.
             assert name in ("big-endian BigTIFF", "CMYK apart with one more", "12 bands")
+
+
+@each("data", TOLD_BY_THE_HEADER.values(), ids=TOLD_BY_THE_HEADER)
+def test_deep_colors_that_pillow_reads_wrongly_are_rejected_however_they_are_stored(data):
+    deep = ImageSpec(image_encoding=ImageEncoding.PNG, bit_depth=16)
+    keep = ImageSpec(image_encoding=ImageEncoding.KEEP, channels=None)
+    for spec in (ImageSpec(), deep, keep):
+        with pytest.raises(SampleError) as rejected:
+            convert_image(data, spec)
+        assert rejected.value.reason is FailureReason.UNSUPPORTED_MODE
 
 
 @each("name", ORDINARY)
