@@ -52,7 +52,7 @@ _CONVERSION_FIELDS = [
 CONVERSION_COLUMNS = tuple(field.name for field in _CONVERSION_FIELDS)
 INDEX_SCHEMA = pa.schema([*_PLACED, *_CONVERSION_FIELDS])
 
-# Hexadecimal digits of a `sample_hash` before those of the record's masked CRC32C, which version 0.1.0 did not write.
+# Hexadecimal digits of a `sample_hash` before those of the record's masked CRC32C.
 HASH_DIGITS = 32
 _SEAL_DIGITS = 8
 # Rows per batch: some megabytes.
@@ -64,7 +64,7 @@ def read_columns(data: bytes | pa.Buffer, columns: Sequence[str] = (), *, group:
 
     Args:
       data: the file.
-      columns: the columns to read; empty reads all. Columns that an earlier version did not write are missing.
+      columns: the columns to read; empty reads all. Those that the file lacks are missing.
       group: the row group to read; None reads all.
 
     Raises:
@@ -132,25 +132,21 @@ def unpack_hash(sealed: str) -> str:
 
 
 def fits_packed_hash(sealed: str, example: bytes) -> bool:
-    """Whether an example matches the packed CRC, if there is one."""
-    return sealed in (pack_hash_and_crc(unpack_hash(sealed), masked_crc32c(example)), unpack_hash(sealed))
+    """Whether an example matches the packed CRC."""
+    return sealed == pack_hash_and_crc(unpack_hash(sealed), masked_crc32c(example))
 
 
 def sealed_crcs(column: pa.Array) -> np.ndarray:
-    """Returns the packed CRCs: [N] int64; -1 without a CRC, as in indices of version 0.1.0.
+    """Returns the packed CRCs: [N] int64.
 
     Raises:
-      ValueError: a CRC does not consist of hexadecimal digits.
+      ValueError: a text has no CRC of hexadecimal digits.
     """
-    # The strings are contiguous in memory, most of them of the same length.
-    sealed = column.fill_null("") if column.null_count else column
-    _, ends, texts = sealed.buffers()
-    ends = np.frombuffer(ends or b"\0" * 4, np.int32)[sealed.offset :][: len(sealed) + 1].astype(np.int64)
-    has_seal = np.diff(ends) > HASH_DIGITS
-    if (np.diff(ends)[has_seal] != HASH_DIGITS + _SEAL_DIGITS).any():
+    # The strings are contiguous in memory, all of the same length.
+    _, ends, texts = column.buffers()
+    ends = np.frombuffer(ends or b"\0" * 4, np.int32)[column.offset :][: len(column) + 1].astype(np.int64)
+    if column.null_count or (np.diff(ends) != HASH_DIGITS + _SEAL_DIGITS).any():
         raise ValueError("a sample_hash has not the length of a sealed one")
-    places = ends[1:][has_seal][:, None] + np.arange(-_SEAL_DIGITS, 0)
+    places = ends[1:][:, None] + np.arange(-_SEAL_DIGITS, 0)
     digits = np.frombuffer(texts or b"", np.uint8)[places].tobytes()
-    crcs = np.full(len(sealed), -1)
-    crcs[has_seal] = np.frombuffer(bytes.fromhex(digits.decode("ascii")), ">u4")
-    return crcs
+    return np.frombuffer(bytes.fromhex(digits.decode("ascii")), ">u4").astype(np.int64)

@@ -7,19 +7,13 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from beam_tfrecords.output.files import SHARDS
-from beam_tfrecords.output.schema import Check, count, fields, listed, mapped, optional, plain, text
+from beam_tfrecords.output.schema import count, fields, listed, mapped, optional, plain, text
 
-# Format of a manifest that lists its shards. Version 0.1.0 wrote format 1 without its number: shards have a SHA-256 and
-# no CRC-32C.
-LISTING_FORMAT = 2
-# Format of a manifest without `shards`, which are in SHARDS. Releases that read only format 2 refuse it by its number.
-FORMAT = 3
-# Grows with additions that readers of earlier releases ignore. 1: paths are relative, see `PublishedPaths`.
-MINOR = 1
-# Format of `changes.json`. Releases before 1.0 wrote no number, and the path of the version in `compared_with`.
-CHANGES_FORMAT = {"format": 1, "minor": 1}
-# Most shards that a manifest lists: reading them takes a quarter of a second and 18 MB, and 10,000 shards of the usual
-# size have 1.5 TB, so few datasets need a release that reads format 3.
+# Formats of the manifest and of `changes.json`. The minor number grows with additions that readers of earlier releases
+# ignore.
+MANIFEST_FORMAT = {"format": 1, "minor": 0}
+CHANGES_FORMAT = {"format": 1, "minor": 0}
+# Most shards that a manifest lists: reading them takes a quarter of a second and 18 MB. More are in SHARDS.
 MOST_LISTED_SHARDS = 10_000
 
 
@@ -39,12 +33,11 @@ class Shard:
       file: file name.
       records: number of records.
       bytes: size of the file.
-      crc32c: CRC-32C of the file, 8 hex digits; None in format 1.
+      crc32c: CRC-32C of the file, 8 hex digits.
       index: name of the index file relative to the dataset, or None.
       index_sha256: hex digest of the index file, or None.
-      index_bytes: size of the index file; None without one, and in manifests of earlier versions of beam-tfrecords.
       first_key: key of the first record; None without records or index.
-      sha256: hex digest of the file; in format 1 only.
+      index_bytes: size of the index file, or None.
     """
 
     split: str
@@ -53,24 +46,20 @@ class Shard:
     file: str
     records: int
     bytes: int
-    crc32c: str | None
+    crc32c: str
     index: str | None
     index_sha256: str | None
     first_key: str | None = None
     index_bytes: int | None = None
-    sha256: str | None = None
 
     def to_json(self) -> dict[str, Any]:
         """Converts the shard to plain values, for the manifest."""
-        values = dataclasses.asdict(self)
-        del values["sha256"]
-        return values
+        return dataclasses.asdict(self)
 
     @classmethod
     def from_json(cls, values: Mapping[str, Any]) -> Shard:
-        """Reverses `to_json`, for every format; ignores fields that later versions have added."""
-        names = {field.name for field in dataclasses.fields(cls)}
-        return cls(**{"crc32c": None, **{name: value for name, value in values.items() if name in names}})
+        """Reverses `to_json`; ignores fields that later versions have added."""
+        return cls(**{field.name: values[field.name] for field in dataclasses.fields(cls)})
 
 
 # Resize modes that give every image the requested height and width.
@@ -126,7 +115,7 @@ class StoredImages:
             # In Python, `True` and `1.0` equal 1.
             if name in spec and not any(type(value) is type(spec[name]) and value == spec[name] for value in known):
                 raise ValueError(f"spec.{name} is {ascii(spec[name])[:60]}; expected one of {known}")
-        channels, array_type = spec["channels"], spec.get("array_type")
+        channels, array_type = spec["channels"], spec["array_type"]
         is_number = type(channels) is int and (channels in (1, 3, 4) or (array_type and channels > 0))
         if not (is_number or channels == "keep"):
             raise ValueError(f"spec.channels is {ascii(channels)[:60]}; expected 1, 3, 4 or keep")
@@ -138,9 +127,8 @@ class StoredImages:
             spec["image_encoding"],
             None if channels == "keep" else channels,
             (array_size[0], array_size[1]) if array_size else stored,
-            # Earlier versions of beam-tfrecords supported only 8 bits.
-            spec.get("bit_depth", 8),
-            spec.get("mask_bit_depth", 8),
+            spec["bit_depth"],
+            spec["mask_bit_depth"],
             array_type,
         )
 
@@ -148,59 +136,64 @@ class StoredImages:
 _COUNTS = mapped(count)
 _DUPLICATES = ("groups", "images", "groups_across_splits", "groups_with_conflicting_labels")
 _SHARD = {
-    "split": text, "number": count, "of": count, "file": text, "records": count, "bytes": count,
-    "index": optional(text), "index_sha256": optional(text),
+    "split": text, "number": count, "of": count, "file": text, "records": count, "bytes": count, "crc32c": text,
+    "index": text, "index_sha256": text, "first_key": optional(text), "index_bytes": count,
 }  # fmt: skip
 _SPLIT = {
-    **dict.fromkeys(("listed", "shards", "records", "failures", "dropped_duplicates", "bytes"), count),
+    **dict.fromkeys(("listed", "shards", "records", "failures", "filtered", "dropped_duplicates", "bytes"), count),
     "classes": _COUNTS,
 }
+_MANIFEST = fields(
+    {
+        **dict.fromkeys(("listed", "records", "failures", "filtered", "dropped_duplicates"), count),
+        **dict.fromkeys(("merged_rows", "replaced_members", "kept_turned", "channels_left_out"), count),
+        **dict.fromkeys(("failure_reasons", "stored_as_png", "dim_images", "objects", "near_duplicates"), _COUNTS),
+        **dict.fromkeys((*MANIFEST_FORMAT, "damaged_containers", "source_bytes"), count),
+        "name": text,
+        "class_names": listed(text),
+        "duplicates": fields(dict.fromkeys(_DUPLICATES, count)),
+        "median_pixels": optional(count),
+        "splits": mapped(fields(_SPLIT, {"heads": mapped(_COUNTS)})),
+        "files": mapped(text),
+        "sizes": _COUNTS,
+        "spec": mapped(plain),
+        "versions": mapped(text),
+        "reuse": fields(dict.fromkeys(("copied", "reserialized", "converted"), count)),
+        "skipped": mapped(fields({"files": count, "examples": listed(text)})),
+        "notes": listed(text),
+        "read_with": optional(mapped(text)),
+        "input_fingerprint": text,
+    },
+    {
+        "shards": listed(fields(_SHARD)),
+        "array_size": optional(listed(count)),
+        "heads": mapped(listed(text)),
+    },
+)
 
 
-def manifest_check(number: int) -> Check:
-    """Returns the check of a manifest of this format; the first format is 1."""
-    digest = "crc32c" if number > 1 else "sha256"
-    shard = fields({**_SHARD, digest: text}, {"first_key": optional(text), "index_bytes": optional(count)})
-    return fields(
-        {
-            **dict.fromkeys(("listed", "records", "failures", "dropped_duplicates"), count),
-            "name": text,
-            "class_names": listed(text),
-            "duplicates": fields(dict.fromkeys(_DUPLICATES, count)),
-            "splits": mapped(fields(_SPLIT, {"heads": mapped(_COUNTS)})),
-            **({"shards": listed(shard)} if number <= LISTING_FORMAT else {}),
-            "files": mapped(text) if number <= LISTING_FORMAT else fields({SHARDS: text}),
-            "spec": mapped(plain),
-            "failure_reasons": _COUNTS,
-            "reuse": fields(dict.fromkeys(("copied", "reserialized", "converted"), count)),
-            "skipped": mapped(fields({"files": count, "examples": listed(text)})),
-        },
-        {
-            **dict.fromkeys(("filtered", "merged_rows", "replaced_members"), count),
-            **dict.fromkeys(("kept_turned", "damaged_containers"), count),
-            **dict.fromkeys(("stored_as_png", "dim_images", "objects", "near_duplicates"), _COUNTS),
-            **dict.fromkeys(("source_bytes", "median_pixels"), optional(count)),
-            "notes": listed(text),
-            "read_with": optional(mapped(text)),
-            "input_fingerprint": optional(text),
-            "versions": mapped(text),
-            "sizes": _COUNTS,
-            "minor": count,
-            "array_size": optional(listed(count)),
-            "heads": mapped(listed(text)),
-        },
-    )
+def check_manifest(manifest: Mapping[str, Any]) -> None:
+    """Checks the fields of a manifest.
+
+    Raises:
+      ValueError: a field is missing or has an unexpected value, or there is no list of shards.
+    """
+    _MANIFEST(manifest, "it")
+    if "shards" not in manifest and SHARDS not in manifest["files"]:
+        raise ValueError(f"it has neither shards nor {SHARDS}")
 
 
 SUCCESS_CHECK = fields({"manifest_sha256": text}, {"version": text, "location": text})
 _SAMPLES = fields({"samples": count}, {"keys": listed(fields({"key": text})), "by_split_and_class": mapped(_COUNTS)})
 CHANGES_CHECK = fields(
-    {"compared_with": optional(text)},
     {
         **dict.fromkeys(CHANGES_FORMAT, count),
-        "note": text,
+        "compared_with": optional(text),
         "notes": listed(text),
         "versions": listed(text),
+    },
+    {
+        "note": text,
         "nothing_reused_because": optional(text),
         "changes": mapped(_SAMPLES),
         "guards": listed(

@@ -42,7 +42,7 @@ class Success(NamedTuple):
 
     Attributes:
       manifest_sha256: hex digest of the published manifest.
-      version: the version's own name; None without versions, and in files of earlier versions of beam-tfrecords.
+      version: the version's own name; None without versions.
       location: `PublishedPaths.location` of a version's input, with the manifest's digest as salt; None for an input
         without local paths.
     """
@@ -89,7 +89,7 @@ def read_changes(path: str) -> dict[str, Any] | None:
         return None
     try:
         changes: dict[str, Any] = read_json(_read_file(path, CHANGES), CHANGES_CHECK)
-        if (number := changes.get("format", 1)) > CHANGES_FORMAT["format"]:
+        if (number := changes["format"]) > CHANGES_FORMAT["format"]:
             raise ValueError(
                 f"it has format {number}, and this version of beam-tfrecords reads up to {CHANGES_FORMAT['format']}"
             )

@@ -15,7 +15,6 @@ from typing import Any
 from beam_tfrecords import storage
 from beam_tfrecords.errors import BuildError, RequestError
 from beam_tfrecords.output.files import (
-    CHANGES,
     FOLDERS,
     MANIFEST,
     PINNED,
@@ -25,7 +24,7 @@ from beam_tfrecords.output.files import (
     VERSION_NAME,
     is_dataset_file,
 )
-from beam_tfrecords.output.published import Success, read_changes, read_latest, read_pointer, read_success
+from beam_tfrecords.output.published import read_changes, read_latest, read_pointer, read_success
 from beam_tfrecords.reading.dataset import open_published, open_whole
 from beam_tfrecords.storage.threads import map_in_threads
 
@@ -91,18 +90,10 @@ def list_versions(root: str) -> list[Version]:
     """
     names = sorted(filter(VERSION_NAME.fullmatch, storage.list_folders(root, missing_ok=True)))
     read = functools.partial(_read_folder, root)
-    found = map_in_threads(read, names, threads=_THREADS) if storage.has_scheme(root) else map(read, names)
-    read_all = list(found)
-    unnamed = {version.name for version, success in read_all if success and success.version is None}
-    own = {version.name for version, success in read_all if success and success.version == version.name}
-    earlier = _find_unnamed(root, unnamed, own) if unnamed else set()
-    return [
-        dataclasses.replace(version, state=State.FINISHED) if version.name in earlier else version
-        for version, _ in read_all
-    ]
+    return list(map_in_threads(read, names, threads=_THREADS) if storage.has_scheme(root) else map(read, names))
 
 
-def _read_folder(root: str, name: str) -> tuple[Version, Success | None]:
+def _read_folder(root: str, name: str) -> Version:
     path = storage.join(root, name)
     file = storage.join(path, SUCCESS)
     success = read_success(path)
@@ -110,12 +101,12 @@ def _read_folder(root: str, name: str) -> tuple[Version, Success | None]:
     if success is not None:
         state = State.FINISHED if success.version == name else State.FOREIGN
         with contextlib.suppress(OSError):  # removed in the meantime
-            return Version(name, state, storage.stat(file).modified, is_link), success
+            return Version(name, state, storage.stat(file).modified, is_link)
     if _lost_success(path):
-        return Version(name, State.DAMAGED, is_link=is_link), None
+        return Version(name, State.DAMAGED, is_link=is_link)
     # Other programs also write files of this name.
     is_foreign = success is None and storage.exists(file)
-    return Version(name, State.FOREIGN if is_foreign else State.UNFINISHED, is_link=is_link), None
+    return Version(name, State.FOREIGN if is_foreign else State.UNFINISHED, is_link=is_link)
 
 
 def _lost_success(path: str) -> bool:
@@ -123,38 +114,13 @@ def _lost_success(path: str) -> bool:
     return storage.exists(storage.join(path, MANIFEST)) and not storage.exists(storage.join(path, REMOVED))
 
 
-def _find_unnamed(root: str, unnamed: Collection[str], own: Collection[str]) -> set[str]:
-    """Returns the versions that earlier versions of beam-tfrecords wrote, without their names in `_SUCCESS`.
-
-    Their manifests identify them once: the first version with its own name lists them in `changes.json`. From then on,
-    only listed folders count as versions; a copy or a renamed version does not.
-
-    Args:
-      root: the folder of the versions.
-      unnamed: folders whose `_SUCCESS` has no name.
-      own: folders whose `_SUCCESS` has their own name.
-    """
-    latest = {name for name in unnamed if name == read_latest(root)}
-    if own:
-        return latest.union(*(read_listed(root, name) for name in own)).intersection(unnamed)
-    by_manifest: dict[str, list[str]] = {}
-    for name in unnamed:
-        with contextlib.suppress(RequestError):  # a later version of beam-tfrecords wrote it
-            dataset, _ = open_published(storage.join(root, name))
-            if dataset and CHANGES in dataset.manifest["files"]:
-                by_manifest.setdefault(dataset.manifest_sha256, []).append(name)
-    known = latest.union(*(read_listed(root, name) for names in by_manifest.values() for name in names))
-    # Later versions list a version and not its copies; otherwise the original cannot be identified.
-    chosen = (names if len(names) == 1 else known.intersection(names) for names in by_manifest.values())
-    return latest.union(*(names for names in chosen if len(names) == 1))
-
-
 def read_listed(root: str, name: str) -> Sequence[str]:
     """Returns the versions that existed when a version was built; empty if its `changes.json` is missing or damaged."""
     try:
-        return (read_changes(storage.join(root, name)) or {}).get("versions", ())
+        changes = read_changes(storage.join(root, name))
     except BuildError:
-        return ()
+        changes = None
+    return changes["versions"] if changes else ()
 
 
 def find_newest(root: str) -> str | None:
@@ -302,8 +268,7 @@ class _Mark:
     """Content of a `_REMOVED` file.
 
     Attributes:
-      version: name of the version that is being removed; None if an earlier version of beam-tfrecords wrote the mark,
-        or a power loss emptied it.
+      version: name of the version that is being removed; None if a power loss emptied the mark.
       files: names of its files; empty if unknown.
     """
 
@@ -316,8 +281,7 @@ def _read_mark(path: str) -> _Mark:
         return _Mark()
     try:
         values: Any = json.loads(storage.read_bytes(path))
-        version, files = (str(values["version"]), values["files"]) if isinstance(values, dict) else (None, values)
-        return _Mark(version, [name for name in map(str, files) if is_dataset_file(name)])
+        return _Mark(str(values["version"]), [name for name in map(str, values["files"]) if is_dataset_file(name)])
     except (ValueError, TypeError, KeyError):
         return _Mark()
 

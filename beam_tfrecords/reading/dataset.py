@@ -22,10 +22,10 @@ from beam_tfrecords.errors import BuildError, RequestError
 from beam_tfrecords.escaping import escape
 from beam_tfrecords.examples.layouts import Feature, Layout, parse_layout, with_class_names
 from beam_tfrecords.output.files import MANIFEST, REMOVED, SHARDS, SUCCESS
-from beam_tfrecords.output.manifest import FORMAT, LISTING_FORMAT, Shard, StoredImages, manifest_check
+from beam_tfrecords.output.manifest import MANIFEST_FORMAT, Shard, StoredImages, check_manifest
 from beam_tfrecords.output.published import DamagedError, Success, read_latest, read_manifest, read_published
 from beam_tfrecords.output.published_paths import PublishedPaths
-from beam_tfrecords.output.schema import count, mapped, plain, read_json
+from beam_tfrecords.output.schema import count, fields, read_json
 from beam_tfrecords.reading.attribute_hints import OF_DATASETS, explain_attribute
 from beam_tfrecords.reading.split_ranges import ALL, SplitRange, find_ranges
 from beam_tfrecords.tfrecord import Compression
@@ -233,11 +233,11 @@ class Dataset:
           verify: checks the CRCs of each record that is read.
 
         Raises:
-          RequestError: the split does not exist, the dataset has no index, or it is compressed.
+          RequestError: the split does not exist, or the dataset is compressed.
           ValueError: the form or the size is invalid.
         """
         from beam_tfrecords.reading.decoding import ReadExample
-        from beam_tfrecords.reading.lazy_shards import has_index, shard_numbers
+        from beam_tfrecords.reading.lazy_shards import shard_numbers
         from beam_tfrecords.reading.records import Records
         from beam_tfrecords.reading.shard_cache import ShardCache
 
@@ -254,8 +254,6 @@ class Dataset:
                 "load(path, split), or build it with --compression=none",
                 code="compressed_shards",
             )
-        if not has_index(shards):
-            raise RequestError(f"{self.path}: the dataset has no index; read it with load()", code="no_index")
         is_decoded = form == "pixels"
         read_example = ReadExample(self.layout.features, self.images, is_decoded, has_text=is_decoded)
         records = Records(
@@ -336,14 +334,9 @@ class Dataset:
         """Reference to this dataset in its current state."""
         return DatasetRef(self.path, self.manifest_sha256)
 
-    @property
-    def has_published_paths(self) -> bool:
-        """Whether its files contain published paths, and not local ones as those of releases before 1.0 do."""
-        return bool(self.manifest.get("minor"))
-
     def is_made_of(self, paths: PublishedPaths) -> bool:
         """Whether the local files of a request, with these published paths, are where the dataset's input was."""
-        return not self.has_published_paths or self.location == paths.location(self.manifest_sha256)
+        return self.location == paths.location(self.manifest_sha256)
 
     @property
     def is_whole(self) -> bool:
@@ -377,7 +370,7 @@ class Dataset:
     @property
     def has_shard_file(self) -> bool:
         """Whether the shards are listed in a file of their own."""
-        return self.manifest.get("format", 1) > LISTING_FORMAT
+        return "shards" not in self.manifest
 
     def find_shard_damage(self) -> str | None:
         """Says why the shards cannot be read from their file; returns None if they can be read.
@@ -420,8 +413,7 @@ class Dataset:
         """All files except `_SUCCESS`, relative to the folder."""
         for shard in self.shards:
             yield shard.file
-            if shard.index:
-                yield shard.index
+            yield shard.index or ""
         yield from self.manifest["files"]
         yield MANIFEST
 
@@ -434,11 +426,10 @@ class Dataset:
 
     @property
     def sizes(self) -> dict[str, int]:
-        """File -> bytes, as recorded in the manifest; earlier versions of beam-tfrecords recorded only shards."""
-        sizes = {shard.file: shard.bytes for shard in self.shards} | self.manifest.get("sizes", {})
+        """File -> bytes, as recorded in the manifest."""
+        sizes = dict(self.manifest["sizes"])
         for shard in self.shards:
-            if shard.index and shard.index_bytes is not None:
-                sizes[shard.index] = shard.index_bytes
+            sizes |= {shard.file: shard.bytes, shard.index or "": shard.index_bytes or 0}
         return sizes
 
     def find_missing(self) -> list[str]:
@@ -458,10 +449,10 @@ class Dataset:
         return [*lines, *([f"there is a {REMOVED}: it is being removed"] if REMOVED in found else [])]
 
     def states(self, metadata: Mapping[str, Any]) -> bool:
-        """Whether the manifest contains all of these values, wherever the dataset lies: name -> value."""
+        """Whether the manifest contains all of these values: name -> value."""
         # Compare as JSON: tuples become lists.
-        values, found = without_location(json.loads(json.dumps(metadata))), without_location(self.manifest)
-        return all(found.get(name) == value for name, value in values.items())
+        values = json.loads(json.dumps(metadata))
+        return all(self.manifest.get(name) == value for name, value in values.items())
 
     @property
     def split_starts(self) -> dict[str, int]:
@@ -484,14 +475,6 @@ class Dataset:
         if isinstance(self._shards, tuple):
             return [shard for split in splits for shard in self._shards if shard.split == split]
         return self._shards.of_splits(splits)
-
-
-def without_location(manifest: Mapping[str, Any]) -> dict[str, Any]:
-    """Returns the values of a manifest without the folder of the dataset: a copy elsewhere is the same dataset."""
-    return {
-        name: {setting: one for setting, one in value.items() if setting != "output"} if name == "spec" else value
-        for name, value in manifest.items()
-    }
 
 
 @dataclasses.dataclass(frozen=True)
@@ -593,15 +576,14 @@ def open_published(path: str) -> tuple[Dataset | None, str | None]:
 
 def _parse(path: str, data: bytes, published: Success) -> Dataset:
     try:
-        manifest = read_json(data, mapped(plain))
-        number = manifest.get("format", 1)
-        count(number, "format")
+        manifest = read_json(data, fields({"format": count}))
+        number = manifest["format"]
         dataset = Dataset(
             path, manifest, hashlib.sha256(data).hexdigest(), published.manifest_sha256, location=published.location
         )
         # Checked now, so that a reader does not fail half-way. A later format may use other names.
-        if number <= FORMAT:
-            manifest_check(number)(manifest, "it")
+        if number <= MANIFEST_FORMAT["format"]:
+            check_manifest(manifest)
             if not (dataset.num_shards and dataset.layout.features and dataset.images and dataset.compression):
                 raise ValueError("it names no shards or no features")
             if not dataset._shard_counts.keys() <= manifest["splits"].keys():
@@ -612,10 +594,10 @@ def _parse(path: str, data: bytes, published: Success) -> Dataset:
                     raise ValueError(f"it names {file!r}, which is not in the dataset")
     except (ValueError, KeyError, TypeError, AttributeError, RequestError) as error:
         raise DamagedError(f"{MANIFEST} cannot be read: {error}") from error
-    if number > FORMAT:
+    if number > MANIFEST_FORMAT["format"]:
         raise RequestError(
-            f"{path}: {MANIFEST} has format {number}, and this version of beam-tfrecords reads up to {FORMAT}; install "
-            "the version that made it, or a later one: pip install --upgrade beam-tfrecords",
+            f"{path}: {MANIFEST} has format {number}, and this version of beam-tfrecords reads up to "
+            f"{MANIFEST_FORMAT['format']}; install the version that made it, or a later one",
             code="newer_format",
         )
     return dataset

@@ -58,7 +58,7 @@ def _read_checked(path: str, name: str, sha256: str | None) -> bytes:
 
 
 def read_places(path: str, shard: Shard, *, cache: ShardCache | None = None) -> np.ndarray:
-    """Returns [records, 3] int64: offset and length of each record in bytes, and its CRC, or -1.
+    """Returns [records, 3] int64: offset and length of each record in bytes, and its CRC.
 
     Raises:
       BuildError: as `read_index`.

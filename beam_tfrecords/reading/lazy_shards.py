@@ -255,8 +255,3 @@ def find_keyed(shards: Sequence[Shard]) -> np.ndarray:
         keys = (key for several in shards.read_column("first_key") for key in several.to_pylist())
         return np.flatnonzero(np.fromiter((key is not None for key in keys), bool, len(shards)))
     return np.array([number for number, shard in enumerate(shards) if shard.first_key is not None], np.int64)
-
-
-def has_index(shards: Sequence[Shard]) -> bool:
-    """Whether every shard has an index; shards in a file always have one."""
-    return isinstance(shards, LazyShards) or all(shard.index for shard in shards)

@@ -132,7 +132,7 @@ class Records(Sequence[Any]):
         # The text of a list of pairs, without holding the list.
         start = "["
         for shard in self._shards:
-            named.update(f"{start}{(shard.file, shard.crc32c or shard.sha256)}".encode())
+            named.update(f"{start}{(shard.file, shard.crc32c)}".encode())
             start = ", "
         named.update(b"]")
         named.update(b"" if self._kept is None else self._kept.astype("<i8").tobytes())
@@ -330,9 +330,7 @@ class Records(Sequence[Any]):
         try:
             self._read(example)
         except Exception as error:
-            shard, offset, length, crc = self._find(number)
-            if crc == -1:  # an index of an earlier release
-                crc = int.from_bytes(self._read_range(shard, offset, length)[-FOOTER_BYTES:], "little")
+            shard, offset, _, crc = self._find(number)
             where = f"{self._file(shard)}: record {self._number(number) - self._starts[shard]:,} at byte {offset:,}"
             if masked_crc32c(example) == crc:
                 raise BuildError(f"{where} cannot be read: {error}") from error
@@ -638,7 +636,7 @@ class Records(Sequence[Any]):
                 data = storage.read_range(path, offset, length)
             else:
                 # A dataset that replaces this one has other files with the same names.
-                file = _open(path, named.crc32c or named.sha256)  # stays open as long as it is referenced
+                file = _open(path, named.crc32c)  # stays open as long as it is referenced
                 if file.size != named.bytes:
                     raise replaced(self._path, named.file)
                 data = file.read_range(offset, length)
@@ -662,7 +660,7 @@ class Records(Sequence[Any]):
                 (_,) = read_records(io.BytesIO(framed))
             except (RecordError, ValueError) as error:
                 raise BuildError(f"{self._file(shard)}: the record at byte {offset:,} is damaged: {error}") from error
-        if crc not in (-1, int.from_bytes(framed[-FOOTER_BYTES:], "little")):
+        if crc != int.from_bytes(framed[-FOOTER_BYTES:], "little"):
             raise replaced(self._path, self._shards[shard].file)
         return framed[HEADER_BYTES:-FOOTER_BYTES]
 

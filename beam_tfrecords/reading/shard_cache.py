@@ -50,7 +50,7 @@ class ShardCache:
         """
         framed = self.folder.read(_name_of(shard), begin, length)
         found = ((open_frame(framed, offset - begin, size), crc) for offset, size, crc in places)
-        return [opened[0] if opened and crc in (-1, opened[1]) else None for opened, crc in found]
+        return [opened[0] if opened and crc == opened[1] else None for opened, crc in found]
 
     def keep(self, shard: Shard, offset: int, data: bytes) -> None:
         """Keeps bytes of a shard."""
@@ -95,18 +95,14 @@ class ShardCache:
 
 @functools.lru_cache(1 << 12)
 def _name_of(shard: Shard) -> str:
-    content = shard.bytes, shard.records, shard.crc32c, shard.sha256, shard.index_sha256
+    content = shard.bytes, shard.records, shard.crc32c, shard.index_sha256
     return hashlib.sha256(repr(content).encode()).hexdigest()[:_NAME_DIGITS]
 
 
 def _has_content(shard: Shard, file: IO[bytes]) -> bool:
-    """Whether a file has the content that the manifest records; format 1 has a SHA-256 instead of a CRC."""
-    crc, digest, size = 0, hashlib.sha256(), 0
+    """Whether a file has the content that the manifest records."""
+    crc = size = 0
     for chunk in read_chunks(file):
         size += len(chunk)
-        if shard.crc32c:
-            crc = crc32c.extend(crc, bytes(chunk))
-        else:
-            digest.update(chunk)
-    found = crc32c.to_hex(crc) if shard.crc32c else digest.hexdigest()
-    return size == shard.bytes and found == (shard.crc32c or shard.sha256)
+        crc = crc32c.extend(crc, bytes(chunk))
+    return size == shard.bytes and crc32c.to_hex(crc) == shard.crc32c

@@ -12,7 +12,7 @@ from beam_tfrecords import storage
 from beam_tfrecords.output.manifest import Shard
 from beam_tfrecords.reading.dataset import Dataset
 from beam_tfrecords.reading.index_files import replaced
-from beam_tfrecords.reading.lazy_shards import has_index, mean_record, shard_numbers
+from beam_tfrecords.reading.lazy_shards import mean_record, shard_numbers
 from beam_tfrecords.reading.records import Records
 from beam_tfrecords.reading.shard_streams import ShardStreams
 
@@ -119,7 +119,7 @@ def _shard_reader(dataset: Dataset) -> _ShardReader:
 
 def _group_reader(dataset: Dataset) -> _ShardReader:
     """Returns a reader of groups of records in a bucket; the number of the next record is its only state."""
-    by_index = dataset.compression == "none" and has_index(dataset.shards)
+    by_index = dataset.compression == "none"
     find = _find_groups(dataset) if by_index else _stream_groups(dataset)
     group = _group_size([dataset.shards])
 

@@ -120,11 +120,7 @@ class FileEntry:
 
     @property
     def fingerprint(self) -> str:
-        """Text that changes when the file changes.
-
-        Earlier releases wrote the time in seconds with six decimals. Such fingerprints never match, so the files of
-        their datasets are read again once.
-        """
+        """Text that changes when the file changes."""
         if self.generation is not None:
             return f"{self.size}-{self.generation}"
         return f"{self.size}-{self.modified_ns}"

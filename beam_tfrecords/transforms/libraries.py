@@ -62,11 +62,11 @@ def record_versions(versions: Mapping[str, str]) -> dict[str, str | None]:
     """Returns the versions that decide the bytes of a record.
 
     Args:
-      versions: from `library_versions`, or from a manifest. Manifests of format 1 lack revisions, which were all "1".
+      versions: from `library_versions`, or from a manifest.
     """
-    revisions = {name: versions.get(name, "1") for name in _REVISIONS}
     optional = {name: version for name, version in versions.items() if name == _OPTIONAL_LIBRARY}
-    return {**revisions, **{name: versions.get(name) for name in (*_RECORD_LIBRARIES, *_PROBES.values())}, **optional}
+    names = (*_REVISIONS, *_RECORD_LIBRARIES, *_PROBES.values())
+    return {**{name: versions.get(name) for name in names}, **optional}
 
 
 def check_libraries(expected: Mapping[str, str], *, launcher: str) -> None:

@@ -170,8 +170,15 @@ def write_build(folder: Path) -> None:
     write_state(str(folder / "run.json"), Run(socket.gethostname(), os.getpid(), now, now, 60, 4, 0))
     write_state(str(folder / "job.json"), JobRecord("FlinkRunner", "a1", "http://127.0.0.1:8081"))
     write_state(str(folder / "workers/1.json"), BlockCounts(2, 20, 3, {"reads": 4}))
-    outcome = {"listed": {"train": 60}, "stats": [], "folder": "x", "tripped": ["a"], "guards": ["a"]}
-    (folder / "outcome.json").write_text(json.dumps({**outcome, "is_unchanged": False}))
+    outcome = {
+        "listed": {"train": 60},
+        "stats": [],
+        "folder": "x",
+        "tripped": ["a"],
+        "guards": ["a"],
+        "forbids_duplicates": False,
+    }
+    (folder / "outcome.json").write_text(json.dumps({**outcome, "is_unchanged": False, "forbids_duplicates": False}))
     (folder / "version").write_text('"20261123T000000Z"')
     (folder / "failures").mkdir()
     (folder / "failures/1.jsonl").write_text(json.dumps({"key": "a", "reason": "corrupt", "detail": "b"}))

@@ -245,14 +245,15 @@ def test_all_guards_are_accepted_at_once(source):
 
 
 def test_a_setting_that_the_version_before_did_not_know_trips_no_guard_and_records_are_reused(source):
-    # As if an older version of the program, without these settings, had written it.
+    # As if an earlier release, without these settings, had written it.
     path = source.latest / "manifest.json"
     manifest = json.loads(path.read_text())
     for name in ("max_image_memory", "check", "fingerprint", "stratify", "max_file_size"):
         del manifest["spec"][name]
     path.write_text(json.dumps(manifest))
+    success = source.latest / "_SUCCESS"
     digest = hashlib.sha256(path.read_bytes()).hexdigest()
-    (source.latest / "_SUCCESS").write_text(json.dumps({"manifest_sha256": digest}))
+    success.write_text(json.dumps({**json.loads(success.read_text()), "manifest_sha256": digest}))
     ran = source.build()
     assert ran.code == 0, ran.err
     assert source.counts() == {"copied": PER_CLASS * 3}

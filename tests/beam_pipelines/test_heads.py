@@ -412,7 +412,7 @@ def add_dark(sample: Sample) -> Sample:
 def test_a_dry_run_counts_what_the_build_rejects(tmp_path):
     table = write_csv(tmp_path, rows_of(genders=("m", "", "f", "m", "f", "f")))
     settings = {"layout": LAYOUT, "image_column": "path", "max_failures": 0.5}
-    shown = beam_tfrecords.build(input=str(table), output=str(tmp_path / "out"), dry_run=True, **settings)
+    shown = str(beam_tfrecords.plan(input=str(table), output=str(tmp_path / "out"), **settings))
     assert "label_missing" in shown
     assert "column 'gender': no label" in shown
     assert "classes of age: 0 1, 1 1, 2 2, 3 2\nclasses of gender: f 3, m 2\n" in shown

@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from beam_tfrecords import Sample, build, open_dataset, storage
+from beam_tfrecords import Sample, open_dataset, plan, storage
 from beam_tfrecords.beam_pipelines.terminal import show
 from beam_tfrecords.errors import BuildError, FailureReason, LimitError, RequestError, SampleError, Stage, Suggestion
 from beam_tfrecords.escaping import escape, write_json
@@ -175,10 +175,10 @@ def test_the_names_themselves_are_as_they_were(every):
 
 def test_a_dataset_its_records_and_a_dry_run_in_python(every, tmp_path):
     dataset = open_dataset(every / "out")
-    plan = build(input=str(every / "in"), output=str(tmp_path / "out"), dry_run=True)
+    planned = str(plan(input=str(every / "in"), output=str(tmp_path / "out")))
     assert escape(CLASS) in repr(dataset)
-    assert escape(CLASS) in plan
-    shown = (repr(dataset), repr(dataset.records("train")), repr(Sample(EVERY, label=EVERY)), plan)
+    assert escape(CLASS) in planned
+    shown = (repr(dataset), repr(dataset.records("train")), repr(Sample(EVERY, label=EVERY)), planned)
     assert all(map(is_shown_safely, shown))
 
 

@@ -70,10 +70,10 @@ def publish(path: Path, **changed) -> None:
 def test_only_a_dataset_with_very_many_shards_has_a_list_beside_its_manifest(listed, stored):
     assert not (listed / "shards.parquet").exists()
     one, other = manifest_of(listed), manifest_of(stored)
-    assert (one["format"], other["format"]) == (2, 3)
+    assert (one["format"], other["format"]) == (1, 1)
     assert "shards" not in other
     for values in (one, other):
-        del values["sizes"], values["format"]
+        del values["sizes"]
     others = {name: one["files"][name] for name in ("croissant.json", "dataset_info.json", "features.json")}
     assert others.items() <= other["files"].items()
     assert {**one, "files": 0} == {**other, "files": 0, "shards": one["shards"]}
@@ -184,7 +184,7 @@ def test_shuffle_true_takes_all_records_of_few(stored):
 
 def test_a_compressed_dataset_reads_the_same(tmp_path, photos, build, few_are_many):
     path = build(tmp_path / "out", f"--input={photos}", *FLAGS, "--compression=gzip")
-    assert manifest_of(path)["format"] == 3
+    assert "shards" not in manifest_of(path)
     assert len(list(load(path, "all", decode=False))) == open_dataset(path).num_records
     with refuses("compressed_shards"):
         open_dataset(path).records("train")

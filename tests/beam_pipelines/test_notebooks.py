@@ -72,7 +72,8 @@ def test_a_wrong_request_is_one_message_and_the_next_cell_runs(run_cell, photos,
         run_cell(wrong)
     message = "RequestError: `image_sise` is not a setting; did you mean `image_size`?"
     assert str(raised.value).splitlines() == [message, f"  line 1: {wrong}"]
-    text = run_cell(f"print(build(input={str(photos)!r}, output={str(tmp_path)!r}, image_size=3, dry_run=True))")[0]
+    run_cell("from beam_tfrecords import plan")
+    text = run_cell(f"print(plan(input={str(photos)!r}, output={str(tmp_path)!r}, image_size=3))")[0]
     assert "42" in text
     assert not list(tmp_path.iterdir())
 

@@ -47,7 +47,7 @@ def test_a_plan_says_what_the_build_makes(folder):
 def test_the_text_of_a_plan_is_that_of_a_dry_run(folder, convert):
     planned = plan(input="photos", output="out", image_size=16)
     assert convert("--input=photos", "--output=out", "--image_size=16", "--dry_run").out == f"{planned}\n"
-    assert build("photos", "out", image_size=16, dry_run=True) == str(planned) == repr(planned)
+    assert str(planned) == repr(planned)
     shown = planned._repr_html_()
     assert "<tr><td>train</td><td>12</td>" in shown
     assert str(planned).splitlines()[-1] in shown

@@ -17,7 +17,7 @@ import pyarrow.parquet as pq
 import pytest
 from PIL import Image
 
-from beam_tfrecords import BuildError, Sample, build, open_dataset
+from beam_tfrecords import BuildError, Sample, build, open_dataset, plan
 from beam_tfrecords.transforms.mapping.sample_objects import SampleObjects
 from tests.beam_pipelines.dataset_checks import manifest_of, shards_of
 from tests.refusals import Refusal, refuses
@@ -119,7 +119,7 @@ def test_an_empty_pipeline_and_one_of_something_else_are_said(build_of):
     with pytest.raises(BuildError, match="returned list; expected a collection of samples, or the parts"):
         build_of(lambda part: [Sample("a", image=b"")])
     with refuses("pipeline_input", "dry_run", "input", "limit"):
-        build_of(lambda root: root | beam.Create([1]), dry_run=True)
+        plan(input=lambda root: root | beam.Create([1]), output="out")
 
 
 def test_the_module_and_function_of_the_command_line(tmp_path, monkeypatch, run):

@@ -383,12 +383,6 @@ def test_a_table_without_images_is_shown_by_its_values(tmp_path, build):
     assert page.figures["images"] == "none"
 
 
-def test_a_dataset_of_the_first_version_has_a_report(tmp_path, run):
-    old = shutil.copytree(ROOT / "tests/data/dataset_0_1_0", tmp_path / "old")
-    assert run("report", old).code == 0
-    assert page_of(old).images
-
-
 def test_a_picture_that_does_not_decode_is_said_in_its_place(photos_out, tmp_path, run):
     damaged = shutil.copytree(photos_out, tmp_path / "damaged")
     (shard,) = damaged.glob("*-train.tfrecord-*")

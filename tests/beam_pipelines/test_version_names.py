@@ -43,13 +43,6 @@ def copy(version: Path, name: str) -> Path:
     return Path(shutil.copytree(version, version.with_name(name)))
 
 
-def forget_name(version: Path) -> None:
-    """Makes a version one of an earlier version of beam-tfrecords, which wrote no name into `_SUCCESS`."""
-    success = json.loads((version / "_SUCCESS").read_text())
-    del success["version"]
-    (version / "_SUCCESS").write_text(json.dumps(success))
-
-
 def test_copies_and_renamed_versions_are_not_removed_and_not_counted(source, night, snapshot, status, run):
     (first, _), (second, _), (third, _) = night(), night(), night()
     theirs = [
@@ -107,29 +100,6 @@ def test_a_copy_of_a_version_whose_removal_was_interrupted_stays(source, night, 
     night("--keep_versions=7", "--no_report")
     assert not first.exists()
     assert [snapshot(path) for path in theirs] == before
-
-
-# Versions of earlier versions of beam-tfrecords
-
-
-@pytest.mark.slow
-def test_versions_without_a_name_are_recognised_once(source, night, snapshot, status):
-    versions = [night()[0] for _ in range(3)]
-    for version in versions:
-        forget_name(version)
-    # Of the first, a later version says which is the copy; of the newest, LATEST.
-    theirs = [copy(versions[number], f"200{number}0101T000000Z") for number in (0, 2)]
-    assert [version["name"] for version in status()["versions"]] == [version.name for version in versions]
-    fourth, _ = night("--no_report")
-    found = status()
-    assert [version["name"] for version in found["versions"]] == [version.name for version in (*versions, fourth)]
-    assert (found["not_versions"], found["removed_versions"]) == ([path.name for path in theirs], [])
-    # From now on, nothing without a name becomes a version.
-    theirs += [copy(versions[2], "20210101T000000Z"), versions[0].rename(source.output / "20220101T000000Z")]
-    before = [snapshot(path) for path in theirs]
-    last, _ = night(*KEEP)
-    assert [snapshot(path) for path in theirs] == before
-    assert source.versions == sorted([*(path.name for path in theirs), last.name])
 
 
 def test_a_folder_of_another_program_with_a_success_is_no_version(source, night, snapshot, run):

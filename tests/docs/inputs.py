@@ -88,7 +88,7 @@ def make_inputs(folder: Path) -> None:
         (folder / "shards" / f"{number:03d}.tar.zst").write_bytes(zstandard.compress(content.getvalue()))
     _make_hf_parquet(folder / "hf", photos)
     for name in ("old", "older"):
-        (folder / name).symlink_to(PROJECT / "tests" / "data" / "dataset_0_1_0")
+        (folder / name).symlink_to(PROJECT / "tests" / "data" / "dataset_1_0_0")
     indices = sorted((folder / "old/index").glob("*.parquet"))
     keys = [key for index in indices for key in pq.read_table(index)["key"].to_pylist()]
     embeddings = pa.array([[number / 4, 0.5] for number in range(len(keys))], pa.list_(pa.float32()))

@@ -24,7 +24,7 @@ from tests.integration.servers import gcs, processes, s3
 from tests.version_folders import put_version
 
 MIB = 1 << 20
-DATASET = Path(__file__).parents[1] / "data" / "dataset_0_1_0"
+DATASET = Path(__file__).parents[1] / "data" / "dataset_1_0_0"
 _NUMBERS = itertools.count()
 NAMES = [
     "plain.jpg",

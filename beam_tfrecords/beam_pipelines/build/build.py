@@ -6,7 +6,7 @@ import functools
 import logging
 import sys
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 
 from beam_tfrecords import storage
 from beam_tfrecords.beam_pipelines.build.call_arguments import read_arguments
@@ -50,7 +50,6 @@ def build(
     verbose: bool = False,
     quiet: bool = False,
     report: bool = True,
-    dry_run: bool = False,
     **settings: Unpack[BuildSettings],
 ) -> Dataset:
     """Builds a dataset, as `beam-tfrecords convert` does.
@@ -66,7 +65,6 @@ def build(
       verbose: shows Beam's log messages of level INFO and above.
       quiet: hides progress.
       report: writes `report.html`.
-      dry_run: builds nothing, and returns the text of `plan`, which has a type of its own.
       settings: named as the flags, with values as in a spec file; see docs/settings.md.
 
     Returns:
@@ -79,11 +77,6 @@ def build(
     """
     with beam_logs_from(logging.INFO if verbose else logging.CRITICAL), storage.surveying():
         spec = read_arguments(input, output, beam_arguments, settings)
-        if dry_run:
-            from beam_tfrecords.beam_pipelines.build.dry_run import make_plan
-
-            # Users of earlier versions get the text; type checkers lead to `plan`.
-            return cast(Dataset, str(make_plan(spec)))
         with storage.using(storage.StorageOptions(beam_arguments=tuple(beam_arguments))):
             outcome = build_dataset(spec, beam_arguments, quiet=quiet, report=report)
     assert not isinstance(outcome, JobRecord)

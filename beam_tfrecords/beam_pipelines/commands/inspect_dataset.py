@@ -313,9 +313,7 @@ def read_examples(dataset: Dataset, split: str, numbers: Iterable[int]) -> Itera
 
 def _read_places(dataset: Dataset, shard: Shard) -> pa.Table | None:
     """Returns image files and offsets of the records of a shard; None if its index is missing."""
-    if not shard.index:
-        return None
     try:
-        return read_columns(storage.read_bytes(storage.join(dataset.path, shard.index)), ["uri", "offset"])
+        return read_columns(storage.read_bytes(storage.join(dataset.path, shard.index or "")), ["uri", "offset"])
     except FileNotFoundError:
         return None

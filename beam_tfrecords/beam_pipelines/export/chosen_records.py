@@ -16,7 +16,6 @@ from beam_tfrecords.output.manifest import Shard
 from beam_tfrecords.reading.conditions import find_rows, make_condition
 from beam_tfrecords.reading.dataset import Dataset
 from beam_tfrecords.reading.index_files import read_index
-from beam_tfrecords.reading.lazy_shards import has_index
 from beam_tfrecords.storage.threads import map_in_threads
 from beam_tfrecords.tfrecord import open_stream, read_records
 
@@ -38,7 +37,7 @@ class ChosenRecords:
     numbers: np.ndarray
 
     def index_rows(self, columns: Sequence[str]) -> Iterator[dict[str, Any]]:
-        """Yields the index rows of the records; a column that an earlier version did not write is left out."""
+        """Yields the index rows of the records."""
         start = 0
         for batch in read_index(self.dataset.path, self.shard, columns):
             chosen = self.numbers[(self.numbers >= start) & (self.numbers < start + batch.num_rows)] - start
@@ -61,11 +60,9 @@ def choose_records(dataset: Dataset, split: str | None, where: str | None) -> li
     """Finds the records of a split that satisfy a condition; None stands for all.
 
     Raises:
-      RequestError: the split does not exist, no record satisfies the condition, or the dataset has no index.
+      RequestError: the split does not exist, or no record satisfies the condition.
     """
     shards = dataset.shards if split is None else dataset.split_shards(split)
-    if not has_index(shards):
-        raise RequestError(f"{dataset.path}: the dataset has no index, and export needs its keys", code="no_index")
     columns = dataset.unindexed_columns
     condition = None if where is None else make_condition(where, columns.schema)
 

@@ -64,7 +64,7 @@ class Unpublished:
     def of(cls, values: Mapping[str, Any]) -> Unpublished:
         """Returns the outcome that `read_outcome` has read from a build's folder."""
         stats = Stats.from_json(values["stats"])
-        forbidden = DUPLICATE_COUNTS if values.get("forbids_duplicates") else ()
+        forbidden = DUPLICATE_COUNTS if values["forbids_duplicates"] else ()
         return cls(
             listed=sum(values["listed"].values()),
             failed=stats.total("failed"),

@@ -131,9 +131,7 @@ def scan_index(
     scan, groups = IndexScan(), choose_groups(dataset)
     most_extreme = min(_MOST_EXTREME, dataset.manifest["records"] // _EXTREME_OF)
     for split in dataset.splits:
-        shards = (
-            [shard for shard in dataset.split_shards(split) if shard.index] if split in dataset.split_starts else []
-        )
+        shards = dataset.split_shards(split) if split in dataset.split_starts else []
         wanted = {label: most for (one, label), most in groups.items() if one == split}
         number = 0
         for shard, batches in zip(shards, _read(dataset, shards), strict=True):

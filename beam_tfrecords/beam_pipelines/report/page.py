@@ -173,7 +173,7 @@ def _figures(dataset: Dataset, *, sections: Collection[str]) -> list[tuple[str, 
             "sizes",
         ),
         ("seed", str(manifest["spec"].get("seed", 0)), "settings"),
-        ("made by beam-tfrecords", str(manifest.get("versions", {}).get("beam-tfrecords", "0.1.0")), "settings"),
+        ("made by beam-tfrecords", str(manifest["versions"].get("beam-tfrecords", "")), "settings"),
     ]
     if manifest["dropped_duplicates"]:
         found.insert(5, ("duplicates dropped", f"{manifest['dropped_duplicates']:,}", "duplicates"))

@@ -36,8 +36,8 @@ def check_names(raw_values: Mapping[str, Any]) -> None:
         raise RequestError(f"`{unknown}` is not a setting{f'; {hint}' if hint else ''}", code="unknown_setting")
 
 
-# Flags of `convert` that are arguments of `build`, by their names there.
-_IN_PYTHON = {"dry_run": "dry_run", "quiet": "quiet", "verbose": "verbose", "no_report": "report=False"}
+# Flags of `convert` that are functions or arguments in Python, by their names there.
+_IN_PYTHON = {"dry_run": "plan", "quiet": "quiet", "verbose": "verbose", "no_report": "report=False"}
 # Flags of Beam that people look for under other names.
 RUNNER_FLAGS = ("direct_num_workers", "runner")
 

@@ -392,7 +392,6 @@ class ConvertSample:
                 decisive += "drawn", self._first_number, self.image.mask_bit_depth, self.image.mask_padding
             if needs_mask:
                 decisive += self.image.mask_bit_depth, self.image.mask_padding
-                # Earlier versions had no such numbers, and their hashes stay valid.
                 decisive += [bool(self.image.mask_colors), *self.image.mask_numbers] if self.image.mask_numbers else []
                 decisive += [parts] if (parts := [name for name in places if is_mask(name) and name != MASK]) else []
             if self.layout.needs_array:

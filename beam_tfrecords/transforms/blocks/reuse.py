@@ -137,8 +137,7 @@ class BlockReuse:
         example = self._read(record) if change and record else None
         if change is None or record is None or example is None:
             return None
-        # An index written by an earlier version may lack some columns.
-        index_columns = {name: record.row.get(name) for name in CONVERSION_COLUMNS}
+        index_columns = {name: record.row[name] for name in CONVERSION_COLUMNS}
         return self._convert.reuse(ref, example, index_columns, whole=change is Change.COPIED), change
 
     def count(self, key: str, outcome: str | SampleError | None, change: Change | None) -> None:
@@ -201,8 +200,8 @@ class BlockReuse:
         if unpack_hash(record.row["sample_hash"]) == sample_hash and (is_same_file or has_bytes):
             return Change.COPIED
         layout = self._convert.layout
-        if (layout.needs_objects or layout.moves_points) and record.row.get("source_height") is None:
-            # The index was written before it had the columns that are needed to place objects.
+        if (layout.needs_objects or layout.moves_points) and record.row["source_height"] is None:
+            # Objects are placed by the size of the source.
             return None
         if layout.has_mask or layout.image_names or layout.needs_array or layout.keeps_records:
             # The mask, the names of images or the settings of arrays may have changed, and the index does not say so.

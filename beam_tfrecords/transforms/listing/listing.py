@@ -9,7 +9,6 @@ import itertools
 import socket
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
-from typing import Any
 
 import msgpack
 
@@ -165,10 +164,8 @@ class Listing:
     def unpack(cls, packed: bytes) -> Listing:
         """Unpacks the output of `pack`."""
         samples, sizes, labels, fingerprint, *rest = msgpack.unpackb(packed)
-        split_labels, chunks, unknown, folders, unmatched, read_with, objects, *of_late = rest
-        # Checkpoints of earlier releases lack some of these values.
-        none: list[Any] = [{}, [], ([], []), []]
-        ref_bytes, overflow_files, paths, of_columns = of_late + none[len(of_late) :]
+        split_labels, chunks, unknown, folders, unmatched, read_with, objects, *late = rest
+        ref_bytes, overflow_files, paths, of_columns = late
         return cls(
             Counter(samples),
             Counter(sizes),

@@ -11,7 +11,7 @@ from typing import Any
 from beam_tfrecords import storage
 from beam_tfrecords.output.files import CHANGES, SHARDS
 from beam_tfrecords.output.manifest import CHANGES_FORMAT, Shard
-from beam_tfrecords.reading.dataset import Dataset, DatasetRef, without_location
+from beam_tfrecords.reading.dataset import Dataset, DatasetRef
 from beam_tfrecords.transforms.publishing.guards import GuardResult, evaluate
 from beam_tfrecords.transforms.request.schedule_spec import ScheduleSpec
 from beam_tfrecords.transforms.stats import MOST_KEYS, Change, Stats
@@ -19,10 +19,9 @@ from beam_tfrecords.transforms.workspace.state_files import naming_damage
 
 # Manifest keys that describe the build instead of the dataset; the relevant fingerprints are in the index.
 _OF_THE_BUILD = ("reuse", "input_fingerprint", "read_with")
-# Manifest keys that depend on where the shards are listed; the shards themselves are compared one by one.
-_OF_THE_LIST = ("format", "shards")
-# Sizes are not compared: digests are stricter, and manifests of earlier releases have no sizes.
-_SIZES = ("sizes",)
+# Manifest keys that depend on where the shards are listed; the shards themselves are compared one by one, and the sizes
+# of files by their digests.
+_OF_THE_LIST = ("shards", "sizes")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -39,7 +38,7 @@ class History:
       nothing_reused_because: why no record of the previous version can be reused; "" if some can.
       notes: versions that were ignored because they are damaged, one line each.
       schedule: limits of the guards.
-      settings: settings of the previous version, in the form of a manifest of this release.
+      settings: settings of the previous version, with the defaults of those that its manifest lacks.
       decisive: names of the settings that decide the bytes of the shards.
     """
 
@@ -123,14 +122,9 @@ def repeats_newest(history: History, manifest: Mapping[str, Any], shards: Sequen
     return (
         bool(_content(previous.manifest) == _content(manifest))
         and len(previous.shards) == len(shards)
-        and all(map(_are_alike, previous.shards, shards))
+        and all(map(Shard.__eq__, previous.shards, shards))
         and not previous.find_missing()
     )
-
-
-def _are_alike(one: Shard, other: Shard) -> bool:
-    """Whether two shards have the same content; manifests of earlier releases lack the size of the index."""
-    return dataclasses.replace(one, index_bytes=other.index_bytes) == other
 
 
 def describe_changes(stats: Stats, *, previous: Dataset, files: Iterable[str], splits: Iterable[str]) -> dict[str, Any]:
@@ -161,8 +155,7 @@ def describe_changes(stats: Stats, *, previous: Dataset, files: Iterable[str], s
 
 def _content(manifest: Mapping[str, Any]) -> Any:
     """Returns the part of a manifest that describes the dataset, except its shards, as plain JSON values."""
-    found = without_location(manifest)
-    values = {name: value for name, value in found.items() if name not in (*_OF_THE_BUILD, *_OF_THE_LIST, *_SIZES)}
+    values = {name: value for name, value in manifest.items() if name not in (*_OF_THE_BUILD, *_OF_THE_LIST)}
     values["files"] = {name: digest for name, digest in manifest["files"].items() if name not in (CHANGES, SHARDS)}
     return json.loads(json.dumps(values))
 

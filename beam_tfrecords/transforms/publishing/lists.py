@@ -35,9 +35,8 @@ _OUTCOME = fields(
         "tripped": listed(text),
         "guards": listed(text),
         "is_unchanged": flag,
-    },
-    # Earlier versions of beam-tfrecords did not write it.
-    {"forbids_duplicates": flag},
+        "forbids_duplicates": flag,
+    }
 )
 
 

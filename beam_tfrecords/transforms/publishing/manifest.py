@@ -8,7 +8,7 @@ from types import MappingProxyType
 from typing import Any
 
 from beam_tfrecords.examples.layouts import Layout
-from beam_tfrecords.output.manifest import FORMAT, LISTING_FORMAT, MINOR, Shard, lists_shards
+from beam_tfrecords.output.manifest import MANIFEST_FORMAT, Shard, lists_shards
 from beam_tfrecords.transforms.stats import BUILD_METRICS, Stats, find_size
 
 
@@ -43,7 +43,6 @@ def manifest_json(
       shards: all shards, by split and number; empty before they are composed. See `lists_shards`.
       files: name of every other file -> hex SHA-256; empty before they are written.
     """
-    is_listing = lists_shards(len(shards))
     by_split, counted = stats.by_split(listed), Counter(shard.split for shard in shards)
     splits = {
         split: {
@@ -56,15 +55,14 @@ def manifest_json(
         if split
     }
     return {
-        "format": LISTING_FORMAT if is_listing else FORMAT,
-        "minor": MINOR,
+        **MANIFEST_FORMAT,
         "name": name,
         "listed": sum(listed.values()),
         **{name: metric.read(stats) for name, metric in BUILD_METRICS.items() if metric.of_build},
         "class_names": list(class_names),
         **describe_heads(layout),
         "splits": splits,
-        **({"shards": [shard.to_json() for shard in shards]} if is_listing else {}),
+        **({"shards": [shard.to_json() for shard in shards]} if lists_shards(len(shards)) else {}),
         "files": files,
         **({"array_size": find_size(stats)} if layout.needs_array else {}),
         **metadata,

@@ -168,8 +168,7 @@ def describe_locator(locator: Locator | None) -> dict[str, Any] | None:
 def find_locator(values: Mapping[str, Any], *, name: str) -> Range:
     """Makes a locator of any version from the output of `describe_locator`."""
     if "shape" in values:
-        # Files of failures that earlier versions wrote have no limits.
-        limits = tuple(values["limits"]) if values.get("limits") else None
+        limits = tuple(values["limits"]) if values["limits"] else None
         return PixelRange(**{**values, "shape": tuple(values["shape"]), "limits": limits}, name=name)
     return (ZipMember if "crc" in values else Range)(**values, name=name)
 
@@ -293,7 +292,7 @@ def pack_identity(
       objects: packed objects.
     """
     values = (key, split, size, fingerprint, label, columns, failure)
-    # The default name carries no information, and earlier versions had no names.
+    # The default name carries no information.
     names = [name for name in images if name != IMAGE] if images else []
     if objects is not None:
         return _pack((*values, names, objects))

@@ -149,7 +149,7 @@ class ShardCheck:
             yield Finding(shard.index or "", problem)
         try:
             with storage.open_read(storage.join(self.path, shard.file)) as file:
-                reader = _CheckingReader(file, with_sha256=shard.sha256 is not None)
+                reader = _CheckingReader(file)
                 yield from self._check_file(shard, reader, rows, classes or ClassCheck(self.layout, self.class_names))
         except OSError as error:
             yield Finding(shard.file, f"cannot be read: {error.strerror or error}")
@@ -179,12 +179,8 @@ class ShardCheck:
             yield Finding(shard.index or "", f"has {len(rows)} rows; the manifest says {shard.records} records")
         if file.size != shard.bytes:
             yield Finding(shard.file, f"has {file.size} bytes; the manifest says {shard.bytes}")
-        for name, found, published in (
-            ("CRC-32C", crc32c.to_hex(file.crc32c), shard.crc32c),
-            ("SHA-256", file.sha256 and file.sha256.hexdigest(), shard.sha256),
-        ):
-            if published not in (None, found):
-                yield Finding(shard.file, f"is not the file that was published: its {name} is not the manifest's")
+        if crc32c.to_hex(file.crc32c) != shard.crc32c:
+            yield Finding(shard.file, "is not the file that was published: its CRC-32C is not the manifest's")
 
     def _count(self, records: Iterator[Element]) -> Iterator[Element]:
         """Yields the records, and regularly writes their number to a file."""
@@ -201,10 +197,8 @@ class ShardCheck:
         add_records(self.counts, new)
 
     def _read_index(self, shard: Shard) -> tuple[_IndexBatches | None, str | None]:
-        if shard.index is None:
-            return None, None
         try:
-            data = storage.read_bytes(storage.join(self.path, shard.index))
+            data = storage.read_bytes(storage.join(self.path, shard.index or ""))
             if hashlib.sha256(data).hexdigest() != shard.index_sha256:
                 return None, "is not the index that was published: its SHA-256 is not the manifest's"
             return _IndexBatches(data), None
@@ -307,7 +301,6 @@ class _IndexBatches:
     """
 
     def __init__(self, data: bytes) -> None:
-        # Ignores columns that an earlier version did not write.
         batches = [batch["offset"].to_numpy() for batch in read_batches(data, _INDEX_COLUMNS)]
         self.offsets = np.concatenate([np.empty(0, np.int64), *batches]).data
         self._batches = read_batches(data, _INDEX_COLUMNS)
@@ -404,17 +397,14 @@ def _verify_counts(dataset: Dataset, *, missing: Iterable[str]) -> Iterator[Find
         # An edited manifest may lack the number.
         if records != entry.get("records"):
             yield Finding(MANIFEST, f"says {entry.get('records')} records of split {split}; its shards have {records}")
-    # Manifests of earlier versions lack these counts.
-    others = sum(manifest.get(name, 0) for name in ("filtered", "merged_rows", "replaced_members"))
+    others = sum(manifest[name] for name in ("filtered", "merged_rows", "replaced_members"))
     if manifest["records"] + manifest["failures"] + manifest["dropped_duplicates"] + others != manifest["listed"]:
         yield Finding(
             MANIFEST,
             f"says {manifest['listed']} samples were listed; {manifest['records']} were written, "
             f"{manifest['failures']} rejected and {manifest['dropped_duplicates']} dropped",
         )
-    groups = manifest["duplicates"].get("groups")
-    if groups is not None:
-        groups += manifest.get("near_duplicates", {}).get("groups", 0)
+    groups = manifest["duplicates"]["groups"] + manifest["near_duplicates"].get("groups", 0)
     for name, counted in ((FAILURES, manifest["failures"]), (DUPLICATES, groups)):
         if name not in missing:
             with storage.open_read(storage.join(dataset.path, name)) as file:
@@ -424,13 +414,12 @@ def _verify_counts(dataset: Dataset, *, missing: Iterable[str]) -> Iterator[Find
 
 
 class _CheckingReader(io.RawIOBase):
-    """A file that computes checksums and the number of the bytes read from it."""
+    """A file that computes the CRC-32C and the number of the bytes read from it."""
 
-    def __init__(self, file: IO[bytes], *, with_sha256: bool) -> None:
+    def __init__(self, file: IO[bytes]) -> None:
         super().__init__()
         self._file = file
         self.size = self.crc32c = 0
-        self.sha256 = hashlib.sha256() if with_sha256 else None
 
     def readable(self) -> bool:
         return True
@@ -439,13 +428,11 @@ class _CheckingReader(io.RawIOBase):
         data = self._file.read(len(buffer))
         buffer[: len(data)] = data
         self.crc32c = crc32c.extend(self.crc32c, data)
-        if self.sha256:
-            self.sha256.update(data)
         self.size += len(data)
         return len(data)
 
     def drain(self) -> None:
-        """Reads the rest of the file, so that checksums and size cover the whole file."""
+        """Reads the rest of the file, so that checksum and size cover the whole file."""
         buffer = bytearray(1 << 20)
         while self.readinto(buffer):
             pass

@@ -22,7 +22,7 @@ dataset: Dataset = build(
     input=["a/", pathlib.Path("b/")], output=pathlib.Path("out"), image_size=224, splits={"train": 0.9, "test": 0.1},
     shard_size="150MB", upscale=False, max_failures=0.1, resize_mode="crop", beam_arguments=["--direct_num_workers=2"],
 )
-same: Dataset = convert("a/", pathlib.Path("out"), image_size=(224, 224), class_names=["cat", "dog"], dry_run=False)
+same: Dataset = convert("a/", pathlib.Path("out"), image_size=(224, 224), class_names=["cat", "dog"])
 planned: Plan = plan(["a/", "b/"], "out", image_size="224x160", beam_arguments=["--direct_num_workers=2"])
 told: str = str(planned)
 records: Records = dataset["train"]
@@ -30,7 +30,8 @@ records: Records = dataset["train"]
 BAD = ("imagesize=3", "image_size=2.5", "resize_mode='squeeze'", "overwrite='yes'", "seed='0'")
 BAD_READING = (
     "build('a', 'b', 64)",
-    "build('a', 'b', dry_run=True).splitlines()",
+    "build('a', 'b', dry_run=True)",
+    "plan('a', 'b').splitlines()",
     "plan('a', 'b', imagesize=3)",
     "load('out', 'train', imagesize=3)",
     "open_dataset('out').records('train', resize_mode='squeeze')",

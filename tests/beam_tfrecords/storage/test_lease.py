@@ -168,7 +168,7 @@ ELSEWHERE = {
     "another namespace": {"processes": f"{BOOT_ID} pid:[1]"},  # as a container has
     "unknown": {"processes": None},
     "no number": {"process": None},
-    "no start": {"process": os.getpid(), "started": None},  # as earlier releases wrote
+    "no start": {"process": os.getpid(), "started": None},
 }
 
 

@@ -15,7 +15,6 @@ from beam_tfrecords.errors import TRIED_AGAIN, BuildError, RequestError
 from beam_tfrecords.output.files import SUCCESS, VERSION_NAME
 from beam_tfrecords.output.pointers import find_latest_damage, point_to, read_pinned
 from beam_tfrecords.output.published import read_latest
-from beam_tfrecords.output.published_paths import UNCHANGED
 from beam_tfrecords.output.versions import (
     State,
     find_newest,
@@ -233,8 +232,7 @@ def plan_reuse(
       versions: library -> version.
       blocks: split -> number of blocks.
     """
-    # They need NumPy and Arrow, which a refused request does not.
-    from beam_tfrecords.reading.lazy_shards import find_keyed
+    # It needs NumPy and Arrow, which a refused request does not.
     from beam_tfrecords.transforms.blocks.reuse import ReusePlan
 
     if previous is None:
@@ -244,8 +242,6 @@ def plan_reuse(
         return None, f"seed changed from {old['spec']['seed']} to {spec.seed}, and with it the order"
     if previous.compression == "gzip":
         return None, "its shards are compressed, so that single records cannot be read"
-    if not len(find_keyed(previous.shards)):
-        return None, "an earlier version of beam-tfrecords wrote it"
     before = record_settings(fill_spec(old["spec"]), old["versions"])
     now = record_settings(spec.to_json(), versions)
     layouts = before.pop("layout"), now.pop("layout")
@@ -257,7 +253,7 @@ def plan_reuse(
         blocks=blocks,
         takes_images=not changes and images[0] == images[1],
         hashes_files=spec.source.fingerprint is Fingerprint.CONTENT,
-        paths=published_paths(spec) if previous.has_published_paths else UNCHANGED,
+        paths=published_paths(spec),
         is_same_input=previous.is_made_of(published_paths(spec)),
     )
     if not changes and images[0] != images[1]:

@@ -115,10 +115,9 @@ class FolderSummary:
         """Makes a summary from the values of `pack`."""
         most_hash, folders = packed
         made = {}
-        # Checkpoints of earlier releases lack formats.
-        for path, images, others, names, other_names, most, *formats in folders:
+        for path, images, others, names, other_names, most, formats in folders:
             names, other_names = ([(hashed, name) for hashed, name in some] for some in (names, other_names))
-            made[path] = Folder(images, others, names, other_names, most, *formats)
+            made[path] = Folder(images, others, names, other_names, most, formats)
         return cls(made, most_hash)
 
     def tree(self, prefix: str = "") -> FolderTree:

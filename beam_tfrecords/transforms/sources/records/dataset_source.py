@@ -17,7 +17,6 @@ from beam_tfrecords.output.label_files import label_files, label_map, parse_labe
 from beam_tfrecords.output.manifest import Shard
 from beam_tfrecords.reading.dataset import Dataset, is_dataset
 from beam_tfrecords.reading.index_files import read_index
-from beam_tfrecords.reading.lazy_shards import has_index
 from beam_tfrecords.reading.opening import open_dataset
 from beam_tfrecords.transforms.images.image_spec import ImageSpec
 from beam_tfrecords.transforms.labels import sort_names
@@ -142,7 +141,7 @@ def find_datasets(paths: Sequence[str]) -> dict[str, Dataset]:
             "inputs of one dataset must be of one kind: convert the other one first",
             code="sources_differ",
         )
-    return found if all(has_index(dataset.shards) for dataset in found.values()) else {}
+    return found
 
 
 def _refuse_edited_names(path: str, dataset: Dataset) -> None:
