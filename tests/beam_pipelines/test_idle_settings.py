@@ -39,7 +39,7 @@ IDLE = {
     "mask_suffix": ("_mask", "image_folder", ("--layout=image",)),
     "image_suffix": ("_sat", "image_folder", ("--layout=image",)),
     "mask_classes": ("cat=_cat", "image_folder", ("--layout=image",)),
-    "pixels": ("0..1", "tfrecord", ()),
+    "pixels": ("float32:0..1", "tfrecord", ()),
     "label_separator": (" ", "csv", ("--layout=image",)),
     "unknown_labels": ("no", "csv", ()),
     "missing_values": ("none", "coco", ()),

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import base64
 import dataclasses
 import io
 import json
-import struct
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -61,15 +59,6 @@ def rows(make: Callable[[int], Mapping[str, Any]], *, labelled: bool = True) -> 
     return [{**make(number), **({"label": number % 2} if labelled else {})} for number in SIX]
 
 
-def tensor(kind: int, shape: Sequence[int], field: int, content: bytes) -> bytes:
-    """A TensorProto as `tf.io.serialize_tensor` writes it: dtype, shape, and the content in a field."""
-    axes = b"".join(b"\x12\x02\x08" + bytes([axis]) for axis in shape)
-    return bytes([8, kind, 0x12, len(axes)]) + axes + bytes([field << 3 | 2, len(content)]) + content
-
-
-FLOAT, STRING, INT64 = 1, 7, 9
-CONTENT, TEXTS = 4, 8
-WORDS = [b"cat", b"dog"]
 NONE: Mapping[str, Sequence[int]] = {}
 BACK = SIX[::-1]
 SITUATIONS = [
@@ -78,39 +67,6 @@ SITUATIONS = [
         "lists of words as labels",
         rows(lambda n: {"image": IMAGES[n], "label": [b"cat", b"dog"][n % 2 :]}, labelled=False),
         labels=(["cat", "dog"], "dog") * 3,
-    ),
-    Situation(
-        "serialized words as labels",
-        rows(lambda n: {"image": IMAGES[n], "label": tensor(STRING, (), TEXTS, WORDS[n % 2])}, labelled=False),
-        labels=("cat", "dog") * 3,
-    ),
-    Situation(
-        "serialized zeros and ones as labels",
-        rows(
-            lambda n: {"image": IMAGES[n], "label": tensor(FLOAT, (2,), CONTENT, struct.pack("<2f", 1 - n % 2, n % 2))},
-            labelled=False,
-        ),
-        labels=([0], [1]) * 3,
-    ),
-    Situation(
-        "serialized zeros and ones of int32, the first of which could be a number",
-        rows(
-            lambda n: {"image": IMAGES[n], "label": tensor(3, (2,), CONTENT, struct.pack("<2i", 1 - n % 2, n % 2))},
-            labelled=False,
-        ),
-        labels=([0], [1]) * 3,
-    ),
-    Situation(
-        "serialized numbers as labels",
-        rows(
-            lambda n: {"image": IMAGES[n], "label": tensor(INT64, (), CONTENT, struct.pack("<q", n % 2))},
-            labelled=False,
-        ),
-    ),
-    Situation(
-        "bytes of small numbers, which are tabs and line ends",
-        rows(lambda n: {"image": IMAGES[n], "label": bytes([9 + n % 2])}, labelled=False),
-        labels=(9, 10) * 3,
     ),
     Situation("texts", rows(lambda n: {"text": b"%d" % n}), NONE, hint="--layout=same", labels=None),
     Situation("embeddings", rows(lambda n: {"emb": [0.5, n / 2]}), NONE, hint="--layout=same", labels=None),
@@ -339,16 +295,6 @@ def test_every_place_of_zeros_and_ones_is_a_class(tmp_path, build):
     (tmp_path / "a.tfrecord").write_bytes(framed(*map(example_of, examples)))
     out = build(tmp_path / "out", f"--input={tmp_path / 'a.tfrecord'}", "--image_size=16")
     assert open_dataset(out).class_names == ("0", "1", "2", "3")
-
-
-def test_an_image_may_be_a_data_url(tmp_path, build):
-    starts = [b"data:image/jpeg;base64,", b"data:image/jpeg;charset=utf-8;base64,"]
-    examples = rows(lambda n: {"image": starts[n % 2] + base64.b64encode(IMAGES[n])})
-    (tmp_path / "a.tfrecord").write_bytes(framed(*map(example_of, examples)))
-    out = build(tmp_path / "out", f"--input={tmp_path / 'a.tfrecord'}", "--image_encoding=keep", "--keep_any_format")
-    assert {(one["image"], one["label"]) for one in read_dataset(out, "train")} == {
-        (IMAGES[number], number % 2) for number in SIX
-    }
 
 
 def test_boxes_in_pixels_are_read_in_pixels(tmp_path, build):

@@ -37,7 +37,7 @@ PAIRS: Words = {
     "images": "left={root}/in,right={root}/moved/in", "label_pattern": "(?P<label>cat|dog)",
     "name": "pets", "image_size": 24, "max_failures": 0.9,
 }  # fmt: skip
-NUMBERS: Words = {"input": "numbers.tfrecord", "name": "pets", "image_size": 24, "pixels": "0..1"}
+NUMBERS: Words = {"input": "numbers.tfrecord", "name": "pets", "image_size": 24, "pixels": "float64:0..1"}
 ARRAYS: Words = {**FOLDER, "layout": "array,label"}
 MAPPED: Words = {**FOLDER, "map": "tests.beam_pipelines.mapped:upper_half"}
 JOINED: Words = {"input": "dataset", "join": "ages.parquet", "join_key": "key"}
@@ -63,7 +63,7 @@ CHANGED: Mapping[str, tuple[Words, Words]] = {
     "mask_suffix": (MASKS, {"mask_suffix": "_m"}),
     "image_suffix": (MASKS, {"image_suffix": "0"}),
     "mask_classes": ({**MASKS, "mask_classes": "a=_b"}, {"mask_classes": "b=_c,a=_b"}),
-    "pixels": (NUMBERS, {"pixels": "-1..1"}),
+    "pixels": (NUMBERS, {"pixels": "float64:-1..1"}),
     "mask_bit_depth": (MASKS, {"mask_bit_depth": 16}),
     "mask_padding": ({**MASKS, "resize_mode": "pad"}, {"mask_padding": 255}),
     "mask_colors": ({**MASKS, "mask_colors": "greys.txt"}, {"mask_colors": "more_greys.txt"}),

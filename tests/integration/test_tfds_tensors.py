@@ -49,7 +49,8 @@ def write_dataset(folder: Path, images: np.ndarray, encoding: str) -> Path:
 def test_a_tensor_is_an_image_of_its_shape(tmp_path, build, images, encoding):
     data = write_dataset(tmp_path / "data", images, encoding)
     channels = 1 if images.ndim == 3 else 3
-    flags = ("--source=tfrecord", "--image_encoding=png", f"--channels={channels}")
+    flags = ["--source=tfrecord", "--image_encoding=png", f"--channels={channels}"]
+    flags += ["--pixels=float32:0..1"] if images.dtype.kind == "f" else []
     out = build(tmp_path / "out", f"--input={data}", *flags)
     records = open_dataset(out).records("train")
     expected = {

@@ -148,8 +148,9 @@ def find_pictures(record: Mapping[str, tuple[str, list[Any]]], path: str) -> lis
         return pictures
     row = {name: read_cell(feature) for name, feature in record.items()}
     try:
-        stored, _ = choose_features(FirstRows(path, tuple(row), [row]), Features(), TableSettings(), Needs())
-        found = stored.pixels.read(row)._asdict() if stored.pixels else {}
+        chosen = choose_features(FirstRows(path, tuple(row), [row]), Features(), TableSettings(), Needs())
+        pixels = chosen.pixels.get(chosen.image)
+        found = pixels.read(row)._asdict() if pixels else {}
         picture = _open_image(as_file(found.pop("data"), **found)) if found else None
     except (RequestError, SampleError) as error:
         raise _no_image(path) from error

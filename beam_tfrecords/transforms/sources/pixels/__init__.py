@@ -1,1 +1,1 @@
-"""Reads images that are stored as numbers: finds their sizes, types, and the numbers of black and white."""
+"""Reads images that are stored as numbers, and finds the features with their sizes."""

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import dataclasses
+import enum
+import itertools
 import math
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
@@ -10,12 +12,23 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from beam_tfrecords.errors import SampleError
-from beam_tfrecords.transforms.sources.pixels.pixel_form import CHANNELS
-from beam_tfrecords.transforms.sources.pixels.stored_numbers import described_numbers, listed_numbers, read_lengths
+from beam_tfrecords.transforms.sources.pixels.stored_numbers import described_numbers, listed_numbers
 from beam_tfrecords.transforms.sources.tables.cells import invalid_row
 
+# Numbers of channels that an image can have; an array can have any number.
+CHANNELS = (1, 3, 4)
+# Types of pixels whose black is 0 and whose white is their largest number.
+PIXEL_TYPES = ("|u1", "<u2")
 # Numbers beyond the range by less than half a level of 8 bits are rounded to its end.
 _HALF_LEVEL = 0.5 / 255
+
+
+class PixelUse(enum.Enum):
+    """What the numbers become: an image with black and white, an array of them as they are, or a mask of classes."""
+
+    IMAGE = enum.auto()
+    ARRAY = enum.auto()
+    MASK = enum.auto()
 
 
 class PixelData(NamedTuple):
@@ -34,48 +47,48 @@ class PixelReader:
 
     Attributes:
       image: feature with the numbers.
-      sides: features with the size, such as height and width, or one with the shape.
-      shape: lengths of the axes behind those in `sides`; of all axes if there are none. Empty if the numbers have a
-        shape of their own.
+      use: what the numbers become.
+      shape: lengths of the axes; empty if `sides` say them, or if the numbers have a shape of their own.
+      sides: features with the height, the width and perhaps the channels; or one with the shape.
       axes: axes of the images, as in `PixelRange`.
-      stored: NumPy type of plain bytes; "" for lists, and for numbers with a type of their own.
-      type_feature: feature that names this type, or "".
-      cast: NumPy name of the type that these numbers have by the request; "" if it does not say one.
-      dtype: NumPy type of the pixels, which holds the numbers exactly.
+      dtype: NumPy name of the type of the numbers; "" for uint8, and for floats and arrays of uint16 that say it.
       limits: as in `PixelRange`.
-      any_channels: whether images may have other channels than 1, 3 or 4.
     """
 
     image: str
-    sides: tuple[str, ...] = ()
+    use: PixelUse
     shape: tuple[int, ...] = ()
+    sides: tuple[str, ...] = ()
     axes: str = "HW"
-    stored: str = ""
-    type_feature: str = ""
-    cast: str = ""
     dtype: str = ""
     limits: tuple[float, float] | None = None
-    any_channels: bool = False
 
     @property
     def features(self) -> frozenset[str]:
-        """The features that say the numbers, their type and their size."""
-        return frozenset({self.image, *self.sides, *([self.type_feature] if self.type_feature else [])})
+        """The features with the numbers and their size."""
+        return frozenset({self.image, *self.sides})
 
     def numbers(self, value: Any) -> np.ndarray | None:
-        """Returns the numbers in a cell, in their own shape if they have one; None if it has none of the type."""
-        if isinstance(value, bytes) and self.stored:
-            is_whole = len(value) % np.dtype(self.stored).itemsize == 0
-            return np.frombuffer(value, self.stored) if is_whole else None
-        numbers = described_numbers(value) if isinstance(value, bytes) else listed_numbers(value)
-        return _convert(numbers, np.dtype(self.cast)) if self.cast and numbers is not None else numbers
+        """Returns the numbers in a cell, in their own shape if they have one; None if it has none."""
+        if not isinstance(value, bytes):
+            return listed_numbers(value)
+        kind = np.dtype(self.dtype or "uint8")
+        if (described := described_numbers(value)) is not None or len(value) % kind.itemsize:
+            return described
+        return np.frombuffer(value, kind.newbyteorder("<"))
 
-    def lengths(self, row: Mapping[str, Any], numbers: np.ndarray) -> tuple[int, ...]:
-        """Returns the shape of the image of a row; () if the row does not say one that its numbers fit."""
+    def shape_of(self, row: Mapping[str, Any], numbers: np.ndarray) -> tuple[int, ...]:
+        """Returns the shape of the image of a row; () if the row says none that its numbers fit."""
         said = [read_lengths(row.get(side)) for side in self.sides]
-        found = (*(one for some in said for one in some), *self.shape) if all(said) else ()
-        found = image_shape(found if self.sides or self.shape else numbers.shape)
-        return found if found and math.prod(found) == numbers.size > 0 else ()
+        found = self.shape or (tuple(itertools.chain(*said)) if self.sides and all(said) else ())
+        found = found if self.shape or self.sides else numbers.shape
+        while len(found) > 3 and found[0] == 1:
+            found = found[1:]
+        if len(self.sides) == 2 and len(found) == 2:
+            # Four bytes for each pixel may also be one float.
+            channels = (3, 4) if self.dtype or isinstance(row[self.image], list) else (3,)
+            found += tuple(one for one in channels if math.prod(found) * one == numbers.size)
+        return found if len(found) in (2, 3) and math.prod(found) == numbers.size > 0 else ()
 
     def read(self, row: Mapping[str, Any]) -> PixelData:
         """Reads the pixels of a row.
@@ -87,31 +100,42 @@ class PixelReader:
         numbers = self.numbers(value)
         if numbers is None:
             raise invalid_row(f"the feature {self.image!r} has {describe_cell(value)}; expected pixels")
-        if self.type_feature and row.get(self.type_feature) != np.dtype(self.stored).name.encode():
-            raise invalid_row(f"the feature {self.type_feature!r} names another type than in the first records")
-        shape = self.lengths(row, numbers)
+        shape = self.shape_of(row, numbers)
         if not shape or len(shape) != len(self.axes or "HWC"):
             expected = [*map(row.get, self.sides), *self.shape]
             raise invalid_row(f"the feature {self.image!r} has {describe_cell(value)}, where its size is {expected}")
         channels = shape[self.axes.index("C")] if "C" in self.axes else 1
-        if channels not in CHANNELS and not self.any_channels:
+        if channels not in CHANNELS and self.use is not PixelUse.ARRAY:
             raise invalid_row(f"{channels:,} channels; expected 1, 3 or 4, or `layout=array`")
         if self.limits is not None:
             self._check_limits(numbers)
-        pixels = _convert(numbers, np.dtype(self.dtype))
+        pixels = self.convert(numbers)
         if pixels is None:
-            raise self._refuse(numbers, f"which {np.dtype(self.dtype).name} does not hold (`pixels`)")
-        return PixelData(pixels.tobytes(), shape, self.axes, self.dtype, self.limits)
+            raise self._refuse(numbers, f"{self.dtype or 'uint8 or uint16'} (`pixels`)")
+        return PixelData(pixels.tobytes(), shape, self.axes, pixels.dtype.str, self.limits)
+
+    def convert(self, numbers: np.ndarray) -> np.ndarray | None:
+        """Returns numbers in the type of pixels; None if it does not hold them exactly, or is not one of pixels."""
+        has_type = numbers.dtype.kind == "f" or numbers.dtype.str in PIXEL_TYPES
+        kind = self.dtype or (numbers.dtype.name if has_type else "uint8")
+        if self.use is PixelUse.MASK:
+            kind = "uint8" if numbers.max() <= 255 else "uint16"
+        typed = _convert(numbers, np.dtype(kind).newbyteorder("<"))
+        if typed is None or self.limits or typed.dtype.str in PIXEL_TYPES:
+            return typed
+        if self.use is PixelUse.IMAGE:
+            return None
+        return typed if typed.dtype == np.float64 else _convert(typed, np.dtype("<f4"))
 
     def _check_limits(self, numbers: np.ndarray) -> None:
         low, high = sorted(self.limits or ())
         beyond = (high - low) * _HALF_LEVEL
         if not (low - beyond < numbers.min() and numbers.max() < high + beyond):  # also for NaN
-            raise self._refuse(numbers, f"expected {low:.6g} to {high:.6g} (`pixels`)")
+            raise self._refuse(numbers, f"{low:.6g} to {high:.6g} (`pixels`)")
 
     def _refuse(self, numbers: np.ndarray, expected: str) -> SampleError:
-        found = f"numbers from {numbers.min():.6g} to {numbers.max():.6g}"
-        return invalid_row(f"the feature {self.image!r} has {found}; {expected}")
+        found = f"numbers of {numbers.dtype.name} from {numbers.min():.6g} to {numbers.max():.6g}"
+        return invalid_row(f"the feature {self.image!r} has {found}; expected {expected}")
 
 
 def _convert(numbers: np.ndarray, dtype: np.dtype[Any]) -> np.ndarray | None:
@@ -124,11 +148,31 @@ def _convert(numbers: np.ndarray, dtype: np.dtype[Any]) -> np.ndarray | None:
     return found if is_exact else None
 
 
-def image_shape(lengths: Sequence[int]) -> tuple[int, ...]:
-    """Returns the shape of the only image of a batch."""
-    while len(lengths) > 3 and lengths[0] == 1:
-        lengths = lengths[1:]
-    return tuple(lengths)
+def read_lengths(value: Any) -> tuple[int, ...]:
+    """Returns the sizes in a cell, which is a number or a list; () if the cell has none."""
+    found = value if isinstance(value, list) else [value]
+    are_lengths = all(isinstance(one, int | float) and one > 0 and one == one // 1 for one in found)
+    return tuple(map(int, found)) if found and are_lengths else ()
+
+
+def find_axes(shapes: Sequence[Sequence[int]], use: PixelUse) -> str | None:
+    """Returns the axes of images with these shapes, as in `PixelRange`; None if they are not those of images.
+
+    Args:
+      shapes: shapes of some images, not empty.
+      use: what the numbers become; "" then are three axes of an array in an unknown order.
+    """
+    lengths = {len(shape) for shape in shapes}
+    if lengths == {2}:
+        return "HW"
+    if lengths != {3}:
+        return None
+    for axes, channel in (("HWC", 2), ("CHW", 0)):
+        if {shape[channel] for shape in shapes} <= {*CHANNELS}:
+            return axes
+    if use is not PixelUse.ARRAY:
+        return None
+    return "HWC" if all(shape[2] < min(shape[:2]) for shape in shapes) else ""
 
 
 def describe_cell(value: Any) -> str:

@@ -15,8 +15,12 @@ from beam_tfrecords.transforms.sources.detect.image_columns import name_images
 from beam_tfrecords.transforms.sources.detect.roles import Role, describe_fields
 from beam_tfrecords.transforms.sources.inputs import quote_input
 from beam_tfrecords.transforms.sources.needs import Needs
-from beam_tfrecords.transforms.sources.pixels.stored_numbers import is_encoded_image, text_in_bytes
-from beam_tfrecords.transforms.sources.records.image_features import StoredImage, choose_features
+from beam_tfrecords.transforms.sources.pixels.pixel_reader import PixelReader
+from beam_tfrecords.transforms.sources.records.image_features import (
+    choose_features,
+    is_base64_image,
+    is_encoded_image,
+)
 from beam_tfrecords.transforms.sources.records.tfds_features import Features
 from beam_tfrecords.transforms.sources.tables.table import FirstRows, first_cells
 from beam_tfrecords.transforms.sources.tables.table_settings import TableSettings
@@ -43,15 +47,17 @@ class ImageChoice:
     """The features or files that hold the images of a record.
 
     Attributes:
-      image: feature with the image; None if `named` has all images, or files have them.
+      image: feature with the image; "" if `named` has all images, or files have them.
       mask: feature with the mask, or None.
+      pixels: readers of those of these features that store numbers.
       named: name of a further image -> its feature.
       lists: names in `named` whose feature has any number of images.
       files: settings of the features that name image files; None if records hold their images.
     """
 
-    image: StoredImage | None = None
-    mask: StoredImage | None = None
+    image: str = ""
+    mask: str | None = None
+    pixels: Mapping[str, PixelReader] = dataclasses.field(default_factory=dict)
     named: Mapping[str, str] = dataclasses.field(default_factory=dict)
     lists: frozenset[str] = frozenset()
     files: TableSettings | None = None
@@ -63,24 +69,14 @@ class ImageChoice:
         return {**own, **{name: name in self.lists for name in self.named}}
 
     @property
-    def features(self) -> set[str | None]:
+    def features(self) -> set[str]:
         """The features that hold images and masks."""
-        return {*self.stored, *self.named.values()}
+        return {*filter(None, (self.image, self.mask)), *self.named.values()}
 
     @property
-    def name(self) -> str:
-        """Feature with the image; "" for none."""
-        return self.image.name if self.image else ""
-
-    @property
-    def stored(self) -> dict[str, StoredImage]:
-        """Feature with the image, or with its mask -> how it stores them."""
-        return {one.name: one for one in (self.image, self.mask) if one}
-
-    @property
-    def used(self) -> set[str | None]:
+    def used(self) -> set[str]:
         """The features that hold images and masks, or say their sizes."""
-        return {*self.named.values(), *(name for one in self.stored.values() for name in one.features)}
+        return {*self.features, *(side for reader in self.pixels.values() for side in reader.sides)}
 
 
 def choose_images(
@@ -130,10 +126,11 @@ def _choose_unnamed(
 ) -> ImageChoice:
     """Chooses among all features: one with an image, else a list of images, else names of image files."""
     try:
-        image, mask = choose_features(start, features, settings, needs)
-        if _kind_of(image.name, start, texts) is _Kind.IMAGES:
-            return ImageChoice(None, mask, named={image.name: image.name}, lists=frozenset([image.name]))
-        return ImageChoice(image, mask)
+        chosen = choose_features(start, features, settings, needs)
+        if _kind_of(chosen.image, start, texts) is _Kind.IMAGES:
+            named = {chosen.image: chosen.image}
+            return ImageChoice("", chosen.mask, chosen.pixels, named=named, lists=frozenset(named))
+        return ImageChoice(*chosen)
     except RequestError as error:
         if error.code == "several_image_columns":
             found = [name for name in start.columns if _kind_of(name, start, texts) is _Kind.IMAGE]
@@ -175,6 +172,8 @@ def _kind_of(feature: str, start: FirstRows, texts: FirstRows) -> _Kind:
     """
     values = [value for row in start.first_rows if (value := row.get(feature)) not in (None, b"")]
     parts = [part for value in values for part in (value if isinstance(value, list) else [value])]
+    if parts and all(map(is_base64_image, parts)):
+        return _Kind.OTHER
     if parts and all(map(is_encoded_image, parts)):
         several = sum(isinstance(value, list) for value in values)
         return _Kind.IMAGES if 2 * several >= len(start.first_rows) else _Kind.IMAGE
@@ -234,6 +233,9 @@ def _as_text(value: Value) -> Value:
     if isinstance(value, list):
         return [_as_text(one) for one in value]  # type: ignore[misc]
     if isinstance(value, bytes) and len(value) <= _MOST_TEXT:
-        text = text_in_bytes(value)
-        return value if text is None else text
+        try:
+            text = value.decode()
+        except UnicodeDecodeError:
+            return value
+        return text if all(letter.isprintable() or letter.isspace() for letter in text) else value
     return value

@@ -12,7 +12,7 @@ from beam_tfrecords.transforms.objects.objects import Objects, check_count
 from beam_tfrecords.transforms.sources.inputs import quote_input
 from beam_tfrecords.transforms.sources.needs import Needs
 from beam_tfrecords.transforms.sources.records.tfds_features import Features
-from beam_tfrecords.transforms.sources.tables.cells import invalid_row
+from beam_tfrecords.transforms.sources.tables.cells import decode_label, invalid_row
 from beam_tfrecords.transforms.sources.tables.object_cells import MOST_SHARE, wants_objects
 from beam_tfrecords.transforms.sources.tables.table import FirstRows
 from beam_tfrecords.transforms.sources.tables.table_settings import TableSettings
@@ -130,7 +130,7 @@ def read_objects(
     else:
         columns = [values[name] for name in features.boxes]
     check_count(len(values[features.label]))
-    labels = [_name(label, names, features.first_class) for label in values[features.label]]
+    labels = [_name(label, features, names) for label in values[features.label]]
     # A record may lack an attribute that none of its objects has.
     found = {name: record.get(feature, ("", []))[1] for name, feature in features.attributes.items()}
     found = {name: column for name, column in found.items() if column}
@@ -163,9 +163,10 @@ def _attributes(columns: Collection[str], prefix: str) -> dict[str, str]:
     }
 
 
-def _name(label: Any, names: Sequence[str], first: int) -> Any:
+def _name(label: Any, features: ObjectFeatures, names: Sequence[str]) -> Any:
     if isinstance(label, bytes):
-        return label.decode(errors="replace")
+        return decode_label(label, features.label)
+    first = features.first_class
     return names[label - first] if first <= label < first + len(names) else label
 
 

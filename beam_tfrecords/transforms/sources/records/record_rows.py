@@ -23,11 +23,9 @@ from beam_tfrecords.transforms.sources.archives.members import check_expansion
 from beam_tfrecords.transforms.sources.containers import Container, StagingFiles, reject_missing
 from beam_tfrecords.transforms.sources.image_files import join_fingerprints
 from beam_tfrecords.transforms.sources.path_rule import key_of_path
-from beam_tfrecords.transforms.sources.pixels.stored_numbers import decode_base64
+from beam_tfrecords.transforms.sources.pixels.pixel_reader import PixelReader
 from beam_tfrecords.transforms.sources.reading import reading
-from beam_tfrecords.transforms.sources.records.byte_labels import ByteLabels
 from beam_tfrecords.transforms.sources.records.compressed import open_records
-from beam_tfrecords.transforms.sources.records.image_features import StoredImage
 from beam_tfrecords.transforms.sources.records.kept_records import check_kept
 from beam_tfrecords.transforms.sources.records.object_features import ObjectFeatures, read_objects
 from beam_tfrecords.transforms.sources.records.record_form import RecordForm, read_cell
@@ -55,7 +53,7 @@ class ReadTfrecord:
       image: feature with the image; None if `held` or `files` have the images, and for records without.
       class_names: folder -> class names for labels that are indices; empty if the dataset has none.
       splits: file -> split of its records, if known.
-      stored: feature -> how it stores images; encoded ones without an entry.
+      pixels: feature -> reader of its images that are stored as numbers; encoded ones have none.
       objects: features with annotated objects; None if objects are not needed.
       mask: feature with the mask; None if masks are not needed.
       lengths: file -> number of its records, if known.
@@ -63,7 +61,6 @@ class ReadTfrecord:
       held: further images in the record; None for none.
       files: image files that records name; None for images in records.
       form: the form of a record.
-      byte_labels: reads labels that are bytes; None for other labels.
       partitions: folder -> values of columns, from folders such as `label=cat`; features of the records win.
     """
 
@@ -71,7 +68,7 @@ class ReadTfrecord:
     image: str | None
     class_names: Mapping[str, Sequence[str]]
     splits: Mapping[str, str]
-    stored: Mapping[str, StoredImage] = dataclasses.field(default_factory=dict)
+    pixels: Mapping[str, PixelReader] = dataclasses.field(default_factory=dict)
     objects: ObjectFeatures | None = None
     mask: str | None = None
     lengths: Mapping[str, int] = dataclasses.field(default_factory=dict)
@@ -79,7 +76,6 @@ class ReadTfrecord:
     held: HeldImages | None = None
     files: NamedFiles | None = None
     form: RecordForm = RecordForm.EXAMPLE
-    byte_labels: ByteLabels | None = None
     partitions: Mapping[str, Mapping[str, tuple[str, list[Any]]]] = dataclasses.field(default_factory=dict)
 
     def __call__(self, container: Container, staging: StagingFiles, skipped: Skipped) -> Iterator[SampleRef]:
@@ -162,7 +158,7 @@ class ReadTfrecord:
                 if isinstance(part, SampleError):
                     raise part
                 located.example = part
-                located.features = {**around, **(self.byte_labels.read_features(part) if self.byte_labels else part)}
+                located.features = {**around, **part}
                 row = {column: read_cell(located.features.get(column)) for column in cells.needed}
             except SampleError as error:
                 row = error
@@ -179,7 +175,7 @@ class _RecordImages(Located):
       staging: receives images whose bytes are not in the file.
       is_compressed: whether the file is compressed.
       example: features of the record; empty if the record cannot be parsed.
-      features: `example` with the columns of its folder, and with labels in place of their bytes.
+      features: `example` with the columns of its folder.
       paths: name of an image -> its path in the record.
     """
 
@@ -261,14 +257,14 @@ class _RecordImages(Located):
         Raises:
           SampleError: its pixels do not fit the size, the type or the range.
         """
-        stored = self.reader.stored.get(name, StoredImage(name))
-        if stored.pixels is not None:
-            read = stored.pixels.read({one: read_cell(self.features.get(one)) for one in stored.features})
+        pixels = self.reader.pixels.get(name)
+        if pixels is not None:
+            read = pixels.read({one: read_cell(self.features.get(one)) for one in pixels.features})
             at = self._locate(read.data)
             where = at.uri, at.offset, at.length, at.name, at.version
             return PixelRange(*where, shape=read.shape, axes=read.axes, dtype=read.dtype, limits=read.limits)
         image = _only_image(self.features, name)
-        return image if image is None else self._locate(decode_base64(image) if stored.is_base64 else image)
+        return image if image is None else self._locate(image)
 
     def _locate(self, image: bytes) -> Range:
         """Returns the byte range of an image: in the record, if it has these bytes, else in a staging file."""

@@ -20,7 +20,6 @@ from beam_tfrecords.transforms.sources.image_roots import pair_roots
 from beam_tfrecords.transforms.sources.input_settings import PathSettings
 from beam_tfrecords.transforms.sources.inputs import InputFile, Inputs, quote_input
 from beam_tfrecords.transforms.sources.needs import Needs
-from beam_tfrecords.transforms.sources.records.byte_labels import find_byte_labels
 from beam_tfrecords.transforms.sources.records.dataset_source import find_datasets, open_datasets
 from beam_tfrecords.transforms.sources.records.description import RecordMetadata, describe_folder
 from beam_tfrecords.transforms.sources.records.image_choice import ImageChoice, choose_images, has_images, with_texts
@@ -41,6 +40,7 @@ from beam_tfrecords.transforms.sources.registry import FRAMES, RECORDS
 from beam_tfrecords.transforms.sources.selection import Selection
 from beam_tfrecords.transforms.sources.source import MakeSource
 from beam_tfrecords.transforms.sources.source_spec import SourceSpec
+from beam_tfrecords.transforms.sources.tables.cells import is_label
 from beam_tfrecords.transforms.sources.tables.joined_table import Joins
 from beam_tfrecords.transforms.sources.tables.row_source import RowSource, splits_of
 from beam_tfrecords.transforms.sources.tables.table import FirstRows
@@ -96,19 +96,18 @@ class TfrecordSource(RowSource):
         types = {name: kind for name, kind in (start.column_types or {}).items() if name in columns}
         # If the records hold the images, a file name beside them does not name a further image.
         table = dataclasses.replace(texts if images.files else start, columns=columns, column_types=types)
-        objects = find_objects(start, features, settings, needs, image=images.name, usual=_LABELS)
+        objects = find_objects(start, features, settings, needs, image=images.image, usual=_LABELS)
         if objects and not objects.is_normalized:
             self.notes.append("the boxes are in pixels")
         lacks = "no feature 'label'"
         if images.files is not None and not (settings.image_column or settings.image_path):
             self.notes.append(f"image files from feature {images.files.image_column!r}")
-        label, byte_labels = None, None
+        label = None
         if not objects:
             label = choose_label(table, settings, needs, declared=features.labels, first=_LABELS, lacks=lacks)
         named = objects.label if objects else label or ""
         if named and settings.label_type is LabelType.CLASS:
-            found, byte_labels = find_byte_labels(dataclasses.replace(table, first_rows=start.first_rows), named)
-            table = with_texts(found) if images.files else found
+            _refuse_byte_labels(start, named)
         is_imagenet = (
             label == _IMAGENET[0] and {*_IMAGENET} <= {*columns} and not (needs.class_names or selection.classes)
         )
@@ -170,12 +169,12 @@ class TfrecordSource(RowSource):
         roots = {file.entry.path: one.own or one.every for file, one in zip(files, self._roots, strict=True)}
         self.read_container: ReadTfrecord = ReadTfrecord(
             cells,
-            image=images.name or None,
+            image=images.image or None,
             class_names=class_names,
             splits=splits,
-            stored=images.stored,
+            pixels=images.pixels,
             objects=objects,
-            mask=images.mask and images.mask.name,
+            mask=images.mask,
             lengths=lengths,
             kept=kept,
             held=HeldImages(images.named, images.lists) if images.named else None,
@@ -183,7 +182,6 @@ class TfrecordSource(RowSource):
             if images.files
             else None,
             form=RecordForm.BYTES if kept else form,
-            byte_labels=byte_labels,
         )
 
     def check_images(self) -> None:
@@ -276,6 +274,21 @@ def _read_first(files: Sequence[InputFile], *, are_frames: bool) -> tuple[FirstR
     path, first = next((one for one in errors if one[1].reason is not FailureReason.EMPTY), errors[0])
     what = "a TFRecord file of sequences" if are_frames else "a TFRecord file"
     raise RequestError(f"{quote_input(path)} is not {what}: {first.detail}", code="invalid_file") from first
+
+
+def _refuse_byte_labels(start: FirstRows, label: str) -> None:
+    """Refuses labels whose bytes are not texts, such as those of NumPy's numbers and of serialized tensors."""
+    cells = [row.get(label) for row in start.first_rows]
+    parts = [part for cell in cells for part in (cell if isinstance(cell, list) else [cell])]
+    for value in parts:
+        # The bytes of some small numbers are blanks.
+        if isinstance(value, bytes) and value and not (is_label(value) and value.strip()):
+            raise RequestError(
+                f"{quote_input(start.path)}: the feature {label!r} has bytes that are no text, such as {value[:12]!r}; "
+                "expected texts or numbers; name another feature with `label_column`, or leave the labels out",
+                [Suggestion("images without labels", {"label_column": None, "layout": "image"})],
+                code="column_without_labels",
+            )
 
 
 def _refuse_sequences(container: Container, context: Sequence[str]) -> NoReturn:

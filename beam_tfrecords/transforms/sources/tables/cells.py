@@ -18,6 +18,9 @@ from beam_tfrecords.transforms.sources.tables.table import InvalidRow, Row
 # A list as Python or NumPy prints it, and a quoted string in it.
 _LIST = re.compile(r"\s*[\[(](.*)[\])]\s*", re.DOTALL)
 _QUOTED = re.compile(r"'([^']*)'|\"([^\"]*)\"")
+_CONTROL = re.compile(r"[\x00-\x08\x0e-\x1f\x7f]")
+# Bytes that a message shows.
+_SHOWN = 12
 # The maximum length of a path on Linux.
 _MOST_TEXT = 4096
 # Floats that are not values, as Python reads and writes them.
@@ -86,14 +89,34 @@ def read_label(row: Mapping[str, Any], column: str, *, separator: str | None = N
         raise invalid_row(f"column {column!r} has an object; expected a label")
     value = read_value(row, column)
     if isinstance(value, bytes):
-        value = read_text(row, column, required=False)
+        value = decode_label(value, column)
     if isinstance(value, list):
-        value = [read_text({column: one}, column, required=False) if isinstance(one, bytes) else one for one in value]
+        value = [decode_label(one, column) if isinstance(one, bytes) else one for one in value]
     if separator and (value is None or value != value):
         return []
     if isinstance(value, str) and separator:
         return [label for label in map(plain_label, _separate(value, separator)) if label is not None]
     return [plain_label(one) for one in value] if isinstance(value, list) else plain_label(value)
+
+
+def decode_label(value: bytes, column: str) -> str:
+    """Returns a label that is stored as the bytes of a text.
+
+    Raises:
+      SampleError: the bytes are no text, such as those of a number.
+    """
+    text = read_text({column: value}, column, required=False)
+    if not is_label(value):
+        raise invalid_row(f"column {column!r} has the bytes {value[:_SHOWN]!r}; expected a text or a number")
+    return text
+
+
+def is_label(value: bytes) -> bool:
+    """Whether bytes may be the text of a label: those of small numbers have control characters."""
+    try:
+        return _CONTROL.search(value.decode()) is None
+    except UnicodeDecodeError:
+        return False
 
 
 def read_value(row: Mapping[str, Any], column: str) -> Value:

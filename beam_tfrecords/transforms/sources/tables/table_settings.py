@@ -124,7 +124,7 @@ class TableSettings:
     )
     pixels: PixelForm | None = input_setting(
         None,
-        help="size, type and range of images that are stored as numbers, such as 28x28, 40x40x3:float32:0..1 or 0..1",
+        help="size, type, black and white of images that are stored as numbers, such as 28x28:uint8 or float32:0..1",
         read=read_pixels,
         write=write_pixels,
         shown_default="what the records say",
