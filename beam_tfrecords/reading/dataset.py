@@ -31,7 +31,6 @@ from beam_tfrecords.reading.split_ranges import ALL, SplitRange, find_ranges
 from beam_tfrecords.tfrecord import Compression
 
 if TYPE_CHECKING:
-    from beam_tfrecords.reading.lazy_shards import LazyShards
     from beam_tfrecords.reading.record_columns import RecordColumns
     from beam_tfrecords.reading.records import Records
     from beam_tfrecords.reading.resizing import ImageSize, ResizeMode
@@ -237,7 +236,6 @@ class Dataset:
           ValueError: the form or the size is invalid.
         """
         from beam_tfrecords.reading.decoding import ReadExample
-        from beam_tfrecords.reading.lazy_shards import shard_numbers
         from beam_tfrecords.reading.records import Records
         from beam_tfrecords.reading.shard_cache import ShardCache
 
@@ -262,7 +260,7 @@ class Dataset:
             read=bytes if form == "bytes" else read_example,
             columns=self.unindexed_columns,
             verify=verify,
-            cache=ShardCache.of(self.cache, shard_numbers(shards, "bytes").sum()) if self.cache else None,
+            cache=ShardCache.of(self.cache, sum(shard.bytes for shard in shards)) if self.cache else None,
         )
         starts = dict(zip(used, itertools.accumulate((self.splits[name] for name in used), initial=0), strict=False))
         numbers = [range(starts[name] + begin, starts[name] + end) for name, begin, end in ranges]
@@ -359,13 +357,13 @@ class Dataset:
         return "gzip" if self.manifest["spec"]["compression"] == "gzip" else "none"
 
     @property
-    def shards(self) -> Sequence[Shard]:
-        """All shards, by split and number. If a dataset has very many, each is read when it is asked for.
+    def shards(self) -> list[Shard]:
+        """All shards, by split and number.
 
         Raises:
-          BuildError: the shards have a file of their own, which is damaged; also when a shard is read.
+          BuildError: the shards have a file of their own, which is damaged.
         """
-        return list(self._shards) if isinstance(self._shards, tuple) else self._shards
+        return list(self._shards)
 
     @property
     def has_shard_file(self) -> bool:
@@ -378,27 +376,24 @@ class Dataset:
         Raises:
           BuildError: the store does not answer.
         """
-        if isinstance(self._shards, tuple):
+        if not self.has_shard_file:
             return None
-        from beam_tfrecords.reading.lazy_shards import ShardFileError
+        from beam_tfrecords.reading.index_files import ShardFileError
 
         try:
-            self._shards.check()
+            _ = self._shards
         except ShardFileError as error:
             return str(error)
         return None
 
     @functools.cached_property
-    def _shards(self) -> tuple[Shard, ...] | LazyShards:
+    def _shards(self) -> tuple[Shard, ...]:
         if not self.has_shard_file:
             return tuple(Shard.from_json(shard) for shard in self.manifest["shards"])
         # Imported here, since few datasets need what it imports.
-        from beam_tfrecords.reading.lazy_shards import LazyShards, ShardFile
+        from beam_tfrecords.reading.index_files import read_shards
 
-        file = ShardFile(self.path, self.manifest["files"][SHARDS], self._shard_counts, self.cache)
-        starts = self.split_starts
-        splits = {split: range(starts[split], starts[split] + count) for split, count in self._shard_counts.items()}
-        return LazyShards(file, splits)
+        return tuple(read_shards(self.path, self.manifest["files"][SHARDS], self._shard_counts))
 
     @functools.cached_property
     def _shard_counts(self) -> dict[str, int]:
@@ -459,7 +454,7 @@ class Dataset:
         """Split -> number of its first shard among all shards."""
         return dict(zip(self._shard_counts, itertools.accumulate(self._shard_counts.values(), initial=0), strict=False))
 
-    def split_shards(self, split: str) -> Sequence[Shard]:
+    def split_shards(self, split: str) -> list[Shard]:
         """Returns the shards of a split, by number.
 
         Raises:
@@ -470,11 +465,9 @@ class Dataset:
             raise RequestError(f"{self.path}: no split {split!r}; it has: {known}", code="unknown_split")
         return self._shards_of([split])
 
-    def _shards_of(self, splits: Sequence[str]) -> Sequence[Shard]:
+    def _shards_of(self, splits: Sequence[str]) -> list[Shard]:
         """Returns the shards of splits, one split after the other."""
-        if isinstance(self._shards, tuple):
-            return [shard for split in splits for shard in self._shards if shard.split == split]
-        return self._shards.of_splits(splits)
+        return [shard for split in splits for shard in self._shards if shard.split == split]
 
 
 @dataclasses.dataclass(frozen=True)

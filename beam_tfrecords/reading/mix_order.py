@@ -23,9 +23,6 @@ class MixOrder:
       sizes: number of examples in each part.
       weights: weights of the parts, with any sum.
       seed: seed of the random positions.
-
-    Attributes:
-      pattern: part of each position; repeats through the mixture: [period] int64.
     """
 
     def __init__(self, sizes: Sequence[int], weights: Sequence[float], seed: int) -> None:
@@ -37,9 +34,10 @@ class MixOrder:
         ranks = np.concatenate([np.arange(share) for share in shares])
         chances = Shuffle(period, seed)(np.arange(period)) / period
         order = np.argsort((ranks + chances) / self._shares[parts], kind="stable")
-        self.pattern = parts[order]
+        # Part of each position; repeats through the mixture: [period] int64.
+        self._pattern = parts[order]
         # Positions of the first part in the pattern, then those of the second, and so on.
-        self._places = np.argsort(self.pattern, kind="stable")
+        self._places = np.argsort(self._pattern, kind="stable")
         # Number of earlier positions of the pattern with the same part.
         self._ranks = np.empty(period, np.int64)
         self._ranks[self._places] = ranks
@@ -51,13 +49,13 @@ class MixOrder:
     def _ends(self) -> np.ndarray:
         """Returns the number of positions until each part has been used completely."""
         periods, rank = np.divmod(self._sizes - 1, self._shares)
-        ends: np.ndarray = periods * len(self.pattern) + self._places[self._shares.cumsum() - self._shares + rank] + 1
+        ends: np.ndarray = periods * len(self._pattern) + self._places[self._shares.cumsum() - self._shares + rank] + 1
         return ends
 
     def __call__(self, places: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Returns the part of each position, and the number of its example."""
-        periods, at = np.divmod(places, len(self.pattern))
-        parts = self.pattern[at]
+        periods, at = np.divmod(places, len(self._pattern))
+        parts = self._pattern[at]
         return parts, (periods * self._shares[parts] + self._ranks[at]) % self._sizes[parts]
 
 

@@ -2,23 +2,18 @@
 
 from __future__ import annotations
 
-import dataclasses
 import hashlib
 import itertools
 import math
 import operator
-import os
 from collections.abc import Callable, Iterable, Sequence
-from typing import TYPE_CHECKING, Any, Literal, SupportsIndex, overload
+from typing import TYPE_CHECKING, Any, Literal, SupportsIndex
 
 import numpy as np
 
 from beam_tfrecords.errors import RequestError
-from beam_tfrecords.escaping import escape
 from beam_tfrecords.examples.layouts import MASK_FIELD, Feature, Layout
-from beam_tfrecords.reading.dataset import Dataset
 from beam_tfrecords.reading.mix_order import MixOrder
-from beam_tfrecords.reading.opening import open_dataset
 from beam_tfrecords.reading.records import Records
 from beam_tfrecords.reading.resizing import ImageSize, ResizeMode
 
@@ -32,8 +27,9 @@ class MixedRecords(Records):
     _shown = ("class_names", "digest", "layout", "read_batch", "resized")
 
     def __init__(self, parts: Sequence[Records], weights: Sequence[float], *, seed: int) -> None:
-        check_layouts([part.layout for part in parts if part.has_features])
-        self._class_names = join_classes([part.class_names for part in parts])
+        _check_layouts([part.layout for part in parts if part.has_features])
+        # The classes of the first part, then those that each later part adds.
+        self._class_names = tuple(dict.fromkeys(name for part in parts for name in part.class_names))
         self._parts = [part.renumbered(self._class_names) for part in parts]
         self._read = self._parts[0]._read
         self._is_remote = any(part._is_remote for part in parts)
@@ -131,53 +127,13 @@ class MixedRecords(Records):
         raise TypeError("records that are mixed cannot be filtered; filter each part: mix([(a.filter(...), 0.7), ...])")
 
 
-@dataclasses.dataclass(frozen=True, repr=False)
-class Mixture:
-    """Datasets that are read as one: with `load(mixture, "train")`, or with `records` for PyTorch and Grain.
+def mix(parts: Sequence[tuple[Records, float]], *, seed: int = 0) -> MixedRecords:
+    """Mixes records of datasets in given proportions.
 
-    Attributes:
-      datasets: the parts.
-      weights: a weight for each part, with any sum.
-      seed: seed of the order of the parts.
-    """
-
-    datasets: tuple[Dataset, ...]
-    weights: tuple[float, ...]
-    seed: int
-
-    def __post_init__(self) -> None:
-        check_layouts([dataset.layout for dataset in self.datasets])
-
-    @property
-    def class_names(self) -> tuple[str, ...]:
-        """Class names of all datasets: those of the first, then those that each later dataset adds."""
-        return join_classes([dataset.class_names for dataset in self.datasets])
-
-    def records(self, split: str | None = None, **options: Any) -> MixedRecords:
-        """Returns the records of a split, or of a split expression, of each dataset; arguments as `Dataset.records`."""
-        parts = [dataset.records(split, **options) for dataset in self.datasets]
-        return MixedRecords(parts, self.weights, seed=self.seed)
-
-    def __getitem__(self, split: str) -> MixedRecords:
-        return self.records(split)
-
-    def __repr__(self) -> str:
-        parts = (f"{escape(one.path)}: {weight:g}" for one, weight in zip(self.datasets, self.weights, strict=True))
-        return f"<mixture of {', '.join(parts)}>"
-
-    def __dir__(self) -> list[str]:
-        return ["class_names", "datasets", "records", "seed", "weights"]
-
-
-@overload
-def mix(parts: Sequence[tuple[Records, float]], *, seed: int = 0) -> MixedRecords: ...
-@overload
-def mix(parts: Sequence[tuple[Dataset | str | os.PathLike[str], float]], *, seed: int = 0) -> Mixture: ...
-def mix(parts: Sequence[tuple[Any, float]], *, seed: int = 0) -> Mixture | MixedRecords:
-    """Mixes datasets, or records of datasets, in given proportions.
-
-        >>> mixture = mix([("out/", 0.7), ("more/", 0.3)])
-        >>> len(mixture.records("train"))
+        >>> from beam_tfrecords import open_dataset
+        >>> photos, more = open_dataset("out/"), open_dataset("more/")
+        >>> mixed = mix([(photos["train"], 0.7), (more["train"], 0.3)])
+        >>> len(mixed)
         18
 
     Every stretch of the mixture has the proportions of the weights. An epoch ends as soon as every part has been used
@@ -185,45 +141,34 @@ def mix(parts: Sequence[tuple[Any, float]], *, seed: int = 0) -> Mixture | Mixed
     are joined by name, so labels are indices into `class_names` of the mixture.
 
     Args:
-      parts: (dataset or its path, weight), for `load(mixture, split)` and `mixture.records(split)`; or (records,
-        weight), where the records may come from different splits and be filtered. Weights may have any sum.
+      parts: (records, weight); the records may come from different splits, and be filtered, balanced or mixed. Weights
+        may have any sum.
       seed: seed of the order.
 
     Raises:
-      RequestError: a dataset does not exist, or the datasets have different features.
+      RequestError: the examples of the parts have different features.
       ValueError: there are no parts, a weight is not a positive number, or a part has no records.
     """
     try:
         given = [part for part, _ in parts]
         weights = tuple(float(weight) for _, weight in parts)
     except (TypeError, ValueError) as error:
-        raise TypeError(
-            "mix: expected pairs of a dataset, or of its records, and a weight: mix([(first, 0.7), (second, 0.3)])"
-        ) from error
+        raise TypeError("mix: expected pairs of records and a weight: mix([(first, 0.7), (second, 0.3)])") from error
     wrong = [weight for weight in weights if not (weight > 0 and math.isfinite(weight))]
     if wrong or not given:
         raise ValueError(f"weights {weights}: expected at least one part, and a number above 0 for each")
-    seed = operator.index(seed)
-    if all(isinstance(part, Records) for part in given):
-        if not all(map(len, given)):
-            raise ValueError(f"part {list(map(len, given)).index(0)} has no record; expected one or more in each")
-        return MixedRecords(given, weights, seed=seed)
-    if not all(isinstance(part, Dataset | str | os.PathLike) for part in given):
-        kinds = ", ".join(type(part).__name__ for part in given)
+    others = [type(part).__name__ for part in given if not isinstance(part, Records)]
+    if others:
         raise TypeError(
-            f"mix: found {kinds}; expected datasets or their paths, or `records` of each; what TensorFlow reads is "
-            "load(mix([(first, 0.7), (second, 0.3)]), 'train')"
+            f"mix: found {', '.join(others)}; expected records of each dataset: "
+            "mix([(open_dataset(first)['train'], 0.7), (open_dataset(second)['train'], 0.3)])"
         )
-    datasets = tuple(part if isinstance(part, Dataset) else open_dataset(part) for part in given)
-    return Mixture(datasets, weights, seed)
+    if not all(map(len, given)):
+        raise ValueError(f"part {list(map(len, given)).index(0)} has no record; expected one or more in each")
+    return MixedRecords(given, weights, seed=operator.index(seed))
 
 
-def join_classes(names: Iterable[Sequence[str]]) -> tuple[str, ...]:
-    """Returns the classes of all parts: those of the first, then those that each later part adds."""
-    return tuple(dict.fromkeys(name for part in names for name in part))
-
-
-def check_layouts(layouts: Sequence[Layout]) -> None:
+def _check_layouts(layouts: Sequence[Layout]) -> None:
     """Checks that all examples have the same features.
 
     Raises:

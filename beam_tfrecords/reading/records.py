@@ -29,7 +29,6 @@ from beam_tfrecords.reading.attribute_hints import OF_RECORDS, explain_attribute
 from beam_tfrecords.reading.collating import as_examples
 from beam_tfrecords.reading.decoding import ReadExample
 from beam_tfrecords.reading.index_files import read_places, replaced
-from beam_tfrecords.reading.lazy_shards import shard_numbers
 from beam_tfrecords.reading.mix_order import balanced_order
 from beam_tfrecords.reading.record_columns import RecordColumns
 from beam_tfrecords.reading.resizing import ImageSize, Resize, ResizeMode
@@ -107,8 +106,7 @@ class Records(Sequence[Any]):
         self._read = read
         self._columns = columns
         # Number of the first record of each shard, and of all records.
-        self._starts = array.array("q", bytes(8 * (len(shards) + 1)))
-        np.cumsum(shard_numbers(shards, "records"), out=np.frombuffer(self._starts, np.int64)[1:])
+        self._starts = array.array("q", itertools.accumulate((shard.records for shard in shards), initial=0))
         # Numbers of the records that a filter or a slice has kept; None for all records.
         self._kept: np.ndarray | None = None
         self._is_remote = storage.has_scheme(path)
@@ -128,13 +126,7 @@ class Records(Sequence[Any]):
     @property
     def digest(self) -> str:
         """16 hex digits that identify these records, independent of the dataset's path."""
-        named = hashlib.sha256()
-        # The text of a list of pairs, without holding the list.
-        start = "["
-        for shard in self._shards:
-            named.update(f"{start}{(shard.file, shard.crc32c)}".encode())
-            start = ", "
-        named.update(b"]")
+        named = hashlib.sha256(repr([(shard.file, shard.crc32c) for shard in self._shards]).encode())
         named.update(b"" if self._kept is None else self._kept.astype("<i8").tobytes())
         return named.hexdigest()[:16]
 

@@ -15,7 +15,6 @@ from beam_tfrecords.output.manifest import Shard
 from beam_tfrecords.output.missing import explain_missing
 from beam_tfrecords.reading.dataset import Dataset
 from beam_tfrecords.reading.index_files import replaced
-from beam_tfrecords.reading.lazy_shards import shard_numbers
 from beam_tfrecords.reading.shard_cache import ShardCache
 from beam_tfrecords.tfrecord import RecordError, open_stream, read_records
 
@@ -50,7 +49,7 @@ class ShardStreams:
         self._is_there = dataset.is_there
         self._cache = None
         if dataset.cache and storage.has_scheme(dataset.path):
-            cache = ShardCache.of(dataset.cache, shard_numbers(dataset.shards, "bytes").sum())
+            cache = ShardCache.of(dataset.cache, sum(shard.bytes for shard in dataset.shards))
             self._cache = cache if cache.keeps_all else None
         # (file, number of the next record) -> stream
         self._waiting: collections.OrderedDict[tuple[str, int], _Stream] = collections.OrderedDict()

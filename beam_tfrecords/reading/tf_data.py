@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import functools
 import os
 from collections.abc import Callable, Sequence
@@ -18,22 +17,19 @@ except ImportError as error:
 from beam_tfrecords.errors import RequestError
 from beam_tfrecords.output.manifest import Shard
 from beam_tfrecords.reading.dataset import CACHE_SIZE, Dataset
-from beam_tfrecords.reading.lazy_shards import mean_record, read_files, shard_numbers
-from beam_tfrecords.reading.mix_order import MixOrder
-from beam_tfrecords.reading.mixing import Mixture
 from beam_tfrecords.reading.opening import open_dataset
 from beam_tfrecords.reading.records import Records
 from beam_tfrecords.reading.resizing import ImageSize, Resize, ResizeMode
 from beam_tfrecords.reading.split_ranges import cut
 from beam_tfrecords.reading.tf_examples import ExampleReader, StoredExamples
-from beam_tfrecords.reading.tf_shards import Share, read_numbers, read_share
+from beam_tfrecords.reading.tf_shards import Share, mean_record, read_numbers, read_share
 
 # Size of the shuffle buffer in bytes of records, with `shuffle=True`.
 _SHUFFLE_BYTES = 256_000_000
 
 
 def load(
-    path: str | os.PathLike[str] | Dataset | Mixture | Records,
+    path: str | os.PathLike[str] | Dataset | Records,
     split: str | None = None,
     *,
     balance: Literal["class"] | None = None,
@@ -69,8 +65,8 @@ def load(
     a shuffle, or with a `seed`, the restored iterator yields the same batches.
 
     Args:
-      path: folder of the dataset, or the dataset itself; a mixture from `mix`; or records, which may be filtered,
-        balanced or mixed. Records are read through the index.
+      path: folder of the dataset, or the dataset itself; or records, which may be filtered, balanced or
+        mixed. Records are read through the index.
       split: name of the split, or an expression: "train[:80%]", "train[100:]", "train[:10%]+validation", "all". None
         for records.
       balance: "class" gives each class equally often, as `Records.balanced`; an epoch ends when all records of the
@@ -133,9 +129,7 @@ def load(
     if drop_remainder and batch_size is None:
         raise ValueError("drop_remainder=True: there are no batches; expected a batch_size with it")
     given = _open(path, split, balance=balance, seed=seed, cache=cache, cache_size=cache_size)
-    mixture = given if isinstance(given, Mixture) else None
-    datasets = list(mixture.datasets) if mixture else [given] if isinstance(given, Dataset) else []
-    stored: Sequence[Records | Dataset] = given.sources if isinstance(given, Records) else datasets
+    stored: Sequence[Records | Dataset] = given.sources if isinstance(given, Records) else [given]
     reads = [
         ExampleReader.of(
             StoredExamples(one.path, one.layout, one.images, one.class_names),
@@ -162,14 +156,8 @@ def load(
         examples = _read_records(given, reads, begin, end, shuffle=shuffle, seed=seed)
     else:
         assert split is not None
-        shares = [_share_records(one, split, num_readers=num_readers, reader_index=reader_index) for one in datasets]
-        parts = [
-            _read_part(dataset, read, share, shuffle=shuffle, seed=seed, repeats=mixture is not None)
-            for dataset, read, share in zip(datasets, reads, shares, strict=True)
-        ]
-        examples = parts[0]
-        if mixture:
-            examples = _mix(parts, MixOrder([sum(share.takes) for share in shares], mixture.weights, mixture.seed))
+        share = _share_records(given, split, num_readers=num_readers, reader_index=reader_index)
+        examples = _read_shards(given, reads[0], share, shuffle=shuffle, seed=seed)
     if batch_size:
         batch = examples.ragged_batch if reads[0].is_ragged else examples.batch
         examples = batch(batch_size, drop_remainder=drop_remainder)
@@ -185,16 +173,16 @@ def load(
 
 
 def _open(
-    path: str | os.PathLike[str] | Dataset | Mixture | Records,
+    path: str | os.PathLike[str] | Dataset | Records,
     split: str | None,
     *,
     balance: Literal["class"] | None,
     seed: int | None,
     cache: str | os.PathLike[str] | None,
     cache_size: int | str,
-) -> Dataset | Mixture | Records:
+) -> Dataset | Records:
     """Opens what `load` reads; balanced datasets become records."""
-    if not isinstance(path, str | os.PathLike | Dataset | Mixture | Records):
+    if not isinstance(path, str | os.PathLike | Dataset | Records):
         raise TypeError(f"load: found {path!r}; expected a dataset or its folder, and a split: load('out/', 'train')")
     if isinstance(path, Records):
         if split is not None:
@@ -202,24 +190,16 @@ def _open(
         if cache is not None:
             raise ValueError(f"cache={cache!r}: expected records of open_dataset(path, cache={cache!r}) instead")
         return path if balance is None else path.balanced(balance, seed=seed or 0)
-    opened = path if isinstance(path, Dataset | Mixture) else open_dataset(path)
-    datasets = opened.datasets if isinstance(opened, Mixture) else (opened,)
+    opened = path if isinstance(path, Dataset) else open_dataset(path)
     if split is None:
-        sizes = {name: records for dataset in datasets for name, records in dataset.splits.items()}
+        sizes = opened.splits
         raise RequestError(
             f"load: found no split; expected one of {', '.join(sizes)}, 'all', or an expression such as "
             f"'{max(sizes, key=lambda name: sizes[name])}[:80%]'",
             code="missing_split",
         )
-    datasets = tuple(dataset.with_cache(cache, cache_size) for dataset in datasets)
-    if isinstance(opened, Mixture):
-        if balance is not None:
-            raise TypeError(
-                "balance='class': found a mixture; expected records that are balanced before they are mixed: "
-                "load(mix([(first.records('train').balanced(), 0.7), ...]))"
-            )
-        return dataclasses.replace(opened, datasets=datasets)
-    return datasets[0] if balance is None else datasets[0].records(split).balanced(balance, seed=seed or 0)
+    dataset = opened.with_cache(cache, cache_size)
+    return dataset if balance is None else dataset.records(split).balanced(balance, seed=seed or 0)
 
 
 def _check_numbers(*, may_be_none: bool = True, **arguments: object) -> None:
@@ -248,16 +228,14 @@ def _check_batches(reads: Sequence[ExampleReader], batch_size: int) -> None:
 
 # Our Python conditions never depend on a tensor; autograph's search for some took 1.5 s of the first `load`.
 @tf.autograph.experimental.do_not_convert
-def _read_part(
-    dataset: Dataset, read: ExampleReader, share: Share, *, shuffle: bool | int, seed: int | None, repeats: bool
+def _read_shards(
+    dataset: Dataset, read: ExampleReader, share: Share, *, shuffle: bool | int, seed: int | None
 ) -> tf.data.Dataset:
-    """Returns the examples of a dataset."""
+    """Returns the examples of a share of a dataset."""
     # Without a seed, the order of a shuffle may also depend on which shard answers first.
     deterministic = not shuffle or seed is not None
     records = read_share(dataset, share, interleaved=bool(shuffle), deterministic=deterministic)
     records = _shuffle(records, [dataset.shards], sum(share.takes), shuffle=shuffle, seed=seed)
-    if repeats:
-        records = records.repeat()
     return records.map(read, num_parallel_calls=os.cpu_count(), deterministic=deterministic)
 
 
@@ -278,13 +256,6 @@ def _read_records(
 
     deterministic = not shuffle or seed is not None
     return examples.map(read_example, num_parallel_calls=os.cpu_count(), deterministic=deterministic)
-
-
-def _mix(parts: Sequence[tf.data.Dataset], order: MixOrder) -> tf.data.Dataset:
-    """Returns one epoch of the endless examples of several datasets."""
-    which = tf.data.Dataset.from_tensor_slices(order.pattern).repeat().take(len(order))
-    mixed = tf.data.Dataset.choose_from_datasets(list(parts), which, stop_on_empty_dataset=False)
-    return mixed.apply(tf.data.experimental.assert_cardinality(len(order)))
 
 
 def _shuffle(
@@ -324,15 +295,13 @@ def _share_records(dataset: Dataset, split: str, *, num_readers: int, reader_ind
     share = _share_of(records, num_readers=num_readers, reader_index=reader_index)
     found = Share([], [], [], [])
     for name, begin, end in cut(ranges, *share):
-        shards = dataset.split_shards(name)
-        ends = np.cumsum(shard_numbers(shards, "records"))
-        first, stop = int(np.searchsorted(ends, begin, side="right")), int(np.searchsorted(ends, end)) + 1
-        firsts = np.concatenate([[0], ends])[first:stop]
-        skips, stops = np.maximum(begin - firsts, 0), np.minimum(end, ends[first:stop]) - firsts
-        used = np.flatnonzero(skips < stops)
-        files = read_files(shards, first, stop)
-        found.shards.extend((starts[name] + first + used).tolist())
-        found.files.extend(files[number] for number in used)
-        found.skips.extend(skips[used].tolist())
-        found.takes.extend((stops - skips)[used].tolist())
+        first = 0
+        for number, shard in enumerate(dataset.split_shards(name), starts[name]):
+            skip, stop = max(begin - first, 0), min(end - first, shard.records)
+            if skip < stop:
+                found.shards.append(number)
+                found.files.append(shard.file)
+                found.skips.append(skip)
+                found.takes.append(stop - skip)
+            first += shard.records
     return found

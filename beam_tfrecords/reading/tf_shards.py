@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import itertools
+from collections.abc import Callable, Iterable, Sequence
 from typing import NamedTuple, TypeAlias
 
 import numpy as np
@@ -12,7 +13,6 @@ from beam_tfrecords import storage
 from beam_tfrecords.output.manifest import Shard
 from beam_tfrecords.reading.dataset import Dataset
 from beam_tfrecords.reading.index_files import replaced
-from beam_tfrecords.reading.lazy_shards import mean_record, shard_numbers
 from beam_tfrecords.reading.records import Records
 from beam_tfrecords.reading.shard_streams import ShardStreams
 
@@ -76,6 +76,12 @@ def read_numbers(records: Records, begin: int, end: int) -> tf.data.Dataset:
 
     groups = tf.data.Dataset.range(begin, end, group).map(read_group, num_parallel_calls=2, deterministic=True)
     return groups.unbatch().apply(tf.data.experimental.assert_cardinality(end - begin))
+
+
+def mean_record(several: Iterable[Sequence[Shard]]) -> float:
+    """Returns the mean size in bytes of a record of several datasets, from the shards of each."""
+    shards = [shard for each in several for shard in each]
+    return sum(shard.bytes for shard in shards) / max(1, sum(shard.records for shard in shards))
 
 
 def _group_size(shards: Sequence[Sequence[Shard]]) -> int:
@@ -144,7 +150,7 @@ def _group_reader(dataset: Dataset) -> _ShardReader:
 def _find_groups(dataset: Dataset) -> _Groups:
     """Returns a function that reads groups through the index, which detects records of another dataset."""
     records = dataset.records(form="bytes", verify=True)
-    firsts = np.concatenate([[0], np.cumsum(shard_numbers(dataset.shards, "records"))])
+    firsts = list(itertools.accumulate((shard.records for shard in dataset.shards), initial=0))
     return lambda number, begin, end, _: records._getitems(range(firsts[number] + begin, firsts[number] + end))
 
 

@@ -82,7 +82,7 @@ def test_it_is_merged_with_others(old, tmp_path, convert, build):
     assert manifest_of(other)["records"] == 8
     merged = build(tmp_path / "merged", f"--input={old}", f"--input={other}", "--source=tfrecord", "--image_size=64")
     assert manifest_of(merged)["records"] == 16
-    assert len(mix([(old, 0.5), (other, 0.5)]).records("train")) >= 8
+    assert len(mix([(open_dataset(one)["train"], 0.5) for one in (old, other)])) >= 8
 
 
 @pytest.mark.parametrize("name", ["manifest.json", "changes.json"])

@@ -370,10 +370,11 @@ def test_people_see_the_classes_of_each_head(tmp_path, convert, run):
 
 def test_datasets_with_other_classes_are_not_mixed(tmp_path):
     one = make(SOURCES["csv"](tmp_path), tmp_path / "one")
-    assert len(beam_tfrecords.mix([(one, 1), (one, 1)]).records("train")) > 0
+    records = beam_tfrecords.open_dataset(one)["train"]
+    assert len(beam_tfrecords.mix([(records, 1), (records, 1)])) > 0
     other = make(write_csv(tmp_path, rows_of(genders=tuple("mfxmfx"))), tmp_path / "other")
     with refuses("layouts_differ", "layout", says=["a class of f, m in part 0", "a class of f, m, x in part 1"]):
-        beam_tfrecords.mix([(one, 1), (other, 1)])
+        beam_tfrecords.mix([(records, 1), (beam_tfrecords.open_dataset(other)["train"], 1)])
 
 
 def test_declared_class_names_of_a_column_are_its_classes(tmp_path):

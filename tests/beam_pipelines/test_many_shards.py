@@ -17,13 +17,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from beam_tfrecords import BuildError, mix, open_dataset
-from beam_tfrecords.output import manifest, shard_rows
+from beam_tfrecords import BuildError, open_dataset
+from beam_tfrecords.output import manifest
 from beam_tfrecords.output.manifest import Shard
-from beam_tfrecords.output.shard_rows import ShardRows, make_shards, write_rows
+from beam_tfrecords.output.shard_rows import read_rows, write_rows
 from beam_tfrecords.output.versions import is_whole
-from beam_tfrecords.reading.conditions import read_rows
-from beam_tfrecords.reading.lazy_shards import LazyShards, shard_numbers
 from beam_tfrecords.transforms.publishing.changes import repeats_newest
 from beam_tfrecords.transforms.stats import Stats
 from tests.beam_pipelines.dataset_checks import manifest_of, shards_of
@@ -38,7 +36,6 @@ FLAGS = ["--image_size=16", "--num_shards=7", "--splits=train=0.75,test=0.25", "
 def few_are_many():
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr(manifest, "MOST_LISTED_SHARDS", 13)
-        patched.setattr(shard_rows, "_GROUP_ROWS", 3)
         yield
 
 
@@ -87,11 +84,9 @@ def test_only_a_dataset_with_very_many_shards_has_a_list_beside_its_manifest(lis
 
 def test_the_shards_and_files_are_the_same(listed, stored):
     one, other = open_dataset(listed), open_dataset(stored)
-    assert isinstance(other.shards, LazyShards)
     assert other.shards == one.shards
     for split in one.splits:
-        assert list(other.split_shards(split)) == one.split_shards(split)
-        assert other.split_shards(split)[1:4] == one.split_shards(split)[1:4]
+        assert other.split_shards(split) == one.split_shards(split)
     assert {*other.files} - {*one.files} == {"shards.parquet"}
     assert {**other.sizes, **one.sizes} == other.sizes
     assert (other.num_shards, other.find_ranges("all")) == (one.num_shards, one.find_ranges("all"))
@@ -100,48 +95,12 @@ def test_the_shards_and_files_are_the_same(listed, stored):
         other.split_shards("tset")
 
 
-@given(
-    split=st.sampled_from(["train", "test", "train+test", "test+train", "all", "train[2:7]", "train[50%:]+test[:3]"]),
-    form=st.sampled_from(["pixels", "features", "bytes"]),
-    numbers=st.lists(st.integers(-3, 2), max_size=5),
-    cut=st.slices(12),
-)
-def test_records_are_the_same(listed, stored, split, form, numbers, cut):
-    one, other = (open_dataset(path).records(split, form=form) for path in (listed, stored))
+@pytest.mark.parametrize("split", ["train", "test+train", "all", "train[2:7]", "train[50%:]+test[:3]"])
+def test_records_are_the_same(listed, stored, split):
+    one, other = (open_dataset(path).records(split) for path in (listed, stored))
     assert len(one) == len(other)
     assert one.digest == other.digest == pickle.loads(pickle.dumps(other)).digest
-    for a, b in ((one, other), (one[numbers], other[numbers]), (one[cut], other[cut])):
-        assert (len(a), a.digest) == (len(b), b.digest)
-        np.testing.assert_equal(list(a), list(b))
-
-
-def test_conditions_tables_and_mixtures_are_the_same(listed, stored):
-    one, other = (open_dataset(path) for path in (listed, stored))
-    condition = "label != 'coffee' and height > 0"
-    a, b = (dataset.records("all").filter(condition) for dataset in (one, other))
-    assert 0 < len(a) < one.num_records
-    assert a.digest == b.digest
-    rows = [
-        [read_rows(path, shard, None, dataset.unindexed_columns) for shard in dataset.shards]
-        for path, dataset in ((str(listed), one), (str(stored), other))
-    ]
-    assert rows[0] == rows[1]
-    a, b = (mix([(dataset, 2)]).records("train") for dataset in (one, other))
-    assert a.digest == b.digest
-
-
-@given(
-    split=st.sampled_from(["train", "test", "all", "train[3:19]", "test[20%:]+train"]),
-    num_readers=st.integers(1, 5),
-    data=st.data(),
-)
-def test_readers_have_the_same_share(listed, stored, split, num_readers, data):
-    from beam_tfrecords.reading.tf_data import _share_records
-
-    reader = {"num_readers": num_readers, "reader_index": data.draw(st.integers(0, num_readers - 1))}
-    assert _share_records(open_dataset(listed), split, **reader) == _share_records(
-        open_dataset(stored), split, **reader
-    )
+    np.testing.assert_equal(list(one), list(other))
 
 
 @pytest.mark.slow
@@ -160,34 +119,18 @@ def remote(stored) -> str:
     return "dictionary://a/out"
 
 
-def test_a_store_has_the_same_records_and_a_cache_keeps_the_list(listed, remote, tmp_path):
+def test_a_store_has_the_same_records(listed, remote):
     expected = list(open_dataset(listed).records("test+train", form="bytes"))
     assert list(open_dataset(remote).records("test+train", form="bytes")) == expected
-    cached = open_dataset(remote, cache=tmp_path / "cache")
-    assert list(cached.records("test+train", form="bytes")) == expected
-    assert [one["filename"] for one in load(remote, "train", decode=False).as_numpy_iterator()] == [
-        one["filename"].encode() for one in open_dataset(listed).records("train")
-    ]
     del DictionaryFiles.files[f"{remote}/shards.parquet"]
-    again = open_dataset(remote, cache=tmp_path / "cache")
-    assert again.records("test+train").digest == cached.records("test+train").digest
     with pytest.raises(BuildError, match=r"shards\.parquet"):
         open_dataset(remote).records("train")
-
-
-def test_shuffle_true_takes_all_records_of_few(stored):
-    shuffled = (load(stored, "train", decode=False, shuffle=True, seed=seed) for seed in (1, 2))
-    orders = [[one["filename"] for one in examples.as_numpy_iterator()] for examples in shuffled]
-    assert orders[0] != orders[1]
-    assert sorted(orders[0]) == sorted(orders[1])
 
 
 def test_a_compressed_dataset_reads_the_same(tmp_path, photos, build, few_are_many):
     path = build(tmp_path / "out", f"--input={photos}", *FLAGS, "--compression=gzip")
     assert "shards" not in manifest_of(path)
     assert len(list(load(path, "all", decode=False))) == open_dataset(path).num_records
-    with refuses("compressed_shards"):
-        open_dataset(path).records("train")
 
 
 def test_verify_and_report_say_the_same(listed, stored, run, verify):
@@ -221,10 +164,10 @@ def test_where_the_shards_are_listed_is_no_change(listed, stored):
     values = {**other.manifest, "spec": one.manifest["spec"]}
     values["files"] = {**values["files"], "README.md": one.manifest["files"]["README.md"]}
     history = SimpleNamespace(newest=one.ref)
-    assert repeats_newest(history, values, list(other.shards), Stats())
+    assert repeats_newest(history, values, other.shards, Stats())
     changed = [*other.shards[:-1], dataclasses.replace(other.shards[-1], index_sha256="0" * 64)]
     assert not repeats_newest(history, values, changed, Stats())
-    assert not repeats_newest(history, values, list(other.shards[:-1]), Stats())
+    assert not repeats_newest(history, values, other.shards[:-1], Stats())
 
 
 def test_a_dataset_is_the_input_of_another(listed, stored, tmp_path, build):
@@ -298,14 +241,11 @@ def test_a_list_that_is_not_parquet_is_refused(copied, content):
 
 def test_a_list_with_other_numbers_of_shards_is_refused(copied):
     table = pq.read_table(copied / "shards.parquet")
-    for changed, says in (
-        (table.slice(0, 13), "it has 13 shards; the manifest says 14"),
-        (pa.concat_tables([table, table]), "it has 28 shards"),
-    ):
+    for changed in (table.slice(0, 13), pa.concat_tables([table, table])):
         pq.write_table(changed, copied / "shards.parquet")
         publish(copied)
-        with pytest.raises(BuildError, match=says):
-            list(open_dataset(copied).shards)
+        with pytest.raises(BuildError, match="its shards are not those of the manifest's splits"):
+            _ = open_dataset(copied).shards
 
 
 shards = st.builds(
@@ -324,21 +264,8 @@ shards = st.builds(
 )
 
 
-@given(many=st.lists(shards, min_size=1, max_size=40), data=st.data())
-def test_rows_are_the_shards_that_were_written(tmp_path_factory, many, data):
+@given(many=st.lists(shards, min_size=1, max_size=40))
+def test_rows_are_the_shards_that_were_written(many):
     content = write_rows(many)
     assert content == write_rows(many)
-    file = tmp_path_factory.mktemp("rows") / "shards.parquet"
-    file.write_bytes(content)
-    rows = ShardRows(lambda: file.open("rb"))
-    number = data.draw(st.integers(0, len(many) - 1))
-    group = rows.find_group(number)
-    assert list(make_shards(rows.read_group(group)))[number - rows.find_start(group)] == many[number]
-    numbers = range(number, data.draw(st.integers(number + 1, len(many))))
-    found = [size for sizes in rows.read_column("bytes", numbers) for size in sizes.to_pylist()]
-    assert found == [many[number].bytes for number in numbers]
-
-
-def test_numbers_come_without_shards(stored):
-    dataset = open_dataset(stored)
-    assert shard_numbers(dataset.shards, "records").tolist() == [shard.records for shard in dataset.shards]
+    assert read_rows(content) == many

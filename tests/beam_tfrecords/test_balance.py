@@ -137,8 +137,6 @@ def test_objects_have_no_single_class(tmp_path, build):
 def test_other_balances_are_refused(dataset, tmp_path, photos, build):
     with pytest.raises(ValueError, match="balanced by 'label': expected 'class'"):
         load(dataset, "train", balance="label")
-    with pytest.raises(TypeError, match="balanced before they are mixed"):
-        load(mix([(dataset, 1)]), "train", balance="class")
     with refuses("missing_split", says=["'all'"]):
         load(dataset, balance="class")
     packed = build(tmp_path / "packed", f"--input={photos}", "--compression=gzip")

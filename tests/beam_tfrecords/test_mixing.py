@@ -37,6 +37,11 @@ def datasets(tmp_path_factory, photos, build):
     return found
 
 
+def mixed_of(datasets, weights=(1, 1), **options):
+    """Mixes the records of two datasets."""
+    return mix([(open_dataset(one)["train"], weight) for one, weight in zip(datasets, weights, strict=True)], **options)
+
+
 def labels_of(dataset) -> dict[str, str]:
     """File -> its class."""
     opened = open_dataset(dataset)
@@ -75,37 +80,34 @@ def test_the_order_never_changes():
 
 @pytest.mark.slow
 def test_classes_are_joined_by_name(datasets):
-    mixed = mix([(datasets[0], 0.7), (datasets[1], 0.3)])
+    mixed = mixed_of(datasets, (0.7, 0.3))
     first, second = map(open_dataset, datasets)
     assert second.class_names != first.class_names[: len(second.class_names)]
     assert mixed.class_names[: len(first.class_names)] == first.class_names
     assert set(mixed.class_names) == {*first.class_names, *second.class_names}
     expected = labels_of(datasets[0]) | labels_of(datasets[1])
-    records = mixed.records("train")
-    assert records.class_names == mixed.class_names
-    for example in records:
+    for example in mixed:
         assert mixed.class_names[example["label"]] == expected[example["filename"]]
-    for example in load(mixed, "train").as_numpy_iterator():
+    for example in load(mixed).as_numpy_iterator():
         assert mixed.class_names[example["label"]] == expected[example["filename"].decode()]
 
 
 @pytest.mark.slow
 def test_load_and_records_give_one_order(datasets):
-    mixed = mix([(open_dataset(datasets[0]), 7), (datasets[1], 3)], seed=3)
-    names = [example["filename"] for example in mixed["train"]]
-    assert [example["filename"].decode() for example in load(mixed, "train").as_numpy_iterator()] == names
-    assert len(names) == len(mixed["train"]) == load(mixed, "train").cardinality().numpy()
+    mixed = mixed_of(datasets, (7, 3), seed=3)
+    names = [example["filename"] for example in mixed]
+    assert [example["filename"].decode() for example in load(mixed).as_numpy_iterator()] == names
+    assert len(names) == len(mixed) == load(mixed).cardinality().numpy()
     assert len(set(names)) == 42
-    parts = [(open_dataset(one).records("train"), weight) for one, weight in zip(datasets, (0.7, 0.3), strict=True)]
-    assert [example["filename"] for example in mix(parts, seed=3)] == names
-    assert [example["filename"] for example in mix(parts, seed=4)] != names
+    assert [example["filename"] for example in mixed_of(datasets, (0.7, 0.3), seed=3)] == names
+    assert [example["filename"] for example in mixed_of(datasets, (0.7, 0.3), seed=4)] != names
 
 
 @pytest.mark.slow
 def test_a_shuffled_epoch_has_the_proportions_and_others_order(datasets):
-    mixed = mix([(datasets[0], 0.5), (datasets[1], 0.5)])
+    mixed = mixed_of(datasets)
     second = {example["filename"] for example in open_dataset(datasets[1]).records()}
-    examples = load(mixed, "train", shuffle=True, seed=1, batch_size=10)
+    examples = load(mixed, shuffle=True, seed=1, batch_size=10)
     epochs = [[name.decode() for batch in examples for name in batch["filename"].numpy()] for _ in range(2)]
     assert epochs[0] != epochs[1]
     for names in epochs:
@@ -183,7 +185,7 @@ def test_a_checkpoint_goes_on_in_records(datasets, tmp_path, options):
 @pytest.mark.parametrize("options", [{}, {"shuffle": 9, "seed": 1}])
 def test_a_checkpoint_goes_on_in_a_mixture(datasets, tmp_path, options):
     def batches():
-        return iter(load(mix([(datasets[0], 0.5), (datasets[1], 0.5)]), "train", batch_size=4, **options))
+        return iter(load(mixed_of(datasets), batch_size=4, **options))
 
     def rest(iterator) -> list[list[bytes]]:
         return [batch["filename"].numpy().tolist() for batch in iterator]
@@ -220,14 +222,14 @@ def test_several_labels_and_objects_are_joined_too(tmp_path, photos, build):
         (tmp_path / f"{name}.csv").write_text("\n".join(["image,label", *rows]))
         flags = ["--label_separator=|", "--allow_outside_root", "--image_size=16", "--resize_mode=exact"]
         mixtures.append(build(tmp_path / name, f"--input={tmp_path / name}.csv", *flags))
-    mixed = mix([(mixtures[1], 1), (mixtures[0], 1)])
+    mixed = mixed_of(mixtures[::-1])
     assert mixed.class_names == ("blue", "cat", "red", "dog")
-    found = {tuple(sorted(mixed.class_names[one] for one in example["labels"])) for example in mixed["train"]}
+    found = {tuple(sorted(mixed.class_names[one] for one in example["labels"])) for example in mixed}
     assert found == {tuple(sorted(labels.split("|"))) for labels in SEVERAL}
-    hot = load(mixed, "train", multi_hot=True, batch_size=20)
+    hot = load(mixed, multi_hot=True, batch_size=20)
     assert {row.shape for batch in hot for row in batch["labels"].numpy()} == {(4,)}
-    rows = [batch["labels"].to_list() for batch in load(mixed, "train", batch_size=20)]
-    assert rows == [[example["labels"].tolist() for example in mixed["train"]]]
+    rows = [batch["labels"].to_list() for batch in load(mixed, batch_size=20)]
+    assert rows == [[example["labels"].tolist() for example in mixed]]
 
 
 def test_what_cannot_be_mixed_is_refused(datasets, tmp_path, photos, build):
@@ -237,16 +239,15 @@ def test_what_cannot_be_mixed_is_refused(datasets, tmp_path, photos, build):
             mix([(records, weight) for weight in weights])
     with pytest.raises(ValueError, match="part 1 has no record"):
         mix([(records, 1), (records[:0], 1)])
-    with pytest.raises(TypeError, match=r"load\(mix"):
-        mix([(load(datasets[0], "train"), 1)])
-    with refuses("no_dataset", "output"):
-        mix([(tmp_path / "none", 1)])
+    for other in (load(datasets[0], "train"), open_dataset(datasets[0]), datasets[0]):
+        with pytest.raises(TypeError, match=r"expected records of each dataset: mix\(\[\(open_dataset"):
+            mix([(other, 1)])
     other = build(tmp_path / "other", f"--input={photos}", "--layout=imagenet", "--image_size=8")
     with refuses("layouts_differ", "layout", says=["part 1", "filename is bytes in part 0 and missing"]):
-        mix([(datasets[0], 1), (other, 1)])
+        mixed_of([datasets[0], other])
     small = build(tmp_path / "small", f"--input={photos}", "--image_size=8", "--resize_mode=crop")
     with pytest.raises(ValueError, match="different sizes"):
-        load(mix([(datasets[0], 1), (small, 1)]), "train", batch_size=4)
+        load(mixed_of([datasets[0], small]), batch_size=4)
     parts = [open_dataset(one).records("train", form="bytes") for one in datasets]
     with pytest.raises(ValueError, match="one list of `class_names`"):
         mix([(parts[0], 1), (parts[1], 1)])
@@ -267,7 +268,7 @@ def test_objects_have_joined_classes(tmp_path, build, layout):
         path = write_coco(tmp_path / f"{name}.json", pictures, categories=used)
         flags = (f"--image_root={tmp_path / name}", "--image_size=16", "--resize_mode=pad", f"--layout={layout}")
         found.append(build(tmp_path / "out" / name, f"--input={path}", *flags))
-    mixed = mix([(one, 1) for one in found])
+    mixed = mixed_of(found)
     assert mixed.class_names == ("dog", "person", "cat")
     feature, first = ("objects/label", 0) if layout == "tfds" else ("image/object/class/label", 1)
     file = "filename" if layout == "tfds" else "image/filename"
@@ -276,8 +277,8 @@ def test_objects_have_joined_classes(tmp_path, build, layout):
         for name, labels in (("a", ["dog"]), ("b", ["cat", "person"]))
         for file, one in PICTURES.items()
     }
-    assert {example[file]: example[feature].tolist() for example in mixed["train"]} == expected
-    padded = load(mixed, "train", num_objects=4, batch_size=20)
+    assert {example[file]: example[feature].tolist() for example in mixed} == expected
+    padded = load(mixed, num_objects=4, batch_size=20)
     rows = [row for batch in padded for row in zip(batch[file].numpy(), batch[feature].numpy().tolist(), strict=True)]
     assert {name.decode(): row for name, row in rows} == {
         name: [*row, *[-1] * (4 - len(row))] for name, row in expected.items()

@@ -25,7 +25,6 @@ from beam_tfrecords.output.published import read_changes
 from beam_tfrecords.output.published_paths import PublishedPaths
 from beam_tfrecords.output.schema import Check, read_json
 from beam_tfrecords.reading.dataset import Dataset
-from beam_tfrecords.reading.lazy_shards import shard_numbers
 from beam_tfrecords.reading.reading_code import reading_code
 from beam_tfrecords.transforms.request.published_settings import publish_settings
 
@@ -164,7 +163,7 @@ def _figures(dataset: Dataset, *, sections: Collection[str]) -> list[tuple[str, 
         ("records", f"{manifest['records']:,}", "records"),
         ("splits", f"{len(dataset.splits):,}", "bytes"),
         ("shards", f"{dataset.num_shards:,}", "bytes"),
-        ("size", format_bytes(int(shard_numbers(dataset.shards, "bytes").sum())), "bytes"),
+        ("size", format_bytes(sum(shard.bytes for shard in dataset.shards)), "bytes"),
         ("failures", f"{manifest['failures']:,}", "failures"),
         ("classes", f"{len(dataset.class_names):,}", "classes"),
         (

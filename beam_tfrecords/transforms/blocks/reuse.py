@@ -14,7 +14,7 @@ import hashlib
 import io
 import json
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import numpy as np
@@ -28,7 +28,6 @@ from beam_tfrecords.output.index import CONVERSION_COLUMNS, INDEX_SCHEMA, fits_p
 from beam_tfrecords.output.manifest import Shard
 from beam_tfrecords.output.published_paths import UNCHANGED, PublishedPaths
 from beam_tfrecords.reading.dataset import DatasetRef
-from beam_tfrecords.reading.lazy_shards import find_keyed
 from beam_tfrecords.tfrecord import RecordError, read_records
 from beam_tfrecords.transforms.blocks.convert_sample import ConvertSample, PreparedSample, hash_images
 from beam_tfrecords.transforms.hashing import SPACE, order_hashes
@@ -252,12 +251,13 @@ class BlockReuse:
 
 
 @functools.lru_cache(maxsize=2)
-def _shards_by_split(previous: DatasetRef) -> dict[str, tuple[Sequence[Shard], np.ndarray]]:
-    """Returns split -> its shards, and the numbers of those with a first key: [n] int64."""
-    dataset = previous.open()
-    by_split = {split: dataset.split_shards(split) for split in dataset.split_starts}
-    found = {split: (shards, find_keyed(shards)) for split, shards in by_split.items()}
-    return {split: (shards, numbers) for split, (shards, numbers) in found.items() if len(numbers)}
+def _shards_by_split(previous: DatasetRef) -> dict[str, list[Shard]]:
+    """Returns split -> its shards that have a first key, by number; without splits that have none."""
+    found: dict[str, list[Shard]] = {}
+    for shard in previous.open().shards:
+        if shard.first_key is not None:
+            found.setdefault(shard.split, []).append(shard)
+    return found
 
 
 def _is_published(path: str, sha256: str | None) -> bool:
@@ -291,15 +291,15 @@ def _find_between(plan: ReusePlan, split: str, low: int, high: int) -> Iterator[
     def order(key: str | None) -> int:
         return order_hashes(seed=plan.seed, keys=[key or ""])[0]
 
-    shards, numbers = _shards_by_split(plan.previous)[split]
-    first = bisect.bisect_right(numbers, low, key=lambda number: order(shards[number].first_key))
-    end = bisect.bisect_left(numbers, high, key=lambda number: order(shards[number].first_key))
+    shards = _shards_by_split(plan.previous)[split]
+    first = bisect.bisect_right(shards, low, key=lambda shard: order(shard.first_key))
+    end = bisect.bisect_left(shards, high, key=lambda shard: order(shard.first_key))
     for place in range(max(0, first - 1), end):
-        shard = shards[numbers[place]]
+        shard = shards[place]
         assert shard.index is not None
         table = _read_index(storage.join(plan.previous.path, shard.index), shard.index_sha256)
         if table is None:
-            beyond = order(shards[numbers[place + 1]].first_key) if place + 1 < len(numbers) else SPACE
+            beyond = order(shards[place + 1].first_key) if place + 1 < len(shards) else SPACE
             yield UnreadIndex(split, shard.index, order(shard.first_key), beyond)
             continue
         keys = table["key"]

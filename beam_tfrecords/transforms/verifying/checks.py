@@ -35,7 +35,6 @@ from beam_tfrecords.output.index import read_batches
 from beam_tfrecords.output.label_files import label_files, label_map, read_label_file
 from beam_tfrecords.output.manifest import Shard
 from beam_tfrecords.reading.dataset import Dataset
-from beam_tfrecords.reading.lazy_shards import shard_numbers
 from beam_tfrecords.tfrecord import Compression, Record, RecordError, open_stream, scan_records
 from beam_tfrecords.transforms.images.convert_image import convert_image
 from beam_tfrecords.transforms.images.decode import load_pixels, open_image
@@ -367,15 +366,14 @@ def _verify_metadata(dataset: Dataset, *, missing: Iterable[str]) -> Iterator[Fi
             yield Finding(file, "is not the JSON that TensorFlow Datasets reads")
             continue
         for split in sorted(lengths.keys() | dataset.manifest["splits"].keys()):
-            records = _count_records(dataset, split).tolist()
+            records = _count_records(dataset, split)
             if lengths.get(split, []) != records:
                 yield Finding(file, f"says {lengths.get(split)} records in the shards of {split}; they have {records}")
 
 
-def _count_records(dataset: Dataset, split: str) -> np.ndarray:
-    """Returns the number of records of each shard of a split: [shards] int64."""
-    shards = dataset.split_shards(split) if split in dataset.split_starts else []
-    return shard_numbers(shards, "records")
+def _count_records(dataset: Dataset, split: str) -> list[int]:
+    """Returns the number of records of each shard of a split."""
+    return [shard.records for shard in dataset.shards if shard.split == split]
 
 
 def _count_classes(described: Any) -> Iterator[int]:
@@ -389,11 +387,11 @@ def _count_classes(described: Any) -> Iterator[int]:
 
 def _verify_counts(dataset: Dataset, *, missing: Iterable[str]) -> Iterator[Finding]:
     manifest = dataset.manifest
-    records = int(shard_numbers(dataset.shards, "records").sum())
+    records = sum(shard.records for shard in dataset.shards)
     if records != manifest["records"]:
         yield Finding(MANIFEST, f"says {manifest['records']} records; its shards have {records}")
     for split, entry in manifest["splits"].items():
-        records = int(_count_records(dataset, split).sum())
+        records = sum(_count_records(dataset, split))
         # An edited manifest may lack the number.
         if records != entry.get("records"):
             yield Finding(MANIFEST, f"says {entry.get('records')} records of split {split}; its shards have {records}")

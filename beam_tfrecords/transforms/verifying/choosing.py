@@ -13,7 +13,6 @@ import numpy as np
 from beam_tfrecords.errors import BuildError
 from beam_tfrecords.output.manifest import Shard
 from beam_tfrecords.reading.dataset import Dataset, DatasetRef, read_dataset
-from beam_tfrecords.reading.lazy_shards import shard_numbers
 from beam_tfrecords.transforms.hashing import order_hashes
 
 # Numbers of shards that a job hands to a worker at once.
@@ -51,13 +50,14 @@ def choose_shards(dataset: Dataset, share: float = 1.0) -> ChosenShards:
       dataset: the dataset.
       share: more than 0, up to 1.
     """
-    records = shard_numbers(dataset.shards, "records")
+    shards = dataset.shards
     seed = int(dataset.manifest_sha256[:8], 16)
     chosen: list[int] = []
     for start, end in itertools.pairwise([*dataset.split_starts.values(), dataset.num_shards]):
         order = np.argsort(order_hashes(seed=seed, keys=map(str, range(start, end))), kind="stable")
         chosen += sorted((start + order[: math.ceil(share * (end - start))]).tolist())
-    return ChosenShards(dataset.ref, chosen, int(records[chosen].sum()), len(chosen) == len(records))
+    records = sum(shards[number].records for number in chosen)
+    return ChosenShards(dataset.ref, chosen, records, len(chosen) == len(shards))
 
 
 def read_shards(group: Sequence[int], ref: DatasetRef) -> Iterator[Shard]:

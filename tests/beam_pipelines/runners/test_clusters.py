@@ -13,7 +13,7 @@ from beam_tfrecords.beam_pipelines.runners.failures import describe_trace
 from beam_tfrecords.beam_pipelines.runners.find_runner import find_runner
 from beam_tfrecords.beam_pipelines.runners.jar_files import write_small_jar
 from beam_tfrecords.beam_pipelines.runners.jobs import JobRecord, read_job
-from beam_tfrecords.reading.lazy_shards import ShardFileError
+from beam_tfrecords.reading.index_files import ShardFileError
 from beam_tfrecords.storage.entries import (
     AccessDeniedError,
     AnonymousAccessError,
