@@ -7,7 +7,7 @@ DEMO_OUT := out/demo
 # Nothing of the caller's Python environment may leak into ours.
 unexport PYTHONPATH PYTHONHOME PYTHONDONTWRITEBYTECODE
 
-.PHONY: demo test lint typecheck unit test-integration test-versions dist image docs bench screenshot deploy-files clean
+.PHONY: demo test lint typecheck unit unit-tensorflow test-integration test-nightly test-versions dist image docs bench screenshot deploy-files clean
 
 demo: $(VENV)/.program
 	$(BIN)/beam-tfrecords convert --input=tests/data/photos --output=$(DEMO_OUT) --name=photos \
@@ -16,9 +16,10 @@ demo: $(VENV)/.program
 	$(BIN)/beam-tfrecords inspect --dataset=$(DEMO_OUT)
 	@echo "pictures and numbers on one page: $(DEMO_OUT)/report.html"
 
-# mypy takes one processor, and the tests wait for a part of their time.
+# The type checker and TensorFlow each take one process beside those of the other tests, which wait for a part of their
+# time.
 test: lint
-	@$(MAKE) --no-print-directory --jobs=2 typecheck unit
+	@$(MAKE) --no-print-directory --jobs=3 typecheck unit unit-tensorflow
 
 lint: $(VENV)/.installed
 	$(BIN)/ruff check .
@@ -28,10 +29,12 @@ lint: $(VENV)/.installed
 typecheck: $(VENV)/.installed
 	$(BIN)/mypy
 
-# A module in one of three processes: builds and servers wait for a good part of their time.
 TEMP_ROOT = PYTEST_DEBUG_TEMPROOT=$$($(PYTHON) tests/temp_root.py)
 unit: $(VENV)/.installed
-	$(TEMP_ROOT) $(BIN)/python -m pytest -n 3 --dist loadfile --few
+	$(TEMP_ROOT) $(BIN)/python -m pytest -n 2 --dist loadfile -m "not nightly and not tensorflow"
+
+unit-tensorflow: $(VENV)/.installed
+	$(TEMP_ROOT) $(BIN)/python -m pytest -m "tensorflow and not nightly"
 
 # Two steps, so that the demo need not wait for what only the tests use. Installed modules are compiled at once: every
 # worker process would otherwise do it again where bytecode is not written.
@@ -43,7 +46,9 @@ $(VENV)/.installed: $(VENV)/.program
 	@# constants of the package: once here, or 12 s in each of three processes.
 	@$(BIN)/python -m pytest -k test_what_json_dumps_writes_is_read_back > /dev/null 2>&1 || true
 $(VENV)-integration/.installed: setup.py
-	$(call install,.[integration],what the integration tests need)
+	$(call install,.[integration],what the tests against real servers need)
+$(VENV)-nightly/.installed: setup.py
+	$(call install,.[nightly],what all tests need (10 GB))
 $(VENV)-docs/.installed: setup.py
 	$(call install,.[docs],what makes the site of docs/)
 
@@ -58,22 +63,29 @@ define install
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 10) and "Python 3.10 or newer is needed; say make PYTHON=...")'
 	@echo "Installing $(2)."
 	$(PYTHON) -m venv $(@D)
-	$(@D)/bin/python -m pip install --disable-pip-version-check --no-compile --editable '$(1)'
-	@echo "Compiling the installed modules."
-	@$(@D)/bin/python -m compileall -q -j 0 $(@D)/lib beam_tfrecords > /dev/null || true
+	@# uv takes a quarter of pip's time; where it cannot reach the index that pip is set up for, pip does it.
+	@$(@D)/bin/python -m pip install --quiet --disable-pip-version-check uv
+	$(@D)/bin/uv pip install --python=$(@D)/bin/python --quiet --compile-bytecode --editable '$(1)' \
+	  || $(@D)/bin/python -m pip install --disable-pip-version-check --editable '$(1)'
+	@$(@D)/bin/python -m compileall -q -j 0 beam_tfrecords > /dev/null || true
 	touch $@
 endef
 
-# Real servers, from package registries; needs Java, Maven and Go, or root on Debian to install them. Then a test
-# of each stage once more, by Beam's own workers, and what `make test` leaves out: combinations of parameters, and what
-# takes long. SHARE=0.25 runs a quarter of the tests on clusters and of similar cases, other ones each day.
-SHARE ?= 1
-PYTEST_INTEGRATION = $(VENV)-integration/bin/python -m pytest --dist loadfile --share=$(SHARE)
+# The gate against real servers, a cluster and a browser, all from package registries; needs Java, Maven and Go, or root
+# on Debian to install them.
+GATE = flink_faults store_faults storage_conformance prism package report servers
 test-integration: $(VENV)-integration/.installed $(VENV)-dist/.installed
-	tests/integration/install.sh
-	$(PYTEST_INTEGRATION) -n 2 --no-loadscope-reorder tests/integration
-	$(TEMP_ROOT) $(PYTEST_INTEGRATION) -n 2 tests -m any_workers --beam_workers
-	$(TEMP_ROOT) NIGHT_SEEDS=2 $(PYTEST_INTEGRATION) -n 3 tests --exhaustive
+	tests/integration/install.sh integration $(VENV)-integration/bin/python
+	$(VENV)-integration/bin/python -m pytest -n 2 --dist loadfile -m "not nightly" $(GATE:%=tests/integration/test_%.py)
+
+# The rest: all clusters, stores, readers and shells, combinations of settings, properties with more examples, and each
+# stage once more by Beam's own workers.
+PYTEST_NIGHTLY = $(VENV)-nightly/bin/python -m pytest -n 2 --dist loadfile --hypothesis-profile=nightly
+test-nightly: $(VENV)-nightly/.installed $(VENV)-dist/.installed
+	tests/integration/install.sh nightly $(VENV)-nightly/bin/python
+	$(PYTEST_NIGHTLY) -m nightly tests/integration
+	$(TEMP_ROOT) $(PYTEST_NIGHTLY) -m "nightly or hypothesis" tests
+	$(TEMP_ROOT) $(PYTEST_NIGHTLY) -m any_workers --beam_workers tests
 
 # The wheel with the lowest and the newest versions that setup.py allows, on each Python that this machine has.
 test-versions: $(VENV)/.installed $(VENV)-dist/.installed
@@ -105,7 +117,7 @@ docs: $(VENV)-docs/.installed
 # `make bench PHOTOS=DIR` takes the JPEG files of a folder for the contest instead of made photos; the table of real photos
 # is `run.py --photos=DIR --name=imagenet_8000 --only=beam_tfrecords,own_codec,pillow,pillow_draft`.
 bench: OF_PHOTOS = $(if $(PHOTOS),--photos='$(PHOTOS)')
-bench: $(VENV)/.installed $(VENV)-integration/.installed
+bench: $(VENV)/.installed $(VENV)-nightly/.installed
 	$(BIN)/python -m compileall -q beam_tfrecords
 	$(BIN)/python benchmarks/run.py $(OF_PHOTOS) --name=imagenet_like_8000 --chart=docs/benchmarks.png
 	$(BIN)/python benchmarks/run.py $(OF_PHOTOS) --name=imagenet_like_40000 --count=40000 --only=beam_tfrecords,own_codec
@@ -114,23 +126,23 @@ bench: $(VENV)/.installed $(VENV)-integration/.installed
 	$(BIN)/python benchmarks/near_duplicates.py
 	$(BIN)/python benchmarks/growth.py
 	$(BIN)/python benchmarks/small_samples.py
-	$(VENV)-integration/bin/python benchmarks/readers.py
+	$(VENV)-nightly/bin/python benchmarks/readers.py
 	$(BIN)/python benchmarks/tables.py
 
 # The pictures of reports in README.md and docs/tutorial.md; they take Chromium, which tests/integration/install.sh installs.
-screenshot: $(VENV)-integration/.installed
-	$(VENV)-integration/bin/python docs/screenshot.py
+screenshot: $(VENV)-nightly/.installed
+	$(VENV)-nightly/bin/python docs/screenshot.py
 
 # The files of deploy/ that are made from the settings and from the environment of the tests; for the images, its
 # versions with the hashes of their files.
-deploy-files: $(VENV)-integration/.installed
-	( $(VENV)-integration/bin/python -c 'import platform; print("# make deploy-files: what the tests ran with, on Python", platform.python_version())'; \
-	  $(VENV)-integration/bin/python -m pip freeze --exclude-editable ) > deploy/constraints.txt
+deploy-files: $(VENV)-nightly/.installed
+	( $(VENV)-nightly/bin/python -c 'import platform; print("# make deploy-files: what the tests ran with, on Python", platform.python_version())'; \
+	  $(VENV)-nightly/bin/python -m pip freeze --exclude-editable ) > deploy/constraints.txt
 	( echo "# make deploy-files: what the images install, with the versions of constraints.txt"; \
-	  echo "setuptools>=77" | $(VENV)-integration/bin/uv pip compile --quiet --generate-hashes --no-header --no-annotate \
+	  echo "setuptools>=77" | $(VENV)-nightly/bin/uv pip compile --quiet --generate-hashes --no-header --no-annotate \
 	    --python-version=3.11 --python-platform=x86_64-manylinux_2_28 --constraint=deploy/constraints.txt \
 	    --extra=dataflow --extra=aws setup.py - ) > deploy/requirements.txt
-	$(VENV)-integration/bin/python -m beam_tfrecords.beam_pipelines.settings.template_metadata > deploy/dataflow/metadata.json
+	$(VENV)-nightly/bin/python -m beam_tfrecords.beam_pipelines.settings.template_metadata > deploy/dataflow/metadata.json
 
 clean:
 	rm -rf $(VENV) .venv-* out build dist *.egg-info

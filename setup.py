@@ -62,13 +62,19 @@ AWS = ["boto3>=1.40,<1.45"]
 HEIF = ["pillow-heif>=1.1,<2"]
 PANDAS = ["pandas>=2.2,<4"]
 MEDICAL = ["pydicom>=3,<4", "nibabel>=5.3,<6"]
-# What the integration tests need besides the servers that tests/integration/install.sh installs. PyTorch's wheels for
-# Linux bring CUDA's libraries: 5 GB.
+# `make test-integration` needs them besides the servers that tests/integration/install.sh installs.
 INTEGRATION = [
-    *DATAFLOW,
+    *GCP,
     *AWS,
-    "apache-beam[azure,yaml]",
     "moto[server]>=5.2,<6",
+    # It opens the report in Debian's Chromium.
+    "playwright>=1.55,<2",
+]
+# `make test-nightly` needs them too. PyTorch's wheels for Linux bring CUDA's libraries: 5 GB.
+NIGHTLY = [
+    *INTEGRATION,
+    *DATAFLOW,
+    "apache-beam[azure,yaml]",
     "mfusepy>=3.1,<4",
     "tensorflow-datasets>=4.9.9,<5",
     *HEIF,
@@ -89,8 +95,6 @@ INTEGRATION = [
     "coverage>=7.6,<8",
     "markdown-it-py>=3,<5",
     "webdataset>=1,<2",
-    # It opens the report in Debian's Chromium.
-    "playwright>=1.55,<2",
     # It checks the types of the pages' code; it installs the npm package of this name when it runs first.
     "pyright[nodejs]>=1.1.400,<2",
     # They check the files in deploy/.
@@ -180,6 +184,7 @@ setup(
         "all": [*TENSORFLOW, *GCP, *AWS],
         "test": TEST,
         "integration": [*TEST, *INTEGRATION],
+        "nightly": [*TEST, *NIGHTLY],
     },
     entry_points={
         "console_scripts": [

@@ -11,9 +11,7 @@ import io
 import os
 import signal
 import unittest.mock
-import zlib
-from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -23,41 +21,36 @@ from hypothesis import HealthCheck
 
 from beam_tfrecords.beam_pipelines.messages import progress
 from beam_tfrecords.errors import RequestError
-from tests import rotation
-from tests.each import Case, find_repeated, leaves_out_cases
 from tests.plain_runner import plain_pipelines, without_reports
 from tests.refusals import Refusal, RefusalSnapshot, expect
 
 PHOTOS = Path(__file__).parent / "data/photos"
 BEAM_WORKERS = ("--direct_running_mode=multi_processing", "--direct_num_workers=2")
+MARKS = (
+    "nightly: takes too long for every commit; `make test-nightly` runs it",
+    "tensorflow: imports TensorFlow, so `make test` runs it in a process of its own",
+    "any_workers: a stage; `make test-nightly` also runs it with `--beam_workers`",
+    "local_runner: about runners, workers or their processes; not run plainly",
+    "report: looks at report.html or croissant.json, which builds of others do not write",
+)
+# How long an example takes depends on what else the machine does. What the gate tries depends on the commit alone.
+_PROFILE = {"deadline": None, "suppress_health_check": [HealthCheck.too_slow]}
+hypothesis.settings.register_profile("gate", max_examples=15, derandomize=True, **_PROFILE)
+hypothesis.settings.register_profile("nightly", max_examples=100, print_blob=True, **_PROFILE)
+hypothesis.settings.load_profile("gate")
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--beam_workers", action="store_true", help="build and verify in Beam's own worker processes")
     parser.addoption("--local_runner", action="store_true", help="run no pipeline plainly")
     parser.addoption(
-        "--exhaustive", action="store_true", help="run the tests and combinations that `make test` leaves out"
-    )
-    rotation.add_options(parser)
-    parser.addoption(
         "--update-refusals", action="store_true", help="write the messages that tests see to tests/data/refusals.json"
     )
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    config.addinivalue_line(
-        "markers", "any_workers: a stage; run plainly with `--few` only; also run with `-m any_workers --beam_workers`"
-    )
-    config.addinivalue_line("markers", "local_runner: about runners, workers or their processes; not run plainly")
-    config.addinivalue_line("markers", "slow: takes 0.2 s or more of a processor; `--few` runs a fifth of such tests")
-    config.addinivalue_line(
-        "markers", "report: looks at report.html or croissant.json, which builds of others do not write"
-    )
-    config.addinivalue_line("markers", "exhaustive: run with `--exhaustive` alone")
-    config.addinivalue_line("markers", "every_value: fewer combinations; each value of each parameter is in one")
-    config.addinivalue_line("markers", "every_pair: fewer combinations; each two values of two parameters are in one")
-    config.addinivalue_line("markers", "sampled(count): so many combinations")
-    config.addinivalue_line("markers", "many: cases that are alike, or of minutes; `--share` runs some each day")
+    for mark in MARKS:
+        config.addinivalue_line("markers", mark)
     config.pluginmanager.register(RefusalSnapshot(config))
     # On a busy machine a small build takes more than ten seconds. The line of progress that comes then stays out of
     # what tests compare; where tests start a program, `without_progress` leaves it out.
@@ -65,50 +58,16 @@ def pytest_configure(config: pytest.Config) -> None:
     # A shell ignores Ctrl-C in what it starts in the background, and so would the programs that tests start and end.
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)
-    hypothesis.settings.register_profile(
-        "ours",
-        # How long an example takes depends on what else the machine does.
-        deadline=None,
-        suppress_health_check=[HealthCheck.too_slow],
-        max_examples=100 if config.getoption("exhaustive") else 15,
-    )
-    hypothesis.settings.load_profile("ours")
 
 
-def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Deselects `exhaustive` tests, and combinations of parameters that `every_…` and `sampled` do without.
-
-    With `--few`, it deselects most slow tests, and most cases of tests that have many, too. With `--exhaustive`, it
-    deselects what both run, except what `runs_twice`.
-    """
-    left_out = {item for item in items if item.get_closest_marker("exhaustive")}
-    single = [item for item in items if not is_loop(item)]
-    left_out.update(find_repeated_items(single, marker="every_value", size=1))
-    left_out.update(find_repeated_items(single, marker="every_pair", size=2))
-    left_out.update(find_unsampled(single))
-    others: set[pytest.Item] = set()
-    if config.getoption("few") or config.getoption("exhaustive"):
-        others = rotation.find_others([item for item in single if item not in left_out], config)
-        left_out |= others
-    if config.getoption("exhaustive"):
-        left_out = {item for item in items if item not in left_out and not runs_twice(item)}
-    # The other cases of tests that have many take milliseconds each; `--share` is for what takes longer.
-    whole = {item for item in others if not item.get_closest_marker("slow")}
-    left_out.update(rotation.find_undrawn([item for item in items if item not in left_out | whole], config))
-    config.hook.pytest_deselected(items=list(left_out))
-    items[:] = [item for item in items if item not in left_out]
-
-
-@pytest.hookimpl(optionalhook=True)
-def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
-    from tests.scheduling import ModuleScheduling
-
-    return ModuleScheduling(config, log) if config.getoption("dist") == "loadfile" else None
-
-
-def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
-    if line := rotation.describe(config):
-        terminalreporter.write_line(line)
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(item: pytest.Item) -> Iterator[Any]:
+    """Fails in CI what skips because this machine lacks a part: such a skip says `needs ...`."""
+    report = yield
+    reason = report.longrepr[2] if report.skipped and isinstance(report.longrepr, tuple) else ""
+    if os.environ.get("CI") and "needs " in reason:
+        report.outcome, report.longrepr = "failed", reason
+    return report
 
 
 @pytest.hookimpl(trylast=True)
@@ -117,46 +76,6 @@ def pytest_unconfigure(config: pytest.Config) -> None:
     if hasattr(config, "workerinput"):
         atexit._run_exitfuncs()
         os._exit(0)
-
-
-def runs_twice(item: pytest.Item) -> bool:
-    """Whether `--exhaustive` runs a test of `make test` again: with more examples, other cases or in workers."""
-    has_others = is_loop(item) and leaves_out_cases(item)
-    return is_property(item) or has_others or item.get_closest_marker("any_workers") is not None
-
-
-def is_loop(item: pytest.Item) -> bool:
-    """Whether a test runs its cases itself."""
-    return isinstance(item, pytest.Function) and hasattr(item.function, "loop")
-
-
-def is_property(item: pytest.Item) -> bool:
-    return isinstance(item, pytest.Function) and hypothesis.is_hypothesis_test(item.function)
-
-
-def find_repeated_items(items: Iterable[pytest.Item], *, marker: str, size: int) -> Iterator[pytest.Item]:
-    """The items of which all combinations of so many parameters are in other items."""
-    combined = [item for item in items if isinstance(item, pytest.Function) and item.get_closest_marker(marker)]
-    functions: dict[object, dict[pytest.Item, Case]] = {}
-    for item in mixed(combined):
-        functions.setdefault(item.function, {})[item] = item.callspec.params
-    for cases in functions.values():
-        yield from find_repeated(cases, size=size)
-
-
-def find_unsampled(items: Iterable[pytest.Item]) -> Iterator[pytest.Item]:
-    """The items beyond the number that `sampled` names."""
-    sampled = [item for item in items if isinstance(item, pytest.Function) and item.get_closest_marker("sampled")]
-    seen: Counter[object] = Counter()
-    for item in mixed(sampled):
-        seen[item.function] += 1
-        if seen[item.function] > item.get_closest_marker("sampled").args[0]:
-            yield item
-
-
-def mixed(items: Iterable[pytest.Item]) -> list[pytest.Item]:
-    """Items in an order that mixes their parameters, and is the same in every process."""
-    return sorted(items, key=lambda item: zlib.crc32(item.nodeid.encode()))
 
 
 def pytest_collection_finish() -> None:
@@ -172,12 +91,11 @@ _INTEGRATION = Path(__file__).parent / "integration"
 def pytest_runtest_protocol(item: pytest.Item) -> Iterator[Any]:
     """Fixtures of a whole session are in it too."""
     option, marker = item.config.getoption, item.get_closest_marker
-    in_workers = marker("local_runner") or (marker("any_workers") and not option("few"))
-    is_plain = not (in_workers or option("beam_workers") or option("local_runner"))
+    is_plain = not (marker("local_runner") or option("beam_workers") or option("local_runner"))
     with contextlib.ExitStack() as patches:
         if is_plain:
             patches.enter_context(plain_pipelines())
-        is_real = item.path.is_relative_to(_INTEGRATION) or option("exhaustive") or option("beam_workers")
+        is_real = item.path.is_relative_to(_INTEGRATION) or marker("nightly") or option("beam_workers")
         if not (marker("report") or is_real):
             patches.enter_context(without_reports())
         return (yield)

@@ -9,15 +9,12 @@ import contextlib
 import functools
 import inspect
 import itertools
-import zlib
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from enum import Enum
 from pathlib import Path
 from typing import Any, TypeVar
 
 import pytest
-
-from tests.rotation import draw
 
 Key = TypeVar("Key")
 Case = Mapping[str, Any]
@@ -28,7 +25,7 @@ Values = Iterable[Any] | Callable[[], Iterable[Any]]
 def each(names: str, values: Values, *, ids: Iterable[str] | Callable[[Any], str] | None = None) -> Callable[..., Any]:
     """Runs a test with each value in turn, in the place of `pytest.mark.parametrize`.
 
-    Several of them run all combinations, or those that `every_value`, `every_pair` and `sampled` keep. `tmp_path`
+    Several of them run all combinations. `tmp_path`
     and `monkeypatch` are new for each case.
 
     Args:
@@ -64,7 +61,7 @@ class Loop:
         def run(request: pytest.FixtureRequest, **given: Any) -> None:
             if wants_request:
                 given["request"] = request
-            self._run(request.node, given)
+            self._run(given)
 
         run.__dict__.update(marked.__dict__)
         run.__wrapped__ = self.test  # and not a loop over some of the parameters
@@ -85,15 +82,9 @@ class Loop:
             }
         return found
 
-    def _run(self, item: pytest.Item, given: dict[str, Any]) -> None:
+    def _run(self, given: dict[str, Any]) -> None:
         __tracebackhide__ = True
         cases = self.cases()
-        # All cases of a test that is marked `exhaustive` itself.
-        if not item.get_closest_marker("exhaustive"):
-            left_out, is_wanted = find_left_out(cases, item), item.config.getoption("exhaustive", False)
-            cases = {name: case for name, case in cases.items() if (name in left_out) is is_wanted}
-        if item.config.getoption("exhaustive", False):
-            cases = {name: cases[name] for name in draw(cases, item.config, name=str)}
         failed: dict[str, BaseException] = {}
         for number, (name, case) in enumerate(cases.items()):
             try:
@@ -142,32 +133,3 @@ def _shown(value: Any) -> str:
 def _reason(error: BaseException) -> str:
     text = " ".join(str(error).split())
     return f"{type(error).__name__}: {text[:300]}"
-
-
-def leaves_out_cases(item: pytest.Item) -> bool:
-    """Whether `make test` runs only some combinations of a loop, and `--exhaustive` the others."""
-    return any(map(item.get_closest_marker, ("every_value", "every_pair", "sampled")))
-
-
-def find_left_out(cases: Mapping[str, Case], item: pytest.Item) -> set[str]:
-    """Returns the names of the combinations that `make test` does without."""
-    left_out: set[str] = set()
-    mixed = sorted(cases, key=lambda name: zlib.crc32(name.encode(errors="replace")))
-    for marker, size in (("every_value", 1), ("every_pair", 2)):
-        if item.get_closest_marker(marker):
-            left_out.update(find_repeated({name: cases[name] for name in mixed}, size=size))
-    sampled = item.get_closest_marker("sampled")
-    if sampled:
-        left_out.update(mixed[sampled.args[0] :])
-    return left_out
-
-
-def find_repeated(cases: Mapping[Key, Case], *, size: int) -> Iterator[Key]:
-    """Yields the keys of cases of which all combinations of `size` values are in cases before them."""
-    seen: set[object] = set()
-    for name, case in cases.items():
-        # A parameter has the same objects in all combinations.
-        values = set(itertools.combinations([(key, id(value)) for key, value in case.items()], size))
-        if values <= seen:
-            yield name
-        seen |= values

@@ -367,15 +367,7 @@ def main() -> None:
         choices=["all", "few"],
         help="print only digests, of all images or of three; needs no Beam",
     )
-    parser.add_argument("--sixth", type=int, help="make only the digests of a sixth of the images: from 0 to 5")
     arguments = parser.parse_args()
-    if arguments.sixth is not None:
-        some = [one for one in images() if zlib.crc32(one[0].encode()) % 6 == arguments.sixth]
-        found = make_digests(some)
-        # Those of a request and of a part file are of all images.
-        del found["specs"], found["parts"]
-        json.dump({"versions": versions(), **found}, sys.stdout)
-        return
     if arguments.digests:
         chosen = images() if arguments.digests == "all" else few_images()
         json.dump({**make_digests(chosen), "probes": dict(probe_digests())}, sys.stdout)

@@ -23,7 +23,6 @@ import pytest
 from beam_tfrecords.errors import RequestError
 from beam_tfrecords.escaping import escape
 from beam_tfrecords.transforms.sources.detect.interpretation import UnclearError
-from tests.each import leaves_out_cases
 
 ROOT = Path(__file__).parents[1]
 SNAPSHOT = ROOT / "tests/data/refusals.json"
@@ -163,8 +162,7 @@ class RefusalSnapshot:
 
 def is_repeatable(test: pytest.Function) -> bool:
     """Whether a test always sees the same refusals."""
-    is_property = hypothesis.is_hypothesis_test(test.function)
-    return not (is_property or (hasattr(test.function, "loop") and leaves_out_cases(test)))
+    return not hypothesis.is_hypothesis_test(test.function)
 
 
 Snapshot = Mapping[str, Mapping[str, list[str]]]

@@ -1,7 +1,7 @@
 """TensorFlow, imported when a test first uses it.
 
-The import takes 4 s. The modules that import from here run in one of several processes (see `tests/scheduling.py`),
-and the others do without.
+The import takes 4 s. The modules that import from here have the mark `tensorflow`, with which `make test` runs them in
+a process of their own.
 """
 
 from __future__ import annotations

@@ -48,7 +48,7 @@ def test_what_is_installed_is_imported_without_the_repository(installed):
     assert run.stdout.startswith(str(installed))
 
 
-@pytest.mark.exhaustive
+@pytest.mark.nightly
 @pytest.mark.parametrize("checker", ["mypy"])
 def test_an_editable_install_shows_its_types(checker, tmp_path):
     # Of two modules: all take ten seconds.

@@ -77,7 +77,6 @@ def private_names_in(nodes: Iterable[ast.AST]) -> set[str]:
     return set(filter(is_private, found))
 
 
-@pytest.mark.slow
 def test_private_names_of_libraries_are_used_in_few_modules():
     modules = {str(path.relative_to(PACKAGE)): nodes for path, nodes in package_nodes().items()}
     ours = NAMED_TUPLE.union(*map(names_defined_in, modules.values()))

@@ -20,7 +20,7 @@ from tests.beam_pipelines.listed_records import commands_of, read
 from tests.refusals import refuses
 
 FLAGS = ["--name=pets", "--image_size=16", "--splits=train=0.7,test=0.3", "--num_shards=2", "--max_failures=0.1"]
-EXTENSIONS = [".tar", pytest.param(".tar.gz", marks=pytest.mark.exhaustive), ".zip"]
+EXTENSIONS = [".tar", pytest.param(".tar.gz", marks=pytest.mark.nightly), ".zip"]
 
 
 @pytest.fixture(scope="module")
@@ -83,8 +83,6 @@ def from_archive_to_folder(archive: Path, folder: Path) -> Callable[[str], str]:
     return rename
 
 
-@pytest.mark.slow
-@pytest.mark.sampled(1)
 @pytest.mark.local_runner
 @pytest.mark.any_workers
 def test_the_shards_have_the_same_bytes(from_archive, from_folder):
@@ -128,7 +126,6 @@ def test_duplicates_are_listed_under_the_names_of_the_archive(from_archive, from
     assert [group] == lines_of(from_folder / "duplicates.jsonl")
 
 
-@pytest.mark.slow
 @pytest.mark.local_runner
 def test_the_manifest_counts_the_same_samples_and_skipped_files(from_archive, from_folder, verify):
     for name in ("listed", "records", "failures", "failure_reasons", "duplicates", "class_names", "splits"):
@@ -161,7 +158,6 @@ def test_a_refused_request_leaves_nothing_of_the_indexed_archive(archive, tmp_pa
     assert not (tmp_path / "out").exists() or not any(path.is_file() for path in (tmp_path / "out").rglob("*"))
 
 
-@pytest.mark.slow
 def test_unchanged_archives_are_not_read_again(folder, tmp_path, convert):
     path = tmp_path / "pets.tar.gz"
     with tarfile.open(path, "w:gz") as tar:

@@ -14,6 +14,8 @@ from tests.beam_pipelines.dataset_checks import manifest_of
 from tests.pixel_files import save_cifar, save_mnist
 from tests.tensorflow import load
 
+pytestmark = pytest.mark.tensorflow
+
 GREY = np.random.default_rng(0).integers(0, 256, (40, 28, 28), dtype=np.uint8)
 COLORS = np.random.default_rng(1).integers(0, 256, (40, 32, 32, 3), dtype=np.uint8)
 LABELS = np.arange(40) % 4
@@ -48,7 +50,6 @@ FORMS: dict[str, tuple[Callable[[Path], None], str, np.ndarray, list[str]]] = {
 }
 
 
-@pytest.mark.sampled(2)
 @pytest.mark.parametrize("form", FORMS)
 def test_every_pixel_and_label_is_stored(form, tmp_path, build, read):
     save, name, images, flags = FORMS[form]
@@ -78,7 +79,6 @@ def test_fer2013_has_its_three_splits(tmp_path, build, read):
             assert record["label"] == number % 4
 
 
-@pytest.mark.slow
 def test_pixels_are_resized_and_kept_as_images_are(tmp_path, build):
     np.savez(tmp_path / "in.npz", x=COLORS, y=LABELS)
     out = build(tmp_path / "small", f"--input={tmp_path / 'in.npz'}", "--image_size=16")

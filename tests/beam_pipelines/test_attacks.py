@@ -79,7 +79,6 @@ def test_each_row_has_a_test():
     assert all((PAGE.parents[1] / path).is_file() for path in ELSEWHERE.values())
 
 
-@pytest.mark.slow
 def test_a_table_reads_nothing_of_others(built):
     assert built == {
         "good.png": "", "../x.png": "outside_root", "/x.png": "outside_root", "file:///x.png": "outside_root",
@@ -140,7 +139,6 @@ def test_an_input_is_refused(row, tmp_path, run):
     assert not (tmp_path / "run").exists()
 
 
-@pytest.mark.slow
 def test_xml_with_entities_rejects_its_image(tmp_path, run):
     write_voc(tmp_path / "in", {"train": PICTURES})
     text = '<!DOCTYPE x [<!ENTITY a "aaaa"><!ENTITY b SYSTEM "file:///etc/passwd">]><annotation>&a;&b;</annotation>'
@@ -151,7 +149,6 @@ def test_xml_with_entities_rejects_its_image(tmp_path, run):
     assert failure["reason"] == "invalid_row"
 
 
-@pytest.mark.slow
 def test_a_member_with_dots_is_a_key_without(tmp_path, picture, save, run):
     save(tmp_path / "1.png", picture(1, 20, 20))
     with tarfile.open(tmp_path / "in.tar", "w") as archive:

@@ -19,6 +19,8 @@ from tests.refusals import refuses
 from tests.tensorflow import load
 from tests.tiff_files import tiff_of
 
+pytestmark = pytest.mark.tensorflow
+
 CLASSES = ("forest", "river")
 NAMES = [f"{name}/{number}" for name in CLASSES for number in range(3)]
 

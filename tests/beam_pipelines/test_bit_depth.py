@@ -16,6 +16,8 @@ from tests.beam_pipelines.dataset_checks import manifest_of
 from tests.image_writers import P3_COLORANTS, icc_profile, png_file
 from tests.tensorflow import load
 
+pytestmark = pytest.mark.tensorflow
+
 FLAGS = ["--image_encoding=png", "--bit_depth=16"]
 
 
@@ -55,7 +57,7 @@ def test_load_gives_every_bit(out):
         np.testing.assert_array_equal(example["image"], source(example["filename"].decode()))
 
 
-@pytest.mark.exhaustive
+@pytest.mark.nightly
 def test_load_resizes_and_batches_them(out):
     batch = next(load(out, "train", batch_size=6, image_size=20, resize_mode="crop").as_numpy_iterator())
     assert (batch["image"].shape, batch["image"].dtype) == ((6, 20, 20, 3), np.uint16)

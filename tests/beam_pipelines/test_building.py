@@ -50,8 +50,6 @@ def test_a_build_that_publishes_nothing_raises_an_error_that_names_the_list(pets
         (pets / "cat/broken.png").unlink()
 
 
-@pytest.mark.slow
-@pytest.mark.sampled(1)
 @pytest.mark.parametrize("fails", [False, True], ids=["done", "failed"])
 def test_a_script_without_a_main_guard_runs_a_build_and_ends(pets, tmp_path, fails):
     request = f"input={str(pets)!r}, output={str(tmp_path / 'out')!r}, image_size=16"

@@ -45,7 +45,7 @@ def run_program(program: str, *arguments: object, cwd: Path = ROOT) -> subproces
     return subprocess.run(command, cwd=cwd, env=environment, capture_output=True, text=True, check=False, timeout=300)
 
 
-@pytest.mark.exhaustive
+@pytest.mark.nightly
 def test_what_another_thread_logs_during_import_and_build_arrives(pets, tmp_path):
     program = """
         import logging, sys, threading
@@ -108,7 +108,6 @@ def test_a_level_that_the_program_has_set_for_beam_stays(pets, tmp_path, caplog)
     assert logging.getLogger("apache_beam").level == logging.INFO
 
 
-@pytest.mark.slow
 @pytest.mark.local_runner
 def test_a_map_function_logs_and_prints_by_this_process(pets, tmp_path, caplog, capsys, monkeypatch):
     (tmp_path / "logging_steps.py").write_text(STEPS)
@@ -121,10 +120,10 @@ def test_a_map_function_logs_and_prints_by_this_process(pets, tmp_path, caplog, 
     assert {f"printed {key}" for key in keys} <= set(capsys.readouterr().out.splitlines())
 
 
-@pytest.mark.exhaustive
+@pytest.mark.nightly
 @pytest.mark.parametrize(
     ("flag", "levels"),
-    [("--verbose", {"INFO", "WARNING"}), pytest.param("--quiet", {"WARNING"}, marks=pytest.mark.exhaustive)],
+    [("--verbose", {"INFO", "WARNING"}), pytest.param("--quiet", {"WARNING"}, marks=pytest.mark.nightly)],
 )
 def test_the_program_shows_what_a_map_function_logs_with_its_name_and_level(pets, tmp_path, flag, levels):
     (tmp_path / "logging_steps.py").write_text(STEPS)
@@ -136,7 +135,6 @@ def test_the_program_shows_what_a_map_function_logs_with_its_name_and_level(pets
     assert shown == {f"{level} steps.of.mine" for level in levels}
 
 
-@pytest.mark.slow
 @pytest.mark.local_runner
 def test_a_build_draws_none_of_the_random_numbers_of_its_caller(pets, tmp_path):
     random.seed(7)
@@ -156,7 +154,7 @@ def test_a_build_draws_none_of_the_random_numbers_of_its_caller(pets, tmp_path):
     assert str(np.random.get_state()) == str(before_numpy)
 
 
-@pytest.mark.exhaustive
+@pytest.mark.nightly
 @pytest.mark.local_runner
 def test_a_fork_and_a_daemonic_process_build_as_their_parent_does(pets, tmp_path):
     def build(name: str) -> list[bytes]:
@@ -192,7 +190,6 @@ def build():
 """
 
 
-@pytest.mark.sampled(1)
 @pytest.mark.parametrize("prepare", ["", "beam_tfrecords.build"], ids=["new", "imported"])
 @pytest.mark.parametrize(
     "start",
@@ -210,7 +207,7 @@ def test_a_build_while_python_exits_is_refused_in_one_sentence(pets, tmp_path, p
     assert not (tmp_path / "out").exists()
 
 
-@pytest.mark.exhaustive
+@pytest.mark.nightly
 def test_in_a_deleted_working_folder_absolute_paths_work_and_others_are_refused(pets, tmp_path):
     program = """
         import os, sys

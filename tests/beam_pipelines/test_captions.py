@@ -22,6 +22,8 @@ from tests.beam_pipelines.dataset_checks import find_all, manifest_of
 from tests.source_requests import open_source
 from tests.tensorflow import load
 
+pytestmark = pytest.mark.tensorflow
+
 
 @pytest.fixture(scope="module")
 def root(tmp_path_factory) -> Path:
@@ -181,7 +183,6 @@ def test_cocos_captions_are_those_that_pycocotools_reads(tmp_path, build, opened
     assert built(out) == expected
 
 
-@pytest.mark.every_value
 @pytest.mark.parametrize("seed", range(2))
 @pytest.mark.parametrize("form", ["jsonl", "parquet"])
 def test_captions_of_a_table_are_those_that_other_readers_have(tmp_path, build, opened_captions, form, seed):

@@ -80,7 +80,6 @@ def failures_of(output: Path) -> list[dict[str, str]]:
     return [json.loads(line) for line in (output / "failures.jsonl").read_text().splitlines()]
 
 
-@pytest.mark.sampled(2)
 @pytest.mark.parametrize(
     ("kind", "grows", "replace"),
     [
@@ -135,7 +134,6 @@ def test_a_single_file_that_was_replaced_is_a_failure_and_tried_again(
     assert shards_of(latest) == shards_of(build(tmp_path / "expected", f"--input={root / source}", *FLAGS))
 
 
-@pytest.mark.sampled(3)
 @pytest.mark.parametrize("replace", [rename_over, write_in_place])
 @pytest.mark.parametrize("kind", ["csv", "csv.gz", "jsonl", "parquet"])
 def test_a_table_that_is_replaced_while_it_is_read_ends_the_build(

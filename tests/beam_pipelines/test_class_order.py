@@ -89,7 +89,6 @@ def test_named_classes_are_numbered_by_the_request(source, add):
     assert classes_of(source.latest) == ["bbb", "aaa"]
 
 
-@pytest.mark.sampled(1)
 @pytest.mark.parametrize("seed", range(3))
 def test_a_build_from_scratch_with_the_same_class_names_has_the_same_bytes(source, add, tmp_path, convert, seed):
     choice = random.Random(seed)

@@ -174,7 +174,7 @@ def test_a_flag_of_beam_in_a_spec_file_belongs_on_the_command_line(refused, tmp_
     refused(Refusal("flag_in_spec", "spec", says=[f"'{name}'", f"--{name}"]), f"--spec={tmp_path / 'spec.yaml'}")
 
 
-@pytest.mark.exhaustive
+@pytest.mark.nightly
 def test_settings_without_effect_are_noted(photos, tmp_path):
     settings = {"image_encoding": "png", "jpeg_quality": 80, "resample": "box", "upscale": False, "num_shards": 1}
     build(input=str(photos), output=str(tmp_path / "out"), shard_size="5MB", **settings)

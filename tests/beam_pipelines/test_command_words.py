@@ -99,7 +99,7 @@ def test_the_version_in_two_ways(run, flag):
     assert run(flag).out == f"beam-tfrecords {importlib.metadata.version('beam-tfrecords')}\n"
 
 
-@pytest.mark.exhaustive
+@pytest.mark.nightly
 def test_the_package_is_the_command_too(built):
     ran = subprocess.run(
         [sys.executable, "-m", "beam_tfrecords", "status", str(built)], capture_output=True, text=True, check=False
@@ -108,7 +108,6 @@ def test_the_package_is_the_command_too(built):
     assert ran.stdout.startswith(f"{built}: idle")
 
 
-@pytest.mark.slow
 def test_bash_completes_commands_and_flags(tmp_path):
     script = subprocess.run([BEAM_TFRECORDS, "completion", "bash"], capture_output=True, text=True, check=True).stdout
     (tmp_path / "script").write_text(script)
@@ -124,8 +123,6 @@ echo "${{COMPREPLY[@]}}"
         assert expected in ran.stdout.split()
 
 
-@pytest.mark.slow
-@pytest.mark.sampled(1)
 @pytest.mark.parametrize("buffered", ["", "1"])
 def test_a_full_standard_output_ends_with_one_line(built, buffered):
     environment = {**os.environ, "PYTHONUNBUFFERED": buffered}

@@ -14,8 +14,6 @@ from beam_tfrecords.transforms.libraries import library_versions
 from tests.beam_pipelines.dataset_checks import manifest_of, shards_of
 from tests.beam_pipelines.test_formats import FLAGS, PHOTOS, copy_photos, write_manifest
 
-pytestmark = pytest.mark.slow
-
 DATA = Path(__file__).parents[1] / "data"
 # tests/data/CREDITS.md says how each was made.
 RELEASES = ("1_0_0",)

@@ -45,7 +45,6 @@ def test_overwriting_with_the_same_request_gives_the_same_bytes(out, pets, tmp_p
 # After an unfinished build
 
 
-@pytest.mark.slow
 @pytest.mark.any_workers
 def test_a_build_with_a_higher_limit_resumes_from_the_blocks_of_the_failed_one(broken, tmp_path, convert, build):
     flags = [f"--input={broken}", *FLAGS]
@@ -58,7 +57,7 @@ def test_a_build_with_a_higher_limit_resumes_from_the_blocks_of_the_failed_one(b
         restore_sources(spoilt)
 
 
-@pytest.mark.exhaustive
+@pytest.mark.nightly
 def test_what_a_writer_killed_while_composing_left_is_among_the_temporary_files_and_removed(
     out, pets, broken, tmp_path, convert, build, snapshot
 ):

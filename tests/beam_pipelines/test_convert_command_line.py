@@ -71,7 +71,7 @@ BEAM_MODES = ["in_memory", "multi_threading", "multi_processing"]
     "mode",
     [
         pytest.param(None, id="our workers"),
-        *(pytest.param(mode, id=mode, marks=pytest.mark.exhaustive) for mode in BEAM_MODES),
+        *(pytest.param(mode, id=mode, marks=pytest.mark.nightly) for mode in BEAM_MODES),
     ],
 )
 def test_shards_and_indices_are_the_same_from_any_workers(process, out, pets, run, mode):
@@ -105,7 +105,6 @@ def test_the_module_is_the_same_program(tmp_path):
     assert "nowhere" in ran.stderr
 
 
-@pytest.mark.sampled(2)
 @pytest.mark.parametrize(
     "command", [[], ["convert"], ["verify"], ["inspect"]], ids=["all", "convert", "verify", "inspect"]
 )

@@ -31,7 +31,6 @@ def tolerated(broken, pets, build) -> Path:
     return build(pets.parent / "tolerated", f"--input={broken}", *FLAGS, *EXACT, "--max_failures=0.06")
 
 
-@pytest.mark.slow
 @pytest.mark.any_workers
 def test_failures_below_the_limit_are_listed_with_reasons(broken, tolerated, verify):
     failures = failures_in(tolerated / "failures.jsonl")

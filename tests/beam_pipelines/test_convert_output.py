@@ -20,7 +20,7 @@ from beam_tfrecords.tfrecord import masked_crc32c
 from tests import tensorflow as tf
 from tests.beam_pipelines.dataset_checks import CLASSES, EXACT, FLAGS, manifest_of, shards_of, splits_of
 
-pytestmark = pytest.mark.any_workers
+pytestmark = [pytest.mark.any_workers, pytest.mark.tensorflow]
 
 
 def sha256(data: bytes) -> str:
@@ -37,7 +37,6 @@ def keys(pets) -> list[str]:
     )
 
 
-@pytest.mark.slow
 def test_the_output_has_these_files_and_no_other(out, snapshot):
     names = [f"pets-{split}.tfrecord-{n:05d}-of-00003" for split in ("train", "validation") for n in range(3)]
     indices = [f"index/pets-{split}-{n:05d}-of-00003.parquet" for split in ("train", "validation") for n in range(3)]
@@ -92,7 +91,6 @@ def test_index_rows_point_at_their_records_in_every_shard(out):
         assert end == len(data)
 
 
-@pytest.mark.slow
 def test_index_rows_of_gzip_shards_point_into_the_uncompressed_stream(pets, tmp_path, build):
     out = build(tmp_path / "out", f"--input={pets}", *FLAGS, *EXACT, "--compression=gzip")
     for shard in manifest_of(out)["shards"]:
@@ -178,7 +176,6 @@ def test_the_manifest_has_the_spec_with_its_defaults_filled_in(out, pets):
     }
 
 
-@pytest.mark.slow
 def test_the_spec_of_the_manifest_gives_the_same_shards_again(out, pets, tmp_path, build, monkeypatch):
     monkeypatch.chdir(pets.parent)
     (tmp_path / "spec.json").write_text(json.dumps(manifest_of(out)["spec"]))

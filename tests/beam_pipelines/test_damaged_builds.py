@@ -89,14 +89,13 @@ def _try(name: str, folder: Path, run, *, seed: int, count: int) -> None:
         time.sleep(0.05)
 
 
-@pytest.mark.sampled(3)
 @pytest.mark.usefixtures("limited")
 @each("name", FORMS)
 def test_a_build_of_a_damaged_input_is_published_or_ends_in_lines(name, tmp_path, run):
     _try(name, tmp_path, run, seed=30, count=1)
 
 
-@pytest.mark.exhaustive
+@pytest.mark.nightly
 @pytest.mark.usefixtures("limited")
 @pytest.mark.parametrize("name", FORMS)
 def test_1_000_builds_of_damaged_inputs_are_published_or_end_in_lines(name, tmp_path, run):

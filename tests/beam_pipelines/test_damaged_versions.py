@@ -89,8 +89,6 @@ def damage(source: Source, target: str, kind: str, chance: random.Random) -> Pat
     return file
 
 
-@pytest.mark.slow
-@pytest.mark.sampled(2)
 @pytest.mark.parametrize("seed", range(len(TARGETS) * len(KINDS)))
 def test_the_next_build_is_that_of_a_build_from_scratch(source, scratch, run, seed):
     target, kind = TARGETS[seed % 5], KINDS[seed // 5]
@@ -129,7 +127,6 @@ def test_a_flipped_bit_of_an_index_takes_no_other_picture(source, scratch, verif
     assert verify(source.output).code == 0
 
 
-@pytest.mark.slow
 @pytest.mark.any_workers
 def test_a_record_of_another_sample_is_not_taken_over(source, scratch):
     first, second = sorted(source.latest.glob("*train.tfrecord-*"))
@@ -190,7 +187,6 @@ def test_without_a_whole_version_everything_is_converted(source, scratch):
     assert source.changes["note"] == "no earlier version is whole: there is nothing to compare it with"
 
 
-@pytest.mark.sampled(1)
 @pytest.mark.parametrize("pattern", ["*.tfrecord-*", "index/*.parquet", "features.json"])
 def test_an_unchanged_input_replaces_a_version_with_missing_files(source, scratch, pattern):
     assert source.build(*FLAGS).code == 0
@@ -225,7 +221,6 @@ def test_a_damaged_dataset_to_reuse_is_named_and_not_used(source, scratch, tmp_p
     assert content_of(tmp_path / "new") == scratch
 
 
-@pytest.mark.sampled(1)
 @pytest.mark.parametrize("size", [None, 0, 7])
 def test_a_damaged_list_of_duplicates_ends_no_build(tmp_path, picture, save, convert, size):
     source = make_source(tmp_path, 9, picture=picture, save=save, convert=convert)

@@ -86,7 +86,6 @@ def check_same(first: Path, second: Path) -> None:
 
 @each("encoding", [(), ("--image_encoding=keep",)])
 @each("source", INPUTS)
-@pytest.mark.sampled(4)
 def test_a_dataset_of_every_source_comes_back(tmp_path, build, verify, source, encoding):
     (tmp_path / "in").mkdir()
     INPUTS[source][0](tmp_path / "in", 0)
@@ -96,7 +95,6 @@ def test_a_dataset_of_every_source_comes_back(tmp_path, build, verify, source, e
     assert verify(second).code == 0
 
 
-@pytest.mark.sampled(2)
 @each("form", FORMS)
 def test_a_dataset_of_every_form_comes_back(tmp_path, build, form):
     write_form(form, tmp_path / "in")
@@ -191,7 +189,6 @@ LAYOUTS = {
 }
 
 
-@pytest.mark.sampled(2)
 @pytest.mark.parametrize("encoding", [(), ("--image_encoding=keep",)])
 @pytest.mark.parametrize("layout", LAYOUTS)
 def test_every_layout_comes_back(tmp_path, build, verify, layout, encoding):
@@ -236,7 +233,6 @@ def check_halves(tmp_path: Path, build: Any, words: list[str], whole: Path) -> N
     assert same == {key: {**row, "key": ""} for key, row in facts(whole).items()}
 
 
-@pytest.mark.sampled(1)
 @pytest.mark.parametrize("layout", LAYOUTS)
 def test_two_halves_of_every_layout_give_the_whole(tmp_path, build, layout):
     write, flags = LAYOUTS[layout]
@@ -244,8 +240,6 @@ def test_two_halves_of_every_layout_give_the_whole(tmp_path, build, layout):
     check_halves(tmp_path, build, words, build(tmp_path / "whole", *words))
 
 
-@pytest.mark.slow
-@pytest.mark.sampled(2)
 @pytest.mark.parametrize("source", INPUTS)
 def test_two_halves_of_every_source_give_the_whole(tmp_path, build, source):
     (tmp_path / "in").mkdir()
@@ -254,8 +248,6 @@ def test_two_halves_of_every_source_give_the_whole(tmp_path, build, source):
     check_halves(tmp_path, build, words, build(tmp_path / "whole", *words))
 
 
-@pytest.mark.slow
-@pytest.mark.sampled(1)
 @pytest.mark.parametrize("form", FORMS)
 def test_two_halves_of_every_form_give_the_whole(tmp_path, build, form):
     write_form(form, tmp_path / "in")
@@ -295,7 +287,6 @@ def test_a_dataset_and_other_records_are_refused(tmp_path, build, convert):
     ran.refused("sources_differ", "input")
 
 
-@pytest.mark.slow
 def test_other_images_are_merged_as_they_are_stored(tmp_path, build, verify):
     write_form("folder", tmp_path / "photos")
     for size in (8, 16):
@@ -323,8 +314,6 @@ def test_settings_of_the_request_beat_those_of_the_dataset(tmp_path, build):
     assert record["image/channels"] == ("int64", [1])
 
 
-@pytest.mark.slow
-@pytest.mark.sampled(1)
 @pytest.mark.parametrize("encoding", ["jpeg", "png", "webp", "raw", "keep"])
 def test_a_layout_with_more_of_an_image_finds_it_in_what_is_stored(tmp_path, build, encoding):
     words = ["--image_size=16", "--resize_mode=pad", "--name=x"] if encoding == "raw" else ["--name=x"]
@@ -348,7 +337,6 @@ def test_objects_and_masks_move_with_a_new_size(tmp_path, build):
                 assert again["train"][key][name] == (kind, values), name
 
 
-@pytest.mark.sampled(1)
 @pytest.mark.parametrize("orientation", range(1, 9))
 def test_objects_of_kept_files_move_with_an_image_that_is_turned_now(tmp_path, build, orientation):
     save_pictures(tmp_path)
@@ -399,7 +387,6 @@ def test_of_versions_the_one_of_latest_is_read(tmp_path, build):
     assert {row["label"] for row in facts(second).values()} == {"cat", "flower"}
 
 
-@pytest.mark.sampled(3)
 @pytest.mark.parametrize("compression", ["none", "gzip"])
 @pytest.mark.parametrize("damage", ["header", "data", "cut", "index"])
 def test_damage_is_listed_with_the_keys_of_the_dataset(tmp_path, build, convert, damage, compression):
@@ -442,7 +429,6 @@ def test_a_manifest_that_somebody_has_changed_is_refused(tmp_path, build, conver
     ran.refused("damaged_dataset", "input", says=["manifest.json"])
 
 
-@pytest.mark.slow
 def test_splits_can_be_named_anew_or_be_other_fractions(tmp_path, build):
     first = build(tmp_path / "first", *_write_photos(tmp_path), "--image_size=8", "--splits=train=0.5,test=0.5")
     renamed = build(tmp_path / "renamed", f"--input={first}", "--splits=train=train,validation=test", "--name=x")

@@ -33,6 +33,8 @@ from tests.beam_pipelines.test_verify_records import rewrite_shard, with_feature
 from tests.refusals import Refusal
 from tests.tensorflow import load
 
+pytestmark = pytest.mark.tensorflow
+
 KEYS = {
     "image/encoded": "bytes_list",
     "image/format": "bytes_list",
@@ -296,7 +298,7 @@ def test_masks_are_drawn(out, with_masks, tmp_path, run):
     np.testing.assert_array_equal(changed[10::21, 10::21][inner], (crowd | triangle)[inner])
 
 
-@pytest.mark.exhaustive
+@pytest.mark.nightly
 def test_masks_are_loaded_as_pixels(with_masks):
     records = list(open_dataset(with_masks).records("train"))
     names = [record["image/filename"] for record in records]
@@ -345,7 +347,6 @@ def with_keypoints(root: Path) -> list[str]:
     return [f"--input={path}", f"--image_root={root / 'train2017'}"]
 
 
-@pytest.mark.slow
 def test_keypoints_are_columns_as_the_object_detection_api_names_them(root, tmp_path, build):
     flags = ["--layout=detection_keypoints", "--image_size=20x30", "--resize_mode=exact"]
     out = build(tmp_path / "out", *with_keypoints(root), *flags)
@@ -448,7 +449,6 @@ def test_batches_have_ragged_boxes(out):
     assert batch["image/encoded"].shape == (4, 20, 30, 3)
 
 
-@pytest.mark.slow
 def test_batches_can_have_a_fixed_number_of_objects(out):
     (batch,) = load(out, "train", batch_size=4, num_objects=2)
     (ragged,) = load(out, "train", batch_size=4)
@@ -466,7 +466,6 @@ def test_num_objects_needs_objects(out, tmp_path, photos, build):
         load(tmp_path, "train", num_objects=3)
 
 
-@pytest.mark.slow
 def test_the_layout_of_tfds_has_boxes_in_one_feature(tmp_path, source, build):
     out = build(tmp_path, *source, "--layout=tfds", "--image_size=20x30", "--resize_mode=exact")
     assert (out / "objects-label.labels.txt").read_text() == "person\ndog\ncat\n"

@@ -47,7 +47,7 @@ def try_faults(library: Path, folder: Path, kind: str, *, most: int, seed: int) 
 
 
 # The integration tests have the other kinds.
-@pytest.mark.exhaustive
+@pytest.mark.nightly
 @pytest.mark.parametrize("kind", ["folder", "versioned"])
 def test_a_fault_of_one_look_loses_nothing(library, tmp_path, kind):
     found = try_faults(library, tmp_path, kind, most=3, seed=20261123)
@@ -64,7 +64,6 @@ def classes(tmp_path, picture, save) -> Path:
     return tmp_path / "in"
 
 
-@pytest.mark.sampled(3)
 @pytest.mark.parametrize("pattern", ["", "/*/*.png", "/**/*.png", "/[cd]*/*", "/dog*/**", "/{cat,dog}/*.png"])
 def test_a_class_on_a_disk_that_is_not_mounted_is_no_class_less(classes, tmp_path, convert, pattern):
     ran = convert(f"--input={classes}{pattern}", f"--output={tmp_path / 'out'}", *FLAGS)

@@ -142,7 +142,6 @@ def test_dropped_copies_are_counted_per_split_and_in_no_class(dropped, kept, rea
     assert verify(dropped).code == 0
 
 
-@pytest.mark.slow
 @pytest.mark.any_workers
 def test_dropping_gives_the_bytes_of_a_build_without_the_copies(dropped, read, build, make_pets):
     stay = {key for keys in keys_of(dropped, read).values() for key in keys}
@@ -160,7 +159,7 @@ def test_without_duplicates_drop_and_fail_change_no_byte(unique, build):
     assert set(manifest_of(outputs["keep"])["duplicates"].values()) == {0}
 
 
-@pytest.mark.exhaustive
+@pytest.mark.nightly
 @pytest.mark.parametrize("processes", [1, 2])
 def test_any_number_of_worker_processes_writes_the_same_files(dropped, pets, run, snapshot, tmp_path, processes):
     words = [f"--input={pets}", f"--output={tmp_path / 'out'}", *FLAGS, "--duplicates=drop"]
@@ -171,7 +170,7 @@ def test_any_number_of_worker_processes_writes_the_same_files(dropped, pets, run
     assert snapshot(tmp_path / "out", without=different) == snapshot(dropped, without=different)
 
 
-@pytest.mark.exhaustive
+@pytest.mark.nightly
 @pytest.mark.any_workers
 def test_the_same_records_are_dropped_from_gzip_shards(dropped, pets, build, read, verify, tmp_path):
     output = build(tmp_path / "gzip", f"--input={pets}", *FLAGS, "--duplicates=drop", "--compression=gzip")
@@ -181,7 +180,6 @@ def test_the_same_records_are_dropped_from_gzip_shards(dropped, pets, build, rea
     assert verify(output).code == 0
 
 
-@pytest.mark.slow
 @pytest.mark.any_workers
 def test_fail_publishes_nothing_lists_the_duplicates_and_exits_with_3(pets, convert, tmp_path, snapshot):
     ran = convert(f"--input={pets}", f"--output={tmp_path / 'out'}", *FLAGS, "--duplicates=fail")

@@ -72,7 +72,6 @@ def can_be_read(out: Path) -> bool:
     return compression == "none" and not (is_sizeless or has_other_channels)
 
 
-@pytest.mark.sampled(4)
 @pytest.mark.parametrize("layout", LAYOUTS)
 def test_every_layout_comes_back(tmp_path, build, verify, again, layout):
     write, flags = LAYOUTS[layout]
@@ -82,7 +81,6 @@ def test_every_layout_comes_back(tmp_path, build, verify, again, layout):
     assert verify(second).code == 0
 
 
-@pytest.mark.sampled(3)
 @pytest.mark.parametrize("encoding", ["jpeg", "png", "webp", "raw", "keep"])
 @pytest.mark.parametrize("form", FORMS)
 def test_every_form_comes_back(tmp_path, build, again, form, encoding):
@@ -94,7 +92,6 @@ def test_every_form_comes_back(tmp_path, build, again, form, encoding):
     check_same(first, again(first)[1])
 
 
-@pytest.mark.sampled(3)
 @pytest.mark.parametrize("source", INPUTS)
 def test_every_source_comes_back(tmp_path, build, again, source):
     (tmp_path / "in").mkdir()

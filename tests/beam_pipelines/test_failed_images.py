@@ -111,7 +111,7 @@ def test_what_a_table_may_not_name_is_not_shown(folder, tmp_path, build):
     assert not page.failed
 
 
-@pytest.mark.exhaustive
+@pytest.mark.nightly
 def test_a_file_that_never_ends_or_is_a_bomb_costs_a_bounded_time(folder, tmp_path, build, run, monkeypatch):
     monkeypatch.setattr(failed_images, "_SECONDS", 2.0)
     out = build(tmp_path / "out", f"--input={folder}", *FLAGS)

@@ -12,13 +12,14 @@ import pytest
 from beam_tfrecords.examples.layouts import FIELDS
 from tests.tensorflow import load
 
+pytestmark = pytest.mark.tensorflow
+
 # Every field, and the words that they are made of.
 WORDS = sorted({word for field in FIELDS for word in (field, *field.split("."))} | {"x.index", "x.id", "x.name"})
 NUMBER = 4711
 ROWS = 4
 
 
-@pytest.mark.slow
 def test_a_table_of_images_and_columns(tmp_path, picture, save, run, build):
     images = [save(tmp_path / f"{number}.png", picture(number, 8, 8)) for number in range(ROWS)]
     table = {"path": [Path(image).name for image in images], "class": ["cat", "dog"] * (ROWS // 2)}
@@ -30,7 +31,6 @@ def test_a_table_of_images_and_columns(tmp_path, picture, save, run, build):
     check(tmp_path, layout, run, build, "--image_column=path", "--label_column=class")
 
 
-@pytest.mark.slow
 def test_a_table_of_columns_alone(tmp_path, run, build):
     # A column that is called `image` has to hold paths.
     columns = {word: [NUMBER + row for row in range(ROWS)] for word in WORDS if word != "image"}
@@ -38,8 +38,6 @@ def test_a_table_of_columns_alone(tmp_path, run, build):
     check(tmp_path, "columns", run, build)
 
 
-@pytest.mark.slow
-@pytest.mark.sampled(1)
 @pytest.mark.parametrize("last", ["index", "id", "name"])
 def test_images_that_are_called_like_fields(tmp_path, picture, save, run, build, last):
     paths = [save(tmp_path / f"{number}.png", picture(number, 8, 8)).name for number in range(ROWS)]

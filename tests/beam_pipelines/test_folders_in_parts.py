@@ -61,8 +61,6 @@ REQUESTS = {
 }
 
 
-@pytest.mark.slow
-@pytest.mark.sampled(1)
 @pytest.mark.any_workers
 @pytest.mark.parametrize("request_name", REQUESTS)
 def test_the_dataset_is_the_same(photos, tmp_path, in_parts, snapshot, beam_workers, request_name):

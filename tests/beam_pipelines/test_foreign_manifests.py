@@ -30,6 +30,8 @@ from tests.beam_pipelines.dataset_checks import manifest_of
 from tests.each import each
 from tests.tensorflow import load
 
+pytestmark = pytest.mark.tensorflow
+
 VALUES = (
     None, True, -1, 0, 3, 1 << 61, 10**40, 1.5, "", "x", "1e999", "\ud800", "\x1b[2J", "../../etc/passwd", "a\0b", [],
     [1], {}, {"a": {"b": []}}, {"records": "x"},
@@ -145,8 +147,6 @@ def _try(made: Path, name: str, run, *, seed: int, most: int | None) -> int:
     return opened
 
 
-@pytest.mark.slow
-@pytest.mark.sampled(1)
 @pytest.mark.parametrize("name", ["manifest.json", "_SUCCESS", "changes.json"])
 def test_a_field_that_says_anything_ends_in_lines(made, run, name):
     assert _try(made, name, run, seed=30, most=10)
@@ -200,7 +200,7 @@ def test_status_of_a_build_of_a_stranger_ends_in_lines(run, tmp_path, name, is_r
             assert all(line.isprintable() for line in (ran.out + ran.err).splitlines())
 
 
-@pytest.mark.exhaustive
+@pytest.mark.nightly
 def test_an_index_with_any_column_ends_in_lines(made, run, tmp_path):
     output = Path(shutil.copytree(made / "out", tmp_path / "out"))
     folder = Path(open_dataset(output).path)

@@ -12,6 +12,8 @@ import pytest
 
 from tests.beam_pipelines.dataset_checks import manifest_of
 
+pytestmark = pytest.mark.tensorflow
+
 # tests/data/CREDITS.md says how it was made.
 RELEASED = Path(__file__).parents[1] / "data/dataset_1_0_0"
 PHOTOS = (

@@ -84,8 +84,6 @@ CASES = {
 }
 
 
-@pytest.mark.slow
-@pytest.mark.sampled(2)
 @pytest.mark.parametrize("guard", Guard)
 def test_a_guard_trips_publishes_nothing_and_can_be_accepted(source, picture, save, guard):
     before = (source.latest, source.versions)
@@ -127,7 +125,6 @@ def test_a_tripped_guard_leaves_no_shard_and_no_folder_of_the_version(source, mo
     assert all(".build" in path.parts for path in new)
 
 
-@pytest.mark.slow
 @pytest.mark.any_workers
 def test_a_class_that_vanished_is_named(source):
     shutil.rmtree(source.folder / "owl")
@@ -199,7 +196,6 @@ def test_every_limit_has_a_case():
     assert set(LIMITS) == limits
 
 
-@pytest.mark.sampled(3)
 @pytest.mark.parametrize("name", LIMITS)
 def test_a_limit_decides_whether_its_guard_trips(source, picture, save, name):
     change, tight, loose, guard = LIMITS[name]
@@ -213,7 +209,6 @@ def test_a_limit_decides_whether_its_guard_trips(source, picture, save, name):
     assert ran.code == 0, ran.err
 
 
-@pytest.mark.slow
 def test_a_class_that_vanished_trips_one_guard(first, tmp_path, picture, save):
     # The first of the sorted names, so that the indices of all others move; more than 0.05 of the samples.
     shutil.copytree(first.folder, tmp_path / "in")

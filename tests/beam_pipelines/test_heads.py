@@ -259,8 +259,6 @@ def test_classes_keep_their_indices_between_versions(tmp_path):
     assert make(table, tmp_path / "out", versioned=True).path == second.path
 
 
-@pytest.mark.slow
-@pytest.mark.sampled(1)
 @pytest.mark.parametrize("names", [None, ["m", "f"]])
 def test_what_is_resumed_is_what_a_build_from_scratch_makes(tmp_path, names):
     gender = {**HEADS["gender"], **({"class_names": names} if names else {})}

@@ -446,7 +446,6 @@ def messages() -> Iterator[tuple[str, str]]:
                 yield f"{path.relative_to(ROOT)}:{node.lineno}", text
 
 
-@pytest.mark.slow
 def test_every_message_that_offers_a_flag_is_followed_here():
     known = [hint.text for hint in HINTS] + list(ELSEWHERE)
     found = dict(messages())

@@ -36,7 +36,6 @@ def failures_in(output: Path) -> list[dict]:
     return [json.loads(line) for line in (output / "failures.jsonl").read_text(encoding="utf-8").splitlines()]
 
 
-@pytest.mark.slow
 def test_images_that_crash_or_hang_the_decoder_are_rejected_and_the_rest_is_converted(convert_hostile, tmp_path, capfd):
     ran = convert_hostile("--max_failures=0.1", "--image_timeout=2", crash="cat/cat_01.jpg", hang="space/space_03.jpg")
     assert ran.code == 0, ran.err
@@ -69,7 +68,7 @@ def test_an_unexpected_exception_rejects_one_sample_loudly_and_the_rest_is_conve
     assert verify(tmp_path / "out").code == 0
 
 
-@pytest.mark.exhaustive
+@pytest.mark.nightly
 def test_unexpected_exceptions_count_as_failures(convert_hostile, tmp_path):
     ran = convert_hostile("--max_failures=0.05", bug="cat/cat_01.jpg")
     assert ran.code == 3

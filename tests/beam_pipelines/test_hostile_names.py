@@ -59,7 +59,6 @@ def built(images, run):
     return images.parent / "out", run("convert", f"--input={images}", f"--output={images.parent / 'out'}", *FLAGS)
 
 
-@pytest.mark.slow
 def test_the_summary_of_a_build(built):
     text = check(built[1])
     assert rf"dog{escape(NO_BREAK)} 1" in text
@@ -81,7 +80,7 @@ def test_a_dry_run_whose_columns_stay_aligned(images, run, tmp_path):
     assert len({row.index("  train") for row in rows[1:]} | {rows[0].index("  split")}) == 1
 
 
-@pytest.mark.exhaustive
+@pytest.mark.nightly
 def test_findings_of_verify_and_a_dataset_with_a_hostile_path(built, run, images, tmp_path):
     flags = (f"--output={tmp_path / HOSTILE}", *FLAGS, "--name=pets")
     check(run("convert", f"--input={images}", *flags))
@@ -98,7 +97,6 @@ def test_errors(command, run, tmp_path, monkeypatch):
     assert SHOWN in check(run(*words, f"{last}={HOSTILE}"), code=2)
 
 
-@pytest.mark.slow
 def test_headers_and_cells_of_a_table(run, tmp_path, picture, save):
     for number in (1, 2):
         save(tmp_path / f"{number}.png", picture(number, 20, 20))
@@ -111,7 +109,7 @@ def test_headers_and_cells_of_a_table(run, tmp_path, picture, save):
     assert SHOWN in check(run("convert", f"--input={tmp_path / 'cells.csv'}", *flags))
 
 
-@pytest.mark.exhaustive
+@pytest.mark.nightly
 def test_a_guard_that_names_a_class(run, images, tmp_path, picture, save):
     save(tmp_path / "pets" / "cat" / "1.png", picture(1, 20, 20))
     save(tmp_path / "pets" / "dog" / "1.png", picture(2, 20, 20))
@@ -153,7 +151,6 @@ def every(tmp_path_factory, picture, save, run) -> Path:
     return root
 
 
-@pytest.mark.slow
 @pytest.mark.report
 def test_every_character_that_controls_is_an_escape_in_every_file_for_people(every):
     files = [path for path in (*(every / "out").rglob("*"), every / "summary.json") if path.is_file()]

@@ -21,7 +21,6 @@ def modules_after(*words: str, then: Sequence[str] = ()) -> set[str]:
     return set(ran.stdout.splitlines()[-1].split())
 
 
-@pytest.mark.slow
 def test_writing_and_verifying_import_neither_tensorflow_nor_ipython(tmp_path):
     in_memory = "--direct_running_mode=in_memory"  # the workers are this process
     flags = [f"--input={PHOTOS}", f"--output={tmp_path}", "--image_size=16", in_memory]
@@ -36,7 +35,6 @@ def test_a_refused_request_imports_nothing_heavy(tmp_path):
     assert imported.isdisjoint({"apache_beam", "pyarrow", "numpy", "PIL", "cv2"})
 
 
-@pytest.mark.slow
 @pytest.mark.local_runner
 def test_a_version_that_would_change_nothing_needs_no_beam(tmp_path):
     words = ["convert", f"--input={PHOTOS}", f"--output={tmp_path}", "--image_size=16", "--versioned", "--no_report"]
@@ -47,7 +45,7 @@ def test_a_version_that_would_change_nothing_needs_no_beam(tmp_path):
     assert "apache_beam" not in modules_after(*words)
 
 
-@pytest.mark.exhaustive
+@pytest.mark.nightly
 def test_local_work_imports_no_client_of_a_cloud(tmp_path):
     # Beam imports libraries of its own where it is installed with them.
     ours = {"beam_tfrecords.storage.gcs_client", "beam_tfrecords.storage.s3_client"}

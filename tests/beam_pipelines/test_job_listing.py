@@ -30,7 +30,7 @@ def in_job(monkeypatch):
     return switch
 
 
-@pytest.mark.exhaustive
+@pytest.mark.nightly
 @pytest.mark.parametrize("form", sorted(FORMS))
 def test_the_job_makes_the_same_dataset(form, tmp_path, convert, in_job):
     write_form(form, tmp_path / "in")
@@ -70,7 +70,6 @@ def grey(sample):
 """
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(
     "flags", [["--input=job_rows:rows", "--parts=cat,dog", "--map=job_rows:grey"], ["--input=job_rows:read"]]
 )

@@ -23,6 +23,8 @@ from tests.refusals import Refusal, refuses
 from tests.tensorflow import load
 from tests.transforms.sources.records.test_tfrecord_source import features_json
 
+pytestmark = pytest.mark.tensorflow
+
 SAME = ["--source=tfrecord", "--layout=same", "--name=kept"]
 LISTS = {"bytes": BytesList, "int64": Int64List, "float": FloatList}
 _VALUES = {
@@ -57,7 +59,6 @@ def values_of(example: Example) -> dict[str, list[Any]]:
     return {name: [*getattr(features[name], kind).value] if kind else [] for name, kind in kinds.items()}
 
 
-@pytest.mark.slow
 @given(written=examples())
 def test_any_features_come_back(written, build):
     with tempfile.TemporaryDirectory() as folder:

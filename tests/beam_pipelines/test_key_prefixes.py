@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import numpy as np
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -51,7 +50,6 @@ def _keys_and_failures(out):
     return {one.key for split in manifest["splits"] for one in read_dataset(out, split)}, manifest["failures"]
 
 
-@pytest.mark.sampled(3)
 @each("source", [source for source in INPUTS if source not in _ONE_INPUT])
 def test_two_inputs_of_the_same_name_lose_no_sample(tmp_path, build, source):
     flags = [
@@ -62,7 +60,6 @@ def test_two_inputs_of_the_same_name_lose_no_sample(tmp_path, build, source):
     assert {key.split("/")[0] for key in keys} == {"a", "b"}
 
 
-@pytest.mark.sampled(3)
 @each("source", _FILES)
 def test_a_glob_of_files_of_the_same_name_loses_no_sample(tmp_path, build, source):
     flags = _two_folders(tmp_path, source)

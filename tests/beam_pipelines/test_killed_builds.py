@@ -93,7 +93,6 @@ def wait_for_end_of(session: int) -> None:
     assert processes_of(session) == []
 
 
-@pytest.mark.sampled(1)
 @pytest.mark.parametrize(("pattern", "count"), MOMENTS.values(), ids=MOMENTS.keys())
 def test_a_killed_build_leaves_no_process_and_resumes_to_the_same_bytes(
     many, tmp_path, build, snapshot, pattern, count
@@ -118,7 +117,7 @@ def test_a_killed_build_leaves_no_process_and_resumes_to_the_same_bytes(
     assert sorted(snapshot(output)) == sorted(snapshot(many.expected))
 
 
-@pytest.mark.exhaustive
+@pytest.mark.nightly
 @pytest.mark.parametrize("is_changed", [False, True])
 def test_a_killed_build_with_a_function_resumes_unless_the_function_has_changed(
     many, tmp_path, monkeypatch, is_changed
@@ -145,7 +144,7 @@ def test_a_killed_build_with_a_function_resumes_unless_the_function_has_changed(
     assert not (output / ".build").exists()
 
 
-@pytest.mark.exhaustive
+@pytest.mark.nightly
 def test_shards_of_a_killed_build_do_not_stay_beside_those_of_another_request(many, tmp_path, build, verify):
     output = tmp_path / "out"
     process = start_build(many, output, pattern="*.tfrecord-*", count=1)
@@ -156,7 +155,7 @@ def test_shards_of_a_killed_build_do_not_stay_beside_those_of_another_request(ma
     assert verify(output).code == 0
 
 
-@pytest.mark.exhaustive
+@pytest.mark.nightly
 @pytest.mark.parametrize("moment", [name for name in MOMENTS if "first" not in name])
 def test_ctrl_c_ends_a_build_with_one_line_and_no_process_left(many, tmp_path, moment):
     pattern, count = MOMENTS[moment]
@@ -169,7 +168,7 @@ def test_ctrl_c_ends_a_build_with_one_line_and_no_process_left(many, tmp_path, m
     assert not (tmp_path / "out/_SUCCESS").exists()
 
 
-@pytest.mark.exhaustive
+@pytest.mark.nightly
 def test_ctrl_c_ends_a_script_that_builds_and_leaves_no_process(many, tmp_path):
     settings = {"input": str(many.folder), "output": str(tmp_path / "out"), "image_size": 64, "codec": "exact"}
     program = f"from beam_tfrecords import build\nbuild(**{settings!r})\n"
@@ -182,7 +181,7 @@ def test_ctrl_c_ends_a_script_that_builds_and_leaves_no_process(many, tmp_path):
 
 
 # To every process, as systemd sends it, and to one.
-@pytest.mark.exhaustive
+@pytest.mark.nightly
 @pytest.mark.parametrize(
     ("moment", "to_all"),
     list(zip([*MOMENTS, "before anything is listed"], itertools.cycle([True, False]), strict=False)),
@@ -219,7 +218,7 @@ def test_sigterm_ends_a_build_tidily_and_the_same_command_resumes(many, tmp_path
     assert shards_of(output) == shards_of(many.expected)
 
 
-@pytest.mark.exhaustive
+@pytest.mark.nightly
 def test_a_second_sigterm_does_not_interrupt_the_cleaning_up(many, tmp_path):
     process = start_build(many, tmp_path / "out")
     for _ in range(50):
@@ -231,7 +230,7 @@ def test_a_second_sigterm_does_not_interrupt_the_cleaning_up(many, tmp_path):
     assert not list(tmp_path.glob("out/.build/lease*"))
 
 
-@pytest.mark.exhaustive
+@pytest.mark.nightly
 def test_sigterm_ends_verify(many, tmp_path):
     command = [BEAM_TFRECORDS, "verify", f"--dataset={many.expected}"]
     # Where the findings go: by then the workers are at work.
@@ -243,7 +242,7 @@ def test_sigterm_ends_verify(many, tmp_path):
     wait_for_end_of(process.pid)
 
 
-@pytest.mark.exhaustive
+@pytest.mark.nightly
 def test_sigterm_while_workers_list_archives_ends_the_build(many, tmp_path, build):
     archives = [tmp_path / f"{name}.tar.gz" for name in ("one", "two")]
     for path in archives:
@@ -260,7 +259,7 @@ def test_sigterm_while_workers_list_archives_ends_the_build(many, tmp_path, buil
     build(output, *words)
 
 
-@pytest.mark.exhaustive
+@pytest.mark.nightly
 def test_a_second_build_into_the_same_folder_is_refused_while_the_first_runs(many, tmp_path, convert):
     process = start_build(many, tmp_path / "out")
     refused = convert(f"--input={many.folder}", f"--output={tmp_path / 'out'}", *SLOW)

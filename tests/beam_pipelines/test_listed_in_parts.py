@@ -51,8 +51,6 @@ def make_table(path, kind):
     return path
 
 
-@pytest.mark.slow
-@pytest.mark.sampled(1)
 @pytest.mark.any_workers
 @pytest.mark.parametrize(
     "flags", [[], ["--limit=100"], ["--split_column=", "--splits=train=0.8,test=0.2", "--stratify"]]
@@ -75,7 +73,6 @@ def test_the_dataset_is_the_same(tmp_path, in_parts, snapshot, beam_workers, kin
     assert manifest_of(out)["listed"] == (100 if "--limit=100" in flags else ROWS)
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["gz", "boxes"])
 def test_tables_that_cannot_be_cut_are_listed_as_a_whole(tmp_path, in_parts, snapshot, save, picture, kind):
     images = [save(tmp_path / f"{number}.png", picture(number, 8, 8)).name for number in range(40)]

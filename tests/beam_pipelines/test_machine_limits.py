@@ -76,7 +76,7 @@ def assert_refused(ran: subprocess.CompletedProcess[str], code: int, said: str) 
 # Open files
 
 
-@pytest.mark.exhaustive
+@pytest.mark.nightly
 def test_too_few_open_files_are_refused_with_the_number_that_is_needed(photos, expected, tmp_path):
     files = 12
     flags = [f"--input={photos}", f"--output={tmp_path / 'out'}", *FLAGS, WORKERS]
@@ -97,7 +97,7 @@ def test_too_few_open_files_are_refused_with_the_number_that_is_needed(photos, e
     )
 
 
-@pytest.mark.exhaustive
+@pytest.mark.nightly
 def test_a_soft_limit_of_open_files_is_raised_as_far_as_needed(photos, expected, tmp_path):
     limits = {resource.RLIMIT_NOFILE: (20, 4096)}
     ran = run("convert", f"--input={photos}", f"--output={tmp_path / 'out'}", *FLAGS, limits=limits)
@@ -105,7 +105,7 @@ def test_a_soft_limit_of_open_files_is_raised_as_far_as_needed(photos, expected,
     assert shards_of(tmp_path / "out") == expected
 
 
-@pytest.mark.exhaustive
+@pytest.mark.nightly
 @pytest.mark.parametrize("command", ["status", "inspect"])
 def test_what_only_looks_at_a_dataset_needs_few_open_files(photos, tmp_path, build, command):
     output = build(tmp_path / "out", f"--input={photos}", *FLAGS)
@@ -118,7 +118,7 @@ def test_what_only_looks_at_a_dataset_needs_few_open_files(photos, tmp_path, bui
 # Memory
 
 
-@pytest.mark.exhaustive
+@pytest.mark.nightly
 @pytest.mark.parametrize("megabytes", [150, 1100, 2500])
 def test_under_any_limit_of_memory_a_build_is_right_or_says_so_in_one_line(photos, expected, tmp_path, megabytes):
     flags = [f"--input={photos}", f"--output={tmp_path / 'out'}", *FLAGS, WORKERS]
@@ -134,7 +134,7 @@ def test_under_any_limit_of_memory_a_build_is_right_or_says_so_in_one_line(photo
 # Size of files
 
 
-@pytest.mark.exhaustive
+@pytest.mark.nightly
 def test_a_limit_of_the_size_of_files_ends_a_build_which_resumes_without_it(photos, expected, tmp_path):
     flags = [f"--input={photos}", f"--output={tmp_path / 'out'}", *FLAGS, WORKERS]
     ran = run("convert", *flags, limits={resource.RLIMIT_FSIZE: (20 << 10,) * 2})
@@ -147,7 +147,7 @@ def test_a_limit_of_the_size_of_files_ends_a_build_which_resumes_without_it(phot
 # Temporary files
 
 
-@pytest.mark.exhaustive
+@pytest.mark.nightly
 def test_a_missing_temporary_folder_is_not_missed(photos, expected, tmp_path):
     ran = run("convert", f"--input={photos}", f"--output={tmp_path / 'out'}", *FLAGS, TMPDIR=tmp_path / "gone")
     assert ran.returncode == 0, ran.stderr
@@ -174,7 +174,7 @@ def test_without_a_temporary_folder_nothing_is_started(photos, tmp_path, read_on
     assert "; set TMPDIR to a folder that can be written" in ran.stderr
 
 
-@pytest.mark.exhaustive
+@pytest.mark.nightly
 def test_a_temporary_folder_may_have_a_path_that_is_too_long_for_sockets(photos, expected, tmp_path):
     folder = tmp_path / ("long" * 20)
     folder.mkdir()
@@ -187,7 +187,7 @@ def test_a_temporary_folder_may_have_a_path_that_is_too_long_for_sockets(photos,
     assert not list(folder.iterdir())
 
 
-@pytest.mark.exhaustive
+@pytest.mark.nightly
 def test_a_temporary_folder_that_is_removed_while_a_build_runs_ends_it_and_it_resumes(photos, expected, tmp_path):
     # A short path: sockets are made in it.
     temporary = tempfile.mkdtemp(dir="/tmp")

@@ -11,7 +11,6 @@ from beam_tfrecords.transforms.blocks import joining as block_files
 pytestmark = pytest.mark.any_workers
 
 
-@pytest.mark.slow
 def test_the_failures_are_the_same(photos, build, tmp_path, monkeypatch):
     shutil.copytree(photos, tmp_path / "photos")
     for path in sorted((tmp_path / "photos").glob("*/*_0[12].jpg")):

@@ -29,6 +29,8 @@ from tests.beam_tfrecords.storage.test_beam_files import DictionaryFiles
 from tests.refusals import refuses
 from tests.tensorflow import load
 
+pytestmark = pytest.mark.tensorflow
+
 FLAGS = ["--image_size=16", "--num_shards=7", "--splits=train=0.75,test=0.25", "--reuse=none"]
 
 
@@ -103,7 +105,6 @@ def test_records_are_the_same(listed, stored, split):
     np.testing.assert_equal(list(one), list(other))
 
 
-@pytest.mark.slow
 def test_tensorflow_reads_the_same(listed, stored):
     for options in ({}, {"shuffle": True, "seed": 1}, {"num_readers": 2, "reader_index": 1}):
         a, b = (load(path, "train", decode=False, **options).as_numpy_iterator() for path in (listed, stored))

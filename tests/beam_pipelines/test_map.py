@@ -128,7 +128,6 @@ def steps(tmp_path, monkeypatch) -> Iterator[Path]:
         sys.modules.pop(name, None)
 
 
-@pytest.mark.every_value
 @pytest.mark.parametrize("function", ["same", "look"])
 @pytest.mark.parametrize(
     "flags",
@@ -155,7 +154,6 @@ def test_the_caller_keeps_the_modules_that_it_has_imported(animals, steps, tmp_p
     assert sys.modules["my_steps"] is theirs
 
 
-@pytest.mark.sampled(4)
 @pytest.mark.parametrize("form", FORMS)
 def test_samples_of_every_source_are_stored_as_without_a_function(form, steps, tmp_path, build):
     write_form(form, tmp_path / "input")
@@ -223,7 +221,7 @@ SLOW = {"os._exit(1)", "os.abort()", "sys.exit(3)", "raise KeyboardInterrupt", "
 
 
 @pytest.mark.parametrize(
-    "body", [pytest.param(body, marks=pytest.mark.exhaustive if body in SLOW else ()) for body in FAILING]
+    "body", [pytest.param(body, marks=pytest.mark.nightly if body in SLOW else ()) for body in FAILING]
 )
 def test_a_function_with_which_every_sample_fails_is_refused_before_the_build(animals, steps, tmp_path, convert, body):
     (steps / "my_steps.py").write_text(f"import os, sys, time\ndef bad(sample):\n    {body}\n")
@@ -248,7 +246,6 @@ def test_what_fails_without_the_function_too_says_nothing_of_it(animals, steps, 
     assert "12 of 12 samples failed; no record was written." in ran.err
 
 
-@pytest.mark.slow
 @pytest.mark.local_runner
 def test_a_function_with_which_one_sample_does_not_fail_is_not_refused(animals, steps, tmp_path, build):
     text = "import os\ndef most(sample):\n    return sample if sample.key == 'dog/11.png' else os._exit(1)\n"
@@ -367,7 +364,6 @@ def test_new_columns_are_declared_in_the_layout(animals, steps, tmp_path, build)
         assert list(record["sides"]) == [20, 24]
 
 
-@pytest.mark.slow
 def test_long_texts_of_a_function_lose_no_sample(animals, steps, tmp_path, build):
     layout = {"image": "image.encoded", "text": {"field": "column.text", "type": "bytes"}}
     (steps / "spec.yaml").write_text(json.dumps({"layout": layout, "image_size": 8}))
@@ -376,7 +372,6 @@ def test_long_texts_of_a_function_lose_no_sample(animals, steps, tmp_path, build
     assert texts == ["x" * 3_000_000] * 12
 
 
-@pytest.mark.slow
 def test_a_version_converts_what_another_function_changes(animals, steps, tmp_path, convert):
     words = [f"--input={animals}", f"--output={tmp_path / 'out'}", "--versioned", "--guard=off", CLASSES]
 
@@ -398,7 +393,7 @@ def test_a_version_converts_what_another_function_changes(animals, steps, tmp_pa
     assert run()["reuse"] == {"copied": 8, "reserialized": 0, "converted": 0}
 
 
-@pytest.mark.exhaustive
+@pytest.mark.nightly
 def test_a_dataset_of_ours_is_an_input(animals, coco, steps, tmp_path, build):
     for name, source in (("animals", animals), ("coco", coco)):
         words = [f"--input={build(tmp_path / name, f'--input={source}', '--image_size=16')}", "--name=again"]
@@ -438,7 +433,7 @@ def test_a_function_of_a_module_is_given_from_python(animals, steps, tmp_path, m
     assert dataset.manifest["map"] == same.manifest["map"]
 
 
-@pytest.mark.exhaustive
+@pytest.mark.nightly
 @pytest.mark.local_runner
 def test_a_script_gives_a_function_of_its_own(animals, steps, tmp_path):
     """Also one that crashes, or does not end, with one sample."""

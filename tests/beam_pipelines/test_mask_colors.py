@@ -395,7 +395,7 @@ def test_masks_of_classes_that_do_not_fit_reject_their_sample(of_classes, save, 
     assert (record["mask"] == 1).all()
 
 
-@pytest.mark.exhaustive
+@pytest.mark.nightly
 def test_masks_of_classes_are_merged_for_functions_and_transforms_too(of_classes, save, convert):
     merged = save_classes(of_classes, "suffixes", save)
     ran = convert(*class_flags(of_classes, "suffixes"), f"--map={__name__}:merged_twice")

@@ -47,7 +47,6 @@ def near(photos, build) -> Path:
     return build(photos.parent / "listed", f"--input={photos}", *FLAGS, "--near_duplicates=4")
 
 
-@pytest.mark.slow
 @pytest.mark.any_workers
 def test_copies_of_real_photos_are_listed_across_splits_and_with_their_labels(near):
     groups = groups_of(near)
@@ -67,7 +66,7 @@ def test_copies_of_real_photos_are_listed_across_splits_and_with_their_labels(ne
     assert manifest["records"] == manifest["listed"]
 
 
-@pytest.mark.exhaustive
+@pytest.mark.nightly
 @pytest.mark.any_workers
 def test_they_are_only_listed(plain, near, verify):
     assert shards_of(plain) == shards_of(near)
@@ -90,7 +89,6 @@ def test_the_report_lists_them_beside_identical_images(near, run):
     assert "<h3>The same</h3>" not in shown
 
 
-@pytest.mark.slow
 def test_the_summary_counts_them(photos, convert, tmp_path):
     ran = convert(f"--input={photos}", f"--output={tmp_path / 'out'}", *FLAGS, "--near_duplicates=4", "--limit=1000")
     count = -(-len(PHOTOS) // 3)
@@ -127,7 +125,6 @@ def source(tmp_path, picture, save, convert) -> Source:
     return make_source(tmp_path, 60, picture=picture, save=save, convert=convert)
 
 
-@pytest.mark.slow
 def test_records_that_are_taken_over_keep_their_hashes_and_new_leaks_trip_a_guard(source):
     flags = ["--near_duplicates=4", "--splits=train=0.5,test=0.5", "--max_count_ratio=9", "--max_share_change=1"]
     assert source.build(*flags).code == 0

@@ -9,7 +9,6 @@ import pytest
 from tests.beam_pipelines.nights import SOURCES, History
 
 
-@pytest.mark.sampled(1)
 @pytest.mark.parametrize("source", SOURCES)
 def test_the_newest_version_is_a_build_from_scratch(tmp_path, run, source):
     history = History(tmp_path, source, 0, run=run, disturbs=False)
@@ -18,7 +17,7 @@ def test_the_newest_version_is_a_build_from_scratch(tmp_path, run, source):
 
 
 # 300 nights; `make test-integration` runs a third of them, and less with SHARE.
-@pytest.mark.exhaustive
+@pytest.mark.nightly
 @pytest.mark.parametrize("seed", range(1, 1 + int(os.environ.get("NIGHT_SEEDS", "6"))))
 @pytest.mark.parametrize("source", SOURCES)
 def test_ten_nights_leave_whole_versions_and_nothing_foreign_is_gone(tmp_path, run, source, seed):

@@ -45,7 +45,7 @@ def run_cell():
     manager.shutdown_kernel(now=True)
 
 
-@pytest.mark.exhaustive
+@pytest.mark.nightly
 def test_a_cell_builds_a_dataset_and_shows_it(run_cell, photos, tmp_path):
     printed, value = run_cell(BUILD.format(photos=str(photos), output=str(tmp_path / "out")))
     assert "apitools" not in printed
@@ -64,7 +64,7 @@ print(Progress("/nowhere", total=1).rewrites, Progress("/nowhere", total=1, stre
     assert run_cell(code)[0].split() == ["True", "False"]
 
 
-@pytest.mark.exhaustive
+@pytest.mark.nightly
 def test_a_wrong_request_is_one_message_and_the_next_cell_runs(run_cell, photos, tmp_path):
     run_cell("from beam_tfrecords import build")
     wrong = f"build(input={str(photos)!r}, output={str(tmp_path)!r}, image_sise=3)"
@@ -78,7 +78,7 @@ def test_a_wrong_request_is_one_message_and_the_next_cell_runs(run_cell, photos,
     assert not list(tmp_path.iterdir())
 
 
-@pytest.mark.exhaustive
+@pytest.mark.nightly
 def test_an_ambiguous_request_has_a_line_for_each_reading(run_cell, photos, tmp_path):
     run_cell("from beam_tfrecords import build")
     (tmp_path / "all").symlink_to(photos)
@@ -94,7 +94,7 @@ def test_an_ambiguous_request_has_a_line_for_each_reading(run_cell, photos, tmp_
     assert called.startswith("  line 1: build(")
 
 
-@pytest.mark.exhaustive
+@pytest.mark.nightly
 def test_a_build_that_publishes_nothing_is_one_message(run_cell, photos, tmp_path):
     shutil.copytree(photos, tmp_path / "photos")
     (tmp_path / "photos/cat/page.jpg").write_text("<html>")
@@ -106,7 +106,7 @@ def test_a_build_that_publishes_nothing_is_one_message(run_cell, photos, tmp_pat
     assert called == f"  line 2: {failing}"
 
 
-@pytest.mark.exhaustive
+@pytest.mark.nightly
 def test_what_a_dataset_says_of_itself(run_cell, photos, tmp_path):
     run_cell(BUILD.format(photos=str(photos), output=str(tmp_path / "out")))
     assert run_cell("dataset.splits")[1] == "{'test': 8, 'train': 34}"

@@ -43,7 +43,6 @@ def pets(source) -> str:
 # Files of an output
 
 
-@pytest.mark.sampled(6)
 @pytest.mark.parametrize("name", NAMES)
 def test_a_build_that_published_nothing_does_not_make_files_of_others_ours(source, pets, convert, snapshot, name):
     bad = source.folder / "cat/bad.png"

@@ -186,7 +186,6 @@ def _list(folder: Path, flags: Sequence[str]) -> tuple[dict[str, int], str]:
     ids=["words", "below", "deep"],
 )
 @each("form", [form for form in FORMS if form not in _BY_FOLDERS])
-@pytest.mark.sampled(8)
 def test_paths_with_split_words_say_the_splits(tmp_path, form, folders, wanted):
     (tmp_path / "in").mkdir()
     flags = FORMS[form](tmp_path / "in", _paths(*folders))
@@ -196,7 +195,6 @@ def test_paths_with_split_words_say_the_splits(tmp_path, form, folders, wanted):
     assert _list(tmp_path / "one", [*flags, "--splits=train=1"])[0] == {"train": sum(wanted.values())}
 
 
-@pytest.mark.sampled(2)
 @each("form", [form for form in FORMS if form not in _BY_FOLDERS])
 def test_a_build_has_the_splits_of_the_paths_or_of_the_request(tmp_path, convert, form):
     (tmp_path / "in").mkdir()
@@ -208,7 +206,6 @@ def test_a_build_has_the_splits_of_the_paths_or_of_the_request(tmp_path, convert
     assert _splits_of(tmp_path / "one") == {"train": 8}
 
 
-@pytest.mark.sampled(8)
 @each("form", FORMS)
 def test_all_paths_in_the_folder_of_one_split_are_of_that_split(tmp_path, form):
     (tmp_path / "in").mkdir()
@@ -226,7 +223,6 @@ def test_a_folder_beside_those_of_splits_is_a_question(tmp_path, convert):
 
 @each("folders", [("train", "test", "extra"), ("val", "more")], ids=["three", "two"])
 @each("form", [form for form in FORMS if form not in _BY_FOLDERS])
-@pytest.mark.sampled(4)
 def test_paths_of_which_some_have_split_words_are_a_question(tmp_path, convert, form, folders):
     (tmp_path / "in").mkdir()
     flags = FORMS[form](tmp_path / "in", _paths(*folders))
@@ -248,7 +244,6 @@ def _check_suggestions(root, flags, refusal):
 
 @each("folders", [("car", "train", "bus"), ("cat", "dog"), ("train",), ("test_crash", "road")])
 @each("form", [form for form in FORMS if form not in _BY_FOLDERS])
-@pytest.mark.sampled(8)
 def test_other_paths_are_not_taken_for_splits(tmp_path, form, folders):
     (tmp_path / "in").mkdir()
     flags = FORMS[form](tmp_path / "in", _paths(*folders))
@@ -270,7 +265,6 @@ def _renamed(form: str, root: Path, name: str) -> list[str]:
 
 @each("name", ["test", "flowers_val"])
 @each("form", FORMS)
-@pytest.mark.sampled(8)
 def test_the_name_of_a_single_input_may_say_its_split(tmp_path, form, name):
     flags = _renamed(form, tmp_path / "in", name)
     split = {"test": "test", "flowers_val": "validation"}[name]
@@ -281,7 +275,6 @@ def test_the_name_of_a_single_input_may_say_its_split(tmp_path, form, name):
         assert _list(tmp_path / f"said-{number}", [*flags[number:], said])[0] == {"train": 4}
 
 
-@pytest.mark.sampled(3)
 @each("form", FORMS)
 def test_inputs_of_which_some_have_the_names_of_splits_are_a_question(tmp_path, convert, form):
     found = [_renamed(form, tmp_path / "in" / name, name) for name in ("train", "test", "extra")]

@@ -19,6 +19,8 @@ from tests.beam_pipelines.version_builds import Source, make_source
 from tests.refusals import refuses
 from tests.tensorflow import load
 
+pytestmark = pytest.mark.tensorflow
+
 
 @pytest.fixture
 def source(tmp_path, picture, save, convert) -> Source:
@@ -44,7 +46,6 @@ def night(source, picture, save):
     return build
 
 
-@pytest.mark.slow
 def test_latest_stays_at_a_pinned_version_until_it_is_unpinned(source, night, status, tmp_path):
     night()
     first = source.latest.name
@@ -85,7 +86,6 @@ def test_a_version_is_compared_with_the_pinned_one_and_unchanged_means_the_newes
     assert changes["compared_with"].endswith(first)
 
 
-@pytest.mark.slow
 def test_a_pinned_version_is_not_removed_and_removed_ones_are_named(source, night, status, tmp_path):
     night()
     first = source.latest.name
@@ -138,8 +138,6 @@ def halve(path: Path) -> None:
     os.truncate(path, path.stat().st_size // 2)
 
 
-@pytest.mark.slow
-@pytest.mark.sampled(1)
 @pytest.mark.parametrize("hurt", [delete, halve])
 def test_a_version_that_lacks_a_file_or_a_part_of_one_is_not_read(source, night, status, hurt):
     """Whatever the file: it is not pinned, LATEST does not go back to it, and `status` fails if LATEST names it."""
@@ -179,7 +177,6 @@ def spoil_manifest(version: Path) -> None:
     (version / "manifest.json").write_text("{}")
 
 
-@pytest.mark.sampled(1)
 @pytest.mark.parametrize("hurt", [remove_all, remove_shards, spoil_manifest])
 def test_a_pinned_version_that_cannot_be_read_is_an_error_that_names_the_remedy(source, night, status, hurt):
     night()
@@ -220,7 +217,6 @@ def test_a_version_that_is_pinned_and_damaged_during_a_build_ends_it_with_an_err
     assert source.latest.name == source.versions[-1]
 
 
-@pytest.mark.sampled(1)
 @pytest.mark.parametrize("hurt", [remove_all, remove_shards, spoil_manifest])
 def test_a_warning_says_that_readers_fail_although_the_build_is_quiet(source, night, hurt):
     night()

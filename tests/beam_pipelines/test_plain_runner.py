@@ -62,7 +62,7 @@ def build_twice(convert, snapshot, tmp_path):
 
 
 @pytest.mark.parametrize(
-    "form", [pytest.param(form, marks=() if form in WAYS else pytest.mark.exhaustive) for form in FORMS]
+    "form", [pytest.param(form, marks=() if form in WAYS else pytest.mark.nightly) for form in FORMS]
 )
 def test_every_kind_of_source_gives_the_same_files(build_twice, tmp_path, form):
     write_form(form, tmp_path / "in")
@@ -70,7 +70,6 @@ def test_every_kind_of_source_gives_the_same_files(build_twice, tmp_path, form):
     assert plain == local
 
 
-@pytest.mark.sampled(1)
 @pytest.mark.parametrize("feature", FEATURES)
 def test_every_feature_gives_the_same_files(build_twice, photos_with_copies, feature):
     local, plain = build_twice(f"--input={photos_with_copies}", *FEATURES[feature], "--max_failures=0.2")

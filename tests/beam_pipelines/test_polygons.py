@@ -16,6 +16,8 @@ from tests.refusals import Refusal
 from tests.tensorflow import load
 from tests.transforms.sources.documents.formats import points_of, turned
 
+pytestmark = pytest.mark.tensorflow
+
 SIZE = (60, 40)
 QUAD = turned((20, 12, 44, 28), 25, (32, 20))
 FIVE = [5, 5, 30, 4, 50, 20, 20, 36, 2, 20]

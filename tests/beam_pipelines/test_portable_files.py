@@ -15,8 +15,6 @@ from PIL import Image
 from tests.beam_pipelines.dataset_checks import manifest_of
 from tests.source_forms import FORMS, flags_of, write_form
 
-pytestmark = pytest.mark.slow
-
 HOMES = ("home/somebody/work", "mnt/disk")
 STEPS = """
 def clean(sample):
@@ -59,7 +57,6 @@ def build_in_both(tmp_path, build):
 
 
 @pytest.mark.report
-@pytest.mark.sampled(2)
 @pytest.mark.parametrize("form", FORMS)
 def test_every_kind_of_source_gives_the_same_files_in_every_folder(build_in_both, form):
     sizes = ["--image_size=24", "--splits=train=0.8,test=0.2"]

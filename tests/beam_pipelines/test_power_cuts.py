@@ -66,7 +66,6 @@ def pets(tmp_path_factory, picture, save) -> Path:
     return root
 
 
-@pytest.mark.slow
 @pytest.mark.skipif(not Path("/proc/self/fd").is_dir(), reason="/proc is missing")
 def test_everything_is_on_the_disk_before_success_is_and_parts_need_not_be(pets, tmp_path):
     (tmp_path / "site").mkdir()
@@ -99,7 +98,7 @@ def test_everything_is_on_the_disk_before_success_is_and_parts_need_not_be(pets,
     assert not any(calls.syncs(old) for old in parts)
 
 
-@pytest.mark.exhaustive
+@pytest.mark.nightly
 def test_a_build_resumes_from_files_that_a_power_cut_emptied(pets, tmp_path, build, convert):
     expected = build(tmp_path / "expected", f"--input={pets}", *FLAGS, "--max_failures=0.1")
     output = tmp_path / "out"
@@ -114,7 +113,6 @@ def test_a_build_resumes_from_files_that_a_power_cut_emptied(pets, tmp_path, bui
     assert manifest_of(output)["shards"] == manifest_of(expected)["shards"]
 
 
-@pytest.mark.slow
 def test_parts_of_the_right_size_with_zeros_in_them_are_not_published(pets, tmp_path, build, convert):
     expected = build(tmp_path / "expected", f"--input={pets}", *FLAGS, "--max_failures=0.1")
     output = tmp_path / "out"
@@ -128,7 +126,7 @@ def test_parts_of_the_right_size_with_zeros_in_them_are_not_published(pets, tmp_
     assert manifest_of(output)["shards"] == manifest_of(expected)["shards"]
 
 
-@pytest.mark.exhaustive
+@pytest.mark.nightly
 @pytest.mark.parametrize("zeros", [False, True], ids=["emptied", "zeros"])
 @pytest.mark.parametrize("pattern", ["containers/*", "staging/*", "listing/*"])
 def test_an_archive_is_indexed_again_if_a_power_cut_damaged_what_was_made_of_it(

@@ -163,7 +163,7 @@ def test_without_a_terminal_whole_lines_are_written_and_no_escapes(tmp_path, mon
     assert "\x1b" not in stream.getvalue()
 
 
-@pytest.mark.exhaustive
+@pytest.mark.nightly
 @pytest.mark.local_runner
 def test_a_terminal_shows_at_once_what_is_done(photos, tmp_path):
     ours, theirs = os.openpty()

@@ -77,7 +77,6 @@ def pack_layout(layout: Layout, folder: Path, *, archives: int = 1) -> str:
 
 
 # Archives share the rules of folders: a tenth of the layouts is enough.
-@pytest.mark.sampled(len(READ) // 5)
 @each("archives", [1, 2])
 @each("layout", READ, ids=lambda layout: layout.name)
 def test_archives_are_read_by_the_same_rules(layout, archives, tmp_path):
@@ -87,7 +86,6 @@ def test_archives_are_read_by_the_same_rules(layout, archives, tmp_path):
     assert records == layout.records
 
 
-@pytest.mark.sampled(len(REFUSED) // 10)
 @each("archives", [1, 2])
 @each("layout", REFUSED, ids=lambda layout: layout.name)
 def test_archives_are_refused_by_the_same_rules(layout, archives, tmp_path):
@@ -117,7 +115,6 @@ LABELLED = [
 ]
 
 
-@pytest.mark.sampled(2)
 @each("extension", ["tar.gz", "zip"])
 @each("name", LABELLED)
 def test_an_archive_with_labels_beside_its_images_is_offered_as_a_folder(name, extension, tmp_path):
@@ -196,7 +193,6 @@ def test_class_folders_in_an_archive_say_which_lists_are_not_read(name, tmp_path
     assert notes == [f"`input={archive}`: the folders give the labels; not read: {name}"]
 
 
-@pytest.mark.sampled(10)
 @each(
     "flags",
     [
@@ -332,7 +328,6 @@ def test_masks_in_split_folders_that_the_request_names_are_refused(make, tmp_pat
     assert read(command, tmp_path / "listing1")[0] == {"train": {"": 3}, "test": {"": 3}}
 
 
-@pytest.mark.every_value
 @pytest.mark.parametrize("name", ["Intel image classification", "Oxford Pets", "SUN397", "splits below the classes"])
 @pytest.mark.parametrize("how", ["folder", "archive"])
 def test_a_layout_is_built(name, how, convert, tmp_path):
@@ -369,7 +364,6 @@ MASKED = (
 )
 
 
-@pytest.mark.sampled(3)
 @pytest.mark.parametrize("name", MASKED)
 def test_the_command_for_masks_builds_them(name, make, convert, tmp_path):
     layout = next(layout for layout in LAYOUTS if layout.name == name)

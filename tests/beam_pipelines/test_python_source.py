@@ -93,7 +93,7 @@ def test_arrays_keep_their_type(build_of, dtype, channels):
         np.testing.assert_array_equal(record["image"], arrays[key])
 
 
-@pytest.mark.exhaustive
+@pytest.mark.nightly
 @pytest.mark.local_runner
 def test_a_pipeline_gives_the_bytes_of_a_function(tmp_path, build_of):
     folder = tmp_path / "in"
@@ -109,7 +109,6 @@ def test_a_pipeline_gives_the_bytes_of_a_function(tmp_path, build_of):
     assert shards_of(Path(plain.path)) == shards_of(Path(piped.path))
 
 
-@pytest.mark.slow
 @pytest.mark.local_runner
 def test_an_empty_pipeline_and_one_of_something_else_are_said(build_of):
     with refuses("no_samples", "input"):

@@ -54,7 +54,7 @@ def read_to_end(terminal: int) -> str:
     return text.decode()
 
 
-@pytest.mark.exhaustive
+@pytest.mark.nightly
 @pytest.mark.parametrize("command", ["verify", "report"])
 def test_a_terminal_sees_how_far_it_is_and_nothing_stays(several, monkeypatch, command):
     shown = shown_on_a_terminal(command, f"--dataset={several}", monkeypatch=monkeypatch)

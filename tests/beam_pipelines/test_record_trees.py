@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from collections import Counter
 
-import pytest
-
 from beam_tfrecords import open_dataset
 from beam_tfrecords.beam_pipelines.settings.suggested_commands import explain
 from beam_tfrecords.errors import RequestError
@@ -53,7 +51,6 @@ def test_a_tree_of_records_is_recognised_without_its_source(layout, tmp_path):
     assert records == layout.records
 
 
-@pytest.mark.sampled(1)
 @each("form", ["none", "gzip", "zlib"])
 def test_a_build_stores_the_columns_of_the_folders(form, tmp_path, build, read, verify):
     layout = RecordLayout("", {f"day={day}/label={{cat,dog}}/part-r-00000": Written(False, form) for day in (3, 17)})

@@ -363,7 +363,7 @@ def test_without_a_command_the_known_ones_are_shown(run):
     "words",
     [
         pytest.param(["--image_sise=32"], id="unknown flag"),
-        pytest.param(["--output={root}/finished"], id="finished output", marks=pytest.mark.exhaustive),
+        pytest.param(["--output={root}/finished"], id="finished output", marks=pytest.mark.nightly),
     ],
 )
 def test_the_program_refuses_a_wrong_request_in_one_line(words, world, snapshot):

@@ -25,7 +25,6 @@ def write_archive(path: Path, files: list[tuple[str, Path]]) -> Path:
     return path
 
 
-@pytest.mark.every_value
 @pytest.mark.parametrize("name", ["photos.tar", "photos.tar.gz", "photos.zip"])
 @pytest.mark.parametrize("copies", [2, 3])
 def test_the_last_of_several_members_is_the_sample_and_the_others_are_counted(

@@ -299,7 +299,6 @@ def test_a_version_whose_build_was_killed_before_its_report_gets_it_from_the_nex
 # Every kind of dataset
 
 
-@pytest.mark.sampled(3)
 @pytest.mark.parametrize(
     "flags",
     [
@@ -407,7 +406,7 @@ def test_a_damaged_index_is_one_line(photos_out, tmp_path, run):
 # Bounds
 
 
-@pytest.mark.exhaustive
+@pytest.mark.nightly
 def test_a_million_records_of_a_thousand_classes_make_a_small_page_quickly(photos_out, tmp_path):
     out = shutil.copytree(photos_out, tmp_path / "out")
     names = [f"class {number:04d} {'x' * 40}" for number in range(1000)]
@@ -519,7 +518,7 @@ def test_the_settings_build_the_same_records_again(photos_out, photos, tmp_path,
     ]
 
 
-@pytest.mark.exhaustive
+@pytest.mark.nightly
 def test_the_code_for_keras_trains_on_the_dataset(photos_out):
     code = next(word for word in page_of(photos_out).words if word.startswith("import keras"))
     found: dict = {}
@@ -530,7 +529,6 @@ def test_the_code_for_keras_trains_on_the_dataset(photos_out):
     assert labels.dtype.is_integer
 
 
-@pytest.mark.slow
 def test_a_lossless_jpeg_that_was_kept_is_shown(tmp_path, convert):
     picture = np.asarray(Image.open(PHOTOS[0]).convert("L").resize((640, 480)))
     (tmp_path / "in").mkdir()

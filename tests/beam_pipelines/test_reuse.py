@@ -84,7 +84,6 @@ def test_a_failure_that_stays_makes_no_new_version(source):
     assert "nothing has changed" in again.out
 
 
-@pytest.mark.sampled(2)
 @pytest.mark.parametrize(
     ("flag", "said"),
     [
@@ -162,7 +161,6 @@ def test_a_label_in_a_table_changes_without_decoding(source, tmp_path, convert):
     assert "copied 88, reserialized 2, changed 0" in ran.out
 
 
-@pytest.mark.sampled(2)
 @pytest.mark.parametrize(
     ("form", "column", "flags"),
     [

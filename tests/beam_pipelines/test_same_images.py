@@ -11,7 +11,6 @@ from tests.source_forms import NAMES, OBJECT_FORMS, PHOTO_FORMS, PHOTOS, flags_o
 FLAGS = ["--name=photos", "--image_encoding=keep", "--num_shards=1"]
 
 
-@pytest.mark.sampled(2)
 @pytest.mark.parametrize("form", PHOTO_FORMS)
 def test_the_same_photos_give_the_same_images_and_labels(tmp_path, build, read, form):
     write_form(form, tmp_path / "in")
@@ -22,7 +21,6 @@ def test_the_same_photos_give_the_same_images_and_labels(tmp_path, build, read, 
     assert len(records) == len(NAMES)
 
 
-@pytest.mark.sampled(3)
 @pytest.mark.parametrize("form", OBJECT_FORMS)
 def test_the_same_objects_give_the_same_boxes_and_classes(tmp_path, build, form):
     write_form(form, tmp_path / "in")

@@ -107,7 +107,6 @@ def write_pairs(root: Path, chance: random.Random) -> tuple[str, str]:
     return patterns
 
 
-@pytest.mark.sampled(2)
 @pytest.mark.parametrize("seed", range(5))
 def test_images_and_masks_are_those_that_pillow_reads(tmp_path, build, seed):
     image, mask = write_pairs(tmp_path / "in", random.Random(seed))

@@ -36,8 +36,6 @@ def settings_of(flags: list[str]) -> dict[str, Any]:
     return {name: word if sign else True for name, sign, word in words}
 
 
-@pytest.mark.slow
-@pytest.mark.sampled(1)
 @pytest.mark.parametrize("form", sorted(FORMS))
 def test_a_pipeline_makes_the_examples_of_a_build(form, tmp_path, convert):
     write_form(form, tmp_path / "in")
@@ -58,7 +56,7 @@ def test_a_pipeline_makes_the_examples_of_a_build(form, tmp_path, convert):
     assert shards_of(tmp_path / "dataset") == shards_of(tmp_path / "built")
 
 
-@pytest.mark.exhaustive
+@pytest.mark.nightly
 @pytest.mark.parametrize("name", ["photos", "photos.tar", "photos.zip"])
 def test_a_folder_for_temporary_files_keeps_nothing_of_another_request(name, tmp_path):
     shutil.copytree(PHOTOS, tmp_path / "photos")
@@ -73,7 +71,6 @@ def test_a_folder_for_temporary_files_keeps_nothing_of_another_request(name, tmp
             assert_that(found, equal_to(expected.items()))
 
 
-@pytest.mark.slow
 def test_failures_have_their_reasons(tmp_path):
     for name in ("cat/1.jpg", "dog/2.jpg"):
         (tmp_path / name).parent.mkdir()
@@ -91,7 +88,7 @@ def test_failures_have_their_reasons(tmp_path):
         assert_that(failed, equal_to(expected), "failed")
 
 
-@pytest.mark.exhaustive
+@pytest.mark.nightly
 def test_samples_travel_without_the_bytes_of_their_images():
     with beam.Pipeline() as pipeline:
         samples = pipeline | ReadSamples(input=str(PHOTOS))
@@ -102,7 +99,6 @@ def test_samples_travel_without_the_bytes_of_their_images():
         assert_that(shuffled, equal_to([(3, label) for label in labels]), "opened")
 
 
-@pytest.mark.slow
 def test_samples_of_ones_own(tmp_path):
     pixels = np.full((8, 8, 3), 7, np.uint8)
     with beam.Pipeline() as pipeline:

@@ -33,6 +33,8 @@ from tests.image_checks import encoded
 from tests.refusals import Refusal
 from tests.tensorflow import load
 
+pytestmark = pytest.mark.tensorflow
+
 NAMES = ("a", "b", "c", "d")
 
 
@@ -154,7 +156,6 @@ TREES: Mapping[str, tuple[tuple[str, str], list[str]]] = {
 }
 
 
-@pytest.mark.sampled(6)
 @pytest.mark.parametrize("tree", TREES)
 def test_masks_are_found_by_their_names(tree, tmp_path, pair, build):
     (image, mask), flags = TREES[tree]
@@ -364,7 +365,6 @@ def test_a_bad_mask_rejects_its_image_alone(what, folders, convert):
     assert sorted(masks_of(folders / "out")) == ["b.jpg", "c.jpg"]
 
 
-@pytest.mark.slow
 def test_masks_of_16_bits_keep_their_numbers(folders, build, save):
     large = mask_of("a").astype(np.uint16) * 200
     save(folders / "masks/train/a.png", large)
@@ -519,7 +519,6 @@ CONTAINERS: Mapping[str, tuple[Callable[..., None], str, Sequence[str]]] = {
 }
 
 
-@pytest.mark.sampled(6)
 @pytest.mark.parametrize(("kind", "mask"), [(kind, one) for kind, (_, _, masks) in CONTAINERS.items() for one in masks])
 def test_masks_are_read_from_files_that_hold_the_images(kind, mask, tmp_path, pair, convert):
     for name in NAMES:

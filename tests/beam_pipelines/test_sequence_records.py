@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 from typing import Any
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -12,6 +13,8 @@ from beam_tfrecords.examples.parse import parse_example
 from beam_tfrecords.examples.sequences import is_sequence, parse_frames
 from tests import tensorflow as tf
 from tests.framing import example_of, sequence_of
+
+pytestmark = pytest.mark.tensorflow
 
 VALUES = st.one_of(
     st.lists(st.binary(max_size=4), max_size=3),

@@ -74,7 +74,7 @@ def machine(shim, tmp_path) -> Machine:
     return Machine(shim, tmp_path / "faulty")
 
 
-@pytest.mark.exhaustive
+@pytest.mark.nightly
 def test_a_fault_of_reading_ends_the_build_and_the_same_command_resumes(photos, machine, tmp_path, build):
     flags = [f"--input={photos}", "--max_failures=1", *FLAGS]
     ran = machine.convert(f"--output={tmp_path / 'out'}", *flags)
@@ -88,7 +88,7 @@ def test_a_fault_of_reading_ends_the_build_and_the_same_command_resumes(photos, 
     assert shards_of(build(tmp_path / "out", *flags)) == shards_of(build(tmp_path / "expected", *flags))
 
 
-@pytest.mark.exhaustive
+@pytest.mark.nightly
 def test_a_fault_that_passes_is_not_seen(photos, machine, tmp_path):
     def repair() -> None:
         while not list(tmp_path.glob("out/.build/*/blocks/*.started")):
@@ -102,7 +102,7 @@ def test_a_fault_that_passes_is_not_seen(photos, machine, tmp_path):
     assert manifest_of(tmp_path / "out")["records"] == 20
 
 
-@pytest.mark.exhaustive
+@pytest.mark.nightly
 @pytest.mark.parametrize("source", ["", "rows.csv"], ids=["folder", "table"])
 def test_a_fault_of_listing_rejects_no_sample(photos, machine, tmp_path, build, source):
     machine = dataclasses.replace(machine, call="stat")
@@ -117,7 +117,7 @@ def test_a_fault_of_listing_rejects_no_sample(photos, machine, tmp_path, build, 
     build(tmp_path / "out", *flags)
 
 
-@pytest.mark.exhaustive
+@pytest.mark.nightly
 def test_a_file_that_may_not_be_read_is_tried_again_by_the_next_launch(photos, machine, tmp_path, build):
     machine = dataclasses.replace(machine, code=errno.EACCES)
     flags = [f"--input={photos}", *FLAGS]
@@ -129,7 +129,7 @@ def test_a_file_that_may_not_be_read_is_tried_again_by_the_next_launch(photos, m
     assert manifest_of(build(tmp_path / "out", *flags))["failures"] == 0
 
 
-@pytest.mark.exhaustive
+@pytest.mark.nightly
 def test_a_file_that_may_not_be_read_is_tried_again_by_the_next_version(photos, machine, tmp_path, convert):
     machine = dataclasses.replace(machine, code=errno.EACCES)
     flags = [f"--input={photos}", f"--output={tmp_path / 'out'}", "--versioned", "--max_failures=0.1", *FLAGS]
@@ -145,7 +145,7 @@ def test_a_file_that_may_not_be_read_is_tried_again_by_the_next_version(photos, 
     assert manifest_of(latest)["records"] == 20
 
 
-@pytest.mark.exhaustive
+@pytest.mark.nightly
 def test_an_archive_that_may_not_be_read_ends_the_build_and_is_read_by_the_next_launch(
     photos, machine, tmp_path, build
 ):
@@ -161,7 +161,6 @@ def test_an_archive_that_may_not_be_read_ends_the_build_and_is_read_by_the_next_
     assert shards_of(build(tmp_path / "out", *flags)) == shards_of(build(tmp_path / "expected", *flags))
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("faults", [2, 100])
 def test_a_folder_that_cannot_be_listed_is_listed_again(photos, tmp_path, convert, monkeypatch, faults):
     scandir, left = os.scandir, iter(range(faults))

@@ -22,6 +22,8 @@ from tests.image_checks import encoded
 from tests.refusals import Refusal
 from tests.tensorflow import load
 
+pytestmark = pytest.mark.tensorflow
+
 PNG = ["--image_encoding=png"]
 
 
@@ -121,7 +123,6 @@ def index_of(out: Path) -> dict[str, list]:
     return pa.concat_tables([pq.read_table(path) for path in sorted((out / "index").glob("*"))]).to_pydict()
 
 
-@pytest.mark.slow
 def test_each_image_is_resized_and_batches_have_all(build_pairs):
     out = build_pairs("out", "--image_size=16x12", "--resize_mode=exact", *PNG)
     (batch,) = load(out, "train", batch_size=4)
@@ -147,7 +148,7 @@ def test_records_that_are_read_together_keep_their_images_apart(build_pairs):
             np.testing.assert_array_equal(together[name], alone)
 
 
-@pytest.mark.exhaustive
+@pytest.mark.nightly
 def test_a_list_of_images_of_different_sizes_needs_a_size_to_be_loaded(build_pairs):
     out = build_pairs("out")
     with pytest.raises(ValueError, match=r"the images of a list \(views\) have different sizes; pass image_size="):
@@ -156,7 +157,7 @@ def test_a_list_of_images_of_different_sizes_needs_a_size_to_be_loaded(build_pai
     assert {len(example["views"]) for example in load(out, "train", image_size=8, resize_mode="crop")} == {0, 1, 2, 3}
 
 
-@pytest.mark.exhaustive
+@pytest.mark.nightly
 @pytest.mark.parametrize("encoding", ["raw", "png", "webp", "keep"])
 def test_images_of_every_encoding_are_read_back(encoding, pairs, build_pairs):
     size = [] if encoding == "keep" else ["--image_size=16x12", "--resize_mode=exact"]

@@ -21,8 +21,6 @@ def test_there_are_never_more_shards_than_records(photos, tmp_path, build):
     assert [shard["records"] for shard in manifest_of(out)["shards"]] == [1] * 42
 
 
-@pytest.mark.slow
-@pytest.mark.sampled(1)
 @pytest.mark.parametrize("compression", ["none", "gzip"])
 def test_shards_of_any_number_hold_the_same_records_in_the_same_order(photos, tmp_path, build, compression):
     found = []

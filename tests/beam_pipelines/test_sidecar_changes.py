@@ -69,7 +69,6 @@ INPUTS: Mapping[str, tuple[str, Mapping[str, str], str, Mapping[str, tuple[str, 
 }
 
 
-@pytest.mark.sampled(3)
 @pytest.mark.parametrize("name", INPUTS)
 def test_a_corrected_file_makes_another_version(name, tmp_path, picture, save, convert):
     folder, files, request, corrections = INPUTS[name]

@@ -87,7 +87,6 @@ WRITERS = {
 
 
 @each("flags", [[], ["--splits=train=0.5,test=0.5"], ["--limit=100"]], ids=" ".join)
-@pytest.mark.sampled(6)
 @each("kind", WRITERS)
 def test_a_single_class_is_refused_with_commands_that_are_right(kind, flags, tmp_path):
     argv = [f"--input={WRITERS[kind](tmp_path, ['cat'])}", f"--output={tmp_path / 'out'}", *flags]

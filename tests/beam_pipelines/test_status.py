@@ -49,7 +49,6 @@ def test_an_output_that_is_not_there_is_refused(run, tmp_path):
     ran.refused("not_found", "output")
 
 
-@pytest.mark.slow
 def test_an_input_that_is_being_listed(source, status, run):
     source.output.mkdir()
     lease = Lease.take(Workspace(str(source.output)).lease, "process 7 on a machine")
@@ -74,7 +73,7 @@ def test_versions_are_listed_with_their_counts(source, status, run):
     assert "LATEST" in run("status", f"--output={source.output}").out
 
 
-@pytest.mark.exhaustive
+@pytest.mark.nightly
 def test_a_build_that_runs_and_the_same_when_it_is_dead(source, status, run, tmp_path, picture, save):
     big = save(tmp_path / "big.png", picture(1, 3000, 4000)).read_bytes()
     for number in range(48):
@@ -107,7 +106,7 @@ def test_a_build_that_runs_and_the_same_when_it_is_dead(source, status, run, tmp
     assert "left over: 1 dead build, " in run("status", f"--output={source.output}").out
 
 
-@pytest.mark.exhaustive
+@pytest.mark.nightly
 @pytest.mark.parametrize("is_killed", [False, True])
 def test_a_build_is_followed_to_its_end(source, tmp_path, picture, save, is_killed):
     big = save(tmp_path / "big.png", picture(1, 2000, 3000)).read_bytes()
@@ -162,7 +161,6 @@ def test_what_a_refused_build_did_needs_no_counts_of_its_workers(source, status)
     assert after["failure_reasons"] == before["failure_reasons"]
 
 
-@pytest.mark.slow
 def test_the_status_of_a_build_that_removes_its_files_meanwhile(source, status, monkeypatch):
     (source.folder / "cat/bad.png").write_bytes(b"no image")
     source.build("--max_failures=0")
@@ -278,7 +276,6 @@ _TIMES = {"began", "ended", "seconds", "object_store"}
 _OF_THE_RUN = {"output", "dataset", "removed_versions", "folder", "message", *_TIMES}
 
 
-@pytest.mark.slow
 def test_who_follows_a_detached_build_leaves_the_files_of_who_waits_for_one(source, nights, tmp_path):
     for night in range(3):
         if night == 1:

@@ -71,7 +71,7 @@ def _keep(sample):
     return sample
 
 
-@pytest.mark.exhaustive
+@pytest.mark.nightly
 def test_a_launch_leaves_no_options_behind(tmp_path, photos):
     from beam_tfrecords import build
 

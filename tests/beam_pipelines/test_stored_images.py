@@ -16,6 +16,8 @@ from tests.beam_pipelines.dataset_checks import manifest_of
 from tests.image_writers import png_file
 from tests.tensorflow import load
 
+pytestmark = pytest.mark.tensorflow
+
 KEEP = "--image_encoding=keep"
 
 
@@ -57,7 +59,6 @@ def test_kept_files_with_an_orientation_are_counted_and_the_ways_out_are_right(t
     assert (rows["cat/6.jpg"]["height"], rows["cat/6.jpg"]["width"]) == (50, 30)
 
 
-@pytest.mark.sampled(1)
 @pytest.mark.parametrize("channels", [1, 3])
 @pytest.mark.parametrize("flags", [(), (KEEP,), ("--image_size=16",)])
 def test_16_bits_that_become_nearly_black_are_noted_and_the_way_out_is_right(tmp_path, convert, channels, flags):
@@ -98,7 +99,7 @@ def test_8_bits_lose_nothing_that_is_noted(tmp_path, save, convert):
     assert index_of(tmp_path / "out")["dark/1.png"]["stored_maximum"] is None
 
 
-@pytest.mark.exhaustive
+@pytest.mark.nightly
 def test_bad_photos_are_found_by_the_columns_of_quality(photos, tmp_path, build):
     shutil.copytree(photos, tmp_path / "in")
     photo = Image.open(photos / "cat/cat_03.jpg")

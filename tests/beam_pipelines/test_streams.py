@@ -51,7 +51,7 @@ def no_traceback(ran: subprocess.CompletedProcess[str]) -> bool:
     return not any(word in ran.stdout + ran.stderr for word in ("Traceback", "Exception", "Error:"))
 
 
-@pytest.mark.exhaustive
+@pytest.mark.nightly
 @pytest.mark.parametrize(
     ("streams", "unbuffered"),
     [(">&-", ""), ("2>&-", ""), (">/dev/full", ""), (">/dev/full", "1"), ("2>&1 | sleep 0", "1")],
@@ -66,7 +66,7 @@ def test_a_build_is_done_whatever_becomes_of_its_output(flags, built, tmp_path, 
     assert json.loads(summary.read_text())["exit_code"] == 0
 
 
-@pytest.mark.exhaustive
+@pytest.mark.nightly
 def test_a_build_with_all_streams_closed_writes_nothing_but_its_dataset(flags, built, tmp_path):
     ran = run("<&- >&- 2>&-", "convert", *flags, f"--output={tmp_path / 'out'}")
     assert (ran.returncode, ran.stdout, without_progress(ran.stderr)) == (0, "", "")
@@ -74,8 +74,6 @@ def test_a_build_with_all_streams_closed_writes_nothing_but_its_dataset(flags, b
     assert manifest_of(tmp_path / "out")["records"] == 6
 
 
-@pytest.mark.slow
-@pytest.mark.sampled(1)
 @pytest.mark.parametrize("streams", STREAMS)
 def test_a_refused_build_ends_as_refused(flags, built, streams):
     ran = run(streams, "convert", *flags, f"--output={built}")
@@ -83,21 +81,21 @@ def test_a_refused_build_ends_as_refused(flags, built, streams):
     assert no_traceback(ran)
 
 
-@pytest.mark.exhaustive
+@pytest.mark.nightly
 @pytest.mark.parametrize("streams", [">&- 2>&-", ">/dev/full", "2>/dev/full", "| sleep 0"])
 def test_the_result_of_verify_is_its_exit_code(built, streams):
     ran = run(streams, "verify", f"--dataset={built}")
     assert (ran.returncode, no_traceback(ran)) == (0, True), ran.stderr
 
 
-@pytest.mark.exhaustive
+@pytest.mark.nightly
 @pytest.mark.parametrize("streams", [">&- 2>&-", ">/dev/full", "| sleep 0"])
 def test_a_damaged_dataset_is_one_whether_or_not_it_can_be_said(damaged, streams):
     ran = run(streams, "verify", f"--dataset={damaged}")
     assert (ran.returncode, no_traceback(ran)) == (1, True), ran.stderr
 
 
-@pytest.mark.exhaustive
+@pytest.mark.nightly
 @pytest.mark.parametrize("streams", [">&- 2>&-", ">/dev/full", "| sleep 0"])
 def test_a_report_is_written_whether_or_not_it_can_be_said(built, tmp_path, streams):
     out = shutil.copytree(built, tmp_path / "out")
@@ -107,7 +105,7 @@ def test_a_report_is_written_whether_or_not_it_can_be_said(built, tmp_path, stre
     assert (out / "report.html").exists()
 
 
-@pytest.mark.exhaustive
+@pytest.mark.nightly
 @pytest.mark.parametrize("command", ["inspect", "status"])
 @pytest.mark.parametrize("streams", [*CLOSED, "2>/dev/full"])
 def test_what_the_caller_closed_is_not_missed(built, command, streams):
@@ -115,7 +113,7 @@ def test_what_the_caller_closed_is_not_missed(built, command, streams):
     assert (ran.returncode, no_traceback(ran)) == (0, True), ran.stderr
 
 
-@pytest.mark.exhaustive
+@pytest.mark.nightly
 @pytest.mark.parametrize("words", [["inspect"], ["status"], ["--help"], ["convert", "--help"], ["completion", "bash"]])
 def test_a_command_whose_output_is_lost_has_failed(built, words):
     words = [*words, f"--dataset={built}"] if words[0] in ("inspect", "status") else words
@@ -126,7 +124,7 @@ def test_a_command_whose_output_is_lost_has_failed(built, words):
     assert run(">/dev/full 2>/dev/full", *words).returncode == 1
 
 
-@pytest.mark.exhaustive
+@pytest.mark.nightly
 def test_a_summary_that_cannot_be_written_is_told(flags, built, tmp_path):
     (tmp_path / "folder").mkdir()
     words = ["convert", *flags, f"--output={tmp_path / 'out'}", f"--json_summary={tmp_path / 'folder'}"]

@@ -26,24 +26,24 @@ def words(tmp_path):
     return lambda name: [f"--input={tmp_path / name}.csv", f"--spec={tmp_path / 'spec.json'}", "--quiet"]
 
 
-@pytest.mark.exhaustive
+@pytest.mark.nightly
 @pytest.mark.parametrize(
     ("other", "flags", "before"),
     [
-        pytest.param("one", ["--overwrite"], False, id="the same request", marks=pytest.mark.exhaustive),
+        pytest.param("one", ["--overwrite"], False, id="the same request", marks=pytest.mark.nightly),
         pytest.param(
             "two",
             ["--overwrite", "--num_shards=2", "--splits=train=1"],
             False,
             id="another request",
-            marks=pytest.mark.exhaustive,
+            marks=pytest.mark.nightly,
         ),
         pytest.param(
             "two",
             ["--overwrite", "--dali_index"],
             True,
             id="over an earlier dataset",
-            marks=pytest.mark.exhaustive,
+            marks=pytest.mark.nightly,
         ),
         pytest.param("two", ["--versioned", "--guard=off"], False, id="versions"),
         pytest.param(
@@ -51,7 +51,7 @@ def words(tmp_path):
             ["--versioned", "--guard=off"],
             False,
             id="versions of the same request",
-            marks=pytest.mark.exhaustive,
+            marks=pytest.mark.nightly,
         ),
     ],
 )

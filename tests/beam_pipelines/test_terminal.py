@@ -39,7 +39,7 @@ def no_reader():
     os.close(writing)
 
 
-@pytest.mark.exhaustive
+@pytest.mark.nightly
 @pytest.mark.parametrize("unbuffered", ["", "1"], ids=["buffered", "unbuffered"])
 def test_a_reader_that_is_gone_neither_fails_a_build_nor_makes_it_talk(photos, tmp_path, no_reader, unbuffered):
     flags = [f"--input={photos}", f"--output={tmp_path / 'out'}", "--image_size=8"]
@@ -49,13 +49,13 @@ def test_a_reader_that_is_gone_neither_fails_a_build_nor_makes_it_talk(photos, t
     assert (tmp_path / "out" / "_SUCCESS").exists()
 
 
-@pytest.mark.exhaustive
+@pytest.mark.nightly
 def test_examples_without_a_reader_end_as_a_program_killed_by_sigpipe(out, no_reader):
     ran = run_script("inspect", f"--dataset={out}", stdout=no_reader, PYTHONUNBUFFERED="1")
     assert (ran.returncode, ran.stderr) == (141, b"")
 
 
-@pytest.mark.exhaustive
+@pytest.mark.nightly
 def test_a_class_outside_ascii_is_written_as_an_escape_where_the_terminal_has_ascii(tmp_path, photos, save, picture):
     for name in ("Hündin", "cat"):
         save(tmp_path / "pets" / name / "1.jpg", picture(1, 20, 20))
@@ -65,7 +65,6 @@ def test_a_class_outside_ascii_is_written_as_an_escape_where_the_terminal_has_as
     assert rb"classes: H\xfcndin 1, cat 1" in ran.stdout.replace(b"cat 1, H\\xfcndin 1", b"H\\xfcndin 1, cat 1")
 
 
-@pytest.mark.slow
 def test_a_message_outside_ascii_is_written_too(tmp_path):
     ran = run_script("verify", f"--dataset={tmp_path}/Hündin", PYTHONIOENCODING="ascii")
     assert ran.returncode == 2
@@ -106,7 +105,7 @@ def shown_progress(folder, columns: int) -> str:
     return data.decode()
 
 
-@pytest.mark.exhaustive
+@pytest.mark.nightly
 def test_the_progress_line_fits_into_a_narrow_terminal(tmp_path, monkeypatch):
     monkeypatch.setenv("TERM", "xterm")
     lines = [line.partition("\x1b")[0] for line in shown_progress(tmp_path, 40).split("\r") if "samples" in line]

@@ -24,7 +24,6 @@ def content(read, out: Path, *splits: str) -> dict[str, list[tuple[bytes, str]]]
     return {split: sorted((one["image"], classes[one["label"]]) for one in read(out, split)) for split in splits}
 
 
-@pytest.mark.sampled(1)
 @pytest.mark.parametrize("layout", ["tfds", "imagenet"])
 @pytest.mark.parametrize("compression", ["none", "gzip"])
 def test_a_dataset_of_ours_comes_back_with_its_bytes_labels_and_splits(

@@ -16,6 +16,8 @@ from tests.beam_pipelines.dataset_checks import find_all, manifest_of, shards_of
 from tests.beam_pipelines.test_heads import SOURCES, make, write_csv
 from tests.refusals import refuses
 
+pytestmark = pytest.mark.tensorflow
+
 COUNT = 12
 
 
@@ -140,7 +142,7 @@ def test_lists_of_one_length_are_vectors(tmp_path):
     assert failures[0].startswith("column.list, value 1: feature 'points'")
 
 
-@pytest.mark.exhaustive
+@pytest.mark.nightly
 def test_vectors_are_batched_as_arrays(tmp_path):
     from beam_tfrecords import load
 

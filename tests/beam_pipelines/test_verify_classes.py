@@ -112,7 +112,6 @@ def test_every_flip_of_the_class_of_an_object_is_named(boxes, tmp_path, name, ch
     assert any(repr(name) in finding.problem for finding in findings), findings
 
 
-@pytest.mark.slow
 def test_every_feature_of_objects_has_as_many_values(boxes, tmp_path):
     for number, name in enumerate(manifest_of(boxes)["spec"]["layout"]):
         if name.startswith("image/object/"):

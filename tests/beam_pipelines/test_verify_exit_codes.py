@@ -8,7 +8,6 @@ import shutil
 import pytest
 
 
-@pytest.mark.sampled(2)
 @pytest.mark.any_workers
 @pytest.mark.parametrize("name", ["plain", "gzip", "raw", "tutorial"])
 def test_a_good_dataset_is_verified(datasets, verify, name):

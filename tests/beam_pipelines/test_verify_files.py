@@ -97,7 +97,6 @@ DAMAGES = {
 }
 
 
-@pytest.mark.sampled(7)
 @pytest.mark.parametrize("damage", DAMAGES.values(), ids=DAMAGES.keys())
 def test_damage_to_the_files_is_found(damage, damaged, verify):
     path = damaged()

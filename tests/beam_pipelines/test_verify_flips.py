@@ -35,8 +35,6 @@ def random_bits(path: Path, count: int) -> Iterator[tuple[str, int]]:
         yield shard["file"], int(random.integers(8 * shard["bytes"]))
 
 
-@pytest.mark.slow
-@pytest.mark.sampled(1)
 @pytest.mark.parametrize("name", ["plain", "gzip"])
 def test_every_flipped_bit_of_a_shard_is_found(damaged, name):
     path = damaged(name)
@@ -70,7 +68,6 @@ def test_a_flipped_bit_is_found_with_its_record_and_offset(damaged):
         flip(path, file, bit)
 
 
-@pytest.mark.sampled(1)
 @pytest.mark.any_workers
 @pytest.mark.parametrize("name", ["plain", "gzip"])
 def test_the_command_names_the_shard_of_a_flipped_bit(damaged, verify, name):
@@ -100,7 +97,7 @@ def test_the_command_continues_after_the_first_finding(damaged, verify):
     assert f"{shards[3]['index']}: is missing" in ran.out
 
 
-@pytest.mark.exhaustive
+@pytest.mark.nightly
 def test_every_edited_byte_of_the_manifest_is_found_or_makes_it_unreadable(damaged):
     path = damaged()
     original = (path / "manifest.json").read_bytes()
@@ -125,7 +122,7 @@ def keys_in(value: Any, path: tuple = ()) -> Iterator[tuple]:
         yield from keys_in(below, (*path, key))
 
 
-@pytest.mark.exhaustive
+@pytest.mark.nightly
 def test_every_key_that_is_missing_in_the_manifest_is_found_or_makes_it_unreadable(damaged):
     path = damaged()
     manifest = manifest_of(path)

@@ -20,6 +20,8 @@ from tests.beam_pipelines.version_builds import CLASSES, Source, make_source
 from tests.refusals import Refusal
 from tests.tensorflow import load
 
+pytestmark = pytest.mark.tensorflow
+
 
 @pytest.fixture
 def source(tmp_path, picture, save, convert) -> Source:
@@ -31,7 +33,6 @@ def touch(source: Source, number: int) -> None:
     os.utime(path, (number + 1, number + 1))
 
 
-@pytest.mark.slow
 def test_readers_follow_latest(source, verify, run):
     assert source.build().code == 0
     first = source.latest
@@ -53,7 +54,6 @@ def test_the_first_version_has_nothing_to_compare_with(source):
     assert "nothing to compare" in source.changes["note"]
 
 
-@pytest.mark.slow
 def test_old_versions_go_after_the_grace_time_only(source):
     for number in range(4):
         touch(source, number)
@@ -136,7 +136,7 @@ def test_versions_and_datasets_without_versions_do_not_mix(source, build):
     ran.refused("unknown_setting", "versionned", says=["--versioned?"])
 
 
-@pytest.mark.exhaustive
+@pytest.mark.nightly
 def test_a_reader_sees_whole_versions_while_ten_are_published_and_old_ones_removed(source, picture, save):
     """Each version has one color in all its images, so a mixture would show."""
 

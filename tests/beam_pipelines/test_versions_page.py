@@ -35,7 +35,6 @@ def links_of(output: Path) -> list[str]:
     return [urllib.parse.unquote(link) for link in found]
 
 
-@pytest.mark.slow
 def test_it_shows_the_versions_with_what_changed_and_links_to_their_files(source, picture, save, verify):
     assert source.build().code == 0
     save(source.folder / "cat/new.png", picture(99, 30, 40))
@@ -54,7 +53,6 @@ def test_it_shows_the_versions_with_what_changed_and_links_to_their_files(source
     assert verify(source.output).code == 0
 
 
-@pytest.mark.slow
 def test_it_follows_pins_removals_and_damage(source, picture, save, run):
     for number in range(3):
         save(source.folder / f"cat/{number}_new.png", picture(90 + number, 30, 40))

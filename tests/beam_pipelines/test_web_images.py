@@ -39,7 +39,6 @@ def flags_of(table: Path) -> list[str]:
     return [f"--input={table}", "--key_column=id", "--image_size=32", "--name=web"]
 
 
-@pytest.mark.slow
 def test_images_of_the_web_give_the_records_of_files(server, tmp_path, build):
     for name, data in FILES.items():
         (tmp_path / name).write_bytes(data)
@@ -53,7 +52,6 @@ def test_images_of_the_web_give_the_records_of_files(server, tmp_path, build):
     assert shards_of(build(tmp_path / "relative", *flags_of(relative), *below)) == shards_of(files)
 
 
-@pytest.mark.slow
 def test_what_a_host_does_not_give_is_rejected_with_its_reason(server, tmp_path, build):
     bad = ["plain/none.jpg", "page/x.jpg", "cut/1.jpg", "elsewhere/1.jpg", "gzip/2.jpg"]
     urls = [f"{server.url}/{path}" for path in [*(f"plain/{name}" for name in FILES), *bad]]

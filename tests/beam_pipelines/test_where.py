@@ -53,7 +53,6 @@ CONDITIONS = {
 
 
 @each("where", CONDITIONS)
-@pytest.mark.sampled(4)
 def test_a_build_keeps_what_a_reader_of_the_whole_finds(tmp_path, build, photos, where):
     folder, whole = photos
     out = build(tmp_path / "out", f"--input={folder}", "--image_size=32", "--name=x", f"--where={where}")
@@ -72,7 +71,6 @@ def test_a_build_keeps_what_a_reader_of_the_whole_finds(tmp_path, build, photos,
         check_counts(one)
 
 
-@pytest.mark.sampled(3)
 @each("source", INPUTS)
 def test_every_source_is_filtered(tmp_path, build, source):
     (tmp_path / "in").mkdir()

@@ -32,9 +32,10 @@ from tests.converting import serialize_example
 from tests.framing import sequence_of
 from tests.refusals import refuses
 
+pytestmark = pytest.mark.tensorflow
+
 PHOTOS = Path(__file__).parents[1] / "data/photos"
 FILES = sorted(PHOTOS.glob("*/*.jpg"))
-pytestmark = pytest.mark.slow
 
 
 class Row(NamedTuple):

@@ -154,7 +154,6 @@ def test_wrapped_classes_and_unclear_splits_are_refused(photos, refused, tmp_pat
     assert "--splits=train=train2017,validation=val2017" in shown
 
 
-@pytest.mark.sampled(1)
 @pytest.mark.parametrize("bracket", ["[", "{a: "])
 def test_a_spec_that_is_nested_very_deeply_is_refused_in_one_line(refused, tmp_path, bracket):
     (tmp_path / "spec.yaml").write_text("input: " + bracket * 5_000)

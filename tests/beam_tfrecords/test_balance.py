@@ -16,6 +16,8 @@ from tests.annotated_inputs import save_pictures, write_coco
 from tests.refusals import refuses
 from tests.tensorflow import load
 
+pytestmark = pytest.mark.tensorflow
+
 COUNTS = {"cat": 6, "space": 3, "rocket": 1}
 
 
@@ -39,7 +41,7 @@ def test_each_round_has_each_part_once_and_the_largest_part_is_complete(sizes, s
         assert numbers[which == part].tolist() == [number % size for number in range(max(sizes))]
 
 
-@pytest.mark.exhaustive
+@pytest.mark.nightly
 def test_there_may_be_more_parts_than_a_mixture_has_positions():
     which, _ = balanced_order([2] * 50_000, seed=0)
     assert np.bincount(which).tolist() == [2] * 50_000
@@ -69,7 +71,6 @@ def test_classes_that_records_lack_are_left_out(dataset):
     )
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("options", [{}, {"shuffle": True}, {"shuffle": 5, "seed": 3}, {"decode": False}])
 def test_load_gives_each_class_equally_often(dataset, options):
     for examples in (
@@ -84,7 +85,6 @@ def test_load_gives_each_class_equally_often(dataset, options):
             assert Counter(label for batch in batches for label in batch) == dict.fromkeys(range(3), 6)
 
 
-@pytest.mark.slow
 def test_readers_share_the_balanced_records(dataset):
     shares = [
         [

@@ -32,7 +32,7 @@ def run_beside(project: Path, code: str, *words: object) -> Ran:
     return Ran(ran.returncode, ran.stdout, ran.stderr)
 
 
-@pytest.mark.exhaustive
+@pytest.mark.nightly
 def test_a_dataset_is_read_beside_it(project, dataset):
     code = """
 import beam_tfrecords
@@ -44,7 +44,7 @@ print(len(list(examples)), open_dataset(sys.argv[2]).manifest["records"])
     assert (ran.code, ran.out) == (0, "42 42\n"), ran.err
 
 
-@pytest.mark.exhaustive
+@pytest.mark.nightly
 def test_a_dataset_is_built_beside_it(project, photos, tmp_path):
     code = """
 from beam_tfrecords import WriteTFRecordShards, build

@@ -18,6 +18,8 @@ from beam_tfrecords.reading.attribute_hints import OF_DATASETS, OF_RECORDS
 from tests.refusals import refuses
 from tests.tensorflow import load
 
+pytestmark = pytest.mark.tensorflow
+
 NAMES = {
     "collections": collections,
     "copy": copy,
@@ -144,7 +146,6 @@ def label_of(pair) -> int:
     return int(records[number]["label"])
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("method", ["fork", "spawn"])
 def test_processes_share_records(records, method):
     with multiprocessing.get_context(method).Pool(2) as pool:

@@ -17,6 +17,8 @@ from tests.each import each
 from tests.refusals import refuses
 from tests.tensorflow import load
 
+pytestmark = pytest.mark.tensorflow
+
 
 @pytest.fixture(scope="module")
 def dataset(tmp_path_factory, photos, build):
@@ -29,7 +31,6 @@ def names(examples) -> list[bytes]:
     return [example["filename"] for example in examples.as_numpy_iterator()]
 
 
-@pytest.mark.slow
 def test_shuffle_true_shuffles_within_a_buffer_of_many_examples(dataset):
     in_order = names(load(dataset, "train", decode=False))
     shuffled = names(load(dataset, "train", decode=False, shuffle=True, seed=1))
@@ -38,8 +39,6 @@ def test_shuffle_true_shuffles_within_a_buffer_of_many_examples(dataset):
     assert max(moved) > 15
 
 
-@pytest.mark.slow
-@pytest.mark.sampled(2)
 @pytest.mark.parametrize("num_readers", [1, 2, 5])
 def test_without_shuffle_the_order_is_that_of_the_records(dataset, num_readers):
     readers = [
@@ -57,8 +56,6 @@ def test_a_seed_gives_the_same_shuffle_every_time(dataset):
     assert names(load(dataset, "train", **options)) == names(load(dataset, "train", **options))
 
 
-@pytest.mark.slow
-@pytest.mark.sampled(1)
 @pytest.mark.parametrize("number", range(200))
 def test_a_checkpoint_of_an_iterator_goes_on_with_the_same_batches(dataset, tmp_path, monkeypatch, number):
     chance = random.Random(number)
@@ -104,7 +101,6 @@ def test_a_dataset_is_loaded_as_its_folder_is(dataset):
             load(given, "train")
 
 
-@pytest.mark.slow
 def test_one_number_is_the_size_of_both_sides(dataset):
     (batch,) = load(dataset, "train", image_size=64, resize_mode="crop", batch_size=42)
     assert batch["image"].shape == (42, 64, 64, 3)
@@ -122,7 +118,6 @@ def test_the_number_of_examples_or_batches_is_known_before_reading(dataset, opti
     assert examples.cardinality().numpy() == expected
 
 
-@pytest.mark.slow
 def test_as_supervised_gives_pairs_of_image_and_label(dataset):
     image, label = next(
         iter(load(dataset, "train", image_size=8, resize_mode="crop", batch_size=4, as_supervised=True))
@@ -139,7 +134,7 @@ def test_as_supervised_without_a_label_names_the_features(tmp_path, photos, buil
         load(path, "train", as_supervised=True)
 
 
-@pytest.mark.exhaustive
+@pytest.mark.nightly
 def test_keras_trains_on_what_load_gives(dataset):
     pairs = load(dataset, "train", image_size=8, resize_mode="crop", batch_size=16, as_supervised=True)
     model = tf.keras.Sequential([tf.keras.layers.Flatten(), tf.keras.layers.Dense(7)])
@@ -148,10 +143,7 @@ def test_keras_trains_on_what_load_gives(dataset):
     assert len(history.history["loss"]) == 2
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    "num_readers", [5, *(pytest.param(count, marks=pytest.mark.exhaustive) for count in (2, 4, 42))]
-)
+@pytest.mark.parametrize("num_readers", [5, *(pytest.param(count, marks=pytest.mark.nightly) for count in (2, 4, 42))])
 def test_every_reader_gets_the_same_number_of_examples_and_none_twice(dataset, num_readers):
     in_order = names(load(dataset, "train", decode=False))
     parts = [
@@ -188,7 +180,6 @@ def several_labels(tmp_path_factory, photos, build):
     return build(folder / "out", f"--input={folder / 'table.csv'}", *flags)
 
 
-@pytest.mark.sampled(1)
 @pytest.mark.parametrize("batch_size", [1, 4, 6])
 def test_several_labels_are_ragged_in_a_batch(several_labels, batch_size):
     singles = [example["labels"].tolist() for example in load(several_labels, "train").as_numpy_iterator()]
@@ -197,7 +188,6 @@ def test_several_labels_are_ragged_in_a_batch(several_labels, batch_size):
     assert batches[0]["image"].shape == (batch_size, 16, 16, 3)
 
 
-@pytest.mark.slow
 def test_multi_hot_gives_zeros_and_ones(several_labels):
     singles = [example["labels"].tolist() for example in load(several_labels, "train").as_numpy_iterator()]
     (batch,) = load(several_labels, "train", batch_size=6, multi_hot=True)
@@ -249,8 +239,6 @@ def test_without_tensorflow_the_message_names_the_extra():
     )
 
 
-@pytest.mark.slow
-@pytest.mark.sampled(1)
 @pytest.mark.parametrize("shuffle", [False, True])
 def test_an_epoch_after_the_dataset_was_replaced_fails_with_one_line(tmp_path, photos, build, shuffle):
     flags = [f"--input={photos}", "--image_size=16", "--num_shards=3"]

@@ -18,6 +18,8 @@ from tests.annotated_inputs import CATEGORIES, PICTURES, save_pictures, write_co
 from tests.refusals import refuses
 from tests.tensorflow import load
 
+pytestmark = pytest.mark.tensorflow
+
 SEVERAL = "cat|dog", "dog", "red|cat", "blue"
 PARTS = st.lists(st.tuples(st.integers(1, 300), st.floats(0.01, 10)), min_size=1, max_size=4)
 
@@ -78,7 +80,6 @@ def test_the_order_never_changes():
     assert MixOrder([30, 12], [0.7, 0.3], 0)(np.arange(12))[0].tolist() == [0, 1, 0, 0, 1, 0, 0, 0, 1, 0, 1, 0]
 
 
-@pytest.mark.slow
 def test_classes_are_joined_by_name(datasets):
     mixed = mixed_of(datasets, (0.7, 0.3))
     first, second = map(open_dataset, datasets)
@@ -92,7 +93,6 @@ def test_classes_are_joined_by_name(datasets):
         assert mixed.class_names[example["label"]] == expected[example["filename"].decode()]
 
 
-@pytest.mark.slow
 def test_load_and_records_give_one_order(datasets):
     mixed = mixed_of(datasets, (7, 3), seed=3)
     names = [example["filename"] for example in mixed]
@@ -103,7 +103,6 @@ def test_load_and_records_give_one_order(datasets):
     assert [example["filename"] for example in mixed_of(datasets, (0.7, 0.3), seed=4)] != names
 
 
-@pytest.mark.slow
 def test_a_shuffled_epoch_has_the_proportions_and_others_order(datasets):
     mixed = mixed_of(datasets)
     second = {example["filename"] for example in open_dataset(datasets[1]).records()}
@@ -116,7 +115,6 @@ def test_a_shuffled_epoch_has_the_proportions_and_others_order(datasets):
         assert set(Counter(name for name in names if name in second).values()) <= {2, 3}
 
 
-@pytest.mark.slow
 def test_load_reads_mixed_filtered_and_sliced_records(datasets):
     first, second = (open_dataset(one).records("train") for one in datasets)
     cats, others = first.filter(label="cat"), second.filter("label != 'cat'")
@@ -149,7 +147,6 @@ def test_classes_of_a_mixture_of_mixtures_are_joined_by_name(datasets):
             assert nested["label"].tolist() == [one["label"] for one in nested]
 
 
-@pytest.mark.slow
 def test_examples_of_several_stored_forms_are_mixed_in_load(tmp_path, photos, build):
     found = []
     for name, flags in (("jpeg", []), ("png", ["--image_encoding=png"]), ("raw", ["--image_encoding=raw"])):
@@ -166,7 +163,7 @@ def test_examples_of_several_stored_forms_are_mixed_in_load(tmp_path, photos, bu
     assert batch["image"].shape == (5, 6, 6, 3)
 
 
-@pytest.mark.exhaustive
+@pytest.mark.nightly
 @pytest.mark.parametrize("options", [{}, {"shuffle": 9, "seed": 1}, {"num_readers": 2, "reader_index": 1}])
 def test_a_checkpoint_goes_on_in_records(datasets, tmp_path, options):
     def batches():
@@ -181,7 +178,7 @@ def test_a_checkpoint_goes_on_in_records(datasets, tmp_path, options):
     assert [batch["filename"].numpy().tolist() for batch in again] == expected != []
 
 
-@pytest.mark.exhaustive
+@pytest.mark.nightly
 @pytest.mark.parametrize("options", [{}, {"shuffle": 9, "seed": 1}])
 def test_a_checkpoint_goes_on_in_a_mixture(datasets, tmp_path, options):
     def batches():
@@ -213,7 +210,7 @@ def test_mixed_records_are_sliced_pickled_and_resized(datasets):
         mixed.filter(label="cat")
 
 
-@pytest.mark.exhaustive
+@pytest.mark.nightly
 def test_several_labels_and_objects_are_joined_too(tmp_path, photos, build):
     mixtures = []
     paths = sorted(photos.glob("*/*"))[: len(SEVERAL)]
@@ -253,8 +250,6 @@ def test_what_cannot_be_mixed_is_refused(datasets, tmp_path, photos, build):
         mix([(parts[0], 1), (parts[1], 1)])
 
 
-@pytest.mark.slow
-@pytest.mark.sampled(1)
 @pytest.mark.parametrize("layout", ["tfds", "detection"])
 def test_objects_have_joined_classes(tmp_path, build, layout):
     found = []

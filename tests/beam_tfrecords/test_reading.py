@@ -10,6 +10,8 @@ import pytest
 from tests.refusals import refuses
 from tests.tensorflow import load
 
+pytestmark = pytest.mark.tensorflow
+
 
 @pytest.fixture(scope="module")
 def dataset(tmp_path_factory, photos, build) -> str:
@@ -32,7 +34,6 @@ def test_without_shuffle_the_order_is_always_the_same(dataset):
     assert names(load(dataset, "train")) == names(load(dataset, "train"))
 
 
-@pytest.mark.slow
 def test_a_shuffle_with_a_seed_keeps_every_example(dataset):
     shuffled = names(load(dataset, "train", shuffle=42, seed=1))
     assert shuffled != names(load(dataset, "train"))
@@ -44,7 +45,6 @@ def test_images_of_different_sizes_are_not_batched(dataset):
         load(dataset, "train", batch_size=4)
 
 
-@pytest.mark.slow
 def test_batches_of_resized_of_transformed_and_of_encoded_images(dataset):
     batch = next(iter(load(dataset, "train", batch_size=4, image_size=(20, 30), resize_mode="crop")))
     assert batch["image"].shape == (4, 20, 30, 3)
@@ -63,8 +63,6 @@ class Renumber:
         return example
 
 
-@pytest.mark.slow
-@pytest.mark.sampled(2)
 @pytest.mark.parametrize("transform", [Renumber(), Renumber().__call__, functools.partial(Renumber.__call__, None)])
 def test_a_transform_may_have_conditions_that_depend_on_tensors(dataset, transform):
     given = [int(example["label"]) for example in load(dataset, "train", decode=False)]
@@ -85,7 +83,7 @@ def test_an_unknown_split_is_refused_with_the_known_ones(dataset):
         load(dataset, "test")
 
 
-@pytest.mark.exhaustive
+@pytest.mark.nightly
 @pytest.mark.parametrize("encoding", ["png", "webp", "raw"])
 def test_every_encoding_of_the_same_pixels_reads_alike(tmp_path, photos, build, encoding):
     flags = [f"--input={photos}", "--image_size=96x128", "--resize_mode=exact", "--codec=exact", "--jpeg_quality=100"]

@@ -26,6 +26,8 @@ from tests import tensorflow as tf
 from tests.refusals import refuses
 from tests.tensorflow import load
 
+pytestmark = pytest.mark.tensorflow
+
 
 @pytest.fixture(scope="module")
 def dataset(tmp_path_factory, photos, build):
@@ -39,7 +41,6 @@ def records(dataset):
     return dataset.records("train")
 
 
-@pytest.mark.slow
 def test_every_record_is_what_tensorflow_reads(dataset, records):
     theirs = {example["filename"].decode(): example for example in load(dataset.path, "train").as_numpy_iterator()}
     assert len(records) == len(theirs)
@@ -51,7 +52,6 @@ def test_every_record_is_what_tensorflow_reads(dataset, records):
         assert np.abs(ours["image"].astype(int) - expected["image"]).mean() < 3
 
 
-@pytest.mark.sampled(1)
 @pytest.mark.parametrize("encoding", ["png", "webp", "raw"])
 def test_other_encodings_are_decoded(tmp_path, photos, build, encoding):
     flags = ["--image_size=24x32", "--resize_mode=exact", f"--image_encoding={encoding}"]
@@ -176,7 +176,6 @@ def test_the_images_of_a_batch_are_rows_of_one_array(tmp_path, photos, build, da
     assert serialized.read_batch(numbers) == serialized.__getitems__(numbers)
 
 
-@pytest.mark.slow
 def test_a_pickled_copy_reads_the_same_in_another_process(records):
     code = "import pickle, sys; r = pickle.load(sys.stdin.buffer); print(len(r), r[3]['filename'])"
     ran = subprocess.run([sys.executable, "-c", code], input=pickle.dumps(records[2:]), capture_output=True, check=True)

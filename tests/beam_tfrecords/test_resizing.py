@@ -20,6 +20,8 @@ from tests import tensorflow as tf
 from tests.each import each
 from tests.tensorflow import load
 
+pytestmark = pytest.mark.tensorflow
+
 MODES = ResizeMode.__args__
 FIXED = ("crop", "pad", "exact")
 SIZES = ((30, 40), (40, 30), (61, 23), (17, 64))
@@ -99,7 +101,6 @@ def check_objects(ours, expected) -> None:
         assert (mask != same).sum() <= perimeter
 
 
-@pytest.mark.every_value
 @pytest.mark.parametrize("size", [(20, 50), (70, 66)])
 @pytest.mark.parametrize("mode", MODES)
 def test_a_reader_gives_what_a_build_would_have_stored(tmp_path, source, stored, build, mode, size):
@@ -114,8 +115,6 @@ def test_a_reader_gives_what_a_build_would_have_stored(tmp_path, source, stored,
         check_objects(ours, expected[name])
 
 
-@pytest.mark.slow
-@pytest.mark.sampled(1)
 @pytest.mark.parametrize("mode", MODES)
 def test_tensorflow_gives_what_numpy_gives(stored, mode):
     for size in ((20, 50), 66):
@@ -129,7 +128,7 @@ def test_tensorflow_gives_what_numpy_gives(stored, mode):
             np.testing.assert_array_equal(read[name]["masks"], example["masks"])
 
 
-@pytest.mark.exhaustive
+@pytest.mark.nightly
 @pytest.mark.parametrize("mode", FIXED)
 def test_images_masks_and_objects_of_one_size_are_batched(stored, mode):
     (batch,) = load(stored, "train", image_size=24, resize_mode=mode, batch_size=4, num_objects=3)
@@ -140,7 +139,7 @@ def test_images_masks_and_objects_of_one_size_are_batched(stored, mode):
     assert batch["boxes"].shape[:2] == (4, None)
 
 
-@pytest.mark.exhaustive
+@pytest.mark.nightly
 @pytest.mark.parametrize("mode", ["shorter", "longer"])
 def test_images_that_keep_their_aspect_ratio_are_batched_only_if_they_had_one_size(
     tmp_path, source, stored, build, mode

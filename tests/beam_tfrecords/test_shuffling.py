@@ -35,7 +35,7 @@ def test_other_seeds_and_epochs_give_other_orders():
     assert len(orders) == 4
 
 
-@pytest.mark.parametrize("size", [2, 3, 4, 5, pytest.param(6, marks=pytest.mark.exhaustive)])
+@pytest.mark.parametrize("size", [2, 3, 4, 5, pytest.param(6, marks=pytest.mark.nightly)])
 def test_every_order_of_a_few_numbers_is_as_frequent(size):
     # Chi-square over all permutations.
     orders = math.factorial(size)

@@ -17,6 +17,8 @@ from tests.each import each
 from tests.refusals import Refusal, refuses
 from tests.tensorflow import load
 
+pytestmark = pytest.mark.tensorflow
+
 SPLITS = {"train": 30, "validation": 7, "test": 5}
 
 
@@ -106,8 +108,6 @@ def random_expression(chance: random.Random) -> str:
     return "+".join(term + chance.choice(["", f"[{bound()}:{bound()}]"]) for term in terms)
 
 
-@pytest.mark.slow
-@pytest.mark.sampled(1)
 @pytest.mark.parametrize("seed", range(30))
 def test_load_and_records_read_the_same(dataset, seed):
     expression = random_expression(random.Random(seed))

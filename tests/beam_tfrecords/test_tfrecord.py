@@ -13,6 +13,8 @@ from beam_tfrecords.tfrecord import RecordError, masked_crc32c, read_records, sc
 from tests import tensorflow as tf
 from tests.framing import framed
 
+pytestmark = pytest.mark.tensorflow
+
 
 def test_the_masked_crc_is_a_rotation_of_crc32c_plus_a_constant():
     crc = 0xE3069283  # of the check string, RFC 3720

@@ -79,7 +79,6 @@ def test_enumerations_are_choices():
     assert "defaultValue" not in PARAMETERS["image_encoding"]
 
 
-@pytest.mark.sampled(2)
 @pytest.mark.parametrize("name", [name for name in SETTINGS if "regexes" in PARAMETERS.get(name, ())])
 @given(word=words)
 def test_the_pattern_of_a_parameter_takes_what_its_setting_takes(name, word):

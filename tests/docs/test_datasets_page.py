@@ -11,7 +11,7 @@ from tests.docs import datasets_page
 PAGE = Path(__file__).parents[2] / "docs/datasets.md"
 
 
-@pytest.mark.exhaustive
+@pytest.mark.nightly
 def test_the_page_is_the_generated_one():
     say = "say: python -m tests.docs.datasets_page > docs/datasets.md"
     assert PAGE.read_text(encoding="utf-8") == datasets_page.page(), say

@@ -17,7 +17,7 @@ def marks_of(passage: Passage) -> list[pytest.MarkDecorator]:
         return []
     # Transforms of Beam's own are more than the plain runner knows.
     return [
-        pytest.mark.exhaustive,
+        pytest.mark.nightly,
         *([pytest.mark.local_runner] if page.name in ("beam.md", "your_own_code.md") else []),
     ]
 

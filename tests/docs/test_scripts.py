@@ -20,7 +20,7 @@ from tests.docs.inputs import EMOTIONS, PHOTOS
 from tests.docs.pages import SCRIPTS, passages_of
 from tests.tensorflow import load
 
-pytestmark = pytest.mark.exhaustive
+pytestmark = pytest.mark.nightly
 
 CLASSES = sorted(path.name for path in PHOTOS.iterdir())
 

@@ -17,13 +17,12 @@ PAGES = (PROJECT / "README.md", PROJECT / "docs" / "sources.md")
 ROWS = [(page, match) for page in PAGES for match in ROW.finditer(page.read_text(encoding="utf-8"))]
 
 
-@pytest.mark.sampled(2)
 @pytest.mark.parametrize(("page", "row"), ROWS, ids=[f"{page.name} {row['flags']}" for page, row in ROWS])
 def test_the_command_of_a_source_makes_a_dataset(page, row, follower, tmp_path, monkeypatch):
     monkeypatch.chdir(follower(page).folder)
     flags = shlex.split(row["flags"].replace(r"\|", "|"))
     if "--source=scans" in flags:
-        pytest.skip("needs the extra medical; tests/integration/test_scans.py reads scans")
+        pytest.skip("tests/integration/test_scans.py reads scans, with the extra medical")
     ran = run_command("convert", f"--output={tmp_path / 'out'}", "--image_size=32", *flags)
     assert ran.code == 0, ran.err
     assert open_dataset(tmp_path / "out").manifest["records"] > 0

@@ -24,7 +24,7 @@ follow_imports = skip
 """
 
 
-@pytest.mark.exhaustive
+@pytest.mark.nightly
 def test_the_passages_have_the_types_of_the_api(tmp_path):
     (tmp_path / "mypy.ini").write_text(CONFIG)
     words = ["-m", "mypy", f"--config-file={tmp_path / 'mypy.ini'}", f"--cache-dir={tmp_path / 'cache'}"]

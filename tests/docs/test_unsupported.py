@@ -121,7 +121,9 @@ def test_every_unsupported_format_has_its_section():
     assert named - INPUTS.keys() == {"cifar-pickles"}  # which are read in another version
 
 
-@pytest.mark.parametrize("heading", INPUTS)
+@pytest.mark.parametrize(
+    "heading", [pytest.param(name, marks=pytest.mark.nightly if "7z" in name else ()) for name in INPUTS]
+)
 def test_the_program_makes_a_dataset(heading, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     photos = {kind: sorted((PHOTOS / kind).iterdir()) for kind in ("cat", "flower")}

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Installs what `make test-integration` needs, from package registries alone; quick when all is there. With the
-# argument `minio` MinIO too, which some of its tests are skipped without.
+# Installs what the tests of one tier need, from package registries alone; quick when all is there.
+#   tests/integration/install.sh integration|nightly PYTHON          PYTHON: that of the tier's environment
 #
 # Debian's packages go to the system (root is needed where some are missing), the rest below .cache/ in the
 # project. Goes on after a failure, so that the tests that can run do; ends with status 1 and says what is missing.
@@ -17,6 +17,8 @@ ACTIONLINT_VERSION=1.7.12
 # The newest that Maven Central has here.
 FLINK_OPERATOR_VERSION=1.10.0
 
+tier=${1:?say which tier: integration or nightly}
+python=$(realpath --no-symlinks "${2:?say which Python, such as .venv-integration/bin/python}")
 project=$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)
 missing=()
 
@@ -34,27 +36,31 @@ go_program() {
   GOBIN=$project/.cache/bin go install "$package@$version" || missing+=("$name $version")
 }
 
+nightly() { [[ $tier == nightly ]]; }
+
 packages=()
 debian javac default-jdk-headless
 debian go golang-go
 debian curl curl
 debian unzip unzip
-debian fusermount3 fuse3
 debian mvn maven
-debian systemd-analyze systemd
 debian npm npm
 debian chromium chromium
-debian qemu-aarch64 qemu-user
 debian cc gcc libc6-dev
-debian zsh zsh
-debian fish fish
-debian aarch64-linux-gnu-gcc gcc-aarch64-linux-gnu libc6-dev-arm64-cross
+if nightly; then
+  debian fusermount3 fuse3
+  debian systemd-analyze systemd
+  debian qemu-aarch64 qemu-user
+  debian zsh zsh
+  debian fish fish
+  debian aarch64-linux-gnu-gcc gcc-aarch64-linux-gnu libc6-dev-arm64-cross
+fi
 if ((${#packages[@]})); then
   apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -qq -y "${packages[@]}" ||
     missing+=("Debian packages ${packages[*]}")
 fi
 
-# For the tests of deploy/: the library of the Flink Kubernetes operator, which holds the schema of its resources, and
+# The library of the Flink Kubernetes operator, which holds the schema of its resources, and
 # Airflow, in an environment of its own with the versions that were tested.
 operator_library() {
   local artifact=flink-kubernetes-operator-api
@@ -69,7 +75,7 @@ environment() {
   cmp --silent "$versions" "$environment/.installed" && return
   echo "installing $3"
   rm -rf "$environment"
-  "$project/.venv-integration/bin/python" -m venv "$environment" &&
+  "$python" -m venv "$environment" &&
     "$environment/bin/python" -m pip install --quiet --no-compile --no-deps --requirement="$versions" &&
     cp "$versions" "$environment/.installed"
 }
@@ -83,12 +89,14 @@ npm_package() {
 }
 
 # They wait for servers a good part of their time, and one compiles: beside the rest.
-"$project/tests/integration/arm64.sh" "$project/.venv-integration/bin/python" &
-arm64=$!
-environment airflow airflow "Airflow (1.6 GB)" &
-airflow=$!
-environment annotations annotation_tools "tools of annotation (1.2 GB)" &
-annotations=$!
+if nightly; then
+  "$project/tests/integration/arm64.sh" "$python" &
+  arm64=$!
+  environment airflow airflow "Airflow (1.6 GB)" &
+  airflow=$!
+  environment annotations annotation_tools "tools of annotation (1.2 GB)" &
+  annotations=$!
+fi
 
 beam_module=github.com/apache/beam/sdks/v2
 gcs_module=github.com/fsouza/fake-gcs-server
@@ -97,21 +105,22 @@ actionlint_module=github.com/rhysd/actionlint
 minio_module=github.com/minio/minio
 go_program prism "$beam_module" "$beam_module/go/cmd/prism" "v$BEAM_VERSION"
 go_program fake-gcs-server "$gcs_module" "$gcs_module" "v$FAKE_GCS_SERVER_VERSION"
-go_program actionlint "$actionlint_module" "$actionlint_module/cmd/actionlint" "v$ACTIONLINT_VERSION"
 go_program versitygw "$versitygw_module" "$versitygw_module/cmd/versitygw" "v$VERSITYGW_VERSION"
-# A second S3 for the tests of storage; building it takes longer than all they do.
-if [[ ${1:-} == minio ]]; then go_program minio "$minio_module" "$minio_module" "v$MINIO_VERSION"; fi
 # The newest Flink that Beam's libraries in Maven Central are for.
 "$project/deploy/flink/local-cluster.sh" install --flink-version=1.19.3 || missing+=("Flink")
 "$project/deploy/flink/job-server/build.sh" || missing+=("Beam for Flink")
-"$project/deploy/spark/job-server/build.sh" || missing+=("Beam for Spark")
-
-npm_package azurite "$AZURITE_VERSION"
 npm_package axe-core "$AXE_VERSION"
-operator_library || missing+=("the Flink operator's library")
-wait "$airflow" || missing+=("Airflow")
-wait "$annotations" || missing+=("tools of annotation")
-wait "$arm64" || missing+=("Python for ARM")
+if nightly; then
+  go_program actionlint "$actionlint_module" "$actionlint_module/cmd/actionlint" "v$ACTIONLINT_VERSION"
+  # A second S3 for the tests of storage.
+  go_program minio "$minio_module" "$minio_module" "v$MINIO_VERSION"
+  "$project/deploy/spark/job-server/build.sh" || missing+=("Beam for Spark")
+  npm_package azurite "$AZURITE_VERSION"
+  operator_library || missing+=("the Flink operator's library")
+  wait "$airflow" || missing+=("Airflow")
+  wait "$annotations" || missing+=("tools of annotation")
+  wait "$arm64" || missing+=("Python for ARM")
+fi
 
 if ((${#missing[@]})); then
   printf 'not installed: %s\n' "${missing[@]}" >&2

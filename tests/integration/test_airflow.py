@@ -13,6 +13,8 @@ import pytest
 from beam_tfrecords.reading.opening import open_dataset
 from tests.integration.servers.processes import PROJECT, ServerError
 
+pytestmark = pytest.mark.nightly
+
 PHOTOS = PROJECT / "tests" / "data" / "photos"
 AIRFLOW = PROJECT / ".venv-airflow" / "bin" / "airflow"
 DAG = "beam_tfrecords_nightly"

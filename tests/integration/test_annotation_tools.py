@@ -19,6 +19,8 @@ from tests.beam_pipelines.dataset_records import read_dataset
 from tests.integration.servers.processes import PROJECT, ServerError
 from tests.transforms.sources.conftest import open_source
 
+pytestmark = pytest.mark.nightly
+
 PYTHON = PROJECT / ".venv-annotations" / "bin" / "python"
 PROGRAM = PROJECT / "tests" / "integration" / "annotation_tools.py"
 CLASSES = ["cat", "dog", "far away"]

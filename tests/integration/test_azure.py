@@ -13,6 +13,8 @@ from beam_tfrecords import load, open_dataset
 from tests.integration.servers import azure
 from tests.progress_lines import without_progress
 
+pytestmark = pytest.mark.nightly
+
 PHOTOS = Path(__file__).parents[1] / "data" / "photos"
 ROOT = f"azfs://{azure.ACCOUNT}/data"
 FLAGS = ("--name=photos", "--image_size=64", "--splits=train=0.8,validation=0.2")

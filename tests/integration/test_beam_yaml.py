@@ -5,9 +5,13 @@ from __future__ import annotations
 import subprocess
 import sys
 
+import pytest
+
 from beam_tfrecords import open_dataset
 from tests.docs.inputs import make_inputs
 from tests.docs.pages import PROJECT, passages_of
+
+pytestmark = pytest.mark.nightly
 
 
 def test_a_pipeline_without_python_writes_a_dataset(tmp_path):

@@ -23,6 +23,8 @@ from tests.integration.servers import gcs, s3
 from tests.integration.servers.many_objects import many_objects
 from tests.progress_lines import without_progress
 
+pytestmark = pytest.mark.nightly
+
 PHOTOS = sorted((Path(__file__).parents[1] / "data/photos").rglob("*.jpg"))[:6]
 COMMAND = str(Path(sys.executable).with_name("beam-tfrecords"))
 PERMISSIONS = {

@@ -18,6 +18,8 @@ from beam_tfrecords.output.published import read_latest
 from beam_tfrecords.storage.request_metrics import KINDS
 from tests.integration import buckets
 
+pytestmark = pytest.mark.nightly
+
 PHOTOS = Path(__file__).parents[1] / "data" / "photos"
 FLAGS = ["--name=photos", "--image_size=16", "--versioned", "--guard=off", "--no_report", "--quiet"]
 

@@ -13,6 +13,8 @@ import tensorflow as tf
 from beam_tfrecords import load, mix, open_dataset, storage
 from tests.integration import buckets
 
+pytestmark = pytest.mark.nightly
+
 FLAGS = ("--name=photos", "--image_size=64", "--resize_mode=crop", "--num_shards=3", "--quiet")
 PHOTOS = "tests/data/photos"
 
@@ -103,7 +105,6 @@ def test_readers_share_it(dataset, server, local, tmp_path):
     assert requests_for(server, lambda: [*opened.records("train"), *load(mixed), *mixed]) == 0
 
 
-@pytest.mark.many
 @pytest.mark.parametrize("compression", ["none", "gzip"])
 @pytest.mark.parametrize("options", [{"shuffle": 9, "seed": 1}, {"num_readers": 2, "reader_index": 1}])
 def test_a_checkpoint_goes_on_whatever_is_kept(dataset, gzip_dataset, tmp_path, compression, options):
@@ -144,7 +145,6 @@ def test_four_processes_read_each_range_once(dataset, server, tmp_path):
     assert sum(".tfrecord" in request and "parquet" not in request for request in server.requests) == 3
 
 
-@pytest.mark.many
 @pytest.mark.parametrize("seed", range(5))
 def test_damaged_bytes_are_read_again(dataset, expected, tmp_path, seed):
     chance = random.Random(seed)
@@ -161,7 +161,6 @@ def test_damaged_bytes_are_read_again(dataset, expected, tmp_path, seed):
     assert list(records) == expected
 
 
-@pytest.mark.many
 @pytest.mark.parametrize("size", ["1B", "500KB", "1MB"])
 def test_a_cache_that_is_too_small_gives_the_same_records(dataset, expected, tmp_path, size):
     for _ in range(2):
@@ -221,7 +220,6 @@ def test_gzip_shards_are_kept_whole(gzip_dataset, server, local, gzipped, tmp_pa
     assert kept == {path.read_bytes() for path in gzipped.glob("*.tfrecord-*")}
 
 
-@pytest.mark.many
 @pytest.mark.parametrize("seed", range(3))
 def test_damaged_gzip_shards_are_read_again(gzip_dataset, server, local, tmp_path, seed):
     chance, expected = random.Random(seed), examples_of(local)

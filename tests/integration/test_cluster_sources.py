@@ -15,6 +15,8 @@ from tests.integration.servers import flink
 from tests.source_forms import FORMS, flags_of, write_form
 from tests.web_server import web_server
 
+pytestmark = pytest.mark.nightly
+
 # They are listed by the same functions as others.
 LISTED_ALIKE = {
     *("folder", "csv", "tar", "parquet", "tfrecord", "tfrecord_pixels", "npy", "cifar"),
@@ -28,7 +30,7 @@ USUAL = {*(("flink_2", form) for form in FORMS.keys() - LISTED_ALIKE), ("spark",
 def cases() -> list[object]:
     """Every source on every cluster; most of them with `--exhaustive`."""
     return [
-        pytest.param(cluster, form, marks=() if (cluster, form) in USUAL else pytest.mark.exhaustive)
+        pytest.param(cluster, form, marks=() if (cluster, form) in USUAL else pytest.mark.nightly)
         for cluster in CLUSTERS
         for form in sorted(FORMS)
     ]
@@ -67,7 +69,6 @@ def spark() -> list[str]:
     return ["--runner=SparkRunner", "--spark_master_url=local[2]"]
 
 
-@pytest.mark.many
 @pytest.mark.parametrize(("cluster", "form"), cases())
 def test_every_source_gives_the_bytes_of_a_local_build(request, tmp_path, convert_on_both, cluster, form):
     write_form(form, tmp_path / "in")
@@ -75,7 +76,7 @@ def test_every_source_gives_the_bytes_of_a_local_build(request, tmp_path, conver
     assert hashes(tmp_path / "cluster") == hashes(tmp_path / "local")
 
 
-@pytest.mark.parametrize("cluster", [pytest.param("flink_4", marks=pytest.mark.exhaustive), "spark"])
+@pytest.mark.parametrize("cluster", [pytest.param("flink_4", marks=pytest.mark.nightly), "spark"])
 def test_all_stages_give_the_bytes_of_a_local_build(request, photos, tmp_path, convert_on_both, cluster):
     shutil.copytree(photos, tmp_path / "in")
     for path in sorted((tmp_path / "in").rglob("*_0?.jpg"))[:5]:

@@ -15,6 +15,8 @@ from beam_tfrecords.examples.parse import parse_example
 from beam_tfrecords.transforms.publishing import croissant
 from tests.integration.tfrecord_package import read_by_pattern, read_shards
 
+pytestmark = pytest.mark.nightly
+
 CITATION = "@misc{photos,\n  title={Photos of everyday things},\n}"
 MARKUP = "<img src=x onerror=alert(1)> & `code` *star*"
 
@@ -44,7 +46,7 @@ def test_tfds_shows_what_was_said(out):
 
 
 def test_hugging_face_reads_the_card_and_the_index(out, tmp_path):
-    datasets = pytest.importorskip("datasets", reason="the library datasets is not installed")
+    datasets = pytest.importorskip("datasets", reason="needs the library datasets")
     from huggingface_hub import DatasetCard
 
     card = DatasetCard.load(out / "README.md").data

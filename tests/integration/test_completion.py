@@ -15,6 +15,8 @@ from pathlib import Path
 
 import pytest
 
+pytestmark = pytest.mark.nightly
+
 BEAM_TFRECORDS = Path(sys.executable).parent / "beam-tfrecords"
 SHELLS = {
     "bash": ["bash", "--norc", "--noprofile", "-i"],
@@ -71,7 +73,7 @@ class Terminal:
 def terminal(request, tmp_path_factory):
     shell = request.param
     if shutil.which(shell) is None:
-        pytest.skip(f"{shell} is not installed")
+        pytest.skip(f"needs {shell}")
     folder = tmp_path_factory.mktemp(shell)
     for name in ("home", "photos/cats", "with space", "bin"):
         (folder / name).mkdir(parents=True)

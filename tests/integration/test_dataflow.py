@@ -13,6 +13,8 @@ from google.protobuf import json_format
 
 from tests.integration.make_golden_graph import IMAGE, describe_graphs, translate
 
+pytestmark = pytest.mark.nightly
+
 GOLDEN = Path(__file__).parents[1] / "data" / "dataflow_graph.txt"
 # What an operator asks of the machines.
 ASKED = (

@@ -10,6 +10,8 @@ import pytest
 
 from tests.integration.servers.processes import PROJECT
 
+pytestmark = pytest.mark.nightly
+
 BINARIES = Path(sys.executable).parent
 SCRIPTS = sorted((PROJECT / "deploy").rglob("*.sh"))
 DOCKERFILES = sorted((PROJECT / "deploy").rglob("Dockerfile"))

@@ -11,12 +11,12 @@ from tests.beam_pipelines.test_disk_faults import library, try_faults
 
 __all__ = ["library"]
 
-pytestmark = pytest.mark.skipif(
-    shutil.which("cc") is None, reason="needs a C compiler, for a library that is preloaded"
-)
+pytestmark = [
+    pytest.mark.nightly,
+    pytest.mark.skipif(shutil.which("cc") is None, reason="needs a C compiler, for a library that is preloaded"),
+]
 
 
-@pytest.mark.many
 @pytest.mark.parametrize("kind", KINDS)
 def test_no_fault_of_a_look_loses_anything(library, tmp_path, kind):
     found = try_faults(library, tmp_path, kind, most=15, seed=1)

@@ -13,6 +13,8 @@ import pytest
 
 from beam_tfrecords import build
 
+pytestmark = pytest.mark.nightly
+
 WORKERS = 2
 # Prints the names that a worker reads.
 PROGRAM = """

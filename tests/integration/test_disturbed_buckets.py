@@ -16,6 +16,8 @@ from beam_tfrecords import storage
 from tests.integration import buckets
 from tests.integration.servers.proxy import Kind, StorageServer
 
+pytestmark = pytest.mark.nightly
+
 PHOTOS = Path(__file__).parents[1] / "data" / "photos"
 # Shards of more than 8 MiB: larger ones go to S3 in parts.
 FLAGS = ["--name=photos", "--image_size=400", "--upscale", "--image_encoding=png", "--codec=exact", "--num_shards=1"]
@@ -45,7 +47,6 @@ def expected(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     return buckets.content_of(output)
 
 
-@pytest.mark.many
 @pytest.mark.parametrize("seed", SEEDS)
 def test_a_build_makes_the_same_dataset_and_leaves_nothing_else(server, scheme, expected, seed):
     output = f"{scheme}://datasets/{seed}"
@@ -60,7 +61,6 @@ def test_a_build_makes_the_same_dataset_and_leaves_nothing_else(server, scheme, 
     assert scheme == "gs" or not buckets.uploads_left(server)
 
 
-@pytest.mark.many
 @pytest.mark.parametrize("seed", SEEDS)
 def test_a_storm_slows_a_build_down_and_only_time_ends_it(server, scheme, expected, monkeypatch, seed):
     output, after = f"{scheme}://datasets/storm-{seed}", random.Random(seed).randrange(10, 90)
@@ -78,7 +78,7 @@ def test_a_storm_slows_a_build_down_and_only_time_ends_it(server, scheme, expect
     assert buckets.content_of(output) == expected
 
 
-@pytest.mark.exhaustive
+@pytest.mark.nightly
 @pytest.mark.parametrize("seconds", [20, 60, 180])
 @pytest.mark.parametrize("seed", SEEDS)
 def test_a_long_storm_is_outlived_within_two_minutes(server, scheme, expected, monkeypatch, seed, seconds):
@@ -98,7 +98,7 @@ def test_a_long_storm_is_outlived_within_two_minutes(server, scheme, expected, m
     assert buckets.content_of(output) == expected
 
 
-@pytest.mark.exhaustive
+@pytest.mark.nightly
 @pytest.mark.parametrize(
     ("kind", "statuses"),
     [(Kind.REFUSE, [429]), (Kind.REFUSE, [503]), (Kind.RESET, [503]), (Kind.SHORT, [503]), (Kind.CUT, [503])],
@@ -115,7 +115,6 @@ def test_three_of_ten_requests_fail_in_one_way(server, scheme, expected, seed, k
     assert scheme == "gs" or not buckets.uploads_left(server)
 
 
-@pytest.mark.many
 @pytest.mark.parametrize("seed", SEEDS)
 def test_versions_are_built_and_removed(server, scheme, tmp_path, seed):
     root, output = f"{scheme}://tables/changing-{seed}", f"{scheme}://datasets/versions-{seed}"
@@ -144,7 +143,6 @@ def test_versions_are_built_and_removed(server, scheme, tmp_path, seed):
     assert found == buckets.content_of(f"{tmp_path}/out")
 
 
-@pytest.mark.many
 @pytest.mark.parametrize("seed", SEEDS)
 def test_every_use_of_a_store_ends_well(server, scheme, seed):
     """Large uploads, joins, conditional writes, listings in pages and deletes, many of each."""

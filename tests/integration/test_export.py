@@ -11,6 +11,8 @@ from pycocotools.coco import COCO
 from beam_tfrecords import open_dataset
 from tests.annotated_inputs import coco_of, save_pictures, write_coco
 
+pytestmark = pytest.mark.nightly
+
 
 @pytest.fixture
 def dataset(tmp_path, build):

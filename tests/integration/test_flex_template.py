@@ -16,8 +16,7 @@ from google.protobuf import json_format
 
 from tests.integration.servers import gcs
 
-# Half a minute each: `--share` runs some each day.
-pytestmark = pytest.mark.many
+pytestmark = pytest.mark.nightly
 
 ROOT = Path(__file__).parents[2]
 PHOTOS = ROOT / "tests" / "data" / "photos"

@@ -25,8 +25,7 @@ from tests.integration.cluster_builds import PROGRAM, hashes
 from tests.integration.servers import flink, processes
 from tests.progress_lines import without_progress
 
-# Half a minute to two each: `--share` runs some each day.
-pytestmark = pytest.mark.many
+pytestmark = pytest.mark.nightly
 
 FLAGS = ["--image_size=64", "--splits=train=0.8,validation=0.2", "--num_shards=2"]
 
@@ -64,7 +63,6 @@ def test_the_address_of_the_cluster_is_enough(photos, tmp_path, run, on_flink, e
     assert job["name"].startswith("beam-tfrecords-photos-")
 
 
-@pytest.mark.many
 @pytest.mark.parametrize("parallelism", [1, 2])
 def test_the_bytes_do_not_depend_on_the_parallelism(photos, tmp_path, run, on_flink, expected, parallelism):
     out = tmp_path / "out"

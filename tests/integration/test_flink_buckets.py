@@ -10,8 +10,7 @@ import pytest
 from tests.integration import buckets
 from tests.integration.servers import flink
 
-# Half a minute to two each: `--share` runs some each day.
-pytestmark = pytest.mark.many
+pytestmark = pytest.mark.nightly
 
 PHOTOS = Path(__file__).parents[1] / "data" / "photos"
 FLAGS = ["--name=photos", "--image_size=64", "--splits=train=0.8,validation=0.2", "--num_shards=2"]

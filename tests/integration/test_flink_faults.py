@@ -22,9 +22,6 @@ from tests.integration.cluster_builds import (
 )
 from tests.integration.servers import flink, processes
 
-# Half a minute to two each: `--share` runs some each day.
-pytestmark = pytest.mark.many
-
 __all__ = ["slow_hashes", "slow_photos"]
 
 
@@ -60,6 +57,7 @@ def build(tmp_path, slow_photos, on_flink) -> ClusterBuild:
     return ClusterBuild(tmp_path / "out", f"--input={slow_photos}", *SLOW, *on_flink)
 
 
+@pytest.mark.nightly
 def test_a_python_worker_is_killed(build, cluster, slow_hashes):
     finished = build.wait_for_open_blocks()
     os.kill(cluster.python_workers()[0], signal.SIGKILL)
@@ -73,6 +71,7 @@ def test_a_task_manager_is_killed_and_another_started(build, cluster, slow_hashe
     check(build, finished, slow_hashes, says="Flink starts tasks again: ")
 
 
+@pytest.mark.nightly
 def test_the_job_manager_is_killed_and_started_again(build, cluster, slow_photos, on_flink, slow_hashes):
     finished = build.wait_for_open_blocks()
     cluster.restart_job_manager()
@@ -87,6 +86,7 @@ def test_the_job_manager_is_killed_and_started_again(build, cluster, slow_photos
     check(again, finished, slow_hashes)
 
 
+@pytest.mark.nightly
 def test_the_launcher_is_killed_and_the_same_command_follows_its_job(
     build, cluster, slow_photos, on_flink, slow_hashes
 ):
@@ -100,7 +100,7 @@ def test_the_launcher_is_killed_and_the_same_command_follows_its_job(
     assert build.converted_twice(finished) == []
 
 
-@pytest.mark.many
+@pytest.mark.nightly
 @pytest.mark.parametrize(
     ("method", "more", "is_submitted"),
     [
@@ -145,6 +145,7 @@ main(sys.argv[1:])
     assert len(cluster.get("/jobs")["jobs"]) == before + 1
 
 
+@pytest.mark.nightly
 def test_a_job_without_a_launcher_keeps_other_builds_away(build, cluster, slow_photos, run):
     build.wait_for_open_blocks(finished=1)
     os.kill(build.pid, signal.SIGKILL)
@@ -157,6 +158,7 @@ def test_a_job_without_a_launcher_keeps_other_builds_away(build, cluster, slow_p
     assert list(build.output.glob(".build/*/blocks/*.started"))
 
 
+@pytest.mark.nightly
 def test_a_job_is_cancelled_and_submitted_again(build, cluster, slow_photos, on_flink, slow_hashes):
     finished = build.wait_for_open_blocks()
     (job,) = cluster.running_jobs()
@@ -167,13 +169,14 @@ def test_a_job_is_cancelled_and_submitted_again(build, cluster, slow_photos, on_
     check(again, finished, slow_hashes)
 
 
+@pytest.mark.nightly
 def test_a_job_that_the_cluster_gives_up_is_submitted_again(without_restarts, build, cluster, slow_hashes):
     finished = build.wait_for_open_blocks()
     os.kill(cluster.python_workers()[0], signal.SIGKILL)
     check(build, finished, slow_hashes, says="a new one resumes from the finished blocks")
 
 
-@pytest.mark.many
+@pytest.mark.nightly
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
 def test_ctrl_c_and_sigterm_cancel_the_job(build, cluster, number, code):
     build.wait_for_open_blocks()
@@ -184,6 +187,7 @@ def test_ctrl_c_and_sigterm_cancel_the_job(build, cluster, number, code):
     assert not cluster.running_jobs()
 
 
+@pytest.mark.nightly
 def test_sigterm_leaves_the_job_where_the_request_says_so(cluster, slow_photos, on_flink, tmp_path, slow_hashes):
     words = [f"--input={slow_photos}", *SLOW, *on_flink, "--keep_job"]
     build = ClusterBuild(tmp_path / "out", *words)
@@ -195,7 +199,7 @@ def test_sigterm_leaves_the_job_where_the_request_says_so(cluster, slow_photos, 
     check(ClusterBuild(build.output, *words), finished, slow_hashes, says="the job of this build runs already")
 
 
-@pytest.mark.many
+@pytest.mark.nightly
 @pytest.mark.parametrize(("hostile", "reason"), [("crash", "decoder_crash"), ("hang", "decode_timeout")])
 def test_a_decoder_that_ends_its_process_costs_one_sample(
     photos, tmp_path, run, cluster, on_flink, monkeypatch, hostile, reason
@@ -210,6 +214,7 @@ def test_a_decoder_that_ends_its_process_costs_one_sample(
     assert key in cluster.logs()
 
 
+@pytest.mark.nightly
 def test_a_full_disk_ends_the_build_and_the_same_command_resumes(tmp_path, slow_photos, on_flink, slow_hashes):
     out = tmp_path / "disk" / "out"
     out.parent.mkdir()

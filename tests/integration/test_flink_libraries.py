@@ -14,6 +14,8 @@ from beam_tfrecords.beam_pipelines.runners.jar_files import find_jar
 from tests.integration.cluster_builds import hashes
 from tests.integration.servers import flink
 
+pytestmark = pytest.mark.nightly
+
 FLAGS = ["--image_size=64", "--splits=train=0.8,validation=0.2", "--num_shards=2"]
 
 

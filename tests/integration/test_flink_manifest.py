@@ -14,8 +14,7 @@ from tests.integration.cluster_builds import hashes, make_hostile, read_reasons
 from tests.integration.servers import flink, processes
 from tests.integration.servers.processes import PROJECT
 
-# Half a minute to two each: `--share` runs some each day.
-pytestmark = pytest.mark.many
+pytestmark = pytest.mark.nightly
 
 KUBERNETES = PROJECT / "deploy" / "kubernetes"
 
@@ -57,7 +56,7 @@ def test_a_cluster_with_too_few_buffers_is_refused_before_a_job_starts(photos, t
 
 # A crash among 40, a hang among 200.
 @pytest.mark.timeout(3600)
-@pytest.mark.parametrize("count", [200, pytest.param(40_000, marks=pytest.mark.exhaustive)])
+@pytest.mark.parametrize("count", [200, pytest.param(40_000, marks=pytest.mark.nightly)])
 def test_many_crashes_and_hangs_do_not_use_up_the_restarts_of_a_detached_job(photos, tmp_path, run, monkeypatch, count):
     with Image.open(photos / "cat/cat_01.jpg") as photo:
         photo.resize((64, 64)).save(tmp_path / "small.jpg")

@@ -15,6 +15,8 @@ from beam_tfrecords.beam_pipelines.settings.suggested_commands import explain
 from tests.beam_pipelines.listed_records import commands_of, read
 from tests.refusals import refuses
 
+pytestmark = pytest.mark.nightly
+
 
 def _picture(number: int) -> bytes:
     file = io.BytesIO()

@@ -17,6 +17,8 @@ from tests.beam_pipelines.conftest import make_picture, save_picture
 from tests.beam_pipelines.dataset_checks import BEAM_TFRECORDS, manifest_of, shards_of
 from tests.progress_lines import without_progress
 
+pytestmark = pytest.mark.nightly
+
 FLAGS = ["--name=pets", "--image_size=64", "--image_encoding=png", "--codec=exact", "--num_shards=2"]
 
 
@@ -51,7 +53,6 @@ def can_mount() -> bool:
 
 
 @pytest.mark.skipif(not can_mount(), reason="needs the right to mount a tmpfs: run as root")
-@pytest.mark.many
 @pytest.mark.parametrize("share", [0.01, 0.5, 1.2, 1.9], ids=["at the start", "in a block", "in a shard", "at the end"])
 def test_a_build_ends_with_one_line_and_resumes_when_there_is_room(pets, expected, tmp_path, build, share):
     size = int(share * sum(len(data) for data in shards_of(expected).values()))

@@ -19,7 +19,10 @@ import pytest
 from tests.beam_pipelines.dataset_checks import BEAM_TFRECORDS, manifest_of, shards_of
 from tests.progress_lines import without_progress
 
-pytestmark = pytest.mark.skipif(not os.access("/dev/fuse", os.R_OK | os.W_OK), reason="needs /dev/fuse, and root")
+pytestmark = [
+    pytest.mark.nightly,
+    pytest.mark.skipif(not os.access("/dev/fuse", os.R_OK | os.W_OK), reason="needs /dev/fuse, and root"),
+]
 SERVER = Path(__file__).with_name("servers") / "fuse_disk.py"
 FLAGS = ["--quiet", "--name=photos", "--image_size=64", "--num_shards=3"]
 
@@ -42,7 +45,7 @@ class Disk:
         self._process = subprocess.Popen(command, stderr=subprocess.DEVNULL)
         while not os.path.ismount(self.path):
             if self._process.poll() is not None:
-                pytest.skip("the disk cannot be mounted; it needs mfusepy, libfuse and root")
+                pytest.skip("needs a disk that can be mounted:  mfusepy, libfuse and root")
             time.sleep(0.01)
 
     def disconnect(self) -> None:
@@ -131,7 +134,6 @@ def wait_for(root: Path, pattern: str, process: subprocess.Popen[str]) -> None:
         time.sleep(0.005)
 
 
-@pytest.mark.many
 @pytest.mark.parametrize(
     ("call", "code", "part"),
     [

@@ -14,6 +14,8 @@ import tensorflow as tf
 
 from tests.integration.servers import gcs
 
+pytestmark = pytest.mark.nightly
+
 PHOTOS = Path(__file__).parents[1] / "data" / "photos"
 
 

@@ -14,6 +14,8 @@ import pytest
 
 from tests.integration.servers import gcs
 
+pytestmark = pytest.mark.nightly
+
 PHOTOS = sorted((Path(__file__).parents[1] / "data/photos").rglob("*.jpg"))[:6]
 FLAGS = ["--name=photos", "--image_size=32", "--class_names=cat"]
 # `convert`, but an object is replaced when the input has been listed.

@@ -18,6 +18,8 @@ from beam_tfrecords.storage import gcs as gcs_files
 from beam_tfrecords.storage import gcs_client
 from tests.integration.servers import gcs, processes
 
+pytestmark = pytest.mark.nightly
+
 
 @pytest.fixture
 def server(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[gcs.GcsServer]:
@@ -227,7 +229,6 @@ def test_a_path_needs_the_name_of_a_bucket(path):
         list(storage.list_files(path))
 
 
-@pytest.mark.many
 @pytest.mark.usefixtures("short_retries")
 @pytest.mark.parametrize("silence", ["refuses every request", "is not running", "has no credentials"])
 @pytest.mark.parametrize(

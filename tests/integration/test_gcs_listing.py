@@ -13,6 +13,8 @@ from beam_tfrecords.errors import BuildError
 from beam_tfrecords.storage import name_ranges
 from tests.integration.servers import gcs
 
+pytestmark = pytest.mark.nightly
+
 SHAPES = {
     "flat": [f"{number:03}.jpg" for number in range(60)],
     "class folders": [f"class_{number % 7}/{number:03}.jpg" for number in range(90)],

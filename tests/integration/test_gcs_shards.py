@@ -18,6 +18,8 @@ from beam_tfrecords.transforms.shards.compose import compose_shards
 from tests.integration.servers import gcs
 from tests.transforms.part_writing import add_row
 
+pytestmark = pytest.mark.nightly
+
 RECORDS = [b"%03d" % number * 20 for number in range(70)]
 
 

@@ -25,6 +25,8 @@ from beam_tfrecords.transforms.sources.inputs import Inputs, find_files, has_wil
 from tests.integration.servers import gcs
 from tests.source_requests import make_request
 
+pytestmark = pytest.mark.nightly
+
 
 @pytest.fixture
 def server(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[gcs.GcsServer]:
@@ -198,7 +200,6 @@ def test_a_missing_source_is_named_and_nothing_is_left(server):
 NAMES = ["run?1", "run[1]", "run*", "a#1", "50%", "a b", "..", "a..b", "ü/文", "%2F", "a+b&c=d", "[!a]", "q?#%20"]
 
 
-@pytest.mark.many
 @pytest.mark.parametrize("name", NAMES)
 def test_every_name_of_an_object_is_taken_literally(server, name):
     root, path = f"gs://photos/{name}", f"gs://photos/{name}/x/{name}"

@@ -12,6 +12,8 @@ import yaml
 
 from tests.integration.servers.processes import PROJECT, binary
 
+pytestmark = pytest.mark.nightly
+
 WORKFLOWS = sorted((PROJECT / ".github/workflows").glob("*.yml"))
 DIST = PROJECT / ".venv-dist/bin"
 SCHEMAS = {

@@ -14,6 +14,8 @@ from beam_tfrecords.output import manifest
 from tests.annotated_inputs import save_pictures, write_coco
 from tests.docs.pages import PROJECT, passages_of
 
+pytestmark = pytest.mark.nightly
+
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory, photos, build):

@@ -15,6 +15,8 @@ from beam_tfrecords.transforms.images.image_spec import Codec, ImageEncoding, Im
 from tests.image_checks import detailed, encoded, pixels, psnr
 from tests.image_writers import P3_COLORANTS, icc_profile, to_profile
 
+pytestmark = pytest.mark.nightly
+
 RAW = ImageSpec(image_encoding=ImageEncoding.RAW)
 KEEP = ImageSpec(image_encoding=ImageEncoding.KEEP, channels=None)
 

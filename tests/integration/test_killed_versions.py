@@ -20,6 +20,8 @@ from PIL import Image
 from tests.beam_pipelines.dataset_checks import BEAM_TFRECORDS
 from tests.beam_pipelines.version_builds import CLASSES, content_of
 
+pytestmark = pytest.mark.nightly
+
 # 40 more take three minutes: TRIALS=60 make test-integration.
 TRIALS = int(os.environ.get("TRIALS", "20"))
 WORKERS = 2
@@ -110,7 +112,6 @@ def watch_checkpoints(root: Path) -> Iterator[set[str]]:
         thread.join()
 
 
-@pytest.mark.many
 @pytest.mark.parametrize("trial", range(TRIALS))
 def test_a_killed_build_ends_as_an_undisturbed_one(prepared, tmp_path, trial):
     shutil.copytree(prepared / "before", tmp_path / "out")

@@ -20,6 +20,8 @@ from beam_tfrecords.beam_pipelines.settings.command_line import Parser, parse_ar
 from beam_tfrecords.beam_pipelines.settings.definitions import read_build_spec
 from tests.integration.servers.processes import PROJECT, ServerError
 
+pytestmark = pytest.mark.nightly
+
 DEPLOY = PROJECT / "deploy"
 VERSION = "1.33"
 _CRD = "META-INF/fabric8/flinkdeployments.flink.apache.org-v1.yml"

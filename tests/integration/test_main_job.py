@@ -13,6 +13,8 @@ import pytest
 from beam_tfrecords import storage
 from tests.integration import buckets
 
+pytestmark = pytest.mark.nightly
+
 PHOTOS = Path(__file__).parents[1] / "data" / "photos"
 FLAGS = ["--name=photos", "--image_size=64", "--splits=train=0.8,validation=0.2", "--num_shards=2"]
 
@@ -41,7 +43,6 @@ def on_disk(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., dict[str,
     return content_of
 
 
-@pytest.mark.many
 @pytest.mark.parametrize("target", ["gs", "s3", "disk"])
 @pytest.mark.parametrize("source", ["gs", "s3", "disk"])
 def test_a_build_has_the_content_of_one_from_disk_to_disk(on_disk, tmp_path, source, target):

@@ -16,6 +16,8 @@ from beam_tfrecords import storage
 from beam_tfrecords.storage import name_ranges
 from tests.integration.servers.many_objects import LAYOUTS, many_objects, names_of, stats_of
 
+pytestmark = pytest.mark.nightly
+
 COUNT = 50_000
 
 
@@ -43,7 +45,6 @@ def use(endpoint: str, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setenv(name, value)
 
 
-@pytest.mark.many
 def test_many_objects_are_listed_once_and_several_pages_at_a_time(store, scheme):
     layout, endpoint = store
     listed = [entry.path.removeprefix(f"{scheme}://photos/") for entry in storage.list_files(f"{scheme}://photos")]
@@ -54,7 +55,6 @@ def test_many_objects_are_listed_once_and_several_pages_at_a_time(store, scheme)
     assert stats["requests"] <= 2 * COUNT / 1000
 
 
-@pytest.mark.many
 def test_a_listing_that_nobody_reads_to_its_end_stops_asking(store, scheme):
     _, endpoint = store
     found = storage.list_files(f"{scheme}://photos")
@@ -77,7 +77,6 @@ def test_many_objects_are_deleted_in_batches(tmp_path, monkeypatch, scheme):
         assert stats["requests"] == 3 + {"gs": 25, "s3": 3}[scheme]
 
 
-@pytest.mark.many
 def test_a_listing_is_cut_by_few_requests_into_parts_of_about_as_many_objects(store, scheme, monkeypatch):
     layout, endpoint = store
     monkeypatch.setattr(name_ranges, "_PARTS", 20)

@@ -16,6 +16,8 @@ from tests.docs.pages import PROJECT, passages_of
 from tests.integration.cluster_builds import PROGRAM, Hashes, hashes
 from tests.integration.servers import flink, processes
 
+pytestmark = pytest.mark.nightly
+
 PAGE = PROJECT / "docs" / "your_own_code.md"
 # Its modules are those of nobody but the launcher.
 STEPS = {
@@ -91,6 +93,5 @@ def expected(work: Path) -> dict[str, Hashes]:
     return build_all(work, work / "local", [])
 
 
-@pytest.mark.many
 def test_functions_reach_the_workers_of_every_runner(work, on_runner, expected, tmp_path):
     assert build_all(work, tmp_path / "out", on_runner) == expected

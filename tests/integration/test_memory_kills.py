@@ -16,6 +16,8 @@ from tests.beam_pipelines.conftest import make_picture, save_picture
 from tests.beam_pipelines.dataset_checks import BEAM_TFRECORDS, manifest_of, shards_of
 from tests.progress_lines import without_progress
 
+pytestmark = pytest.mark.nightly
+
 CONTROLLER = Path("/sys/fs/cgroup/memory")
 MIB = 1 << 20
 FLAGS = ["--quiet", "--image_size=32", "--num_shards=1"]

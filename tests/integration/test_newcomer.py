@@ -25,7 +25,7 @@ from tests.test_installation import copy_sources
 TRANSCRIPT = PROJECT / "out" / "newcomer.txt"
 PAGES = (PROJECT / "README.md", PAGE, PROJECT / "docs" / "troubleshooting.md")
 # TensorFlow alone is downloaded and unpacked in minutes.
-pytestmark = pytest.mark.timeout(3600)
+pytestmark = [pytest.mark.nightly, pytest.mark.timeout(3600)]
 
 
 class Newcomer:

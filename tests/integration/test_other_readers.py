@@ -13,6 +13,8 @@ from beam_tfrecords.examples.parse import parse_example
 from beam_tfrecords.tfrecord import open_stream, read_records
 from tests.integration.tfrecord_package import read_shards
 
+pytestmark = pytest.mark.nightly
+
 SPLITS = ("train", "test")
 
 

@@ -1,7 +1,4 @@
-"""The wheel: its metadata, and what it does in empty environments outside the clone, on each Python.
-
-`make test-versions` runs all cases, `make test-integration SHARE=0.25` a quarter of them.
-"""
+"""The wheel: its metadata, and what it does in empty environments outside the clone, on each Python."""
 
 from __future__ import annotations
 
@@ -9,6 +6,7 @@ import os
 import re
 import shutil
 import subprocess
+import sys
 import zipfile
 from collections.abc import Mapping
 from email import message_from_bytes
@@ -20,6 +18,7 @@ import pytest
 from tests.integration.servers.processes import PROJECT
 
 MINORS = (10, 11, 12, 13, 14)
+THIS = sys.version_info.minor
 # TensorFlow has no wheels for later ones.
 LAST_WITH_TENSORFLOW = 13
 # What the lowest versions are most likely to break.
@@ -80,7 +79,7 @@ def python(minor: int) -> str:
     for path in (*roots[0].glob(f"versions/3.{minor}.*/bin/python"), shutil.which(f"python3.{minor}")):
         if path and subprocess.run([path, "-c", ""], capture_output=True, check=False).returncode == 0:
             return str(path)
-    pytest.skip(f"this machine has no Python 3.{minor}")
+    pytest.skip(f"needs Python 3.{minor}")
 
 
 class Environment:
@@ -118,9 +117,10 @@ def requirements_of(wheel: Path, *, extra: str = "") -> list[str]:
     return [name for name, of in pairs if of == extra]
 
 
-@pytest.mark.many
-@pytest.mark.parametrize("resolution", ["lowest", "newest"])
-@pytest.mark.parametrize("minor", MINORS)
+@pytest.mark.parametrize("resolution", ["newest", pytest.param("lowest", marks=pytest.mark.nightly)])
+@pytest.mark.parametrize(
+    "minor", [THIS, *(pytest.param(minor, marks=pytest.mark.nightly) for minor in MINORS if minor != THIS)]
+)
 def test_the_wheel_converts_verifies_and_reads_in_an_empty_environment(wheel, tmp_path, minor, resolution):
     extras = ["tensorflow"] if minor <= LAST_WITH_TENSORFLOW else []
     environment = Environment(tmp_path, minor)
@@ -135,7 +135,7 @@ def test_the_wheel_converts_verifies_and_reads_in_an_empty_environment(wheel, tm
     assert not extras or environment.run("python", "-c", LOAD) == "36\n"
 
 
-@pytest.mark.many
+@pytest.mark.nightly
 @pytest.mark.parametrize("minor", [MINORS[0], LAST_WITH_TENSORFLOW])
 def test_the_wheel_passes_tests_with_the_lowest_versions(wheel, tmp_path, minor):
     environment = Environment(tmp_path, minor)
@@ -149,7 +149,7 @@ def test_the_wheel_passes_tests_with_the_lowest_versions(wheel, tmp_path, minor)
     environment.run("python", "-m", "pytest", *(f"tests/{path}" for path in OF_LOWEST))
 
 
-@pytest.mark.many
+@pytest.mark.nightly
 @pytest.mark.parametrize("platform", ["x86_64-manylinux_2_28", "aarch64-manylinux_2_28", "aarch64-apple-darwin"])
 @pytest.mark.parametrize("minor", MINORS)
 def test_the_program_and_its_extras_come_as_wheels(wheel, tmp_path, minor, platform):

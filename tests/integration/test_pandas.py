@@ -5,9 +5,12 @@ from __future__ import annotations
 from pathlib import Path
 
 import pandas as pd
+import pytest
 
 from beam_tfrecords import build
 from tests.refusals import refuses
+
+pytestmark = pytest.mark.nightly
 
 
 def test_records_become_a_table(tmp_path: Path, photos: Path) -> None:

@@ -24,9 +24,6 @@ from tests.integration.servers import prism, processes
 
 __all__ = ["slow_hashes", "slow_photos"]
 
-# Half a minute each: `--share` runs some each day.
-pytestmark = pytest.mark.many
-
 ON_PRISM = ["--runner=PrismRunner", f"--prism_location={processes.BINARIES / 'prism'}"]
 
 
@@ -47,6 +44,7 @@ def test_shards_and_indices_are_those_of_the_local_runner(photos, tmp_path, run,
     assert open_dataset(str(tmp_path / "prism")).shards == open_dataset(str(tmp_path / "local")).shards
 
 
+@pytest.mark.nightly
 def test_crashes_and_hangs_cost_their_samples_alone(photos, tmp_path, run, monkeypatch):
     make_hostile(monkeypatch, crash="*_0[23].jpg", hang="cat/cat_01.jpg")
     words = [f"--input={photos}", f"--output={tmp_path / 'out'}", "--image_size=64", "--max_failures=0.5"]
@@ -57,6 +55,7 @@ def test_crashes_and_hangs_cost_their_samples_alone(photos, tmp_path, run, monke
     assert read_reasons(tmp_path / "out") == expected
 
 
+@pytest.mark.nightly
 def test_the_launcher_is_killed_and_its_job_ends_with_it(tmp_path, slow_photos, slow_hashes, run):
     words = [f"--input={slow_photos}", *SLOW]
     build = ClusterBuild(tmp_path / "out", *words, *ON_PRISM)
@@ -69,6 +68,7 @@ def test_the_launcher_is_killed_and_its_job_ends_with_it(tmp_path, slow_photos, 
     check(ClusterBuild(build.output, *words), finished, slow_hashes)
 
 
+@pytest.mark.nightly
 def test_the_job_of_a_job_server_goes_on_without_its_launcher(tmp_path, slow_photos, slow_hashes, run, on_job_server):
     words = [f"--input={slow_photos}", *SLOW, *on_job_server]
     build = ClusterBuild(tmp_path / "out", *words)
@@ -82,6 +82,7 @@ def test_the_job_of_a_job_server_goes_on_without_its_launcher(tmp_path, slow_pho
     check(ClusterBuild(build.output, *words), finished, slow_hashes, says="the job of this build runs already")
 
 
+@pytest.mark.nightly
 def test_sigterm_cancels_the_job_of_a_job_server(tmp_path, slow_photos, run, on_job_server):
     build = ClusterBuild(tmp_path / "out", f"--input={slow_photos}", *SLOW, *on_job_server)
     build.wait_for_open_blocks()

@@ -21,6 +21,8 @@ from requests.adapters import HTTPAdapter
 
 from beam_tfrecords.storage import botocore_private, gcs_private
 
+pytestmark = pytest.mark.nightly
+
 UPDATED = "2026-01-02T03:04:05.678Z"
 
 

@@ -15,7 +15,7 @@ EMULATED = {
     "ARM": ("qemu-aarch64", "-L", ARM / "root", "-E", f"PYTHONPATH={ARM / 'site'}", ARM / "root/usr/bin/python3"),
 }
 # Each takes four minutes of a quiet machine.
-pytestmark = pytest.mark.timeout(3600)
+pytestmark = [pytest.mark.nightly, pytest.mark.timeout(3600)]
 
 
 @pytest.fixture(scope="module")
@@ -23,7 +23,6 @@ def expected() -> Digests:
     return make_digests("all", python=(sys.executable,))
 
 
-@pytest.mark.many
 @pytest.mark.parametrize("processor", EMULATED)
 def test_another_processor_makes_the_same_bytes(expected, processor):
     assert find_differences(make_digests("all", python=EMULATED[processor]), expected) == {}

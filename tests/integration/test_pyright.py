@@ -11,6 +11,8 @@ import pytest
 from tests.docs.pages import PROJECT
 from tests.docs.typed_passages import errors_in, write_passages
 
+pytestmark = pytest.mark.nightly
+
 # Libraries with few or wrong types: everything in them may be anything, so that what remains is about our own types.
 UNTYPED = (
     "apache_beam",

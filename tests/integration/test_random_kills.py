@@ -21,6 +21,8 @@ import pytest
 from tests.integration.cluster_builds import ClusterBuild, Ended, Hashes, hashes, slow_photos
 from tests.integration.servers import flink, processes
 
+pytestmark = pytest.mark.nightly
+
 __all__ = ["slow_photos"]
 
 # Short enough that a random time meets the stages before and after the conversion too.
@@ -104,7 +106,7 @@ def disturb(what: str, build: ClusterBuild, cluster: flink.FlinkCluster, chance:
     return "job cancelled"
 
 
-@pytest.mark.exhaustive
+@pytest.mark.nightly
 @pytest.mark.parametrize(("what", "seed"), CASES)
 def test_after_something_has_died_the_same_command_ends_with_the_same_bytes(
     tmp_path, cluster, words, seconds, local_hashes, what, seed

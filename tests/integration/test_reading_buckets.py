@@ -16,6 +16,8 @@ import tensorflow as tf
 from beam_tfrecords import load, mix, open_dataset
 from tests.integration.servers import gcs, s3
 
+pytestmark = pytest.mark.nightly
+
 PHOTOS = Path(__file__).parents[1] / "data" / "photos"
 FLAGS = ("--name=photos", "--image_size=64", "--resize_mode=crop", "--splits=train=0.8,validation=0.2")
 CLASSES = sorted(path.name for path in PHOTOS.iterdir() if path.is_dir())
@@ -86,7 +88,6 @@ def test_load_reads_balanced_filtered_and_mixed_records_there(dataset, local):
     assert read_all(dataset) == read_all(local)
 
 
-@pytest.mark.many
 @pytest.mark.parametrize("options", [{}, {"shuffle": True, "seed": 1}, {"num_readers": 2, "reader_index": 1}])
 @pytest.mark.parametrize("had", [0, 3, 5])
 def test_a_checkpoint_of_an_iterator_goes_on_there(dataset, tmp_path, options, had):

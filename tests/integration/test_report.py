@@ -99,7 +99,6 @@ def test_failures_are_on_the_first_screen_and_wide_tables_scroll_by_themselves(v
     page.close()
 
 
-@pytest.mark.many
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 @pytest.mark.parametrize("width", [1280, 390])
 @pytest.mark.parametrize(
@@ -113,7 +112,7 @@ def test_failures_are_on_the_first_screen_and_wide_tables_scroll_by_themselves(v
 )
 def test_axe_finds_no_fault(dataset, name, browser, width, scheme, request):
     if not AXE.exists():
-        pytest.skip("tests/integration/install.sh has not installed axe-core")
+        pytest.skip("needs axe-core: tests/integration/install.sh")
     context = browser.new_context(viewport={"width": width, "height": 844}, color_scheme=scheme)
     page = context.new_page()
     errors = []
@@ -128,7 +127,6 @@ def test_axe_finds_no_fault(dataset, name, browser, width, scheme, request):
     context.close()
 
 
-@pytest.mark.many
 @pytest.mark.parametrize(
     "library",
     ["import tensorflow_datasets", "import grain", "import keras", "import torch", "from torch", "from beam_tfrecords"],

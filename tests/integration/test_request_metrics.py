@@ -16,6 +16,8 @@ from beam_tfrecords import storage
 from beam_tfrecords.storage.request_metrics import KINDS
 from tests.integration.servers import gcs, s3
 
+pytestmark = pytest.mark.nightly
+
 PHOTOS = sorted((Path(__file__).parents[1] / "data/photos").rglob("*.jpg"))
 COMMAND = str(Path(sys.executable).with_name("beam-tfrecords"))
 

@@ -16,6 +16,8 @@ from beam_tfrecords import storage
 from tests.integration import buckets
 from tests.integration.servers.proxy import StorageServer
 
+pytestmark = pytest.mark.nightly
+
 COUNT = 2000
 # Requests an image. Some 90 are those of any build: of its lease, fence, blocks and metadata.
 MOST = 1.05

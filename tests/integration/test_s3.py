@@ -15,6 +15,8 @@ import pytest
 from tests.integration.servers import proxy, s3
 from tests.progress_lines import without_progress
 
+pytestmark = pytest.mark.nightly
+
 PHOTOS = Path(__file__).parents[1] / "data" / "photos"
 FLAGS = ["--name=photos", "--image_size=64", "--splits=train=0.8,validation=0.2"]
 

@@ -21,6 +21,8 @@ from beam_tfrecords.storage import gcs_client, s3_client
 from beam_tfrecords.storage import s3 as s3_module
 from tests.integration.servers import processes, proxy, s3
 
+pytestmark = pytest.mark.nightly
+
 MIB = 1 << 20
 
 
@@ -521,7 +523,6 @@ def refuse_all(server: s3.S3Server, status: int, code: str) -> None:
         server.refuse(method, "", status=status, code=code, times=1000)
 
 
-@pytest.mark.many
 @every_use
 @pytest.mark.parametrize("silence", ["refuses every request", "is not running"])
 def test_a_store_that_does_not_answer_ends_the_build(server, monkeypatch, silence, use):
@@ -533,7 +534,6 @@ def test_a_store_that_does_not_answer_ends_the_build(server, monkeypatch, silenc
         use("s3://photos/a")
 
 
-@pytest.mark.many
 @every_use
 def test_a_refused_permission_is_a_fault_of_the_store(server, use):
     refuse_all(server, 403, "AccessDenied")
@@ -545,7 +545,6 @@ def test_a_refused_permission_is_a_fault_of_the_store(server, use):
     assert storage.is_service_fault(raised.value)
 
 
-@pytest.mark.many
 @every_use
 @pytest.mark.parametrize(
     ("status", "code"),

@@ -16,6 +16,8 @@ from pydicom.uid import CTImageStorage, ExplicitVRLittleEndian, generate_uid
 import beam_tfrecords
 from beam_tfrecords.errors import BuildError
 
+pytestmark = pytest.mark.nightly
+
 LAYOUT = {"image": "image.array", "key": "key"}
 PNG = {"image_encoding": "png", "bit_depth": 16, "channels": 1, "layout": {"image": "image.encoded", "key": "key"}}
 

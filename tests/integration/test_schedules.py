@@ -19,6 +19,8 @@ from beam_tfrecords.beam_pipelines.settings.definitions import SETTINGS
 from beam_tfrecords.reading.opening import open_dataset
 from tests.integration.servers.processes import PROJECT
 
+pytestmark = pytest.mark.nightly
+
 FOLDER = PROJECT / "deploy" / "schedule"
 SERVICE = FOLDER / "beam-tfrecords.service"
 ALERT = FOLDER / "beam-tfrecords-alert.service"

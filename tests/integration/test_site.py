@@ -19,6 +19,8 @@ from playwright.sync_api import Page
 
 from beam_tfrecords import __all__ as PUBLIC_NAMES
 
+pytestmark = pytest.mark.nightly
+
 PROJECT = Path(__file__).parents[2]
 AXE = PROJECT / ".cache/axe-core/node_modules/axe-core/axe.min.js"
 SOURCES = [*PROJECT.glob("docs/**/*.md"), *PROJECT.glob("docs/**/*.rst")]
@@ -118,11 +120,10 @@ VIEWS = [*((name, width, scheme) for name in PAGES for width, scheme in ((1280, 
 VIEWS += [("sources/objects.html", 390, "light"), ("sources/objects.html", 1280, "dark")]
 
 
-@pytest.mark.many
 @pytest.mark.parametrize(("name", "width", "scheme"), VIEWS)
 def test_a_page_fits_the_screen_and_axe_finds_no_fault(open_page, name, width, scheme):
     if not AXE.exists():
-        pytest.skip("tests/integration/install.sh has not installed axe-core")
+        pytest.skip("needs axe-core: tests/integration/install.sh")
     with open_page(name, width=width, scheme=scheme) as page:
         assert page.evaluate("document.documentElement.scrollWidth") == width
         # Pictures below the screen are loaded too.

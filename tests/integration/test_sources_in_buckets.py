@@ -14,6 +14,8 @@ from tests.beam_pipelines.record_layouts import RECORD_LAYOUTS
 from tests.integration.buckets import SCHEMES, build, content_of, services, upload
 from tests.source_forms import FORMS, flags_of, write_form
 
+pytestmark = pytest.mark.nightly
+
 # Has the workers list folders of more than five images, and says in how many parts.
 _IN_PARTS = """
 import sys
@@ -58,8 +60,6 @@ def convert(form: str, root: object, out: Path) -> list[bytes]:
     return list(open_dataset(out).records("train", form="bytes"))
 
 
-@pytest.mark.many
-@pytest.mark.every_value
 @pytest.mark.parametrize("form", FORMS)
 def test_examples_are_those_of_a_disk(bucket, on_disk, tmp_path, form):
     folder, expected = on_disk(form)

@@ -24,8 +24,7 @@ from tests.integration.cluster_builds import (
 )
 from tests.integration.servers import processes
 
-# Half a minute to two each: `--share` runs some each day.
-pytestmark = pytest.mark.many
+pytestmark = pytest.mark.nightly
 
 __all__ = ["slow_hashes", "slow_photos"]
 

@@ -73,12 +73,12 @@ def versitygw_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[s3.S3
 @pytest.fixture(scope="module")
 def minio_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[s3.S3Server]:
     if not (processes.BINARIES / "minio").exists():
-        pytest.skip("needs MinIO, which takes minutes to build: tests/integration/install.sh minio")
+        pytest.skip("needs MinIO: tests/integration/install.sh nightly")
     with s3.s3_server(tmp_path_factory.mktemp("s3"), buckets=("bucket", "other"), program="minio") as running:
         yield running
 
 
-@pytest.fixture(params=["local", "gs", "s3", "versitygw", "minio"])
+@pytest.fixture(params=["local", "gs", "s3", "versitygw", pytest.param("minio", marks=pytest.mark.nightly)])
 def kind(request) -> str:
     """Where the files are."""
     return request.param

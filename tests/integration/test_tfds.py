@@ -22,6 +22,8 @@ from tests.annotated_inputs import CATEGORIES, PICTURES, save_pictures, write_ca
 from tests.refusals import refuses
 from tests.tiff_files import tiff_of
 
+pytestmark = pytest.mark.nightly
+
 
 @pytest.fixture
 def classes(photos) -> list[str]:
@@ -389,7 +391,6 @@ def test_images_with_masks_load_as_tfds_has_them(tmp_path, photos, build_tfds, b
     assert [(image.shape, mask.shape) for image, mask in pairs] == [((30, 40, 3), (30, 40, 1))] * 6
 
 
-@pytest.mark.many
 @pytest.mark.parametrize("seed", range(40))
 def test_split_expressions_name_the_same_records(shards_of_splits, seed):
     dataset, builder = shards_of_splits

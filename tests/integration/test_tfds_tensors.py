@@ -12,6 +12,8 @@ import tensorflow_datasets as tfds
 
 from beam_tfrecords import open_dataset
 
+pytestmark = pytest.mark.nightly
+
 COLORS = np.random.default_rng(0).integers(0, 256, (9, 6, 5, 3), dtype=np.uint8)
 
 

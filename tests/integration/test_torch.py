@@ -23,6 +23,8 @@ from tests.annotated_inputs import save_pictures, write_coco
 from tests.docs.pages import PROJECT, passages_of
 from tests.integration import buckets
 
+pytestmark = pytest.mark.nightly
+
 BATCH = 4
 WORKERS = pytest.mark.parametrize("workers", [0, 2])
 
@@ -157,8 +159,6 @@ def test_shards_of_a_stream_have_the_same_length_and_share_nothing(records, name
     assert len(left_out) == 3
 
 
-@pytest.mark.many
-@pytest.mark.sampled(50)
 @pytest.mark.parametrize("number", range(200))
 def test_a_stream_goes_on_from_how_many_were_had(records, number):
     chance = random.Random(number)
@@ -249,7 +249,6 @@ def test_a_stream_without_a_loader_knows_where_it_is(records):
     assert [example["filename"] for example in last] == expected[8:]
 
 
-@pytest.mark.many
 @pytest.mark.parametrize("kind", [RecordStream, RecordDataset])
 @pytest.mark.parametrize(("workers", "persistent"), [(0, False), (2, False), (2, True)])
 @pytest.mark.parametrize("had", [1, 4, 10])

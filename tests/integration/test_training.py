@@ -18,6 +18,8 @@ from beam_tfrecords import load, open_dataset
 from beam_tfrecords.grain import RecordSource
 from beam_tfrecords.torch import RecordDataset
 
+pytestmark = pytest.mark.nightly
+
 SIZE, BATCH, EPOCHS = 32, 8, 2
 CROPS = 10
 
@@ -163,7 +165,6 @@ def train_torch(task: str, out: Path) -> Callable[[np.ndarray], np.ndarray]:
     return predicted
 
 
-@pytest.mark.many
 @pytest.mark.parametrize("train", [train_keras, train_torch, train_grain])
 def test_two_epochs_do_better_than_chance(task, train):
     name, out = task

@@ -21,6 +21,8 @@ from beam_tfrecords.reading.opening import open_dataset
 from tests.integration import buckets
 from tests.integration.servers.proxy import StorageServer
 
+pytestmark = pytest.mark.nightly
+
 PHOTOS = Path(__file__).parents[1] / "data" / "photos"
 SEED = 20_261_122
 # Of every service, way of building and pair of inputs: 16 in all.
@@ -147,7 +149,6 @@ def observed(output: str, versioned: bool) -> Iterator[None]:
     assert not problems, problems[:3]
 
 
-@pytest.mark.many
 @pytest.mark.parametrize("versioned", [False, True], ids=["plain", "versioned"])
 @pytest.mark.parametrize("same", [True, False], ids=["same input", "other input"])
 def test_one_of_two_builds_at_once_is_refused(bucket, inputs, expected, versioned, same):
@@ -167,7 +168,6 @@ def test_one_of_two_builds_at_once_is_refused(bucket, inputs, expected, versione
         check_content(output, versioned, expected[0 if same else codes.index(0)])
 
 
-@pytest.mark.many
 @pytest.mark.parametrize("kill", range(KILLS))
 def test_after_a_kill_the_same_command_ends_as_if_nothing_had_happened(scheme, server, bucket, inputs, expected, kill):
     versioned = kill % 2 == 1

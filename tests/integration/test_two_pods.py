@@ -47,7 +47,10 @@ def namespaces() -> list[str]:
     return words if is_usable else []
 
 
-pytestmark = pytest.mark.skipif(not namespaces(), reason="unshare cannot make namespaces here")
+pytestmark = [
+    pytest.mark.nightly,
+    pytest.mark.skipif(not namespaces(), reason="needs namespaces of unshare: root"),
+]
 
 
 @pytest.fixture(scope="module", params=buckets.SCHEMES)
@@ -75,7 +78,7 @@ def words_of(bucket: str, output: str, *more: str) -> list[str]:
     return [f"--input={bucket}photos/in", f"--output={output}", "--image_size=16", "--class_names=cat", *more]
 
 
-@pytest.mark.parametrize("times", [_SHORT, pytest.param(_REAL, marks=pytest.mark.exhaustive)], ids=["short", "real"])
+@pytest.mark.parametrize("times", [_SHORT, pytest.param(_REAL, marks=pytest.mark.nightly)], ids=["short", "real"])
 def test_a_pod_waits_for_a_killed_pod_and_then_builds(bucket, tmp_path, times):
     renewal, stale = times
     output = f"{bucket}datasets/killed-{stale:g}"

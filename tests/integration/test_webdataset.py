@@ -11,6 +11,8 @@ import webdataset
 
 from tests.integration import buckets
 
+pytestmark = pytest.mark.nightly
+
 PHOTOS = sorted((Path(__file__).parents[1] / "data/photos").rglob("*_0[1-4].jpg"))
 CLASSES = sorted({path.parent.name for path in PHOTOS})
 LAYOUT = """

@@ -10,6 +10,8 @@ import pytest
 from beam_tfrecords.reading.opening import open_dataset
 from tests.integration.servers import processes
 
+pytestmark = pytest.mark.nightly
+
 
 @pytest.fixture
 def pool(tmp_path):

@@ -15,6 +15,8 @@ from tests.integration.buckets import SCHEMES, services
 from tests.integration.cluster_builds import hashes
 from tests.integration.servers import flink, processes
 
+pytestmark = pytest.mark.nightly
+
 SETTINGS = {"image_size": 32, "splits": "train=0.7,test=0.3", "num_shards": 2, "duplicates": "drop", "name": "data"}
 
 

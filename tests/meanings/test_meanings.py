@@ -49,7 +49,7 @@ def test_what_an_input_means_is_read_or_asked() -> None:
     assert not found, show(found)
 
 
-@pytest.mark.exhaustive
+@pytest.mark.nightly
 def test_what_thousands_of_inputs_mean_is_read_or_asked() -> None:
     found = find_wrong(seed=1, count=5000, seconds=90)
     assert not found, show(found)

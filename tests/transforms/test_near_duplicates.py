@@ -197,7 +197,7 @@ def test_crowded_hashes_are_one_group_and_every_image_with_a_near_one_is_listed(
     assert all(sum(key in keys for keys in together) == 1 for key, *_, phash in rows if phash in crowded)
 
 
-@pytest.mark.exhaustive
+@pytest.mark.nightly
 def test_frames_of_a_fixed_camera_are_one_group_that_names_some_of_them(tmp_path):
     rows = [(f"{number:05d}", f"{number:064x}", "cat", number % 1024 << 20) for number in range(3000)]
     parts = [write_part(tmp_path, rows[start::3], block=start) for start in range(3)]
@@ -242,7 +242,7 @@ def test_many_images_that_are_all_near_to_each_other_are_one_group(tmp_path):
     assert (group["copies"], counts) == (64, {"groups": 1})
 
 
-@pytest.mark.exhaustive
+@pytest.mark.nightly
 def test_a_hash_that_most_images_have_takes_no_time_that_grows_with_their_pairs(tmp_path):
     """All-white images have one hash: it is compared once."""
     count = 30_000

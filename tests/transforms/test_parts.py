@@ -71,7 +71,6 @@ def test_a_gzip_part_can_be_cut_between_members(tmp_path, policy):
         assert records == payloads[cuts.rows[place] : cuts.rows[place + 1]]
 
 
-@pytest.mark.sampled(1)
 @pytest.mark.parametrize("compression", ["none", "gzip"])
 @given(
     st.lists(st.binary(max_size=5000), max_size=12),

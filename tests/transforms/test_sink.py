@@ -27,7 +27,6 @@ def write(path, records, **options) -> None:
         _ = pipeline | beam.Create(records) | WriteTFRecordShards(path, **options)
 
 
-@pytest.mark.sampled(1)
 @pytest.mark.parametrize("compression", ["none", "gzip"])
 def test_every_record_is_in_one_shard_and_no_other_file_is_left(tmp_path, compression):
     write(str(tmp_path / "out/cats"), RECORDS, shard_size=50_000, compression=compression)
@@ -44,8 +43,6 @@ def test_shards_have_about_the_size_asked_for(tmp_path):
     assert max(sizes) - min(sizes) <= 2 * 50_000 / 8 + 200
 
 
-@pytest.mark.slow
-@pytest.mark.sampled(1)
 @pytest.mark.parametrize("compression", ["none", "gzip"])
 def test_a_fixed_number_of_shards_is_kept_and_they_are_alike(tmp_path, compression):
     write(tmp_path / "cats", RECORDS, num_shards=4, compression=compression)
@@ -57,7 +54,6 @@ def test_a_fixed_number_of_shards_is_kept_and_they_are_alike(tmp_path, compressi
     assert sorted(read(files)) == sorted(RECORDS)
 
 
-@pytest.mark.slow
 def test_shards_of_an_earlier_run_go_and_other_files_stay(tmp_path):
     others = ["cats.tfrecord-00000-of-00002.bak", "cats-train.tfrecord-00000-of-00005", "dogs.tfrecord-00000-of-00005"]
     for name in others:

@@ -18,7 +18,6 @@ def split_of(ref: SampleRef, splits: Splits) -> SampleRef:
     return assign_splits(together, splits=splits, seed=0)[0]
 
 
-@pytest.mark.slow
 def test_splits_have_their_fractions():
     splits = Splits(fractions={"train": 0.8, "validation": 0.15, "test": 0.05})
     names = [split_of(ref, splits).split for ref in refs(20_000)]

@@ -23,8 +23,6 @@ from beam_tfrecords.transforms.workspace.build_folder import BuildFolder
 FLAGS = ["--name=pets", "--image_size=8"]
 
 
-@pytest.mark.slow
-@pytest.mark.sampled(1)
 @pytest.mark.parametrize(("words", "module"), [([], "local_runner"), (["--runner=FlinkRunner"], "flink_runner")])
 def test_only_the_runner_that_is_asked_for_is_imported(words, module):
     code = (

@@ -180,7 +180,7 @@ print(json.dumps([out.getvalue() + flags_table(), values]))
 """
 
 
-@pytest.mark.exhaustive
+@pytest.mark.nightly
 def test_adding_a_setting_takes_one_definition(tmp_path):
     shutil.copytree(ROOT / "beam_tfrecords", tmp_path / "beam_tfrecords")
     module = tmp_path / "beam_tfrecords/transforms/request/build_spec.py"

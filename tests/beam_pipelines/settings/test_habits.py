@@ -114,7 +114,6 @@ def split_word(typed: str):
     return name, {"True": True, "False": False}.get(value, value) if equals else True
 
 
-@pytest.mark.sampled(12)
 @each("typed", NAMES)
 def test_a_name_gets_the_same_right_answer_everywhere_or_none(spec_file, typed):
     name, value = split_word(typed)

@@ -47,7 +47,7 @@ def test_the_types_are_generated_from_the_settings():
     assert ": Any" not in made
 
 
-@pytest.mark.exhaustive
+@pytest.mark.nightly
 def test_a_type_checker_knows_every_setting(tmp_path):
     lines = [*(f"build(input='a', output='b', {words})" for words in BAD), *BAD_READING]
     calls = "".join(f"beam_tfrecords.{line}\n" for line in lines)

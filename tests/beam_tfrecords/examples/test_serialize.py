@@ -17,6 +17,8 @@ from tests import tensorflow as tf
 from tests.converting import serialize_example
 from tests.each import each
 
+pytestmark = pytest.mark.tensorflow
+
 INT64 = st.integers(-(2**63), 2**63 - 1)
 FLOAT32 = st.floats(width=32)
 

@@ -89,7 +89,7 @@ def taken(path: str) -> Lease:
     return lease
 
 
-@pytest.mark.exhaustive
+@pytest.mark.nightly
 def test_one_process_at_a_time_has_the_lease(path):
     with another_process(path) as holder:
         assert Lease.take(path, "me", **SHORT) == "build 7 on host a"
@@ -227,7 +227,7 @@ def test_a_lease_that_is_given_back_leaves_no_files(path):
     assert os.listdir(os.path.dirname(path)) == []
 
 
-@pytest.mark.exhaustive
+@pytest.mark.nightly
 @pytest.mark.usefixtures("elsewhere")
 def test_the_lease_of_a_dead_machine_is_taken_when_it_is_stale(path):
     with another_process(path) as holder:
@@ -302,11 +302,10 @@ def repeated(function: Callable[[], None]) -> Iterator[None]:
 
 
 @pytest.mark.parametrize("clean", [clean_as_this_build, clean_as_another_build])
-def test_a_lease_that_is_renewed_beside_cleaning_is_not_lost(path, tmp_path, monkeypatch, clean, pytestconfig):
-    count = 1000 if pytestconfig.getoption("exhaustive") else 120
+def test_a_lease_that_is_renewed_beside_cleaning_is_not_lost(path, tmp_path, monkeypatch, clean):
     monkeypatch.setattr(os, "fsync", lambda _: time.sleep(0.0005))  # where another thread gets its turn
     with Lease.take(path, "me", renewal=0.002, stale=1000.0) as lease, repeated(lambda: clean(f"{tmp_path}/out")):
-        while json.loads(storage.read_bytes(path))["renewals"] < count:
+        while json.loads(storage.read_bytes(path))["renewals"] < 120:
             lease.check()
     assert os.listdir(os.path.dirname(path)) == []
 

@@ -25,7 +25,7 @@ def test_a_reader_says_in_the_environment_who_pays(monkeypatch):
     assert PAID.payer == "project"
 
 
-@pytest.mark.exhaustive
+@pytest.mark.nightly
 def test_a_bound_function_takes_its_options_to_a_new_process():
     def read(word: str) -> tuple[str, StorageOptions]:
         return word, storage.current_options()

@@ -257,7 +257,6 @@ for _ in range(int(sys.argv[2])):
 """
 
 
-@pytest.mark.slow
 def test_no_replacement_of_several_processes_is_lost(tmp_path):
     path = str(tmp_path / "count")
     storage.write_new(path, b"0")

@@ -58,8 +58,6 @@ def test_no_more_is_read_than_asked_for(server):
     assert read(f"{server.url}/bomb/x", 1000) == bytes(1000)
 
 
-@pytest.mark.slow
-@pytest.mark.sampled(2)
 @pytest.mark.parametrize(
     ("path", "message", "requests"),
     [
@@ -81,7 +79,7 @@ def test_what_a_host_answers_is_the_failure_of_the_file(server, path, message, r
     assert server.seen.total() == requests
 
 
-@pytest.mark.exhaustive
+@pytest.mark.nightly
 def test_failures_use_up_no_connections(server):
     for path in ("plain/none.jpg", "circle/x", "broken/x"):
         for number in range(web._CONNECTIONS + 1):
@@ -102,7 +100,7 @@ def test_bytes_that_come_too_slowly_are_not_waited_for(server, monkeypatch, way,
     assert time.monotonic() - began < 300
 
 
-@pytest.mark.exhaustive
+@pytest.mark.nightly
 def test_a_host_has_a_bounded_number_of_connections(server):
     with ThreadPoolExecutor(32) as threads:
         answers = list(threads.map(read, [f"{server.url}/slow/a.jpg"] * 64))
@@ -276,7 +274,7 @@ def silent_host() -> Iterator[str]:
             one.close()
 
 
-@pytest.mark.exhaustive
+@pytest.mark.nightly
 def test_a_silent_host_is_a_service_fault_only_if_no_other_answers(server, silent_host, monkeypatch):
     monkeypatch.setattr(web, "_ANSWER_SECONDS", 0.0)
     with pytest.raises(storage.ServiceFaultError, match="within 0 seconds; no other host answers either"):

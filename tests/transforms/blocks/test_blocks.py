@@ -325,7 +325,6 @@ def test_a_finished_block_is_taken_from_its_checkpoint(block):
     assert block.convert(Hostile(Converter(), crash=KEYS[0])) == first
 
 
-@pytest.mark.sampled(4)
 @pytest.mark.parametrize("pattern", ["blocks/*.json", "parts/*0001.tfrecord", "parts/*.parquet", "failures/*"])
 @pytest.mark.parametrize("damage", ["emptied", "cut", "grown", "gone", "zeros"])
 def test_a_block_with_a_file_that_a_power_cut_damaged_is_done_again(block, pattern, damage):
@@ -434,8 +433,6 @@ def test_a_block_without_records_has_no_part(block):
     assert block.convert(reject) == result
 
 
-@pytest.mark.slow
-@pytest.mark.sampled(1)
 @pytest.mark.parametrize(
     ("hostile", "reason"), [({"crash": "7.jpg"}, "decoder_crash"), ({"hang": "7.jpg"}, "decode_timeout")]
 )

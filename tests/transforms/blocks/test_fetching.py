@@ -400,7 +400,6 @@ def test_remote_files_are_read_several_at_once_past_a_rejected_sample(slow_store
     assert any(running)
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(("latency", "conversion"), [(0.001, 0.01), (0.1, 0.0)], ids=["slow conversion", "slow store"])
 def test_more_files_are_read_at_once_while_the_store_is_slower_than_the_conversion(slow_store, latency, conversion):
     sizes = {f"slow://photos/{number}": 1000 for number in range(320)}
@@ -411,7 +410,6 @@ def test_more_files_are_read_at_once_while_the_store_is_slower_than_the_conversi
     assert (store.most_running > 40) is (latency > conversion)
 
 
-@pytest.mark.sampled(1)
 @pytest.mark.parametrize("size", [100_000, 5 << 20, 40 << 20], ids=["small", "medium", "larger than the budget"])
 def test_remote_files_of_unknown_size_are_held_within_the_budget(slow_store, size):
     sizes = {f"slow://photos/{number}": size for number in range(32)}

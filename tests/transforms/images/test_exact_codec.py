@@ -7,7 +7,6 @@ import io
 from pathlib import Path
 
 import numpy as np
-import pytest
 from PIL import Image, ImageOps
 
 from beam_tfrecords.transforms.images.convert_image import convert_image
@@ -33,7 +32,6 @@ def test_a_plain_photo_equals_open_resize_tobytes() -> None:
         assert convert_image(photo.read_bytes(), RAW_32).data == image.resize((32, 32)).tobytes()
 
 
-@pytest.mark.every_value
 @each("photo", PHOTOS[::4], ids=PHOTO_IDS[::4])
 @each("resample", Resample)
 def test_a_jpeg_equals_what_pillow_saves(photo: Path, resample: Resample) -> None:

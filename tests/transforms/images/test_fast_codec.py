@@ -50,7 +50,6 @@ def test_a_shift_of_a_tenth_of_a_pixel_is_detected() -> None:
     assert shift(here, there)[0] == pytest.approx(0.1, abs=0.04)
 
 
-@pytest.mark.every_value
 @each("photo", PHOTOS, ids=PHOTO_IDS)
 @each("encoding", [ImageEncoding.RAW, ImageEncoding.JPEG])
 @each("side", [100, 256])
@@ -93,8 +92,6 @@ FINE = {
 }
 
 
-@pytest.mark.sampled(4)
-@pytest.mark.every_pair
 @each("resample", [Resample.BICUBIC, Resample.LANCZOS])
 @each("side", [100, 224, 600])
 @each("kind", FINE)
@@ -115,8 +112,6 @@ def test_nearest_and_box_are_pillows_own(resample: Resample) -> None:
     np.testing.assert_array_equal(exact, fast)
 
 
-@pytest.mark.sampled(1)
-@pytest.mark.every_value
 @each("size", [(1543, 2049), (1537, 2055), (2000, 1001)])
 @each("side", [60, 131, 256])
 def test_a_large_photo_decoded_at_a_fraction_is_not_shifted(size: tuple[int, int], side: int) -> None:
@@ -176,7 +171,7 @@ def test_images_other_than_jpegs_are_within_38_db() -> None:
         assert_faithful(*both(data, ImageSpec(image_size=(90, 90), image_encoding=ImageEncoding.RAW)))
 
 
-@pytest.mark.exhaustive
+@pytest.mark.nightly
 def test_a_large_transparent_image_shrunk_in_strips_is_within_38_db() -> None:
     rows, columns = np.ogrid[0:4500, 0:3801]
     picture = Image.fromarray((128 + 120 * np.sin(rows / 40) * np.cos(columns / 49)).astype(np.uint8))
@@ -185,14 +180,12 @@ def test_a_large_transparent_image_shrunk_in_strips_is_within_38_db() -> None:
     assert_faithful(*both(data, ImageSpec(image_size=(301, 301), image_encoding=ImageEncoding.RAW)))
 
 
-@pytest.mark.slow
 def test_a_wide_gamut_jpeg_is_converted_by_the_fast_codec() -> None:
     data = corpus()["profile_wide.jpg"].data
     assert convert_plain_jpeg(data, ImageSpec()) is not None
     assert_faithful(*both(data, ImageSpec(image_size=(24, 24), image_encoding=ImageEncoding.RAW)))
 
 
-@pytest.mark.every_value
 @each("photo", PHOTOS[::3], ids=PHOTO_IDS[::3])
 @each("colorants, gamma", [(P3_COLORANTS, 2.2), (PROPHOTO_COLORANTS, 1.8)])
 @each("encoding", [ImageEncoding.RAW, ImageEncoding.JPEG])

@@ -108,7 +108,6 @@ def test_the_stored_image_has_the_planned_size(
     assert len(converted.data) == converted.height * converted.width * 3
 
 
-@pytest.mark.every_pair
 @each("codec", Codec)
 @each("file_format", ["JPEG", "PNG"])
 @each("mode", ResizeMode)

@@ -165,8 +165,7 @@ def test_any_file_with_replaced_bytes_gives_an_image_or_a_reason(name: str, draw
     outcome(bytes(data), ImageSpec(image_size=(16, 16), max_pixels=1 << 20))
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("number", [500, pytest.param(20_000, marks=pytest.mark.exhaustive)])
+@pytest.mark.parametrize("number", [500, pytest.param(20_000, marks=pytest.mark.nightly)])
 def test_mutated_files_give_an_image_or_a_reason_in_little_memory(number: int) -> None:
     """In a process of its own: a decoder that crashes, or does not end within 30 seconds, ends it."""
     program = [sys.executable, "-m", "tests.fuzz_images", "--seed=2024", f"--inputs={number}"]

@@ -38,7 +38,6 @@ def widened(shape: np.ndarray, pixels: int) -> np.ndarray:
     return np.max([padded[y : y + height, x : x + width] for y in steps for x in steps], axis=0)
 
 
-@pytest.mark.sampled(3)
 @pytest.mark.parametrize("encoding", [ImageEncoding.RAW, ImageEncoding.KEEP])
 @pytest.mark.parametrize("codec", Codec)
 @pytest.mark.parametrize("is_upright", [True, False])
@@ -84,7 +83,6 @@ def test_a_resized_mask_is_the_one_of_pillow(height, width, new_height, new_widt
     np.testing.assert_array_equal(resized, np.asarray(expected))
 
 
-@pytest.mark.sampled(3)
 @pytest.mark.parametrize("codec", Codec)
 @pytest.mark.parametrize("file_format", ["JPEG", "PNG", "TIFF"])
 @given(

@@ -125,7 +125,7 @@ ONE_OF_EACH = (
 ONE_OF_EACH_RESULT = ("png of 16 bits in color", "tiff of floats", "webp lossless")
 
 
-@pytest.mark.exhaustive
+@pytest.mark.nightly
 @pytest.mark.parametrize(
     "words",
     [
@@ -154,7 +154,7 @@ def test_the_estimate_is_what_a_file_takes(kinds: dict[str, bytes], words: dict,
             assert limit * 10**6 <= 1.5 * peak, name
 
 
-@pytest.mark.exhaustive
+@pytest.mark.nightly
 @pytest.mark.parametrize(
     ("make", "reason"),
     [
@@ -193,7 +193,6 @@ def test_a_file_that_is_not_decoded_needs_no_memory() -> None:
     assert convert_image(data, ImageSpec(**{**vars(spec), "max_image_memory": 1000})).data is data
 
 
-@pytest.mark.slow
 def test_a_ppm_whose_header_does_not_end_is_rejected_at_once() -> None:
     for junk in (b"#" + b"x" * 200_000_000 + b"\n", b" " * 10_000_000, b"#\n" * 5_000_000):
         with pytest.raises(SampleError) as rejected:
@@ -202,7 +201,6 @@ def test_a_ppm_whose_header_does_not_end_is_rejected_at_once() -> None:
     assert convert_image(b"P4\n#" + b"x" * 60_000 + b"\n8 1\n\0", ImageSpec()).width == 8
 
 
-@pytest.mark.slow
 def test_memory_of_a_truncated_file_is_freed_before_it_is_decoded_again(tmp_path: Path) -> None:
     file = io.BytesIO()
     Image.new("RGB", (6000, 6000)).save(file, "BMP")

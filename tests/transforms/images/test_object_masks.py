@@ -189,7 +189,7 @@ def test_a_mask_grows_neither_nor_shrinks():
     assert theirs == pytest.approx(exact, rel=0.02)
 
 
-@pytest.mark.exhaustive
+@pytest.mark.nightly
 def test_a_polygon_with_very_many_long_edges_takes_little_memory():
     zigzag = np.array([[n % 7, 0 if n % 2 else 1e30] for n in range(200_000)], float)
     mask = draw_polygons([zigzag], UNMOVED, Geometry.unchanged(100, 10))
@@ -219,7 +219,6 @@ def test_run_lengths_of_a_billion_pixels_take_no_memory_for_them():
     assert refused.value.reason is FailureReason.INVALID_MASK
 
 
-@pytest.mark.slow
 def test_the_masks_of_very_many_objects_are_refused_before_they_fill_the_memory():
     noise = np.random.default_rng(0).integers(0, 2, (1000, 1000), dtype=np.uint8)
     objects = Objects((np.nan,) * 40_000, ("a",) * 10_000, polygons=(pack_pixels("mask"),) * 10_000)

@@ -212,7 +212,7 @@ def test_only_a_dct_is_decoded_at_a_fraction_of_the_size(marker: int) -> None:
     assert header.is_reducible is (marker in DCT_FRAMES)
 
 
-@pytest.mark.exhaustive
+@pytest.mark.nightly
 def test_no_decoder_writes_behind_its_array(tmp_path) -> None:
     color = detailed(65, 127)
     plain = {

@@ -129,7 +129,6 @@ ODD = {
 }
 
 
-@pytest.mark.every_value
 @each("spec", SPECS.values(), ids=SPECS)
 @each("data", ODD.values(), ids=ODD)
 def test_odd_files_become_what_pillow_makes_of_them(data: bytes, spec: ImageSpec) -> None:

@@ -37,7 +37,7 @@ def prepared() -> subprocess.CompletedProcess:
     return run("prepared")
 
 
-@pytest.mark.exhaustive
+@pytest.mark.nightly
 def test_a_prepared_process_converts_to_the_same_bytes(prepared: subprocess.CompletedProcess) -> None:
     assert prepared.stdout == run("plain").stdout
     assert len(prepared.stdout.strip()) == hashlib.sha256().digest_size * 2

@@ -39,7 +39,7 @@ def expected() -> Digests:
     return make_digests("few")
 
 
-@pytest.mark.exhaustive
+@pytest.mark.nightly
 @pytest.mark.parametrize("level", LEVELS)
 def test_every_level_of_vector_code_makes_the_same_bytes(expected, level):
     assert find_differences(make_digests("few", environment={**os.environ, **LEVELS[level]}), expected) == {}

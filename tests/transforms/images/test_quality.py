@@ -121,7 +121,6 @@ def test_arrays_and_images_of_any_order_and_depth_give_the_same(size: tuple[int,
     assert measure_one(grey[0]) == measure_one(grey[1])
 
 
-@pytest.mark.slow
 def test_both_codecs_and_every_encoding_measure_nearly_the_same() -> None:
     for photo in ("cat_01", "person_05", "building_06"):
         one = measured()[photo]

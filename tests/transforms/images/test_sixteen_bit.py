@@ -23,7 +23,7 @@ from tests.image_checks import detailed, encoded
 from tests.image_writers import P3_COLORANTS, icc_profile, png_file, tiff_file
 from tests.make_corpus import corpus
 
-pytestmark = pytest.mark.filterwarnings("ignore::UserWarning:PIL")
+pytestmark = [pytest.mark.tensorflow, pytest.mark.filterwarnings("ignore::UserWarning:PIL")]
 SIXTEEN_BIT = ImageSpec(image_encoding=ImageEncoding.PNG, bit_depth=16, channels=None)
 EIGHT_BIT = dataclasses.replace(SIXTEEN_BIT, bit_depth=8, codec=Codec.EXACT)
 
@@ -72,7 +72,6 @@ def test_every_bit_of_other_formats_is_stored(kind: str, channels: int) -> None:
     np.testing.assert_array_equal(read(convert_image(file.tobytes(), SIXTEEN_BIT)), array)
 
 
-@pytest.mark.every_value
 @each("channels", [1, 3, 4])
 @each("name", valid)
 def test_the_image_is_that_of_8_bits(name: str, channels: int) -> None:
@@ -85,7 +84,6 @@ def test_the_image_is_that_of_8_bits(name: str, channels: int) -> None:
     assert difference[visible].max(initial=0) <= 1
 
 
-@pytest.mark.every_value
 @each("resample", Resample)
 @each("mode", ResizeMode)
 @each("channels", [1, 3, 4])

@@ -20,7 +20,7 @@ from tests.fuzz_images import seed_files
 from tests.image_checks import PHOTO_IDS, PHOTOS, pixels
 from tests.make_corpus import corpus
 
-pytestmark = pytest.mark.filterwarnings("ignore::UserWarning:PIL")
+pytestmark = [pytest.mark.tensorflow, pytest.mark.filterwarnings("ignore::UserWarning:PIL")]
 KEEP = ImageSpec(image_encoding=ImageEncoding.KEEP, channels=None)
 HEADER = ImageSpec(image_encoding=ImageEncoding.KEEP, channels=None, check=Check.HEADER)
 LOSSLESS = ImageSpec(image_encoding=ImageEncoding.PNG, channels=None)
@@ -47,7 +47,6 @@ def decoded(image: ConvertedImage) -> np.ndarray:
     return tf.io.decode_image(image.data, expand_animations=False).numpy()
 
 
-@pytest.mark.every_value
 @each("name", files)
 @each("spec", [KEEP, HEADER], ids=["decode", "header"])
 def test_tensorflow_decodes_whatever_keep_stores_with_its_height_and_width(name: str, spec: ImageSpec) -> None:

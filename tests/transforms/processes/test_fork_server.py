@@ -34,7 +34,6 @@ def suspend_server() -> None:
     os.kill(fork_server._SERVER._forkserver_pid, signal.SIGSTOP)
 
 
-@pytest.mark.slow
 def test_a_suspended_server_is_replaced_and_the_workers_that_it_has_started_go_on(worker, monkeypatch):
     monkeypatch.setattr(fork_server, "_MOST_SUSPENDED", 1.0)
     before = worker.call(os.getpid)
@@ -43,7 +42,6 @@ def test_a_suspended_server_is_replaced_and_the_workers_that_it_has_started_go_o
     assert worker.call(os.getpid) == before
 
 
-@pytest.mark.slow
 def test_a_worker_that_dies_while_its_server_is_suspended_is_noticed(worker, monkeypatch):
     monkeypatch.setattr(fork_server, "_MOST_SUSPENDED", 1.0)
     worker.call(os.getpid)

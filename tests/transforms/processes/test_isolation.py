@@ -84,7 +84,6 @@ def test_an_unexpected_exception_in_the_child_is_an_internal_error_with_its_trac
     assert 'raise ZeroDivisionError("a bug")' in error.traceback
 
 
-@pytest.mark.slow
 def test_the_time_limit_ends_a_process_that_never_returns_to_the_interpreter():
     # re.match keeps the interpreter for years on this pattern: no Python thread could intervene.
     code = (

@@ -37,7 +37,6 @@ def die_once(path: str) -> str:
     return "second attempt"
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("arguments", [IN_MEMORY, THREADS], ids=lambda arguments: arguments[0])
 def test_a_function_runs_beside_the_process_that_built_the_pipeline(arguments):
     with beam.Pipeline(runner=FnApiRunner(), options=PipelineOptions(arguments)) as pipeline:
@@ -45,7 +44,7 @@ def test_a_function_runs_beside_the_process_that_built_the_pipeline(arguments):
         assert_that(pids | beam.Map(lambda pid: pid == os.getpid()) | beam.Distinct(), equal_to([False]))
 
 
-@pytest.mark.exhaustive
+@pytest.mark.nightly
 def test_a_function_runs_in_the_runners_own_process_if_it_has_one():
     with beam.Pipeline(runner=FnApiRunner(), options=PipelineOptions(PROCESSES)) as pipeline:
         pids = pipeline | beam.Create(range(5)) | MapInProcesses(pid, processes=0)
@@ -58,7 +57,7 @@ def test_a_process_that_dies_costs_its_element_a_second_attempt(tmp_path):
         assert_that(elements | MapInProcesses(die_once, processes=0), equal_to(["second attempt"]))
 
 
-@pytest.mark.exhaustive
+@pytest.mark.nightly
 @pytest.mark.parametrize(
     "arguments",
     [

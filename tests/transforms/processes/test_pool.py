@@ -95,7 +95,7 @@ def test_calls_that_wait_are_cancelled_when_the_pool_is_closed(pool, tmp_path):
     assert not (tmp_path / "lines").exists()
 
 
-@pytest.mark.exhaustive
+@pytest.mark.nightly
 def test_closing_at_any_moment_waits_for_nothing_and_leaves_nothing(pool):
     pool.submit(os.getpid).result()  # starts the fork server
     pool.close()

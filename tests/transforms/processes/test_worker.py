@@ -214,7 +214,6 @@ def test_a_lock_is_free_once_its_process_has_ended_even_while_workers_still_run(
         assert is_mine
 
 
-@pytest.mark.slow
 def test_a_worker_in_the_middle_of_a_read_ends_with_its_launcher(tmp_path):
     program = """
         import os, sys, threading, time

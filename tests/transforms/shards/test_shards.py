@@ -101,7 +101,6 @@ def test_every_shard_is_in_one_group(total, shards):
     assert list(found) == [group for group in groups if group[1] <= last and group[2] > first]
 
 
-@pytest.mark.sampled(1)
 @pytest.mark.parametrize("compression", ["none", "gzip"])
 @given(
     st.lists(st.lists(st.integers(0, 300), min_size=1, max_size=12), min_size=1, max_size=5),
@@ -142,7 +141,6 @@ def test_pieces_are_the_records_that_the_rule_gives_to_each_shard(compression, b
         assert sum(one.records for pieces in found.values() for one in pieces) == sum(map(len, blocks))
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("num_shards", [None, 3])
 def test_parts_become_shards_in_order_with_their_index(tmp_path, num_shards):
     parts = write_parts(tmp_path, PAYLOADS)

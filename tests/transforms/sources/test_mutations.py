@@ -139,7 +139,7 @@ def test_a_damaged_input_ends_in_failures_or_one_line(name, tmp_path):
     _try(name, tmp_path, seed=30, count=4)
 
 
-@pytest.mark.exhaustive
+@pytest.mark.nightly
 @pytest.mark.usefixtures("limited")
 @pytest.mark.parametrize("name", FORMS)
 def test_20_000_damaged_inputs_end_in_failures_or_one_line(name, tmp_path):

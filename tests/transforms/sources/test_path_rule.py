@@ -176,7 +176,6 @@ def _paths(outside: Path, seed: int) -> list[str]:
     return [*known, "link/../../outside/a.jpg", "x\\..\\..\\outside\\a.jpg", *stores, *found]
 
 
-@pytest.mark.sampled(5)
 @pytest.mark.parametrize("source", NAMING)
 def test_no_file_of_an_input_leads_out_of_it(source, tmp_path, opened, listed, read_containers, monkeypatch):
     root, outside = tmp_path / "in", tmp_path / "outside"

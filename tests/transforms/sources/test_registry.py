@@ -62,7 +62,6 @@ def test_the_extension_of_a_file_gives_its_source(path, name):
     assert source_of_file(path) == name
 
 
-@pytest.mark.sampled(1)
 @pytest.mark.parametrize("name", ["photos", "m.csv"])
 def test_only_parquet_imports_pyarrow(touch, name):
     root = touch("photos/cat/1.jpg")

@@ -292,8 +292,7 @@ def test_a_file_under_two_ids_and_sizes_is_a_failure(images, opened, listed):
     assert "'a.jpg' is listed twice, with (60, 40) and (20, 40) pixels" in failures["a.jpg with id 99"][1]
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("count", [pytest.param(100_000, marks=pytest.mark.exhaustive), 100_001])
+@pytest.mark.parametrize("count", [pytest.param(100_000, marks=pytest.mark.nightly), 100_001])
 def test_an_image_has_so_many_objects_at_most(images, opened, count):
     content = coco_of()
     box = {**content["annotations"][0], "segmentation": []}

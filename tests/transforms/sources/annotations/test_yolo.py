@@ -343,7 +343,6 @@ def test_labels_beside_those_of_the_images_are_not_taken_for_background(data, op
     assert listed(opened(data))["train/images/c.jpg"].objects.labels == ()
 
 
-@pytest.mark.slow
 def test_an_image_has_so_many_objects_at_most():
     with pytest.raises(SampleError, match="more than 100,000 objects in one image"):
         read_objects("0 .5 .5 .1 .1\n" * 900_000, NAMES)

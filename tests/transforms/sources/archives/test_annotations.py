@@ -52,7 +52,6 @@ def write_classes(root: Path) -> None:
         Pixels.new("RGB", (8, 8)).save(path)
 
 
-@pytest.mark.sampled(30)
 @each("extension", KINDS)
 @each("name", [*READERS, *sorted(WRITERS)])
 def test_annotations_beside_class_folders_are_a_question(name, extension, tmp_path):

@@ -230,8 +230,6 @@ def test_a_hard_link_is_the_member_that_was_there_before_it(tmp_path, opened, re
     assert [content(sample) for sample in samples] == [b"old", b"old", b"newer"]
 
 
-@pytest.mark.slow
-@pytest.mark.sampled(1)
 @pytest.mark.parametrize("command", [["zstd"], ["zstd", "--long"], ["pzstd", "-p", "2"]], ids=" ".join)
 def test_an_archive_by_the_programs_of_zstd_is_read(pack, listed_tar, command):
     if shutil.which(command[0]) is None:

@@ -82,7 +82,6 @@ def bomb_of(members: int, size: int, *, name: str = "cat/{}.jpg", compress: Call
     return b"".join([*pieces, compress(bytes(1024))])
 
 
-@pytest.mark.sampled(3)
 @pytest.mark.parametrize("compress", [gzip.compress, bz2.compress, zstandard.compress])
 @pytest.mark.parametrize("name", ["cat/{}.jpg", "cat/{}.bin"], ids=["images", "other files"])
 def test_a_bomb_is_read_up_to_a_multiple_of_its_size(tmp_path, read, compress, name):
@@ -95,7 +94,6 @@ def test_a_bomb_is_read_up_to_a_multiple_of_its_size(tmp_path, read, compress, n
     assert len(images) == (limit // ((1 << 18) + 512) if "jpg" in name else 0)
 
 
-@pytest.mark.sampled(1)
 @pytest.mark.parametrize(
     ("is_ended", "behind", "reason"),
     [(True, bytes(1 << 19), "corrupt"), (False, tarfile.TarInfo("cat/0").tobuf() * 1024, "too_large_file")],
@@ -130,7 +128,6 @@ def with_holes(tmp_path) -> Path:
     return tmp_path / "in"
 
 
-@pytest.mark.sampled(4)
 @pytest.mark.skipif(shutil.which("tar") is None, reason="needs GNU tar")
 @pytest.mark.parametrize("method", [[], ["-z"]], ids=["plain", "gz"])
 @pytest.mark.parametrize(
@@ -193,8 +190,7 @@ def test_a_map_of_holes_that_contradicts_itself_is_corrupt(tmp_path, read, piece
     assert failure[0] == "corrupt"
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("kind", [pytest.param(tarfile.XHDTYPE, marks=pytest.mark.exhaustive), tarfile.GNUTYPE_SPARSE])
+@pytest.mark.parametrize("kind", [pytest.param(tarfile.XHDTYPE, marks=pytest.mark.nightly), tarfile.GNUTYPE_SPARSE])
 def test_a_map_of_holes_that_would_fill_the_memory_is_corrupt(tmp_path, read, kind):
     if kind == tarfile.XHDTYPE:
         data = tar_of(sparse("cat/1.jpg", 10**9, [(1, 0)] * 5_000_000))

@@ -98,8 +98,6 @@ def test_a_cut_archive_gives_the_samples_that_are_whole(read, end, keys):
     assert failure == ("truncated", f"the archive ends at byte {end:,}, before its end-of-archive marker")
 
 
-@pytest.mark.slow
-@pytest.mark.sampled(1)
 @pytest.mark.parametrize("method", COMPRESS)
 def test_a_cut_compressed_archive_gives_the_samples_that_are_whole(read, method):
     data = COMPRESS[method](tar_of(*(f"{number}.jpg" for number in range(100)), size=20_000))
@@ -234,7 +232,7 @@ def test_a_full_disk_ends_the_build_and_does_not_reject_the_archive(tmp_path, mo
             list(list_archive(Container(str(tmp_path / "a.tar"), 1, "", ""), staging, Skipped()))
 
 
-@pytest.mark.exhaustive
+@pytest.mark.nightly
 @pytest.mark.parametrize("extension", ["", ".gz"])
 def test_ten_thousand_members_take_the_memory_of_a_few(tmp_path, extension):
     path = tmp_path / f"a.tar{extension}"

@@ -336,7 +336,6 @@ def zeros(sizes: Iterable[int]) -> bytes:
     return file.getvalue()
 
 
-@pytest.mark.slow
 def test_a_bomb_is_listed_up_to_a_multiple_of_its_size(read, monkeypatch):
     monkeypatch.setattr(members, "_FREE_BYTES", 1 << 18)
     data = zeros([1 << 16] * 1000)
@@ -359,7 +358,7 @@ def test_many_entries_of_one_member_are_a_bomb(read, monkeypatch):
     assert len(samples) < 10
 
 
-@pytest.mark.exhaustive
+@pytest.mark.nightly
 def test_many_members_take_the_memory_of_a_few(tmp_path):
     path = tmp_path / "a.zip"
     with zipfile.ZipFile(path, "w") as written:

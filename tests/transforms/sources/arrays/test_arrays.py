@@ -250,7 +250,7 @@ def test_every_image_that_a_cut_file_lacks_is_rejected(read, tmp_path):
     assert cut.failure == ("truncated", "the file is cut: it has 417 bytes, which end in image 4 of 6")
 
 
-@pytest.mark.exhaustive
+@pytest.mark.nightly
 def test_an_archive_that_expands_without_measure_is_rejected(read, tmp_path):
     header = io.BytesIO()
     np.lib.format.write_array_header_1_0(header, {"descr": "|u1", "fortran_order": False, "shape": (1 << 20, 64, 64)})

@@ -281,7 +281,7 @@ def test_an_input_that_is_given_twice_is_refused(touch, opened):
         opened(root / "photos/**/*.jpg", root / "photos/**/*.png")
 
 
-@pytest.mark.exhaustive
+@pytest.mark.nightly
 def test_the_listing_takes_the_same_memory_for_many_files_as_for_few(touch):
     root = touch(*(f"{folder}/{number}.jpg" for folder in "abcd" for number in range(1000)))
 

@@ -6,6 +6,7 @@ import io
 import math
 
 import numpy as np
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -16,6 +17,8 @@ from beam_tfrecords.transforms.sources.pixels.stored_numbers import (
 )
 from tests import tensorflow as tf
 from tests.each import each
+
+pytestmark = pytest.mark.tensorflow
 
 KINDS = [
     "bool", "float16", "float32", "float64", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64",

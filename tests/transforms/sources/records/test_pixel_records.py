@@ -24,6 +24,8 @@ from tests.each import each
 from tests.record_pixels import array_of, image_of, tensor, write_records
 from tests.refusals import refuses
 
+pytestmark = pytest.mark.tensorflow
+
 PHOTOS = Path(__file__).parents[3] / "data/photos"
 COLORS = np.random.default_rng(0).integers(0, 256, (4, 6, 5, 3), dtype=np.uint8)
 GREY = COLORS[..., 0]

@@ -63,7 +63,7 @@ def test_an_image_with_another_number_of_boxes_is_rejected_alone(source, text, f
     assert [boxes for _, boxes in others] == [(), (1, 2, 4, 6)]
 
 
-@pytest.mark.exhaustive
+@pytest.mark.nightly
 def test_more_boxes_than_an_image_can_have_are_not_held(source):
     text = WIDER.replace("2\n5 6", "300000\n5 6").replace("7 8 1 2 2 0 0 1 2 0 \n", "7 8 1 2 2 0 0 1 2 0 \n" * 299_999)
     (_, failure), *others = boxes_of(source(text).samples())

@@ -269,7 +269,7 @@ def test_a_file_that_is_replaced_is_changed(write, opened, tmp_path):
         list(source.read_container(container, None, Skipped()))
 
 
-@pytest.mark.exhaustive
+@pytest.mark.nightly
 def test_many_images_take_the_memory_of_a_few(write, opened):
     source = opened(
         write(rows_of([NOISE.randbytes(1 << 20) for _ in range(100)]), compression="none", row_group_size=10)

@@ -73,7 +73,6 @@ def test_a_row_of_another_width_is_invalid_and_the_others_are_read(tmp_path):
     assert last == {"image": "40.jpg", "label": "1"}
 
 
-@pytest.mark.sampled(1)
 @pytest.mark.parametrize("head", ["", "3000\nsize shape\n"])
 def test_the_parts_of_a_long_list_are_the_list(tmp_path, monkeypatch, head):
     monkeypatch.setattr(text_table, "RANGE_BYTES", 20_000)

@@ -59,8 +59,6 @@ def bomb(request, tmp_path):
     return path
 
 
-@pytest.mark.slow
-@pytest.mark.sampled(1)
 def test_a_page_out_of_proportion_is_not_decompressed(bomb, opened, read_containers):
     before = pa.default_memory_pool().bytes_allocated()
     samples, _ = read_containers(opened(bomb))
@@ -70,7 +68,6 @@ def test_a_page_out_of_proportion_is_not_decompressed(bomb, opened, read_contain
     assert pa.default_memory_pool().bytes_allocated() - before < 1 << 20
 
 
-@pytest.mark.slow
 def test_the_rows_of_such_a_table_are_rejected(tmp_path, opened):
     table = pa.table({"image": ["1.jpg"] * 2, "label": ["a" * 50_000_000] * 2})
     pq.write_table(table, tmp_path / "a.parquet", compression="zstd", use_dictionary=False)
@@ -93,7 +90,6 @@ def test_damaged_headers_are_an_error(tmp_path, seed):
         check_pages(file, metadata, 0, ["a"])
 
 
-@pytest.mark.slow
 def test_no_byte_of_a_footer_ends_the_process(tmp_path):
     """Arrow ends it where a C++ exception, such as of a histogram of another size, meets Python."""
     program = """

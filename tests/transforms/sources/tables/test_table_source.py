@@ -272,7 +272,6 @@ CELL = st.one_of(
 )
 
 
-@pytest.mark.sampled(2)
 @pytest.mark.parametrize(
     "fields",
     [

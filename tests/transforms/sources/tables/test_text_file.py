@@ -110,7 +110,7 @@ def test_what_is_no_gzip_is_refused(write, opened):
         opened(write(TEXT.encode(), "labels.csv.gz"))
 
 
-@pytest.mark.exhaustive
+@pytest.mark.nightly
 def test_a_gzip_file_that_is_cut_is_damaged(write, opened):
     rows = "".join(f"{number}.jpg,{number * 7919 % 1009}\n" for number in range(400_000))
     source = opened(
@@ -181,7 +181,6 @@ def test_the_only_row_of_a_table_without_a_header_is_read(write, opened):
     assert sample.label == "cat"
 
 
-@pytest.mark.slow
 def test_a_compressed_row_without_an_end_is_not_read_to_it(tmp_path, opened, monkeypatch):
     monkeypatch.setattr(text_file, "_MOST_SKIPPED", 8 << 20)
     with gzip.open(tmp_path / "a.csv.gz", "wb", compresslevel=1) as file:
