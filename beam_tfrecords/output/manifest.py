@@ -146,7 +146,7 @@ _SPLIT = {
 _MANIFEST = fields(
     {
         **dict.fromkeys(("listed", "records", "failures", "filtered", "dropped_duplicates"), count),
-        **dict.fromkeys(("merged_rows", "replaced_members", "kept_turned", "channels_left_out"), count),
+        **dict.fromkeys(("merged_rows", "replaced_members", "kept_turned"), count),
         **dict.fromkeys(("failure_reasons", "stored_as_png", "dim_images", "objects", "near_duplicates"), _COUNTS),
         **dict.fromkeys((*MANIFEST_FORMAT, "damaged_containers", "source_bytes"), count),
         "name": text,
