@@ -24,17 +24,14 @@ class Suggestion:
     Attributes:
       meaning: what the build would then contain.
       settings: name -> value of the settings to add to the request; None removes a setting.
-      before: shell commands to run first, which create its input.
     """
 
     meaning: str
     settings: Mapping[str, Any]
-    before: Sequence[str] = ()
 
     def __str__(self) -> str:
         written = (f"`{name}={_write(value)}`" for name, value in self.settings.items() if value is not None)
-        after = f", after {'; '.join(self.before)}" if self.before else ""
-        return f"{self.meaning}: {' '.join(written)}{after}"
+        return f"{self.meaning}: {' '.join(written)}"
 
 
 def _write(value: Any) -> str:

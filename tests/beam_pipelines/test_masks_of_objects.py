@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import csv
 import json
-import subprocess
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -130,18 +129,6 @@ def test_severstals_table_is_asked_for_its_layout_and_read(images, tmp_path, con
     assert run("convert", *words, "--image_encoding=png").code == 0
     check_numbers(tmp_path / "out")
     assert open_dataset(tmp_path / "out").class_names == ("background", "1", "2", "3")
-
-
-def test_an_image_and_its_class_in_one_cell_are_split_by_the_command_before(images, tmp_path, convert, run):
-    """The first form of Severstal's table, and that of the clouds of the Max Planck Institute."""
-    rows = [[f"{name}.png_{label}", _runs_of_class(name, label)] for name in OBJECTS for label in _labels(name)]
-    table = write_csv(tmp_path / "in.csv", [["ImageId_ClassId", "EncodedPixels"], *rows, ["d.png_1", ""]])
-    asked = convert(f"--input={table}", f"--output={tmp_path / 'out'}")
-    words = offered(asked, Refusal("unclear_masks", "input", "layout"), "--layout=segmentation")
-    (before, *_) = [line.strip() for line in asked.err.splitlines() if line.strip().startswith("sed ")]
-    subprocess.run(before.removesuffix(" && \\"), shell=True, check=True)
-    assert run("convert", *words, "--image_encoding=png").code == 0
-    check_numbers(tmp_path / "out")
 
 
 def test_rows_of_objects_of_one_class_become_objects(images, tmp_path, build):

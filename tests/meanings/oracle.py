@@ -5,7 +5,6 @@ from __future__ import annotations
 import dataclasses
 import glob
 import os
-import subprocess
 import traceback
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
@@ -64,11 +63,6 @@ def _last_line() -> str:
 def _judge_refusal(case: Case, settings: Mapping[str, Any], error: RequestError, read: Read) -> Outcome:
     """Executes the suggestions of a refusal."""
     for suggestion in error.suggestions:
-        for command in suggestion.before:
-            ran = subprocess.run(command, shell=True, capture_output=True, text=True, check=False)
-            if ran.returncode:
-                found = f"suggestion fails: {command}: {ran.stderr.strip()[-200:]}"
-                return Outcome(WRONG, [found], suggestion.settings, str(error))
         changed = {**settings, **suggestion.settings}
         changed = {name: value for name, value in changed.items() if value is not None}
         try:

@@ -23,15 +23,14 @@ def explain(error: RequestError, command: str, argv: Sequence[str]) -> list[str]
       argv: its arguments.
     """
     commands = [
-        (suggestion.meaning, [*suggestion.before, change_command(command, argv, suggestion.settings)])
-        for suggestion in error.suggestions
+        (suggestion.meaning, change_command(command, argv, suggestion.settings)) for suggestion in error.suggestions
     ]
     # A command that the terminal shows with escapes cannot be pasted.
-    commands = [(meaning, lines) for meaning, lines in commands if all(escape(line) == line for line in lines)]
+    commands = [(meaning, line) for meaning, line in commands if escape(line) == line]
     asks = "; choose one of:" if len(commands) > 1 else "; instead:" if commands else ""
     shown = [show_flags(error.message) + asks]
-    for meaning, lines in commands:
-        shown += [f"  {meaning}:", *(f"    {line}" for line in lines)]
+    for meaning, line in commands:
+        shown += [f"  {meaning}:", f"    {line}"]
     return [*shown, *error.traceback.splitlines()]
 
 

@@ -280,17 +280,9 @@ def _keep_inputs(suggestion: Suggestion, inputs: Inputs) -> Suggestion | None:
     given = suggestion.settings.get("input")
     if not isinstance(given, str):
         return suggestion
-    if suggestion.before and storage.exists(given):
-        # The suggested command would overwrite the existing file.
-        suggestion = dataclasses.replace(
-            suggestion, meaning=f"{suggestion.meaning}, which are there already", before=()
-        )
-    kept = [given if given.startswith(f"{path}.") else path for path in inputs.paths]
-    if given not in kept:
+    if given not in inputs.paths:
         return suggestion if inputs.is_alone and not names_several(inputs.paths[0]) else None
-    said = [
-        f"{inputs.splits[path]}={one}" if inputs.splits else one for path, one in zip(inputs.paths, kept, strict=True)
-    ]
+    said = [f"{inputs.splits[path]}={path}" if inputs.splits else path for path in inputs.paths]
     return dataclasses.replace(suggestion, settings={**suggestion.settings, "input": said})
 
 

@@ -124,8 +124,8 @@ def refuse_text(path: str, start: bytes) -> RequestError | None:
         )
     if NUMBER_LIST.match(start):
         return RequestError(
-            f"{quote_input(path)} has a number in each line; if they are the classes of images in the order of their "
-            "names, give the folder that holds the list and the images",
+            f"{quote_input(path)} has a number in each line and names no image; write a table with a column of image "
+            "names and one of the numbers, and use it as `input` with `image_root`",
             code="number_list",
         )
     lines = start.decode("utf-8", "replace").splitlines()[:-1][:_ROWS] or [start.decode("utf-8", "replace")]

@@ -7,8 +7,8 @@ import dataclasses
 import itertools
 import tempfile
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING
 
 from beam_tfrecords import storage
 from beam_tfrecords.beam_pipelines.build.checks.arrays import resolve_arrays
@@ -22,7 +22,6 @@ from beam_tfrecords.examples.serialize import serialize_examples
 from beam_tfrecords.transforms.refs.ref_columns import one_by_one
 from beam_tfrecords.transforms.refs.sample_refs import SampleRef
 from beam_tfrecords.transforms.request.build_spec import BuildSpec
-from beam_tfrecords.transforms.sources.archives.extracting import EXTRACTED, extract
 from beam_tfrecords.transforms.sources.detect.trial import suppress_refusals
 
 if TYPE_CHECKING:
@@ -63,9 +62,8 @@ def trying_suggestions(spec: BuildSpec) -> Iterator[None]:
         error = _with_mappings(error, spec)
         if not error.suggestions:
             raise
-        with tempfile.TemporaryDirectory(prefix="beam-tfrecords-") as folder:
-            trial = _Trial(spec, folder)
-            found = [*itertools.islice(trial.follow_all(error, Suggestion("", {}), _DEEPEST), _MOST_SUGGESTIONS)]
+        trial = _Trial(spec)
+        found = [*itertools.islice(trial.follow_all(error, Suggestion("", {}), _DEEPEST), _MOST_SUGGESTIONS)]
         unnamed = "".join(f"; with a file of the colors' classes in `mask_colors`, {one}" for one in trial.unnamed[:1])
         raise RequestError(
             error.message + unnamed, found, code=error.code, traceback=error.traceback
@@ -99,18 +97,14 @@ class _Trial:
 
     Attributes:
       spec: the refused request.
-      folder: local folder for what archives hold.
-      extracted: folder that a command would make of an archive -> the folder that holds the same here.
       tried: number of requests that were tried.
-      offered: the requests of the suggestions that were found; the settings of those that were not tried.
+      offered: the requests of the suggestions that were found.
       unnamed: suggestions that need a table of colors, which the user has to write.
     """
 
     spec: BuildSpec
-    folder: str
-    extracted: dict[str, str] = dataclasses.field(default_factory=dict)
     tried: int = 0
-    offered: list[object] = dataclasses.field(default_factory=list)
+    offered: list[BuildSpec] = dataclasses.field(default_factory=list)
     unnamed: list[Suggestion] = dataclasses.field(default_factory=list)
 
     def follow_all(self, error: RequestError, said: Suggestion, depth: int) -> Iterator[Suggestion]:
@@ -119,79 +113,30 @@ class _Trial:
             if one.settings.get("layout") == "image" and "label_column" in said.settings:
                 continue  # The question is which label; leaving labels out does not answer it.
             meaning = ", ".join(filter(None, (said.meaning, one.meaning)))
-            joined = Suggestion(meaning, {**said.settings, **one.settings}, [*said.before, *one.before])
-            yield from self._follow(joined, depth)
+            yield from self._follow(Suggestion(meaning, {**said.settings, **one.settings}), depth)
 
     def _follow(self, suggestion: Suggestion, depth: int) -> Iterator[Suggestion]:
         self.tried += 1
         if self.tried > _MOST_TRIED:
             return
-        settings = self._find_extracted(suggestion)
-        asked: Any = suggestion.settings
-        if settings is not None:  # Otherwise, only the command makes the input.
-            try:
-                asked = change_request(self.spec, settings)
-                if asked in self.offered or not is_listed(asked):
-                    return
-            except RequestError as error:
-                if error.code == "masks_of_colors" and not error.suggestions:
-                    # Only the user knows the classes of the colors.
-                    self.unnamed.append(suggestion)
-                elif error.code == "missing_extra":
-                    command = error.message.rpartition("need an extra: ")[2]
-                    yield dataclasses.replace(suggestion, meaning=f"{suggestion.meaning}, after {command}")
-                # A format of boxes that do not fit their images is not the right one.
-                elif depth and not ("box_format" in settings and error.code.startswith("boxes_")):
-                    if self.extracted:
-                        error = _with_mappings(error, asked)
-                    yield from self.follow_all(self._as_given(error), suggestion, depth - 1)
-                return
-            except (BuildError, OSError) as error:
-                if storage.is_unanswered(error) or storage.is_unanswered(error.__cause__):
-                    raise
-                return
-        if asked not in self.offered:
-            self.offered.append(asked)
-            yield suggestion
-
-    def _find_extracted(self, suggestion: Suggestion) -> Mapping[str, Any] | None:
-        """Returns the settings to try; None if a command makes the input, unless it only extracts a small archive."""
-        given = suggestion.settings.get("input", [])
-        inputs = (given if isinstance(given, list) else [given]) if given is not None else []
-        made = [word for word in inputs if word.endswith(EXTRACTED)]
-        for folder in made:
-            if folder not in self.extracted:
-                target = storage.join(self.folder, str(len(self.extracted)))
-                if not extract(folder.removesuffix(EXTRACTED), target, most_bytes=_MOST_BYTES):
-                    return None
-                self.extracted[folder] = target
-        settings = _replace(suggestion.settings, self.extracted)
-        return None if suggestion.before and settings == suggestion.settings else settings
-
-    def _as_given(self, error: RequestError) -> RequestError:
-        """Returns the refusal of an extracted archive as that of the folder that the command would make."""
-        if not self.extracted:
-            return error
-        given = {here: made for made, here in self.extracted.items()}
-        suggestions = [
-            dataclasses.replace(one, settings=_replace(one.settings, given))
-            for one in error.suggestions
-            if not one.before
-        ]
-        return RequestError(error.message, suggestions, code=error.code)
-
-
-def _replace(settings: Mapping[str, Any], folders: Mapping[str, str]) -> dict[str, Any]:
-    """Returns settings with other folders in their paths."""
-
-    def change(value: Any) -> Any:
-        if isinstance(value, list):
-            return [*map(change, value)]
-        for old, new in folders.items() if isinstance(value, str) else ():
-            value = value.replace(old, new)
-        return value
-
-    return {name: change(value) for name, value in settings.items()}
+        try:
+            asked = change_request(self.spec, suggestion.settings)
+            if asked not in self.offered and is_listed(asked):
+                self.offered.append(asked)
+                yield suggestion
+        except RequestError as error:
+            if error.code == "masks_of_colors" and not error.suggestions:
+                # Only the user knows the classes of the colors.
+                self.unnamed.append(suggestion)
+            elif error.code == "missing_extra":
+                command = error.message.rpartition("need an extra: ")[2]
+                yield dataclasses.replace(suggestion, meaning=f"{suggestion.meaning}, after {command}")
+            # A format of boxes that do not fit their images is not the right one.
+            elif depth and not ("box_format" in suggestion.settings and error.code.startswith("boxes_")):
+                yield from self.follow_all(error, suggestion, depth - 1)
+        except (BuildError, OSError) as error:
+            if storage.is_unanswered(error) or storage.is_unanswered(error.__cause__):
+                raise
 
 
 def is_listed(spec: BuildSpec) -> bool:

@@ -150,7 +150,7 @@ class CocoSource(Source):
             for image in annotations.images:
                 image.name = storage.basename(image.name)
         chosen = roots.choose(first(), allow_outside_root=outside)
-        refuse_missing_names(path, first()[:_MOST_MISSING], chosen, self._inputs)
+        refuse_missing_names(path, first()[:_MOST_MISSING], chosen)
         return chosen
 
     def _reference(
@@ -196,7 +196,7 @@ class CocoSource(Source):
         beside = path.removesuffix(".json")
         chosen = (beside,) if not self._roots.mask_root and storage.is_folder(beside) else roots.every
         first = [*annotations.panoptic.values()][:_MOST_MISSING] if self._needs.polygons else []
-        refuse_missing_names(path, first, chosen, self._inputs, images=images)
+        refuse_missing_names(path, first, chosen, images=images)
         return chosen
 
     def _with_panoptic(self, ref: SampleRef, name: str) -> SampleRef:

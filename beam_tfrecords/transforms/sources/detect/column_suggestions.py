@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import posixpath
 import re
-import shlex
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
@@ -32,8 +31,6 @@ _MOST_UNNAMED = 3
 # Usual image folders next to tables that have ids instead of paths.
 FOLDERS = ("", "train", "images", "img", "train_images", "data", "train/images")
 _EXTENSIONS = (".jpg", ".png", ".jpeg", ".tif", ".tiff")
-# A name of an image and a class in one cell.
-_JOINED = re.compile(r"(.+\.(?:jpe?g|png|tiff?|bmp))_([^,]+)", re.IGNORECASE)
 _PIXELS = re.compile(r"\d+(?: \d+){63,}")
 
 
@@ -65,7 +62,7 @@ def column_suggestions(
     has_runs = any(role_of(name, values) is Role.RUNS for name, values in cells.items())
     images = _find_images(table, cells, repeats=has_runs) if needs_image else {}
     if images is None:
-        return [*_split_cells(table, cells)]
+        return []
     if not needs_label:
         return [Suggestion(f"the images in {_describe(images)}", images)] if images else []
     column = images.get("image_column") or image
@@ -95,23 +92,6 @@ def suggest_classes(table: Table) -> list[Suggestion]:
         for name in names
         if is_label_name(name) or not all_numbers([str(cell) for cell in cells[name] if cell is not None])
     ]
-
-
-def _split_cells(table: Table, cells: Cells) -> Iterator[Suggestion]:
-    """Suggests a table in which a first column with cells such as `a.jpg_cat` is two, for image and class."""
-    column, root = table.columns[0], storage.dirname(table.path)
-    found = [_JOINED.fullmatch(str(cell)) for cell in cells.get(column, ())]
-    names = [match[1] for match in found if match]
-    folders = (storage.join(root, folder) if folder else root for folder in FOLDERS)
-    if not names or len(names) < len(found) or table.delimiter != "," or storage.has_scheme(table.path):
-        return
-    where = next((one for one in folders if storage.is_file(storage.join(one, names[0]))), None)
-    if where is not None:
-        made, end = f"{table.path}.csv", posixpath.splitext(names[0])[1]
-        script = shlex.quote(f"1s/^[^,]*/image,label/; s/[.]{end[1:]}_/{end},/")
-        command = f"sed {script} {shlex.quote(table.path)} > {shlex.quote(made)}"
-        roots = {} if where == root else {"image_root": where}
-        yield Suggestion(f"{column} as two columns, image and label", {"input": made, **roots}, [command])
 
 
 def _join_words(table: Table, images: Mapping[str, Any]) -> Iterator[Suggestion]:

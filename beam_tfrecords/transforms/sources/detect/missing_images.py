@@ -7,7 +7,6 @@ import dataclasses
 import itertools
 import posixpath
 import re
-import shlex
 from collections.abc import Iterator, Sequence
 
 from beam_tfrecords import storage
@@ -15,7 +14,7 @@ from beam_tfrecords.errors import RequestError, SampleError, Suggestion
 from beam_tfrecords.storage.threads import map_in_threads
 from beam_tfrecords.transforms.sources.detect.column_suggestions import FOLDERS, find_pattern
 from beam_tfrecords.transforms.sources.detect.columns import Columns
-from beam_tfrecords.transforms.sources.inputs import Inputs, quote_input
+from beam_tfrecords.transforms.sources.inputs import quote_input
 from beam_tfrecords.transforms.sources.path_rule import shorten
 from beam_tfrecords.transforms.sources.tables.cells import read_text
 from beam_tfrecords.transforms.sources.tables.image_paths import fill_pattern, pattern_columns
@@ -33,24 +32,6 @@ _LEAST_DEPTH = 2
 _MOST_FOLDERS = 6
 _EXTENSIONS = (".jpg", ".jpeg", ".png", ".JPG", ".JPEG", ".PNG", ".webp", ".bmp", ".tif", ".gif")
 _IDS = ("id", "imageid", "uid", "uuid")
-# A program that rewrites a column of a table. Arguments: table, column, delimiter, method of str, and pairs of pattern
-# and replacement. It writes to the table's path with .csv appended.
-_REWRITE = (
-    "import csv, functools, re, sys; p, c, d, m, *s = sys.argv[1:]; "
-    "f = lambda x: getattr(functools.reduce(lambda x, i: re.sub(s[i], s[i + 1], x), range(0, len(s), 2), x), m)(); "
-    'r = csv.DictReader(open(p, newline=""), delimiter=d); '
-    'w = csv.DictWriter(open(p + ".csv", "w", newline=""), r.fieldnames, delimiter=d); w.writeheader(); '
-    "w.writerows({**row, c: f(row[c])} for row in r)"
-)
-
-
-# The same for image names in a COCO file; it writes to the file's path with .json appended.
-_REWRITE_JSON = (
-    "import functools, json, re, sys; p, m, *s = sys.argv[1:]; "
-    "f = lambda x: getattr(functools.reduce(lambda x, i: re.sub(s[i], s[i + 1], x), range(0, len(s), 2), x), m)(); "
-    'd = json.load(open(p)); [i.update(file_name=f(i["file_name"])) for i in d["images"]]; '
-    'json.dump(d, open(p + ".json", "w"))'
-)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -67,7 +48,7 @@ class _Change:
         return changed
 
 
-def refuse_missing(table: Table, columns: Columns, inputs: Inputs, roots: Sequence[str]) -> None:
+def refuse_missing(table: Table, columns: Columns, roots: Sequence[str]) -> None:
     """Checks whether none of a table's first images is there.
 
     Remote storage gets a request for the first image; if it is missing, a few more, for images among the first.
@@ -75,7 +56,6 @@ def refuse_missing(table: Table, columns: Columns, inputs: Inputs, roots: Sequen
     Args:
       table: a table of the request.
       columns: columns of the table.
-      inputs: inputs of the request.
       roots: folders to search for the images.
 
     Raises:
@@ -88,9 +68,9 @@ def refuse_missing(table: Table, columns: Columns, inputs: Inputs, roots: Sequen
     names = list(itertools.islice(images, _ROWS))
     if not _are_missing(names, roots):
         return
-    suggestion = next(_suggestions(table, columns, inputs, names, roots[-1]), None)
-    if suggestion is not None:
-        raise _refusal(table.path, names, roots, suggestion)
+    found = next(_suggestions(table, columns, names, roots[-1]), None)
+    if found is not None:
+        raise _refusal(table.path, names, roots, found)
     names += itertools.islice(images, _MOST_ROWS - _ROWS)
     if _are_missing(names, roots):
         raise _refusal(table.path, names, roots)
@@ -107,7 +87,7 @@ def _refuse_missing_remote(table: Table, images: Iterator[str], roots: Sequence[
 
 
 def refuse_missing_names(
-    path: str, names: Sequence[str], roots: Sequence[str], inputs: Inputs, *, images: Sequence[str] | None = None
+    path: str, names: Sequence[str], roots: Sequence[str], *, images: Sequence[str] | None = None
 ) -> None:
     """Checks whether none of an annotation file's first images exists but all exist at similar paths.
 
@@ -115,7 +95,6 @@ def refuse_missing_names(
       path: path of the file.
       names: names of the first images.
       roots: folders to search for the images.
-      inputs: inputs of the request.
       images: folders of the images, if these are masks.
 
     Raises:
@@ -129,11 +108,8 @@ def refuse_missing_names(
             continue
         if change == _Change():
             raise _refusal(path, names, roots, Suggestion(f"the images in {folder}", where))
-        if inputs.is_alone and images is None:
-            words = [path, change.case, *change.substitutions]
-            command = shlex.join(["python3", "-c", _REWRITE_JSON, *words])
-            settings = {"input": f"{path}.json", **where}
-            raise _refusal(path, names, roots, Suggestion("a file with the right paths", settings, [command]))
+        if images is None:
+            raise _refusal(path, names, roots, _describe_change(change, names[0], folder))
 
 
 def _are_missing(names: Sequence[str], roots: Sequence[str]) -> bool:
@@ -151,15 +127,22 @@ def _may_exist(path: str) -> bool:
 
 
 def _refusal(
-    path: str, names: Sequence[str], roots: Sequence[str], suggestion: Suggestion | None = None, *, asked: int = 0
+    path: str, names: Sequence[str], roots: Sequence[str], found: Suggestion | str = "", *, asked: int = 0
 ) -> RequestError:
-    advice = "" if suggestion else "; `image_root` names the folder that the paths of the images are relative to"
+    """Returns the refusal, with a suggestion or with advice."""
+    advice = found or "`image_root` names the folder that the paths of the images are relative to"
     return RequestError(
         f"{quote_input(path)}: none of {asked or f'the first {len(names):,}'} images is there, such as "
-        f"{shorten(storage.join(roots[-1], names[0]))}{advice}",
-        [suggestion] if suggestion else [],
+        f"{shorten(storage.join(roots[-1], names[0]))}{f'; {advice}' if isinstance(advice, str) else ''}",
+        [found] if isinstance(found, Suggestion) else [],
         code="missing_images",
     )
+
+
+def _describe_change(change: _Change, name: str, folder: str) -> str:
+    """Returns the advice to change the paths in a file, which no setting can do."""
+    there = storage.join(folder, change(name))
+    return f"{shorten(name)} is there as {shorten(there)}; write the paths in the file like this"
 
 
 def first_images(table: Table, columns: Columns) -> Iterator[str]:
@@ -177,14 +160,13 @@ def _pattern_of(columns: Columns) -> str:
     return next(iter(columns.patterns.values()), f"{{{columns.image}}}")
 
 
-def _suggestions(
-    table: Table, columns: Columns, inputs: Inputs, names: Sequence[str], root: str
-) -> Iterator[Suggestion]:
+def _suggestions(table: Table, columns: Columns, names: Sequence[str], root: str) -> Iterator[Suggestion | str]:
     written = _pattern_of(columns)
     # With one image per row, the path can be given as `image_path`.
     is_one = len(columns.images or columns.patterns) == 1
     for path in _add_folders(table, written, root) if is_one else ():
         yield Suggestion(f"the images at {path}", {"image_path": path, "image_column": None})
+    changed = ""
     for change, folder in _find_changes(names, root, storage.dirname(table.path)):
         where = {"image_root": folder} if folder != root else {}
         match change:
@@ -195,10 +177,8 @@ def _suggestions(
                     f"the images with {extension}",
                     {"image_path": written + extension, "image_column": None, **where},
                 )
-            case _ if table.delimiter and columns.image and inputs.is_alone and is_one and _are_whole(table):
-                words = [table.path, columns.image, table.delimiter, change.case, *change.substitutions]
-                command = shlex.join(["python3", "-c", _REWRITE, *words])
-                yield Suggestion("a table with the right paths", {"input": f"{table.path}.csv", **where}, [command])
+            case _:
+                changed = changed or _describe_change(change, names[0], folder)
     for name in table.columns if is_one else ():
         if name != columns.image and re.sub(r"[\s_-]", "", name.lower()) in _IDS:
             rows = table.head([name], _ROWS)
@@ -206,11 +186,8 @@ def _suggestions(
             if pattern:
                 settings = {"image_path": pattern, "image_column": None, "image_root": None}
                 yield Suggestion(f"the images that are named by {name!r}", settings)
-
-
-def _are_whole(table: Table) -> bool:
-    """Whether the first rows have a cell for each column, as rows that a command rewrites must."""
-    return not any(isinstance(row, InvalidRow) for row in itertools.islice(table.rows(table.columns), _ROWS))
+    if changed:
+        yield changed
 
 
 def _add_folders(table: Table, written: str, root: str) -> Iterator[str]:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import dataclasses
 import itertools
 import re
-import shlex
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
@@ -13,7 +12,6 @@ from typing import Any
 from beam_tfrecords import storage
 from beam_tfrecords.errors import RequestError, Suggestion
 from beam_tfrecords.transforms.settings import change_settings
-from beam_tfrecords.transforms.sources.archives.extracting import EXTRACTED
 from beam_tfrecords.transforms.sources.detect.annotation_sidecars import (
     describe_annotations,
     find_annotations,
@@ -21,15 +19,15 @@ from beam_tfrecords.transforms.sources.detect.annotation_sidecars import (
 )
 from beam_tfrecords.transforms.sources.detect.interpretation import Interpretation, Request, UnclearError, join
 from beam_tfrecords.transforms.sources.detect.layouts import ALSO_THINGS, interpret
-from beam_tfrecords.transforms.sources.detect.list_sidecars import find_lists, name_label_lists
+from beam_tfrecords.transforms.sources.detect.list_sidecars import find_lists, list_lists, name_label_lists
 from beam_tfrecords.transforms.sources.detect.mask_pairs import without_masks
-from beam_tfrecords.transforms.sources.detect.number_lists import describe_number_lists, find_number_lists
 from beam_tfrecords.transforms.sources.detect.table_sidecars import find_tables, list_tables
 from beam_tfrecords.transforms.sources.detect.tree import FolderTree
-from beam_tfrecords.transforms.sources.detect.trial import is_usable
+from beam_tfrecords.transforms.sources.detect.trial import is_usable, suppress_refusals
 from beam_tfrecords.transforms.sources.names import printable
-from beam_tfrecords.transforms.sources.registry import source_of_file
+from beam_tfrecords.transforms.sources.registry import ending_of_file, source_of_file
 from beam_tfrecords.transforms.sources.selection import Selection
+from beam_tfrecords.transforms.sources.unsupported_formats import NUMBER_LIST
 from beam_tfrecords.transforms.splits import Splits, read_splits, split_of_folder
 
 _MOST_SUGGESTIONS = 3
@@ -38,6 +36,8 @@ _MOST_TABLES = 2
 _MOST_PATHS = 3
 # Required share of images with a mask; images without a mask fail one by one.
 _MOST_MASKS = 0.9
+_MOST_LISTS = 24
+_START_BYTES = 64 << 10
 _UNLABELLED = {"layout": "image"}
 _MASKS = ("segmentation", "detection_masks")
 
@@ -78,8 +78,27 @@ def _describe_sidecars(tree: FolderTree, request: Request, suggestions: Sequence
         more += f" (tables beside them: {', '.join(map(printable, rows))})"
     elif not annotations and (texts := find_texts(tree)[:_MOST_PATHS]):
         more += f" (annotations beside them: {', '.join(map(printable, texts))})"
-    more += describe_number_lists(tree, request.root) if request.by_folders else ""
+    if request.by_folders and (number_list := _find_number_list(tree, request.root)):
+        more += (
+            f" ({printable(number_list)} has numbers and names no image; write a table with a column of image names "
+            "and one of the numbers, and use it as `input` with `image_root`)"
+        )
+    has_rows = request.by_folders and bool(list_rows(tree))
+    has_documents = any(folder.formats for _, folder in tree.walk())
+    if request.archive and (has_rows or has_documents or annotations):
+        folder = request.archive.removesuffix(ending_of_file(request.archive))
+        more += f" (files beside images are read in a folder only: extract the archive, and use `input={folder}`)"
     return more
+
+
+def _find_number_list(tree: FolderTree, root: str | None) -> str | None:
+    """Returns the path of a list of numbers, such as ILSVRC2012_validation_ground_truth.txt of ImageNet; or None."""
+    for path in list_lists(tree)[:_MOST_LISTS] if root is not None else ():
+        with suppress_refusals():
+            name = storage.join(root or "", path)
+            if NUMBER_LIST.match(storage.read_range(name, 0, min(storage.stat(name).size, _START_BYTES))):
+                return path
+    return None
 
 
 def list_rows(tree: FolderTree) -> list[str]:
@@ -95,25 +114,10 @@ def find_sidecars(tree: FolderTree, request: Request) -> tuple[str, list[Suggest
 
 def _read_sidecars(tree: FolderTree, request: Request) -> Iterator[Suggestion]:
     """Yields suggestions that read files next to the images instead of folder labels."""
-    yield from _extract(tree, request)
     yield from find_annotations(tree, request)
     if request.by_folders:
         tables = find_tables(tree, request), find_lists(tree, request)
         yield from itertools.islice(itertools.chain(*tables), _MOST_TABLES)
-
-
-def _extract(tree: FolderTree, request: Request) -> Iterator[Suggestion]:
-    """Suggests extracting an archive whose labels are in files next to its images."""
-    has_rows = request.by_folders and bool(list_rows(tree))
-    has_documents = any(folder.formats for _, folder in tree.walk())
-    if not request.archive or not (has_rows or has_documents or describe_annotations(tree)):
-        return
-    folder = f"{request.archive}{EXTRACTED}"
-    archive, quoted = shlex.quote(request.archive), shlex.quote(folder)
-    is_zip = source_of_file(request.archive) == "zip"
-    command = f"python3 -m zipfile -e {archive} {quoted}" if is_zip else f"tar -xf {archive} -C {quoted}"
-    meaning = "the folder that the archive makes, in which files beside the images are read"
-    yield Suggestion(meaning, {"source": None, "input": folder}, [f"mkdir -p {quoted} && {command}"])
 
 
 def _find_samples(tree: FolderTree, request: Request) -> Iterator[Suggestion]:
@@ -131,7 +135,6 @@ def _suggestions(error: UnclearError, tree: FolderTree, request: Request) -> Ite
     """Yields all suggestions, the most certain ones first."""
     samples = [*_find_samples(tree, request)]
     yield from samples
-    yield from _extract(tree, request)
     yield from find_annotations(tree, request)
     followed = _answer(error, tree, request, Suggestion("", {}), _MOST_ANSWERS)
     if request.needs.mask:
@@ -141,7 +144,6 @@ def _suggestions(error: UnclearError, tree: FolderTree, request: Request) -> Ite
     if request.by_folders and not error.has_lists:
         tables = find_tables(tree, request), find_lists(tree, request)
         yield from itertools.islice(itertools.chain(*tables), _MOST_TABLES)
-        yield from find_number_lists(tree, request.root)
     yield from followed
     if request.needs.label and samples:
         # As images of a plain archive, they would lose their fields without a note.

@@ -194,7 +194,7 @@ class TfrecordSource(RowSource):
                 code="setting_not_applicable",
             )
         if files is not None and table is not None:
-            refuse_missing(table, self.read_container.cells.columns, self._inputs, self._roots[0].every)
+            refuse_missing(table, self.read_container.cells.columns, self._roots[0].every)
 
 
 def recognises() -> bool:

@@ -133,7 +133,7 @@ class TableSource(Source):
         """See `Source.check_images`."""
         for reader in self._readers:
             try:
-                refuse_missing(reader.table, reader.columns, self._inputs, reader.roots)
+                refuse_missing(reader.table, reader.columns, reader.roots)
             except RequestError as error:
                 raise keep_inputs(error, self._inputs) from error.__cause__
 

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -19,12 +16,6 @@ CASES = [
     ("extension", "a/{}.jpg", "a/{}", [], "--image_path='{image}.jpg'"),
     ("extension, column named", "a/{}.jpg", "a/{}", ["--image_column=image"], "--image_path='{image}.jpg'"),
     ("extension, pattern given", "a/{}.PNG", "{}", ["--image_path=a/{image}"], "--image_path='a/{image}.PNG'"),
-    ("other extension", "a/{}.png", "a/{}.jpg", [], "t.csv.csv"),
-    ("case of the extension", "{}.JPG", "{}.jpg", [], "t.csv.csv"),
-    ("case", "dcim/img_{}.jpg", "DCIM/IMG_{}.JPG", [], "t.csv.csv"),
-    ("backslashes", "a/b/{}.jpg", "a\\b\\{}.jpg", [], "t.csv.csv"),
-    ("a path of Windows", "{}.jpg", "C:\\data\\{}.jpg", [], "t.csv.csv"),
-    ("another machine", "test/{}.jpg", "/kaggle/input/it/test/{}.jpg", ["--allow_outside_root"], "t.csv.csv"),
     ("folder", "images/{}.jpg", "{}.jpg", [], "--image_root="),
     ("folder and extension", "train/{}.png", "{}", [], "--image_path='{image}.png'"),
     ("folder beside the root", "{}.jpg", "{}.jpg", ["--image_root=images"], "--image_root="),
@@ -57,12 +48,25 @@ def test_images_at_similar_paths_are_found_and_the_command_is_right(table, tmp_p
     lines = explain(refused.value, "convert", argv)
     (command,) = commands_of(lines)
     assert says in lines[-1]
-    for line in lines[2:-1]:
-        environment = {**os.environ, "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}"}
-        subprocess.run(["bash", "-c", line], check=True, env=environment)
-    # Images in a folder of the input that is named like a split are of that split.
-    split = "test" if file.startswith("test/") else "train"
-    assert read(command, tmp_path / "listing1")[0] == {split: {"a": 3, "b": 3}}
+    assert read(command, tmp_path / "listing1")[0] == {"train": {"a": 3, "b": 3}}
+
+
+@pytest.mark.parametrize(
+    ("file", "cell"),
+    [
+        ("a/{}.png", "a/{}.jpg"),
+        ("{}.JPG", "{}.jpg"),
+        ("dcim/img_{}.jpg", "DCIM/IMG_{}.JPG"),
+        ("a/b/{}.jpg", "a\\b\\{}.jpg"),
+        ("{}.jpg", "C:\\data\\{}.jpg"),
+        ("test/{}.jpg", "/kaggle/input/it/test/{}.jpg"),
+    ],
+)
+def test_paths_that_no_setting_changes_are_named(table, tmp_path, file, cell):
+    argv = [f"--input={table(file, cell)}", "--output=out", "--allow_outside_root"]
+    says = f"is there as '{tmp_path / 'in it' / file.format(0)}'; write the paths in the file like this"
+    with refuses("missing_images", "input", says=[says]):
+        read(argv, tmp_path / "listing")
 
 
 def test_folders_in_another_column_are_found(tmp_path, opened):
