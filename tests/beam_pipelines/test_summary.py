@@ -66,7 +66,7 @@ def test_internal_errors_have_a_line_of_their_own():
 
 def test_images_that_were_to_be_kept_and_are_stored_as_png_are_counted_by_format():
     lines = summarize({**MANIFEST, "stored_as_png": {"TIFF": 2, "WEBP": 30}}, output="out", seconds=3)
-    assert "stored as PNG, because tf.io.decode_image does not read them: WEBP 30, TIFF 2" in lines
+    assert "stored as PNG, because only PNG and plain JPEG files are kept: WEBP 30, TIFF 2" in lines
 
 
 def test_the_command_for_pictures_of_failures_names_the_folder_of_the_input():

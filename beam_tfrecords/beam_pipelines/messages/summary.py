@@ -24,7 +24,7 @@ HEADERS = {"records": "records", "failures": "failures", "bytes": "size"}
 LINES = {
     "filtered": "filtered: {}",
     "replaced_members": "members of archives that a later one of the same name replaced: {}",
-    "stored_as_png": "stored as PNG, because tf.io.decode_image does not read them: {}",
+    "stored_as_png": "stored as PNG, because only PNG and plain JPEG files are kept: {}",
     "kept_turned": "note: kept files with an EXIF orientation, which no reader of the dataset applies: {}; "
     "`image_encoding=jpeg` stores them upright, `orientation=ignore` says that they are meant as they are",
     "dim_images": "note: images of 16 bits that are nearly black in 8: {images:,}, with {maximum} of 255 as the "

@@ -62,7 +62,7 @@ def _keep(data: bytes, spec: ImageSpec) -> ConvertedImage:
     if isinstance(kept, ConvertedImage):
         return kept
     converted = convert_image(data, kept.spec)
-    is_replaced = kept.is_unreadable and converted.format != kept.format
+    is_replaced = kept.is_other_kind and converted.format != kept.format
     return dataclasses.replace(converted, replaced_format=kept.format if is_replaced else None)
 
 

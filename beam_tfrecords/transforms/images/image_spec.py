@@ -177,7 +177,7 @@ class ImageSpec:
     )
     keep_any_format: bool = setting(
         False,
-        help="with `image_encoding=keep`: keep formats that tf.io.decode_image cannot read too",
+        help="with `image_encoding=keep`: keep formats other than JPEG and PNG too",
         group=IMAGES,
         read=switch,
     )

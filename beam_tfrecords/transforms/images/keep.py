@@ -18,7 +18,6 @@ from beam_tfrecords.transforms.images.jpeg_header import JPEG_START, parse_jpeg_
 from beam_tfrecords.transforms.images.memory import check_memory, jpeg_coefficients
 from beam_tfrecords.transforms.images.orient import orientation_for, orientation_of
 from beam_tfrecords.transforms.images.plain_png import parse_plain_png
-from beam_tfrecords.transforms.images.tensorflow_formats import unreadable_by_tensorflow
 
 _OWN_ENCODINGS = {"jpeg": ImageEncoding.JPEG, "png": ImageEncoding.PNG, "webp": ImageEncoding.WEBP}
 
@@ -30,16 +29,31 @@ class NotKept:
     Attributes:
       spec: settings for converting it instead.
       format: format of its file.
-      is_unreadable: whether TensorFlow cannot read the file.
+      is_other_kind: whether the file is of a kind that is never kept.
     """
 
     spec: ImageSpec
     format: str
-    is_unreadable: bool
+    is_other_kind: bool
+
+
+def is_of_kept_kind(data: bytes, name: str) -> bool:
+    """Whether a file is a PNG or a plain JPEG, which every version of TensorFlow reads.
+
+    TensorFlow reads other formats and CMYK JPEGs in some versions and builds, or to other pixels.
+
+    Args:
+      data: the file. Its pixels are not checked.
+      name: name of its format.
+    """
+    if name == "jpeg":
+        header = parse_jpeg_header(data)
+        return header is not None and header.is_plain
+    return name == "png"
 
 
 def keep_file(data: bytes, spec: ImageSpec) -> ConvertedImage | NotKept:
-    """Keeps the source's bytes if TensorFlow can read them and the request needs no change.
+    """Keeps the source's bytes if the file is a PNG or a plain JPEG and the request needs no change.
 
     A changed image keeps its format if that is JPEG or PNG (or WebP with `keep_any_format`); all others become PNG.
     `image_size` refers to the upright image, so with it an EXIF orientation is applied. Without `image_size` the
@@ -80,26 +94,24 @@ def _keep_or_change(data: bytes, spec: ImageSpec) -> ConvertedImage | NotKept:
     name, image = open_image(data, spec)
     height, width = stored_size(image)
     channels = stored_channels(image)
-    unreadable = not spec.keep_any_format and unreadable_by_tensorflow(data) is not None
+    is_other_kind = not spec.keep_any_format and not is_of_kept_kind(data, name)
     changes = spec.channels not in (None, channels)
     if spec.image_size is not None and not changes:
         changes = not plan_geometry(height, width, orientation=orientation_for(image, spec), spec=spec).keeps_pixels
+    if changes or is_other_kind:
+        return NotKept(spec_of_changed(spec, name if changes else "png"), name, is_other_kind)
     shown: Image.Image = image
     maximum = None
-    if not changes and not unreadable and spec.check is Check.DECODE:
+    if spec.check is Check.DECODE:
         # Opens the file again: when Pillow reads the orientation of a PNG, it decodes the pixels and misses damage.
         loaded = load_pixels(data, *open_image(data, spec), spec)
         if name == "png":
             # A PNG may have its orientation after the pixels. From a decoded TIFF, Pillow has removed the orientation.
             shown = loaded
             maximum = largest_value(loaded) if is_16_bit(data, name, loaded) else None
-        elif name == "gif":
-            unreadable = not spec.keep_any_format and unreadable_by_tensorflow(data, loaded) is not None
-    if not changes and not unreadable:
-        orientation = orientation_of(shown, may_decode=False) if spec.orientation is Metadata.APPLY else 1
-        kept = _kept(data, name, height, width, channels, orientation=orientation)
-        return dataclasses.replace(kept, stored_maximum=maximum)
-    return NotKept(spec_of_changed(spec, name if changes else "png"), name, unreadable)
+    orientation = orientation_of(shown, may_decode=False) if spec.orientation is Metadata.APPLY else 1
+    kept = _kept(data, name, height, width, channels, orientation=orientation)
+    return dataclasses.replace(kept, stored_maximum=maximum)
 
 
 def spec_of_changed(spec: ImageSpec, name: str) -> ImageSpec:

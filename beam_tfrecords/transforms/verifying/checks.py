@@ -37,11 +37,10 @@ from beam_tfrecords.output.manifest import Shard
 from beam_tfrecords.reading.dataset import Dataset
 from beam_tfrecords.tfrecord import Compression, Record, RecordError, open_stream, scan_records
 from beam_tfrecords.transforms.images.convert_image import convert_image
-from beam_tfrecords.transforms.images.decode import load_pixels, open_image
 from beam_tfrecords.transforms.images.formats import PNG_START, png_depth
 from beam_tfrecords.transforms.images.image_spec import ImageEncoding, ImageSpec
+from beam_tfrecords.transforms.images.keep import is_of_kept_kind
 from beam_tfrecords.transforms.images.masks import read_mask
-from beam_tfrecords.transforms.images.tensorflow_formats import unreadable_by_tensorflow
 from beam_tfrecords.transforms.settings import read_settings
 from beam_tfrecords.transforms.verifying.classes import ClassCheck, ClassCounts
 from beam_tfrecords.transforms.workspace.counts import add_records
@@ -51,7 +50,7 @@ _INDEX_COLUMNS = ["key", "offset", "length", "label", "height", "width", "object
 # Seconds between updates of the count of checked records. The clock is read only every _COUNT_RECORDS records, because
 # reading it takes longer than checking a small record.
 _COUNT_SECONDS, _COUNT_RECORDS = 1.0, 16
-_UNREAD = "which tf.io.decode_image does not read"
+_UNREAD = "which not every TensorFlow reads"
 # Decodes a stored image without changes, and without the limits of the build, which applied to its sources.
 _AS_STORED = ImageSpec(
     image_encoding=ImageEncoding.KEEP,
@@ -261,10 +260,9 @@ class ShardCheck:
             return
         if self.image.bit_depth == 16 and (image.format != "png" or png_depth(data) != 16):
             yield f"the image is a {image.format.upper()} of other than 16 bits; expected a PNG of 16 bits per channel"
-        if self.image.image_encoding is ImageEncoding.KEEP:
-            decoded = load_pixels(data, *open_image(data, _AS_STORED), _AS_STORED) if image.format == "gif" else None
-            if unreadable := unreadable_by_tensorflow(data, decoded):
-                yield f"the image is {unreadable}, {_UNREAD}"
+        if self.image.image_encoding is ImageEncoding.KEEP and not is_of_kept_kind(data, image.format):
+            kind = "JPEG of an unusual kind" if image.format == "jpeg" else image.format.upper()
+            yield f"the image is stored as {kind}, {_UNREAD}"
         for side, size in (("height", image.height), ("width", image.width)):
             if expected[side] not in (None, size):
                 yield f"the image has {side} {size}; expected {expected[side]}"

@@ -130,7 +130,7 @@ def test_a_format_that_tensorflow_cannot_read_is_stored_upright_as_png(file_form
 
 @each(
     "source, stored, replaced",
-    [("WEBP", "png", "webp"), ("TIFF", "png", "tiff"), ("BMP", "png", None), ("JPEG", "jpeg", None)],
+    [("WEBP", "png", "webp"), ("TIFF", "png", "tiff"), ("BMP", "png", "bmp"), ("JPEG", "jpeg", None)],
 )
 def test_a_resized_image_counts_as_replaced_if_its_format_is_unreadable(
     source: str, stored: str, replaced: str | None
