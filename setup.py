@@ -6,12 +6,15 @@ from pathlib import Path
 from setuptools import find_packages, setup
 
 VERSION = "1.0.0"
-REPOSITORY = "https://github.com/beam-tfrecords/beam-tfrecords"
+# Address of the repository; filled in at the release, with RELEASED_AS in beam_tfrecords/extras.py.
+REPOSITORY = ""
 
 
 def long_description() -> str:
     """Returns README.md with absolute links, because the package index shows it outside the repository."""
     text = Path(__file__).with_name("README.md").read_text(encoding="utf-8")
+    if not REPOSITORY:
+        return text
     relative = r"(?![a-z]+:|#)"
     text = re.sub(rf"(!\[[^]]*\]\(|\bsrc(?:set)?=\"){relative}", rf"\g<1>{REPOSITORY}/raw/v{VERSION}/", text)
     return re.sub(rf"((?<!!)(?<=\])\(|\bhref=\"){relative}(?=\S)", rf"\g<1>{REPOSITORY}/blob/v{VERSION}/", text)
@@ -138,13 +141,14 @@ setup(
     description="Images and labels in; shuffled, sharded, verified TFRecord datasets out; on Apache Beam.",
     long_description=long_description(),
     long_description_content_type="text/markdown",
-    author="The beam-tfrecords maintainers",
-    url=REPOSITORY,
+    url=REPOSITORY or None,
     project_urls={
         "Documentation": f"{REPOSITORY}/tree/main/docs",
         "Changelog": f"{REPOSITORY}/blob/main/CHANGELOG.md",
         "Issues": f"{REPOSITORY}/issues",
-    },
+    }
+    if REPOSITORY
+    else {},
     keywords=[
         *(
             "tfrecord",
@@ -194,7 +198,7 @@ setup(
         ]
     },
     classifiers=[
-        "Development Status :: 5 - Production/Stable",
+        "Development Status :: 4 - Beta",
         "Environment :: Console",
         "Intended Audience :: Developers",
         "Intended Audience :: Science/Research",

@@ -7,10 +7,12 @@ from typing import Any
 
 import numpy as np
 
+from beam_tfrecords.extras import install_hint
+
 try:
     import grain
 except ImportError as error:
-    raise ImportError("beam_tfrecords.grain needs Grain: pip install 'beam-tfrecords[grain]'") from error
+    raise ImportError(f"beam_tfrecords.grain needs Grain: {install_hint('grain')}") from error
 
 from beam_tfrecords.examples.layouts import no_pair
 from beam_tfrecords.reading.collating import make_batch, ragged_names

@@ -10,10 +10,12 @@ from typing import Any
 
 import numpy as np
 
+from beam_tfrecords.extras import install_hint
+
 try:
     import torch.utils.data
 except ImportError as error:
-    raise ImportError("beam_tfrecords.torch needs PyTorch: pip install 'beam-tfrecords[torch]'") from error
+    raise ImportError(f"beam_tfrecords.torch needs PyTorch: {install_hint('torch')}") from error
 
 from beam_tfrecords.examples.layouts import MASK_FIELD, no_pair
 from beam_tfrecords.reading.collating import Pair

@@ -8,8 +8,7 @@ import re
 from sphinx.application import Sphinx
 
 project = "beam-tfrecords"
-author = "the beam-tfrecords authors"
-copyright = author
+copyright = project
 release = importlib.metadata.version("beam-tfrecords")
 version = ".".join(release.split(".")[:2])
 

@@ -12,6 +12,7 @@ from pathlib import Path
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
+from beam_tfrecords import extras
 from tests.package_code import package_nodes
 
 ROOT = Path(__file__).parents[1]
@@ -59,12 +60,22 @@ def distribution_of(module: str) -> str:
     return known or installed()[module.partition(".")[0]][0]
 
 
-def test_messages_install_the_release_with_extras_that_it_has():
-    text = "".join(path.read_text(encoding="utf-8") for path in (ROOT / PACKAGE).rglob("*.py"))
-    assert not re.search(r"pip install \S*\.(\W|$)", text)
-    extras = re.findall(r'^        "(\w+)": [A-Z]', (ROOT / "setup.py").read_text(encoding="utf-8"), re.MULTILINE)
-    named = set(re.findall(r"beam-tfrecords\[(\w+)\]", text))
-    assert {"gcp", "aws", "tensorflow"} <= named <= set(extras)
+def test_messages_and_pages_install_extras_that_there_are():
+    def read(*paths: Path) -> str:
+        return "".join(path.read_text(encoding="utf-8") for path in paths)
+
+    modules = read(*(ROOT / PACKAGE).rglob("*.py"))
+    pages = read(ROOT / "README.md", *(ROOT / "docs").rglob("*.md"), *(ROOT / "deploy").rglob("*.md"))
+    declared = re.findall(r'^        "(\w+)": [A-Z]', read(ROOT / "setup.py"), re.MULTILINE)
+    named = re.findall(r"install_hint\([\"'](\w+)[\"']\)", modules) + re.findall(r"pip install '\.\[(\w+)\]'", pages)
+    assert {"gcp", "aws", "tensorflow", "dataflow"} <= {*named} <= {*declared}
+    assert "beam-tfrecords[" not in modules + pages
+
+
+def test_a_hint_names_the_index_from_the_release_on(monkeypatch):
+    assert extras.install_hint("gcp") == "pip install '.[gcp]' in the clone"
+    monkeypatch.setattr(extras, "RELEASED_AS", "beam-tfrecords")
+    assert extras.install_hint("gcp") == "pip install 'beam-tfrecords[gcp]'"
 
 
 def test_the_first_page_names_versions_of_python_that_the_package_takes():

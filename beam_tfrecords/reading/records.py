@@ -23,6 +23,7 @@ from beam_tfrecords import storage
 from beam_tfrecords.errors import BuildError
 from beam_tfrecords.escaping import escape
 from beam_tfrecords.examples.layouts import MASK_FIELD, OBJECT_MASKS, SINGLE_LABELS, Feature, Layout
+from beam_tfrecords.extras import install_hint
 from beam_tfrecords.output.manifest import Shard, StoredImages
 from beam_tfrecords.output.missing import explain_missing
 from beam_tfrecords.reading.attribute_hints import OF_RECORDS, explain_attribute
@@ -212,7 +213,7 @@ class Records(Sequence[Any]):
         try:
             import pandas as pd
         except ImportError as error:
-            raise ImportError("records.to_pandas() needs pandas: pip install 'beam-tfrecords[pandas]'") from error
+            raise ImportError(f"records.to_pandas() needs pandas: {install_hint('pandas')}") from error
         shards = self._kept_shards() or [0]  # a table without rows has the columns of any shard
         whole = pd.concat([rows.to_pandas() for rows in self._read_rows(shards, columns)], ignore_index=True)
         if self._kept is None:

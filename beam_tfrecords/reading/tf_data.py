@@ -9,10 +9,12 @@ from typing import Any, Literal
 
 import numpy as np
 
+from beam_tfrecords.extras import install_hint
+
 try:
     import tensorflow as tf
 except ImportError as error:
-    raise ImportError("reading with tf.data needs TensorFlow: pip install 'beam-tfrecords[tensorflow]'") from error
+    raise ImportError(f"reading with tf.data needs TensorFlow: {install_hint('tensorflow')}") from error
 
 from beam_tfrecords.errors import RequestError
 from beam_tfrecords.output.manifest import Shard

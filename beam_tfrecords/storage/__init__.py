@@ -17,6 +17,7 @@ from contextlib import AbstractContextManager
 from typing import IO, Any, Protocol
 
 from beam_tfrecords.errors import BuildError
+from beam_tfrecords.extras import install_hint
 from beam_tfrecords.storage import local
 from beam_tfrecords.storage.chunks import read_chunks
 from beam_tfrecords.storage.entries import (
@@ -169,17 +170,13 @@ def _system(path: str) -> _FileSystem:
         try:
             from beam_tfrecords.storage import gcs
         except ImportError as error:
-            raise SchemeError(
-                f"{path}: gs:// needs an extra: pip install 'beam-tfrecords[gcp]'", code="missing_extra"
-            ) from error
+            raise SchemeError(f"{path}: gs:// needs an extra: {install_hint('gcp')}", code="missing_extra") from error
         return gcs
     if path.startswith("s3://"):
         try:
             from beam_tfrecords.storage import s3
         except ImportError as error:
-            raise SchemeError(
-                f"{path}: s3:// needs an extra: pip install 'beam-tfrecords[aws]'", code="missing_extra"
-            ) from error
+            raise SchemeError(f"{path}: s3:// needs an extra: {install_hint('aws')}", code="missing_extra") from error
         return s3
     from beam_tfrecords.storage import beam_files
 

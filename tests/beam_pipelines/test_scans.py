@@ -21,13 +21,13 @@ def scans(request, tmp_path, monkeypatch):
 
 
 def test_a_missing_library_is_refused_before_anything_starts(scans, tmp_path):
-    with refuses("missing_extra", "input", says=["pip install 'beam-tfrecords[medical]'"]):
+    with refuses("missing_extra", "input", says=["pip install '.[medical]' in the clone"]):
         beam_tfrecords.build(input=str(scans), output=str(tmp_path / "out"), source="scans", quiet=True)
     assert not (tmp_path / "out").exists()
 
 
 def test_a_folder_of_scans_without_a_source_is_asked_about(scans, tmp_path):
-    with refuses("no_samples", "input", says=["after pip install 'beam-tfrecords[medical]'"]) as refusal:
+    with refuses("no_samples", "input", says=["after pip install '.[medical]'"]) as refusal:
         beam_tfrecords.build(input=str(scans), output=str(tmp_path / "out"), quiet=True)
     assert [one.settings for one in refusal.value.suggestions] == [{"source": "scans"}]
 

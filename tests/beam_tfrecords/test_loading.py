@@ -235,7 +235,7 @@ def test_without_tensorflow_the_message_names_the_extra():
     code = "import sys; sys.modules['tensorflow'] = None; from beam_tfrecords import load"
     ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     assert ran.stderr.splitlines()[-1].endswith(
-        "ImportError: reading with tf.data needs TensorFlow: pip install 'beam-tfrecords[tensorflow]'"
+        "ImportError: reading with tf.data needs TensorFlow: pip install '.[tensorflow]' in the clone"
     )
 
 

@@ -37,9 +37,6 @@ def notebook_text() -> str:
 def _as_code(passage: Passage) -> str | None:
     """Returns the code of a passage in a notebook, or None if the reader only reads the passage there."""
     text = passage.text.strip()
-    if "pip install" in text and passage.language == "bash":
-        # The environment is that of the notebook.
-        return f"%{text.splitlines()[-1]}"
     if passage.reason is not None or passage.language == "text":
         return None
     if passage.language == "bash":

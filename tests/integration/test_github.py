@@ -1,4 +1,4 @@
-"""The files of .github/, CITATION.cff and .pre-commit-config.yaml, as their linters and schemas want them."""
+"""The files of .github/ and .pre-commit-config.yaml, as their linters and schemas want them."""
 
 from __future__ import annotations
 
@@ -21,7 +21,6 @@ SCHEMAS = {
     "github-issue-forms": sorted((PROJECT / ".github/ISSUE_TEMPLATE").glob("[!c]*.yml")),
     "github-issue-config": [PROJECT / ".github/ISSUE_TEMPLATE/config.yml"],
     "dependabot": [PROJECT / ".github/dependabot.yml"],
-    "citation-file-format": [PROJECT / "CITATION.cff"],
 }
 
 
@@ -57,7 +56,6 @@ def test_hooks_run_the_checks_of_make_lint():
     assert {hook["entry"].split()[0].removeprefix(".venv/bin/") for hook in hooks} == programs
 
 
-def test_the_citation_and_the_changelog_have_the_version_of_the_package():
+def test_the_changelog_has_the_version_of_the_package():
     version = re.search(r'^VERSION = "(.*)"$', (PROJECT / "setup.py").read_text(), re.MULTILINE)[1]
-    assert yaml.safe_load((PROJECT / "CITATION.cff").read_text())["version"] == version
     assert re.search(r"^## (\S+)", (PROJECT / "CHANGELOG.md").read_text(), re.MULTILINE)[1] == version

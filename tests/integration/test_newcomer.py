@@ -1,4 +1,4 @@
-"""A newcomer: a wheel in an empty environment outside the clone, README.md, and the tutorial to a trained model.
+"""A newcomer: a clone, an empty environment, README.md, and the tutorial to a trained model.
 
 `out/newcomer.txt` is what the newcomer reads and sees. Read it after a change of these pages.
 """
@@ -10,7 +10,6 @@ import os
 import re
 import shutil
 import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -31,9 +30,8 @@ pytestmark = [pytest.mark.nightly, pytest.mark.timeout(3600)]
 class Newcomer:
     """Types what pages say into one shell."""
 
-    def __init__(self, home: Path, wheels: Path) -> None:
+    def __init__(self, home: Path) -> None:
         self.home = home
-        self._wheels = wheels
         self._steps: list[str] = []
 
     def reads(self, text: str) -> None:
@@ -53,7 +51,7 @@ class Newcomer:
     def ends(self) -> str:
         """Runs all, in one shell; returns what it shows, and fails with it if a step does."""
         environment = {name: value for name, value in os.environ.items() if not name.startswith(("PYTHON", "VIRTUAL"))}
-        environment |= {"HOME": str(self.home), "PIP_FIND_LINKS": str(self._wheels), "PIP_QUIET": "1"}
+        environment |= {"HOME": str(self.home), "PIP_QUIET": "1"}
         script = self.home / ".typed" / "all.sh"
         script.write_text("\n".join(self._steps))
         ran = subprocess.run(
@@ -75,25 +73,17 @@ class Newcomer:
 
 
 @pytest.fixture(scope="module")
-def wheels(tmp_path_factory) -> Path:
-    """A folder with the wheel of the tree."""
-    tree, wheels = tmp_path_factory.mktemp("tree"), tmp_path_factory.mktemp("wheels")
-    copy_sources(tree)
-    command = [sys.executable, "-m", "pip", "wheel", "--quiet", "--no-deps", f"--wheel-dir={wheels}", str(tree)]
-    subprocess.run(command, check=True)
-    return wheels
-
-
-@pytest.fixture(scope="module")
 def home(tmp_path_factory) -> Iterator[Path]:
+    """A folder with what the package is built from, as in a clone, and the photos."""
     home = tmp_path_factory.mktemp("home")
+    copy_sources(home)
     shutil.copytree(PHOTOS, home / "photos")
     yield home
     shutil.rmtree(home / "tfrecords", ignore_errors=True)
 
 
-def test_a_newcomer_gets_from_the_wheel_to_a_trained_model(home, wheels):
-    newcomer = Newcomer(home, wheels)
+def test_a_newcomer_gets_from_the_clone_to_a_trained_model(home):
+    newcomer = Newcomer(home)
     printed = [one for page in PAGES for one in follow(newcomer, page)]
     transcript = newcomer.ends()
     TRANSCRIPT.parent.mkdir(exist_ok=True)
@@ -108,7 +98,7 @@ def test_the_notebook_runs_and_prints_what_it_shows(home, tmp_path):
     expected = json.loads(NOTEBOOK.read_text())["cells"]
     shutil.copytree(PHOTOS, tmp_path / "photos")
     shutil.copy(NOTEBOOK, tmp_path)
-    newcomer = Newcomer(tmp_path, home)
+    newcomer = Newcomer(tmp_path)
     newcomer.types(f"source {home}/tfrecords/bin/activate")
     newcomer.types("pip install --quiet nbclient ipykernel")
     newcomer.types(f"jupyter execute --inplace {NOTEBOOK.name}")

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from beam_tfrecords.beam_pipelines.runners.jobs import JobRecord
 from beam_tfrecords.beam_pipelines.runners.runner import Runner
 from beam_tfrecords.errors import RequestError
+from beam_tfrecords.extras import install_hint
 
 if TYPE_CHECKING:
     import apache_beam as beam
@@ -48,7 +49,7 @@ class DataflowRunner(Runner):
             importlib.metadata.version(_CLIENT)
         except importlib.metadata.PackageNotFoundError as error:
             raise RequestError(
-                f"`runner={self.name}` needs an extra: pip install 'beam-tfrecords[dataflow]'", code="missing_extra"
+                f"`runner={self.name}` needs an extra: {install_hint('dataflow')}", code="missing_extra"
             ) from error
         return super().create(options)
 

@@ -20,6 +20,7 @@ from PIL import (
 )
 
 from beam_tfrecords.errors import FailureReason, SampleError
+from beam_tfrecords.extras import install_hint
 from beam_tfrecords.transforms.images import formats
 from beam_tfrecords.transforms.images.decode_errors import (
     DECODER_ERRORS,
@@ -42,7 +43,7 @@ def _open_heic(file: io.BytesIO) -> ImageFile.ImageFile:
     try:
         from pillow_heif import HeifImageFile
     except ImportError as error:
-        detail = "HEIC files need an extra: pip install 'beam-tfrecords[heif]'"
+        detail = f"HEIC files need an extra: {install_hint('heif')}"
         raise decode_error(FailureReason.UNSUPPORTED_FORMAT, detail) from error
     return HeifImageFile(file)
 

@@ -20,6 +20,7 @@ import numpy as np
 from beam_tfrecords import storage
 from beam_tfrecords.errors import FailureReason, RequestError, SampleError, Stage, describe_exception
 from beam_tfrecords.examples.contents import Content, contents_in
+from beam_tfrecords.extras import install_hint
 from beam_tfrecords.transforms.images.raw_pixels import as_file
 from beam_tfrecords.transforms.refs.sample_refs import SampleRef, one_image
 from beam_tfrecords.transforms.sources.containers import Container, StagingFiles
@@ -82,8 +83,7 @@ def open_input(inputs: Inputs, label_pattern: str | None, window: Window, needs:
             versions[library] = importlib.import_module(library).__version__
         except ImportError as error:
             raise RequestError(
-                f"{quote_input(inputs.paths[0])}: {_READS[library]} files need an extra: "
-                "pip install 'beam-tfrecords[medical]'",
+                f"{quote_input(inputs.paths[0])}: {_READS[library]} files need an extra: {install_hint('medical')}",
                 code="missing_extra",
             ) from error
     return functools.partial(ScanSource, files, label_pattern, window, versions)

@@ -66,5 +66,5 @@ def test_the_runner_without_its_extra_is_refused_with_the_command_that_installs_
         raise importlib.metadata.PackageNotFoundError(name)
 
     monkeypatch.setattr(importlib.metadata, "version", version)
-    with refuses("missing_extra", "runner", says=["pip install 'beam-tfrecords[dataflow]'"]):
+    with refuses("missing_extra", "runner", says=["pip install '.[dataflow]' in the clone"]):
         find_runner(["--runner=DataflowRunner", *OPTIONS]).create(PipelineOptions(OPTIONS))

@@ -25,7 +25,7 @@ def test_gs_without_its_extra_is_refused_with_the_command_that_installs_it(monke
     monkeypatch.setitem(sys.modules, "google.cloud.storage", None)
     monkeypatch.delitem(sys.modules, "beam_tfrecords.storage.gcs", raising=False)
     monkeypatch.delattr(storage, "gcs", raising=False)
-    with refuses("missing_extra", says=["gs://bucket/x", "'beam-tfrecords[gcp]'"]):
+    with refuses("missing_extra", says=["gs://bucket/x", "'.[gcp]'"]):
         storage.read_bytes("gs://bucket/x")
 
 
@@ -33,7 +33,7 @@ def test_s3_without_its_extra_is_refused_with_the_command_that_installs_it(monke
     monkeypatch.setitem(sys.modules, "boto3", None)
     monkeypatch.delitem(sys.modules, "beam_tfrecords.storage.s3", raising=False)
     monkeypatch.delattr(storage, "s3", raising=False)
-    with refuses("missing_extra", says=["s3://bucket/x", "'beam-tfrecords[aws]'"]):
+    with refuses("missing_extra", says=["s3://bucket/x", "'.[aws]'"]):
         storage.read_bytes("s3://bucket/x")
 
 
