@@ -1,0 +1,181 @@
+"""Cases of the YAML files beside this module: a tree of files, settings, and what a build of them gives.
+
+The first case of a file is its base. Every other case has the tree and the settings of the case that `of` names, or of
+the base, with its own changes:
+
+    images: file -> description of a picture, as `tests.pictures.picture` takes it; null removes a file.
+    files: file -> text, or a value that is written as JSON, YAML or XML by the file's extension; null removes a file.
+    edit: file -> changes; `annotations/0/bbox: VALUE` in a value (`+` appends), `old: new` in a text.
+    drop: file -> such paths, which are removed.
+    settings: those of `build`, with paths relative to the tree; null removes a setting.
+    gives: what happens, which `pytest tests/cases --update-cases` writes.
+"""
+
+from __future__ import annotations
+
+import copy
+import dataclasses
+import functools
+import json
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+from xml.sax.saxutils import escape
+
+import yaml
+
+from tests.pictures import picture
+
+FOLDER = Path(__file__).parent
+Tree = dict[str, Any]
+
+
+@dataclasses.dataclass(frozen=True)
+class Case:
+    """A case with all that it has from others.
+
+    Attributes:
+      area: name of its YAML file without extension.
+      name: of the case.
+      of: name of the case that it changes; "" for the base.
+      files: file -> its picture's description, text or value.
+      images: those of them that are pictures.
+      settings: of the request.
+      gives: what the file says that happens; None in a new case.
+    """
+
+    area: str
+    name: str
+    of: str
+    files: Tree
+    images: frozenset[str]
+    settings: Tree
+    gives: Tree | None
+
+    def __str__(self) -> str:
+        return f"{self.area}: {self.name}"
+
+    def write(self, root: Path) -> None:
+        """Writes the tree below a folder."""
+        for name, value in self.files.items():
+            path = root / name
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_bytes(picture(value, name) if name in self.images else _content(name, value))
+
+
+def read_cases() -> list[Case]:
+    """Returns the cases of all files."""
+    return [case for path in sorted(FOLDER.glob("*.yaml")) for case in read_area(path).values()]
+
+
+def read_area(path: Path) -> dict[str, Case]:
+    """Returns the cases of a file by their names."""
+    cases: dict[str, Case] = {}
+    for name, stated in yaml.load(path.read_text(encoding="utf-8"), _Loader).items():
+        of = stated.pop("of", next(iter(cases), ""))
+        cases[name] = _change(cases[of] if of else _EMPTY, path.stem, name, stated)
+    return cases
+
+
+_EMPTY = Case("", "", "", {}, frozenset(), {}, None)
+
+
+class _Loader(yaml.CSafeLoader):
+    """Refuses a case or a file that is there twice."""
+
+    def construct_mapping(self, node: Any, deep: bool = False) -> Any:
+        keys = [self.construct_object(key, deep=True) for key, _ in node.value]
+        assert len(keys) == len(set(keys)), f"twice: {sorted(key for key in keys if keys.count(key) > 1)}"
+        return super().construct_mapping(node, deep)
+
+
+def _change(base: Case, area: str, name: str, stated: Tree) -> Case:
+    known = {"images", "files", "edit", "drop", "settings", "gives"}
+    assert stated.keys() <= known, f"{name}: {stated.keys() - known}"
+    images, others = stated.get("images", {}), stated.get("files", {})
+    files = {name: value for name, value in {**base.files, **images, **others}.items() if value is not None}
+    for path, changes in stated.get("edit", {}).items():
+        for place, value in changes.items():
+            files[path] = _edited(files[path], place, value)
+    for path, places in stated.get("drop", {}).items():
+        for place in places:
+            files[path] = copy.deepcopy(files[path])
+            *above, last = map(_index, place.split("/"))
+            del functools.reduce(lambda value, key: value[key], above, files[path])[last]
+    settings = {**base.settings, **stated.get("settings", {})}
+    settings = {name: value for name, value in settings.items() if value is not None}
+    pictures = (base.images | images.keys()) - others.keys()
+    return Case(area, name, base.name, files, frozenset(pictures), settings, stated.get("gives"))
+
+
+def _edited(content: Any, place: str, value: Any) -> Any:
+    if isinstance(content, str):
+        assert place in content, place
+        return content.replace(place, value)
+    content = copy.deepcopy(content)
+    *above, last = map(_index, place.split("/"))
+    inner = functools.reduce(lambda found, key: found[key], above, content)
+    if last == "+":
+        inner.append(value)
+    else:
+        inner[last] = value
+    return content
+
+
+def _index(word: str) -> str | int:
+    return int(word) if word.isdecimal() else word
+
+
+def _content(name: str, value: Any) -> bytes:
+    if isinstance(value, bytes):
+        return value
+    if not isinstance(value, str):
+        if name.endswith(".xml"):
+            value = "".join(_xml(value))
+        elif name.endswith((".yaml", ".yml")):
+            value = yaml.safe_dump(value)
+        elif name.endswith(".jsonl"):
+            value = "".join(json.dumps(row) + "\n" for row in value)
+        else:
+            value = json.dumps(value)
+    return value.encode()
+
+
+def _xml(value: Mapping[str, Any]) -> Iterator[str]:
+    """Yields the elements of a mapping; a list stands for several elements of one name."""
+    for name, inner in value.items():
+        for one in inner if isinstance(inner, list) else [inner]:
+            yield f"<{name}>{''.join(_xml(one)) if isinstance(one, dict) else escape(str(one))}</{name}>"
+
+
+def update(case: Case, gives: Tree) -> None:
+    """Writes what a case gives into its file, and leaves all other lines as they are."""
+    path = FOLDER / f"{case.area}.yaml"
+    lines = path.read_text(encoding="utf-8").splitlines()
+    names = [_name_at(line) for line in lines]
+    begin = names.index(case.name) + 1
+    end = next((number for number in range(begin, len(lines)) if names[number] is not None), len(lines))
+    block = lines[begin:end]
+    tail = []
+    while block and (not block[-1].strip() or block[-1].startswith("#")):
+        tail.insert(0, block.pop())
+    if "  gives:" in block:
+        block = block[: block.index("  gives:")]
+    text = yaml.dump({"gives": gives}, Dumper=_Dumper, allow_unicode=True, sort_keys=False, width=10_000)
+    block += [f"  {line}" for line in text.splitlines()]
+    path.write_text("\n".join([*lines[:begin], *block, *tail, *lines[end:]]) + "\n", encoding="utf-8")
+
+
+def _name_at(line: str) -> str | None:
+    """Returns the name of the case that a line begins."""
+    if not line or line[0] in " #":
+        return None
+    (name,) = yaml.safe_load(line)
+    return str(name)
+
+
+class _Dumper(yaml.SafeDumper):
+    """Indents lists."""
+
+    def increase_indent(self, flow: bool = False, indentless: bool = False) -> Any:
+        return super().increase_indent(flow, False)

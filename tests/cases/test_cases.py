@@ -1,0 +1,95 @@
+"""Builds the tree of each case, and compares what happens with the case's file."""
+
+from __future__ import annotations
+
+import subprocess
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from beam_tfrecords import BuildError, RequestError, build
+from tests.cases.loading import Case, read_area, read_cases, update
+from tests.published import Published, read_published
+from tests.refusals import expect
+
+# Rejected samples do not stop a build, so that a case shows all of them.
+DEFAULTS = {"max_failures": 1, "image_encoding": "png"}
+
+
+@pytest.mark.parametrize("case", read_cases(), ids=str)
+def test_case(case: Case, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, pytestconfig: pytest.Config) -> None:
+    (tmp_path / "in").mkdir()
+    monkeypatch.chdir(tmp_path / "in")
+    case.write(Path())
+    gives = Outcome(case, tmp_path).of(case.settings)
+    if pytestconfig.getoption("--update-cases"):
+        assert not hasattr(pytestconfig, "workerinput"), "one process writes the file"
+        update(case, gives)
+        return
+    assert gives == case.gives, "if what happens is right: pytest tests/cases --update-cases"
+
+
+class Outcome:
+    """What happens to requests for the tree of a case, without names of temporary folders."""
+
+    def __init__(self, case: Case, folder: Path) -> None:
+        self._folder, self._builds = folder, 0
+        area = read_area(Path(__file__).with_name(f"{case.area}.yaml"))
+        # Name -> records of cases that records are compared with.
+        self._known: dict[str, Any] = {}
+        while case.of:
+            case = area[case.of]
+            if "records" in (case.gives or {}):
+                self._known[case.name] = case.gives["records"]
+
+    def of(self, settings: Mapping[str, Any], *, is_offered: bool = False) -> dict[str, Any]:
+        """Returns what a request gives; that of an offer must not be refused."""
+        self._builds += 1
+        output = self._folder / f"out{self._builds}"
+        try:
+            dataset = build(output=str(output), quiet=True, **{**DEFAULTS, **settings})
+        except RequestError as error:
+            assert not is_offered, f"an offer is refused: {error}"
+            return self._refusal(settings, error)
+        except BuildError as error:
+            return {"fails": self._shown(str(error))}
+        return self._records(read_published(dataset.path))
+
+    def _refusal(self, settings: Mapping[str, Any], error: RequestError) -> dict[str, Any]:
+        expect(error.code, *error.settings).check(error)
+        gives: dict[str, Any] = {
+            "refused": error.code,
+            "about": ", ".join(error.settings),
+            "says": self._shown(error.message),
+        }
+        for suggestion in error.suggestions:
+            for command in suggestion.before:
+                subprocess.run(command, shell=True, check=True)
+            changed = {name: value for name, value in {**settings, **suggestion.settings}.items() if value is not None}
+            offers = gives.setdefault("offers", {})
+            offers[self._shown(str(suggestion).replace("`", ""))] = self.of(changed, is_offered=True)
+        return gives
+
+    def _records(self, published: Published) -> dict[str, Any]:
+        manifest = published.manifest
+        records: Any = {f"{one.split} {one.key}": published.describe(one) for one in published.records}
+        records = dict(sorted(records.items()))
+        same = next((name for name, known in self._known.items() if known == records), None)
+        counts = {name: count for name, count in manifest["objects"].items() if name != "written"}
+        names = ("filtered", "dropped_duplicates", "merged_rows", "damaged_containers")
+        counts |= {name: manifest[name] for name in names if manifest[name]}
+        skipped = {kind: f"{one['count']}: {', '.join(one['examples'])}" for kind, one in manifest["skipped"].items()}
+        gives = {
+            "classes": ", ".join(manifest["class_names"]),
+            "records": records if same is None else f"those of {same}",
+            "failures": {key: self._shown(text) for key, text in sorted(published.failures.items())},
+            "counts": counts,
+            "skipped": skipped,
+            "notes": [self._shown(note) for note in manifest["notes"]],
+        }
+        return {name: value for name, value in gives.items() if value}
+
+    def _shown(self, text: str) -> str:
+        return text.replace(f"{self._folder}/in", "/data").replace(str(self._folder), "/tmp")
