@@ -46,7 +46,7 @@ class Published:
 
     Attributes:
       records: in the order of the shards.
-      failures: key -> stage, reason and detail of a rejected sample, as `failures.jsonl` has them.
+      failures: key -> reason and detail of a rejected sample.
       manifest: `manifest.json`.
       shards: name of a file of records -> its bytes.
     """
@@ -81,12 +81,19 @@ def read_published(path: str | os.PathLike[str]) -> Published:
             }
             records.append(Record(shard["split"], key, values))
         assert shard["records"] == len(keys)
-    lines = [json.loads(line) for line in (folder / "failures.jsonl").read_text().splitlines()]
-    failures = {line["key"]: f"{line['reason']}: {line['detail']}" for line in lines}
+    failures = read_failures(folder)
     ends = [manifest[name] for name in ("records", "failures", "filtered", "dropped_duplicates", "merged_rows")]
     assert manifest["listed"] == sum(ends)
-    assert ends[:2] == [len(records), len(lines)]
+    assert ends[:2] == [len(records), len(failures)]
     return Published(records, failures, manifest, shards)
+
+
+def read_failures(folder: Path) -> dict[str, str]:
+    """Returns key -> reason and detail of each rejected sample, also of a build that published nothing."""
+    lines = [json.loads(line) for line in (folder / "failures.jsonl").read_text().splitlines()]
+    failures = {line["key"]: f"{line['reason']}: {line['detail']}" for line in lines}
+    assert len(failures) == len(lines)
+    return failures
 
 
 def _parts_of(values: Values, manifest: Mapping[str, Any]) -> list[str]:

@@ -65,15 +65,16 @@ class Case:
 
 def read_cases() -> list[Case]:
     """Returns the cases of all files."""
-    return [case for path in sorted(FOLDER.glob("*.yaml")) for case in read_area(path).values()]
+    return [case for path in sorted(FOLDER.glob("*.yaml")) for case in read_area(path.stem).values()]
 
 
-def read_area(path: Path) -> dict[str, Case]:
+@functools.cache
+def read_area(area: str) -> dict[str, Case]:
     """Returns the cases of a file by their names."""
     cases: dict[str, Case] = {}
-    for name, stated in yaml.load(path.read_text(encoding="utf-8"), _Loader).items():
+    for name, stated in yaml.load((FOLDER / f"{area}.yaml").read_text(encoding="utf-8"), _Loader).items():
         of = stated.pop("of", next(iter(cases), ""))
-        cases[name] = _change(cases[of] if of else _EMPTY, path.stem, name, stated)
+        cases[name] = _change(cases[of] if of else _EMPTY, area, name, stated)
     return cases
 
 
@@ -137,7 +138,8 @@ def _content(name: str, value: Any) -> bytes:
         elif name.endswith(".jsonl"):
             value = "".join(json.dumps(row) + "\n" for row in value)
         else:
-            value = json.dumps(value)
+            # YAML has no single surrogates: '\\ud800' stands for one.
+            value = json.dumps(value).replace("\\\\u", "\\u")
     return value.encode()
 
 
@@ -164,6 +166,7 @@ def update(case: Case, gives: Tree) -> None:
     text = yaml.dump({"gives": gives}, Dumper=_Dumper, allow_unicode=True, sort_keys=False, width=10_000)
     block += [f"  {line}" for line in text.splitlines()]
     path.write_text("\n".join([*lines[:begin], *block, *tail, *lines[end:]]) + "\n", encoding="utf-8")
+    read_area.cache_clear()
 
 
 def _name_at(line: str) -> str | None:

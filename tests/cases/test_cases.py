@@ -11,7 +11,7 @@ import pytest
 
 from beam_tfrecords import BuildError, RequestError, build
 from tests.cases.loading import Case, read_area, read_cases, update
-from tests.published import Published, read_published
+from tests.published import Published, read_failures, read_published
 from tests.refusals import expect
 
 # Rejected samples do not stop a build, so that a case shows all of them.
@@ -36,13 +36,12 @@ class Outcome:
 
     def __init__(self, case: Case, folder: Path) -> None:
         self._folder, self._builds = folder, 0
-        area = read_area(Path(__file__).with_name(f"{case.area}.yaml"))
-        # Name -> records of cases that records are compared with.
-        self._known: dict[str, Any] = {}
+        area = read_area(case.area)
+        # What the cases that this one changes give; it is not written again.
+        self._known: list[tuple[str, dict[str, Any]]] = []
         while case.of:
             case = area[case.of]
-            if "records" in (case.gives or {}):
-                self._known[case.name] = case.gives["records"]
+            self._known.append((case.name, case.gives or {}))
 
     def of(self, settings: Mapping[str, Any], *, is_offered: bool = False) -> dict[str, Any]:
         """Returns what a request gives; that of an offer must not be refused."""
@@ -51,10 +50,11 @@ class Outcome:
         try:
             dataset = build(output=str(output), quiet=True, **{**DEFAULTS, **settings})
         except RequestError as error:
-            assert not is_offered, f"an offer is refused: {error}"
+            if is_offered:
+                raise
             return self._refusal(settings, error)
         except BuildError as error:
-            return {"fails": self._shown(str(error))}
+            return {"fails": self._shown(str(error)), "failures": self._failures(read_failures(output))}
         return self._records(read_published(dataset.path))
 
     def _refusal(self, settings: Mapping[str, Any], error: RequestError) -> dict[str, Any]:
@@ -76,20 +76,26 @@ class Outcome:
         manifest = published.manifest
         records: Any = {f"{one.split} {one.key}": published.describe(one) for one in published.records}
         records = dict(sorted(records.items()))
-        same = next((name for name, known in self._known.items() if known == records), None)
         counts = {name: count for name, count in manifest["objects"].items() if name != "written"}
         names = ("filtered", "dropped_duplicates", "merged_rows", "damaged_containers")
         counts |= {name: manifest[name] for name in names if manifest[name]}
-        skipped = {kind: f"{one['count']}: {', '.join(one['examples'])}" for kind, one in manifest["skipped"].items()}
+        skipped = {kind: f"{one['files']}: {', '.join(one['examples'])}" for kind, one in manifest["skipped"].items()}
         gives = {
             "classes": ", ".join(manifest["class_names"]),
-            "records": records if same is None else f"those of {same}",
-            "failures": {key: self._shown(text) for key, text in sorted(published.failures.items())},
+            "records": self._or_same("records", records),
+            "failures": self._failures(published.failures),
             "counts": counts,
             "skipped": skipped,
-            "notes": [self._shown(note) for note in manifest["notes"]],
+            "notes": self._or_same("notes", [self._shown(note) for note in manifest["notes"]]),
         }
         return {name: value for name, value in gives.items() if value}
+
+    def _or_same(self, field: str, value: Any) -> Any:
+        same = next((name for name, known in self._known if known.get(field) == value), None)
+        return value if same is None else f"those of: {same}"
+
+    def _failures(self, failures: Mapping[str, str]) -> dict[str, str]:
+        return {key: self._shown(text) for key, text in sorted(failures.items())}
 
     def _shown(self, text: str) -> str:
         return text.replace(f"{self._folder}/in", "/data").replace(str(self._folder), "/tmp")
