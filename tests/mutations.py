@@ -1,8 +1,8 @@
-"""One-line mutations of the packages, and whether the tests notice: `python -m tests.mutations --count=200 --seed=0`.
+"""The mutation gate: whether an area's new tests notice what its old ones do: `python -m tests.mutations annotations`.
 
-It needs coverage.py. Each mutation is made in a copy of the tree, where the tests that reach its line run in a forked
-process: first those of `make test`, which make the cut, then, if none has failed, those of `--exhaustive`. A survivor
-is a line that a programmer may break unnoticed.
+It needs coverage.py. Each mutant changes one line of the area's modules in a copy of the tree, where those tests that
+reach the line run in a forked process: first the old ones, then the new ones. A mutant that only the old ones kill asks
+for another case before the old tests are deleted.
 """
 
 from __future__ import annotations
@@ -22,21 +22,52 @@ import sys
 import tempfile
 import time
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
-from functools import cache
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import pytest
 from coverage import CoverageData
 
-from tests.reached_lines import PACKAGE, ROOT
+from tests.reached_lines import ROOT
+
+
+@dataclasses.dataclass(frozen=True)
+class Area:
+    """A part of the product and its tests.
+
+    Attributes:
+      modules: patterns of its modules below `beam_tfrecords`.
+      old: tests that go; empty once they are gone.
+      new: tests that take their place, below `tests`.
+    """
+
+    modules: Sequence[str]
+    old: Sequence[str]
+    new: Sequence[str]
+
+
+AREAS = {
+    "annotations": Area(
+        ["transforms/sources/annotations/[acvy]*.py", "beam_pipelines/build/checks/annotations.py"],
+        [
+            "transforms/sources/annotations/test_coco.py",
+            "transforms/sources/annotations/test_coco_forms.py",
+            "transforms/sources/annotations/test_voc.py",
+            "transforms/sources/annotations/test_voc_files.py",
+            "transforms/sources/annotations/test_yolo.py",
+            "beam_pipelines/test_annotation_checking.py",
+            "beam_pipelines/test_detection.py",
+        ],
+        ["cases/test_cases.py", "properties/test_annotations.py"],
+    ),
+}
 
 TURNED = {
     ast.Eq: [ast.NotEq], ast.NotEq: [ast.Eq], ast.Is: [ast.IsNot], ast.IsNot: [ast.Is], ast.In: [ast.NotIn],
     ast.NotIn: [ast.In], ast.Lt: [ast.LtE, ast.GtE], ast.LtE: [ast.Lt, ast.Gt], ast.Gt: [ast.GtE, ast.LtE],
     ast.GtE: [ast.Gt, ast.Lt],
 }  # fmt: skip
-# What takes seconds to import, and is of no mutation.
+# Libraries that take seconds to import.
 LIBRARIES = ("apache_beam", "pyarrow.parquet", "cv2", "hypothesis", "tensorflow")
 COMMAND = [sys.executable, "-m", "pytest"]
 
@@ -112,7 +143,7 @@ def _others(node: ast.expr) -> Iterator[str]:
 
 
 class Reached:
-    """Which tests of `make test` reach which lines, as `tests.reached_lines` has measured."""
+    """Which tests reach which lines, as `tests.reached_lines` has measured."""
 
     def __init__(self, folder: Path) -> None:
         rows = [json.loads(line) for path in folder.glob("tests-*.jsonl") for line in path.read_text().splitlines()]
@@ -125,48 +156,26 @@ class Reached:
         for data in self._data:
             data.read()
 
-    @cache  # noqa: B019 - there is a single object
-    def _of_module(self, path: str) -> dict[int, set[str]]:
+    def tests_of(self, mutation: Mutation) -> list[str]:
+        """The tests that reach a line, the quickest first; of what runs at import, all that reach its module."""
         found: dict[int, set[str]] = {}
         for data in self._data:
-            for line, contexts in data.contexts_by_lineno(str(ROOT / path)).items():
+            for line, contexts in data.contexts_by_lineno(str(ROOT / mutation.path)).items():
                 for context in contexts:
                     found.setdefault(line, set()).update(self._users.get(context, [context]))
-        return {line: tests & self.seconds.keys() for line, tests in found.items()}
-
-    def tests_of(self, mutation: Mutation) -> list[str]:
-        """The tests that reach a line, those of its module first, then the quickest ones.
-
-        What runs at import is reached by all tests of its module, or of the modules that import it.
-        """
-        lines = self._of_module(mutation.path)
-        tests = lines.get(mutation.line, set()) or set().union(*lines.values())
-        stem = Path(mutation.path).stem
-        if not tests:
-            for path in modules():
-                if f"{stem} import" in path.read_text(encoding="utf-8"):
-                    tests = tests.union(*self._of_module(str(path.relative_to(ROOT))).values())
-        return sorted(tests, key=lambda test: (f"test_{stem}" not in test, self.seconds[test], test))
-
-
-def modules() -> list[Path]:
-    paths = sorted(PACKAGE.rglob("*.py"))
-    return [path for path in paths if not path.name.endswith("_pb2.py")]
+        tests = found.get(mutation.line, set()) & self.seconds.keys() or set().union(*found.values())
+        return sorted(tests & self.seconds.keys(), key=lambda test: (self.seconds[test], test))
 
 
 class Selected:
     """A plugin of pytest: leaves those tests that are to run, and remembers one that fails."""
 
     def __init__(self, tests: Sequence[str], failed: Path) -> None:
-        self._tests, self._failed = {test: number for number, test in enumerate(tests)}, failed
+        self._tests, self._failed = set(tests), failed
 
     @pytest.hookimpl(trylast=True)
     def pytest_collection_modifyitems(self, items: list[pytest.Item]) -> None:
         items[:] = [item for item in items if item.nodeid in self._tests]
-        first: dict[Path, int] = {}
-        for item in items:
-            first[item.path] = min(self._tests[item.nodeid], first.get(item.path, len(self._tests)))
-        items.sort(key=lambda item: first[item.path])
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         if report.failed:
@@ -177,7 +186,7 @@ class Selected:
             self._failed.write_text(f"{report.nodeid} is not imported")
 
 
-def run_forked(copy: Path, tests: Sequence[str], *options: str, seconds: float) -> str:
+def run_forked(copy: Path, tests: Sequence[str], *, seconds: float) -> str:
     """The test that fails in a copy of the tree, or nothing."""
     failed = copy.with_suffix(".failed")
     failed.unlink(missing_ok=True)
@@ -185,7 +194,7 @@ def run_forked(copy: Path, tests: Sequence[str], *options: str, seconds: float) 
     if not process:
         os.setsid()
         with contextlib.suppress(BaseException):
-            _run_here(copy, tests, options, failed)
+            _run_here(copy, tests, failed)
         os._exit(0)
     deadline = time.monotonic() + seconds
     while os.waitpid(process, os.WNOHANG) == (0, 0):
@@ -200,7 +209,7 @@ def run_forked(copy: Path, tests: Sequence[str], *options: str, seconds: float) 
     return failed.read_text() if failed.exists() else ""
 
 
-def _run_here(copy: Path, tests: Sequence[str], options: Sequence[str], failed: Path) -> None:
+def _run_here(copy: Path, tests: Sequence[str], failed: Path) -> None:
     quiet = os.open(os.devnull, os.O_RDWR)
     for stream in range(3):
         os.dup2(quiet, stream)
@@ -212,93 +221,66 @@ def _run_here(copy: Path, tests: Sequence[str], options: Sequence[str], failed: 
         del sys.modules[name]
     files = dict.fromkeys(test.partition("::")[0] for test in tests)
     temporary = f"--basetemp={copy.with_suffix('.tmp')}"
-    pytest.main(["-x", "-p", "no:xdist", temporary, *options, *files], plugins=[Selected(tests, failed)])
+    pytest.main(["-x", "-p", "no:xdist", temporary, *files], plugins=[Selected(tests, failed)])
 
 
-def left_out(tests: Iterable[str], exhaustive: Sequence[str]) -> list[str]:
-    """Tests that `make test` leaves out, and that may reach a line because those do which it runs.
-
-    They are other combinations of the same functions first, then others of the same files.
-    """
-    tests = list(tests)
-    functions = {test.partition("[")[0] for test in tests}
-    files = {test.partition("::")[0] for test in tests}
-    near = [test for test in exhaustive if test.partition("[")[0] in functions]
-    return [*near, *(test for test in exhaustive if test.partition("::")[0] in files and test not in near)]
-
-
-def within(tests: Iterable[str], reached: Reached, seconds: float) -> list[str]:
-    """The first tests, as many as take so many seconds; those that were not measured take one each."""
-    chosen = []
-    for test in tests:
-        seconds -= reached.seconds.get(test, 1)
-        if seconds < 0 and chosen:
-            break
-        chosen.append(test)
-    return chosen
-
-
-def evaluate(
-    mutation: Mutation, reached: Reached, exhaustive: Sequence[str], copy: Path, seconds: float
-) -> tuple[str, str]:
-    """Who kills a mutation, and by which test."""
-    tests = reached.tests_of(mutation)
-    if not tests:
-        return "not reached", ""
+@contextlib.contextmanager
+def mutated(mutation: Mutation, copy: Path) -> Iterator[None]:
+    """Changes a line in a copy of the tree within a block."""
     path = copy / mutation.path
     text = path.read_text(encoding="utf-8")
     lines = text.splitlines(keepends=True)
     lines[mutation.line - 1] = f"{mutation.after}\n"
     path.write_text("".join(lines), encoding="utf-8")
     try:
-        for killer, options, some in (
-            ("cut", (), tests),
-            ("full", ("--exhaustive",), left_out(tests, exhaustive)),
-        ):
-            chosen = within(some, reached, seconds)
-            limit = 120 + 5 * sum(reached.seconds.get(test, 1) for test in chosen)
-            if chosen and (failed := run_forked(copy, chosen, *options, seconds=limit)):
-                return killer, failed
+        yield
     finally:
         path.write_text(text, encoding="utf-8")
-    return "survived", f"{len(tests)} tests reach it"
 
 
-def tests_listed(*options: str) -> list[str]:
-    words = [*COMMAND, "--collect-only", *options]
-    listed = subprocess.run(words, cwd=ROOT, capture_output=True, text=True, check=True).stdout
-    return [line for line in listed.splitlines() if line.startswith("tests/")]
+def measure(area: Area, folder: Path) -> None:
+    """Runs the area's tests once."""
+    files = [f"tests/{path}" for path in (*area.old, *area.new) if (ROOT / "tests" / path).exists()]
+    words = [sys.executable, "-m", "pytest", *files, "-p", "tests.reached_lines", f"--reached_lines={folder}"]
+    subprocess.run(words, cwd=ROOT, check=True)
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.partition(":")[0])
-    parser.add_argument("modules", nargs="*", default=["."], help="files or folders; all by default")
-    parser.add_argument("--count", type=int, default=200)
+    parser.add_argument("area", choices=AREAS)
+    parser.add_argument("--count", type=int, default=40)
     parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--seconds", type=float, default=60, help="of tests for a mutation and a suite")
-    parser.add_argument("--folder", type=Path, default=ROOT / "build/reached_lines", help="what was measured before")
     words = parser.parse_args()
-    if not list(words.folder.glob("lines.*")):
-        options = ["-n", "2", "--dist", "loadfile", "-p", "tests.reached_lines", f"--reached_lines={words.folder}"]
-        subprocess.run([*COMMAND, *options], cwd=ROOT, check=False)
-    reached, exhaustive = Reached(words.folder), tests_listed("--exhaustive")
-    below = [(ROOT / module).resolve() for module in words.modules]
-    mutations = [
-        mutation for path in modules() if any(map(path.is_relative_to, below)) for mutation in mutations_of(path)
-    ]
-    print(f"{words.count} of {len(mutations):,} mutations, with seed {words.seed}", flush=True)
+    area = AREAS[words.area]
+    folder = ROOT / "build/mutations" / words.area
+    if not folder.exists():
+        measure(area, folder)
+    reached = Reached(folder)
+    package = ROOT / "beam_tfrecords"
+    modules = sorted({path for pattern in area.modules for path in package.glob(pattern)})
+    every = [mutation for path in modules for mutation in mutations_of(path)]
+    print(f"{words.count} of {len(every):,} mutants, with seed {words.seed}", flush=True)
     for library in LIBRARIES:
         importlib.import_module(library)
-    found: Counter[str] = Counter()
+    killed: Counter[tuple[bool, bool]] = Counter()
     with tempfile.TemporaryDirectory() as temporary:
         copy = Path(temporary) / "copy"
-        ignored = shutil.ignore_patterns(".git", ".venv*", "build", "out", "*_cache")
+        ignored = shutil.ignore_patterns(".git", ".venv*", "build", "out", "*_cache", "__pycache__")
         shutil.copytree(ROOT, copy, symlinks=True, ignore=ignored)
-        for mutation in random.Random(words.seed).sample(mutations, min(words.count, len(mutations))):
-            killer, test = evaluate(mutation, reached, exhaustive, copy, words.seconds)
-            found[killer] += 1
-            print(f"{killer}: {mutation}\n    {test}", flush=True)
-    print(", ".join(f"{killer}: {count}" for killer, count in sorted(found.items())))
+        for mutation in random.Random(words.seed).sample(every, min(words.count, len(every))):
+            tests = reached.tests_of(mutation)
+            found = []
+            with mutated(mutation, copy):
+                for files in (area.old, area.new):
+                    some = [one for one in tests if one.partition("::")[0].removeprefix("tests/") in files]
+                    limit = 120 + 10 * sum(reached.seconds[test] for test in some)
+                    found.append(run_forked(copy, some, seconds=limit) if some else "")
+            killed[bool(found[0]), bool(found[1])] += 1
+            print(f"old: {found[0] or '-'}\nnew: {found[1] or '-'}\n    {mutation}", flush=True)
+    old, new = killed[True, False] + killed[True, True], killed[False, True] + killed[True, True]
+    print(
+        f"{killed.total()} mutants: {old} killed by old tests, {new} by new ones, {killed[True, False]} by old ones alone"
+    )
 
 
 if __name__ == "__main__":
