@@ -241,7 +241,7 @@ def mutated(mutation: Mutation, copy: Path) -> Iterator[None]:
 def measure(area: Area, folder: Path) -> None:
     """Runs the area's tests once."""
     files = [f"tests/{path}" for path in (*area.old, *area.new) if (ROOT / "tests" / path).exists()]
-    words = [sys.executable, "-m", "pytest", *files, "-p", "tests.reached_lines", f"--reached_lines={folder}"]
+    words = [sys.executable, "-m", "pytest", "-n2", *files, "-p", "tests.reached_lines", f"--reached_lines={folder}"]
     subprocess.run(words, cwd=ROOT, check=True)
 
 
@@ -278,9 +278,7 @@ def main() -> None:
             killed[bool(found[0]), bool(found[1])] += 1
             print(f"old: {found[0] or '-'}\nnew: {found[1] or '-'}\n    {mutation}", flush=True)
     old, new = killed[True, False] + killed[True, True], killed[False, True] + killed[True, True]
-    print(
-        f"{killed.total()} mutants: {old} killed by old tests, {new} by new ones, {killed[True, False]} by old ones alone"
-    )
+    print(f"{killed.total()} mutants: old tests kill {old}, new ones {new}; old ones alone {killed[True, False]}")
 
 
 if __name__ == "__main__":
