@@ -66,7 +66,7 @@ def describe_pixels(pixels: np.ndarray) -> str:
 def describe_mask(data: bytes) -> str:
     """Returns the description of a mask: `1=0,0,4,3` for each value but 0, with the box around its pixels.
 
-    A number of pixels follows if they do not fill the box.
+    A number of pixels follows if they do not fill the box; `empty` stands for a mask without any.
     """
     with Image.open(io.BytesIO(data)) as image:
         pixels = np.asarray(image)
@@ -76,4 +76,4 @@ def describe_mask(data: bytes) -> str:
         box = columns.min(), rows.min(), columns.max() + 1, rows.max() + 1
         is_full = len(rows) == (box[2] - box[0]) * (box[3] - box[1])
         words.append(f"{value}={','.join(map(str, box))}" + ("" if is_full else f" ({len(rows)} pixels)"))
-    return " ".join(words)
+    return " ".join(words) or "empty"

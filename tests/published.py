@@ -160,7 +160,7 @@ def _objects_of(values: Values, names: list[str], height: int, width: int) -> li
         if abs(area - (right - left) * (bottom - top) * width * height) > 0.01:
             shown[number] += f" area {area:.5g}"
     for number, mask in enumerate(values.get("image/object/mask", [])):
-        shown[number] += f" mask {describe_mask(mask).removeprefix('1=') or 'empty'}"
+        shown[number] += f" mask {describe_mask(mask).removeprefix('1=')}"
     _add_polygons(shown, values, width, height)
     _add_keypoints(shown, values, width, height)
     return shown

@@ -24,7 +24,7 @@ def test_case(case: Case, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, pytes
     monkeypatch.chdir(tmp_path / "in")
     case.write(Path())
     gives = Outcome(case, tmp_path).of(case.settings)
-    if pytestconfig.getoption("--update-cases"):
+    if pytestconfig.getoption("--update-cases", False):
         assert not hasattr(pytestconfig, "workerinput"), "one process writes the file"
         update(case, gives)
         return
