@@ -133,8 +133,8 @@ bench: $(VENV)/.installed $(VENV)-nightly/.installed
 screenshot: $(VENV)-nightly/.installed
 	$(VENV)-nightly/bin/python docs/screenshot.py
 
-# The files of deploy/ that are made from the settings and from the environment of the tests; for the images, its
-# versions with the hashes of their files.
+# The files of deploy/ that are made from the environment of the tests: its versions and, for the images, the hashes of
+# their files.
 deploy-files: $(VENV)-nightly/.installed
 	( $(VENV)-nightly/bin/python -c 'import platform; print("# make deploy-files: what the tests ran with, on Python", platform.python_version())'; \
 	  $(VENV)-nightly/bin/python -m pip freeze --exclude-editable ) > deploy/constraints.txt
@@ -142,7 +142,6 @@ deploy-files: $(VENV)-nightly/.installed
 	  echo "setuptools>=77" | $(VENV)-nightly/bin/uv pip compile --quiet --generate-hashes --no-header --no-annotate \
 	    --python-version=3.11 --python-platform=x86_64-manylinux_2_28 --constraint=deploy/constraints.txt \
 	    --extra=dataflow --extra=aws setup.py - ) > deploy/requirements.txt
-	$(VENV)-nightly/bin/python -m beam_tfrecords.beam_pipelines.settings.template_metadata > deploy/dataflow/metadata.json
 
 clean:
 	rm -rf $(VENV) .venv-* out build dist *.egg-info

@@ -89,8 +89,6 @@ NIGHTLY = [
     # They read what stands beside the shards: croissant.json, the index for DALI, and the card.
     "mlcroissant>=1.1,<2",
     "datasets>=5,<6",
-    # It has the classes of the events of --lineage_file.
-    "openlineage-python>=1.54,<2",
     # Its reader runs without a GPU.
     "nvidia-dali-cuda120>=2.2,<3",
     "tfrecord>=1.14.5,<2",

@@ -150,7 +150,6 @@ def test_one_function_prints_what_comes_from_outside() -> None:
     printing = {"beam_tfrecords.beam_pipelines.terminal"}
     printing |= {
         "beam_tfrecords.beam_pipelines.settings.definitions",
-        "beam_tfrecords.beam_pipelines.settings.template_metadata",
         "beam_tfrecords.beam_pipelines.settings.typed_settings",
     }
     for module in MODULES.keys() - printing:

@@ -21,8 +21,6 @@ FEATURES = "features.json"
 LATEST = "LATEST"
 # Contains the version that LATEST must keep naming.
 PINNED = "PINNED"
-# Shows the versions, beside LATEST.
-VERSIONS_PAGE = "index.html"
 SUCCESS = "_SUCCESS"
 # Marks a version that is being removed; contains the names of its files.
 REMOVED = "_REMOVED"

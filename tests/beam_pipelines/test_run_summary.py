@@ -1,4 +1,4 @@
-"""`--json_summary`, `--metrics_file` and `--lineage_file`: written on success and on failure."""
+"""`--json_summary` and `--metrics_file`: written on success and on failure."""
 
 from __future__ import annotations
 
@@ -118,25 +118,3 @@ def test_a_run_summary_that_cannot_be_written_is_a_note(source, tmp_path):
 
 def test_everything_that_is_shown_is_a_fact():
     assert BUILD_METRICS.keys() >= {*HEADERS, *LINES, *METRICS, *SUMMARIZED}
-
-
-def test_catalogues_of_lineage_get_an_event(source, tmp_path):
-    file = tmp_path / "event.json"
-    assert source.build(f"--lineage_file={file}", "--dry_run").code == 0
-    assert not file.exists()
-    assert source.build(f"--lineage_file={file}").code == 0
-    event, manifest = json.loads(file.read_text()), json.loads((source.latest / "manifest.json").read_text())
-    assert (event["eventType"], event["job"]["name"]) == ("COMPLETE", str(source.output))
-    assert event["inputs"] == [{"namespace": "file", "name": str(source.folder)}]
-    (output,) = event["outputs"]
-    assert (output["namespace"], output["name"]) == ("file", str(source.output))
-    columns = [(one["name"], one["type"], one["description"]) for one in output["facets"]["schema"]["fields"]]
-    assert columns == [(name, one["type"], one["field"]) for name, one in manifest["spec"]["layout"].items()]
-    statistics = output["outputFacets"]["outputStatistics"]
-    size = sum(split["bytes"] for split in manifest["splits"].values())
-    assert (statistics["rowCount"], statistics["size"]) == (12, size)
-    (source.folder / "cat/broken.jpg").write_bytes(b"no image")
-    assert source.build(f"--lineage_file={file}").code == 3
-    failed = json.loads(file.read_text())
-    assert (failed["eventType"], failed["inputs"]) == ("FAIL", event["inputs"])
-    assert failed["run"]["runId"] != event["run"]["runId"]

@@ -10,10 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from beam_tfrecords.beam_pipelines.settings.template_metadata import template_metadata
-
 FOLDER = Path(__file__).parents[2] / "deploy" / "dataflow"
-PARAMETERS = {one["name"] for one in template_metadata()["parameters"]}
+PARAMETERS = {one["name"] for one in json.loads((FOLDER / "metadata.json").read_text())["parameters"]}
 NAMES = {
     "PROJECT": "project",
     "REGION": "europe-west4",

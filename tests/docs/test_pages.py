@@ -42,7 +42,7 @@ _OTHER_FLAGS = {
     "split",
     "limit",
 }
-_OTHER_FLAGS |= {"no_report", "json", "json_summary", "metrics_file", "lineage_file", "examples", "findings", "sample"}
+_OTHER_FLAGS |= {"no_report", "json", "json_summary", "metrics_file", "examples", "findings", "sample"}
 # Of pytest, in CONTRIBUTING.md.
 _OTHER_FLAGS |= {"exhaustive", "few", "update"}
 # Of Beam YAML, in beam.md.

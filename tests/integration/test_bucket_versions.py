@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 import shutil
 import subprocess
 from collections.abc import Iterator
@@ -13,9 +12,7 @@ from typing import Any
 import pytest
 
 from beam_tfrecords import storage
-from beam_tfrecords.beam_pipelines.report.versions_page import update_versions_page
 from beam_tfrecords.output.published import read_latest
-from beam_tfrecords.storage.request_metrics import KINDS
 from tests.integration import buckets
 
 pytestmark = pytest.mark.nightly
@@ -74,16 +71,6 @@ def test_copies_stay_and_latest_names_whole_versions(output: str, photos: list[P
     assert [version["name"] for version in found["versions"]] == [second]
     assert night() == ""
     third = read_latest(output)
-    update_versions_page(output, creates=True)
-    page = storage.read_bytes(f"{output}/index.html")
-    assert re.findall(rb'<tr id="(\w+)">', page) == [third.encode(), second.encode()]
-    storage.take_request_metrics()
-    update_versions_page(output)
-    requests = storage.take_request_metrics()
-    # Two for each of four folders with the name of a version, and one for a report that is not there; the page, a
-    # listing and the pointers.
-    assert sum(requests.get(kind, 0) for kind in KINDS) <= 2 * 4 + 2 + 5
-    assert storage.read_bytes(f"{output}/index.html") == page
     assert status(output, f"--pin={second}")[0] == 0
     (shard, *_) = [entry for entry in storage.list_files(f"{output}/{second}") if ".tfrecord-" in entry.path]
     storage.write_bytes(shard.path, storage.read_bytes(shard.path)[: shard.size // 2])

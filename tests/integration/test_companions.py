@@ -10,7 +10,6 @@ import pytest
 import tensorflow_datasets as tfds
 
 from beam_tfrecords import open_dataset
-from beam_tfrecords.beam_pipelines.messages.lineage import describe_run
 from beam_tfrecords.examples.parse import parse_example
 from beam_tfrecords.transforms.publishing import croissant
 from tests.integration.tfrecord_package import read_by_pattern, read_shards
@@ -43,42 +42,6 @@ def test_tfds_shows_what_was_said(out):
     info = tfds.builder_from_directory(str(out)).info
     assert (info.description, info.citation) == (MARKUP, CITATION)
     assert (info.redistribution_info.license, info.homepage) == ("CC-BY-4.0", "https://example.org/photos")
-
-
-def test_hugging_face_reads_the_card_and_the_index(out, tmp_path):
-    datasets = pytest.importorskip("datasets", reason="needs the library datasets")
-    from huggingface_hub import DatasetCard
-
-    card = DatasetCard.load(out / "README.md").data
-    assert (card.license, card.task_categories, card.size_categories) == (
-        *("cc-by-4.0", ["image-classification"], ["n<1K"]),
-    )
-    found, dataset = datasets.load_dataset(str(out), cache_dir=str(tmp_path)), open_dataset(out)
-    assert {split: found[split].num_rows for split in found} == dataset.splits
-    assert found["train"]["key"] == list(dataset.records("train").to_pandas(["key"])["key"])
-
-
-def test_openlineage_has_the_event_of_a_run(out):
-    pytest.importorskip("openlineage.client", reason="openlineage-python is not installed")
-    from openlineage.client.event_v2 import InputDataset, Job, OutputDataset, Run, RunEvent, RunState
-    from openlineage.client.facet_v2 import output_statistics_output_dataset, schema_dataset
-
-    manifest, inputs = open_dataset(out).manifest, ["s3://photos/a/b", "gs://one"]
-    event = describe_run(manifest, inputs=inputs, output="/data/out", end=0, is_published=True)
-    assert event["inputs"] == [{"namespace": "s3://photos", "name": "a/b"}, {"namespace": "gs://one", "name": "/"}]
-    facets = event["outputs"][0].pop("facets") | event["outputs"][0].pop("outputFacets")
-    known = (schema_dataset.SchemaDatasetFacet, output_statistics_output_dataset.OutputStatisticsOutputDatasetFacet)
-    for facet, kind in zip((facets["schema"], facets["outputStatistics"]), known, strict=True):
-        assert facet.pop("_schemaURL") == kind._get_schema()
-        assert facet.pop("_producer") == event["producer"]
-        kind(**facet)
-    inputs, outputs = (
-        [kind(**one) for one in event.pop(name)]
-        for name, kind in (("inputs", InputDataset), ("outputs", OutputDataset))
-    )
-    run, job, state = Run(**event.pop("run")), Job(**event.pop("job")), RunState(event.pop("eventType"))
-    assert event.pop("schemaURL") == RunEvent._get_schema()
-    RunEvent(run=run, job=job, eventType=state, inputs=inputs, outputs=outputs, **event)
 
 
 def test_every_record_is_found_by_croissant(out):

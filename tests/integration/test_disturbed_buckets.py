@@ -133,7 +133,7 @@ def test_versions_are_built_and_removed(server, scheme, tmp_path, seed):
     server.forget_faults()
     assert "copied 41, reserialized 0, changed 0, added 1, removed 1" in out
     latest = storage.read_bytes(f"{output}/LATEST").decode().strip()
-    assert {name.split("/")[0] for name in buckets.files_of(output)} == {latest, "LATEST", "index.html"}
+    assert {name.split("/")[0] for name in buckets.files_of(output)} == {latest, "LATEST"}
     shutil.copytree(PHOTOS, tmp_path / "in")
     (tmp_path / "in/cat/cat_01.jpg").unlink()
     (tmp_path / "in/rocket/new.jpg").write_bytes(new)

@@ -160,7 +160,7 @@ def test_who_follows_a_job_without_a_launcher_gets_what_a_launcher_that_waits_le
         assert summary["seconds"] > 1
         assert "beam_tfrecords_records{" in (tmp_path / "run.prom").read_text()
         # All is done when the follower ends.
-        assert sorted(path.name for path in out.iterdir()) == [versions[-1], "LATEST", "index.html"]
+        assert sorted(path.name for path in out.iterdir()) == [versions[-1], "LATEST"]
         assert (out / versions[-1] / "report.html").exists() == (not more)
 
 

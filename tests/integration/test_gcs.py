@@ -94,7 +94,7 @@ def test_versions_in_a_bucket_reuse_what_has_not_changed(server):
     assert "copied 41, reserialized 0, changed 0, added 1, removed 1" in again.stdout
     latest = read(server, "nightly/LATEST").decode().strip()
     names = {blob.name for blob in server.client().list_blobs("datasets")}
-    assert {name.split("/")[1] for name in names} == {latest, "LATEST", "index.html"}
+    assert {name.split("/")[1] for name in names} == {latest, "LATEST"}
     assert run("verify", "--dataset=gs://datasets/nightly").returncode == 0
     status = json.loads(run("status", "--output=gs://datasets/nightly", "--json").stdout)
     assert (status["state"], status["latest"], len(status["versions"])) == ("idle", latest, 1)

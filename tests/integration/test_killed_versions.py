@@ -138,4 +138,4 @@ def test_a_killed_build_ends_as_an_undisturbed_one(prepared, tmp_path, trial):
         build(prepared / "in", tmp_path / "out")
     assert not again
     assert content_of(latest(tmp_path)) == content_of(latest(prepared))
-    assert {path.name for path in (tmp_path / "out").iterdir()} == {"LATEST", "index.html", latest(tmp_path).name}
+    assert {path.name for path in (tmp_path / "out").iterdir()} == {"LATEST", latest(tmp_path).name}

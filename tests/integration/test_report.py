@@ -1,4 +1,4 @@
-"""`report.html` and the page of versions in a real browser: no requests, no errors, axe-core; the code they show."""
+"""`report.html` in a real browser: no requests, no errors, axe-core; the code they show."""
 
 from __future__ import annotations
 
@@ -107,7 +107,6 @@ def test_failures_are_on_the_first_screen_and_wide_tables_scroll_by_themselves(v
         ("hostile", "report.html"),
         ("versions", "report.html"),
         ("objects", "report.html"),
-        ("versions", "../index.html"),
     ],
 )
 def test_axe_finds_no_fault(dataset, name, browser, width, scheme, request):
@@ -127,24 +126,10 @@ def test_axe_finds_no_fault(dataset, name, browser, width, scheme, request):
     context.close()
 
 
-@pytest.mark.parametrize(
-    "library",
-    ["import tensorflow_datasets", "import grain", "import keras", "import torch", "from torch", "from beam_tfrecords"],
-)
-@pytest.mark.parametrize(
-    ("name", "shown"),
-    [
-        ("hostile", ("import keras", "import tensorflow_datasets", "import torch", "import grain")),
-        ("objects", ("from beam_tfrecords", "import tensorflow_datasets", "from torch", "import grain")),
-    ],
-)
-def test_the_code_that_it_shows_runs(name, shown, request, library):
+@pytest.mark.parametrize("title", ["TensorFlow: tf.data", "TensorFlow Datasets", "PyTorch", "JAX: Grain"])
+@pytest.mark.parametrize("name", ["hostile", "objects"])
+def test_the_code_that_it_shows_runs(name, request, title):
     dataset = open_dataset(request.getfixturevalue(name))
-    codes = [one.code for one in reading_code(dataset) if one.code.startswith(library)]
-    assert len(codes) == (library in shown)
-    for code in codes:
-        # Imports and the folder are not counted.
-        assert len(re.findall(r"^(?!$|import |from |FOLDER)", code, re.MULTILINE)) <= 11
-        # In a process of its own: TensorFlow and PyTorch in one end in a crash.
-        code = code.replace(f"FOLDER = {dataset.manifest['name']!r}", f"FOLDER = {dataset.path!r}")
-        subprocess.run([sys.executable, "-c", code], check=True)
+    # In a process of its own: TensorFlow and PyTorch in one end in a crash.
+    code = reading_code(dataset)[title].replace(f"FOLDER = {dataset.name!r}", f"FOLDER = {dataset.path!r}")
+    subprocess.run([sys.executable, "-c", code], check=True)

@@ -108,7 +108,6 @@ def check_content(output: str, versioned: bool, expected: dict[str, Any]) -> Non
     others = {name.split("/")[0] for name in buckets.files_of(output)} - {
         storage.basename(path),
         "LATEST",
-        "index.html",
     }
     assert (
         (not others)

@@ -78,4 +78,4 @@ def test_versions_in_a_bucket_have_the_shards_of_a_local_build(scheme, photos, t
         assert dataset.shards == open_dataset(tmp_path / "built").shards
         assert dataset.verify() == []
         names = {entry.path.removeprefix(f"{root}/").split("/")[0] for entry in storage.list_files(root, literal=True)}
-    assert names == {storage.basename(dataset.path), "LATEST", "index.html"}
+    assert names == {storage.basename(dataset.path), "LATEST"}

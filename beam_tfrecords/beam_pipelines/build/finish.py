@@ -1,4 +1,4 @@
-"""Finishes a build: updates LATEST, removes old versions, writes the pages and deletes temporary files."""
+"""Finishes a build: updates LATEST, removes old versions, writes the report and deletes temporary files."""
 
 from __future__ import annotations
 
@@ -77,8 +77,6 @@ def finish(
     # A build that was killed after publishing a version has left the version without a report.
     if report and isinstance(outcome, Published) and not (outcome.is_unchanged and _has_report(outcome.path)):
         outcome = dataclasses.replace(outcome, report=_write_report(spec, outcome.dataset, check=output.lease.check))
-    if not isinstance(outcome, Unpublished):
-        _update_versions_page(spec, creates=report)
     if isinstance(outcome, Published):
         # Writing the report has already checked the lease.
         overtaken = None if outcome.report else _find_overtaken(output)
@@ -117,7 +115,6 @@ def finish_in_pipeline(_: Any, *, spec: BuildSpec, publication: Publication, rep
             _log.info("removed %d old versions: %s", len(removed), ", ".join(removed))
         if report and not _has_report(dataset.path):
             _write_report(spec, dataset, check=publication.fence.check)
-        _update_versions_page(spec, creates=report)
     yield dataset.path
 
 
@@ -165,14 +162,6 @@ def _write_report(spec: BuildSpec, dataset: Dataset, *, check: storage.Check) ->
             file=sys.stderr,
         )
         return None
-
-
-def _update_versions_page(spec: BuildSpec, *, creates: bool) -> None:
-    """Updates `index.html` of an output with versions; see `update_versions_page`."""
-    if spec.schedule.versioned:
-        from beam_tfrecords.beam_pipelines.report.versions_page import update_versions_page
-
-        update_versions_page(spec.output, creates=creates)
 
 
 def _remove_temporary(output: str) -> str | None:

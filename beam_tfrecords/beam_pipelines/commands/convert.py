@@ -32,7 +32,7 @@ from beam_tfrecords.transforms.request.published_settings import published_paths
 def convert(argv: Sequence[str]) -> int:
     """Runs the command."""
     files = find_summary_files(argv)
-    summary = RunSummary(files["json_summary"], files["metrics_file"], files["lineage_file"])
+    summary = RunSummary(files["json_summary"], files["metrics_file"])
     with summary.written(), keep_interrupts():
         summary.exit_code = _convert(parse_arguments(argv), summary)
     return summary.exit_code
@@ -45,7 +45,7 @@ def _convert(arguments: Arguments, summary: RunSummary) -> int:
     # First, because a misspelt flag is a likelier mistake than the error that its absence would cause.
     runner.arguments.check_known()
     spec = read_request(arguments.raw_values)
-    summary.inputs, summary.output = spec.source.input, spec.output
+    summary.output = spec.output
     if arguments.dry_run:
         from beam_tfrecords.beam_pipelines.build.dry_run import make_plan
 

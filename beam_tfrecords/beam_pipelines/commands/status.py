@@ -68,8 +68,7 @@ def status(argv: Sequence[str]) -> int:
     if arguments.pin is not None or arguments.unpin:
         _hold(output, arguments.pin)
     if arguments.follow:
-        files = arguments.json_summary, arguments.metrics_file, arguments.lineage_file
-        summary = RunSummary(*files, output=output, status="idle")
+        summary = RunSummary(arguments.json_summary, arguments.metrics_file, output=output, status="idle")
         with summary.written(), keep_interrupts():
             found = _follow(output, summary)
     else:
@@ -108,10 +107,6 @@ def _hold(output: str, version: str | None) -> None:
             unpin(output, staging=staging)
         else:
             pin(output, version, staging=staging)
-        # Imports Jinja, which a status without a pin does not need.
-        from beam_tfrecords.beam_pipelines.report.versions_page import update_versions_page
-
-        update_versions_page(output)
     finally:
         if not was_there:
             storage.delete_if_empty(staging)

@@ -1,4 +1,4 @@
-"""Writes the files about a run: a summary, metrics for Prometheus' textfile collector, an event for data lineage."""
+"""Writes the files about a run: a summary, and metrics for Prometheus' textfile collector."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import dataclasses
 import sys
 import time
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple, TypeAlias
 
 from beam_tfrecords import storage
@@ -21,7 +21,6 @@ from beam_tfrecords.beam_pipelines.messages.exit_codes import (
     UNPUBLISHED,
     WRONG_REQUEST,
 )
-from beam_tfrecords.beam_pipelines.messages.lineage import describe_run
 from beam_tfrecords.beam_pipelines.messages.outcomes import Published, Unpublished
 from beam_tfrecords.beam_pipelines.terminal import show
 from beam_tfrecords.errors import BuildError, LimitError, OutputLockedError, RequestError, describe_exception
@@ -89,7 +88,6 @@ class RunSummary:
     Attributes:
       status: published, unchanged, unpublished, submitted, dry_run, refused, locked, failed or interrupted.
       message: the error, one line.
-      inputs: absolute paths or URLs of the input.
       dataset: folder of the published or unchanged dataset, or None.
       request_metrics: requests to object stores.
       began: start of the build, in seconds since the epoch; None for the start of this process's part.
@@ -98,11 +96,9 @@ class RunSummary:
 
     json_summary: str | None = None
     metrics_file: str | None = None
-    lineage_file: str | None = None
     exit_code: int = DONE
     status: str = "dry_run"
     message: str = ""
-    inputs: Sequence[str] = ()
     output: str | None = None
     dataset: str | None = None
     manifest: Mapping[str, Any] = dataclasses.field(default_factory=dict)
@@ -170,8 +166,6 @@ class RunSummary:
                 _write(self.json_summary, json_file(self._summary(begin, end)))
             if self.metrics_file:
                 _write(self.metrics_file, self._metrics(begin, end, _read_metrics(self.metrics_file)))
-            if self.lineage_file and self.output and self.status not in ("dry_run", "submitted", "idle"):
-                _write(self.lineage_file, json_file(self._lineage(self.output, end)))
 
     def _summary(self, begin: float, end: float) -> dict[str, Any]:
         return {
@@ -191,17 +185,6 @@ class RunSummary:
             "object_store": dict(sorted(self.request_metrics.items())),
             **self.more,
         }
-
-    def _lineage(self, output: str, end: float) -> dict[str, Any]:
-        # `status` knows the input from the manifest alone, which has one input as a text.
-        inputs = self.inputs or self.manifest.get("spec", {}).get("input", ())
-        return describe_run(
-            self.manifest,
-            inputs=[inputs] if isinstance(inputs, str) else inputs,
-            output=output,
-            end=end,
-            is_published=self.status in _SUCCEEDED,
-        )
 
     def _metrics(self, begin: float, end: float, before: Mapping[str, _Counts]) -> bytes:
         # The file of a request that was refused before its output was known belongs to the same output.

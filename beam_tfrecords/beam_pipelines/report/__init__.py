@@ -1,1 +1,1 @@
-"""Pages: `report.html`, an overview of a dataset, and `index.html`, its versions."""
+"""`report.html`, an overview of a dataset."""

@@ -17,7 +17,7 @@ from beam_tfrecords.beam_pipelines.report.distribution import Distribution
 from beam_tfrecords.beam_pipelines.report.failed_images import read_failed_images
 from beam_tfrecords.beam_pipelines.report.index_scan import EXTREMES, IndexScan, choose_groups, scan_index
 from beam_tfrecords.beam_pipelines.report.samples import ShownRecord, ShownRecordReader, thumbnail_side
-from beam_tfrecords.beam_pipelines.report.templates import get_template
+from beam_tfrecords.beam_pipelines.report.templates import report_template
 from beam_tfrecords.beam_pipelines.settings.definitions import show_flags
 from beam_tfrecords.output.files import CHANGES, DUPLICATES, FAILURES, REPORT
 from beam_tfrecords.output.manifest import FAILURE_CHECK, GROUP_CHECK
@@ -122,7 +122,7 @@ def render_report(
     sides = _side_plots(scan)
     sections = {"records", "bytes", "failures", "duplicates", "settings"}
     sections |= {name for name, found in (("classes", balance), ("sizes", sides)) if found}
-    return get_template("report.html.jinja").render(
+    return report_template().render(
         manifest=manifest,
         figures=_figures(dataset, sections=sections),
         notes=[show_flags(note) for note in manifest.get("notes", [])],
@@ -151,7 +151,7 @@ def render_report(
         copies=_copies(reader, scan, duplicates),
         changes=_changes(dataset),
         settings=_settings(dataset),
-        snippets=reading_code(dataset),
+        reading_code=reading_code(dataset),
     )
 
 

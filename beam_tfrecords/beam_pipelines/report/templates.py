@@ -1,4 +1,4 @@
-"""The templates of pages, and how values become text on them."""
+"""The template of the report, and how values become text on it."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from beam_tfrecords.escaping import escape
 _MOST_TEXT = 300
 
 
-# Compiling one takes a third of the time of a small build.
+# Compiling it takes a third of the time of a small build.
 @functools.cache
-def get_template(name: str) -> jinja2.Template:
-    """Returns a template of this folder. Every string that it shows is escaped."""
+def report_template() -> jinja2.Template:
+    """Returns the template. Every string that it shows is escaped."""
     environment = jinja2.Environment(
         loader=jinja2.PackageLoader("beam_tfrecords.beam_pipelines.report", "."),
         autoescape=True,
@@ -27,7 +27,7 @@ def get_template(name: str) -> jinja2.Template:
         finalize=lambda value: escape(value) if isinstance(value, str) and not isinstance(value, Markup) else value,
     )
     environment.filters |= {"short": _shorten, "number": _as_number, "listed": _as_list}
-    return environment.get_template(name)
+    return environment.get_template("report.html.jinja")
 
 
 def _shorten(text: str, most: int = _MOST_TEXT) -> str:

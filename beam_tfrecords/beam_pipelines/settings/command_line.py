@@ -28,7 +28,6 @@ Value = TypeVar("Value")
 SUMMARY_FILES = {
     "json_summary": "file for a summary in JSON, written on failure too",
     "metrics_file": "file for metrics, for Prometheus' textfile collector (*.prom)",
-    "lineage_file": "file for an OpenLineage event about the run, in JSON",
 }
 # Flags that are not settings, so a request does not contain them.
 _SWITCHES = {

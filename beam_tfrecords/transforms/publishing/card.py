@@ -9,7 +9,6 @@ from beam_tfrecords.escaping import escape
 from beam_tfrecords.output.files import MANIFEST
 from beam_tfrecords.reading.dataset import Dataset
 from beam_tfrecords.reading.reading_code import reading_code
-from beam_tfrecords.transforms.publishing.hub_metadata import hub_metadata
 
 # Maximum number of classes that the card lists.
 _MOST_CLASSES = 100
@@ -24,7 +23,6 @@ def write_card(dataset: Dataset) -> bytes:
 
 def _write(dataset: Dataset) -> Iterator[str]:
     manifest, spec = dataset.manifest, dataset.manifest["spec"]
-    yield f"---\n{hub_metadata(dataset)}---\n"
     yield f"# {_text(manifest['name'])}\n"
     if spec["description"]:
         yield f"{_text(spec['description'])}\n"
@@ -58,8 +56,8 @@ def _write(dataset: Dataset) -> Iterator[str]:
         if names:
             yield f"{title}: {listed}{more}.\n"
     yield "## Reading\n"
-    for snippet in reading_code(dataset):
-        yield f"{snippet.title}:\n\n```python\n{snippet.code}```\n"
+    for title, code in reading_code(dataset).items():
+        yield f"{title}:\n\n```python\n{code}```\n"
     if spec["citation"]:
         # Only an unindented line ends an indented block.
         quoted = "\n".join(f"    {escape(line)}" for line in spec["citation"].split("\n"))

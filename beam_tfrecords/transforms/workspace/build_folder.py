@@ -26,14 +26,14 @@ import re
 from collections.abc import Iterable
 
 from beam_tfrecords import storage
-from beam_tfrecords.output.files import LATEST, PINNED, REPORT, VERSION_NAME, VERSIONS_PAGE
+from beam_tfrecords.output.files import LATEST, PINNED, REPORT, VERSION_NAME
 
 _ROOT = ".build"
 _JOURNAL, _LEASE, _FENCE, _REPLACED_FILES = "claimed", "lease", "fence", "old_files.json"
 _VERSION, _LISTING = "version-", "listing-"
 _DIGEST = re.compile(rf"(?:{_LISTING})?[0-9a-f]{{16}}")
 # Names of our own files, also unfinished ones, and of the files that belong to a lease.
-_NAMES = "|".join(map(re.escape, (_JOURNAL, _FENCE, _REPLACED_FILES, _LEASE, LATEST, PINNED, REPORT, VERSIONS_PAGE)))
+_NAMES = "|".join(map(re.escape, (_JOURNAL, _FENCE, _REPLACED_FILES, _LEASE, LATEST, PINNED, REPORT)))
 _FILE = re.compile(
     rf"(?:{_NAMES}|{_VERSION}{VERSION_NAME.pattern})"
     r"(?:\.lock|\.clock-[0-9a-f]+)?(?:\.tmp-[0-9]+-[0-9a-f]{8})?"
