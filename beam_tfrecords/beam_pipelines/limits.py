@@ -1,4 +1,4 @@
-"""Checks the system's limits on this process (`ulimit`), and explains errors caused by them."""
+"""Prepares this process for a build, and explains errors that the machine causes."""
 
 from __future__ import annotations
 
@@ -13,9 +13,6 @@ from beam_tfrecords.transforms.processes.pool import usable_cores
 
 # Maximum number of files that a build opens, and each of its workers in addition, with a reserve.
 _FILES, _FILES_PER_WORKER = 64, 16
-# Minimum address space in bytes; with less, libraries abort the process, with or without a message of their own. The
-# image conversion checks for more.
-_ADDRESS_SPACE = 1 << 30
 _SHORTAGES = {
     errno.EMFILE: "allow more open files, see `ulimit -n`",
     errno.ENFILE: "the system has too many open files; end other programs",
@@ -28,30 +25,19 @@ _SHORTAGES = {
 }
 
 
-def check_limits() -> None:
-    """Allows this process and its children to open as many files as a build needs; checks the other limits.
+def prepare_process() -> None:
+    """Allows this process and its children to open as many files as a build needs, if the system lets it.
 
     Raises:
-      RequestError: the system does not allow enough files or memory, there is no temporary folder, or Python is
-        exiting.
+      RequestError: there is no temporary folder, or Python is exiting.
     """
     if not threading.main_thread().is_alive():
         raise RequestError(PYTHON_ENDS, code="python_is_exiting")
     needed = _FILES + _FILES_PER_WORKER * usable_cores()
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     if soft != resource.RLIM_INFINITY and soft < needed:
-        if hard != resource.RLIM_INFINITY and hard < needed:
-            raise RequestError(
-                f"this process may open {hard} files, and a build on {usable_cores()} cores needs {needed}; run "
-                f"`ulimit -n {needed}` first",
-                code="open_file_limit",
-            )
-        resource.setrlimit(resource.RLIMIT_NOFILE, (needed, hard))
-    memory, _ = resource.getrlimit(resource.RLIMIT_AS)
-    if memory != resource.RLIM_INFINITY and memory < _ADDRESS_SPACE:
-        raise RequestError(
-            f"a process may have {memory >> 10:,} KiB of memory; run `ulimit -v {_ADDRESS_SPACE >> 10}` first, or more",
-            code="memory_limit",
+        resource.setrlimit(
+            resource.RLIMIT_NOFILE, (needed if hard == resource.RLIM_INFINITY else min(needed, hard), hard)
         )
     try:
         tempfile.gettempdir()

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import contextlib
 import io
 import logging
 import os
-import select
 import sys
 from typing import Any, TextIO
 
@@ -18,13 +16,6 @@ def counted(number: int, what: str) -> str:
     return f"{number:,} {what}" if number == 1 else f"{number:,} {what}s"
 
 
-class PrintError(Exception):
-    """The output cannot be written, for example to a full disk; the message says why."""
-
-    def __init__(self, error: OSError) -> None:
-        super().__init__(f"the output cannot be printed: {error.strerror or error}")
-
-
 def show(*lines: str, file: TextIO | None = None) -> None:
     """Prints lines, escaped.
 
@@ -34,16 +25,13 @@ def show(*lines: str, file: TextIO | None = None) -> None:
         on standard output.
 
     Raises:
-      PrintError: results cannot be written.
+      OSError: results cannot be written.
     """
     try:
         print("\n".join(map(escape, lines)), file=file)
-    except BrokenPipeError:
+    except OSError:
         if file is None:
             raise
-    except OSError as error:
-        if file is None:
-            raise PrintError(error) from error
 
 
 class _Log(logging.Handler):
@@ -59,35 +47,14 @@ def log_to_terminal(level: int) -> None:
     logging.root.setLevel(level)
 
 
-class _Forgiving(io.RawIOBase):
-    """A stream that accepts everything, and drops data that cannot be written.
-
-    Attributes:
-      error: the first write error, or None.
-    """
-
-    def __init__(self, number: int) -> None:
-        self._number = number
-        self.error: OSError | None = None
-
-    def writable(self) -> bool:
-        return True
-
-    def isatty(self) -> bool:
-        return os.isatty(self._number)
-
-    def fileno(self) -> int:
-        return self._number
+class _Forgiving(io.FileIO):
+    """A stream that drops data that cannot be written, for example because the reader has closed the pipe."""
 
     def write(self, data: Any) -> int:
-        while self.error is None:
-            try:
-                return os.write(self._number, data)
-            except BlockingIOError:
-                select.select([], [self._number], [])
-            except OSError as error:
-                self.error = error
-        return len(data)
+        try:
+            return super().write(data)
+        except OSError:
+            return len(data)
 
 
 def open_closed_streams() -> None:
@@ -102,30 +69,8 @@ def open_closed_streams() -> None:
 
 def ignore_write_errors(stream: TextIO) -> TextIO:
     """Returns a standard stream that raises no write errors, and escapes characters that its encoding lacks."""
-    with contextlib.suppress(OSError):
-        stream.flush()
-    raw = _Forgiving(stream.fileno())
-    buffer = io.BufferedWriter(raw)
-    is_direct = getattr(stream, "write_through", False)
-    is_by_line = getattr(stream, "line_buffering", False)
-    return io.TextIOWrapper(
-        buffer, stream.encoding, "backslashreplace", line_buffering=is_by_line or is_direct, write_through=is_direct
-    )
-
-
-def check_printed(stream: TextIO) -> None:
-    """Flushes a stream; ignores a reader that has closed the pipe.
-
-    Raises:
-      PrintError: some output could not be written.
-    """
-    try:
-        stream.flush()
-        error = getattr(getattr(stream.buffer, "raw", None), "error", None)
-    except OSError as raised:
-        error = raised
-    if error is not None and not isinstance(error, BrokenPipeError):
-        raise PrintError(error) from error
+    buffer = io.BufferedWriter(_Forgiving(stream.fileno(), "w", closefd=False))
+    return io.TextIOWrapper(buffer, stream.encoding, "backslashreplace", line_buffering=True)
 
 
 def format_rate(rate: float) -> str:

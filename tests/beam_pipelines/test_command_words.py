@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import importlib.metadata
-import os
 import subprocess
 import sys
 from pathlib import Path
@@ -121,14 +120,3 @@ echo "${{COMPREPLY[@]}}"
 """
         ran = subprocess.run(["bash", "-c", code], capture_output=True, text=True, check=True)
         assert expected in ran.stdout.split()
-
-
-@pytest.mark.parametrize("buffered", ["", "1"])
-def test_a_full_standard_output_ends_with_one_line(built, buffered):
-    environment = {**os.environ, "PYTHONUNBUFFERED": buffered}
-    command = [BEAM_TFRECORDS, "status", str(built)]
-    with open("/dev/full", "w") as full:
-        ran = subprocess.run(command, stdout=full, stderr=subprocess.PIPE, text=True, env=environment, check=False)
-    assert ran.returncode == 1
-    assert ran.stderr.endswith("the output cannot be printed: No space left on device\n")
-    assert len(ran.stderr.splitlines()) == 1

@@ -77,27 +77,6 @@ def assert_refused(ran: subprocess.CompletedProcess[str], code: int, said: str) 
 
 
 @pytest.mark.nightly
-def test_too_few_open_files_are_refused_with_the_number_that_is_needed(photos, expected, tmp_path):
-    files = 12
-    flags = [f"--input={photos}", f"--output={tmp_path / 'out'}", *FLAGS, WORKERS]
-    limits = {resource.RLIMIT_NOFILE: (files, files)}
-    ran = run("convert", *flags, limits=limits)
-    assert_refused(ran, 2, f"this process may open {files} files")
-    assert not (tmp_path / "out").exists()
-    needed = int(ran.stderr.split("`ulimit -n ")[1].split("`")[0])
-    ran = run("convert", *flags, limits={resource.RLIMIT_NOFILE: (needed, needed)})
-    assert ran.returncode == 0, ran.stderr
-    assert shards_of(tmp_path / "out") == expected
-    assert_refused(
-        run("verify", f"--dataset={tmp_path / 'out'}", limits=limits), 2, f"this process may open {files} files"
-    )
-    assert (
-        run("verify", f"--dataset={tmp_path / 'out'}", limits={resource.RLIMIT_NOFILE: (needed, needed)}).returncode
-        == 0
-    )
-
-
-@pytest.mark.nightly
 def test_a_soft_limit_of_open_files_is_raised_as_far_as_needed(photos, expected, tmp_path):
     limits = {resource.RLIMIT_NOFILE: (20, 4096)}
     ran = run("convert", f"--input={photos}", f"--output={tmp_path / 'out'}", *FLAGS, limits=limits)
@@ -119,12 +98,12 @@ def test_what_only_looks_at_a_dataset_needs_few_open_files(photos, tmp_path, bui
 
 
 @pytest.mark.nightly
-@pytest.mark.parametrize("megabytes", [150, 1100, 2500])
+@pytest.mark.parametrize("megabytes", [1100, 2500])
 def test_under_any_limit_of_memory_a_build_is_right_or_says_so_in_one_line(photos, expected, tmp_path, megabytes):
     flags = [f"--input={photos}", f"--output={tmp_path / 'out'}", *FLAGS, WORKERS]
     ran = run("convert", *flags, limits={resource.RLIMIT_AS: (megabytes * MIB,) * 2})
     if ran.returncode:
-        assert_refused(ran, 2 if megabytes < 1024 else 1, "memory")
+        assert_refused(ran, 1, "memory")
         ran = run("convert", *flags)
         assert ran.returncode == 0, ran.stderr
     assert shards_of(tmp_path / "out") == expected

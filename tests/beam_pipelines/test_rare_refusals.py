@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import errno
 import os
-import resource
 import socket
 import tempfile
 import threading
@@ -38,30 +37,16 @@ def fail(error: Exception) -> Callable[..., Any]:
     return run
 
 
-@pytest.mark.parametrize(
-    ("few", "refusal"),
-    [
-        ({resource.RLIMIT_NOFILE: 20}, Refusal("open_file_limit", says=["20 files", "2 cores", "`ulimit -n "])),
-        ({resource.RLIMIT_AS: 1 << 20}, Refusal("memory_limit", says=["1,024 KiB", "`ulimit -v "])),
-    ],
-)
-def test_a_limit_under_which_no_build_ends_is_refused(few, refusal, monkeypatch):
-    monkeypatch.setattr(limits, "usable_cores", lambda: 2)
-    monkeypatch.setattr(resource, "getrlimit", lambda which: (few.get(which, resource.RLIM_INFINITY),) * 2)
-    with refuses(refusal):
-        limits.check_limits()
-
-
 def test_a_machine_without_a_temporary_folder_is_refused(monkeypatch):
     monkeypatch.setattr(tempfile, "gettempdir", fail(FileNotFoundError(errno.ENOENT, "No usable temporary directory")))
     with refuses("no_temporary_folder", says=["TMPDIR"]):
-        limits.check_limits()
+        limits.prepare_process()
 
 
 def test_a_build_while_python_exits_is_refused(monkeypatch):
     monkeypatch.setattr(threading.main_thread(), "is_alive", lambda: False)
     with refuses("python_is_exiting"):
-        limits.check_limits()
+        limits.prepare_process()
 
 
 def test_a_relative_path_in_a_deleted_folder_is_refused(tmp_path, monkeypatch):

@@ -18,7 +18,7 @@ from beam_tfrecords.beam_pipelines.build.output.previous import open_previous
 from beam_tfrecords.beam_pipelines.build.prepare import prepare_build
 from beam_tfrecords.beam_pipelines.build.run import run_build
 from beam_tfrecords.beam_pipelines.build.user_functions import find_functions
-from beam_tfrecords.beam_pipelines.limits import check_limits
+from beam_tfrecords.beam_pipelines.limits import prepare_process
 from beam_tfrecords.beam_pipelines.messages.outcomes import Published, Unpublished
 from beam_tfrecords.beam_pipelines.runners.execution import Execution, sharing_buckets
 from beam_tfrecords.beam_pipelines.runners.find_runner import find_runner
@@ -123,7 +123,7 @@ def build_dataset(
       BuildError: the build failed.
     """
     with storage.using(spec.source.storage_options()), naming_end():
-        check_limits()
+        prepare_process()
         runner = find_runner(beam_arguments)
         for name, is_given in (("no_wait", not wait), ("keep_job", keeps_job)):
             if is_given:

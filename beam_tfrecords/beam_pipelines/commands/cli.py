@@ -25,14 +25,7 @@ from beam_tfrecords.beam_pipelines.messages.exit_codes import (
     UNPUBLISHED,
     WRONG_REQUEST,
 )
-from beam_tfrecords.beam_pipelines.terminal import (
-    PrintError,
-    check_printed,
-    ignore_write_errors,
-    log_to_terminal,
-    open_closed_streams,
-    show,
-)
+from beam_tfrecords.beam_pipelines.terminal import ignore_write_errors, log_to_terminal, open_closed_streams, show
 from beam_tfrecords.errors import BuildError, LimitError, OutputLockedError, RequestError
 
 _USAGE = """\
@@ -117,7 +110,7 @@ def run_command(name: str, argv: Sequence[str]) -> int:
     except Exception as error:
         from beam_tfrecords.beam_pipelines.limits import describe_shortage
 
-        shortage = str(error) if isinstance(error, PrintError) else describe_shortage(error)
+        shortage = describe_shortage(error)
         if shortage is None:
             raise
         return _fail(f"the run failed: {shortage}", code=FAILED)
@@ -150,9 +143,11 @@ def run(*command: str) -> None:
         sys.stderr.flush()
     code = _run(argv)
     try:
-        check_printed(sys.stdout)
-    except PrintError as error:
-        code = _fail(str(error), code=FAILED if prints_results else code)
+        sys.stdout.flush()
+    except BrokenPipeError:
+        code = BROKEN_PIPE
+    except OSError as error:
+        code = _fail(f"the output cannot be printed: {error.strerror}", code=FAILED)
     sys.stderr.flush()
     # Beam's job servers and temporary folders end here; those that are gone already would print tracebacks.
     with contextlib.redirect_stderr(io.StringIO()):
@@ -166,8 +161,6 @@ def _run(argv: Sequence[str]) -> int:
         return main(argv)
     except SystemExit as error:  # the parser has printed its help
         return error.code if isinstance(error.code, int) else DONE
-    except PrintError as error:
-        return _fail(str(error), code=FAILED)
     except KeyboardInterrupt:  # before or after the work of a command
         return _fail("interrupted", code=INTERRUPTED)
     except Exception as error:

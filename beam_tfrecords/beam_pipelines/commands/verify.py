@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from beam_tfrecords import storage
 from beam_tfrecords.beam_pipelines.commands.find_problems import find_problems
 from beam_tfrecords.beam_pipelines.commands.opening import open_dataset_or_files
-from beam_tfrecords.beam_pipelines.limits import check_limits
+from beam_tfrecords.beam_pipelines.limits import prepare_process
 from beam_tfrecords.beam_pipelines.messages.exit_codes import DONE, FAILED
 from beam_tfrecords.beam_pipelines.runners.execution import Execution
 from beam_tfrecords.beam_pipelines.runners.find_runner import find_runner
@@ -39,7 +39,7 @@ def verify(argv: Sequence[str]) -> int:
       0 if the dataset is undamaged, 1 otherwise.
     """
     arguments, beam_arguments = make_parser().read_arguments(argv)
-    check_limits()
+    prepare_process()
     dataset = open_dataset_or_files(arguments.dataset)
     if not isinstance(dataset, Dataset):
         from beam_tfrecords.beam_pipelines.commands.record_files import describe_files, verify_files
