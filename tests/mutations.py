@@ -221,7 +221,9 @@ def _run_here(copy: Path, tests: Sequence[str], failed: Path) -> None:
         del sys.modules[name]
     files = dict.fromkeys(test.partition("::")[0] for test in tests)
     temporary = f"--basetemp={copy.with_suffix('.tmp')}"
-    pytest.main(["-x", "-p", "no:xdist", temporary, *files], plugins=[Selected(tests, failed)])
+    code = pytest.main(["-x", "-p", "no:xdist", temporary, *files], plugins=[Selected(tests, failed)])
+    if code and not failed.exists():
+        failed.write_text(f"pytest ends with {code}")
 
 
 @contextlib.contextmanager
@@ -236,6 +238,15 @@ def mutated(mutation: Mutation, copy: Path) -> Iterator[None]:
         yield
     finally:
         path.write_text(text, encoding="utf-8")
+
+
+def copy_tree(copy: Path) -> None:
+    """Copies the files that git does not ignore."""
+    words = ["git", "ls-files", "-co", "--exclude-standard"]
+    for name in subprocess.run(words, cwd=ROOT, capture_output=True, text=True, check=True).stdout.splitlines():
+        if (ROOT / name).exists() or (ROOT / name).is_symlink():
+            (copy / name).parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy2(ROOT / name, copy / name, follow_symlinks=False)
 
 
 def measure(area: Area, folder: Path) -> None:
@@ -265,8 +276,9 @@ def main() -> None:
     killed: Counter[tuple[bool, bool]] = Counter()
     with tempfile.TemporaryDirectory() as temporary:
         copy = Path(temporary) / "copy"
-        ignored = shutil.ignore_patterns(".git", ".venv*", "build", "out", "*_cache", "__pycache__")
-        shutil.copytree(ROOT, copy, symlinks=True, ignore=ignored)
+        copy_tree(copy)
+        if problem := run_forked(copy, sorted(reached.seconds, key=reached.seconds.__getitem__)[:20], seconds=300):
+            raise SystemExit(f"without a mutant: {problem}")
         for mutation in random.Random(words.seed).sample(every, min(words.count, len(every))):
             tests = reached.tests_of(mutation)
             found = []

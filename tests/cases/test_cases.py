@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -65,8 +64,6 @@ class Outcome:
             "says": self._shown(error.message),
         }
         for suggestion in error.suggestions:
-            for command in suggestion.before:
-                subprocess.run(command, shell=True, check=True)
             changed = {name: value for name, value in {**settings, **suggestion.settings}.items() if value is not None}
             offers = gives.setdefault("offers", {})
             offers[self._shown(str(suggestion).replace("`", ""))] = self.of(changed, is_offered=True)
