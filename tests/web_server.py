@@ -148,10 +148,6 @@ class _Handler(BaseHTTPRequestHandler):
         while not self.server.closing.wait(0.1):
             self.wfile.write(b".")
 
-    def answer_drip_header(self, name: str) -> None:
-        while not self.server.closing.wait(0.1):
-            self.wfile.write(b"H")
-
     def answer_bad_target(self, name: str) -> None:
         self.send(302, b"", Location="http://[x/")
 

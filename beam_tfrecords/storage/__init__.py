@@ -49,7 +49,6 @@ from beam_tfrecords.storage.paths import (
     shown,
 )
 from beam_tfrecords.storage.request_metrics import add_request_metrics, take_request_metrics
-from beam_tfrecords.storage.surveys import find_survey, survey_folder, surveying
 from beam_tfrecords.storage.threads import SharedCall, call_at_once, map_in_threads
 
 __all__ = [
@@ -65,7 +64,6 @@ __all__ = [
     "ServiceFaultError",
     "StorageError",
     "StorageOptions",
-    "abort_uploads",
     "absolute",
     "add_request_metrics",
     "basename",
@@ -113,8 +111,6 @@ __all__ = [
     "sha256",
     "shown",
     "stat",
-    "survey",
-    "surveying",
     "sync_folder",
     "take_request_metrics",
     "using",
@@ -159,9 +155,6 @@ class _FileSystem(Protocol):
 def _system(path: str) -> _FileSystem:
     if not has_scheme(path):
         return local
-    surveyed: _FileSystem | None = find_survey(path)
-    if surveyed is not None:
-        return surveyed
     if is_web(path):
         raise SchemeError(
             f"{path}: the web is read only where a table names images; download it first", code="web_not_supported"
@@ -181,12 +174,6 @@ def _system(path: str) -> _FileSystem:
     from beam_tfrecords.storage import beam_files
 
     return beam_files
-
-
-def survey(path: str) -> None:
-    """Lists a small folder of `gs://` or `s3://` once, for all questions about it while `surveying`."""
-    if path.startswith(("gs://", "s3://")) and not any(sign in path for sign in "*?[{"):
-        survey_folder(_system(path), path.rstrip("/"))
 
 
 def check_scheme(uri: str) -> None:
@@ -559,19 +546,6 @@ def _delete_entry(entry: FileEntry) -> None:
         delete(entry.path, version=entry.version)
     else:
         delete_files([entry.path])
-
-
-def abort_uploads(folder: str) -> None:
-    """Aborts unfinished uploads of killed processes, since S3 charges for them.
-
-    Args:
-      folder: a folder for temporary files that only this build writes to. Aborts uploads below it, and those that
-        `concatenate` recorded there as its `staging`.
-    """
-    if folder.startswith("s3://"):
-        from beam_tfrecords.storage import s3
-
-        s3.abort_uploads(folder)
 
 
 def delete_if_empty(folder: str) -> None:

@@ -7,7 +7,7 @@ import sys
 from collections.abc import Callable
 from typing import NamedTuple, TypeAlias
 
-from beam_tfrecords.errors import BuildError, RequestError
+from beam_tfrecords.errors import RequestError
 from beam_tfrecords.escaping import escape
 
 # Opaque token for one partition of a listing: names of folders, or a range of object names.
@@ -61,10 +61,6 @@ class AccessDeniedError(ServiceFaultError):
 
     def __reduce__(self) -> tuple[type[AccessDeniedError], tuple[str, str, str | None]]:
         return type(self), (self.path, self.said, self.permission)
-
-
-class AnonymousAccessError(BuildError):
-    """The store denied a request, and no credentials were found."""
 
 
 class SchemeError(RequestError):

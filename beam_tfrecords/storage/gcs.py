@@ -34,7 +34,7 @@ from beam_tfrecords.storage.entries import (
 from beam_tfrecords.storage.gcs_client import blob_at, bucket_of, client, denied, errors, message_of, retried, split
 from beam_tfrecords.storage.gcs_download import download, download_state
 from beam_tfrecords.storage.gcs_private import update_time
-from beam_tfrecords.storage.name_ranges import Names, Page, list_below, partition_below
+from beam_tfrecords.storage.name_ranges import Names, Page
 from beam_tfrecords.storage.range_reader import open_ranges
 from beam_tfrecords.storage.threads import map_in_threads
 
@@ -284,17 +284,17 @@ def _compose(path: str, names: list[str], *, generation: int | None = None) -> B
 
 def list_files(root: str, *, limit: int | None, special: bool, literal: bool) -> Iterator[FileEntry]:
     """See `storage.list_files`."""
-    return list_below(_names(root, literal=literal), limit=limit)
+    return _names(root, literal=literal).list_files(limit=limit)
 
 
 def partition_listing(root: str, *, literal: bool) -> list[Partition]:
     """Partitions by ranges of names; see `storage.partition_listing`."""
-    return partition_below(_names(root, literal=literal))
+    return _names(root, literal=literal).partition()
 
 
 def list_partition(root: str, part: Partition, *, special: bool, literal: bool) -> Iterator[FileEntry]:
     """See `storage.list_partition`."""
-    return list_below(_names(root, literal=literal), part=part)
+    return _names(root, literal=literal).list_files(part=part)
 
 
 def _names(root: str, *, literal: bool) -> Names:
@@ -325,7 +325,7 @@ def _list_page(root: str, after: str, before: str | None, *, prefix: str, size: 
     is_last = listed.next_page_token is None or len(inside) < len(items)
     start = f"gs://{split(root)[0]}/"
     entries = [_entry(start + item["name"], item["size"], item["updated"], item["generation"]) for item in inside]
-    return Page(entries, "" if is_last else inside[0]["name"], "" if is_last else inside[-1]["name"])
+    return Page(entries, "" if is_last else inside[-1]["name"])
 
 
 def list_folders(root: str) -> list[str]:

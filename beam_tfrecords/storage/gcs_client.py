@@ -32,10 +32,9 @@ from urllib3 import PoolManager
 from urllib3.exceptions import HTTPError
 
 from beam_tfrecords.errors import BuildError
-from beam_tfrecords.storage import paths, request_metrics, surveys
+from beam_tfrecords.storage import paths, request_metrics
 from beam_tfrecords.storage.entries import (
     AccessDeniedError,
-    AnonymousAccessError,
     ChangedError,
     MissingBucketError,
     ServiceFaultError,
@@ -43,12 +42,11 @@ from beam_tfrecords.storage.entries import (
 )
 from beam_tfrecords.storage.gcs_private import is_transient, session_of
 from beam_tfrecords.storage.options import OWN_PROJECT, current_options
-from beam_tfrecords.storage.rate_limiter import FirstRates
 from beam_tfrecords.storage.retries import REFUSALS, DamagedAnswerError, Result, Store, describe_wait
 
 # Connections that stay open: readers request several objects at once.
 _CONNECTIONS = 80
-_STORE = Store(FirstRates(reads=5000, writes=1000))
+_STORE = Store()
 # Time limit for a metadata server in seconds; without one, some networks never answer.
 _METADATA_SECONDS = 3
 # Errors after which retries have been given up.
@@ -102,18 +100,11 @@ class _Access(NamedTuple):
     is_anonymous: bool
 
 
-def retried(request: Callable[..., Result], *, is_write: bool | None = None) -> Callable[..., Result]:
-    """Wraps a request with the retry policy of `retries`; the library accepts the wrapper as its own retry.
-
-    Args:
-      request: sends the request.
-      is_write: whether the request writes; None to use the library's method name, which is missing for uploads.
-    """
-    method = getattr(request, "keywords", {}).get("method", "POST")
-    writes = method not in ("GET", "HEAD") if is_write is None else is_write
+def retried(request: Callable[..., Result]) -> Callable[..., Result]:
+    """Wraps a request with the retry policy of `retries`; the library accepts the wrapper as its own retry."""
 
     def attempt(*words: Any, **named: Any) -> Result:
-        _STORE.wait(is_write=writes)
+        _STORE.wait()
         return request(*words, **named)
 
     @functools.wraps(request)
@@ -352,11 +343,9 @@ def _refused(path: str, message: str) -> BuildError:
     if _is_anonymous():
         # The next request searches for credentials again: a busy machine may have failed to provide some.
         has_searched = len(_failed_searches) > 1 and time.monotonic() - _failed_searches[0] < _SEARCH_SECONDS
-        if not (has_searched or surveys.is_listing()):
+        if not has_searched:
             _make_access.cache_clear()
-        return AnonymousAccessError(
-            f"{path}: access denied, and no Google credentials were found; {_LOG_IN} ({message})"
-        )
+        return BuildError(f"{path}: access denied, and no Google credentials were found; {_LOG_IN} ({message})")
     return BuildError(f"{path}: the Google credentials are refused: {message}; {_LOG_IN}")
 
 

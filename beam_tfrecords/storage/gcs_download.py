@@ -62,7 +62,7 @@ def _request(path: str, *, version: str = "", offset: int = 0, length: int = 0) 
     headers = {"Accept-Encoding": "gzip"}
     if length:
         headers["Range"] = f"bytes={offset}-{offset + length - 1}"
-    return retried(_get, is_write=False)(download_url(path, version=version), headers)
+    return retried(_get)(download_url(path, version=version), headers)
 
 
 def _get(url: str, headers: Mapping[str, str]) -> tuple[bytes, Mapping[str, str]]:

@@ -25,15 +25,11 @@ class StorageOptions:
       allow_private_addresses: whether images may come from addresses of this machine and of private networks. A table
         is data: its author must not be able to reach services in the network of the build.
       beam_arguments: command-line arguments for Beam's file systems, such as `--azure_connection_string`.
-      workers: number of processes that share a bucket's request rate; 0 if unknown.
-      began: start of these processes, in seconds since the epoch.
     """
 
     requester_pays: str | None = None
     allow_private_addresses: bool = False
     beam_arguments: tuple[str, ...] = ()
-    workers: int = 0
-    began: float = 0.0
 
     @property
     def payer(self) -> str | None:

@@ -1,7 +1,6 @@
 """Retries failed requests to stores: one policy for all stores, bounded by time.
 
-A busy store slows the build down: pauses grow, with full jitter, and the process spaces its requests. Many workers
-together stay under the bucket's request rate from the start; see `rate_limiter`.
+A busy store slows the build down: pauses grow, with full jitter, and the process spaces its requests.
 """
 
 from __future__ import annotations
@@ -15,8 +14,6 @@ from collections.abc import Callable
 from typing import TypeVar
 
 from beam_tfrecords.storage import request_metrics
-from beam_tfrecords.storage.options import current_options
-from beam_tfrecords.storage.rate_limiter import FirstRates, RateLimiter, rate_of
 
 # HTTP statuses to retry, and the subset that means too many requests.
 RETRIED = frozenset({408, 429, 500, 502, 503, 504})
@@ -61,39 +58,24 @@ def describe_wait(error: Exception) -> str:
 
 
 class Store:
-    """What this process knows about a store from its responses, for all of its threads.
+    """What this process knows about a store from its responses, for all of its threads."""
 
-    Args:
-      first: the request rates of a bucket without previous load.
-    """
-
-    def __init__(self, first: FirstRates) -> None:
-        self._first = first
-        self._reads, self._writes = RateLimiter(), RateLimiter()
+    def __init__(self) -> None:
         # Reentrant: objects that the garbage collector closes may send requests in the thread that holds the lock.
         self._lock = threading.RLock()
         self._last_answer = self._last_failure = self._turn = self._slowed = 0.0
         self._silent_since: float | None = None
         self._distance = 0.0
 
-    def wait(self, *, is_write: bool = False) -> None:
-        """Waits until a request may be sent, at this process's share of the bucket's rate, or slower if it is busy."""
-        options = current_options()
-        if not (self._distance or options.workers):
+    def wait(self) -> None:
+        """Waits until a request may be sent: requests to a busy store are spaced."""
+        if not self._distance:
             return
-        seconds = 0.0
         with self._lock:
             now = time.monotonic()
-            if self._distance:
-                turn = max(now, self._turn)
-                self._turn = turn + self._distance
-                seconds = turn - now
-            if options.workers:
-                first = self._first.writes if is_write else self._first.reads
-                rate = rate_of(first, seconds=time.time() - options.began, workers=options.workers)
-                seconds = max(seconds, (self._writes if is_write else self._reads).take(now, rate))
-        if seconds:
-            time.sleep(seconds)
+            turn = max(now, self._turn)
+            self._turn = turn + self._distance
+        time.sleep(turn - now)
 
     def note_answer(self) -> None:
         """Records a response of the store; a permanent error is a response too."""

@@ -12,7 +12,6 @@ import errno
 import functools
 import io
 import itertools
-import json
 import os
 import shutil
 import tempfile
@@ -36,7 +35,7 @@ from beam_tfrecords.storage.entries import (
     StorageError,
     no_check,
 )
-from beam_tfrecords.storage.name_ranges import Names, Page, list_below, partition_below
+from beam_tfrecords.storage.name_ranges import Names, Page
 from beam_tfrecords.storage.range_reader import open_ranges
 from beam_tfrecords.storage.retries import JITTER, DamagedAnswerError
 from beam_tfrecords.storage.s3_client import BUSY, client, code_of, errors, is_missing, retried, split, status_of
@@ -60,8 +59,6 @@ _COPIERS = 4
 _READERS = 8
 # Maximum number of objects in one delete request or on one page.
 _BATCH = 1000
-# Suffix of files that record an upload.
-_UPLOAD_NOTE = ".upload.json"
 # Metadata key with the id of the write that created an object.
 _WRITE_ID = "beam-tfrecords-write"
 
@@ -220,8 +217,7 @@ def _put_new(path: str, data: bytes, check: Check = no_check) -> None:
 def _named_write(path: str) -> Iterator[dict[str, Any]]:
     """Yields options that identify a multipart write; hides the error if the write succeeded but its response was lost.
 
-    Aborts unfinished uploads of the object, which the store charges for: those of killed builds, and those whose
-    response was lost.
+    A write that a kill cuts off, or whose first response is lost, leaves an upload for the bucket's lifecycle rule.
     """
     mine = os.urandom(16).hex()
     try:
@@ -229,13 +225,6 @@ def _named_write(path: str) -> Iterator[dict[str, Any]]:
     except exceptions.ClientError as error:
         if code_of(error) != "NoSuchUpload" or not _is_mine(path, mine):
             raise
-    target = _object(path)
-    # Some stores and roles cannot list them.
-    with contextlib.suppress(exceptions.ClientError):
-        answer = client().list_multipart_uploads(Bucket=target["Bucket"], Prefix=target["Key"])
-        for found in answer.get("Uploads", ()):
-            if found["Key"] == target["Key"]:
-                client().abort_multipart_upload(**target, UploadId=found["UploadId"])
 
 
 def _is_mine(path: str, write_id: str) -> bool:
@@ -325,10 +314,8 @@ def concatenate(
                 _put_new(target, data, check)
             return crc32c.value(data)
         upload = _object(target)
-        with contextlib.ExitStack() as noted, errors(target), _named_write(target) as named:
+        with errors(target), _named_write(target) as named:
             upload["UploadId"] = client().create_multipart_upload(**upload, **named, **checksum)["UploadId"]
-            if staging:
-                noted.enter_context(_noted(upload, staging))
             try:
                 write = functools.partial(_write_part, target, upload, entries, has_crc=has_crc)
                 written = list(pool.map(write, range(1, len(parts) + 1), parts))
@@ -421,54 +408,19 @@ def _read_pieces(entries: Sequence[FileEntry], pieces: list[CopyRange]) -> bytes
     return b"".join(map_in_threads(read, pieces, threads=_READERS))
 
 
-def abort_uploads(folder: str) -> None:
-    """See `storage.abort_uploads`."""
-    bucket, name = split(folder)
-    # Some stores do not have such a list, and some roles may not read it.
-    with contextlib.suppress(StorageError), errors(folder):
-        for page in (
-            client().get_paginator("list_multipart_uploads").paginate(Bucket=bucket, Prefix=paths.folder_prefix(name))
-        ):
-            for upload in page.get("Uploads", ()):
-                client().abort_multipart_upload(Bucket=bucket, Key=upload["Key"], UploadId=upload["UploadId"])
-    for entry in list_files(folder, limit=None, special=False, literal=True):
-        if entry.path.endswith(_UPLOAD_NOTE):
-            _abort_noted(entry.path)
-
-
-@contextlib.contextmanager
-def _noted(upload: Mapping[str, str], folder: str) -> Iterator[None]:
-    """Records in a folder that this build has started an upload, until the upload has ended."""
-    note = paths.join(folder, f"{os.urandom(8).hex()}{_UPLOAD_NOTE}")
-    with errors(note):
-        client().put_object(**_object(note), Body=json.dumps(dict(upload)).encode())
-    try:
-        yield
-    finally:
-        # The file is in the build's folder, and its cleanup reports what remains there.
-        with contextlib.suppress(AccessDeniedError):
-            delete_files([note])
-
-
-def _abort_noted(note: str) -> None:
-    """Aborts an upload that a killed process recorded, unless it has ended."""
-    with contextlib.suppress(StorageError, ValueError), errors(note):
-        client().abort_multipart_upload(**json.loads(read_bytes(note, version="")))
-
-
 def list_files(root: str, *, limit: int | None, special: bool, literal: bool) -> Iterator[FileEntry]:
     """See `storage.list_files`."""
-    return list_below(_names(root, literal=literal), limit=limit)
+    return _names(root, literal=literal).list_files(limit=limit)
 
 
 def partition_listing(root: str, *, literal: bool) -> list[Partition]:
     """Partitions by ranges of names; see `storage.partition_listing`."""
-    return partition_below(_names(root, literal=literal))
+    return _names(root, literal=literal).partition()
 
 
 def list_partition(root: str, part: Partition, *, special: bool, literal: bool) -> Iterator[FileEntry]:
     """See `storage.list_partition`."""
-    return list_below(_names(root, literal=literal), part=part)
+    return _names(root, literal=literal).list_files(part=part)
 
 
 def _names(root: str, *, literal: bool) -> Names:
@@ -488,7 +440,7 @@ def _list_page(root: str, after: str, before: str | None, *, prefix: str, size: 
     inside = [item for item in items if before is None or item["Key"] <= before]
     is_last = not answer["IsTruncated"] or len(inside) < len(items)
     entries = [_entry_of(f"s3://{bucket}/{item['Key']}", item["Size"], item) for item in inside]
-    return Page(entries, "" if is_last else inside[0]["Key"], "" if is_last else inside[-1]["Key"])
+    return Page(entries, "" if is_last else inside[-1]["Key"])
 
 
 def list_folders(root: str) -> list[str]:

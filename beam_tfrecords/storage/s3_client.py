@@ -24,18 +24,16 @@ from botocore.config import Config
 from botocore.parsers import ResponseParserError
 
 from beam_tfrecords.errors import BuildError, describe_exception
-from beam_tfrecords.storage import paths, request_metrics, surveys
+from beam_tfrecords.storage import paths, request_metrics
 from beam_tfrecords.storage.botocore_private import follow_no_redirect, start_credential_processes_by
 from beam_tfrecords.storage.entries import (
     AccessDeniedError,
-    AnonymousAccessError,
     ChangedError,
     MissingBucketError,
     ServiceFaultError,
     StorageError,
 )
 from beam_tfrecords.storage.options import current_options
-from beam_tfrecords.storage.rate_limiter import FirstRates
 from beam_tfrecords.storage.retries import (
     REFUSALS,
     RETRIED,
@@ -103,14 +101,12 @@ _PERMISSIONS = {
     "ListObjectsV2": "s3:ListBucket",
     "DeleteObject": "s3:DeleteObject",
     "DeleteObjects": "s3:DeleteObject",
-    "ListMultipartUploads": "s3:ListBucketMultipartUploads",
     "AbortMultipartUpload": "s3:AbortMultipartUpload",
 }
 _KINDS = {
     "GetObject": request_metrics.READ,
     "HeadObject": request_metrics.READ,
     "ListObjectsV2": request_metrics.LIST,
-    "ListMultipartUploads": request_metrics.LIST,
     "DeleteObject": request_metrics.DELETE,
     "DeleteObjects": request_metrics.DELETE,
     "AbortMultipartUpload": request_metrics.DELETE,
@@ -120,8 +116,7 @@ _WAITED = "waited"
 _LOG_IN = "set AWS_PROFILE, or AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY"
 # Reentrant: objects that the garbage collector closes may send requests in the thread that holds the lock.
 _client_lock = threading.RLock()
-# Per prefix.
-STORE = Store(FirstRates(reads=5500, writes=3500))
+STORE = Store()
 PAYER_HEADER = "x-amz-request-payer"
 
 
@@ -260,7 +255,7 @@ def _read_objects(response_dict: dict[str, Any], customized_response_dict: dict[
 def _count_request(request: Any, event_name: str, **_: Any) -> None:
     """Counts a request, once per attempt."""
     kind = _KINDS.get(event_name.rpartition(".")[2], request_metrics.WRITE)
-    STORE.wait(is_write=kind in (request_metrics.WRITE, request_metrics.DELETE))
+    STORE.wait()
     request_metrics.count(kind)
     if kind == request_metrics.WRITE:
         size = request.headers.get("Content-Length", 0)
@@ -317,9 +312,8 @@ def _error_of(path: str, error: exceptions.ClientError) -> Exception | None:
     if status == 403:
         if client().meta.config.signature_version is botocore.UNSIGNED:
             # The next request searches for credentials again: a busy machine may have failed to provide some.
-            if not surveys.is_listing():
-                _make_client.cache_clear()
-            return AnonymousAccessError(f"{path}: access denied, and no AWS credentials were found; {_LOG_IN} ({said})")
+            _make_client.cache_clear()
+            return BuildError(f"{path}: access denied, and no AWS credentials were found; {_LOG_IN} ({said})")
         return AccessDeniedError(path, said, _lacking_permission(error))
     if status >= 500 or status in RETRIED or code in BUSY:
         return None

@@ -10,12 +10,11 @@ import errno
 import functools
 import io
 import ipaddress
+import math
 import os
 import socket
 import ssl
-import threading
 import time
-from contextvars import ContextVar
 from typing import Any
 from urllib.parse import urljoin
 
@@ -27,7 +26,6 @@ from urllib3.exceptions import (
     LocationValueError,
     NameResolutionError,
     NewConnectionError,
-    ReadTimeoutError,
     SSLError,
 )
 from urllib3.util import parse_url
@@ -50,9 +48,6 @@ _PAUSES = (1.0, 4.0)
 _MOST_PAUSE = 30.0
 _MOST_REDIRECTS = 5
 _TRIED_AGAIN = (408, 425, 429, 500, 502, 503, 504)
-# Number of consecutive failures after which a host is skipped, and seconds for which it is skipped.
-_MOST_DEAD = 3
-_DEAD_SECONDS = 60.0
 # A response of any host within this many seconds before an attempt shows that the network works.
 _ANSWER_SECONDS = 2.0
 _CHUNK_BYTES = 1 << 16
@@ -66,8 +61,8 @@ _CARRIERS = tuple(
 # NAT64 of a local network (RFC 8215).
 _LOCAL_NAT64 = ipaddress.IPv6Network("64:ff9b:1::/48")
 _UNKNOWN_NAME = (socket.EAI_NONAME, getattr(socket, "EAI_NODATA", socket.EAI_NONAME))
-# Host and deadline of the image that this thread reads.
-_READING: ContextVar[tuple[str, float]] = ContextVar("reading")
+# Time of the last response from any host or name server, by the monotonic clock.
+_answered = -math.inf
 _NO_WAY = (errno.ENETUNREACH, errno.ENETDOWN, errno.EHOSTUNREACH)
 
 
@@ -77,32 +72,22 @@ def read(url: str, length: int) -> bytes:
     Raises:
       StorageError: the download failed; a ServiceFaultError if no host can be reached at all.
     """
-    host, deadline = _host(url), time.monotonic() + _MOST_SECONDS
-    _READING.set((host, deadline))
+    _host(url)
+    deadline = time.monotonic() + _MOST_SECONDS
     for pause in (*_PAUSES, None):
         began = time.monotonic()
         try:
-            _HEALTH.check(host)
-            data = _get(url, length, deadline=deadline)
-        except _LeftAloneError as error:
-            raise StorageError(f"{shown(url)}: {error}") from error
+            return _get(url, length, deadline=deadline)
         except _Failure as failure:
-            is_fault = failure.is_doubtful and not _HEALTH.answered_since(began - _ANSWER_SECONDS)
-            if failure.is_silent and not is_fault:
-                _HEALTH.note_dead(host)
             wait = max(pause or 0, failure.wait)
             is_late = time.monotonic() + wait >= deadline
             if pause is not None and failure.may_pass and wait <= _MOST_PAUSE and not is_late:
                 time.sleep(wait)
                 continue
             detail = f"{shown(url)}: {failure}"
-            if is_fault:
+            if failure.is_doubtful and _answered < began - _ANSWER_SECONDS:
                 raise ServiceFaultError(f"{detail}; no other host answers either") from failure
-            if not (failure.is_connected or failure.is_silent):
-                _HEALTH.note_dead(host)
             raise StorageError(detail) from failure
-        _HEALTH.note_alive(host)
-        return data
     raise AssertionError
 
 
@@ -112,65 +97,18 @@ class _Failure(Exception):
     Attributes:
       may_pass: whether a retry may succeed.
       wait: seconds that the host asks to wait before a retry.
-      is_connected: whether the host has answered.
       is_doubtful: whether the network itself may be down.
-      is_silent: whether the request timed out.
     """
 
-    def __init__(
-        self,
-        detail: str,
-        *,
-        may_pass: bool = False,
-        wait: float = 0.0,
-        is_connected: bool = True,
-        is_doubtful: bool = False,
-        is_silent: bool = False,
-    ) -> None:
+    def __init__(self, detail: str, *, may_pass: bool = False, wait: float = 0.0, is_doubtful: bool = False) -> None:
         super().__init__(detail)
-        self.may_pass, self.wait = may_pass, wait
-        self.is_connected, self.is_doubtful, self.is_silent = is_connected, is_doubtful, is_silent
+        self.may_pass, self.wait, self.is_doubtful = may_pass, wait, is_doubtful
 
 
-class _LeftAloneError(Exception):
-    """The host is skipped after several consecutive failures."""
-
-
-class _Health:
-    """What this process knows about hosts, for all of its threads."""
-
-    def __init__(self) -> None:
-        self._lock = threading.Lock()
-        self._answered = -_MOST_SECONDS
-        # Host -> number of consecutive failures, and the end of the last one.
-        self._dead: dict[str, tuple[int, float]] = {}
-
-    def note_answer(self) -> None:
-        """Records a response from a host or a name server."""
-        self._answered = time.monotonic()
-
-    def answered_since(self, when: float) -> bool:
-        """Whether a host or a name server has answered since then."""
-        return self._answered >= when
-
-    def note_alive(self, host: str) -> None:
-        """Records that a host has sent a file."""
-        with self._lock:
-            self._dead.pop(host, None)
-
-    def note_dead(self, host: str) -> None:
-        """Records that a host has refused a connection or timed out."""
-        with self._lock:
-            self._dead[host] = (self._dead.get(host, (0, 0.0))[0] + 1, time.monotonic())
-
-    def check(self, host: str) -> None:
-        """Raises _LeftAloneError for a host that is skipped."""
-        count, last = self._dead.get(host, (0, 0.0))
-        if count >= _MOST_DEAD and time.monotonic() < last + _DEAD_SECONDS:
-            raise _LeftAloneError(f"{host} could not be reached {count} times in a row")
-
-
-_HEALTH = _Health()
+def _note_answer() -> None:
+    """Records a response from a host or a name server, for all threads."""
+    global _answered
+    _answered = time.monotonic()
 
 
 class _PrivateAddressError(Exception):
@@ -182,8 +120,6 @@ class _Checked(OpensOwnSocket):
 
     def open_socket(self, name: str) -> socket.socket:
         deadline = time.monotonic() + _CONNECT_SECONDS
-        # While this thread waited for a free connection, other threads may have failed.
-        _HEALTH.check(_READING.get()[0])
         try:
             addresses = _find_addresses(name, self.port)  # type: ignore[attr-defined]
             for number, address in enumerate(addresses, 1):
@@ -195,27 +131,6 @@ class _Checked(OpensOwnSocket):
         except socket.gaierror as error:
             raise NameResolutionError(name, self, error) from error  # type: ignore[arg-type]
         raise AssertionError
-
-    def getresponse(self) -> Any:
-        # A header that arrives byte by byte never exceeds the read timeout.
-        connected = self.sock  # type: ignore[attr-defined]
-        timer = threading.Timer(_time_left(), _shut, (connected,))
-        timer.daemon = True
-        timer.start()
-        try:
-            return super().getresponse()  # type: ignore[misc]
-        finally:
-            timer.cancel()
-
-
-def _time_left() -> float:
-    """Returns the seconds left for the image of this thread."""
-    return max(0.01, _READING.get()[1] - time.monotonic())
-
-
-def _shut(connected: socket.socket) -> None:
-    with contextlib.suppress(OSError):
-        connected.shutdown(socket.SHUT_RDWR)
 
 
 def _find_addresses(name: str, port: int) -> list[str]:
@@ -282,7 +197,7 @@ def _host(url: str) -> str:
 
 def _get(url: str, length: int, *, deadline: float) -> bytes:
     for _ in range(_MOST_REDIRECTS + 1):
-        response = _request(url)
+        response = _request(url, deadline=deadline)
         try:
             target = response.get_redirect_location()
             if not target:
@@ -304,8 +219,8 @@ def _join(url: str, target: str) -> str:
     raise _Failure(f"redirected to {shown(target)}")
 
 
-def _request(url: str) -> urllib3.BaseHTTPResponse:
-    left = _time_left()
+def _request(url: str, *, deadline: float) -> urllib3.BaseHTTPResponse:
+    left = max(0.01, deadline - time.monotonic())
     try:
         response = _pools(os.getpid(), current_options().allow_private_addresses).request(
             "GET",
@@ -317,7 +232,7 @@ def _request(url: str) -> urllib3.BaseHTTPResponse:
             timeout=urllib3.Timeout(connect=min(_CONNECT_SECONDS, left), read=min(_READ_SECONDS, left)),
         )
     except _PrivateAddressError as error:
-        _HEALTH.note_answer()
+        _note_answer()
         raise _Failure(
             f"{_host(url)} is at the private address {error}, which a table may not name; `allow_private_addresses` "
             "permits it"
@@ -326,7 +241,7 @@ def _request(url: str) -> urllib3.BaseHTTPResponse:
         raise _Failure("no URL") from error
     except HTTPError as error:
         raise _describe(error, url) from error
-    _HEALTH.note_answer()
+    _note_answer()
     return response
 
 
@@ -337,27 +252,26 @@ def _describe(error: HTTPError, url: str) -> _Failure:
     number = getattr(cause, "errno", None)
     if isinstance(error, NameResolutionError):
         if number in _UNKNOWN_NAME:
-            _HEALTH.note_answer()
-            return _Failure(f"there is no host {host}", is_connected=False)
-        return _Failure(f"the name {host} cannot be looked up", may_pass=True, is_connected=False, is_doubtful=True)
+            _note_answer()
+            return _Failure(f"there is no host {host}")
+        return _Failure(f"the name {host} cannot be looked up", may_pass=True, is_doubtful=True)
     if not _is_address(parse_url(url).host or "") and isinstance(error, (ConnectTimeoutError, NewConnectionError)):
         # The name server has answered.
-        _HEALTH.note_answer()
+        _note_answer()
     if isinstance(error, NewConnectionError):
         is_refused = number not in _NO_WAY
         if is_refused:
-            _HEALTH.note_answer()
+            _note_answer()
         shown = os.strerror(number) if number else str(error)
-        return _Failure(f"{host}: {shown}", may_pass=True, is_connected=False, is_doubtful=not is_refused)
+        return _Failure(f"{host}: {shown}", may_pass=True, is_doubtful=not is_refused)
     # The remaining error types derive from it too.
     if isinstance(error, ConnectTimeoutError):
         detail = f"no connection to {host} within {_CONNECT_SECONDS:.0f} seconds"
-        return _Failure(detail, may_pass=True, is_connected=False, is_doubtful=True, is_silent=True)
-    _HEALTH.note_answer()
+        return _Failure(detail, may_pass=True, is_doubtful=True)
+    _note_answer()
     if isinstance(error, SSLError) or isinstance(cause, ssl.SSLError):
-        return _Failure(f"no encrypted connection to {host}: {error}", is_connected=False)
-    is_silent = isinstance(error, ReadTimeoutError) or _time_left() <= 0.01
-    return _Failure(f"{host} does not answer: {describe_exception(error)}", may_pass=True, is_silent=is_silent)
+        return _Failure(f"no encrypted connection to {host}: {error}")
+    return _Failure(f"{host} does not answer: {describe_exception(error)}", may_pass=True)
 
 
 def _is_address(host: str) -> bool:

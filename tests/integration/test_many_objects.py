@@ -1,12 +1,11 @@
-"""Listing and deleting very many objects: pages and batches at once, every object once.
+"""Listing and deleting very many objects: in pages and batches, every object once.
 
-A million objects within 60 s, and 13,000 deleted within 20 s, at 20 ms a request: the tests here have a tenth of them,
+13,000 objects are deleted within 20 s, at 20 ms a request: the tests here have fewer of them,
 and hold what makes it so.
 """
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -45,26 +44,18 @@ def use(endpoint: str, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setenv(name, value)
 
 
-def test_many_objects_are_listed_once_and_several_pages_at_a_time(store, scheme):
+def test_many_objects_are_listed_once_a_page_at_a_time(store, scheme):
     layout, endpoint = store
     listed = [entry.path.removeprefix(f"{scheme}://photos/") for entry in storage.list_files(f"{scheme}://photos")]
     assert sorted(listed) == names_of(layout, COUNT)
-    stats = stats_of(endpoint)
-    assert stats["most_at_once"] >= 4
-    # Looking for where names are takes requests, too.
-    assert stats["requests"] <= 2 * COUNT / 1000
+    assert stats_of(endpoint)["requests"] <= COUNT / 1000 + 1
 
 
 def test_a_listing_that_nobody_reads_to_its_end_stops_asking(store, scheme):
     _, endpoint = store
     found = storage.list_files(f"{scheme}://photos")
-    for _ in range(name_ranges._FIRST_PAGES * 1000 + 1):
-        next(found)
-    found.close()
-    asked = stats_of(endpoint)["requests"]
-    assert asked < name_ranges._FIRST_PAGES + 2 * name_ranges._THREADS
-    time.sleep(0.2)
-    assert stats_of(endpoint)["requests"] == asked
+    next(found)
+    assert stats_of(endpoint)["requests"] == 1
 
 
 def test_many_objects_are_deleted_in_batches(tmp_path, monkeypatch, scheme):

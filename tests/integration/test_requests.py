@@ -96,15 +96,3 @@ def kind_of(request: str) -> str:
     """Method and kind of file of a request, to see where requests go."""
     words = request.partition("?")[0].split("/")
     return f"{words[0]} {'/'.join(words[-3:-1])}/*{Path(words[-1]).suffix}"
-
-
-def test_requests_of_many_workers_keep_to_the_rate_of_a_bucket(server, scheme, names):
-    """A process of a thousand begins with 5 reads and one to three writes a second; one of two does not wait."""
-    paths = [f"{scheme}://photos/{name}" for name in names[:16]]
-    with ThreadPoolExecutor(16) as pool:
-        for workers, least, most in ((2, 0.0, 1.0), (1000, 1.5, 10.0)):
-            with storage.using(storage.StorageOptions(workers=workers, began=time.time())):
-                began = time.monotonic()
-                assert all(pool.map(storage.read_bytes, paths))
-                storage.write_bytes(f"{scheme}://datasets/ramp", b"")
-                assert least < time.monotonic() - began < most

@@ -82,8 +82,7 @@ def test_large_files_go_in_parts_that_are_sent_again_where_they_are_refused(serv
     data = os.urandom(40 * MIB)
     server.refuse("PUT", "partNumber=2")
     storage.write_bytes("s3://photos/a", data)
-    # The last one looks for unfinished uploads of the object.
-    assert sorted(methods(server)) == ["GET", "POST", "POST", "PUT", "PUT", "PUT", "PUT"]
+    assert sorted(methods(server)) == ["POST", "POST", "PUT", "PUT", "PUT", "PUT"]
     assert storage.read_bytes("s3://photos/a") == data
 
 
@@ -100,7 +99,8 @@ def test_an_upload_in_parts_goes_on_where_an_answer_is_lost(server, lost, joins)
         storage.write_bytes("s3://photos/whole", b"".join(pieces))
     assert not server.has_faults()
     assert storage.read_bytes("s3://photos/whole") == b"".join(pieces)
-    assert uploads(server) == []
+    # Nobody knows the number of an upload whose first answer is lost; a lifecycle rule of the bucket aborts it.
+    assert len(uploads(server)) == (lost == "uploads")
 
 
 def test_one_request_too_many_is_sent_again(server):
@@ -270,49 +270,12 @@ def test_a_store_that_knows_no_checksums_is_not_asked_for_one(server, monkeypatc
     )
 
 
-def test_uploads_that_a_killed_build_has_left_are_discarded_and_no_others(server, monkeypatch):
-    client = server.client()
-    started = {
-        name: client.create_multipart_upload(Bucket="photos", Key=name)["UploadId"]
-        for name in ("out/shard", "out/mine", "out/.build/0/parts/b", "output/c")
-    }
-    for name, number in started.items():
-        client.upload_part(Bucket="photos", Key=name, UploadId=number, PartNumber=1, Body=b"left")
-    # As a process leaves it that is killed within the block.
-    monkeypatch.setattr(s3_module, "delete_files", lambda files: None)
-    upload = {"Bucket": "photos", "Key": "out/shard", "UploadId": started["out/shard"]}
-    with s3_module._noted(upload, "s3://photos/out/.build/0"):
-        pass
-    storage.abort_uploads("s3://photos/out/.build")
-    assert [one["Key"] for one in uploads(server)] == ["out/mine", "output/c"]
-    server.refuse("GET", "uploads", status=403, code="AccessDenied")
-    storage.abort_uploads("s3://photos/output")
-    storage.abort_uploads("s3://photos/output")
-    assert [one["Key"] for one in uploads(server)] == ["out/mine"]
-
-
 @pytest.mark.parametrize("module", [s3_client, gcs_client])
 def test_a_client_is_asked_for_while_it_is_made(module):
     # By what the garbage collector closes in the same thread.
     with module._client_lock:
         assert module._client_lock.acquire(blocking=False)
         module._client_lock.release()
-
-
-def test_an_upload_is_noted_while_it_runs(server, monkeypatch):
-    storage.write_bytes("s3://photos/0", bytes(9 * MIB))
-    seen = []
-    monkeypatch.setattr(
-        s3_module,
-        "_write_part",
-        lambda *arguments, write=s3_module._write_part, **options: (
-            seen.extend(entry.path for entry in storage.list_files("s3://photos/staging")),
-            write(*arguments, **options),
-        )[1],
-    )
-    storage.concatenate(["s3://photos/0"], "s3://photos/whole", staging="s3://photos/staging", replaces=False)
-    assert seen
-    assert list(storage.list_files("s3://photos/staging")) == []
 
 
 @pytest.mark.parametrize("read", ["whole", "range", "open"])

@@ -20,7 +20,7 @@ from beam_tfrecords.beam_pipelines.build.run import run_build
 from beam_tfrecords.beam_pipelines.build.user_functions import find_functions
 from beam_tfrecords.beam_pipelines.limits import prepare_process
 from beam_tfrecords.beam_pipelines.messages.outcomes import Published, Unpublished
-from beam_tfrecords.beam_pipelines.runners.execution import Execution, sharing_buckets
+from beam_tfrecords.beam_pipelines.runners.execution import Execution
 from beam_tfrecords.beam_pipelines.runners.find_runner import find_runner
 from beam_tfrecords.beam_pipelines.runners.jobs import JobRecord
 from beam_tfrecords.beam_pipelines.runners.runner import Runner
@@ -75,7 +75,7 @@ def build(
       OutputLockedError: another build holds the output; nothing has been started.
       BuildError: the build failed, or published nothing because of failures or duplicates.
     """
-    with beam_logs_from(logging.INFO if verbose else logging.CRITICAL), storage.surveying():
+    with beam_logs_from(logging.INFO if verbose else logging.CRITICAL):
         spec = read_arguments(input, output, beam_arguments, settings)
         with storage.using(storage.StorageOptions(beam_arguments=tuple(beam_arguments))):
             outcome = build_dataset(spec, beam_arguments, quiet=quiet, report=report)
@@ -179,10 +179,7 @@ def _build(
             outcome = Published(previous.newest, is_unchanged=True)
         else:
             resolved, publication = prepared
-            with sharing_buckets(runner):
-                outcome = run_build(
-                    resolved, publication, execution, wait=wait, fails_unpublished=fails_job, report=report
-                )
+            outcome = run_build(resolved, publication, execution, wait=wait, fails_unpublished=fails_job, report=report)
         _log.info("the build ended: %s", _describe(outcome))
         outcome, problem = finish(spec, outcome, previous, output, report=report)
     note_left(spec.output, problem)

@@ -26,7 +26,7 @@ from beam_tfrecords.beam_pipelines.build.output.refusal import Refusal
 from beam_tfrecords.beam_pipelines.build.pipeline import Slices, build_pipeline
 from beam_tfrecords.beam_pipelines.build.prepare import prepare_build
 from beam_tfrecords.beam_pipelines.build.resolve import ResolvedBuild
-from beam_tfrecords.beam_pipelines.runners.execution import Execution, sharing_buckets
+from beam_tfrecords.beam_pipelines.runners.execution import Execution
 from beam_tfrecords.beam_pipelines.runners.jobs import JobRecord, read_job
 from beam_tfrecords.errors import RequestError
 from beam_tfrecords.storage.fence import Fence
@@ -110,7 +110,7 @@ def submit_unlisted(
             report=report,
         )
 
-    with sharing_buckets(runner), sending_pipeline(source):
+    with sending_pipeline(source):
         job = execution.run(add_stages, folder.path, wait=False)
     assert job is not None
     return job

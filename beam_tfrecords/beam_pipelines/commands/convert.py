@@ -8,7 +8,6 @@ import sys
 import time
 from collections.abc import Sequence
 
-from beam_tfrecords import storage
 from beam_tfrecords.beam_pipelines.build.build import build_dataset
 from beam_tfrecords.beam_pipelines.build.user_functions import find_functions
 from beam_tfrecords.beam_pipelines.interrupts import keep_interrupts
@@ -38,7 +37,6 @@ def convert(argv: Sequence[str]) -> int:
     return summary.exit_code
 
 
-@storage.surveying()
 def _convert(arguments: Arguments, summary: RunSummary) -> int:
     start = time.monotonic()
     runner = find_runner(arguments.beam)

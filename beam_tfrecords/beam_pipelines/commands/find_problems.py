@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 from beam_tfrecords import storage
 from beam_tfrecords.beam_pipelines.messages.progress import ReadProgress
-from beam_tfrecords.beam_pipelines.runners.execution import Execution, sharing_buckets
+from beam_tfrecords.beam_pipelines.runners.execution import Execution
 from beam_tfrecords.beam_pipelines.terminal import show
 from beam_tfrecords.errors import BuildError
 from beam_tfrecords.output.files import SUCCESS
@@ -78,7 +78,7 @@ def _find_all(
             processes=execution.runner.processes,
         )
         try:
-            with progress if shows_progress else contextlib.nullcontext(), sharing_buckets(execution.runner):
+            with progress if shows_progress else contextlib.nullcontext():
                 execution.run(stages)
             found = storage.list_files(written, literal=True) if storage.is_folder(written) else ()
             lines = [line for entry in found for line in storage.read_bytes(entry.path).decode().splitlines()]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import importlib.metadata
-import re
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
@@ -37,9 +36,6 @@ class DataflowRunner(Runner):
         return self.arguments.given["template_location"] is not None
 
     def complete(self) -> list[str]:
-        # A machine runs one process per core; the machine type ends with the number of cores.
-        machine = re.search(r"-(\d+)$", self.arguments.given["machine_type"] or "")
-        self.workers = (self.arguments.number("max_num_workers") or 0) * int(machine[1] if machine else 1)
         # Labels identify a job on the service's page and in bills.
         labels = [f"--labels=beam-tfrecords-dataset={self.dataset[:_MOST_LETTERS]}"] if self.dataset else []
         return [*self.arguments.add({"job_name": self.name_job()}), *labels]

@@ -9,9 +9,7 @@ import dataclasses
 import functools
 import logging
 import sys
-import time
 from collections.abc import Callable
-from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, Any
 
 from beam_tfrecords import storage
@@ -156,12 +154,6 @@ class Execution:
                 job.cancel()
             raise
         return None
-
-
-def sharing_buckets(runner: Runner) -> AbstractContextManager[None]:
-    """Shares the worker count, so that all workers together stay under the bucket's request rate."""
-    workers = runner.processes or runner.workers
-    return storage.using(dataclasses.replace(storage.current_options(), workers=workers, began=time.time()))
 
 
 def _remember(folder: str | None, record: JobRecord) -> None:

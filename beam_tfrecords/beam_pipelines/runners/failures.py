@@ -11,9 +11,7 @@ from beam_tfrecords.storage import StorageError
 
 _TRACEBACK = "Traceback (most recent call last):"
 # Error types of the build, of its stores, and of datasets that it reads.
-_KINDS = (
-    "BuildError|AccessDeniedError|AnonymousAccessError|MissingBucketError|ServiceFaultError|StorageError|ShardFileError"
-)
+_KINDS = "BuildError|AccessDeniedError|MissingBucketError|ServiceFaultError|StorageError|ShardFileError"
 _BUILD_ERROR = re.compile(
     rf"^(?:beam_tfrecords\.[a-z_.]+\.)?(?:{_KINDS}): (.*?)(?: \[while running .*\])?$", re.MULTILINE
 )

@@ -92,8 +92,7 @@ class FlinkRunner(Runner):
             )
         self._job_name = self.name_job()
         slots = min(cluster.free_slots, most or cluster.free_slots)
-        self.workers = self._parallelism or slots
-        cluster.check_buffers(where, parallelism=self.workers)
+        cluster.check_buffers(where, parallelism=self._parallelism or slots)
         filled = {
             **worker_flags(self.arguments, self._job_name),
             "flink_version": version,

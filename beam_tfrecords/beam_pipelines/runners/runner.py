@@ -40,7 +40,6 @@ class Runner:
       idle_flags: Beam flag that has no effect here -> explanation and alternative.
       needs_answers: whether to query Beam or a cluster before a pipeline is planned.
       processes: number of worker processes of `MapInProcesses`; 0 leaves the work to the runner.
-      workers: number of worker processes on a cluster; 0 if unknown, or if `processes` do the work.
       dataset: name of the dataset to build, for the job name.
       has_job: whether a job already writes to the output; this request follows that job and submits none.
       note: note on the flags that `complete` has set; empty if there are none.
@@ -51,7 +50,6 @@ class Runner:
     idle_flags: Mapping[str, str] = MappingProxyType(_OF_FLINK)
     needs_answers = True
     processes = 0
-    workers = 0
     dataset = ""
     has_job = False
 

@@ -41,7 +41,6 @@ class SparkRunner(Runner):
         cores = re.fullmatch(r"local\[(\d+)\]", master)
         if cores:
             filled["sdk_worker_parallelism"] = cores[1]
-            self.workers = int(cores[1])
         self.note = f"Spark at {master}; set: {self.arguments.describe(filled)}"
         return self.arguments.add({**filled, "job_name": job_name})
 

@@ -64,8 +64,6 @@ def _inherit_settings(raw_values: Mapping[str, Any], of_input: Mapping[str, Any]
     options = dataclasses.replace(storage.current_options(), requester_pays=of_input["requester_pays"])
     with storage.using(options):
         try:
-            for path in paths:
-                storage.survey(path)
             if not any(map(is_dataset, paths)):
                 return given
         except (OSError, ValueError, BuildError, RequestError, storage.SchemeError):

@@ -16,7 +16,6 @@ from beam_tfrecords.beam_pipelines.runners.jobs import JobRecord, read_job
 from beam_tfrecords.reading.index_files import ShardFileError
 from beam_tfrecords.storage.entries import (
     AccessDeniedError,
-    AnonymousAccessError,
     MissingBucketError,
     ServiceFaultError,
 )
@@ -74,7 +73,6 @@ def test_a_failed_job_is_described_in_one_line(stacktrace, line):
     [
         ServiceFaultError("s3://photos/a: archived"),
         AccessDeniedError("s3://photos/a", "AccessDenied"),
-        AnonymousAccessError("s3://photos/a: access denied"),
         MissingBucketError("s3://photos/a: there is no bucket"),
         ShardFileError("out: shards.parquet does not exist"),
     ],

@@ -6,10 +6,7 @@ import time
 
 import pytest
 
-from beam_tfrecords.storage.rate_limiter import FirstRates
 from beam_tfrecords.storage.retries import Store
-
-RATES = FirstRates(reads=100, writes=10)
 
 
 @pytest.fixture
@@ -29,7 +26,7 @@ def test_a_storm_ends_by_time_only(clock, seconds, is_over):
         return "answer"
 
     try:
-        assert Store(RATES).send(request, may_pass=lambda error: isinstance(error, ConnectionError)) == "answer"
+        assert Store().send(request, may_pass=lambda error: isinstance(error, ConnectionError)) == "answer"
         assert not is_over
     except ConnectionError:
         assert is_over
@@ -37,7 +34,7 @@ def test_a_storm_ends_by_time_only(clock, seconds, is_over):
 
 
 def test_a_request_goes_on_while_the_store_answers_others(clock):
-    store, asked = Store(RATES), []
+    store, asked = Store(), []
 
     def request() -> None:
         asked.append(clock[0])
@@ -51,12 +48,12 @@ def test_a_request_goes_on_while_the_store_answers_others(clock):
 
 def test_what_will_not_pass_is_raised_at_once(clock):
     with pytest.raises(KeyError):
-        Store(RATES).send(lambda: {}["a"], may_pass=lambda _: False)
+        Store().send(lambda: {}["a"], may_pass=lambda _: False)
     assert clock == [1000.0]
 
 
 def test_refusals_set_requests_apart_and_answers_bring_them_together(clock):
-    store = Store(RATES)
+    store = Store()
     for _ in range(10):
         store.pause(clock[0], 0, is_busy=True)
         clock[0] += 2

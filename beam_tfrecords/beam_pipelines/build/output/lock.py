@@ -193,7 +193,6 @@ def open_folder(folder: str, output: HeldOutput, *, keeps: str | None = None) ->
     try:
         fence = output.take_fence()
         fence.check()
-        storage.abort_uploads(workspace.path)
         # Files that this process may not delete stay, and do no harm.
         with contextlib.suppress(storage.AccessDeniedError):
             delete_temporary(output.path, keeps=(folder, keeps or folder, workspace.journal, workspace.replaced_files))
