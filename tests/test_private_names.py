@@ -3,25 +3,19 @@
 from __future__ import annotations
 
 import ast
-import http.server
-import socket
-import threading
 from collections.abc import Iterable
 
 import pytest
-import urllib3
 from apache_beam.io.filesystems import FileSystems
-from urllib3.connection import HTTPConnection
 
 from beam_tfrecords.beam_pipelines.settings.beam_flags import add_beam_flags, flag_names
 from beam_tfrecords.beam_pipelines.settings.command_line import Parser
 from beam_tfrecords.storage import beam_files
-from beam_tfrecords.storage.urllib3_private import OpensOwnSocket
 from tests.package_code import PACKAGE, package_nodes
 
 # Module -> the private names of others that it uses. Of the standard library: a process ends by `os._exit`, arguments
 # are read by argparse, and processes are started by multiprocessing's fork server. Each library has an upper bound in
-# setup.py; those of urllib3 are overridden in storage/urllib3_private.py, and Pillow's `_setup` in images/tiff.py.
+# setup.py; those of urllib3 are overridden in storage/web.py, and Pillow's `_setup` in images/tiff.py.
 ALLOWED = {
     "beam_pipelines/commands/cli.py": {"_exit", "_run_exitfuncs"},
     "beam_pipelines/commands/completion.py": {"_actions"},
@@ -82,33 +76,6 @@ def test_private_names_of_libraries_are_used_in_few_modules():
     ours = NAMED_TUPLE.union(*map(names_defined_in, modules.values()))
     found = {path: private_names_in(nodes) - ours for path, nodes in modules.items()}
     assert {path: names for path, names in found.items() if names} == ALLOWED
-
-
-def test_urllib3_connects_to_the_address_that_a_connection_chooses():
-    class Connection(OpensOwnSocket, HTTPConnection):
-        def open_socket(self, name: str) -> socket.socket:
-            assert name == "nowhere.invalid"
-            return self.connect_to("127.0.0.1")
-
-    class Pool(urllib3.HTTPConnectionPool):
-        ConnectionCls = Connection
-
-    class Handler(http.server.BaseHTTPRequestHandler):
-        def do_GET(self) -> None:
-            self.send_response(200)
-            self.end_headers()
-            self.wfile.write(self.headers["Host"].encode())
-
-        def log_message(self, *_: object) -> None:
-            pass
-
-    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
-        threading.Thread(target=server.serve_forever, daemon=True).start()
-        url = f"http://nowhere.invalid:{server.server_port}/"
-        pools = urllib3.PoolManager()
-        pools.pool_classes_by_scheme = {"http": Pool}
-        assert pools.request("GET", url).data.decode() == f"nowhere.invalid:{server.server_port}"
-        server.shutdown()
 
 
 def test_beam_keeps_the_options_of_its_file_systems_where_they_are_looked_for(monkeypatch: pytest.MonkeyPatch):

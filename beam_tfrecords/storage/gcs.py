@@ -11,14 +11,15 @@ import io
 import itertools
 import os
 import tempfile
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import IO, Any
 
+import requests
+import urllib3
 from google.api_core import exceptions
 from google.cloud.storage import Blob
 from google.cloud.storage.batch import Batch
-from requests import Response
 
 from beam_tfrecords import crc32c
 from beam_tfrecords.storage import paths, request_metrics
@@ -31,11 +32,22 @@ from beam_tfrecords.storage.entries import (
     Partition,
     StorageError,
 )
-from beam_tfrecords.storage.gcs_client import blob_at, bucket_of, client, denied, errors, message_of, retried, split
-from beam_tfrecords.storage.gcs_download import download, download_state
+from beam_tfrecords.storage.gcs_client import (
+    blob_at,
+    bucket_of,
+    client,
+    connections,
+    denied,
+    download_url,
+    errors,
+    message_of,
+    retried,
+    split,
+)
 from beam_tfrecords.storage.gcs_private import update_time
 from beam_tfrecords.storage.name_ranges import Names, Page
 from beam_tfrecords.storage.range_reader import open_ranges
+from beam_tfrecords.storage.retries import DamagedAnswerError
 from beam_tfrecords.storage.threads import map_in_threads
 
 # Uploads of up to 8 MiB take one request; larger ones are sent in chunks of this many bytes, each held in memory.
@@ -50,6 +62,9 @@ _SOURCES = 32
 _COMPOSERS = 8
 # Concurrent batches; one takes half a second.
 _DELETERS = 8
+# Seconds to connect, and between two pieces of a response, as in the library.
+_TIMEOUT = 60
+_GENERATION = "x-goog-generation"
 # Metadata key with the id of the write that created an object.
 _WRITE_ID = "beam-tfrecords-write"
 
@@ -80,17 +95,85 @@ def open_read(path: str, *, version: str) -> IO[bytes]:
 
 def read_bytes(path: str, *, version: str, size: int = 0) -> bytes:
     """Reads an object; see `storage.read_bytes`. Uses the service's checksum, which is stricter than the size."""
-    data = download(path, version=version)
-    assert data is not None
-    return data
+    return _download(path, version=version) or b""
 
 
 def read_range(path: str, offset: int, length: int, *, version: str) -> bytes:
     """See `storage.read_range`."""
-    data = download(path, version=version, offset=offset, length=length) if length else None
+    data = _download(path, version=version, offset=offset, length=length) if length else None
     if data is None:
         _stat_version(path, version)
     return data or b""
+
+
+def _download(path: str, *, version: str, offset: int = 0, length: int = 0) -> bytes | None:
+    """Reads an object or a range of it through the JSON API.
+
+    The library's own download takes 1.7 ms of processor time per image, this code less than a third of that, where
+    converting a photo takes 3 ms. Credentials and errors are the library's.
+
+    Args:
+      path: the object.
+      version: generation to read; "" for any.
+      offset: start of the range.
+      length: length of the range; 0 reads the whole object.
+
+    Returns:
+      The bytes, fewer at the end of the object; None if the object ends before the range starts.
+    """
+    with errors(path):
+        try:
+            data, found = _request(path, version=version, offset=offset, length=length)
+        except exceptions.RequestRangeNotSatisfiable:
+            return None
+    # The precondition saves the transfer, but some stores ignore it for reads.
+    if version and found.get(_GENERATION, version) != version:
+        raise ChangedError(f"{path} has changed since it was listed")
+    return data
+
+
+def _request(path: str, *, version: str = "", offset: int = 0, length: int = 0) -> tuple[bytes, Mapping[str, str]]:
+    # Objects stored with compression arrive as they are stored.
+    headers = {"Accept-Encoding": "gzip"}
+    if length:
+        headers["Range"] = f"bytes={offset}-{offset + length - 1}"
+    return retried(_get)(download_url(path, version=version), headers)
+
+
+def _get(url: str, headers: Mapping[str, str]) -> tuple[bytes, Mapping[str, str]]:
+    """Makes one attempt; returns content and headers of the response."""
+    try:
+        answer = connections().urlopen(
+            "GET", url, headers=dict(headers), timeout=_TIMEOUT, retries=False, decode_content=False
+        )
+    # Converted to the errors that the library raises.
+    except urllib3.exceptions.HTTPError as error:
+        is_late = isinstance(error, urllib3.exceptions.TimeoutError)
+        is_late = is_late and not isinstance(error, urllib3.exceptions.NewConnectionError)
+        raise (requests.Timeout if is_late else requests.ConnectionError)(error) from error
+    request_metrics.count(request_metrics.READ)
+    request_metrics.count("bytes_read", len(answer.data))
+    if answer.status not in (200, 206):
+        text = answer.data.decode(errors="replace")
+        raise exceptions.from_http_status(answer.status, message_of(answer.status, text))
+    if not (_is_range if answer.status == 206 else _is_whole)(answer.data, answer.headers):
+        raise DamagedAnswerError
+    return answer.data, answer.headers
+
+
+def _is_whole(data: bytes, headers: Mapping[str, str]) -> bool:
+    """Whether an object matches the checksum that the service computed when it was stored."""
+    for part in headers.get("x-goog-hash", "").split(","):
+        kind, _, value = part.strip().partition("=")
+        if kind == "crc32c":
+            return int.from_bytes(base64.b64decode(value), "big") == crc32c.value(data)
+    return True
+
+
+def _is_range(data: bytes, headers: Mapping[str, str]) -> bool:
+    """Whether a range has the length in the response's header."""
+    first, _, last = headers.get("Content-Range", "").partition("/")[0].removeprefix("bytes ").partition("-")
+    return not last.isdecimal() or len(data) == int(last) - int(first) + 1
 
 
 def _stat_version(path: str, version: str) -> FileEntry:
@@ -146,12 +229,18 @@ def write_new(path: str, data: bytes) -> bool:
 
 def read_state(path: str) -> tuple[bytes, str] | None:
     """See `storage.read_state`."""
-    while (found := download_state(path)) is not None and not found[1]:
+    while True:
+        with errors(path):
+            try:
+                data, headers = _request(path)
+            except exceptions.NotFound:
+                return None
+        if _GENERATION in headers:
+            return data, headers[_GENERATION]
         # Some emulators do not return the generation with the object.
         with contextlib.suppress(ChangedError):  # changed between the two requests
             version = stat(path).version
             return read_bytes(path, version=version), version
-    return found
 
 
 def replace(path: str, data: bytes, *, version: str) -> bool:
@@ -363,9 +452,9 @@ class _Deletions(Batch):
       responses: responses to the deletions, in order, after the request.
     """
 
-    responses: Sequence[Response] = ()
+    responses: Sequence[requests.Response] = ()
 
-    def finish(self, raise_exception: bool = True) -> Sequence[Response]:
+    def finish(self, raise_exception: bool = True) -> Sequence[requests.Response]:
         self.responses = super().finish(raise_exception=raise_exception)
         return self.responses
 

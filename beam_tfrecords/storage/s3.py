@@ -40,7 +40,7 @@ from beam_tfrecords.storage.range_reader import open_ranges
 from beam_tfrecords.storage.retries import JITTER, DamagedAnswerError
 from beam_tfrecords.storage.s3_client import BUSY, client, code_of, errors, is_missing, retried, split, status_of
 from beam_tfrecords.storage.threads import map_in_threads
-from beam_tfrecords.storage.upload_plan import MIN_BYTES, CopyRange, plan_upload
+from beam_tfrecords.storage.upload_plan import MIN_BYTES, plan_upload
 
 # Attempts at a conditional write that conflicts with another one.
 _ATTEMPTS = 10
@@ -299,14 +299,13 @@ def concatenate(
     has_crc = client().meta.config.request_checksum_calculation != "when_required"
     checksum = {"ChecksumAlgorithm": "CRC32C", "ChecksumType": "FULL_OBJECT"} if has_crc else {}
     entries = list(map_in_threads(stat, (source.path for source in sources), threads=_READERS))
+    versions = {entry.path: entry.version for entry in entries}
+    ranges = [
+        source._replace(length=source.length_in(entry.size)) for source, entry in zip(sources, entries, strict=True)
+    ]
     with ThreadPoolExecutor(_COPIERS) as pool:
-        sizes = [source.length_in(entry.size) for source, entry in zip(sources, entries, strict=True)]
-        parts = [
-            [piece._replace(offset=sources[piece.source].offset + piece.offset) for piece in part]
-            for part in plan_upload(sizes)
-        ]
-        if sum(sizes) <= _SINGLE_BYTES:
-            data = _read_pieces(entries, [piece for part in parts for piece in part])
+        if sum(one.length for one in ranges) <= _SINGLE_BYTES:
+            data = _read_pieces(versions, [one for one in ranges if one.length])
             if replaces:
                 with errors(target):
                     client().put_object(**_object(target), Body=data)
@@ -317,8 +316,8 @@ def concatenate(
         with errors(target), _named_write(target) as named:
             upload["UploadId"] = client().create_multipart_upload(**upload, **named, **checksum)["UploadId"]
             try:
-                write = functools.partial(_write_part, target, upload, entries, has_crc=has_crc)
-                written = list(pool.map(write, range(1, len(parts) + 1), parts))
+                write = functools.partial(_write_part, target, upload, versions, has_crc=has_crc)
+                written = list(pool.map(write, itertools.count(1), plan_upload(ranges)))
                 finish = functools.partial(client().complete_multipart_upload, MultipartUpload={"Parts": written})
                 whole = _create(target, finish, named, no_check if replaces else check, **upload, **condition)
             except BaseException:
@@ -368,28 +367,27 @@ def _create(
 def _write_part(
     target: str,
     upload: dict[str, str],
-    entries: Sequence[FileEntry],
+    versions: Mapping[str, str],
     number: int,
-    pieces: list[CopyRange],
+    pieces: list[FileRange],
     *,
     has_crc: bool,
 ) -> dict[str, Any]:
     """Writes a part of an upload; returns its entry for the request that completes the upload."""
     piece, *others = pieces
     if others or piece.length < MIN_BYTES:
-        data = _read_pieces(entries, pieces)
+        data = _read_pieces(versions, pieces)
         # boto3 would need another library to compute it.
         checksum = {"ChecksumCRC32C": base64.b64encode(crc32c.value(data).to_bytes(4, "big")).decode()}
         with errors(target):
             answer = client().upload_part(**upload, PartNumber=number, Body=data, **(checksum if has_crc else {}))
             return _part(number, answer)
-    source = entries[piece.source]
-    with errors(source.path):
+    with errors(piece.path):
         answer = client().upload_part_copy(
             **upload,
             PartNumber=number,
-            CopySource=_object(source.path),
-            CopySourceIfMatch=f'"{source.version}"',
+            CopySource=_object(piece.path),
+            CopySourceIfMatch=f'"{versions[piece.path]}"',
             CopySourceRange=f"bytes={piece.offset}-{piece.offset + piece.length - 1}",
         )
         return _part(number, answer["CopyPartResult"])
@@ -400,10 +398,9 @@ def _part(number: int, answer: Mapping[str, Any]) -> dict[str, Any]:
     return {"PartNumber": number, **{name: answer[name] for name in ("ETag", "ChecksumCRC32C") if name in answer}}
 
 
-def _read_pieces(entries: Sequence[FileEntry], pieces: list[CopyRange]) -> bytes:
-    def read(piece: CopyRange) -> bytes:
-        source = entries[piece.source]
-        return read_range(source.path, piece.offset, piece.length, version=source.version)
+def _read_pieces(versions: Mapping[str, str], pieces: list[FileRange]) -> bytes:
+    def read(piece: FileRange) -> bytes:
+        return read_range(piece.path, piece.offset, piece.length, version=versions[piece.path])
 
     return b"".join(map_in_threads(read, pieces, threads=_READERS))
 

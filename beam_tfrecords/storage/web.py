@@ -34,7 +34,6 @@ from beam_tfrecords.errors import describe_exception
 from beam_tfrecords.storage.entries import ServiceFaultError, StorageError
 from beam_tfrecords.storage.options import current_options
 from beam_tfrecords.storage.paths import is_web, shown
-from beam_tfrecords.storage.urllib3_private import OpensOwnSocket
 
 # Connections of a process per host, and number of hosts with open connections.
 _CONNECTIONS = 8
@@ -115,21 +114,32 @@ class _PrivateAddressError(Exception):
     """A host name resolves to an address that the request does not allow."""
 
 
-class _Checked(OpensOwnSocket):
-    """Resolves a name once, and connects to a checked address: a second lookup may return another address."""
+class _Checked:
+    """Resolves a name once, and connects to a checked address: a second lookup may return another address.
 
-    def open_socket(self, name: str) -> socket.socket:
+    Certificates are checked against the host of the URL, whatever the address. `_new_conn` and `_dns_host` are private
+    names of urllib3; setup.py allows the tested versions only.
+    """
+
+    _dns_host: str
+
+    def _new_conn(self) -> socket.socket:
         deadline = time.monotonic() + _CONNECT_SECONDS
+        name = self._dns_host
         try:
             addresses = _find_addresses(name, self.port)  # type: ignore[attr-defined]
             for number, address in enumerate(addresses, 1):
+                self._dns_host = address
                 try:
-                    return self.connect_to(address)
+                    connected: socket.socket = super()._new_conn()  # type: ignore[misc]
+                    return connected
                 except (ConnectTimeoutError, NewConnectionError):
                     if number == len(addresses) or time.monotonic() >= deadline:
                         raise
         except socket.gaierror as error:
             raise NameResolutionError(name, self, error) from error  # type: ignore[arg-type]
+        finally:
+            self._dns_host = name
         raise AssertionError
 
 

@@ -16,7 +16,6 @@ import pytest
 from beam_tfrecords import storage
 from beam_tfrecords.errors import BuildError
 from beam_tfrecords.storage import gcs as gcs_files
-from beam_tfrecords.storage import gcs_download
 from beam_tfrecords.storage.lease import Lease
 from beam_tfrecords.transforms.refs.ref_columns import one_by_one
 from beam_tfrecords.transforms.sources.folders.image_folder import ImageFolder
@@ -80,8 +79,8 @@ def test_another_version_is_found_in_the_answer_of_a_store_that_ignores_precondi
     storage.write_bytes("gs://photos/a", b"first")
     entry = storage.stat("gs://photos/a")
     storage.write_bytes("gs://photos/a", b"other")
-    find_url = gcs_download.download_url
-    monkeypatch.setattr(gcs_download, "download_url", lambda path, *, version: find_url(path, version=""))
+    find_url = gcs_files.download_url
+    monkeypatch.setattr(gcs_files, "download_url", lambda path, *, version: find_url(path, version=""))
     monkeypatch.setattr(gcs_files, "stat", lambda path: entry)  # opened before the object was replaced
     reads = {
         "whole": lambda: storage.read_bytes("gs://photos/a", version=entry.version),
@@ -102,7 +101,7 @@ def test_the_head_of_a_small_object_takes_one_request(server):
 @pytest.mark.parametrize("is_whole", [True, False])
 def test_missing_bytes_are_read_again_and_then_end_the_build(server, monkeypatch, is_whole):
     storage.write_bytes("gs://photos/a", b"0123456789")
-    connections, shorter = gcs_download.connections, [1, 2]
+    connections, shorter = gcs_files.connections, [1, 2]
 
     def urlopen(*words, **named):
         answer = connections().urlopen(*words, **named)
@@ -112,7 +111,7 @@ def test_missing_bytes_are_read_again_and_then_end_the_build(server, monkeypatch
     def read():
         return storage.read_bytes("gs://photos/a") if is_whole else storage.read_range("gs://photos/a", 1, 5)
 
-    monkeypatch.setattr(gcs_download, "connections", lambda: SimpleNamespace(urlopen=urlopen))
+    monkeypatch.setattr(gcs_files, "connections", lambda: SimpleNamespace(urlopen=urlopen))
     assert read() == (b"0123456789" if is_whole else b"12345")
     monkeypatch.setenv("BEAM_TFRECORDS_RETRY_SECONDS", "0.2")
     shorter += [1] * 1000

@@ -44,6 +44,8 @@ def server(running: s3.S3Server, monkeypatch: pytest.MonkeyPatch) -> Iterator[s3
     running.forget_faults()
     for name in names(running):
         running.client().delete_object(Bucket="photos", Key=name)
+    for upload in uploads(running):
+        running.client().abort_multipart_upload(Bucket="photos", Key=upload["Key"], UploadId=upload["UploadId"])
 
 
 @pytest.fixture
@@ -59,7 +61,7 @@ def methods(server: s3.S3Server) -> list[str]:
     return [request.partition(" ")[0] for request in server.requests]
 
 
-def uploads(server: s3.S3Server) -> list[object]:
+def uploads(server: s3.S3Server) -> list[dict[str, str]]:
     return server.client().list_multipart_uploads(Bucket="photos").get("Uploads", [])
 
 
@@ -252,8 +254,6 @@ def test_the_checksum_that_the_store_has_of_the_whole_is_returned(server, told, 
     # Moto's own answer has none.
     server.answer("POST", "uploadId", status=200, text=text)
     assert storage.concatenate(["s3://photos/0"], "s3://photos/whole") == found
-    for upload in uploads(server):
-        server.client().abort_multipart_upload(Bucket="photos", Key="whole", UploadId=upload["UploadId"])
 
 
 def test_a_store_that_knows_no_checksums_is_not_asked_for_one(server, monkeypatch):
