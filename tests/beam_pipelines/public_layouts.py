@@ -1341,8 +1341,6 @@ LAYOUTS = (
         "WIDER_{train,val,test}/images/{0--Parade,1--Handshaking}/{1..3}.jpg wider_face_split/wider_face_train.mat",
         refused=Refusal("split_or_class", "input", says=["WIDER_test, WIDER_train, WIDER_val"]),
         suggestions=[
-            # A row for each box.
-            unlabelled(train=4, validation=1),
             {split: {"0--Parade": 3, "1--Handshaking": 3} for split in ("train", "validation", "test")},
             unlabelled(train=6, validation=6, test=6),
         ],
@@ -1356,6 +1354,11 @@ LAYOUTS = (
             "wider_face_split/wider_face_test_filelist.txt": lines("0--Parade/1.jpg", "1--Handshaking/1.jpg"),
             "wider_face_split/readme.txt": lines("blur:", "  clear->0"),
         },
-        remark="faces",
+        recommended=Command(
+            "--input=train=DIR/wider_face_split/wider_face_train_bbx_gt.txt "
+            "--input=validation=DIR/wider_face_split/wider_face_val_bbx_gt.txt --mapping=widerface --layout=detection "
+            "--image_root=DIR/WIDER_train/images --image_root=DIR/WIDER_val/images",
+            {"train": {"face": 3}, "validation": {"face": 1}},
+        ),
     ),
 )

@@ -272,7 +272,9 @@ def _make_joined(folder: Path, names: list[str]) -> None:
         csv.writer(file).writerows([("file", "patient"), *rows])
     people = [f"{name}/{name}_{number:04d}.jpg" for name in ("Ann", "Bo") for number in (1, 2)]
     _copy([PHOTOS / name for name in names[:4]], [folder / "people" / name for name in people])
-    (folder / "people/pairs.txt").write_text("1\t2\nAnn\t1\t2\nBo\t1\t2\nAnn\t1\tBo\t2\nAnn\t2\tBo\t1\n")
+    pairs = [("Ann", 1, "Ann", 2), ("Bo", 1, "Bo", 2), ("Ann", 1, "Bo", 2), ("Ann", 2, "Bo", 1)]
+    lines = (f"{a}/{a}_{i:04}.jpg,{b}/{b}_{j:04}.jpg,{'same' if a == b else 'different'}\n" for a, i, b, j in pairs)
+    (folder / "people/pairs.csv").write_text("first,second,label\n" + "".join(lines))
     (folder / "train_list.txt").write_text("\n".join(names[::2]))
     (folder / "test_list.txt").write_text("\n".join(names[1::2]))
 

@@ -16,7 +16,7 @@ import pyarrow as pa
 import pytest
 
 from beam_tfrecords import open_dataset
-from beam_tfrecords.transforms.sources.unsupported_formats import FORMATS, JSON_ARRAY, JSON_OBJECT
+from beam_tfrecords.transforms.sources.unsupported_formats import FORMATS, JSON_ARRAY, JSON_OBJECT, PAIRS
 from tests.docs.following import run_here
 from tests.docs.inputs import PHOTOS
 from tests.docs.pages import UNSUPPORTED, Passage, passages_of
@@ -90,6 +90,13 @@ def _save_json_object() -> None:
     Path("labels.json").write_text(json.dumps(dict(ROWS)))
 
 
+def _save_pairs() -> None:
+    for number, (image, label) in enumerate(ROWS):
+        Path(image).rename(f"{label}/{label}_{number + 1:04}.jpg")
+    pairs = ["cat\t1\t2", "cat\t2\t3", "flower\t4\t5", "cat\t1\tflower\t4", "cat\t2\tflower\t5", "cat\t3\tflower\t6"]
+    Path("pairs.txt").write_text("\n".join(["1\t3", *pairs, ""]))
+
+
 # Heading -> what makes the input; of all, six records are made.
 INPUTS: dict[str, Callable[[], None]] = {
     "excel-tables": _save_excel,
@@ -102,6 +109,7 @@ INPUTS: dict[str, Callable[[], None]] = {
     "7z-and-rar-archives": _save_7z,
     "json-arrays": _save_json_array,
     "json-objects-of-names-and-labels": _save_json_object,
+    "lists-of-pairs": _save_pairs,
 }
 
 
@@ -116,7 +124,7 @@ def _headings() -> dict[str, list[Passage]]:
 
 
 def test_every_unsupported_format_has_its_section():
-    named = {one.heading for one in (*FORMATS, JSON_ARRAY, JSON_OBJECT)}
+    named = {one.heading for one in (*FORMATS, JSON_ARRAY, JSON_OBJECT, PAIRS)}
     assert named == _headings().keys()
     assert named - INPUTS.keys() == {"cifar-pickles"}  # which are read in another version
 

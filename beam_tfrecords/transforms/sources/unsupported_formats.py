@@ -56,16 +56,17 @@ _LIST = re.compile(r"\.(?:txt|lst|list)$", re.IGNORECASE)
 NUMBER_LIST = re.compile(rb"\s*\d+[ \t]*\r?\n[ \t]*\d+[ \t]*(?:\r?\n[ \t]*\d+[ \t]*)*\s*$")
 
 # The path of an image, the number of its boxes, and its first box.
-BOX_LIST = re.compile(
+_BOX_LIST = re.compile(
     rb"(?:\xef\xbb\xbf)?[^\r\n]+\.(?:jpe?g|png|bmp)[ \t]*\r?\n[ \t]*\d+[ \t]*\r?\n"
-    rb"(?P<box>[ \t]*(?:-?\d[\d.]*[ \t]+){3,}-?\d[\d.]*)[ \t]*(?:\r?\n|$)",
+    rb"[ \t]*(?:-?\d[\d.]*[ \t]+){3,}-?\d[\d.]*[ \t]*(?:\r?\n|$)",
     re.IGNORECASE,
 )
 # The numbers of folds and of pairs in each, and pairs of images: a name and two numbers, or a name and a number twice.
-PAIR_LIST = re.compile(
-    rb"(?:\xef\xbb\xbf)?(?:\d+(?:[ \t]+(?P<pairs>\d+))?[ \t]*\r?\n)?"
+_PAIR_LIST = re.compile(
+    rb"(?:\xef\xbb\xbf)?(?:\d+(?:[ \t]+\d+)?[ \t]*\r?\n)?"
     rb"(?:[^\W\d][^\t\r\n]*\t\d+\t(?:[^\W\d][^\t\r\n]*\t)?\d+[ \t]*(?:\r?\n|$)){2}"
 )
+PAIRS = UnsupportedFormat("a list of pairs of images, as that of LFW", "lists-of-pairs")
 JSON_ARRAY = UnsupportedFormat("a JSON array, not JSON lines", "json-arrays")
 JSON_OBJECT = UnsupportedFormat("a JSON object of names and labels", "json-objects-of-names-and-labels")
 
@@ -112,16 +113,8 @@ def refuse_json(path: str, start: bytes) -> RequestError | None:
 
 def refuse_text(path: str, start: bytes) -> RequestError | None:
     """Returns the error for a text that looks like a table or list but lacks the extension; None for other text."""
-    if BOX_LIST.match(start):
-        boxes = Suggestion("its boxes", {"source": "csv", "layout": "detection"})
-        return RequestError(
-            f"{quote_input(path)} looks like a list of boxes, but is not called .csv", [boxes], code="unknown_format"
-        )
-    if PAIR_LIST.match(start):
-        pairs = Suggestion("its pairs", {"source": "csv"})
-        return RequestError(
-            f"{quote_input(path)} looks like a list of pairs, but is not called .csv", [pairs], code="unknown_format"
-        )
+    if (refusal := refuse_list(path, start)) is not None:
+        return refusal
     if NUMBER_LIST.match(start):
         return RequestError(
             f"{quote_input(path)} has a number in each line and names no image; write a table with a column of image "
@@ -144,6 +137,19 @@ def refuse_text(path: str, start: bytes) -> RequestError | None:
             f"{quote_input(path)} looks like {shown}, but is not called .csv", [rows], code="unknown_format"
         )
     return None
+
+
+def refuse_list(path: str, start: bytes) -> RequestError | None:
+    """Returns the error for a list whose lines are no rows, with boxes or pairs of images; None for other text."""
+    if _PAIR_LIST.match(start):
+        return refuse_unsupported(path, PAIRS)
+    if not _BOX_LIST.match(start):
+        return None
+    return RequestError(
+        f"{quote_input(path)} is a list of boxes below their images, which only a mapping reads; "
+        "`mapping=widerface` reads those of WIDER FACE",
+        code="unknown_format",
+    )
 
 
 def refuse_embedded(path: str, column: str, settings: Mapping[str, str]) -> RequestError:

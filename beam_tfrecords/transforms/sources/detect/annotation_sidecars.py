@@ -22,7 +22,6 @@ from beam_tfrecords.transforms.sources.detect.document_formats import (
     read_start,
 )
 from beam_tfrecords.transforms.sources.detect.interpretation import Request, join
-from beam_tfrecords.transforms.sources.detect.list_sidecars import find_lists
 from beam_tfrecords.transforms.sources.detect.names import is_mask_folder
 from beam_tfrecords.transforms.sources.detect.tree import FolderTree
 from beam_tfrecords.transforms.sources.detect.trial import is_usable
@@ -139,7 +138,6 @@ def find_annotations(tree: FolderTree, request: Request) -> Iterator[Suggestion]
     for group in _find_annotations(tree, root):
         usable = (one for one in group if is_usable(request, one.settings))
         yield from (one for one in [next(usable, None)] if one is not None)
-    yield from find_lists(tree, request, of_boxes=True)
 
 
 def _find_annotations(tree: FolderTree, root: str) -> Iterator[list[Suggestion]]:

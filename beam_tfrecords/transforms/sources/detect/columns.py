@@ -126,8 +126,6 @@ def choose_columns(
 
     usual_images = () if settings.image_path is not None else IMAGE_NAMES if needs.image else IMAGE_NAMES[:1]
     images = name_images(table.columns, table, settings, needs.images)
-    if not images and settings.image_path is None and needs.image:
-        images = {name: name for name in table.pairs}
     if not images or images.get(IMAGE) == "":
         guessed = choose("image_column", usual_images, "images", text=True)
         if usual_images and guessed != IMAGE_NAMES[0] and needs.image and not images:

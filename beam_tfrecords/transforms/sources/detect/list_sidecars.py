@@ -21,7 +21,7 @@ from beam_tfrecords.transforms.sources.detect.unnamed_columns import IMAGE, LABE
 _MOST_LISTS = 24
 _MOST_FOLDERS = 12
 _SPLITS = ("train", "validation", "test")
-_LABEL_WORDS = re.compile(r"label|class|annot|list|truth|gt\b", re.IGNORECASE)
+_LABEL_WORDS = re.compile(r"label|class|annot|list|truth|box|gt\b", re.IGNORECASE)
 # Lists of positions in images.
 _NO_LABELS = re.compile(r"box|landmark|part|keypoint")
 # Train and validation in one list, next to a list for test.
@@ -46,19 +46,18 @@ def name_split_lists(tree: FolderTree) -> list[str]:
     return named or [path for path in found if posixpath.basename(path) == "train_test_split.txt"]
 
 
-def find_lists(tree: FolderTree, request: Request, *, of_boxes: bool = False) -> Iterator[Suggestion]:
+def find_lists(tree: FolderTree, request: Request) -> Iterator[Suggestion]:
     """Yields suggestions that read lists of images with labels, using the lists for the most splits.
 
     Args:
       tree: the folders.
       request: the request, which names their root folder.
-      of_boxes: whether to look for box lists instead.
     """
     root = request.root
     if root is None or request.names_paths:
         return
     groups = group_by_split(list_lists(tree)[:_MOST_LISTS])
-    suggestions = [found for paths in groups if (found := _suggest(paths, tree, root, of_boxes=of_boxes))]
+    suggestions = [found for paths in groups if (found := _suggest(paths, tree, root))]
     most = max(
         (len(one.settings["input"]) for one in suggestions if isinstance(one.settings["input"], list)), default=1
     )
@@ -106,11 +105,11 @@ def group_by_split(paths: Sequence[str]) -> list[list[str]]:
     return [*found.values()]
 
 
-def _suggest(paths: Sequence[str], tree: FolderTree, root: str, *, of_boxes: bool) -> Suggestion | None:
-    """Suggests reading the lists of a group; None if they do not contain images with labels or boxes."""
-    if not of_boxes and (NOT_LABEL_NAMES.search(_plain(paths[0])) or _NO_LABELS.search(_plain(paths[0]))):
+def _suggest(paths: Sequence[str], tree: FolderTree, root: str) -> Suggestion | None:
+    """Suggests reading the lists of a group; None if they do not contain images with labels."""
+    if NOT_LABEL_NAMES.search(_plain(paths[0])) or _NO_LABELS.search(_plain(paths[0])):
         return None
-    found = {path: one for path in paths if (one := read_list(path, tree, root, of_boxes=of_boxes))}
+    found = {path: one for path in paths if (one := read_list(path, tree, root))}
     settings = [one for _, one in found.values()]
     if not found or any(one != settings[0] for one in settings):
         return None
@@ -120,25 +119,20 @@ def _suggest(paths: Sequence[str], tree: FolderTree, root: str, *, of_boxes: boo
     beside = [storage.dirname(storage.join(root, path)) for path in found]
     image_root = {} if {*beside} == {*roots} and len({*roots}) == 1 else {"image_root": where}
     shown = inputs if len(inputs) > 1 else inputs[0]
-    what = "boxes" if of_boxes else "rows"
-    return Suggestion(
-        f"the {what} of {', '.join(found)}", {"source": "csv", "input": shown, **settings[0], **image_root}
-    )
+    return Suggestion(f"the rows of {', '.join(found)}", {"source": "csv", "input": shown, **settings[0], **image_root})
 
 
-def read_list(path: str, tree: FolderTree, root: str, *, of_boxes: bool = False) -> tuple[str, dict[str, Any]] | None:
+def read_list(path: str, tree: FolderTree, root: str) -> tuple[str, dict[str, Any]] | None:
     """Returns the folder that paths in a list are relative to, and settings for image and label; None if unsuitable."""
     from beam_tfrecords.transforms.sources.tables.csv_table import open_csv
 
     table, rows = read_first_rows(storage.join(root, path), open_csv) or (None, [])
-    if table is None or table.parser.form != ("box_list" if of_boxes else "list"):
+    if table is None or table.parser.form != "list":
         return None
     found = _find_folder([row[IMAGE] for row in spread(rows)], path, tree, root)
     if found is None:
         return None
     folder, ending = found
-    if of_boxes:
-        return folder, {"layout": "detection"}
     image = {"image_path": f"{{{IMAGE}}}{ending}"} if ending else {}
     one_hot = one_hot_columns(table)
     labels = {row.get(LABEL, "") for row in rows}

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import csv
-import functools
 import itertools
 import re
 from collections import Counter
@@ -17,11 +16,9 @@ from beam_tfrecords.transforms.sources.inputs import Inputs
 from beam_tfrecords.transforms.sources.names import is_image_name, printable
 from beam_tfrecords.transforms.sources.needs import Needs
 from beam_tfrecords.transforms.sources.source import MakeSource
-from beam_tfrecords.transforms.sources.tables.box_list import open_box_list
 from beam_tfrecords.transforms.sources.tables.csv_rows import Cells, CsvParser
 from beam_tfrecords.transforms.sources.tables.joined_table import Joins
 from beam_tfrecords.transforms.sources.tables.list_file import open_list
-from beam_tfrecords.transforms.sources.tables.pair_list import open_pair_list
 from beam_tfrecords.transforms.sources.tables.table import InvalidRow
 from beam_tfrecords.transforms.sources.tables.table_settings import (
     DETECTED,
@@ -32,7 +29,7 @@ from beam_tfrecords.transforms.sources.tables.table_settings import (
 from beam_tfrecords.transforms.sources.tables.table_source import open_tables
 from beam_tfrecords.transforms.sources.tables.text_file import choose_encoding, open_lines, read_start
 from beam_tfrecords.transforms.sources.tables.text_table import TextTable
-from beam_tfrecords.transforms.sources.unsupported_formats import refuse_json
+from beam_tfrecords.transforms.sources.unsupported_formats import refuse_json, refuse_list
 
 # Number of rows from which to guess the columns of a table without a header.
 _ROWS = 1000
@@ -74,9 +71,10 @@ def open_csv(path: str, text: TextSettings = DETECTED, *, has_rest: bool = False
     refusal = refuse_json(path, start) if start.lstrip()[:1] in (b"[", b"{") else None
     if refusal is not None:
         raise refusal
-    forms = () if text.delimiter else (open_box_list, open_pair_list, functools.partial(open_list, has_rest=has_rest))
-    for open_form in forms:
-        if (table := open_form(path, start)) is not None:
+    if not text.delimiter:
+        if (refusal := refuse_list(path, start)) is not None:
+            raise refusal
+        if (table := open_list(path, start, has_rest=has_rest)) is not None:
             return table
     encoding, notes = choose_encoding(path, start, text.encoding)
     delimiter = text.delimiter

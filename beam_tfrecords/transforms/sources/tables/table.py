@@ -73,7 +73,6 @@ class Table(abc.ABC):
       delimiter: cell delimiter of a csv file; None for other formats.
       other_labels: columns that may be the label as well as `label`, if the file does not name its columns.
       has_words: whether a class or a text of several words may be several cells.
-      pairs: columns whose images are one sample, if the format of the file says so.
     """
 
     path: str
@@ -85,7 +84,6 @@ class Table(abc.ABC):
     delimiter: str | None = None
     other_labels: Sequence[str] = ()
     has_words: bool = False
-    pairs: Sequence[str] = ()
 
     @abc.abstractmethod
     def rows(self, columns: Sequence[str]) -> Iterator[Row]:

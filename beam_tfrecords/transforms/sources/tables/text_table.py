@@ -5,7 +5,7 @@ from __future__ import annotations
 import codecs
 import dataclasses
 import itertools
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Protocol
 
 from beam_tfrecords import storage
@@ -32,12 +32,15 @@ class RowParser(Protocol):
     def rows(self, lines: Lines, columns: Sequence[str]) -> Iterator[Row]:
         """Yields the rows with only these columns, those before the first sample included."""
 
-    @property
-    def count(self) -> Callable[[bytes, bool], tuple[int, int] | None] | None:
-        """Counts the rows in a chunk; None if the meaning of a line depends on the lines before it.
+    def count(self, chunk: bytes, is_last: bool) -> tuple[int, int] | None:
+        """Counts the rows in a chunk.
 
-        The arguments are whole lines, of which the first starts a row, and whether the file ends after them. Returns
-        the number of rows and their size in bytes; None if it is uncertain where rows start.
+        Args:
+          chunk: whole lines, of which the first starts a row.
+          is_last: whether the file ends after them.
+
+        Returns:
+          The number of rows and their size in bytes; None if it is uncertain where rows start.
         """
 
 
@@ -64,9 +67,9 @@ class TextTable(TableFile):
 
     def cut(self) -> tuple[Sequence[RowRange], str]:
         """See `TableFile.cut`; reads the file once."""
-        count, size = self.parser.count, storage.stat(self.path).size
+        size = storage.stat(self.path).size
         problem = self._find_obstacle()
-        if problem or count is None:
+        if problem:
             return [], problem if size > _NOTED_BYTES else ""
         ranges: list[RowRange] = []
         row, start, line, data = 0, 0, 1, b""
@@ -79,7 +82,7 @@ class TextTable(TableFile):
                 # A lone carriage return also ends a line, and a NUL damages its line.
                 is_plain = chunk.count(b"\r") == chunk.count(b"\r\n") and b"\0" not in chunk
                 mark = len(codecs.BOM_UTF8) if not start and chunk.startswith(codecs.BOM_UTF8) else 0
-                rows, used = (is_plain and count(chunk[mark:], is_last)) or (0, 0)
+                rows, used = (is_plain and self.parser.count(chunk[mark:], is_last)) or (0, 0)
                 if not used:
                     problem = f"a quote, carriage return or NUL from line {line:,} on may hide where rows begin"
                     ranges.append(RowRange(row, start, size, line))
@@ -96,8 +99,6 @@ class TextTable(TableFile):
         """Returns the reason why the table can only be read as a whole, or ""."""
         if is_gzip(self.path):
             return "the file is compressed"
-        if self.parser.count is None:
-            return "the meaning of a line depends on the lines before it"
         return "" if _keeps_lines(self.encoding) else f"its encoding is {self.encoding}"
 
 
