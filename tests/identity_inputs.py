@@ -15,7 +15,7 @@ import pyarrow.parquet as pq
 from PIL import Image
 
 from tests.archive_files import tar_of
-from tests.framing import framed, sequence_of, write_examples
+from tests.framing import write_examples
 from tests.pixel_files import save_cifar, save_idx
 
 COUNT = 6
@@ -179,18 +179,6 @@ def _write_zip(folder: Path, state: int) -> None:
             archive.writestr(zipfile.ZipInfo(name), data)
 
 
-def _write_frames(folder: Path, state: int) -> None:
-    (folder / "in").mkdir()
-    (folder / "in/x.tfrecord").write_bytes(
-        framed(
-            *(
-                sequence_of({"label": _CLASSES[_label(number, state)].encode()}, image=[_image(number, state)])
-                for number in range(COUNT)
-            )
-        )
-    )
-
-
 def _write_tfrecord(folder: Path, state: int) -> None:
     (folder / "in").mkdir()
     examples = ({"image": _image(number, state), "label": _label(number, state)} for number in range(COUNT))
@@ -245,7 +233,6 @@ INPUTS: Mapping[str, tuple[Callable[[Path, int], None], Sequence[str]]] = {
         ["--input={root}/photos.tar"],
     ),
     "zip": (_write_zip, ["--input={root}/photos.zip"]),
-    "tfrecord_frames": (_write_frames, ["--input={root}/in", "--source=tfrecord_frames"]),
     "tfrecord": (_write_tfrecord, ["--input={root}/in", "--source=tfrecord"]),
     "numpy": (_write_numpy, ["--input={root}/x.npy"]),
     "idx": (_write_idx, ["--input={root}", "--source=idx"]),

@@ -9,10 +9,13 @@ from google.protobuf.message import DecodeError
 
 from beam_tfrecords.examples import example_pb2
 from beam_tfrecords.examples.layouts import Layout
+from beam_tfrecords.examples.wire_fields import read_fields
 
 # Feature -> its type, "" for none, and its values.
 ParsedExample: TypeAlias = "Mapping[str, tuple[str, list[Any]]]"
 
+# Field of a SequenceExample with its lists of features (tensorflow/core/example/example.proto).
+_LISTS = 2
 _KINDS = {"bytes_list": "bytes", "float_list": "float", "int64_list": "int64"}
 
 
@@ -30,13 +33,15 @@ def parse_example(data: bytes) -> dict[str, tuple[str, list[Any]]]:
     return {name: _values_of(features[name]) for name in sorted(features)}
 
 
-def parse_feature(data: bytes) -> tuple[str, list[Any]]:
-    """Parses a serialized feature: its type, "" for none, and its values.
+def parse_plain_example(data: bytes) -> dict[str, tuple[str, list[Any]]]:
+    """Parses an example as `parse_example` does, which takes a `SequenceExample` for its context alone.
 
     Raises:
-      google.protobuf.message.DecodeError: the data is not a feature.
+      ValueError: the data is not an example, or is a `SequenceExample` with lists.
     """
-    return _values_of(example_pb2.Feature.FromString(data))
+    if any(number == _LISTS and isinstance(value, bytes) for number, value in read_fields(data)):
+        raise ValueError("it is a SequenceExample; expected an Example")
+    return parse_example(data)
 
 
 def _values_of(feature: example_pb2.Feature) -> tuple[str, list[Any]]:

@@ -125,26 +125,6 @@ SITUATIONS = [
         hint="--layout=same",
         labels=None,
     ),
-    Situation(
-        "sequences of images",
-        [sequence_of({"label": n % 2}, image=IMAGES[3 * n : 3 * n + 3]) for n in range(2)],
-        hint="--source=tfrecord_frames",
-        labels=(0, 0, 0, 1, 1, 1),
-    ),
-    Situation(
-        "sequences of numbers",
-        [sequence_of({"id": b"%d" % n, "labels": [1, 2]}, rgb=[b"ab", b"cd", b"ef"]) for n in range(2)],
-        NONE,
-        hint="--source=tfrecord_frames --layout=columns",
-        labels=None,
-    ),
-    Situation(
-        "sequences that stay",
-        [sequence_of({"id": b"%d" % n}, rgb=[b"ab"] * n, audio=[0.5]) for n in range(2, 8)],
-        NONE,
-        hint="--layout=same",
-        labels=None,
-    ),
 ]
 
 
@@ -207,14 +187,30 @@ def test_a_folder_of_images_needs_names_of_images(tmp_path, convert):
     convert(*flags, "--layout=same").refused(Refusal("setting_not_applicable", "image_column", "image_root"))
 
 
-def test_sequences_are_refused_with_what_they_hold(tmp_path, convert):
-    (tmp_path / "a.tfrecord").write_bytes(framed(sequence_of({"id": 1}, rgb=[b"a", b"b"], audio=[b"c", b"d"])))
-    flags = [f"--output={tmp_path / 'out'}", f"--input={tmp_path / 'a.tfrecord'}"]
-    convert(*flags).refused(Refusal("sequence_examples", "input", says=["rgb, audio", "id"]))
-    for features in ("", ",id:int64,rgb:bytes_list,audio:bytes_list"):
-        convert(*flags, "--source=tfrecord_frames", f"--layout=same{features}").refused(
-            Refusal("conflicting_settings", "layout", "source")
-        )
+def test_sequences_are_refused_by_name(tmp_path, convert):
+    (tmp_path / "a.tfrecord").write_bytes(framed(sequence_of({"id": 1}, rgb=[b"a", b"b"])))
+    for flags in ((), ("--layout=same",)):
+        ran = convert(f"--output={tmp_path / 'out'}", f"--input={tmp_path / 'a.tfrecord'}", *flags)
+        ran.refused(Refusal("invalid_file", "input", says=["it is a SequenceExample; expected an Example"]))
+
+
+def test_a_sequence_among_examples_is_rejected(tmp_path, build):
+    records = [*map(example_of, rows(lambda n: {"image": IMAGES[n]})), sequence_of({"label": 1}, image=IMAGES[:2])]
+    (tmp_path / "a.tfrecord").write_bytes(framed(*records))
+    flags = (f"--input={tmp_path / 'a.tfrecord'}", "--max_failures=0.5", "--name=mixed")
+    for name, more in (("images", ["--image_size=16"]), ("same", ["--layout=same"])):
+        out = build(tmp_path / name, *flags, *more)
+        assert len(read_dataset(out, "train")) == 6
+        (failure,) = map(json.loads, (out / "failures.jsonl").read_text().splitlines())
+        assert failure["reason"] == "invalid_row"
+
+
+def test_labels_in_the_names_of_folders_are_asked_for(tmp_path, convert):
+    for name in ("cat", "dog"):
+        (tmp_path / f"in/label={name}").mkdir(parents=True)
+        (tmp_path / f"in/label={name}/part-r-00000").write_bytes(framed(example_of({"image": IMAGES[0]})))
+    ran = convert(f"--output={tmp_path / 'out'}", f"--input={tmp_path / 'in'}", "--source=tfrecord")
+    ran.refused(Refusal("missing_label_column", "input", "label_column", says=["folders such as label=… are not read"]))
 
 
 def _read(place: Any) -> bytes:
@@ -228,34 +224,6 @@ def test_pairs_are_features_of_a_dataset(tmp_path, build):
     out = build(tmp_path / "out", "--source=tfrecord", f"--input={root}", *flags)
     found = {(one["left"], one["right"]) for one in read_dataset(out, "train")}
     assert found == {(IMAGES[number], IMAGES[5 - number]) for number in SIX}
-
-
-def test_frames_have_keys_of_their_record_and_are_in_one_split(tmp_path, build):
-    records = [sequence_of({"id": b"v%d" % n, "label": n % 2}, image=IMAGES[:3]) for n in range(8)]
-    (tmp_path / "videos.tfrecord").write_bytes(framed(*records))
-    flags = ["--source=tfrecord_frames", "--key_column=id", "--splits=train=0.5,test=0.5", "--image_size=16"]
-    out = build(tmp_path / "out", f"--input={tmp_path / 'videos.tfrecord'}", *flags, "--name=videos")
-    keys = {split: [one.key for one in read_dataset(out, split)] for split in ("train", "test")}
-    assert sorted(keys["train"] + keys["test"]) == [f"v{n}/{frame:06d}" for n in range(8) for frame in range(3)]
-    videos = [{key.partition("/")[0] for key in one} for one in keys.values()]
-    assert all(videos)
-    assert videos[0].isdisjoint(videos[1])
-
-
-@each("flags", [["--image_column=path"], ["--image_column=path", "--key_column=id"]], ids=["paths", "keys"])
-def test_frames_with_different_keys_are_in_the_split_of_their_record(tmp_path, build, flags):
-    videos = []
-    for n in range(8):
-        names = [b"v%d_%d.png" % (n, frame) for frame in range(3)]
-        for name, image in zip(names, IMAGES, strict=False):
-            (tmp_path / name.decode()).write_bytes(image)
-        videos.append(sequence_of({"label": n % 2}, path=names, id=[name[:4] for name in names]))
-    (tmp_path / "videos.tfrecord").write_bytes(framed(*videos))
-    flags = [f"--input={tmp_path / 'videos.tfrecord'}", "--source=tfrecord_frames", *flags, "--image_size=16"]
-    out = build(tmp_path / "out", *flags, "--splits=train=0.5,test=0.5", "--name=videos")
-    found = [{one.key.partition("_")[0] for one in read_dataset(out, split)} for split in ("train", "test")]
-    assert all(found)
-    assert found[0].isdisjoint(found[1])
 
 
 def test_boxes_of_records_that_name_their_images_are_stored(tmp_path, build):

@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-from collections import Counter
-
-from beam_tfrecords import open_dataset
 from beam_tfrecords.beam_pipelines.settings.suggested_commands import explain
 from beam_tfrecords.errors import RequestError
 from tests.beam_pipelines.listed_records import commands_of
 from tests.beam_pipelines.listed_records import read as list_records
-from tests.beam_pipelines.record_layouts import RECORD_LAYOUTS, RecordLayout, Written
+from tests.beam_pipelines.record_layouts import RECORD_LAYOUTS
 from tests.each import each
 from tests.refusals import refuses
 
@@ -49,16 +46,3 @@ def test_a_tree_of_records_is_recognised_without_its_source(layout, tmp_path):
         command = commands_of(explain(error, "convert", words))[0]
         records, _ = list_records(command, tmp_path / "listing1")
     assert records == layout.records
-
-
-@each("form", ["none", "gzip", "zlib"])
-def test_a_build_stores_the_columns_of_the_folders(form, tmp_path, build, read, verify):
-    layout = RecordLayout("", {f"day={day}/label={{cat,dog}}/part-r-00000": Written(False, form) for day in (3, 17)})
-    spec = tmp_path / "spec.yaml"
-    spec.write_text("layout: {image: image.encoded, label: label.index, day: column.day}")
-    words = [f"--spec={spec}", f"--input={layout.write(tmp_path / 'in')}", "--source=tfrecord", "--image_encoding=keep"]
-    out = build(tmp_path / "out", *words)
-    assert verify(out).code == 0
-    found = Counter((one["day"], one["label"]) for one in read(out, "train"))
-    assert found == dict.fromkeys([(day, label) for day in (3, 17) for label in (0, 1)], 2)
-    assert open_dataset(out).class_names == ("cat", "dog")

@@ -21,7 +21,7 @@ from PIL import Image, ImageOps
 
 from tests.annotated_inputs import Picture, coco_of, write_captions, write_coco, write_voc, write_yolo
 from tests.docs.pages import PROJECT
-from tests.framing import framed, sequence_of, write_examples
+from tests.framing import write_examples
 from tests.pixel_files import save_cifar, save_mnist
 from tests.tiff_files import tiff_of
 
@@ -133,7 +133,7 @@ def _make_scraped(folder: Path, photos: list[Path]) -> None:
 
 
 def _make_records(folder: Path, photos: list[Path]) -> None:
-    """Records of several kinds: texts, names of images, pairs of images, and frames."""
+    """Records of several kinds: texts, names of images, and pairs of images."""
     images = [photo.read_bytes() for photo in photos]
     names = [photo.relative_to(PHOTOS).as_posix().encode() for photo in photos]
     labels = [index % 2 for index in range(len(photos))]
@@ -148,12 +148,6 @@ def _make_records(folder: Path, photos: list[Path]) -> None:
     for name, examples in rows.items():
         (folder / name).mkdir()
         write_examples(folder / name / "data.tfrecord", examples)
-    videos = [
-        sequence_of({"id": b"%d" % index, "label": index % 2}, image=images[4 * index : 4 * index + 3])
-        for index in range(6)
-    ]
-    (folder / "videos").mkdir()
-    (folder / "videos/data.tfrecord").write_bytes(framed(*videos))
 
 
 def _make_arrays(folder: Path) -> None:

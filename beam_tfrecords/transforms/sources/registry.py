@@ -51,7 +51,6 @@ _BOXES = ("box_columns", "box_format", "box_unit")
 _PATHS = ("image_root", "allow_outside_root")
 _JOIN = ("join", "join_key")
 _TABLE = (*_ROWS, *_BOXES, *_PATHS, *_JOIN, "image_column", "image_path", "mask_column", "mask_root")
-_RECORD = (*_ROWS, *_BOXES, *_PATHS, "image_column", "image_path", "mask_column", "pixels")
 _TEXT = ("delimiter", "encoding")
 _CSV = (".csv", ".tsv", ".csv.gz", ".tsv.gz")
 _TAR = (".tar", ".tar.gz", ".tgz", ".tar.bz2", ".tar.xz", ".tar.zst", ".tzst")
@@ -95,15 +94,7 @@ SOURCES = (
         "records.tfrecord",
         _TFRECORD,
         reads_folders=True,
-        takes=(*_RECORD, *_JOIN),
-    ),
-    Entry(
-        "tfrecord_frames",
-        "records.tfrecord",
-        _TFRECORD,
-        among="tfrecord",
-        reads_folders=True,
-        takes=_RECORD,
+        takes=(*_ROWS, *_BOXES, *_PATHS, *_JOIN, "image_column", "image_path", "mask_column", "pixels"),
     ),
     Entry(
         "numpy",
@@ -138,7 +129,6 @@ FUNCTIONS = "python"
 PAIRS = "paired_images"
 DOCUMENTS = "documents"
 RECORDS = "tfrecord"
-FRAMES = "tfrecord_frames"
 NAMES = tuple(entry.name for entry in SOURCES)
 FILE_EXTENSIONS = tuple(extension for entry in SOURCES if not entry.among for extension in entry.extensions)
 

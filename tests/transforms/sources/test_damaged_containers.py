@@ -32,7 +32,7 @@ from beam_tfrecords.transforms.sources.registry import NAMES
 from beam_tfrecords.transforms.sources.skipped import Skipped
 from beam_tfrecords.transforms.sources.source import Source
 from tests.archive_files import tar_of
-from tests.framing import example_of, framed, sequence_of
+from tests.framing import example_of, framed
 from tests.pixel_files import save_cifar, save_idx
 from tests.source_requests import open_source
 
@@ -67,11 +67,6 @@ def write_zip(path: Path) -> None:
 @functools.cache
 def records() -> list[bytes]:
     return [framed(example_of({"image": image, "label": number % 3})) for number, image in enumerate(IMAGES)]
-
-
-def write_frames(path: Path) -> None:
-    sequences = (sequence_of({"label": n % 3}, image=IMAGES[n : n + 3]) for n in range(0, COUNT, 3))
-    path.write_bytes(framed(*sequences))
 
 
 def write_shard(path: Path) -> None:
@@ -177,7 +172,6 @@ FORMS = {
     "a.tfrecord": Form("tfrecord", write(lambda: b"".join(records())), is_whole=lambda cut: cut in prefixes()),
     "a.tfrecord.gz": Form("tfrecord", write(lambda: gzip.compress(b"".join(records())))),
     "a-train.tfrecord-00000-of-00001": Form("tfrecord", write_shard),
-    "frames.tfrecord": Form("tfrecord_frames", write_frames),
     "plain.parquet": Form("hf_parquet", lambda path: write_hf_parquet(path, "none")),
     "snappy.parquet": Form("hf_parquet", lambda path: write_hf_parquet(path, "snappy")),
     "a.parquet": Form("parquet", write_parquet, COLUMNS),

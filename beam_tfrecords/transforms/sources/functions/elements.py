@@ -10,8 +10,7 @@ from typing import Any
 import numpy as np
 
 from beam_tfrecords.errors import BuildError, FailureReason, SampleError
-from beam_tfrecords.examples.parse import parse_example
-from beam_tfrecords.examples.sequences import is_sequence
+from beam_tfrecords.examples.parse import parse_plain_example
 from beam_tfrecords.transforms.hashing import content_hash
 from beam_tfrecords.transforms.mapping.sample import Sample
 from beam_tfrecords.transforms.mapping.sample_objects import SampleObjects
@@ -20,8 +19,8 @@ from beam_tfrecords.transforms.sources.containers import StagingFiles
 from beam_tfrecords.transforms.sources.functions.sample_reader import SampleReader
 from beam_tfrecords.transforms.sources.names import printable
 from beam_tfrecords.transforms.sources.records.object_features import find_object_features, read_objects
-from beam_tfrecords.transforms.sources.records.record_form import read_cell
 from beam_tfrecords.transforms.sources.records.tfds_features import Features
+from beam_tfrecords.transforms.sources.tables.cells import read_cell
 
 # Usual names of the fields, the first of which are those of `Sample`; the others are TensorFlow's.
 _USUAL = {
@@ -83,9 +82,7 @@ class ElementReader:
 
     def _read_example(self, data: bytes, staging: StagingFiles) -> SampleRef:
         try:
-            if is_sequence(data):
-                raise ValueError("it is a SequenceExample; expected an Example")
-            features = parse_example(data)
+            features = parse_plain_example(data)
         except ValueError as error:
             return _rejected(content_hash(data), error)
         row = {name: read_cell(feature) for name, feature in features.items()}

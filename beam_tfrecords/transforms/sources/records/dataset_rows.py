@@ -31,10 +31,9 @@ from beam_tfrecords.transforms.objects.objects import Objects
 from beam_tfrecords.transforms.objects.polygons import pack_mask, pack_polygons
 from beam_tfrecords.transforms.refs.sample_refs import Range, RecordRange, SampleRef, Value, one_image
 from beam_tfrecords.transforms.sources.containers import Container, StagingFiles, reject_missing
-from beam_tfrecords.transforms.sources.records.record_form import read_cell
 from beam_tfrecords.transforms.sources.records.record_rows import corrupt, scan_file
 from beam_tfrecords.transforms.sources.skipped import Skipped
-from beam_tfrecords.transforms.sources.tables.cells import invalid_row, read_value
+from beam_tfrecords.transforms.sources.tables.cells import invalid_row, read_cell, read_value
 from beam_tfrecords.transforms.sources.tables.joined_table import JoinedTable
 
 # Number of index rows to convert to Python values at once.

@@ -114,13 +114,6 @@ def choose_images(
     return dataclasses.replace(choice, named={**choice.named, **named}, lists=choice.lists | lists)
 
 
-def has_images(start: FirstRows) -> bool:
-    """Whether a feature holds images, or names of images."""
-    texts = with_texts(start)
-    held = any(_kind_of(name, start, texts) in (_Kind.IMAGE, _Kind.IMAGES) for name in start.columns)
-    return held or bool(_find_paths(texts))
-
-
 def _choose_unnamed(
     start: FirstRows, texts: FirstRows, features: Features, settings: TableSettings, needs: Needs
 ) -> ImageChoice:

@@ -14,23 +14,11 @@ from beam_tfrecords.transforms.sources.inputs import quote_input
 from beam_tfrecords.transforms.sources.names import printable
 from beam_tfrecords.transforms.sources.records.record_files import RecordFiles
 
-# A span of TFX is a part of the data, and its versions replace each other.
-_SPAN = re.compile(r"span[-_]?\d+", re.IGNORECASE)
 _VERSION = re.compile(r"(?:v|ver|version)[-_.]?\d+(?:[._]\d+)*|\d+\.\d+\.\d+", re.IGNORECASE)
 # A folder of TFX's examples has such a folder for each split.
 _SPLIT_FOLDER = re.compile(r"Split-.+")
 _SIZE = re.compile(r"\d+x\d+")
 _MOST_SHOWN = 5
-
-
-def find_older(files: Iterable[str]) -> list[str]:
-    """Returns the folders of versions of TFX's spans that have a newer version.
-
-    Args:
-      files: paths below the input.
-    """
-    spans = (one for one in _find_versions(files) if _SPAN.fullmatch(storage.basename(_folder(one[0]))))
-    return sorted(older for versions in spans for older in versions[1:])
 
 
 def check_one_dataset(path: str, found: RecordFiles, files: Sequence[str]) -> None:
@@ -47,7 +35,8 @@ def check_one_dataset(path: str, found: RecordFiles, files: Sequence[str]) -> No
     Raises:
       RequestError: the files are of several datasets, or beam-tfrecords has written one of these.
     """
-    versions = _find_versions(files)
+    siblings = _group(files, lambda name: "" if _VERSION.fullmatch(name) else None)
+    versions = [_newest_first(folders) for folders in siblings.values() if folders[1:]]
     sizes = [one for one in _group(files, lambda name: _SIZE.sub("", name)).values() if one[1:]]
     sizes = [folders for folders in sizes if _are_copies(folders, files)]
     datasets = {folder for folders in (*versions, *sizes) for folder in folders}
@@ -69,7 +58,7 @@ def check_one_dataset(path: str, found: RecordFiles, files: Sequence[str]) -> No
         suggestions.append(Suggestion("all of them", {"input": [storage.join(found.root, folder) for folder in used]}))
     outside = ", and files outside of them" if "" in used else ""
     raise RequestError(
-        f"{quote_input(path)} is a folder of other datasets or versions of TFRecord files ({show_folders(named)})"
+        f"{quote_input(path)} is a folder of other datasets or versions of TFRecord files ({_show(named)})"
         f"{outside}; name the one that is meant",
         suggestions,
         code="several_datasets",
@@ -83,15 +72,9 @@ def find_ours(found: RecordFiles) -> set[str]:
     return {folder for folder in ours if not any(folder.startswith(f"{other}/") for other in ours)}
 
 
-def show_folders(folders: Sequence[str]) -> str:
+def _show(folders: Sequence[str]) -> str:
     """Returns the names of the first folders, for a message."""
     return ", ".join(map(printable, folders[:_MOST_SHOWN])) + (", …" if len(folders) > _MOST_SHOWN else "")
-
-
-def _find_versions(files: Iterable[str]) -> list[list[str]]:
-    """Returns the versions in each folder that has several, the newest first."""
-    siblings = _group(files, lambda name: "" if _VERSION.fullmatch(name) else None)
-    return [_newest_first(folders) for folders in siblings.values() if folders[1:]]
 
 
 def _group(files: Iterable[str], kind_of: Callable[[str], str | None]) -> dict[tuple[str, str], list[str]]:

@@ -101,7 +101,7 @@ def has_records(file: storage.FileEntry) -> bool:
 def _is_hidden(path: str) -> bool:
     """Whether a name says that a file is hidden or unfinished, as Spark and TFDS name them."""
     parts = path.split("/")
-    return any(part[:1] == "." or (part[:1] == "_" and "=" not in part) or _INCOMPLETE.search(part) for part in parts)
+    return any(part[:1] in (".", "_") or _INCOMPLETE.search(part) for part in parts)
 
 
 def _is_image(path: str) -> bool:

@@ -6,16 +6,14 @@ References point to the image inside its record; images of compressed files are 
 from __future__ import annotations
 
 import dataclasses
-import functools
 import itertools
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from beam_tfrecords import storage
 from beam_tfrecords.errors import FailureReason, SampleError, Stage
 from beam_tfrecords.examples.layouts import Layout
-from beam_tfrecords.examples.parse import ParsedExample
-from beam_tfrecords.examples.sequences import is_sequence
+from beam_tfrecords.examples.parse import ParsedExample, parse_plain_example
 from beam_tfrecords.tfrecord import HEADER_BYTES, Record, RecordError, scan_records
 from beam_tfrecords.transforms.hashing import content_hash
 from beam_tfrecords.transforms.refs.sample_refs import IMAGE, MASK, RECORD, PixelRange, Range, SampleRef
@@ -28,10 +26,9 @@ from beam_tfrecords.transforms.sources.reading import reading
 from beam_tfrecords.transforms.sources.records.compressed import open_records
 from beam_tfrecords.transforms.sources.records.kept_records import check_kept
 from beam_tfrecords.transforms.sources.records.object_features import ObjectFeatures, read_objects
-from beam_tfrecords.transforms.sources.records.record_form import RecordForm, read_cell
 from beam_tfrecords.transforms.sources.records.record_images import FoundImage, HeldImages, NamedFiles
 from beam_tfrecords.transforms.sources.skipped import Skipped
-from beam_tfrecords.transforms.sources.tables.cells import invalid_row
+from beam_tfrecords.transforms.sources.tables.cells import invalid_row, read_cell
 from beam_tfrecords.transforms.sources.tables.row_values import Located, RowReader, number_key
 from beam_tfrecords.transforms.sources.tables.table import FirstRows
 
@@ -60,8 +57,6 @@ class ReadTfrecord:
       kept: layout of records that are stored as they are; None for records of which parts are read.
       held: further images in the record; None for none.
       files: image files that records name; None for images in records.
-      form: the form of a record.
-      partitions: folder -> values of columns, from folders such as `label=cat`; features of the records win.
     """
 
     cells: RowReader
@@ -75,14 +70,11 @@ class ReadTfrecord:
     kept: Layout | None = None
     held: HeldImages | None = None
     files: NamedFiles | None = None
-    form: RecordForm = RecordForm.EXAMPLE
-    partitions: Mapping[str, Mapping[str, tuple[str, list[Any]]]] = dataclasses.field(default_factory=dict)
 
     def __call__(self, container: Container, staging: StagingFiles, skipped: Skipped) -> Iterator[SampleRef]:
         """Yields one reference per record; rejects a damaged record, and continues after it if the framing allows.
 
-        Also rejects missing records if the number of records in the file is known. The number of frames in a damaged
-        record is unknown, so that the file counts as damaged.
+        Also rejects missing records if the number of records in the file is known.
 
         Args:
           container: the file.
@@ -93,24 +85,18 @@ class ReadTfrecord:
           ChangedError: the file is no longer the listed version.
           SampleError: the file is damaged, and the number of missing samples is unknown.
         """
-        # The number of records is not that of their frames.
-        length = None if self.form is RecordForm.FRAMES else self.lengths.get(container.uri)
-        number, end, lost = 0, 0, None
+        length = self.lengths.get(container.uri)
+        number, end = 0, 0
         cells = dataclasses.replace(self.cells, class_names=self.class_names.get(storage.dirname(container.uri), ()))
         try:
             for record, is_compressed in scan_file(container):
                 if isinstance(record, RecordError):
                     if record.ends:
                         raise corrupt(record)
-                    if self.form is RecordForm.FRAMES:
-                        lost = lost or corrupt(record)
-                        continue
                 else:
                     end = record.offset + record.length
-                yield from self._read(cells, container, record, staging, is_compressed=is_compressed)
+                yield self._read(cells, container, record, staging, is_compressed=is_compressed)
                 number += 1
-            if lost is not None:
-                raise lost
             if number < (length or 0):
                 detail = f"the file ends at byte {end:,}, after {number:,} of its {length:,} records"
                 raise SampleError(Stage.LIST, FailureReason.TRUNCATED, detail)
@@ -128,42 +114,30 @@ class ReadTfrecord:
         staging: StagingFiles,
         *,
         is_compressed: bool,
-    ) -> Iterator[SampleRef]:
-        """Yields the sample of a record, or of each of its frames; a rejected one for a damaged record."""
+    ) -> SampleRef:
+        """Returns the sample of a record; a rejected one for a damaged record."""
         number = record.number if isinstance(record, Record) else record.record
-        # A number is only unique with the name of its file. A key from a feature stays when files are divided again.
-        key = container.key_prefix + number_key(number)
-        parts: Sequence[ParsedExample | SampleError]
+        located = _RecordImages(
+            # A number is only unique with the name of its file; a key from a feature stays in other files.
+            container.key_prefix + number_key(number),
+            number=number,
+            record=record,
+            container=container,
+            reader=self,
+            staging=staging,
+            is_compressed=is_compressed,
+        )
+        row: Mapping[str, Any] | SampleError
         try:
-            parts = [corrupt(record)] if isinstance(record, RecordError) else self.form.parse(record.data)
+            if isinstance(record, RecordError):
+                raise corrupt(record)
+            located.features = parse_plain_example(record.data)
+            row = {column: read_cell(located.features.get(column)) for column in cells.needed}
         except ValueError as error:
-            parts = [invalid_row(f"record {number} at byte {record.offset:,}: {error}")]
-        # A sequence may have thousands of frames, whose fingerprint is the hash of the whole record.
-        hash_record = functools.cache(lambda: content_hash(record.data if isinstance(record, Record) else b""))
-        around = self.partitions.get(storage.dirname(container.uri), {})
-        refs: list[SampleRef] = []
-        for part in parts:
-            located = _RecordImages(
-                key,
-                number=number,
-                record=record,
-                hash_record=hash_record,
-                container=container,
-                reader=self,
-                staging=staging,
-                is_compressed=is_compressed,
-            )
-            row: Mapping[str, Any] | SampleError
-            try:
-                if isinstance(part, SampleError):
-                    raise part
-                located.example = part
-                located.features = {**around, **part}
-                row = {column: read_cell(located.features.get(column)) for column in cells.needed}
-            except SampleError as error:
-                row = error
-            refs.append(cells.sample(row, located, prefix="", split=self.splits.get(container.uri)))
-        yield from refs if isinstance(parts[0], SampleError) else self.form.name_frames(refs, key)
+            row = invalid_row(f"record {number} at byte {record.offset:,}: {error}")
+        except SampleError as error:
+            row = error
+        return cells.sample(row, located, prefix="", split=self.splits.get(container.uri))
 
 
 @dataclasses.dataclass(kw_only=True)
@@ -171,22 +145,18 @@ class _RecordImages(Located):
     """The image, mask and objects of a record.
 
     Attributes:
-      hash_record: returns the hash of the record's bytes.
       staging: receives images whose bytes are not in the file.
       is_compressed: whether the file is compressed.
-      example: features of the record; empty if the record cannot be parsed.
-      features: `example` with the columns of its folder.
+      features: features of the record; empty if the record cannot be parsed.
       paths: name of an image -> its path in the record.
     """
 
     number: int
     record: Record | RecordError
-    hash_record: Callable[[], str]
     container: Container
     reader: ReadTfrecord
     staging: StagingFiles
     is_compressed: bool
-    example: ParsedExample = dataclasses.field(default_factory=dict)
     features: ParsedExample = dataclasses.field(default_factory=dict)
     paths: Mapping[str, str] = dataclasses.field(default_factory=dict)
 
@@ -212,7 +182,7 @@ class _RecordImages(Located):
         self.size = next((one.size for one in found.values()), 0)
         files = [one.fingerprint for one in found.values() if one.fingerprint is not None]
         # The same record in another file is the same sample.
-        self.fingerprint = join_fingerprints(files or [self.hash_record()])
+        self.fingerprint = join_fingerprints(files or [content_hash(self.record.data)])
         image = self.images.get(IMAGE)
         if isinstance(image, PixelRange):
             # Reading the same record in another way is a change.
@@ -247,9 +217,9 @@ class _RecordImages(Located):
     def _keep(self, layout: Layout) -> None:
         """Locates the whole record."""
         assert isinstance(self.record, Record)
-        check_kept(self.record, self.example, layout)
+        check_kept(self.record, self.features, layout)
         self.images = {RECORD: self._locate(self.record.data)}
-        self.size, self.fingerprint = len(self.record.data), self.hash_record()
+        self.size, self.fingerprint = len(self.record.data), content_hash(self.record.data)
 
     def _image_of(self, name: str) -> Range | None:
         """Returns the place of the image in a feature; None if it has none, or several.
@@ -314,14 +284,11 @@ def scan_file(container: Container, *, offsets: Sequence[int] = ()) -> Iterator[
             end = record.offset + (record.length if isinstance(record, Record) else 0)
 
 
-def read_first_records(
-    container: Container, form: RecordForm | None, *, most: int = _RECORDS
-) -> tuple[FirstRows, RecordForm]:
-    """Reads the first valid records of a file; returns them, and their form.
+def read_first_records(container: Container, *, most: int = _RECORDS) -> FirstRows:
+    """Reads the first valid records of a file.
 
     Args:
       container: the file.
-      form: the form of a record; None to tell examples from sequences by the first record.
       most: number of records that are enough.
 
     Raises:
@@ -335,23 +302,20 @@ def read_first_records(
             if isinstance(record, RecordError):
                 damage = damage or f"record {record.record}: {record}"
                 continue
-            if form is None:
-                form = RecordForm.BYTES if is_sequence(record.data) else RecordForm.EXAMPLE
             try:
-                found = form.parse(record.data)
+                features = parse_plain_example(record.data)
             except ValueError as error:
                 damage = damage or str(error)
                 continue
-            for features in found:
-                rows.append({name: read_cell(feature) for name, feature in features.items()})
-                types |= {name: kind for name, (kind, _) in features.items() if kind}
-                numbers += sum(len(values) for kind, values in features.values() if kind != "bytes")
+            rows.append({name: read_cell(feature) for name, feature in features.items()})
+            types |= {name: kind for name, (kind, _) in features.items() if kind}
+            numbers += sum(len(values) for kind, values in features.values() if kind != "bytes")
             if len(rows) >= most or numbers > _MOST_NUMBERS:
                 break
     except SampleError as error:
         damage = damage or error.detail
     # Ignores damaged records if some are valid, because the listing rejects the damaged ones.
-    if not rows or form is None:
+    if not rows:
         reason = FailureReason.CORRUPT if damage else FailureReason.EMPTY
         raise SampleError(Stage.LIST, reason, damage or "it has no record")
-    return FirstRows(container.uri, tuple(types), rows, column_types=types), form
+    return FirstRows(container.uri, tuple(types), rows, column_types=types)

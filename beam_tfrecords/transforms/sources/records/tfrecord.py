@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import contextlib
 import dataclasses
-from collections.abc import Collection, Mapping, Sequence
-from typing import NoReturn
+from collections.abc import Collection, Iterable, Mapping, Sequence
 
 from beam_tfrecords import storage
 from beam_tfrecords.errors import FailureReason, RequestError, SampleError, Suggestion
 from beam_tfrecords.examples.contents import Content
-from beam_tfrecords.examples.layouts import ALL_COLUMNS, SAME, Layout
+from beam_tfrecords.examples.layouts import SAME, Layout
+from beam_tfrecords.output.files import DATASET_INFO, FEATURES, LABEL_MAP
 from beam_tfrecords.transforms.settings import change_settings
 from beam_tfrecords.transforms.sources.containers import Container
 from beam_tfrecords.transforms.sources.description import Description
@@ -18,28 +17,31 @@ from beam_tfrecords.transforms.sources.detect.columns import choose_label
 from beam_tfrecords.transforms.sources.detect.missing_images import refuse_missing
 from beam_tfrecords.transforms.sources.image_roots import pair_roots
 from beam_tfrecords.transforms.sources.input_settings import PathSettings
-from beam_tfrecords.transforms.sources.inputs import InputFile, Inputs, quote_input
+from beam_tfrecords.transforms.sources.inputs import (
+    InputFile,
+    Inputs,
+    key_prefixes,
+    names_several,
+    quote_input,
+    require_utf8,
+)
 from beam_tfrecords.transforms.sources.needs import Needs
 from beam_tfrecords.transforms.sources.records.dataset_source import find_datasets, open_datasets
 from beam_tfrecords.transforms.sources.records.description import RecordMetadata, describe_folder
-from beam_tfrecords.transforms.sources.records.image_choice import ImageChoice, choose_images, has_images, with_texts
+from beam_tfrecords.transforms.sources.records.image_choice import ImageChoice, choose_images, with_texts
 from beam_tfrecords.transforms.sources.records.kept_features import find_kept_layout
 from beam_tfrecords.transforms.sources.records.object_features import find_objects
-from beam_tfrecords.transforms.sources.records.partitions import add_columns
-from beam_tfrecords.transforms.sources.records.record_files import choose_evenly, count_files
-from beam_tfrecords.transforms.sources.records.record_form import RecordForm
+from beam_tfrecords.transforms.sources.records.record_datasets import check_one_dataset
+from beam_tfrecords.transforms.sources.records.record_files import choose_evenly, count_files, find_record_files
 from beam_tfrecords.transforms.sources.records.record_images import HeldImages, NamedFiles
 from beam_tfrecords.transforms.sources.records.record_rows import (
     ReadTfrecord,
     read_first_records,
 )
 from beam_tfrecords.transforms.sources.records.record_splits import place_files, record_splits
-from beam_tfrecords.transforms.sources.records.record_trees import find_record_tree
 from beam_tfrecords.transforms.sources.records.tfds_features import Features
-from beam_tfrecords.transforms.sources.registry import FRAMES, RECORDS
 from beam_tfrecords.transforms.sources.selection import Selection
 from beam_tfrecords.transforms.sources.source import MakeSource
-from beam_tfrecords.transforms.sources.source_spec import SourceSpec
 from beam_tfrecords.transforms.sources.tables.cells import is_label
 from beam_tfrecords.transforms.sources.tables.joined_table import Joins
 from beam_tfrecords.transforms.sources.tables.row_source import RowSource, splits_of
@@ -65,8 +67,6 @@ class TfrecordSource(RowSource):
       settings: settings of the rows.
       selection: records to convert.
       paths: settings of the paths of images.
-      form: the form of a record; `BYTES` for sequences if no setting says that their frames are samples.
-      of_folders: columns from the names of folders that are not features.
       needs: requested contents.
 
     Raises:
@@ -84,8 +84,6 @@ class TfrecordSource(RowSource):
         settings: TableSettings,
         selection: Selection,
         paths: PathSettings,
-        form: RecordForm,
-        of_folders: frozenset[str],
         needs: Needs,
     ) -> None:
         super().__init__(files, inputs)
@@ -100,6 +98,12 @@ class TfrecordSource(RowSource):
         if objects and not objects.is_normalized:
             self.notes.append("the boxes are in pixels")
         lacks = "no feature 'label'"
+        folders = (part for file in files for part in file.key_prefix.split("/")[:-2])
+        unread = {part.partition("=")[0] for part in folders if "=" in part} - {*start.columns}
+        if unread:
+            shown = f"the values in names of folders such as {min(unread)}=… are not read"
+            self.notes.append(shown)
+            lacks += f" ({shown}; write them into the records)"
         if images.files is not None and not (settings.image_column or settings.image_path):
             self.notes.append(f"image files from feature {images.files.image_column!r}")
         label = None
@@ -133,11 +137,9 @@ class TfrecordSource(RowSource):
         by_feature = _names_by_feature(described)
         seen, kept = self.description, None
         if needs.records is not None:
-            kept, notes = _keep_records(files, {*start.columns} - of_folders, form, needs.records, by_feature)
+            kept, notes = _keep_records(files, start.columns, needs.records, by_feature)
             self.notes += notes
             seen = dataclasses.replace(seen, columns=tuple(sorted(kept.columns)))
-            if unused := sorted(of_folders - {*cells.needed}):
-                self.notes.append(f"the records are stored without the columns of folders: {', '.join(unused)}")
         self._describe(
             columns=seen.columns,
             kept_layout=kept,
@@ -181,7 +183,6 @@ class TfrecordSource(RowSource):
             files=NamedFiles(of.images, of.lists, of.patterns, roots, paths.allow_outside_root)
             if images.files
             else None,
-            form=RecordForm.BYTES if kept else form,
         )
 
     def check_images(self) -> None:
@@ -197,83 +198,108 @@ class TfrecordSource(RowSource):
             refuse_missing(table, self.read_container.cells.columns, self._roots[0].every)
 
 
-def recognises() -> bool:
-    """Never: the frames of a sequence may be one sample or many, so only the request says that they are samples."""
-    return False
-
-
 def open_input(
-    inputs: Inputs, spec: SourceSpec, table: TableSettings, selection: Selection, paths: PathSettings, joined: Joins
+    inputs: Inputs, table: TableSettings, selection: Selection, paths: PathSettings, joined: Joins
 ) -> MakeSource:
     """Finds the files, and reads their first records and metadata.
 
     Raises:
       RequestError: a file does not exist, or the files do not fit the request.
     """
-    if spec.source != FRAMES and (datasets := find_datasets(inputs.paths)):
+    if datasets := find_datasets(inputs.paths):
         return open_datasets(datasets, joined, inputs, table)
-    tree = find_record_tree(inputs, selection)
+    files, with_metadata, notes = _find_files(inputs, selection)
     described = {
-        folder: describe_folder(folder) if folder in tree.described else RecordMetadata(Features(), {}, {})
-        for folder in {storage.dirname(file.entry.path) for file in tree.files}
+        folder: describe_folder(folder) if folder in with_metadata else RecordMetadata(Features(), {}, {})
+        for folder in {storage.dirname(file.entry.path) for file in files}
     }
-    first, form = _read_first(tree.files, are_frames=spec.source == FRAMES)
-    start, notes = add_columns(first, [*tree.partitions.values()])
-    of_folders = frozenset(start.columns) - {*first.columns}
+    start = _read_first(files)
 
     def make(needs: Needs) -> TfrecordSource:
-        files, said, found = tree.files, inputs, [*tree.notes, *notes]
-        if form is RecordForm.BYTES and needs.records is None:
-            _refuse_sequences(
-                _container_of(next(file for file in files if file.entry.path == first.path)), first.columns
-            )
+        read, said, found = files, inputs, [*notes]
         if needs.splits.folders and (placed := place_files(files, needs.splits.folders)):
             if left := {file.entry.path for file in files} - {file.entry.path for file in placed}:
                 found.append(f"not read, because they are in no folder of `splits`: {count_files(left)}")
-            files, said = placed, dataclasses.replace(inputs, splits=dict.fromkeys(inputs.paths, ""))
+            read, said = placed, dataclasses.replace(inputs, splits=dict.fromkeys(inputs.paths, ""))
             needs = dataclasses.replace(needs, splits=Splits())
-        source = TfrecordSource(files, start, described, said, table, selection, paths, form, of_folders, needs)
-        source.read_container = dataclasses.replace(source.read_container, partitions=tree.partitions)
+        source = TfrecordSource(read, start, described, said, table, selection, paths, needs)
         source.notes[:0] = found
         return source
 
     return make
 
 
-def _container_of(file: InputFile) -> Container:
-    return Container.of(file.entry, key_prefix="")
+def _find_files(inputs: Inputs, selection: Selection) -> tuple[list[InputFile], set[str], list[str]]:
+    """Returns the files, the folders that may have metadata, and notes on files that are not read.
+
+    Raises:
+      RequestError: an input has no such file, or has several datasets.
+    """
+    files: list[InputFile] = []
+    described: set[str] = set()
+    notes: list[str] = []
+    for path, prefix in zip(inputs.paths, key_prefixes(inputs.paths), strict=True):
+        found = find_record_files(path)
+        notes += found.notes
+        if not found.files:
+            others = f"; it has {count_files(found.others)}" if found.others else ""
+            raise RequestError(
+                f"{quote_input(path)}: there is no TFRecord file in it, such as x.tfrecord-00000-of-00001{others}",
+                code="not_found",
+            )
+        entries = [*found.files.values()]
+        for entry in entries:
+            require_utf8(entry.path)
+        is_folder = found.root == path
+        # A glob or a folder may have more files later.
+        own = (
+            [f"{name}/" for name in found.files]
+            if is_folder
+            else key_prefixes([one.path for one in entries], always=names_several(path))
+        )
+        keys = [prefix + key for key in own]
+        # Files that the request leaves out are not part of the choice of a dataset.
+        named = zip(found.files, keys, strict=True)
+        check_one_dataset(path, found, [name for name, key in named if not selection.skips_path(key.removesuffix("/"))])
+        files += [InputFile(key, entry, inputs.splits.get(path)) for key, entry in zip(keys, entries, strict=True)]
+        folders = {storage.dirname(entry.path) for entry in entries}
+        described |= folders & _find_metadata(found.root, found.others) if is_folder else folders
+    return files, described, notes
 
 
-def _read_first(files: Sequence[InputFile], *, are_frames: bool) -> tuple[FirstRows, RecordForm]:
+def _find_metadata(root: str, files: Iterable[str]) -> set[str]:
+    """Returns the folders with files that `describe_folder` reads."""
+    names = (DATASET_INFO, FEATURES, LABEL_MAP)
+    return {storage.dirname(storage.join(root, file)) for file in files if file.endswith(names)}
+
+
+def _read_first(files: Sequence[InputFile]) -> FirstRows:
     """Reads the first records of the file with the most features; of several, of the first one.
 
     The records of some splits have no label. Spark writes empty files, and others may be damaged.
 
-    Returns:
-      The records, and their form.
-
     Raises:
       RequestError: no file has a record that can be read.
     """
-    asked = RecordForm.FRAMES if are_frames else None
     errors: list[tuple[str, SampleError]] = []
-    richest: tuple[InputFile, RecordForm] | None = None
+    richest: InputFile | None = None
     most = 0
     for place, file in enumerate(dict.fromkeys([*choose_evenly(files, _FILES), *files])):
         if place >= _FILES and richest:
             break
         try:
-            found, form = read_first_records(_container_of(file), asked, most=_LOOKED)
+            found = read_first_records(Container.of(file.entry, key_prefix=""), most=_LOOKED)
         except SampleError as error:
             errors.append((file.entry.path, error))
             continue
         if len(found.columns) > most:
-            richest, most = (file, form), len(found.columns)
+            richest, most = file, len(found.columns)
     if richest:
-        return read_first_records(_container_of(richest[0]), richest[1])
+        return read_first_records(Container.of(richest.entry, key_prefix=""))
     path, first = next((one for one in errors if one[1].reason is not FailureReason.EMPTY), errors[0])
-    what = "a TFRecord file of sequences" if are_frames else "a TFRecord file"
-    raise RequestError(f"{quote_input(path)} is not {what}: {first.detail}", code="invalid_file") from first
+    raise RequestError(
+        f"{quote_input(path)} is not a TFRecord file of tf.train.Example: {first.detail}", code="invalid_file"
+    ) from first
 
 
 def _refuse_byte_labels(start: FirstRows, label: str) -> None:
@@ -291,33 +317,9 @@ def _refuse_byte_labels(start: FirstRows, label: str) -> None:
             )
 
 
-def _refuse_sequences(container: Container, context: Sequence[str]) -> NoReturn:
-    """Refuses records that are sequences; suggests to take their frames as samples, or to keep the records."""
-    with contextlib.suppress(SampleError):
-        frames, _ = read_first_records(container, RecordForm.FRAMES)
-        lists = ", ".join(name for name in frames.columns if name not in context)
-        of_frames = {"source": FRAMES} if has_images(frames) else {"source": FRAMES, "layout": ALL_COLUMNS}
-        shown = f"lists of frames ({lists or 'none'}) beside the features {', '.join(context) or 'none'}"
-        raise RequestError(
-            f"{quote_input(container.uri)}: each record is a SequenceExample, with {shown}; expected an Example",
-            [
-                Suggestion("each frame as a sample", of_frames),
-                Suggestion("the records as they are", {"layout": SAME}),
-            ],
-            code="sequence_examples",
-        )
-    raise RequestError(
-        f"{quote_input(container.uri)}: each record is a SequenceExample whose lists have different lengths, so that "
-        "they are no frames; expected an Example",
-        [Suggestion("the records as they are", {"layout": SAME})],
-        code="sequence_examples",
-    )
-
-
 def _keep_records(
     files: Sequence[InputFile],
     columns: Collection[str],
-    form: RecordForm,
     given: Layout,
     class_names: Mapping[str, Sequence[Sequence[str]]],
 ) -> tuple[Layout, Sequence[str]]:
@@ -326,30 +328,22 @@ def _keep_records(
     Args:
       files: the files.
       columns: features of the first records.
-      form: the form of the records.
       given: features that the request states; if these are all, no file is read.
       class_names: as in `find_kept_layout`.
 
     Raises:
-      RequestError: the frames of the records are the samples, or the records do not have one layout.
+      RequestError: the records do not have one layout.
     """
-    if form is RecordForm.FRAMES:
-        raise RequestError(
-            f"`source={FRAMES}`: `layout={SAME}` stores whole records; use `source={RECORDS}`",
-            code="conflicting_settings",
-        )
-    sequences = "the records are SequenceExamples; readers of examples see their context alone"
-    notes = [sequences] if form is RecordForm.BYTES else []
     if given.features and given.columns.issuperset(columns):
-        return given, notes
-    layout, others = find_kept_layout(files, given, class_names)
+        return given, []
+    layout, notes = find_kept_layout(files, given, class_names)
     if not layout.features:
         raise RequestError(
             f"{quote_input(files[0].entry.path)}: the first records have no features, so that `layout={SAME}` has "
             "nothing to describe",
             code="missing_content",
         )
-    return layout, [*notes, *others]
+    return layout, notes
 
 
 def _names_by_feature(described: Mapping[str, RecordMetadata]) -> dict[str, list[Sequence[str]]]:

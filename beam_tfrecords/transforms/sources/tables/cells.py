@@ -27,6 +27,12 @@ _MOST_TEXT = 4096
 _NOT_FINITE = frozenset({"nan", "inf", "infinity"})
 
 
+def read_cell(feature: tuple[str, list[Any]] | None) -> Value:
+    """Converts a feature of an example to a cell; returns None if it has no value."""
+    values = feature[1] if feature else []
+    return values[0] if len(values) == 1 else values or None
+
+
 def read_text(row: Mapping[str, Any], column: str, *, required: bool = True) -> str:
     """Reads a key, a split or an image path; returns "" for an empty cell that is not required.
 
