@@ -21,10 +21,7 @@ from beam_tfrecords.output.label_files import parse_label_map
 from beam_tfrecords.transforms.labels import ClassNames, whole_number
 from beam_tfrecords.transforms.refs.sample_refs import Scalar
 
-EXPECTED = (
-    "expected a name per line, `number: name` lines, CSV with a column of names, a list or mapping as JSON or YAML, or "
-    "a label_map.pbtxt"
-)
+EXPECTED = "expected a name per line, or `number: name` lines; or CSV (.csv), JSON or YAML, or a label_map.pbtxt"
 _MOST_CLASSES = 1_000_000
 # Characters. The parser of YAML reads a megabyte in some seconds.
 _MOST_YAML = 1 << 20
@@ -36,16 +33,12 @@ _BACKGROUND = ("background", "bg", "void", "none", "unlabeled", "unlabelled", "n
 _ID = re.compile(r"(?:[nvar]\d{8}|/[mgt]/[0-9a-z_]+)")
 _NUMBERED = re.compile(r"(\d{1,9})(\s*[:=\t,;|)]\s*|\.\s+|\s+-\s+|\s+)(\S.*)")
 _NUMBERED_WORD = re.compile(r"(\d{1,9}):\s*(\S.*)")
-_NAME_FIRST = re.compile(r"(\S.*?)\s*[:=\t,;|]\s*(\d{1,9})")
-_NUMBER_LAST = re.compile(r"(\S.*?)\s+(\d{1,9})")
-# `class 0: cat`.
+# Lines of other forms: `cat: 0`, `class 0: cat`.
+_NAME_FIRST = re.compile(r"\S.*?\s*[:=\t,;|]\s*\d{1,9}")
 _NUMBERED_CLASS = re.compile(
-    r"(?:class|label|category|id|index)[\s_]*(\d{1,9})(?:\s*[:=\t,;|)]\s*|\s+-\s+)(\S.*)", re.IGNORECASE
+    r"(?:class|label|category|id|index)[\s_]*\d{1,9}(?:\s*[:=\t,;|)]\s*|\s+-\s+)\S.*", re.IGNORECASE
 )
-# `classes = 3`, a line before the names.
-_COUNT = re.compile(
-    r"(?:nc|(?:num(?:ber)?[\s_]*(?:of)?[\s_]*)?(?:classes|names|labels))\s*[:=]\s*(\d{1,9})", re.IGNORECASE
-)
+_NUMBER_LAST = re.compile(r"(\S.*?)\s+(\d{1,9})")
 # Labels such as 001, which `whole_number` reads as names.
 _PADDED = re.compile(r"0[0-9]{1,8}")
 _WITH_ID = re.compile(rf"({_ID.pattern})[\s,:;|]\s*(\S.*)")
@@ -401,105 +394,52 @@ def _of_object(value: Any, key: Any = None) -> _Named:
 
 def _parse_lines(lines: Sequence[str], *, are_numbered: bool = False) -> ClassList:
     """Reads lines: names, or names with numbers or ids."""
-    first, *rest = lines
-    if _plain(first) in _NAME_WORDS and len(rest) > 1:
-        lines = rest
-    elif (said := _COUNT.fullmatch(first)) and not _match_all(_NAME_FIRST, lines):
-        if int(said[1]) != len(rest):
-            raise ValueError(f"its first line is {_shorten(first)}, and {len(rest):,} lines follow; {EXPECTED}")
-        lines = rest
-    if len(lines) == 1 and (words := _split_words(lines[0])):
-        return parse_class_words(words)
-    if table := _find_table(lines):
-        return table
+    if _plain(lines[0]) in _NAME_WORDS and len(lines) > 2:
+        lines = lines[1:]
     if found := _match_all(_WITH_ID, lines):
-        return _combine(_keep_first_texts([_Named(id=match[1], name=match[2]) for match in found]))
-    if found := _match_all(_NUMBERED_CLASS, lines):
-        return _combine(_keep_first_texts([_Named(number=int(match[1]), name=match[2]) for match in found]))
-    for pattern, groups in ((_NUMBERED, (1, 3)), (_NAME_FIRST, (2, 1))):
-        found = _match_all(pattern, lines)
-        entries = [_Named(number=int(match[groups[0]]), name=match[groups[1]]) for match in found]
-        if not found or len({one["name"] for one in entries}) * 2 <= len(entries) > 1:
-            continue
-        numbers = sorted({one["number"] for one in entries})
+        entries = [_Named(id=match[1], name=match[2]) for match in found]
+    elif found := _match_all(_NUMBERED, lines):
+        entries = [_Named(number=int(match[1]), name=match[3]) for match in found]
+        numbers = {entry["number"] for entry in entries}
         # Names may begin with a number and a space too.
-        are_marked = are_numbered or pattern is _NAME_FIRST or all(match[2].strip(" ") for match in found)
-        if len(numbers) == len(entries) and (are_marked or _are_dense(numbers)):
-            return _combine(_keep_first_texts(entries))
-        raise ValueError(
-            f"its lines begin or end with numbers that are not 0, 1, 2, …, such as {_shorten(lines[0])}; expected "
-            "`number: name` lines, or names that JSON or YAML quotes"
-        )
-    if found := _match_all(_NUMBER_LAST, lines):
-        # Names may end in numbers too, but hardly in consecutive ones.
-        numbers, names = sorted(int(match[2]) for match in found), {match[1] for match in found}
-        if (
-            len(names) == len(found) > 1
-            and numbers == [*range(numbers[0], numbers[0] + len(found))]
-            and numbers[0] <= 1
-        ):
-            return _combine(_keep_first_texts([_Named(number=int(match[2]), name=match[1]) for match in found]))
-    numbered = sum(bool(_NUMBERED.fullmatch(line)) for line in lines)
-    if numbered * 2 > len(lines) > 2 and numbered < len(lines):
-        other = next(line for line in lines if not _NUMBERED.fullmatch(line))
-        raise ValueError(f"most of its lines begin with a number, and {_shorten(other)} does not; {EXPECTED}")
-    for line in lines:
-        if line[0] in "[]{}<\"'" or line[-1] in '[]{}>,;:"' or re.search(r"[\t|;=]", line):
+        are_marked = are_numbered or all(match[2].strip(" ") for match in found)
+        if len(numbers) < len(entries) or not (are_marked or _are_dense(numbers)):
+            raise ValueError(
+                f"its lines begin with numbers that are not 0, 1, 2, …, such as {_shorten(lines[0])}; {EXPECTED}"
+            )
+    else:
+        _refuse_other_lines(lines)
+        entries = [_Named(name=line) for line in lines]
+    marks = r"[\t|;,]" if len(lines) == 1 else r"[\t|;]"
+    if several := next((entry["name"] for entry in entries if re.search(marks, entry["name"])), None):
+        raise ValueError(f"it has the line {_shorten(several)}, which is not a name; {EXPECTED}")
+    return _combine(entries)
+
+
+def _refuse_other_lines(lines: Sequence[str]) -> None:
+    """Checks that lines without numbers at their start are names.
+
+    Raises:
+      ValueError: they are not.
+    """
+    for pattern in (_NUMBERED, _WITH_ID, _NAME_FIRST, _NUMBERED_CLASS):
+        if sum(bool(pattern.fullmatch(line)) for line in lines) * 2 > len(lines):
+            raise ValueError(f"it has numbers or ids in lines such as {_shorten(lines[-1])}; {EXPECTED}")
+    counted = [int(match[2]) for match in _match_all(_NUMBER_LAST, lines)]
+    # Names may end in numbers too, but hardly in consecutive ones.
+    if len({match[1] for match in _match_all(_NUMBER_LAST, lines)}) == len(counted) > 1 and (
+        min(counted) <= 1 and sorted(counted) == [*range(min(counted), min(counted) + len(counted))]
+    ):
+        raise ValueError(f"its lines end with numbers, such as {_shorten(lines[0])}; {EXPECTED}")
+    for number, line in enumerate(lines):
+        is_count = not number and _NAME_FIRST.fullmatch(line)
+        if is_count or line[0] in "[]{}<\"'" or line[-1] in '[]{}>,;:"' or "=" in line:
             raise ValueError(f"it has the line {_shorten(line)}, which is not a name; {EXPECTED}")
-    return _combine([_Named(name=line) for line in lines])
-
-
-def _split_words(line: str) -> list[str]:
-    """Returns the names in a single line such as `cat,dog,emu`; empty if the line is one class or no list.
-
-    Raises:
-      ValueError: the line has several numbers or ids, and names.
-    """
-    delimiter = next((mark for mark in ",;|" if mark in line), None)
-    if delimiter is None:
-        return []
-    (words,) = csv.reader([line], delimiter=delimiter, skipinitialspace=True)
-    keys = [word for word in words if word.strip().isdecimal() or _ID.fullmatch(word.strip())]
-    if len(keys) in (0, len(words)):
-        return words
-    if len(keys) > 1 or (_ID.fullmatch(keys[0]) and keys[0] != words[0]):
-        raise ValueError(f"it has one line of numbers or ids and names, {_shorten(line)}; {EXPECTED}")
-    return []
-
-
-def _keep_first_texts(entries: Sequence[_Named]) -> Sequence[_Named]:
-    """Returns the classes with the first of the texts in their lines, such as `cat|Katze`.
-
-    Raises:
-      ValueError: only some lines have several texts.
-    """
-    for mark in "\t|;":
-        texts = [entry["name"].split(mark) for entry in entries]
-        several = sum(len(parts) > 1 for parts in texts)
-        if several == len(entries):
-            return [_Named(entry, name=parts[0].strip()) for entry, parts in zip(entries, texts, strict=True)]
-        if several:
-            other = next(mark.join(parts) for parts in texts if len(parts) > 1)
-            raise ValueError(f"only some of its lines have several texts, such as {_shorten(other)}; {EXPECTED}")
-    return entries
 
 
 def _match_all(pattern: re.Pattern[str], lines: Sequence[str]) -> list[re.Match[str]]:
     found = [match for line in lines if (match := pattern.fullmatch(line))]
     return found if len(found) == len(lines) else []
-
-
-def _find_table(lines: Sequence[str]) -> ClassList | None:
-    """Reads CSV in a file without its extension, if the first line is a header; names may have commas themselves."""
-    rest = lines[1:]
-    are_pairs = bool(rest and (_match_all(_NUMBERED, rest) or _match_all(_NAME_FIRST, rest)))
-    for delimiter in "\t,;|":
-        header = [_plain(cell) for cell in lines[0].split(delimiter)]
-        are_cells = are_pairs and len(header) == 2 and all(line.count(delimiter) == 1 for line in rest)
-        is_header = len(header) > 1 and all(cell.isidentifier() for cell in header)
-        if is_header and (are_cells or {*header} & {*_NAME_WORDS}):
-            return _parse_table(lines, delimiter)
-    return None
 
 
 def _parse_table(lines: Sequence[str], delimiter: str | None) -> ClassList | None:
