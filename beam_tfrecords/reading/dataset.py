@@ -305,9 +305,7 @@ class Dataset:
         findings: list[str] = importlib.import_module("beam_tfrecords").verify(self.path)
         return findings
 
-    def export(
-        self, to: str | os.PathLike[str], *, split: str | None = None, where: str | None = None
-    ) -> tuple[str, ...]:
+    def export(self, to: str | os.PathLike[str], *, split: str | None = None, where: str | None = None) -> None:
         """Writes images in folders, a table of everything else, and boxes as COCO, as `beam-tfrecords export` does.
 
         Args:
@@ -315,17 +313,13 @@ class Dataset:
           split: name of a split; None for all.
           where: a condition as in `records.filter`; None for all records.
 
-        Returns:
-          The words of the command that reads the folder again.
-
         Raises:
           RequestError: the folder is not empty, or no record satisfies the condition.
           BuildError: the dataset is damaged.
         """
         # `export` is in a higher layer, so the import waits for the call.
         module = importlib.import_module("beam_tfrecords.beam_pipelines.export.export")
-        words: tuple[str, ...] = module.export_dataset(self, to, split=split, where=where).command
-        return words
+        module.export_dataset(self, to, split=split, where=where)
 
     @property
     def ref(self) -> DatasetRef:

@@ -55,9 +55,7 @@ def test_images_are_in_folders_of_split_and_class_with_the_stored_bytes(pets, ru
         assert row["label"] == label
         (data,) = stored[row["split"], row["key"]]["image"][1]
         assert (tmp_path / "folder" / row["image"]).read_bytes() == data
-    assert files_below(tmp_path / "folder") == sorted(
-        ["convert.yaml", "samples.parquet", *(row["image"] for row in rows)]
-    )
+    assert files_below(tmp_path / "folder") == sorted(["samples.parquet", *(row["image"] for row in rows)])
     assert f"{tmp_path / 'folder'}: 8 records, 8 files and a table" in ran.out
 
 
@@ -77,23 +75,30 @@ def test_each_feature_of_files_has_a_folder(run, build, tmp_path, form, expected
     assert {*expected} <= {*files_below(tmp_path / "folder")}
 
 
-def test_a_part_is_exported_and_keeps_the_classes(pets, run, build, tmp_path):
-    ran = run("export", str(pets), f"--to={tmp_path / 'cats'}", "--where=label = 'cat'")
+def test_a_part_is_exported(pets, run, tmp_path):
+    run("export", str(pets), f"--to={tmp_path / 'cats'}", "--where=label = 'cat'")
     rows = pq.read_table(tmp_path / "cats/samples.parquet").to_pylist()
     assert {row["label"] for row in rows} == {"cat"}
     assert len(rows) == 4
-    second = build(tmp_path / "again", *shlex.split(ran.out.splitlines()[-1])[2:-1])
-    assert open_dataset(second).class_names == ("cat", "dog")
-    assert open_dataset(second).num_records == 4
     run("export", f"--dataset={pets}", f"--to={tmp_path / 'test'}", "--split=test")
     rows = pq.read_table(tmp_path / "test/samples.parquet").to_pylist()
     assert len(rows) == open_dataset(pets).splits["test"]
     assert {row["split"] for row in rows} == {"test"}
 
 
+def test_the_table_is_an_input_as_any_other(pets, run, build, tmp_path):
+    run("export", f"--dataset={pets}", f"--to={tmp_path / 'folder'}")
+    table = f"--input={tmp_path / 'folder/samples.parquet'}"
+    second = build(tmp_path / "again", table, "--key_column=key", "--image_encoding=keep", "--name=pets")
+    was, now = examples(pets), examples(second)
+    assert {split: list(found) for split, found in now.items()} == {split: list(found) for split, found in was.items()}
+    for split, found in was.items():
+        for key, one in found.items():
+            assert [now[split][key][name] for name in ("image", "label")] == [one["image"], one["label"]]
+
+
 def test_python_exports_too(pets, tmp_path):
-    words = open_dataset(pets).export(tmp_path / "folder", where="label = 'dog'")
-    assert words[:2] == ("beam-tfrecords", "convert")
+    open_dataset(pets).export(tmp_path / "folder", where="label = 'dog'")
     assert pq.read_table(tmp_path / "folder/samples.parquet").num_rows == 4
     with pytest.raises(RequestError, match="not empty"):
         open_dataset(pets).export(tmp_path / "folder")
@@ -122,7 +127,7 @@ def test_what_matches_nothing_and_what_does_not_exist_is_refused_before_a_folder
     assert not (tmp_path / "folder").exists()
 
 
-def test_an_export_that_ends_too_early_says_so_and_has_no_command_that_works(pets, run, tmp_path):
+def test_an_export_that_ends_too_early_says_so(pets, run, tmp_path):
     (shard,) = pets.glob("*train*")
     data = bytearray(shard.read_bytes())
     data[-30] ^= 1
@@ -131,7 +136,6 @@ def test_an_export_that_ends_too_early_says_so_and_has_no_command_that_works(pet
     ran = run("export", f"--dataset={pets}", to)
     assert ran.code == 1
     assert "verify" in ran.err
-    assert not (tmp_path / "folder/convert.yaml").exists()
     assert not (tmp_path / "folder/samples.parquet").exists()
     run("export", f"--dataset={pets}", to).refused("output_exists", says=["has not ended", "delete"])
 
@@ -198,7 +202,7 @@ def test_boxes_are_exported_as_coco(run, build, tmp_path):
 
 
 @pytest.mark.parametrize("layout", [name for name in NAMED if name.startswith("detection")])
-def test_images_without_objects_come_back(run, build, tmp_path, layout):
+def test_images_without_objects_are_exported(run, build, tmp_path, layout):
     save_pictures(tmp_path / "in")
     content = coco_of()
     for one in content["annotations"]:
@@ -207,11 +211,10 @@ def test_images_without_objects_come_back(run, build, tmp_path, layout):
     path = write_coco(tmp_path / "in/a.json", annotations=content["annotations"])
     words = [f"--input={path}", f"--image_root={tmp_path / 'in'}", f"--layout={layout}", "--name=x"]
     first = build(tmp_path / "first", *words)
-    ran = run("export", f"--dataset={first}", f"--to={tmp_path / 'folder'}", "--where=objects = 0")
-    second = build(tmp_path / "again", *shlex.split(ran.out.splitlines()[-1])[2:-1])
-    was, now = examples(first)["train"], examples(second)["train"]
-    assert 0 < len(now) < len(was)
-    assert now == {key: was[key] for key in now}
+    assert run("export", f"--dataset={first}", f"--to={tmp_path / 'folder'}", "--where=objects = 0").code == 0
+    rows = pq.read_table(tmp_path / "folder/samples.parquet").to_pylist()
+    assert 0 < len(rows) < open_dataset(first).num_records
+    assert [row["objects"] for row in rows] == [[]] * len(rows)
 
 
 def test_objects_without_boxes_are_refused(run, build, tmp_path):
@@ -229,25 +232,22 @@ def test_columns_named_as_those_of_the_table_keep_their_values(run, build, tmp_p
     layout = "--layout=detection,height:int64,key:int64"
     first = build(tmp_path / "first", f"--input={tmp_path / 'rows.jsonl'}", layout, "--name=x")
     folder = tmp_path / "folder"
-    ran = run("export", f"--dataset={first}", f"--to={folder}")
+    run("export", f"--dataset={first}", f"--to={folder}")
     (exported,) = pq.read_table(folder / "samples.parquet").to_pylist()
     assert (exported["height"], exported["key_value"], exported["index_height"]) == (7, 3, 20)
     (image,) = json.loads((folder / "annotations/instances_train.json").read_text())["images"]
     assert (image["height"], image["width"]) == (20, 24)
-    second = build(tmp_path / "again", *shlex.split(ran.out.splitlines()[-1])[2:-1])
-    assert list(examples(second)["train"].values()) == list(examples(first)["train"].values())
 
 
 def test_values_that_are_no_text_stay(run, build, tmp_path):
     table = pa.table({"a": pa.array([b"text", b"\xff\x00", b"\0"], pa.binary()), "b": ["x", "y", "z"]})
     pq.write_table(table, tmp_path / "rows.parquet")
     first = build(tmp_path / "first", f"--input={tmp_path / 'rows.parquet'}", "--layout=columns", "--name=x")
-    ran = run("export", f"--dataset={first}", f"--to={tmp_path / 'folder'}")
-    assert files_below(tmp_path / "folder") == ["convert.yaml", "samples.parquet"]
+    run("export", f"--dataset={first}", f"--to={tmp_path / 'folder'}")
+    assert files_below(tmp_path / "folder") == ["samples.parquet"]
     found = pq.read_table(tmp_path / "folder/samples.parquet")
     assert (found.schema.field("a").type, found.schema.field("b").type) == (pa.binary(), pa.string())
-    second = build(tmp_path / "again", *shlex.split(ran.out.splitlines()[-1])[2:-1])
-    assert examples(second) == examples(first)
+    assert sorted(found["a"].to_pylist()) == sorted(table["a"].to_pylist())
 
 
 # Names
@@ -306,12 +306,10 @@ def test_classes_and_keys_that_differ_by_case_have_files_of_their_own(run, build
     rows[2]["id"] = "a/2.png"
     (tmp_path / "rows.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
     first = build(tmp_path / "first", f"--input={tmp_path / 'rows.jsonl'}", "--key_column=id", "--name=x")
-    ran = run("export", f"--dataset={first}", f"--to={tmp_path / 'folder'}")
+    run("export", f"--dataset={first}", f"--to={tmp_path / 'folder'}")
     images = [name for name in files_below(tmp_path / "folder") if name.endswith(".jpg")]
     assert len({name.casefold() for name in images}) == 4
     assert not any(".." in name for name in images)
-    second = build(tmp_path / "again", *shlex.split(ran.out.splitlines()[-1])[2:-1])
-    assert examples(second) == examples(first)
 
 
 def test_another_name_of_the_dataset_is_not_the_folder_to_write(run, tmp_path):

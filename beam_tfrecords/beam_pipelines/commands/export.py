@@ -1,4 +1,4 @@
-"""`beam-tfrecords export`: writes a dataset as ordinary files, which `convert` reads again."""
+"""`beam-tfrecords export`: writes a dataset as ordinary files."""
 
 from __future__ import annotations
 
@@ -26,12 +26,7 @@ def export(argv: Sequence[str]) -> int:
     total = dataset.splits.get(arguments.split, dataset.num_records)
     with ReadProgress(total, then="writing the table") as progress:
         done = export_dataset(dataset, arguments.to, split=arguments.split, where=arguments.where, progress=progress)
-    show(
-        f"{done.path}: {counted(done.records, 'record')}, {counted(done.files, 'file')} and a table",
-        *(f"note: {note}" for note in done.notes),
-        "this command reads the folder again:",
-        f"  {shlex.join(done.command)}",
-    )
+    show(f"{done.path}: {counted(done.records, 'record')}, {counted(done.files, 'file')} and a table")
     return DONE
 
 

@@ -10,12 +10,10 @@ from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
-import yaml
 
 from beam_tfrecords import storage
 from beam_tfrecords.beam_pipelines.export.chosen_records import ChosenRecords, choose_records
 from beam_tfrecords.beam_pipelines.export.coco import write_coco
-from beam_tfrecords.beam_pipelines.export.convert_settings import find_settings
 from beam_tfrecords.beam_pipelines.export.file_paths import FilePaths
 from beam_tfrecords.beam_pipelines.export.rows import KEY, LABEL, SPLIT, NotTextError, RowPlan
 from beam_tfrecords.beam_pipelines.messages.progress import ReadProgress
@@ -25,8 +23,8 @@ from beam_tfrecords.reading.dataset import Dataset
 from beam_tfrecords.storage.threads import map_in_threads
 from beam_tfrecords.tfrecord import RecordError
 
-# Names in the folder: the table, the settings that read it, and the folder of the COCO files.
-TABLE, SETTINGS, ANNOTATIONS = "samples.parquet", "convert.yaml", "annotations"
+# Names in the folder: the table, and the folder of the COCO files.
+TABLE, ANNOTATIONS = "samples.parquet", "annotations"
 # File that marks the folder of an unfinished export.
 UNFINISHED = "_UNFINISHED"
 _THREADS = 16
@@ -44,15 +42,11 @@ class Exported:
       path: the folder, as the request names it.
       records: number of records.
       files: number of files of images, masks and arrays.
-      notes: what a conversion of the folder changes.
-      command: words of the command that reads the folder again.
     """
 
     path: str
     records: int
     files: int
-    notes: Sequence[str]
-    command: tuple[str, ...]
 
 
 def export_dataset(
@@ -73,7 +67,7 @@ def export_dataset(
       progress: its `done` counts the records.
 
     Raises:
-      RequestError: the folder is not empty, no record satisfies the condition, or the dataset has no index.
+      RequestError: the folder is not empty, or no record satisfies the condition.
       BuildError: the dataset is damaged.
     """
     given = os.fspath(to).rstrip("/") or "/"
@@ -93,7 +87,7 @@ def export_dataset(
     keys = ((one.shard.split, row[KEY], row[LABEL]) for one in chosen for row in one.index_rows([KEY, LABEL]))
     images = [one.column for one in plan.files if one.feature.holds_image]
     paths = FilePaths(
-        [ANNOTATIONS, TABLE, SETTINGS],
+        [ANNOTATIONS, TABLE],
         [one.column for one in plan.files if [one.column] != images],
         dataset.splits,
         dataset.class_names if any(cell.name == LABEL for cell in plan.cells) else (),
@@ -108,12 +102,8 @@ def export_dataset(
     for name in dict.fromkeys(one.shard.split for one in chosen) if plan.layout.needs_objects else ():
         file = storage.join(path, ANNOTATIONS, f"instances_{paths.folders[name]}.json")
         write_coco(storage.join(path, TABLE), file, name, dataset.class_names, plan.index_columns)
-    settings, notes = find_settings(dataset, plan)
-    storage.write_bytes(storage.join(path, SETTINGS), yaml.safe_dump(settings, allow_unicode=True).encode())
     storage.delete_files([storage.join(path, UNFINISHED)])
-    flags = f"--spec={given}/{SETTINGS}", f"--input={given}/{TABLE}", f"--output={given}-tfrecords"
-    count = sum(len(one.numbers) for one in chosen)
-    return Exported(given, count, files, notes, ("beam-tfrecords", "convert", *flags))
+    return Exported(given, sum(len(one.numbers) for one in chosen), files)
 
 
 def _refuse_what_is_there(path: str) -> None:
