@@ -62,6 +62,7 @@ __all__ = [
     "Partition",
     "SchemeError",
     "ServiceFaultError",
+    "SharedCall",
     "StorageError",
     "StorageOptions",
     "absolute",
@@ -265,11 +266,6 @@ def run_concurrently(path: str, *questions: Callable[[], Any]) -> list[Any]:
     Runs each function in its own thread if `path` is in a store, because stores serve many requests at once.
     """
     return call_at_once(*questions) if has_scheme(path) else [ask() for ask in questions]
-
-
-def shared(check: Check) -> Check:
-    """Wraps a check for files that are written concurrently: one call covers all files written before it."""
-    return SharedCall(check)
 
 
 def open_read(path: str, *, version: str = "") -> IO[bytes]:

@@ -59,7 +59,7 @@ def publish_dataset(
     history = publication.history
     publication.fence.check()
     folder = publication.folder if keeps_dataset(publication, decision) else publication.output
-    check = storage.shared(publication.fence.check)
+    check = storage.SharedCall(publication.fence.check)
     # Reads the iterables in this thread, because a runner may only read side inputs here.
     lists = functools.partial(
         write_lists, publication, stats, folder, failures=sorted(failures), duplicates=sorted(duplicates), check=check

@@ -89,7 +89,7 @@ class _PieceRows:
 def _compose_shard(
     key: ShardKey, pieces: Sequence[Piece], rows: _PieceRows | None, *, names: ShardNames, fence: Fence | None
 ) -> Shard:
-    check = storage.shared(fence.check) if fence else None
+    check = storage.SharedCall(fence.check) if fence else None
     if check:
         check()
     index = names.index(key) if rows else None
