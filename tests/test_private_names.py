@@ -19,8 +19,6 @@ from tests.package_code import PACKAGE, package_nodes
 ALLOWED = {
     "beam_pipelines/commands/cli.py": {"_exit", "_run_exitfuncs"},
     "beam_pipelines/commands/completion.py": {"_actions"},
-    "beam_pipelines/runners/beam_calls.py": {"_all_options"},
-    "beam_pipelines/runners/forking.py": {"_exit", "_worker_id"},
     "beam_pipelines/runners/worker.py": {"_exit"},
     "beam_pipelines/settings/beam_flags.py": {"_actions", "_add_argparse_args"},
     "beam_pipelines/settings/command_line.py": {"_actions", "_option_string_actions"},

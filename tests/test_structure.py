@@ -65,9 +65,8 @@ FILE_WORK = {
     "np": {"memmap", "fromfile", "load", "save", "savez"},
     "cv2": {"imread", "imwrite"},
 }
-# They open files of this machine alone: a socket of their own, the terminal's end, and the kernel's view of a process.
+# They open files of this machine alone: the terminal's end, and the kernel's view of a process.
 WORK_ON_OWN_FILES = {
-    "beam_tfrecords.beam_pipelines.runners.forking",
     "beam_tfrecords.beam_pipelines.terminal",
     "beam_tfrecords.transforms.processes.descendants",
     "beam_tfrecords.transforms.processes.detach",
@@ -268,7 +267,7 @@ def questions_about_runners(code: str) -> set[str]:
 
 # The classes; the table of their names; what runs pipelines with them; and where Beam's arguments are read.
 RUNNERS = {"arguments", "execution", "find_runner", "runner"} | {
-    f"{name}_runner" for name in ("dataflow", "flink", "local", "prism", "spark")
+    f"{name}_runner" for name in ("dataflow", "flink", "local", "portable")
 }
 
 

@@ -382,7 +382,6 @@ ELSEWHERE = {
     "and samples are parts of them; use `layout=columns`": "tests/beam_pipelines/test_kept_records.py",
     "stores whole records; use `source={}`": "tests/beam_pipelines/test_sequence_records.py",
     "name fewer of them, or leave `sample` out": "tests/beam_pipelines/test_verify_sample.py",
-    "or use fewer slots with --max_slots=NUMBER": "tests/beam_pipelines/runners/test_flink_buffers.py",
     "expected 1, 3 or 4, or `layout=array`": "tests/transforms/sources/records/test_pixel_records.py",
     "which say their sizes; leave `pixels` out": "tests/transforms/sources/records/test_pixel_records.py",
     "no feature of the records names image files": "tests/beam_pipelines/test_record_situations.py",

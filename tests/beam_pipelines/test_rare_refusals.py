@@ -73,11 +73,6 @@ def cluster(**fields: Any) -> flink_runner.FlinkCluster:
             Refusal("flink_version_differs", "flink_version", says=["flink_version=1.18", "1.19.3"]),
         ),
         ({"free_slots": 0}, [], Refusal("no_free_slots", "flink_master", "parallelism", says=["6 task slots"])),
-        (
-            {"buffers": 100},
-            [],
-            Refusal("too_few_network_buffers", "flink_master", says=["100 network buffers"]),
-        ),
     ],
 )
 def test_a_cluster_that_cannot_run_a_build_is_refused(fields, words, refusal, monkeypatch):

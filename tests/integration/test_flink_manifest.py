@@ -40,20 +40,6 @@ def photos_twice(photos, tmp_path_factory) -> Path:
     return folder
 
 
-def test_a_cluster_with_too_few_buffers_is_refused_before_a_job_starts(photos, tmp_path, run):
-    settings = (PROJECT / "deploy/flink/builds.yaml").read_text().splitlines()
-    kept = [line for line in settings if "network" not in line]
-    (tmp_path / "settings.yaml").write_text("\n".join(kept) + "\n")
-    with flink.flink_cluster(
-        tmp_path / "flink", slots=2, options=["--memory=1600m", f"--settings={tmp_path / 'settings.yaml'}"]
-    ) as cluster:
-        words = [f"--input={photos}", f"--output={tmp_path / 'out'}", "--image_size=64"]
-        ran = run("convert", *words, "--runner=FlinkRunner", f"--flink_master={cluster.master}")
-        assert ran.code == 2
-        assert " network buffers for each slot; a build in 4 slots needs 2,603" in ran.err
-        assert not cluster.get("/jobs")["jobs"]
-
-
 # A crash among 40, a hang among 200.
 @pytest.mark.timeout(3600)
 @pytest.mark.parametrize("count", [200, pytest.param(40_000, marks=pytest.mark.nightly)])

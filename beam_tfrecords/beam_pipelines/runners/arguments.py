@@ -4,9 +4,13 @@ from __future__ import annotations
 
 import dataclasses
 import itertools
+import json
+import os
+import sysconfig
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from beam_tfrecords import storage
 from beam_tfrecords.beam_pipelines.settings.beam_flags import OUR_FLAGS, add_beam_flags, flag_names
 from beam_tfrecords.beam_pipelines.settings.command_line import Parser, make_parser, refuse_unknown
 from beam_tfrecords.beam_pipelines.settings.definitions import RUNNER_FLAGS
@@ -41,6 +45,8 @@ _FLAGS = (
     "max_num_workers",
     "machine_type",
 )
+# Command by which a cluster starts a Python worker.
+_WORKER = "beam-tfrecords-worker"
 # Flag that is a number of workers or slots -> its minimum. Beam takes 0 as a number of its own choice.
 _NUMBERS = {
     **dict.fromkeys(("max_slots", "parallelism", "num_workers", "max_num_workers"), 1),
@@ -112,11 +118,25 @@ class BeamArguments:
         except ValueError as error:
             raise RequestError(f"--{name}={word}: {error}", code="invalid_value") from error
 
-    @property
-    def say_workers(self) -> bool:
-        """Whether the user configures how Python workers are started."""
+    def worker_flags(self) -> dict[str, str]:
+        """Returns flag name -> value for starting Python workers in the environment of this program.
+
+        There are none if the user configures how workers are started.
+
+        Raises:
+          RequestError: the command is not installed.
+        """
         names = (name for name in self.given if name.startswith("environment_") and name != "environment_cache_millis")
-        return any(self.given[name] is not None for name in names)
+        if any(self.given[name] is not None for name in names):
+            return {}
+        command = os.path.join(sysconfig.get_path("scripts"), _WORKER)
+        if not storage.exists(command):
+            raise RequestError(
+                f"{command} is missing, by which the cluster would start Python workers; install beam-tfrecords with "
+                "pip, or set `environment_type` and `environment_config`",
+                code="missing_program",
+            )
+        return {"environment_type": "PROCESS", "environment_config": json.dumps({"command": command})}
 
     def check_used(self, idle: Mapping[str, str]) -> None:
         """Checks that every given argument has an effect.

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from beam_tfrecords import storage
 from beam_tfrecords.beam_pipelines.interrupts import Terminated, keep_interrupts
-from beam_tfrecords.beam_pipelines.runners.beam_calls import asked_once, with_own_random_numbers
+from beam_tfrecords.beam_pipelines.runners.beam_calls import with_own_random_numbers, without_notebooks
 from beam_tfrecords.beam_pipelines.runners.earlier_jobs import find_running
 from beam_tfrecords.beam_pipelines.runners.failures import JobFailedError, describe_error, find_build_error
 from beam_tfrecords.beam_pipelines.runners.jobs import Job, JobRecord
@@ -127,7 +127,7 @@ class Execution:
         ready = self._with_beam()
         assert ready.options is not None
         try:
-            with keep_interrupts(), asked_once(), with_own_random_numbers():
+            with keep_interrupts(), without_notebooks(), with_own_random_numbers():
                 import apache_beam as beam
 
                 pipeline = beam.Pipeline(runner=ready.beam_runner, options=ready.options)

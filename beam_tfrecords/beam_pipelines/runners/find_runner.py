@@ -35,13 +35,7 @@ def _find_class(name: str) -> type[Runner]:
             from beam_tfrecords.beam_pipelines.runners.flink_runner import FlinkRunner
 
             return FlinkRunner
-        case "prismrunner":
-            from beam_tfrecords.beam_pipelines.runners.prism_runner import PrismRunner
-
-            return PrismRunner
-        case "sparkrunner":
-            from beam_tfrecords.beam_pipelines.runners.spark_runner import SparkRunner
-
-            return SparkRunner
         case _:
-            return Runner
+            from beam_tfrecords.beam_pipelines.runners.portable_runner import PortableRunner
+
+            return PortableRunner

@@ -1,9 +1,8 @@
-"""Queries a Flink cluster for its version, task slots and network buffers."""
+"""Queries a Flink cluster for its version and task slots."""
 
 from __future__ import annotations
 
 import dataclasses
-import math
 import re
 import socket
 import time
@@ -11,7 +10,6 @@ import urllib.parse
 from collections.abc import Mapping
 from typing import Any
 
-from beam_tfrecords.beam_pipelines.runners.flink_buffers import BUFFER_BYTES, SORT_BUFFERS, FlinkBuffers
 from beam_tfrecords.beam_pipelines.runners.flink_rest import asking, get
 from beam_tfrecords.beam_pipelines.runners.jobs import UnreachableError
 from beam_tfrecords.errors import RequestError
@@ -19,13 +17,8 @@ from beam_tfrecords.errors import RequestError
 _POLL = 1.0
 # Seconds to wait for task managers to offer their slots again.
 _SETTLING = 12.0
-# Settings that the buffers of a task follow from.
-_SORT_SETTING = "taskmanager.network.sort-shuffle.min-buffers"
-_GATE_SETTING = "taskmanager.network.memory.read-buffer.required-per-gate.max"
 # The jar of `deploy/flink/job-server/build.sh`, or Beam's.
 _JOB_SERVER = re.compile(r"flink-[\d.]+-job-server[^/]*\.jar$")
-# Number of task managers to query, because those of a cluster are alike.
-_MOST_ASKED = 16
 
 
 @dataclasses.dataclass(frozen=True)
@@ -39,8 +32,6 @@ class FlinkCluster:
       free_slots: number of free task slots.
       slots_per_manager: slots of the largest task manager.
       hosts: addresses of the task managers.
-      buffers: smallest number of network buffers per slot of a task manager; None if there is no task manager yet.
-      required: number of buffers that Flink requires.
       has_job_server: whether Beam's job server is among the cluster's libraries.
     """
 
@@ -50,8 +41,6 @@ class FlinkCluster:
     free_slots: int
     slots_per_manager: int
     hosts: tuple[str, ...]
-    buffers: int | None = None
-    required: FlinkBuffers = dataclasses.field(default_factory=FlinkBuffers)
     has_job_server: bool = False
 
     @property
@@ -82,12 +71,6 @@ class FlinkCluster:
                     time.sleep(_POLL)
                 managers = get(f"{url}/taskmanagers")["taskmanagers"]
                 classpath = get(f"{url}/jobmanager/environment")["classpath"]
-                settings = {one["key"]: one["value"] for one in get(f"{url}/jobmanager/config")}
-                buffers = [
-                    get(f"{url}/taskmanagers/{manager['id']}")["memoryConfiguration"]["networkMemory"]
-                    // (BUFFER_BYTES * max(1, manager["slotsNumber"]))
-                    for manager in managers[:_MOST_ASKED]
-                ]
         except UnreachableError as error:
             raise RequestError(
                 f"`flink_master={master}`: no Flink job manager answers there ({error.reason}); expected host:port "
@@ -101,35 +84,7 @@ class FlinkCluster:
             free_slots=overview["slots-available"],
             slots_per_manager=max((manager["slotsNumber"] for manager in managers), default=1),
             hosts=tuple(sorted({_host(manager["path"]) for manager in managers})),
-            buffers=min(buffers, default=None),
-            required=FlinkBuffers(
-                int(settings.get(_SORT_SETTING, SORT_BUFFERS)),
-                int(settings[_GATE_SETTING]) if _GATE_SETTING in settings else None,
-            ),
             has_job_server=any(map(_JOB_SERVER.search, classpath)),
-        )
-
-    def check_buffers(self, shown: str, *, parallelism: int) -> None:
-        """Checks that the cluster has enough network buffers to start the tasks of a build.
-
-        Args:
-          shown: setting that names the cluster, as messages quote it.
-          parallelism: number of slots of the job.
-
-        Raises:
-          RequestError: there are too few buffers; Flink would restart the tasks until its restart strategy gives up.
-        """
-        needed = self.required.count(parallelism)
-        if self.buffers is None or self.buffers >= needed:
-            return
-        advised = FlinkBuffers(sort_buffers=64, gate_buffers=100)
-        size = math.ceil(advised.count(parallelism) * self.slots_per_manager * BUFFER_BYTES / 2**20)
-        raise RequestError(
-            f"{shown}: its task managers have {self.buffers:,} network buffers for each slot; a build in "
-            f"{parallelism:,} slots needs {needed:,}; give the cluster `{_SORT_SETTING}: {advised.sort_buffers}` and "
-            f"`{_GATE_SETTING}: {advised.gate_buffers}`, as in deploy/flink/builds.yaml, and "
-            f"`taskmanager.memory.network.min: {size}m`, or use fewer slots with --max_slots=NUMBER",
-            code="too_few_network_buffers",
         )
 
 

@@ -15,8 +15,7 @@ from beam_tfrecords.beam_pipelines.runners.flink_cluster import FlinkCluster
 from beam_tfrecords.beam_pipelines.runners.flink_job import FlinkJob
 from beam_tfrecords.beam_pipelines.runners.jar_files import find_jar, write_small_jar
 from beam_tfrecords.beam_pipelines.runners.jobs import Job, JobRecord, PipelineJob
-from beam_tfrecords.beam_pipelines.runners.runner import Runner
-from beam_tfrecords.beam_pipelines.runners.worker_flags import worker_flags
+from beam_tfrecords.beam_pipelines.runners.portable_runner import PortableRunner
 from beam_tfrecords.errors import RequestError
 
 if TYPE_CHECKING:
@@ -30,7 +29,7 @@ _KEPT_MILLISECONDS = "500"
 _SUBMISSION_TIMEOUT = 120.0
 
 
-class FlinkRunner(Runner):
+class FlinkRunner(PortableRunner):
     """The Flink cluster that `flink_master` names.
 
     Raises:
@@ -51,7 +50,7 @@ class FlinkRunner(Runner):
                 f"--max_slots={word}: contradicts `parallelism={parallelism}`; give one of them",
                 code="conflicting_settings",
             )
-        self._most_slots, self._parallelism = arguments.number("max_slots"), arguments.number("parallelism")
+        self._most_slots = arguments.number("max_slots")
 
     def complete(self) -> list[str]:
         given, most = self.arguments.given, self._most_slots
@@ -92,9 +91,8 @@ class FlinkRunner(Runner):
             )
         self._job_name = self.name_job()
         slots = min(cluster.free_slots, most or cluster.free_slots)
-        cluster.check_buffers(where, parallelism=self._parallelism or slots)
         filled = {
-            **worker_flags(self.arguments, self._job_name),
+            **self.arguments.worker_flags(),
             "flink_version": version,
             "parallelism": str(slots),
             "sdk_worker_parallelism": str(min(slots, cluster.slots_per_manager)),

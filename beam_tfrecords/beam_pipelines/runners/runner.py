@@ -1,4 +1,4 @@
-"""Base class of all runners; sufficient for runners that Beam finds by name, such as a job server."""
+"""Base class of all runners."""
 
 from __future__ import annotations
 
@@ -10,7 +10,6 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from beam_tfrecords.beam_pipelines.runners.arguments import BeamArguments
-from beam_tfrecords.beam_pipelines.runners.job_server import ServerJob
 from beam_tfrecords.beam_pipelines.runners.jobs import (
     FollowedJob,
     Job,
@@ -32,7 +31,7 @@ _OF_FLINK = {"max_slots": "counts task slots of Flink; it is taken with --runner
 
 
 class Runner:
-    """A runner that Beam finds by name, such as a job server; base class of all other runners.
+    """Base class of all runners.
 
     Attributes:
       is_detached: whether its jobs need neither this process nor a process that it starts.
@@ -99,9 +98,7 @@ class Runner:
 
     def describe_job(self, result: PipelineResult, options: PipelineOptions) -> JobRecord | None:
         """Returns the record of a job that Beam has submitted; None if the job ends with this process."""
-        job_id, endpoint = getattr(result, "job_id", None), self.arguments.given["job_endpoint"]
-        if endpoint:
-            return ServerJob(endpoint, str(getattr(result, "_job_id", ""))).record
+        job_id = getattr(result, "job_id", None)
         return JobRecord(self.name, str(job_id()), "") if callable(job_id) else None
 
     def least_memory(self, image_memory: int) -> int:
@@ -147,7 +144,7 @@ class Runner:
         Raises:
           UnreachableError: the runner must be queried and does not answer.
         """
-        return ServerJob.of(record) if record.url else None
+        return None
 
     def find_state(self, record: JobRecord, last_block: float | None) -> JobState:
         """Returns the state of a job, as far as it is known.

@@ -10,13 +10,10 @@ from __future__ import annotations
 
 import argparse
 import os
-import sys
 import threading
 import time
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
-
-from beam_tfrecords.beam_pipelines.runners.forking import JOB_VARIABLE, TEMPLATE, serve, work_in_fork
 
 if TYPE_CHECKING:
     from apache_beam.portability.api import beam_provision_api_pb2, endpoints_pb2
@@ -40,15 +37,12 @@ def main(argv: Sequence[str] | None = None) -> None:
     parser.add_argument("--provision_endpoint", required=True)
     args, _ = parser.parse_known_args(argv)
     # Prism passes the id inside quotes.
-    worker_id, job = args.id.strip("'"), os.environ.get(JOB_VARIABLE)
-    if not (job and work_in_fork(worker_id, args.provision_endpoint, job=job)):
-        _end_with(os.getppid())
-        work(worker_id, args.provision_endpoint)
-
-
-def work(worker_id: str, endpoint: str) -> None:
-    """Works in this process until the runner ends it."""
-    os.environ.update(_environment(_provision_info(endpoint, worker_id), worker_id))
+    worker_id = args.id.strip("'")
+    _end_with(os.getppid())
+    # Keeps NumPy and Arrow from starting threads that would be idle.
+    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+    os.environ.setdefault("JE_ARROW_MALLOC_CONF", "background_thread:false")
+    os.environ.update(_environment(_provision_info(args.provision_endpoint, worker_id), worker_id))
     # This module reads WORKER_ID when it is imported.
     from apache_beam.runners.worker import sdk_worker_main
 
@@ -103,7 +97,4 @@ def _end_with(parent: int) -> None:
 
 
 if __name__ == "__main__":
-    if sys.argv[1] == TEMPLATE:
-        serve(sys.argv[2], int(sys.argv[3]), work)
-    else:
-        main(sys.argv[1:])
+    main()

@@ -145,9 +145,6 @@ class Cluster:
     version, minor_version, is_here = "1.19.3", "1.19", True
     slots, free_slots, slots_per_manager = 6, 4, 3
 
-    def check_buffers(self, shown: str, *, parallelism: int) -> None:
-        """There are enough."""
-
 
 @pytest.mark.parametrize(
     ("words", "parallelism", "workers"),

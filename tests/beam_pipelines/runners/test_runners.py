@@ -6,6 +6,9 @@ import errno
 import os
 import subprocess
 import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
 
 import apache_beam as beam
 import pytest
@@ -14,17 +17,24 @@ from apache_beam.runners.dataflow.dataflow_runner import DataflowRuntimeExceptio
 from apache_beam.runners.portability.fn_api_runner import FnApiRunner
 from apache_beam.runners.runner import PipelineRunner
 
+from beam_tfrecords.beam_pipelines.runners import worker
 from beam_tfrecords.beam_pipelines.runners.execution import Execution
 from beam_tfrecords.beam_pipelines.runners.find_runner import find_runner
+from beam_tfrecords.beam_pipelines.runners.portable_runner import ended_with_us
 from beam_tfrecords.errors import BuildError
+from beam_tfrecords.transforms.processes.descendants import is_there
 from beam_tfrecords.transforms.processes.pool import usable_cores
 from beam_tfrecords.transforms.workspace.build_folder import BuildFolder
 
+ROOT = Path(__file__).parents[3]
 FLAGS = ["--name=pets", "--image_size=8"]
 
 
-@pytest.mark.parametrize(("words", "module"), [([], "local_runner"), (["--runner=FlinkRunner"], "flink_runner")])
-def test_only_the_runner_that_is_asked_for_is_imported(words, module):
+@pytest.mark.parametrize(
+    ("words", "modules"),
+    [([], {"local_runner"}), (["--runner=FlinkRunner"], {"flink_runner", "portable_runner"})],
+)
+def test_only_the_runner_that_is_asked_for_is_imported(words, modules):
     code = (
         "import sys\n"
         "from beam_tfrecords.beam_pipelines.runners.find_runner import find_runner\n"
@@ -32,7 +42,7 @@ def test_only_the_runner_that_is_asked_for_is_imported(words, module):
         "print(*(name.rpartition('.')[2] for name in sys.modules if name.endswith('_runner')))\n"
     )
     ran = subprocess.run([sys.executable, "-c", code, *words], capture_output=True, text=True, check=True)
-    assert {*ran.stdout.split()} == {"find_runner", module}
+    assert {*ran.stdout.split()} == {"find_runner", *modules}
 
 
 class FailingRunner(PipelineRunner):
@@ -189,3 +199,45 @@ def test_a_core_has_two_processes_where_one_waits_for_a_store(words, modules, pr
     runner = find_runner(words)
     runner.start_workers(*modules)
     assert runner.processes == processes
+
+
+def wait_until(holds: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + 60
+    while not holds():
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
+
+
+def test_companions_end_with_a_launcher_that_is_killed(tmp_path):
+    script = (
+        "import subprocess, time\n"
+        "from beam_tfrecords.beam_pipelines.runners.portable_runner import ended_with_us\n"
+        "from beam_tfrecords.transforms.processes.descendants import find_children\n"
+        "before = find_children()\n"
+        "started = subprocess.Popen(['sleep', '600'])\n"
+        "assert find_children() - before == {started.pid}\n"
+        "with ended_with_us(find_children()):\n"
+        "    print(started.pid, flush=True)\n"
+        "    time.sleep(600)\n"
+    )
+    with subprocess.Popen([sys.executable, "-c", script], stdout=subprocess.PIPE, text=True, cwd=ROOT) as launcher:
+        assert launcher.stdout
+        companion = int(launcher.stdout.readline())
+        launcher.kill()
+    wait_until(lambda: not is_there(companion))
+
+
+def test_companions_of_a_job_that_has_ended_are_let_alone():
+    with subprocess.Popen(["sleep", "600"]) as companion:
+        with ended_with_us([companion.pid]):
+            pass
+        assert is_there(companion.pid)
+        companion.kill()
+
+
+@pytest.mark.parametrize("missing", ["--id", "--provision_endpoint"])
+def test_a_worker_is_told_who_it_is_and_whom_to_ask(missing, capsys):
+    given = {"--id": "1-1", "--provision_endpoint": "localhost:1"}
+    with pytest.raises(SystemExit):
+        worker.main([word for name, value in given.items() if name != missing for word in (name, value)])
+    assert f"required: {missing}" in capsys.readouterr().err

@@ -1,0 +1,215 @@
+"""The runner for Beam's job servers: one that the user has started, or one that Beam starts for Spark or Prism."""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import re
+import shutil
+import subprocess
+from collections.abc import Callable, Collection, Iterator
+from typing import TYPE_CHECKING, Any
+
+from beam_tfrecords.beam_pipelines.runners.jar_files import find_jar
+from beam_tfrecords.beam_pipelines.runners.jobs import (
+    FollowedJob,
+    Job,
+    JobRecord,
+    JobState,
+    Phase,
+    PipelineJob,
+    UnreachableError,
+)
+from beam_tfrecords.beam_pipelines.runners.runner import Runner
+from beam_tfrecords.errors import RequestError
+from beam_tfrecords.transforms.processes.descendants import find_children
+
+if TYPE_CHECKING:
+    import apache_beam as beam
+    from apache_beam.options.pipeline_options import PipelineOptions
+    from apache_beam.runners.runner import PipelineResult
+
+_TIMEOUT = 5.0
+# Beam's states of jobs that have ended; jobs in any other state run.
+_ENDED = {
+    "DONE": Phase.DONE,
+    "FAILED": Phase.FAILED,
+    **dict.fromkeys(("CANCELLED", "UPDATED", "DRAINED", "STOPPED"), Phase.STOPPED),
+}
+
+
+class _UnknownJobError(Exception):
+    """The server has no such job."""
+
+
+@dataclasses.dataclass(frozen=True)
+class ServerJob(FollowedJob):
+    """A job that a job server runs.
+
+    Attributes:
+      endpoint: `host:port` of the job server.
+      id: the server's id of the job.
+    """
+
+    endpoint: str
+    id: str
+
+    @classmethod
+    def of(cls, record: JobRecord) -> ServerJob:
+        """Returns the job for a record."""
+        return cls(record.url, record.job_id)
+
+    @property
+    def record(self) -> JobRecord:
+        """See `FollowedJob`."""
+        return JobRecord("PortableRunner", self.id, self.endpoint)
+
+    def state(self) -> JobState:
+        """See `FollowedJob`."""
+        from apache_beam.portability.api import beam_job_api_pb2
+
+        try:
+            answer = self._ask("GetState", beam_job_api_pb2.GetJobStateRequest(job_id=self.id))
+        except _UnknownJobError:
+            return JobState(Phase.FORGOTTEN, f"the job server at {self.endpoint} no longer knows job {self.id}")
+        name = str(beam_job_api_pb2.JobState.Enum.Name(answer.state))
+        if name not in _ENDED:
+            return JobState(Phase.RUNNING)
+        return JobState(_ENDED[name], f"job {self.id} was {name.lower()}")
+
+    def end(self) -> None:
+        """See `FollowedJob`."""
+        from apache_beam.portability.api import beam_job_api_pb2
+
+        try:
+            self._ask("Cancel", beam_job_api_pb2.CancelJobRequest(job_id=self.id))
+        except _UnknownJobError:
+            return
+
+    def _ask(self, what: str, request: Any) -> Any:
+        """Returns the answer to a request.
+
+        Raises:
+          UnreachableError: the server does not answer.
+          _UnknownJobError: the server has no such job.
+        """
+        import grpc  # type: ignore[import-untyped]
+        from apache_beam.portability.api import beam_job_api_pb2_grpc
+
+        with grpc.insecure_channel(self.endpoint) as channel:
+            try:
+                return getattr(beam_job_api_pb2_grpc.JobServiceStub(channel), what)(request, timeout=_TIMEOUT)
+            except grpc.RpcError as error:
+                # Job servers written in Go do not use a status code for this.
+                if error.code() == grpc.StatusCode.NOT_FOUND or "not found" in str(error.details()).lower():
+                    raise _UnknownJobError from error
+                raise UnreachableError(f"the job server at {self.endpoint}", str(error.details())) from error
+
+
+@dataclasses.dataclass(frozen=True)
+class _Server:
+    """A job server that Beam starts on this machine.
+
+    Attributes:
+      flags: names and values of flags, unless the user gives one.
+      words: further words for Beam.
+      jar: flag of a job server in Java, its name in `jar_folder`, and Beam's name for it; None for another program.
+      master: flag of the cluster's address, and its default; None without a cluster.
+    """
+
+    flags: tuple[tuple[str, str], ...] = ()
+    words: tuple[str, ...] = ()
+    jar: tuple[str, str, str] | None = None
+    master: tuple[str, str] | None = None
+
+
+_SERVERS = {
+    "sparkrunner": _Server(
+        jar=("spark_job_server_jar", "spark-3-job-server/spark-3-job-server.jar", "spark:3"),
+        master=("spark_master_url", "local[4]"),
+    ),
+    "prismrunner": _Server(
+        # Beam shows Prism's console output at any log level.
+        flags=(("prism_log_kind", "text"),),
+        # Otherwise Beam reuses the Prism of an earlier pipeline in this process and ignores `prism_location`.
+        words=("--experiments=disable_prism_server_singleton",),
+    ),
+}
+
+
+class PortableRunner(Runner):
+    """A job server: the one at `job_endpoint`, or one that Beam starts and that ends with its launcher."""
+
+    @property
+    def _server(self) -> _Server | None:
+        """The job server that Beam starts; None for one of the user, or one that only Beam knows."""
+        is_given = self.arguments.given["job_endpoint"] is not None
+        return None if is_given else _SERVERS.get(self.name.rpartition(".")[2].lower())
+
+    def complete(self) -> list[str]:
+        server = self._server
+        if server is None:
+            return super().complete()
+        filled = dict(server.flags)
+        if server.jar is not None:
+            if shutil.which("java") is None:
+                raise RequestError(
+                    f"`runner={self.name}` needs Java, and there is no java on the PATH; install Java 11 or 17",
+                    code="missing_program",
+                )
+            flag, name, target = server.jar
+            filled |= self.arguments.worker_flags()
+            if self.arguments.given[flag] is None:
+                filled[flag] = find_jar(name, target)
+        if server.master is not None:
+            flag, default = server.master
+            master = str(self.arguments.given[flag] or default)
+            if cores := re.fullmatch(r"local\[(\d+)\]", master):
+                filled["sdk_worker_parallelism"] = cores[1]
+            self.note = f"Spark at {master}; set: {self.arguments.describe(filled)}"
+            filled["job_name"] = self.name_job()
+        return [*self.arguments.add(filled), *server.words]
+
+    def submit(self, pipeline: beam.Pipeline, remember: Callable[[JobRecord], None]) -> Job:
+        if self._server is None:
+            return super().submit(pipeline, remember)
+        before = find_children()
+        result = pipeline.run()
+        return _JobWithServer(None, result, find_children() - before)
+
+    def describe_job(self, result: PipelineResult, options: PipelineOptions) -> JobRecord | None:
+        endpoint = self.arguments.given["job_endpoint"]
+        if endpoint:
+            return ServerJob(endpoint, str(getattr(result, "_job_id", ""))).record
+        return super().describe_job(result, options)
+
+    def open_job(self, record: JobRecord) -> FollowedJob | None:
+        return ServerJob.of(record) if record.url else None
+
+
+@dataclasses.dataclass(frozen=True)
+class _JobWithServer(PipelineJob):
+    """A job with a job server that Beam has started."""
+
+    server: frozenset[int]
+
+    def wait(self) -> None:
+        with ended_with_us(self.server):
+            super().wait()
+
+
+@contextlib.contextmanager
+def ended_with_us(processes: Collection[int]) -> Iterator[None]:
+    """Ends other processes on this machine if this process ends inside the block for any reason."""
+    if not processes:
+        yield
+        return
+    # The end of this process closes the pipe that the shell reads from.
+    command = ["sh", "-c", 'read -r _; kill -9 "$@"', "sh", *map(str, processes)]
+    with subprocess.Popen(
+        command, stdin=subprocess.PIPE, stderr=subprocess.DEVNULL, start_new_session=True
+    ) as watching:
+        try:
+            yield
+        finally:
+            watching.kill()
