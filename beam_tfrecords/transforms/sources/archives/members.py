@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import dataclasses
 import re
 from collections.abc import Callable, Iterator, Sequence
@@ -34,8 +33,7 @@ class Member:
       size: bytes.
       offset: offset of the member in bytes, unique in the archive.
       locate: (staging, name in messages) -> locator of the bytes, in the archive or in a staging file.
-      chunks: yields the bytes in pieces; for a zip member only the first megabytes. Raises `LinkError` for a link in a
-        compressed archive.
+      chunks: yields the bytes in pieces; for a zip member only the first megabytes.
       can_peek: whether calling `chunks` is cheap, and `locate` still works afterwards.
       kind: kind of a member that is not a file, as `Skipped` counts it.
       failure: (reason, detail) of a member that is rejected without being read.
@@ -53,10 +51,6 @@ class Member:
     def may_be_an_image(self) -> bool:
         """Whether the first bytes may be an image; True if they cannot be read cheaply."""
         return not self.can_peek or may_be_an_image(next(self.chunks(), b"")[:SNIFFED_BYTES])
-
-
-class LinkError(SampleError):
-    """The bytes of a member are those of another one, elsewhere in a stream."""
 
 
 class Archive(Protocol):
@@ -121,9 +115,7 @@ class ReadArchive:
                 if kind is not None:
                     skipped.add(kind, key)
                     if member.kind is None and finder.looks_into(path):
-                        # The bytes of a link in a compressed archive are elsewhere.
-                        with contextlib.suppress(LinkError):
-                            skipped.folders.add_formats(key, finder.find(path, member.chunks()))
+                        skipped.folders.add_formats(key, finder.find(path, member.chunks()))
                     continue
                 images = one_image(member.locate(staging, f"{container.uri}#{path}"))
                 fingerprint = f"{container.fingerprint}@{member.offset}"

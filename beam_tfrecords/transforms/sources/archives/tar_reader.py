@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import bz2
 import contextlib
-import dataclasses
 import functools
 import gzip
 import lzma
@@ -17,8 +16,7 @@ from typing import IO, Any, TypeVar, cast
 from beam_tfrecords import storage
 from beam_tfrecords.errors import FailureReason, SampleError, Stage, describe_exception
 from beam_tfrecords.transforms.refs.sample_refs import Range
-from beam_tfrecords.transforms.sources.archives.members import LinkError, Member, check_expansion
-from beam_tfrecords.transforms.sources.archives.tar_links import Target, TarLinks
+from beam_tfrecords.transforms.sources.archives.members import Member, check_expansion
 from beam_tfrecords.transforms.sources.containers import Container, StagingFiles
 from beam_tfrecords.transforms.sources.reading import reject
 
@@ -60,13 +58,11 @@ class TarReader:
         self._stream = _Metered(stream)
         self._is_compressed = is_compressed
         self._staged_bytes = 0
-        self._links = TarLinks(functools.partial(_open_headers, container))
-        self._copies: dict[int, Range] | None = None
         options: dict[str, Any] = {"tarinfo": _TarHeader, "encoding": "utf-8", "errors": "surrogateescape"}
         self._tar = self._read(0, lambda: tarfile.TarFile(fileobj=cast(IO[bytes], self._stream), **options))
 
-    def headers(self) -> Iterator[tarfile.TarInfo]:
-        """Yields the headers of the members other than folders."""
+    def members(self) -> Iterator[Member]:
+        """See `Archive.members`."""
         while (member := self._next()) is not None:
             self._tar.members = []  # type: ignore[attr-defined]  # Otherwise tarfile keeps all headers.
             if member.size < 0 or self._tar.offset < member.offset_data:
@@ -75,14 +71,7 @@ class TarReader:
                 _check_holes(member, stored=self._tar.offset - member.offset_data)
             check_expansion(self._tar.offset, self._container)
             if not member.isdir():
-                yield member
-
-    def members(self) -> Iterator[Member]:
-        """See `Archive.members`."""
-        for member in self.headers():
-            is_link = member.islnk() or member.issym()
-            target = self._links.find(member) if is_link else None
-            yield self._member(member) if target is None else self._linked(member, target)
+                yield self._member(member)
         # Reading to the end also verifies the checksums of a compressed archive.
         start = self._tar.offset
         while rest := self._read(start, lambda: self._stream.read(_CHUNK_BYTES)):
@@ -104,36 +93,6 @@ class TarReader:
             can_peek=not self._is_staged(member),
             kind="link" if is_link else None if member.isreg() else "special",
         )
-
-    def _linked(self, link: tarfile.TarInfo, target: Target) -> Member:
-        """Returns the member for a link: its own name, and the bytes of its target."""
-        member = tarfile.TarInfo(link.name)
-        member.size, member.offset, member.offset_data = target.size, target.offset, target.offset_data
-        locate = self._locate_staged if self._is_compressed else self._locate
-        return Member(
-            link.name,
-            target.size,
-            link.offset,
-            locate=functools.partial(locate, member),
-            chunks=functools.partial(self._chunks_of_link, member),
-            can_peek=not self._is_compressed,
-        )
-
-    def _chunks_of_link(self, member: tarfile.TarInfo) -> Iterator[bytes]:
-        if self._is_compressed:
-            detail = "a value that is a link in a compressed archive; extract it, or write it with --hard-dereference"
-            raise LinkError(Stage.LIST, FailureReason.UNSUPPORTED_FORMAT, detail)
-        return self._chunks(member)
-
-    def _locate_staged(self, member: tarfile.TarInfo, staging: StagingFiles, name: str) -> Range:
-        """Locates the copy of a link's target anywhere in a compressed archive; copies all targets on first use."""
-        if self._copies is None:
-            wanted, self._copies = self._links.targets(), {}
-            with open_tar(self._container) as archive:
-                for one in archive.headers():
-                    if one.offset in wanted:
-                        self._copies[one.offset] = archive._locate(one, staging, name)
-        return dataclasses.replace(self._copies[member.offset], name=name)
 
     def _is_staged(self, member: tarfile.TarInfo) -> bool:
         return self._is_compressed or member.issparse()
@@ -186,12 +145,6 @@ def open_tar(container: Container) -> Iterator[TarReader]:
         decompress = next((opener for pattern, opener in _DECOMPRESSORS.items() if re.match(pattern, magic)), None)
         stream = stack.enter_context(decompress(file)) if decompress else file
         yield TarReader(container, stream, is_compressed=decompress is not None)
-
-
-@contextlib.contextmanager
-def _open_headers(container: Container) -> Iterator[Iterator[tarfile.TarInfo]]:
-    with open_tar(container) as archive:
-        yield archive.headers()
 
 
 class _TarHeader(tarfile.TarInfo):

@@ -87,16 +87,11 @@ def test_the_archive_is_to_be_extracted(name, extension, tmp_path):
         read(argv, tmp_path / "listing")
 
 
-def test_checkpoints_of_earlier_releases_have_no_formats():
+def test_a_checkpoint_has_the_formats_of_folders():
     summary = FolderSummary()
-    summary.add_image("cat/1.jpg")
-    summary.add_other("meta/a.json")
     summary.add_formats("meta/a.json", ["COCO"])
-    most, folders = msgpack.unpackb(msgpack.packb(summary.pack()))
-    assert FolderSummary.unpack([most, folders]).folders["meta"].formats == {"COCO": "a.json"}
-    earlier = FolderSummary.unpack([most, [one[:-1] for one in folders]])
-    assert earlier.folders["meta"].formats == {}
-    assert earlier.folders["cat"].images == 1
+    packed = msgpack.unpackb(msgpack.packb(summary.pack()))
+    assert FolderSummary.unpack(packed).folders["meta"].formats == {"COCO": "a.json"}
 
 
 @each("extension", ["tar", "tar.gz"])
