@@ -33,12 +33,12 @@ _BACKGROUND = ("background", "bg", "void", "none", "unlabeled", "unlabelled", "n
 _ID = re.compile(r"(?:[nvar]\d{8}|/[mgt]/[0-9a-z_]+)")
 _NUMBERED = re.compile(r"(\d{1,9})(\s*[:=\t,;|)]\s*|\.\s+|\s+-\s+|\s+)(\S.*)")
 _NUMBERED_WORD = re.compile(r"(\d{1,9}):\s*(\S.*)")
+_NUMBER_LAST = re.compile(r"((?:\S.*)?[^\s:=,;|])\s+(\d{1,9})")
 # Lines of other forms: `cat: 0`, `class 0: cat`.
 _NAME_FIRST = re.compile(r"\S.*?\s*[:=\t,;|]\s*\d{1,9}")
 _NUMBERED_CLASS = re.compile(
     r"(?:class|label|category|id|index)[\s_]*\d{1,9}(?:\s*[:=\t,;|)]\s*|\s+-\s+)\S.*", re.IGNORECASE
 )
-_NUMBER_LAST = re.compile(r"(\S.*?)\s+(\d{1,9})")
 # Labels such as 001, which `whole_number` reads as names.
 _PADDED = re.compile(r"0[0-9]{1,8}")
 _WITH_ID = re.compile(rf"({_ID.pattern})[\s,:;|]\s*(\S.*)")
@@ -407,6 +407,8 @@ def _parse_lines(lines: Sequence[str], *, are_numbered: bool = False) -> ClassLi
             raise ValueError(
                 f"its lines begin with numbers that are not 0, 1, 2, …, such as {_shorten(lines[0])}; {EXPECTED}"
             )
+    elif found := _match_numbers_last(lines):
+        entries = [_Named(number=int(match[2]), name=match[1]) for match in found]
     else:
         _refuse_other_lines(lines)
         entries = [_Named(name=line) for line in lines]
@@ -414,6 +416,14 @@ def _parse_lines(lines: Sequence[str], *, are_numbered: bool = False) -> ClassLi
     if several := next((entry["name"] for entry in entries if re.search(marks, entry["name"])), None):
         raise ValueError(f"it has the line {_shorten(several)}, which is not a name; {EXPECTED}")
     return _combine(entries)
+
+
+def _match_numbers_last(lines: Sequence[str]) -> list[re.Match[str]]:
+    """Matches lines of a name and a number, as Places365 has them; names may end in numbers, but not in these."""
+    found = _match_all(_NUMBER_LAST, lines)
+    numbers = sorted(int(match[2]) for match in found)
+    are_all = numbers in ([*range(len(lines))], [*range(1, len(lines) + 1)])
+    return found if len({match[1] for match in found}) == len(found) > 1 and are_all else []
 
 
 def _refuse_other_lines(lines: Sequence[str]) -> None:
@@ -425,12 +435,6 @@ def _refuse_other_lines(lines: Sequence[str]) -> None:
     for pattern in (_NUMBERED, _WITH_ID, _NAME_FIRST, _NUMBERED_CLASS):
         if sum(bool(pattern.fullmatch(line)) for line in lines) * 2 > len(lines):
             raise ValueError(f"it has numbers or ids in lines such as {_shorten(lines[-1])}; {EXPECTED}")
-    counted = [int(match[2]) for match in _match_all(_NUMBER_LAST, lines)]
-    # Names may end in numbers too, but hardly in consecutive ones.
-    if len({match[1] for match in _match_all(_NUMBER_LAST, lines)}) == len(counted) > 1 and (
-        min(counted) <= 1 and sorted(counted) == [*range(min(counted), min(counted) + len(counted))]
-    ):
-        raise ValueError(f"its lines end with numbers, such as {_shorten(lines[0])}; {EXPECTED}")
     for number, line in enumerate(lines):
         is_count = not number and _NAME_FIRST.fullmatch(line)
         if is_count or line[0] in "[]{}<\"'" or line[-1] in '[]{}>,;:"' or "=" in line:

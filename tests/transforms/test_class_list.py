@@ -34,6 +34,8 @@ FILES = [
     ("labels.txt", "1\tcat\n2\tdog\n3\temu\n", FROM_1, ()),
     ("labels.txt", "1. cat\n2. dog\n3. emu\n", FROM_1, ()),
     ("labels.txt", "90,emu\n1,cat\n3,dog\n", GAPS, ()),
+    ("categories.txt", "emu 2\ncat 0\ndog 1", FROM_0, ()),
+    ("categories.txt", "cat 1\ndog 2\nemu 3", FROM_1, ()),
     ("words.txt", "n02121808 cat\nn02084071 dog\nn01518878 emu", (), IDS),
     ("words.txt", "n02121808\tcat\nn02084071\tdog\nn01518878\temu", (), IDS),
     ("boxable.csv", "/m/01yrx,cat\n/m/0bt9lr,dog\n/m/0dgw9r,emu", (), ("/m/01yrx", "/m/0bt9lr", "/m/0dgw9r")),
@@ -169,8 +171,6 @@ REFUSED = [
 # Forms of other programs, which are no names.
 OTHERS = [
     ("labels.txt", "cat: 0\ndog: 1\nemu: 2"),
-    ("categories.txt", "emu 2\ncat 0\ndog 1"),
-    ("categories.txt", "cat 1\ndog 2\nemu 3"),
     ("labels.txt", "class 0: cat\nclass 1: dog\nclass 2: emu"),
     ("labels.txt", "Class_1 - cat\nClass_2 - dog\nClass_3 - emu"),
     ("labels.txt", "0|cat|Katze\n1|dog|Hund\n2|emu|Emu"),
