@@ -128,7 +128,7 @@ def test_a_folder_joins_a_table_with_splits_and_values(tmp_path, build, photos):
     }
     manifest = manifest_of(out)
     assert manifest["class_names"] == sorted({path.parent.name for path, *_ in photos})
-    assert "table.csv: column 'file' joins 'key' by the file name" in manifest["notes"]
+    assert "table.csv: column 'file' joins 'key' by the file name without extension" in manifest["notes"]
     assert not any("not used" in note for note in manifest["notes"])
 
 

@@ -150,7 +150,7 @@ def fit_all(joins: Joins, base: Table) -> tuple[list[JoinedTable], list[str]]:
 def fit(join: JoinedTable, base: Table, keys: Sequence[str]) -> tuple[JoinedTable, list[str]]:
     """Chooses the columns by which a table joins samples, and checks that it does.
 
-    Both columns have the same text, file name, or file name without extension. A column in `keys` joins; otherwise
+    Both columns have the same text, or file names without extension. A column in `keys` joins; otherwise
     those columns do that have the most names in common, names before numbers, and columns of the same name before
     others.
 
@@ -174,10 +174,11 @@ def fit(join: JoinedTable, base: Table, keys: Sequence[str]) -> tuple[JoinedTabl
     for link, found in hits.items():
         key, of, form = link
         ours, others = _folders(own[of]), _folders(theirs[key])
-        if form in (NamePart.NAME, NamePart.STEM) and not named and ours and others and ours.isdisjoint(others):
+        if form is NamePart.STEM and not named and ours and others and ours.isdisjoint(others):
             continue  # `train/1.jpg` and `test/1.jpg` are two images.
         if named or sum(form.of(cell) in found for cell in own[of]) >= _LEAST_SHARE * len(own[of]):
-            rank = len({*theirs[key]}) < _UNIQUE * len(theirs[key]), all(map(str.isdecimal, found)), key != of
+            are_numbers = any(all(map(str.isdecimal, cells)) for cells in (own[of], theirs[key]))
+            rank = len({*theirs[key]}) < _UNIQUE * len(theirs[key]), are_numbers, key != of
             ranked[rank].append((-len(found), [*NamePart].index(form), link))
     shown = f"`join={','.join(file.path for file in join.files)}`"
     if not ranked:
@@ -188,7 +189,8 @@ def fit(join: JoinedTable, base: Table, keys: Sequence[str]) -> tuple[JoinedTabl
         )
         raise RequestError(
             f"{shown}: {what}; its first key is {printable(first)!r}, and that of the samples is {printable(other)!r}; "
-            f"name the column with the keys with `join_key`; {columns_there}",
+            f"keys join by the {NamePart.FULL.value} or by the {NamePart.STEM.value}; name the column with the keys "
+            f"with `join_key`; {columns_there}",
             code="unmatched_join",
         )
     (_, are_numbers, _), best = min(ranked.items())

@@ -29,9 +29,6 @@ class NamePart(str, enum.Enum):
     """What two texts have in common if they name the same sample."""
 
     FULL = "whole text"
-    PATH = "path without extension"
-    TAIL = "folder and file name without extension"
-    NAME = "file name"
     STEM = "file name without extension"
 
     def of(self, text: str) -> str:
@@ -39,9 +36,8 @@ class NamePart(str, enum.Enum):
         text = text.strip().removeprefix("./")
         if self is NamePart.FULL:
             return text
-        count = {NamePart.PATH: None, NamePart.TAIL: -2}.get(self, -1)
-        name = "/".join(text.replace("\\", "/").split("/")[count:])
-        return name.rpartition(".")[0] if self is not NamePart.NAME and is_image_name(name) else name
+        name = text.replace("\\", "/").rpartition("/")[2]
+        return name.rpartition(".")[0] if is_image_name(name) else name
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
