@@ -12,8 +12,8 @@ from typing import Any
 
 from beam_tfrecords import storage
 from beam_tfrecords.errors import FailureReason, SampleError, Stage
-from beam_tfrecords.examples.layouts import Layout
-from beam_tfrecords.examples.parse import ParsedExample, parse_plain_example
+from beam_tfrecords.examples.layouts import SAME, Layout
+from beam_tfrecords.examples.parse import ParsedExample, check_features, parse_plain_example
 from beam_tfrecords.tfrecord import HEADER_BYTES, Record, RecordError, scan_records
 from beam_tfrecords.transforms.hashing import content_hash
 from beam_tfrecords.transforms.refs.sample_refs import IMAGE, MASK, RECORD, PixelRange, Range, SampleRef
@@ -24,7 +24,6 @@ from beam_tfrecords.transforms.sources.path_rule import key_of_path
 from beam_tfrecords.transforms.sources.pixels.pixel_reader import PixelReader
 from beam_tfrecords.transforms.sources.reading import reading
 from beam_tfrecords.transforms.sources.records.compressed import open_records
-from beam_tfrecords.transforms.sources.records.kept_records import check_kept
 from beam_tfrecords.transforms.sources.records.object_features import ObjectFeatures, read_objects
 from beam_tfrecords.transforms.sources.records.record_images import FoundImage, HeldImages, NamedFiles
 from beam_tfrecords.transforms.sources.skipped import Skipped
@@ -217,7 +216,7 @@ class _RecordImages(Located):
     def _keep(self, layout: Layout) -> None:
         """Locates the whole record."""
         assert isinstance(self.record, Record)
-        check_kept(self.record, self.features, layout)
+        _check_kept(self.record, self.features, layout)
         self.images = {RECORD: self._locate(self.record.data)}
         self.size, self.fingerprint = len(self.record.data), content_hash(self.record.data)
 
@@ -245,6 +244,25 @@ class _RecordImages(Located):
         return Range(
             self.container.uri, self.record.offset + HEADER_BYTES + at, len(image), self._name, self.container.version
         )
+
+
+def _check_kept(record: Record, features: ParsedExample, layout: Layout) -> None:
+    """Checks that a record has the features of the layout.
+
+    Raises:
+      SampleError: the features differ; the detail says how to accept them.
+    """
+    found = next(check_features(features, layout), None)
+    if found is None:
+        return
+    name, problem = found
+    known = next((feature.type for feature in layout.features if feature.name == name), "")
+    kind = features.get(name, ("", []))[0] or known or "bytes"
+    advice = ""
+    if known in ("", kind):
+        advice = f"; `layout={SAME},{name}:{kind}_list` accepts any number of its values"
+    detail = f"record {record.number}: {problem}, as in the first records{advice}"
+    raise SampleError(Stage.LIST, FailureReason.WRONG_TYPE, detail)
 
 
 def corrupt(error: RecordError) -> SampleError:

@@ -89,6 +89,7 @@ def test_the_archive_is_to_be_extracted(name, extension, tmp_path):
 
 def test_a_checkpoint_has_the_formats_of_folders():
     summary = FolderSummary()
+    summary.add_other("meta/a.json")
     summary.add_formats("meta/a.json", ["COCO"])
     packed = msgpack.unpackb(msgpack.packb(summary.pack()))
     assert FolderSummary.unpack(packed).folders["meta"].formats == {"COCO": "a.json"}
