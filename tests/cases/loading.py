@@ -8,7 +8,8 @@ the base, with its own changes:
     edit: file -> changes; `annotations/0/bbox: VALUE` in a value (`+` appends), `old: new` in a text.
     drop: file -> such paths, which are removed.
     settings: those of `build`, with paths relative to the tree; null removes a setting.
-    gives: what happens, which `pytest tests/cases --update-cases` writes.
+    gives: what happens, which `pytest tests/cases --update-cases` writes: of a published dataset only the difference
+      from the case that this one changes; null stands for what is gone.
 """
 
 from __future__ import annotations
@@ -50,7 +51,7 @@ class Case:
     files: Tree
     images: frozenset[str]
     settings: Tree
-    gives: Tree | None
+    gives: Any
 
     def __str__(self) -> str:
         return f"{self.area}: {self.name}"
@@ -78,6 +79,8 @@ def read_area(area: str) -> dict[str, Case]:
     return cases
 
 
+# Characters of a collection that is written in one line.
+_SHORT = 100
 _EMPTY = Case("", "", "", {}, frozenset(), {}, None)
 
 
@@ -150,7 +153,36 @@ def _xml(value: Mapping[str, Any]) -> Iterator[str]:
             yield f"<{name}>{''.join(_xml(one)) if isinstance(one, dict) else escape(str(one))}</{name}>"
 
 
-def update(case: Case, gives: Tree) -> None:
+def published_by(case: Case | None) -> Tree:
+    """Returns the whole of what a case publishes, or the nearest of those that it changes."""
+    if case is None:
+        return {}
+    above = published_by(read_area(case.area)[case.of] if case.of else None)
+    gives = case.gives or {}
+    if gives == SAME or "refused" in gives or "fails" in gives:
+        return above
+    return {
+        name: {**above.get(name, {}), **value} if isinstance(value, dict) else value
+        for name, value in {**above, **gives}.items()
+    }
+
+
+SAME = "the same"
+
+
+def difference(gives: Tree, above: Tree) -> Any:
+    """Returns what differs from the whole that another case publishes."""
+    changed: Tree = {}
+    for name in dict.fromkeys([*gives, *above]):
+        new, old = gives.get(name), above.get(name)
+        if isinstance(new, dict) and isinstance(old, dict):
+            new = {key: new.get(key) for key in sorted(new.keys() | old.keys()) if new.get(key) != old.get(key)} or old
+        if new != old:
+            changed[name] = new
+    return changed or SAME
+
+
+def update(case: Case, gives: Any) -> None:
     """Writes what a case gives into its file, and leaves all other lines as they are."""
     path = FOLDER / f"{case.area}.yaml"
     lines = path.read_text(encoding="utf-8").splitlines()
@@ -161,8 +193,8 @@ def update(case: Case, gives: Tree) -> None:
     tail = []
     while block and (not block[-1].strip() or block[-1].startswith("#")):
         tail.insert(0, block.pop())
-    if "  gives:" in block:
-        block = block[: block.index("  gives:")]
+    begin_of_gives = next((number for number, line in enumerate(block) if line.startswith("  gives:")), len(block))
+    block = block[:begin_of_gives]
     text = yaml.dump({"gives": gives}, Dumper=_Dumper, allow_unicode=True, sort_keys=False, width=10_000)
     block += [f"  {line}" for line in text.splitlines()]
     path.write_text("\n".join([*lines[:begin], *block, *tail, *lines[end:]]) + "\n", encoding="utf-8")
@@ -178,7 +210,13 @@ def _name_at(line: str) -> str | None:
 
 
 class _Dumper(yaml.SafeDumper):
-    """Indents lists."""
+    """Indents lists; writes collections that fit into a line in one."""
 
     def increase_indent(self, flow: bool = False, indentless: bool = False) -> Any:
         return super().increase_indent(flow, False)
+
+    def represent_sequence(self, tag: str, sequence: Any, flow_style: Any = None) -> Any:
+        return super().represent_sequence(tag, sequence, len(str(sequence)) < _SHORT)
+
+    def represent_mapping(self, tag: str, mapping: Any, flow_style: Any = None) -> Any:
+        return super().represent_mapping(tag, mapping, len(str(mapping)) < _SHORT)

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from beam_tfrecords import BuildError, RequestError, build
-from tests.cases.loading import Case, read_area, read_cases, update
+from tests.cases.loading import Case, difference, published_by, read_area, read_cases, update
 from tests.published import Published, read_failures, read_published
 from tests.refusals import expect
 
@@ -35,14 +35,9 @@ class Outcome:
 
     def __init__(self, case: Case, folder: Path) -> None:
         self._folder, self._builds = folder, 0
-        area = read_area(case.area)
-        # What the cases that this one changes give; it is not written again.
-        self._known: list[tuple[str, dict[str, Any]]] = []
-        while case.of:
-            case = area[case.of]
-            self._known.append((case.name, case.gives or {}))
+        self._above = published_by(read_area(case.area)[case.of] if case.of else None)
 
-    def of(self, settings: Mapping[str, Any], *, is_offered: bool = False) -> dict[str, Any]:
+    def of(self, settings: Mapping[str, Any], *, is_offered: bool = False) -> Any:
         """Returns what a request gives; that of an offer must not be refused."""
         self._builds += 1
         output = self._folder / f"out{self._builds}"
@@ -54,45 +49,36 @@ class Outcome:
             return self._refusal(settings, error)
         except BuildError as error:
             return {"fails": self._shown(str(error)), "failures": self._failures(read_failures(output))}
-        return self._records(read_published(dataset.path))
+        return difference(self._published(read_published(dataset.path)), self._above)
 
     def _refusal(self, settings: Mapping[str, Any], error: RequestError) -> dict[str, Any]:
         expect(error.code, *error.settings).check(error)
-        gives: dict[str, Any] = {
-            "refused": error.code,
-            "about": ", ".join(error.settings),
-            "says": self._shown(error.message),
-        }
+        gives: dict[str, Any] = {"refused": error.code, "says": self._shown(error.message)}
         for suggestion in error.suggestions:
             changed = {name: value for name, value in {**settings, **suggestion.settings}.items() if value is not None}
             offers = gives.setdefault("offers", {})
             offers[self._shown(str(suggestion).replace("`", ""))] = self.of(changed, is_offered=True)
         return gives
 
-    def _records(self, published: Published) -> dict[str, Any]:
-        manifest = published.manifest
-        records: Any = {f"{one.split} {one.key}": published.describe(one) for one in published.records}
-        records = dict(sorted(records.items()))
+    def _published(self, published: Published) -> dict[str, Any]:
+        manifest, records = published.manifest, sorted(published.records, key=lambda one: (one.split, one.key))
         counts = {name: count for name, count in manifest["objects"].items() if name != "written"}
         names = ("filtered", "dropped_duplicates", "merged_rows", "damaged_containers")
         counts |= {name: manifest[name] for name in names if manifest[name]}
-        skipped = {kind: f"{one['files']}: {', '.join(one['examples'])}" for kind, one in manifest["skipped"].items()}
         gives = {
             "classes": ", ".join(manifest["class_names"]),
-            "records": self._or_same("records", records),
+            "records": {f"{one.split} {one.key}": published.describe(one) for one in records},
             "failures": self._failures(published.failures),
             "counts": counts,
-            "skipped": skipped,
-            "notes": self._or_same("notes", [self._shown(note) for note in manifest["notes"]]),
+            "skipped": {
+                kind: f"{one['files']}: {', '.join(one['examples'])}" for kind, one in manifest["skipped"].items()
+            },
+            "notes": [self._shown(note) for note in manifest["notes"]],
         }
         return {name: value for name, value in gives.items() if value}
 
-    def _or_same(self, field: str, value: Any) -> Any:
-        same = next((name for name, known in self._known if known.get(field) == value), None)
-        return value if same is None else f"those of: {same}"
-
     def _failures(self, failures: Mapping[str, str]) -> dict[str, str]:
-        return {key: self._shown(text) for key, text in sorted(failures.items())}
+        return {key: self._shown(text) for key, text in failures.items()}
 
     def _shown(self, text: str) -> str:
         return text.replace(f"{self._folder}/in", "/data").replace(str(self._folder), "/tmp")
