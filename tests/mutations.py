@@ -49,15 +49,7 @@ class Area:
 AREAS = {
     "annotations": Area(
         ["transforms/sources/annotations/[acvy]*.py", "beam_pipelines/build/checks/annotations.py"],
-        [
-            "transforms/sources/annotations/test_coco.py",
-            "transforms/sources/annotations/test_coco_forms.py",
-            "transforms/sources/annotations/test_voc.py",
-            "transforms/sources/annotations/test_voc_files.py",
-            "transforms/sources/annotations/test_yolo.py",
-            "beam_pipelines/test_annotation_checking.py",
-            "beam_pipelines/test_detection.py",
-        ],
+        [],
         ["cases/test_cases.py", "properties/test_annotations.py"],
     ),
 }
@@ -163,8 +155,15 @@ class Reached:
             for line, contexts in data.contexts_by_lineno(str(ROOT / mutation.path)).items():
                 for context in contexts:
                     found.setdefault(line, set()).update(self._users.get(context, [context]))
-        tests = found.get(mutation.line, set()) & self.seconds.keys() or set().union(*found.values())
+        tests = set().union(*found.values()) if _runs_at_import(mutation) else found.get(mutation.line, set())
         return sorted(tests & self.seconds.keys(), key=lambda test: (self.seconds[test], test))
+
+
+def _runs_at_import(mutation: Mutation) -> bool:
+    """Whether a line is outside of all functions, so that only the test that imports it first reaches it."""
+    nodes = ast.walk(ast.parse((ROOT / mutation.path).read_text(encoding="utf-8")))
+    functions = (node for node in nodes if isinstance(node, ast.FunctionDef))
+    return not any(node.body[0].lineno <= mutation.line <= (node.end_lineno or 0) for node in functions)
 
 
 class Selected:

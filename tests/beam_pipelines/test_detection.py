@@ -14,23 +14,18 @@ from PIL import Image
 from pycocotools import mask as coco
 
 from beam_tfrecords import open_dataset
-from beam_tfrecords.transforms.images.geometry import Geometry
-from beam_tfrecords.transforms.images.object_masks import draw_polygons, encode_mask
+from beam_tfrecords.transforms.images.object_masks import encode_mask
 from tests import tensorflow as tf
 from tests.annotated_inputs import (
     CATEGORIES,
     PICTURES,
-    Picture,
     coco_of,
     save_pictures,
     write_coco,
-    write_voc,
-    write_yolo,
 )
 from tests.beam_pipelines.dataset_checks import find_all, manifest_of
 from tests.beam_pipelines.dataset_records import read_dataset
 from tests.beam_pipelines.test_verify_records import rewrite_shard, with_feature
-from tests.refusals import Refusal
 from tests.tensorflow import load
 
 pytestmark = pytest.mark.tensorflow
@@ -367,81 +362,6 @@ def test_keypoints_are_columns_as_the_object_detection_api_names_them(root, tmp_
     assert batch["image/object/area"].shape == (4, 2)
 
 
-def test_keypoints_need_a_source_that_has_them(root, tmp_path, source, convert):
-    voc = [f"--input={write_voc(tmp_path / 'VOC2012', {'train': PICTURES})}", "--source=voc"]
-    flags = [f"--output={tmp_path / 'out'}", "--dry_run"]
-    for words, refusal in (
-        (source, Refusal("invalid_file", "input", "layout", says=["6 objects", "'keypoints'"])),
-        (voc, Refusal("missing_content", "input", "layout", says=["keypoints", " voc, "])),
-    ):
-        convert(*words, *flags, "--layout=detection_keypoints").refused(refusal)
-        assert convert(*words, *flags, "--layout=detection").code == 0
-
-
-@pytest.mark.parametrize("keypoints", [[1, 2], [1, 2, "3"], [1, None, 2]])
-def test_keypoints_that_cannot_be_read_reject_their_sample_alone(root, tmp_path, convert, keypoints):
-    content = coco_of()
-    content["annotations"][2]["keypoints"] = keypoints
-    path = write_coco(tmp_path / "x.json", annotations=content["annotations"])
-    flags = [f"--input={path}", f"--image_root={root / 'train2017'}", "--image_size=20", "--max_failures=0.5"]
-    assert convert(*flags, f"--output={tmp_path / 'out'}", "--layout=detection_keypoints").code == 0
-    failure = json.loads((tmp_path / "out/failures.jsonl").read_text())
-    assert (failure["key"], failure["reason"]) == ("b.jpg", "invalid_row")
-
-
-def test_an_unreadable_segmentation_rejects_its_sample_alone(tmp_path, root, convert):
-    content = coco_of()
-    content["annotations"][2]["segmentation"] = [[1, 2, 3, 4, 5, 6, 7]]
-    path = write_coco(tmp_path / "x.json", annotations=content["annotations"])
-    flags = [f"--input={path}", f"--image_root={root / 'train2017'}", "--image_size=20"]
-    ran = convert(*flags, f"--output={tmp_path / 'out'}", "--layout=detection_masks", "--max_failures=0.5")
-    assert ran.code == 0, ran.err
-    (line,) = (tmp_path / "out/failures.jsonl").read_text().splitlines()
-    failure = json.loads(line)
-    assert (failure["key"], failure["reason"]) == ("b.jpg", "invalid_mask")
-    assert failure["detail"] == (
-        "the segmentation of 'person' cannot be read: a polygon has an odd number of coordinates, or one that is not "
-        "finite"
-    )
-    # Without masks, it is not read.
-    assert convert(*flags, f"--output={tmp_path / 'boxes'}").code == 0
-
-
-def test_a_source_of_boxes_alone_has_no_masks(tmp_path, convert):
-    root = write_voc(tmp_path / "VOC2012", {"train": PICTURES})
-    ran = convert(f"--input={root}", "--source=voc", f"--output={tmp_path / 'out'}", "--layout=detection_masks")
-    ran.refused("no_polygons", "input", "layout", says=["6 objects"])
-    flags = [f"--output={tmp_path / 'out'}", "--layout=detection", "--dry_run"]
-    assert convert(f"--input={root}", "--source=voc", *flags).code == 0
-
-
-def test_masks_of_yolo_are_those_of_its_polygons(tmp_path, build):
-    data = write_yolo(tmp_path / "in", {"train": PICTURES})
-    (tmp_path / "in/train/labels/b.txt").write_text("0 0.2 0.2 0.4 0.2 0.4 0.9\n1 0.5 0.5 0.5 0.5\n")
-    flags = ["--layout=detection_masks", "--image_size=50x50", "--resize_mode=exact"]
-    out = build(tmp_path / "out", f"--input={data}", *flags)
-    record = next(one for one in read_dataset(out, "train") if one.key.endswith("b.jpg"))
-    polygon, box = map(_pixels, record.values["image/object/mask"])
-    expected = draw_polygons([np.array([[10, 10], [20, 10], [20, 45]])], np.eye(3)[:2], Geometry.unchanged(50, 50))
-    np.testing.assert_array_equal(polygon, expected)
-    assert not box.any()
-    assert "6 of 7 objects have no polygon, and their masks are empty" in manifest_of(out)["notes"]
-
-
-def test_masks_need_polygons(tmp_path, root, convert):
-    data = write_yolo(tmp_path / "in", {"train": PICTURES})
-    boxes = [{**one, "segmentation": []} for one in coco_of()["annotations"]]
-    path = write_coco(tmp_path / "x.json", annotations=boxes)
-    inputs = {
-        "no_polygons": [f"--input={data}"],
-        "invalid_file": [f"--input={path}", f"--image_root={root / 'train2017'}"],
-    }
-    for code, words in inputs.items():
-        ran = convert(*words, f"--output={tmp_path / 'out'}", "--layout=detection_masks")
-        ran.refused(code, "input", "layout", says=["6 objects", "layout=detection"])
-        assert convert(*words, f"--output={tmp_path / 'out'}", "--layout=detection", "--dry_run").code == 0
-
-
 def test_batches_have_ragged_boxes(out):
     (batch,) = load(out, "train", batch_size=4)
     counts = {len(picture.objects) for picture in PICTURES.values()}
@@ -485,12 +405,6 @@ def test_the_layout_of_tfds_has_boxes_in_one_feature(tmp_path, source, build):
     assert batch["objects/label"].shape == (4, 5)
 
 
-def test_the_classes_of_objects_can_be_labels(tmp_path, source, build):
-    records = open_dataset(build(tmp_path, *source, "--layout=multilabel", "--image_size=20")).records("train")
-    labels = {record["filename"]: record["labels"].tolist() for record in records}
-    assert labels == {"a.jpg": [2, 0], "b.jpg": [0], "c.jpg": [], "d.jpg": [2, 1]}
-
-
 def test_a_dry_run_counts_objects(tmp_path, source, convert):
     ran = convert(f"--output={tmp_path / 'out'}", *source, "--dry_run")
     assert ran.code == 0
@@ -502,36 +416,6 @@ def test_a_dry_run_counts_objects(tmp_path, source, convert):
 def test_a_layout_with_boxes_needs_a_source_that_has_them(tmp_path, photos, convert):
     ran = convert(f"--output={tmp_path}", f"--input={photos}", "--layout=detection")
     ran.refused("missing_content", "input", "source", "layout", says=["objects", "image_folder"])
-
-
-def test_folders_as_splits_are_left_out_as_the_message_says(tmp_path, source, convert):
-    flags = [f"--output={tmp_path / 'out'}", *source, "--image_size=20"]
-    ran = convert(*flags, "--splits=train=train2017")
-    ran.refused("input_has_splits", "splits", "input")
-    assert convert(*flags, "--dry_run").code == 0
-    assert convert(*flags, "--dry_run", "--splits=train=0.5,test=0.5").code == 0
-
-
-def test_invalid_boxes_reject_or_are_dropped_and_counted(tmp_path, root, convert):
-    pictures = {**PICTURES, "b.jpg": Picture(50, 50, [("person", (10, 10, 10, 45)), ("cat", (40, 40, 70, 60))])}
-    path = write_coco(tmp_path / "x.json", pictures)
-    flags = [f"--input={path}", f"--image_root={root / 'train2017'}", "--image_size=20"]
-    ran = convert(f"--output={tmp_path / 'rejected'}", *flags)
-    assert ran.code == 3
-    assert "failures: invalid_box 1" in ran.err + ran.out
-    ran = convert(f"--output={tmp_path / 'dropped'}", *flags, "--invalid_boxes=drop")
-    assert ran.code == 0, ran.err
-    assert "objects: written 6, clipped 1, invalid 1" in ran.out
-    assert manifest_of(tmp_path / "dropped")["objects"] == {"clipped": 1, "invalid": 1, "written": 6}
-
-
-def test_objects_outside_a_crop_are_counted(tmp_path, root, convert):
-    path = write_coco(tmp_path / "x.json", {**PICTURES, "c.jpg": Picture(32, 64, [("dog", (0, 0, 10, 10))])})
-    flags = [f"--input={path}", f"--image_root={root / 'train2017'}", "--image_size=20", "--resize_mode=crop"]
-    ran = convert(f"--output={tmp_path / 'out'}", *flags)
-    assert ran.code == 0, ran.err
-    assert "objects: written 6, clipped 4, outside 1" in ran.out
-    assert find_all(tmp_path / "out") == []
 
 
 def test_what_a_dropped_duplicate_had_is_not_counted(tmp_path, root, convert):
@@ -564,36 +448,3 @@ def test_a_changed_box_makes_the_example_anew_without_decoding(tmp_path, root, c
     assert latest.manifest["objects"] == manifest_of(fresh)["objects"]
     (new,), (old,) = ([*Path(one).glob("*.tfrecord-*")] for one in (latest.path, fresh))
     assert new.read_bytes() == old.read_bytes()
-
-
-def test_boxes_of_yolo_are_scaled_to_their_images(tmp_path, build, root):
-    data = write_yolo(tmp_path / "in", {"train": PICTURES})
-    flags = ["--image_size=20x30", "--resize_mode=exact"]
-    out = build(tmp_path / "out", f"--input={data}", "--source=yolo", "--layout=detection", *flags)
-    source = [f"--input={root / 'instances_train.json'}", f"--image_root={root / 'train2017'}"]
-    coco = build(tmp_path / "coco", *source, *flags)
-    ours, theirs = ({one.key.rpartition("/")[2]: one for one in read_dataset(path, "train")} for path in (out, coco))
-    for name in PICTURES:
-        for key in KEYS.keys() - {"image/object/area", "image/object/is_crowd", "image/source_id"}:
-            expected = theirs[name].values[key]
-            assert ours[name].values[key] == (pytest.approx(expected) if "bbox" in key else expected)
-    assert manifest_of(out)["class_names"] == list(CATEGORIES)
-    assert find_all(out) == []
-
-
-def test_voc_has_its_attributes_in_a_layout_of_ones_own(tmp_path, build):
-    root = write_voc(tmp_path / "VOC2012", {"train": PICTURES})
-    spec = tmp_path / "spec.yaml"
-    spec.write_text("layout: {image: image.encoded, box: objects.bbox, pose: objects.pose, cut: objects.truncated}")
-    flags = ["--source=voc", "--image_size=20x30", "--resize_mode=exact"]
-    custom = build(tmp_path / "custom", f"--input={root}", *flags, f"--spec={spec}")
-    (record,) = (one for one in read_dataset(custom, "train") if one.key == "d.jpg")
-    assert record.values["pose"] == [b"Unspecified", b"Left", b"Left"]
-    assert record.values["cut"] == [0, 1, 0]
-    assert len(record.values["box"]) == 12
-    out = build(tmp_path / "out", f"--input={root}", *flags, "--layout=detection")
-    records = {record.key: record for record in read_dataset(out, "train")}
-    assert records["d.jpg"].values["image/object/difficult"] == [1, 0, 1]
-    assert records["d.jpg"].values["image/object/bbox/xmin"] == pytest.approx([1 / 48, 20 / 48, 0])
-    assert manifest_of(out)["class_names"] == ["cat", "dog", "person"]
-    assert find_all(out) == []

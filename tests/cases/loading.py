@@ -195,8 +195,9 @@ def update(case: Case, gives: Any) -> None:
         tail.insert(0, block.pop())
     begin_of_gives = next((number for number, line in enumerate(block) if line.startswith("  gives:")), len(block))
     block = block[:begin_of_gives]
-    text = yaml.dump({"gives": gives}, Dumper=_Dumper, allow_unicode=True, sort_keys=False, width=10_000)
-    block += [f"  {line}" for line in text.splitlines()]
+    written = yaml.dump(gives, Dumper=_Dumper, allow_unicode=True, sort_keys=False, width=10_000).splitlines()
+    is_block = isinstance(gives, dict) and not written[0].startswith("{")
+    block += ["  gives:", *(f"    {line}" for line in written)] if is_block else [f"  gives: {written[0]}"]
     path.write_text("\n".join([*lines[:begin], *block, *tail, *lines[end:]]) + "\n", encoding="utf-8")
     read_area.cache_clear()
 
