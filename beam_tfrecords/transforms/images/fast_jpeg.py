@@ -23,7 +23,6 @@ from beam_tfrecords.transforms.images.image_spec import ImageEncoding, ImageSpec
 from beam_tfrecords.transforms.images.jpeg_header import JpegHeader, parse_jpeg_header
 from beam_tfrecords.transforms.images.memory import check_memory, plain_jpeg_memory
 from beam_tfrecords.transforms.images.quality import Quality
-from beam_tfrecords.transforms.images.scratch import SCRATCH
 
 # A reduced image keeps at least this multiple of the target size: 47 dB or more on the test photos; 1.5 gives 41 dB.
 _SPARE = 2
@@ -91,9 +90,8 @@ def _decode(
     """
     height, width = geometry.resized_unturned
     reduced_height, reduced_width = -(-header.height // reduction), -(-header.width // reduction)
-    memory = SCRATCH.array("decoded", (reduced_height, reduced_width, 1 if colors == "GRAY" else 3))
     try:
-        pixels = simplejpeg.decode_jpeg(data, colors, min_height=reduced_height, min_width=reduced_width, buffer=memory)
+        pixels = simplejpeg.decode_jpeg(data, colors, min_height=reduced_height, min_width=reduced_width)
     except ValueError:
         return None
     if colors == "GRAY":
