@@ -10,7 +10,7 @@ import urllib.parse
 from collections.abc import Mapping
 from typing import Any
 
-from beam_tfrecords.beam_pipelines.runners.flink_rest import asking, get
+from beam_tfrecords.beam_pipelines.runners.flink_job import asking, get
 from beam_tfrecords.beam_pipelines.runners.jobs import UnreachableError
 from beam_tfrecords.errors import RequestError
 

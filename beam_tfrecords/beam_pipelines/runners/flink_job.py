@@ -1,15 +1,23 @@
-"""Follows the jobs of a Flink cluster."""
+"""Asks the REST interface of a Flink job manager, and follows its jobs.
+
+https://nightlies.apache.org/flink/flink-docs-stable/docs/ops/rest_api/
+"""
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
+import http.client
+import json
 import re
 import urllib.error
-from collections.abc import Sequence
+import urllib.request
+from collections.abc import Iterator, Sequence
+from typing import Any
 
 from beam_tfrecords.beam_pipelines.runners.failures import describe_trace, find_build_error
-from beam_tfrecords.beam_pipelines.runners.flink_rest import asking, get, patch
-from beam_tfrecords.beam_pipelines.runners.jobs import FollowedJob, JobRecord, JobState, Phase
+from beam_tfrecords.beam_pipelines.runners.jobs import FollowedJob, JobRecord, JobState, Phase, UnreachableError
+from beam_tfrecords.errors import describe_exception
 
 _ENDED = {"FINISHED": Phase.DONE, "FAILED": Phase.FAILED, "CANCELED": Phase.STOPPED}
 _FORGOTTEN = "the job manager was restarted and no longer knows job {}"
@@ -17,6 +25,43 @@ _NEVER_SEEN = "Flink knows no job {}: its launcher ended before it was submitted
 # Java's message if it cannot start a worker.
 _NO_PROGRAM = re.compile(r'Cannot run program "([^"]+)"')
 _TOO_LARGE = "exceeds the maximum size of a sort buffer"
+_TIMEOUT = 5.0
+
+
+@contextlib.contextmanager
+def asking(url: str) -> Iterator[None]:
+    """Turns exceptions of requests into `UnreachableError` if Flink does not answer, or another server does.
+
+    Args:
+      url: `http://host:port` of the job manager.
+    """
+    try:
+        yield
+    except (OSError, http.client.HTTPException, ValueError, LookupError, TypeError) as error:
+        reason = getattr(error, "reason", error)
+        said = getattr(reason, "strerror", None)
+        said = said or (describe_exception(reason) if isinstance(reason, BaseException) else str(reason))
+        raise UnreachableError(url, said) from error
+
+
+def get(url: str) -> Any:
+    """Returns the JSON answer to a request.
+
+    Raises:
+      HTTPError: the job manager rejects the request, with code 404 for an unknown job.
+      OSError, HTTPException, ValueError: no server, or another server, answers.
+    """
+    # An untrusted folder may contain any URL, and other schemes could read files of this machine.
+    if not url.startswith(("http://", "https://")):
+        raise ValueError(f"{url} is no address of Flink")
+    with urllib.request.urlopen(url, timeout=_TIMEOUT) as response:
+        return json.load(response)
+
+
+def _patch(url: str) -> None:
+    """Sends a PATCH request and ignores the answer; raises the same errors as `get`."""
+    with urllib.request.urlopen(urllib.request.Request(url, method="PATCH"), timeout=_TIMEOUT):
+        pass
 
 
 @dataclasses.dataclass(frozen=True)
@@ -90,7 +135,7 @@ class FlinkJob(FollowedJob):
     def end(self) -> None:
         """See `FollowedJob`."""
         with asking(self.url):
-            patch(f"{self.url}/jobs/{self.id}?mode=cancel")
+            _patch(f"{self.url}/jobs/{self.id}?mode=cancel")
 
     def _failures(self) -> list[str]:
         """Returns the stack traces of all task failures so far, newest first."""

@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 
 from beam_tfrecords.beam_pipelines.runners import jobs
-from beam_tfrecords.beam_pipelines.runners.earlier_jobs import find_state
 from beam_tfrecords.beam_pipelines.runners.failures import JobFailedError
+from beam_tfrecords.beam_pipelines.runners.find_runner import find_state
 from beam_tfrecords.beam_pipelines.runners.flink_job import FlinkJob
 from beam_tfrecords.beam_pipelines.runners.jobs import FollowedJob, JobRecord, JobState, Phase, UnreachableError
 from beam_tfrecords.beam_pipelines.runners.portable_runner import ServerJob

@@ -18,7 +18,7 @@ from beam_tfrecords import storage
 from beam_tfrecords.beam_pipelines.build.checks.output import check_output
 from beam_tfrecords.beam_pipelines.build.output.location import check_location
 from beam_tfrecords.beam_pipelines.build.output.previous import read_version
-from beam_tfrecords.beam_pipelines.runners.earlier_jobs import WritingJob, find_running, find_writing
+from beam_tfrecords.beam_pipelines.runners.find_runner import WritingJob, find_running, find_writing
 from beam_tfrecords.beam_pipelines.terminal import show
 from beam_tfrecords.errors import BuildError, OutputLockedError, RequestError
 from beam_tfrecords.output.files import SUCCESS

@@ -18,7 +18,7 @@ from beam_tfrecords.beam_pipelines.build.output.refusal import read_refusal
 from beam_tfrecords.beam_pipelines.messages.exit_codes import DONE, FAILED, UNPUBLISHED, WRONG_REQUEST
 from beam_tfrecords.beam_pipelines.messages.summary import HEADERS
 from beam_tfrecords.beam_pipelines.messages.values import format_time
-from beam_tfrecords.beam_pipelines.runners.earlier_jobs import find_state
+from beam_tfrecords.beam_pipelines.runners.find_runner import find_state
 from beam_tfrecords.beam_pipelines.runners.jobs import JobState, Phase, is_advancing, read_job
 from beam_tfrecords.beam_pipelines.settings.definitions import show_flags
 from beam_tfrecords.errors import BuildError, RequestError
