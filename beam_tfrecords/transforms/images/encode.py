@@ -10,6 +10,7 @@ from PIL import Image
 from beam_tfrecords.errors import FailureReason, SampleError, Stage
 from beam_tfrecords.transforms.images.converted_image import ConvertedImage
 from beam_tfrecords.transforms.images.image_spec import ImageEncoding
+from beam_tfrecords.transforms.images.plain_png import encode_plain_png
 
 COLORSPACES = {1: "Grayscale", 3: "RGB", 4: "RGBA"}
 # Longest side in pixels that libjpeg and libwebp can write.
@@ -48,9 +49,10 @@ def encode(image: Image.Image, encoding: ImageEncoding, *, jpeg_quality: int, **
     comment = image.info.get("comment", b"")
     if len(comment.encode() if isinstance(comment, str) else comment) > _LONGEST_COMMENT:
         del image.info["comment"]
+    data = encode_plain_png(image) if encoding is ImageEncoding.PNG else None
     if encoding is ImageEncoding.RAW:
         data = image.tobytes()
-    else:
+    elif data is None:
         file = io.BytesIO()
         options = {} if encoding is ImageEncoding.PNG else {"quality": jpeg_quality}
         image.save(file, encoding.value, **options)

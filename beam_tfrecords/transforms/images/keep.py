@@ -17,6 +17,7 @@ from beam_tfrecords.transforms.images.image_spec import IMPOSSIBLE_CHANNELS, Che
 from beam_tfrecords.transforms.images.jpeg_header import JPEG_START, parse_jpeg_header
 from beam_tfrecords.transforms.images.memory import check_memory, jpeg_coefficients
 from beam_tfrecords.transforms.images.orient import orientation_for, orientation_of
+from beam_tfrecords.transforms.images.plain_png import parse_plain_png
 
 _OWN_ENCODINGS = {"jpeg": ImageEncoding.JPEG, "png": ImageEncoding.PNG, "webp": ImageEncoding.WEBP}
 
@@ -61,7 +62,7 @@ def keep_file(data: bytes, spec: ImageSpec) -> ConvertedImage | NotKept:
     Raises:
       SampleError: as `convert_image`.
     """
-    return _keep_plain_jpeg(data, spec) or _keep_or_change(data, spec)
+    return _keep_plain_jpeg(data, spec) or _keep_plain_png(data, spec) or _keep_or_change(data, spec)
 
 
 def _keep_plain_jpeg(data: bytes, spec: ImageSpec) -> ConvertedImage | None:
@@ -77,6 +78,16 @@ def _keep_plain_jpeg(data: bytes, spec: ImageSpec) -> ConvertedImage | None:
             return None
     orientation = header.orientation() if spec.orientation is Metadata.APPLY else 1
     return _kept(data, "jpeg", header.height, header.width, header.components, orientation=orientation)
+
+
+def _keep_plain_png(data: bytes, spec: ImageSpec) -> ConvertedImage | None:
+    """Keeps a small plain PNG that needs no change, without Pillow's parser."""
+    png = parse_plain_png(data, spec) if spec.image_size is None else None
+    if png is None or spec.channels not in (None, png.channels):
+        return None
+    if spec.check is Check.DECODE and not png.is_whole(spec):
+        return None
+    return _kept(data, "png", png.height, png.width, png.channels, orientation=1)
 
 
 def _keep_or_change(data: bytes, spec: ImageSpec) -> ConvertedImage | NotKept:
