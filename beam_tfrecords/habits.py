@@ -7,9 +7,9 @@ from __future__ import annotations
 
 import difflib
 import functools
+import importlib.resources
 import re
 from collections.abc import Callable, Collection, Mapping
-from pathlib import Path
 
 import yaml
 
@@ -20,7 +20,8 @@ _CUTOFF_OF_FLAGS = 0.92
 
 @functools.cache
 def _read_habits() -> Mapping[str, Mapping[str, str]]:
-    tables: dict[str, Mapping[str, str]] = yaml.safe_load(Path(__file__).with_suffix(".yaml").read_text("utf-8"))
+    file = importlib.resources.files(__package__) / "habits.yaml"
+    tables: dict[str, Mapping[str, str]] = yaml.safe_load(file.read_text("utf-8"))
     return tables
 
 
