@@ -39,7 +39,7 @@ from beam_tfrecords.transforms.images.geometry import plan_geometry
 from beam_tfrecords.transforms.images.image_spec import ImageEncoding, ImageSpec
 from beam_tfrecords.transforms.images.masks import convert_mask
 from beam_tfrecords.transforms.images.probe import probe_digests
-from beam_tfrecords.transforms.images.quality import measure_quality
+from beam_tfrecords.transforms.images.quality import Quality
 from beam_tfrecords.transforms.labels import ClassNames
 from beam_tfrecords.transforms.libraries import library_versions, record_versions
 from beam_tfrecords.transforms.objects.objects import Objects
@@ -53,7 +53,6 @@ from tests.tiff_files import tiff_of
 
 COMMAND = "python -m tests.make_golden_images"
 FILE = Path(__file__).parent / "data/golden_images.json"
-_MEASURED = {"quality"}
 PHOTOS = ("cat/cat_01", "coffee/coffee_06", "person/person_05", "flower/flower_06", "building/building_02")
 # One request per line; those with a list are made once with each of its values.
 _REQUESTS: tuple[dict[str, Any], ...] = (
@@ -278,7 +277,7 @@ def _parts(stored: Mapping[str, ConvertedImage]) -> Iterator[tuple[str, bytes]]:
     columns = {
         "key": [*stored],
         **dict.fromkeys(("fingerprint", "content_hash", "sample_hash"), [""] * len(stored)),
-        "quality": [image.quality for image in stored.values()],
+        **{name: [getattr(image.quality, name) for image in stored.values()] for name in Quality._fields},
     }
     for compression in get_args(Compression):
         with tempfile.TemporaryDirectory() as folder:
@@ -289,7 +288,6 @@ def _parts(stored: Mapping[str, ConvertedImage]) -> Iterator[tuple[str, bytes]]:
                 block=0,
                 policy=PartPolicy(member_records=8),
                 compression=compression,
-                measure=measure_quality,
             )
             writer.add(examples, [masked_crc32c(example) for example in examples], columns)
             (part,) = writer.close()
@@ -343,7 +341,8 @@ def _samples() -> Iterator[tuple[str, bytes]]:
         taken = finish(convert, ref, convert.reuse(ref, made.example, made.index_columns, whole=False))
         # No record depends on what is measured of pixels.
         index_columns = [
-            sorted(item for item in one.index_columns.items() if item[0] not in _MEASURED) for one in (made, taken)
+            sorted(item for item in one.index_columns.items() if item[0] not in Quality._fields)
+            for one in (made, taken)
         ]
         pairs = zip((made, taken), index_columns, strict=True)
         yield name, repr([(one.example, one.class_names, found) for one, found in pairs]).encode()

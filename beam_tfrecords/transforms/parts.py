@@ -33,8 +33,6 @@ RANGE_BLOCKS = 1024
 _UPLOADS = 4
 # Records of up to this many bytes are copied into one buffer with their framing, which is faster than three writes.
 _SMALL_BYTES = 4096
-# Rows whose images are measured together; each holds up to 16 KB until then.
-_MEASURED = 64
 _NO_COLUMNS: Mapping[str, Sequence[Any]] = {}
 # Columns of possible cuts: start offset of the record, and CRC-32C of the part up to there; both are -1 for a record
 # inside a GZIP member. The indices of shards have neither column.
@@ -126,7 +124,6 @@ class PartWriter(contextlib.AbstractContextManager["PartWriter"]):
 
     Args:
       stem: start of the names of its files, unique to the content of this writer.
-      measure: makes index columns from the `quality` of rows.
       most_index_bytes: an index of up to this size is kept in `Part.rows` if the folder is in a store, which saves one
         request to write it and one to read it.
     """
@@ -140,7 +137,6 @@ class PartWriter(contextlib.AbstractContextManager["PartWriter"]):
         block: int,
         policy: PartPolicy,
         compression: Compression,
-        measure: Callable[[Sequence[Any]], Mapping[str, Sequence[float]]] | None = None,
         most_index_bytes: int = 0,
     ) -> None:
         self._folder = folder
@@ -149,7 +145,6 @@ class PartWriter(contextlib.AbstractContextManager["PartWriter"]):
         self._block = block
         self._policy = policy
         self._gzip = compression == "gzip"
-        self._measure = measure
         self._most_index_bytes = most_index_bytes if storage.has_scheme(folder) else 0
         self._parts: list[Part] = []
         self._index: pq.ParquetWriter | None = None
@@ -171,8 +166,8 @@ class PartWriter(contextlib.AbstractContextManager["PartWriter"]):
 
         Args:
           crcs: the masked CRC of each example.
-          columns: index columns except offset and length, and `quality`; missing columns become null. Either all
-            batches of a writer have columns, or none has.
+          columns: index columns except offset and length; missing columns become null. Either all batches of a writer
+            have columns, or none has.
         """
         frames = frame(examples, crcs)
         lengths = [len(example) + FRAME_BYTES for example in examples]
@@ -185,7 +180,8 @@ class PartWriter(contextlib.AbstractContextManager["PartWriter"]):
             room = self._policy.bytes - self._bytes
             stop = done + 1 if self._gzip else bisect.bisect_left(ends, ends[done] + room, done + 1)
             stop = min(stop, len(frames))
-            self._add_rows(columns, slice(done, stop))
+            for column, values in columns.items():
+                self._extend(column, values[done:stop])
             start = self._stream_bytes - ends[done]
             self._extend("offset", [start + end for end in ends[done:stop]])
             self._extend("length", lengths[done:stop])
@@ -231,36 +227,14 @@ class PartWriter(contextlib.AbstractContextManager["PartWriter"]):
         self._columns: defaultdict[str, list[Any]] = defaultdict(list)
         self._cuts: list[int] = []
         self._cut_crcs: list[int] = []
-        # Number of a row -> its `quality`, which is not measured yet.
-        self._unmeasured: dict[int, Any] = {}
         self._stream_bytes = 0
         self._records = 0
-
-    def _add_rows(self, columns: Mapping[str, Sequence[Any]], rows: slice) -> None:
-        """Adds rows to the index, from slices of columns."""
-        for column, values in columns.items():
-            if column != "quality":
-                self._extend(column, values[rows])
-                continue
-            found = enumerate(values[rows], start=self._records)
-            self._unmeasured |= {row: quality for row, quality in found if quality and self._measure}
-        if len(self._unmeasured) >= _MEASURED:
-            self._measure_rows()
 
     def _extend(self, column: str, values: Sequence[Any]) -> None:
         """Sets the values of the next rows of the index."""
         known = self._columns[column]
         known.extend([None] * (self._records - len(known)))
         known.extend(values)
-
-    def _measure_rows(self) -> None:
-        if self._measure and self._unmeasured:
-            for column, values in self._measure(list(self._unmeasured.values())).items():
-                known = self._columns[column]
-                known.extend([None] * (max(self._unmeasured) + 1 - len(known)))
-                for row, value in zip(self._unmeasured, values, strict=True):
-                    known[row] = value
-        self._unmeasured.clear()
 
     def _write_frames(self, frames: Sequence[tuple[bytes, bytes, bytes]]) -> None:
         """Writes framed records without copying large ones, and notes the possible cuts."""
@@ -306,7 +280,6 @@ class PartWriter(contextlib.AbstractContextManager["PartWriter"]):
     def _roll(self) -> None:
         self._end_member()
         self._finish(self._opened.pop_all().close)
-        self._measure_rows()
         self._write_rows()
         part = Part(
             split=self._split,

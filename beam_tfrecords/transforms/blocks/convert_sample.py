@@ -54,8 +54,7 @@ class PreparedSample(NamedTuple):
 
     Attributes:
       fields: field of the layout that comes from its images -> value.
-      index_columns: index column -> value; sizes in pixels, `content_hash` from `hash_images`. `quality` stands for the
-        columns of image quality, which are measured later.
+      index_columns: index column -> value; sizes in pixels, `content_hash` from `hash_images`.
       class_names: class names of its objects; None if its classes come from its labels.
       size: bytes of its images.
       example: serialized example that is reused unchanged with its `sample_hash`; None if `finish` makes the example.

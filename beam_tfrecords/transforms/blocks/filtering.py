@@ -21,7 +21,6 @@ from beam_tfrecords.output.published_paths import PublishedPaths
 from beam_tfrecords.reading.condition_columns import LABELS, condition_schema, join_labels
 from beam_tfrecords.reading.conditions import fulfils, make_condition, names_in, split_condition
 from beam_tfrecords.transforms.blocks.convert_sample import ConvertedBatch, ConvertSample
-from beam_tfrecords.transforms.images.quality import measure_quality
 from beam_tfrecords.transforms.labels import ClassNames
 from beam_tfrecords.transforms.refs.ref_columns import RefColumns
 from beam_tfrecords.transforms.stats import Key
@@ -85,15 +84,7 @@ class Condition:
 
     def passes(self, refs: RefColumns, made: ConvertedBatch, *, split: str, paths: PublishedPaths) -> np.ndarray:
         """Returns [N] bool: which samples of a converted batch fulfil the condition, with published paths."""
-        index_columns = dict(made.index_columns)
-        if qualities := index_columns.pop("quality", None):
-            measured = [place for place, quality in enumerate(qualities) if quality is not None]
-            for name, values in measure_quality([qualities[place] for place in measured]).items():
-                known = [*index_columns.get(name, [None] * len(refs))]
-                for place, value in zip(measured, values, strict=True):
-                    known[place] = value
-                index_columns[name] = known
-        index_columns["label"] = made.labels
+        index_columns = {**made.index_columns, "label": made.labels}
         return self._fulfils(self._whole, refs, made.class_names, index_columns, split=split, paths=paths)
 
     @functools.cached_property

@@ -13,7 +13,6 @@ from beam_tfrecords.transforms.blocks.results import BlockResult
 from beam_tfrecords.transforms.blocks.reuse import BlockReuse
 from beam_tfrecords.transforms.blocks.stopwatch import Stopwatch
 from beam_tfrecords.transforms.blocks.write_samples import Left, SampleWriter
-from beam_tfrecords.transforms.images.quality import measure_quality
 from beam_tfrecords.transforms.parts import PartWriter
 from beam_tfrecords.transforms.refs.ref_columns import RefColumns
 from beam_tfrecords.transforms.stats import Key, Stats
@@ -49,7 +48,6 @@ def write_block(
         block=number,
         policy=plan.policies[split],
         compression=plan.compression,
-        measure=measure_quality,
         most_index_bytes=plan.most_index_bytes,
     ) as writer:
         samples = SampleWriter(

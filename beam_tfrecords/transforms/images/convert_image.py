@@ -22,7 +22,7 @@ from beam_tfrecords.transforms.images.image_spec import (
 from beam_tfrecords.transforms.images.jpeg_header import JPEG_START
 from beam_tfrecords.transforms.images.keep import keep_file
 from beam_tfrecords.transforms.images.plain_png import parse_plain_png
-from beam_tfrecords.transforms.images.quality import Quality
+from beam_tfrecords.transforms.images.quality import measure_image
 from beam_tfrecords.transforms.images.sixteen_bit import convert_16_bit
 
 
@@ -53,7 +53,7 @@ def convert_image(data: bytes, spec: ImageSpec) -> ConvertedImage:
         jpeg_quality=spec.jpeg_quality,
         geometry=geometry,
         stored_maximum=largest_value(pixels) if is_16_bit(data, name, image) else None,
-        quality=Quality.of_image(pixels),
+        quality=measure_image(pixels),
     )
 
 

@@ -22,7 +22,7 @@ class ConvertedImage:
       kept_orientation: EXIF orientation of a kept file, 2 to 8, that readers must still apply; None if there is none.
       stored_maximum: largest value, 0 to 255, of an image stored with 8 bits whose source has more (for a kept file, as
         readers decode it); None for all other images.
-      quality: pixels for the quality measures; None for a kept file and for an array.
+      quality: its measures; None for a kept file and for an array.
       dtype: type of the numbers of raw pixels, such as "uint16".
       geometry: maps the pixels of the file to those of the stored image; None until the conversion has finished.
     """
@@ -64,7 +64,6 @@ class ConvertedImage:
         rare = {
             "kept_orientation": self.kept_orientation,
             "stored_maximum": self.stored_maximum,
-            "quality": self.quality,
         }
         return {
             "height": self.height,
@@ -74,4 +73,5 @@ class ConvertedImage:
             "source_width": geometry.width if geometry else None,
             "orientation": geometry.orientation if geometry else None,
             **{name: value for name, value in rare.items() if value is not None},
+            **(self.quality._asdict() if self.quality else {}),
         }

@@ -22,7 +22,7 @@ from beam_tfrecords.transforms.images.geometry import Geometry, plan_geometry
 from beam_tfrecords.transforms.images.image_spec import ImageEncoding, ImageSpec, Metadata, Resample
 from beam_tfrecords.transforms.images.jpeg_header import JpegHeader, parse_jpeg_header
 from beam_tfrecords.transforms.images.memory import check_memory, plain_jpeg_memory
-from beam_tfrecords.transforms.images.quality import Quality
+from beam_tfrecords.transforms.images.quality import Quality, measure_array
 
 # A reduced image keeps at least this multiple of the target size: 47 dB or more on the test photos; 1.5 gives 41 dB.
 _SPARE = 2
@@ -63,7 +63,7 @@ def convert_plain_jpeg(data: bytes, spec: ImageSpec) -> ConvertedImage | None:
     if profile:
         pixels = _to_srgb(pixels, profile, order, grey=spec.channels == 1)
     pixels = fit(pixels if geometry.is_nearest else turn(pixels, orientation), geometry)
-    quality = Quality.of(pixels, order)
+    quality = measure_array(pixels, order)
     if spec.image_encoding is ImageEncoding.JPEG:
         return _encode_jpeg(pixels, spec, geometry, quality)
     image = Image.fromarray(pixels)

@@ -21,7 +21,7 @@ from beam_tfrecords.transforms.images import PROBED_STEPS
 from beam_tfrecords.transforms.images.fast_resize import fast_resize_array, resize_wide_array
 from beam_tfrecords.transforms.images.image_spec import Resample
 from beam_tfrecords.transforms.images.object_masks import encode_mask
-from beam_tfrecords.transforms.images.quality import Quality, measure_quality
+from beam_tfrecords.transforms.images.quality import Quality, measure_array
 from beam_tfrecords.transforms.images.resize import FILTERS
 
 _HEIGHT, _WIDTH = 67, 83
@@ -65,9 +65,8 @@ def _resize_16_bit(image: np.ndarray) -> bytes:
 
 
 def _measure(image: np.ndarray) -> bytes:
-    # One image above 64 x 64 pixels and one below, because the code measures them in different ways.
-    both = [Quality.of(np.ascontiguousarray(pixels), "RGB") for pixels in (image, image[:40, :30])]
-    return repr(measure_quality(both)).encode()
+    found = [measure_array(np.ascontiguousarray(pixels), "RGB") for pixels in (image, image[:40, :30])]
+    return repr({name: [getattr(one, name) for one in found] for name in Quality._fields}).encode()
 
 
 def _jpeg(image: np.ndarray) -> bytes:

@@ -18,7 +18,7 @@ from beam_tfrecords.transforms.images.geometry import Geometry, plan_geometry
 from beam_tfrecords.transforms.images.image_spec import ImageSpec, Metadata, Resample
 from beam_tfrecords.transforms.images.memory import check_memory, sixteen_bit_memory
 from beam_tfrecords.transforms.images.orient import orientation_for
-from beam_tfrecords.transforms.images.quality import Quality
+from beam_tfrecords.transforms.images.quality import measure_array
 
 _WHITE = 65535
 # Factor from 8 to 16 bits: 255 becomes 65535.
@@ -53,7 +53,7 @@ def convert_16_bit(data: bytes, spec: ImageSpec) -> ConvertedImage:
     channels = pixels.shape[2] if pixels.ndim == 3 else 1
     _, file = cv2.imencode(".png", swap_red_and_blue(pixels), _PNG_OPTIONS)
     colors = COLORSPACES[channels]
-    quality = Quality.of(pixels, colors)
+    quality = measure_array(pixels, colors)
     return ConvertedImage(
         file.tobytes(),
         "png",
