@@ -84,6 +84,7 @@ def check_same(first: Path, second: Path) -> None:
     }
 
 
+@pytest.mark.nightly
 @each("encoding", [(), ("--image_encoding=keep",)])
 @each("source", INPUTS)
 def test_a_dataset_of_every_source_comes_back(tmp_path, build, verify, source, encoding):
@@ -95,6 +96,7 @@ def test_a_dataset_of_every_source_comes_back(tmp_path, build, verify, source, e
     assert verify(second).code == 0
 
 
+@pytest.mark.nightly
 @each("form", FORMS)
 def test_a_dataset_of_every_form_comes_back(tmp_path, build, form):
     write_form(form, tmp_path / "in")
@@ -233,6 +235,7 @@ def check_halves(tmp_path: Path, build: Any, words: list[str], whole: Path) -> N
     assert same == {key: {**row, "key": ""} for key, row in facts(whole).items()}
 
 
+@pytest.mark.nightly
 @pytest.mark.parametrize("layout", LAYOUTS)
 def test_two_halves_of_every_layout_give_the_whole(tmp_path, build, layout):
     write, flags = LAYOUTS[layout]
@@ -240,6 +243,7 @@ def test_two_halves_of_every_layout_give_the_whole(tmp_path, build, layout):
     check_halves(tmp_path, build, words, build(tmp_path / "whole", *words))
 
 
+@pytest.mark.nightly
 @pytest.mark.parametrize("source", INPUTS)
 def test_two_halves_of_every_source_give_the_whole(tmp_path, build, source):
     (tmp_path / "in").mkdir()
@@ -248,6 +252,7 @@ def test_two_halves_of_every_source_give_the_whole(tmp_path, build, source):
     check_halves(tmp_path, build, words, build(tmp_path / "whole", *words))
 
 
+@pytest.mark.nightly
 @pytest.mark.parametrize("form", FORMS)
 def test_two_halves_of_every_form_give_the_whole(tmp_path, build, form):
     write_form(form, tmp_path / "in")
@@ -314,6 +319,7 @@ def test_settings_of_the_request_beat_those_of_the_dataset(tmp_path, build):
     assert record["image/channels"] == ("int64", [1])
 
 
+@pytest.mark.nightly
 @pytest.mark.parametrize("encoding", ["jpeg", "png", "webp", "raw", "keep"])
 def test_a_layout_with_more_of_an_image_finds_it_in_what_is_stored(tmp_path, build, encoding):
     words = ["--image_size=16", "--resize_mode=pad", "--name=x"] if encoding == "raw" else ["--name=x"]

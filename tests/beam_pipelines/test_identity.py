@@ -72,6 +72,7 @@ def test_each_edited_file_is_seen_by_the_next_version_and_by_a_resumed_build(sou
         assert builds.build(f"resumed-{number}") == (0, expected), name
 
 
+@pytest.mark.nightly
 @pytest.mark.parametrize("source", sorted(INPUTS))
 def test_by_content_files_of_the_same_size_and_time_are_seen_to_be_edited(source, tmp_path, convert):
     builds = Builds(source, tmp_path, convert, "--fingerprint=content")

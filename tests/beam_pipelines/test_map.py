@@ -154,6 +154,7 @@ def test_the_caller_keeps_the_modules_that_it_has_imported(animals, steps, tmp_p
     assert sys.modules["my_steps"] is theirs
 
 
+@pytest.mark.nightly
 @pytest.mark.parametrize("form", FORMS)
 def test_samples_of_every_source_are_stored_as_without_a_function(form, steps, tmp_path, build):
     write_form(form, tmp_path / "input")

@@ -56,6 +56,7 @@ def build_in_both(tmp_path, build):
     return build_both
 
 
+@pytest.mark.nightly
 @pytest.mark.report
 @pytest.mark.parametrize("form", FORMS)
 def test_every_kind_of_source_gives_the_same_files_in_every_folder(build_in_both, form):

@@ -86,6 +86,7 @@ def test_archives_are_read_by_the_same_rules(layout, archives, tmp_path):
     assert records == layout.records
 
 
+@pytest.mark.nightly
 @each("archives", [1, 2])
 @each("layout", REFUSED, ids=lambda layout: layout.name)
 def test_archives_are_refused_by_the_same_rules(layout, archives, tmp_path):
@@ -181,6 +182,7 @@ def test_class_folders_in_an_archive_say_which_lists_are_not_read(name, tmp_path
     assert notes == [f"`input={archive}`: the folders give the labels; not read: {name}"]
 
 
+@pytest.mark.nightly
 @each(
     "flags",
     [

@@ -274,6 +274,7 @@ def newest(output: Path) -> Path:
     return output / (output / "LATEST").read_text().strip() if (output / "LATEST").exists() else output
 
 
+@pytest.mark.nightly
 @pytest.mark.parametrize("name", SETTINGS)
 def test_a_changed_setting_makes_the_shards_of_a_build_from_scratch(workshop, tmp_path, name):
     base, change = CHANGED[name][0], {"class_order": "sorted", **CHANGED[name][1]}

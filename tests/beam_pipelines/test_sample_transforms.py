@@ -36,6 +36,7 @@ def settings_of(flags: list[str]) -> dict[str, Any]:
     return {name: word if sign else True for name, sign, word in words}
 
 
+@pytest.mark.nightly
 @pytest.mark.parametrize("form", sorted(FORMS))
 def test_a_pipeline_makes_the_examples_of_a_build(form, tmp_path, convert):
     write_form(form, tmp_path / "in")

@@ -57,6 +57,7 @@ def test_another_attempt_and_another_order_give_the_same_bytes(writer, tmp_path)
     assert second.manifest["notes"] == first.manifest["notes"]
 
 
+@pytest.mark.nightly
 def test_what_is_replaced_is_noticed_by_the_next_build(writer, tmp_path):
     folder, others = tmp_path / "in", {"versioned": True, "max_share_change": 1}
     for meaning in (MEANING, MEANING.turned(), MEANING.turned().relabelled()):

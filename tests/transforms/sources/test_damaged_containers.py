@@ -235,6 +235,7 @@ def is_noticed(source: Source, path: Path) -> bool:
     return bool(skipped.damaged) or count + skipped.counts.total() >= COUNT
 
 
+@pytest.mark.nightly
 @pytest.mark.parametrize("name", FORMS)
 def test_no_damage_takes_a_sample_away_unnoticed(tmp_path, name):
     form, path = FORMS[name], tmp_path / name

@@ -94,6 +94,7 @@ def test_a_bomb_is_read_up_to_a_multiple_of_its_size(tmp_path, read, compress, n
     assert len(images) == (limit // ((1 << 18) + 512) if "jpg" in name else 0)
 
 
+@pytest.mark.nightly
 @pytest.mark.parametrize(
     ("is_ended", "behind", "reason"),
     [(True, bytes(1 << 19), "corrupt"), (False, tarfile.TarInfo("cat/0").tobuf() * 1024, "too_large_file")],
