@@ -312,22 +312,12 @@ def test_ids_in_a_file_name_the_folders(tmp_path):
     assert found.of_samples == {f"{id_}/0.png": [name] for id_, name in ids.items()}
 
 
-@pytest.mark.parametrize("name", ["label_names", "classes", "species", "meaning_of_labels"])
-def test_an_array_names_the_numbers(tmp_path, name):
-    arrays = {"images": pixels_of(4), "labels": np.array([1, 2, 0, 1]), name: np.array(NAMES)}
-    np.savez(tmp_path / "data.npz", **arrays)
-    found = list_classes_of(input=str(tmp_path / "data.npz"))
-    assert (found.names, labels_of(found)) == (NAMES, ["dog", "emu", "cat", "dog"])
-
-
-@pytest.mark.parametrize("name", ["class_names", "categories", "species"])
-def test_a_file_of_an_array_names_the_numbers(tmp_path, name):
-    arrays = {"images": pixels_of(4), "labels": np.array([1, 2, 0, 1]), name: np.array(NAMES)}
-    for name, values in arrays.items():
-        np.save(tmp_path / f"{name}.npy", values)
-    for given in (str(tmp_path / "images.npy"), str(tmp_path)):
-        found = list_classes_of(input=given, source="numpy")
-        assert (found.names, labels_of(found)) == (NAMES, ["dog", "emu", "cat", "dog"])
+@pytest.mark.parametrize("names", [np.array(NAMES), np.array(NAMES, object)], ids=["texts", "objects"])
+def test_an_array_of_names_is_named_and_not_used(tmp_path, names):
+    np.savez(tmp_path / "a.npz", images=pixels_of(4), labels=np.array([1, 2, 0, 1]), label_names=names)
+    found = list_classes_of(input=str(tmp_path / "a.npz"))
+    assert found.names == ("0", "1", "2")
+    assert any("the array 'label_names' has 3 texts and is not used; `class_names`" in note for note in found.notes)
 
 
 @pytest.mark.parametrize("name", ["classes.txt", "names.json", "label_map.pbtxt"])
@@ -338,29 +328,11 @@ def test_a_file_of_names_inside_an_archive_is_named(tmp_path, name):
     assert name in "\n".join(list_classes_of(input=str(tmp_path / "data.tar")).notes)
 
 
-def test_as_many_names_as_images_of_a_split_are_no_labels(tmp_path):
-    arrays = {
-        "x_train": pixels_of(3),
-        "y_train": np.array([1, 2, 0]),
-        "x_test": pixels_of(2),
-        "y_test": np.array([1, 2]),
-    }
-    np.savez(tmp_path / "data.npz", **arrays, species=np.array(NAMES))
-    found = list_classes_of(input=str(tmp_path / "data.npz"))
-    assert (found.names, labels_of(found)) == (NAMES, ["dog", "emu", "dog", "emu", "cat"])
-
-
 def test_a_file_is_named_if_the_layout_has_no_labels(write, tmp_path):
     given = write("csv", [0, 1, 2])
     (tmp_path / "csv/label2id.json").write_text(json.dumps({"cat": 0, "dog": 1, "emu": 2}))
     notes = list_classes_of(**given, layout="image").notes
     assert any("label2id.json has 3 class names and is not used: the layout has no labels" in note for note in notes)
-
-
-def test_an_array_of_objects_is_named(tmp_path):
-    np.savez(tmp_path / "a.npz", images=pixels_of(2), labels=np.array([1, 0]), names=np.array(["a", "b"], object))
-    found = list_classes_of(input=str(tmp_path / "a.npz"))
-    assert any("the array 'names' is not read as class names: it holds Python objects" in note for note in found.notes)
 
 
 @pytest.mark.parametrize("names", ["a,b", "a,b,c,d"])

@@ -384,6 +384,7 @@ ELSEWHERE = {
     "expected 1, 3 or 4, or `layout=array`": "tests/transforms/sources/records/test_pixel_records.py",
     "expected 1, 3 or 4 channels, or `layout=array`": "tests/transforms/sources/records/test_pixel_records.py",
     "or a size and a type such as `pixels=28x28:uint8`": "tests/transforms/sources/records/test_pixel_records.py",
+    "; give files of images as `input`": "tests/transforms/sources/arrays/test_arrays.py",
     "which say their sizes; leave `pixels` out": "tests/transforms/sources/records/test_pixel_records.py",
     "no feature of the records names image files": "tests/beam_pipelines/test_record_situations.py",
     "if these are boxes, use `layout=detection`": "tests/beam_pipelines/test_captions.py",

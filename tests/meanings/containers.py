@@ -259,7 +259,7 @@ def _draw_npz(draft: Draft) -> None:
     )
     draft.images[images] = draft.add_pictures()
     pixels = _pixels(draft.images[images], 16)
-    values, others = _draw_array_labels(draft, labels)
+    values = _draw_array_labels(draft, labels)
     arrays: dict[str, np.ndarray] = {}
     if chance.random() < 0.5:
         chosen = chance.choice((("train", "test"), ("train", "val", "test"), ("train", "val")))
@@ -276,18 +276,18 @@ def _draw_npz(draft: Draft) -> None:
     else:
         arrays = {images: pixels, **values}
     file = io.BytesIO()
-    np.savez(file, **arrays, **others)
+    np.savez(file, **arrays)
     draft.files["data.npz"] = file.getvalue()
-    draft.columns = {name: array.tolist() for name, array in {**values, **others}.items()}
+    draft.columns = {name: array.tolist() for name, array in values.items()}
     draft.settings["input"] = "{root}/data.npz"
 
 
-def _draw_array_labels(draft: Draft, name: str) -> tuple[dict[str, np.ndarray], dict[str, np.ndarray]]:
-    """Draws arrays with a row for each image, and arrays of other lengths."""
+def _draw_array_labels(draft: Draft, name: str) -> dict[str, np.ndarray]:
+    """Draws arrays with a row for each image."""
     chance = draft.chance
     style = chance.choices(
-        ("index", "index_names", "index_file", "names", "one_hot", "vector", "doubled", "none"),
-        (18, 22, 14, 10, 10, 8, 10, 6),
+        ("index", "index_file", "names", "one_hot", "vector", "doubled", "none"),
+        (18, 14, 10, 10, 8, 10, 6),
     )[0]
     classes = draft.pick_classes()
     base = 1 if style != "one_hot" and chance.random() < 0.25 else 0
@@ -296,9 +296,8 @@ def _draw_array_labels(draft: Draft, name: str) -> tuple[dict[str, np.ndarray], 
     draft.kinds.append(f"label:{style}{base if style.startswith('index') else ''}")
     array = np.array(indices, chance.choice((np.int64, np.uint8, np.int32)))
     of_each = [[str(index)] for index in indices]
-    others: dict[str, np.ndarray] = {}
     if style == "none":
-        return {}, {}
+        return {}
     if style == "doubled":
         first, second = chance.choice(
             (("coarse_labels", "fine_labels"), ("age", "gender"), ("shape", "color"), ("digit", "hue"))
@@ -307,30 +306,26 @@ def _draw_array_labels(draft: Draft, name: str) -> tuple[dict[str, np.ndarray], 
         draft.labels += [Label((first,), of_each), Label((second,), [[str(one)] for one in other])]
         draft.roles += [Role("label", (first,)), Role("label", (second,))]
         draft.unclear = "two arrays of classes, neither of which is the label"
-        return {first: array, second: np.array(other)}, {}
+        return {first: array, second: np.array(other)}
     if style == "vector":
         rows = [[chance.randrange(10) for _ in range(len(classes) + 2)] for _ in range(draft.count)]
         draft.labels.append(Label((name,), rows, kind="float"))
         draft.roles.append(Role("vector", (name,)))
-        return {name: np.array(rows)}, {}
+        return {name: np.array(rows)}
     draft.roles.append(Role("label", (name,)))
     if style == "names":
         cells = [texts[str(index)] for index in indices]
         draft.labels.append(Label((name,), [[cell] for cell in cells]))
-        return {name: np.array(cells)}, {}
+        return {name: np.array(cells)}
     if style == "one_hot":
         draft.labels.append(Label((name,), of_each))
-        return {name: np.eye(len(classes), dtype=np.uint8)[indices]}, {}
+        return {name: np.eye(len(classes), dtype=np.uint8)[indices]}
     draft.labels.append(Label((name,), of_each, names=texts if style != "index" else {}))
-    if style == "index_names":
-        names = chance.choice(("label_names", "class_names", "classes", "names", "target_names", "categories"))
-        others[names] = np.array(classes)
-        draft.roles.append(Role("names", (names,)))
     if style == "index_file":
         file = add_class_file(draft, texts)
         draft.roles.append(Role("names", (file,)))
         may_state(draft, file, 0.4)
-    return {name: array}, others
+    return {name: array}
 
 
 def _draw_npy(draft: Draft) -> None:
@@ -338,18 +333,18 @@ def _draw_npy(draft: Draft) -> None:
         (("x", "y"), ("images", "labels"), ("train_images", "train_labels"), ("X", "y"))
     )
     draft.images[images] = draft.add_pictures()
-    values, others = _draw_array_labels(draft, labels)
+    values = _draw_array_labels(draft, labels)
     # Only names tie a file to the images: that of the labels without the split, and no other.
     draft.roles = [
         Role(role.kind, (*role.words, *(word.removeprefix("train_") for word in role.words))) for role in draft.roles
     ]
     if draft.unclear:
         draft.roles, draft.unclear = [], ""
-    for name, array in {images: _pixels(draft.images[images], 16), **values, **others}.items():
+    for name, array in {images: _pixels(draft.images[images], 16), **values}.items():
         file = io.BytesIO()
         np.save(file, array)
         draft.files[f"{name}.npy"] = file.getvalue()
-    draft.columns = {name: array.tolist() for name, array in {**values, **others}.items()}
+    draft.columns = {name: array.tolist() for name, array in values.items()}
     draft.settings["input"] = f"{{root}}/{images}.npy"
 
 

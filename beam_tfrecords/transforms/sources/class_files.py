@@ -33,16 +33,19 @@ class FoundClasses:
     """Class names that an input has beside its samples.
 
     Attributes:
-      where: the file or array, as messages name it.
+      path: the file, which `class_names` can name.
       classes: the classes; None if they cannot be read.
-      path: the file, which `class_names` can name; "" for an array.
       problem: why the classes cannot be read.
     """
 
-    where: str
-    classes: ClassList | None = None
-    path: str = ""
+    path: str
+    classes: ClassList | None
     problem: str = ""
+
+    @property
+    def where(self) -> str:
+        """Name of the file, for messages."""
+        return storage.basename(self.path)
 
 
 def is_class_file(name: str) -> bool:
@@ -102,13 +105,12 @@ def _are_files(paths: Sequence[str]) -> Iterator[bool]:
 
 def _read_each(paths: Sequence[str]) -> Iterator[FoundClasses]:
     for path in paths:
-        name = storage.basename(path)
         try:
-            yield FoundClasses(name, read_class_file(path), path)
+            yield FoundClasses(path, read_class_file(path))
         except ValueError as error:
-            if name not in _SHARED:
-                yield FoundClasses(name, None, path, str(error))
+            if storage.basename(path) not in _SHARED:
+                yield FoundClasses(path, None, str(error))
         except OSError as error:
             if storage.is_service_fault(error):
                 raise
-            yield FoundClasses(name, None, path, str(error))
+            yield FoundClasses(path, None, str(error))

@@ -39,7 +39,7 @@ class Description:
       text_column: column whose texts name the classes of labels that are numbers, if each class has one text; labels
         are then `numbered_label`s. "" for other labels.
       class_names: class names in index order, if the source defines them; labels are then names.
-      found_classes: class names beside the samples, in files and arrays, which name labels that they fit.
+      found_classes: class names in files beside the samples, which name labels that they fit.
       groups_rows: whether rows with the same key form one sample, as with one row per box.
       prefix_depth: number of folders that key prefixes have, if folders give labels or splits; None for other sources.
       last_member_wins: whether the last of several archive members with the same name counts, as in extraction.

@@ -112,7 +112,7 @@ def _choose_found(spec: BuildSpec, seen: Description, labels: Collection[Scalar]
         raise RequestError(
             f"`input={', '.join(spec.source.input)}`: {' and '.join(found.where for found in lists)} have different "
             "classes, or another order; expected one list of classes",
-            [Suggestion(f"the classes of {one.where}", {"class_names": one.path}) for one in lists if one.path],
+            [Suggestion(f"the classes of {one.where}", {"class_names": one.path}) for one in lists],
             code="class_names_differ",
         )
     for found, chosen in fitting.values():

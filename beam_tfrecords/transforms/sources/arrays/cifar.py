@@ -45,7 +45,7 @@ def open_input(inputs: Inputs, table: TableSettings) -> MakeSource:
     paths = {column: storage.join(storage.dirname(files[0].entry.path), file) for column, file in kinds[0].items()}
     label = table.label_column or "label"
     # The numbers of the label may count from 0 or from 1; the build names them.
-    found = [FoundClasses(storage.basename(path), _read_names(path), path) for path in [paths.get(label)] if path]
+    found = [FoundClasses(path, _read_names(path)) for path in [paths.get(label)] if path]
     names = {column: () if column == label else _read_names(path).names for column, path in paths.items()}
     return open_stacks(
         files,

@@ -8,7 +8,6 @@ from __future__ import annotations
 import contextlib
 import functools
 import io
-import itertools
 import math
 import re
 import zipfile
@@ -20,11 +19,9 @@ import numpy as np
 from beam_tfrecords import storage
 from beam_tfrecords.errors import FailureReason, RequestError, SampleError, Stage
 from beam_tfrecords.output.split_names import SPLIT_NAMES
-from beam_tfrecords.transforms.class_list import list_classes
 from beam_tfrecords.transforms.images.npy_headers import NPY_HEADERS
 from beam_tfrecords.transforms.refs.zip_member import HEADER_BYTES, content_start
 from beam_tfrecords.transforms.sources.arrays.stacks import Stack, find_axes, open_stacks, read_exactly, reading_stack
-from beam_tfrecords.transforms.sources.class_files import FoundClasses
 from beam_tfrecords.transforms.sources.containers import Container
 from beam_tfrecords.transforms.sources.inputs import Inputs, find_files_below, quote_input
 from beam_tfrecords.transforms.sources.reading import parsing
@@ -35,9 +32,6 @@ from beam_tfrecords.transforms.sources.tables.table_settings import TableSetting
 _FILE = re.compile(r"[^/]*\.np[yz]", re.IGNORECASE)
 _IMAGE_WORDS = ("x", "images", "image", "imgs", "img", "data", "pixels")
 _LABEL_WORDS = ("y", "labels", "label", "targets", "target", "classes")
-# Bytes of a class name, and files of a folder among which arrays of class names are sought.
-_MOST_NAME = 4096
-_MOST_BESIDE = 100
 # Kind of a dtype -> type of a column.
 _TYPES = {"b": "int64", "i": "int64", "u": "int64", "f": "float", "U": "bytes", "S": "bytes"}
 _PIXELS = ("|u1", "<u2", ">u2")
@@ -94,62 +88,34 @@ def open_input(inputs: Inputs, table: TableSettings) -> MakeSource:
     """
     files = find_files_below(inputs, _FILE, "NumPy file in it, .npz or .npy")
     labels = {file.entry.path: _label_file(file.entry.path) for file in files}
-    folders = {storage.dirname(file.entry.path) for file in files if file.entry.path.lower().endswith(".npy")}
-    texts = [path for folder in folders for path in _text_files(folder) if path not in labels.values()]
     # A folder or glob may include the label files.
-    others = [file for file in files if file.entry.path not in labels.values()]
-    images = [file for file in others if file.entry.path not in texts] or others
+    images = [file for file in files if file.entry.path not in labels.values()]
     if not images:
         raise RequestError(f"{quote_input(inputs.paths[0])} has labels and no images", code="labels_without_images")
     beside = {path: label for path, label in labels.items() if label}
     return open_stacks(
         images,
         functools.partial(_find_stacks, beside, table.image_column),
-        found_classes=list(_find_classes(images[0].entry.path, texts)),
+        notes=list(_describe_texts(images[0].entry.path)),
         inputs=inputs,
         settings=table,
     )
 
 
-def _find_classes(path: str, files: Sequence[str]) -> Iterator[FoundClasses]:
-    """Yields the class names in arrays of an archive, or in .npy files beside a .npy file.
-
-    These are texts of another number than the images: an array of as many texts has one for each image.
-    """
+def _describe_texts(path: str) -> Iterator[str]:
+    """Says which arrays of an archive have texts for another number of images, such as class names."""
     arrays = []
     with contextlib.suppress(SampleError):  # Opening the file reports the error.
-        arrays = [*_arrays(path), *itertools.chain.from_iterable(map(_arrays, files))]
-    counts = {_rows_of(one) for one in arrays if len(one.shape) > 2}
-    for array in filter(_holds_texts, arrays):
-        where = f"the array {array.member.removesuffix('.npy')!r}" if array.member else storage.basename(array.path)
-        if not counts or (_rows_of(array) in counts and not array.dtype.hasobject):
-            continue
-        if array.dtype.hasobject:
-            yield FoundClasses(where, problem="it holds Python objects; expected texts: numpy.array(list(names))")
-            continue
-        values = [row["names"] for row in _rows({"names": array}, array.shape[0])]
-        names = [one.decode(errors="replace") if isinstance(one, bytes) else one for one in values]
-        with contextlib.suppress(ValueError):
-            yield FoundClasses(where, list_classes(names))
+        arrays = list(_arrays(path))
+    counts = {(array.shape[0], array.split) for array in arrays if len(array.shape) > 2}
+    for array in arrays:
+        if _has_texts(array) and counts and (array.shape[0], array.split) not in counts:
+            name = array.member.removesuffix(".npy")
+            yield f"the array {name!r} has {array.shape[0]:,} texts and is not used; `class_names` decides the classes"
 
 
-def _rows_of(array: _Array) -> tuple[int, str | None]:
-    """Returns the number of rows, and the split that the array of an archive is for."""
-    return array.shape[0], array.split if array.member else None
-
-
-def _holds_texts(array: _Array) -> bool:
-    return len(array.shape) == 1 and array.dtype.kind in "USO" and array.dtype.itemsize < _MOST_NAME
-
-
-def _text_files(folder: str) -> Iterator[str]:
-    """Yields the .npy files in a folder that hold texts; none in a folder of many files."""
-    found = [*storage.list_files(folder, limit=_MOST_BESIDE, literal=True)]
-    for path in (one.path for one in found if len(found) < _MOST_BESIDE):
-        if path.lower().endswith(".npy") and storage.dirname(path) == folder:
-            with contextlib.suppress(SampleError):
-                if all(map(_holds_texts, _arrays(path))):
-                    yield path
+def _has_texts(array: _Array) -> bool:
+    return len(array.shape) == 1 and array.dtype.kind in "USO"
 
 
 def _find_stacks(label_files: Mapping[str, str], image: str | None, container: Container) -> list[Stack]:
@@ -171,7 +137,12 @@ def _find_stacks(label_files: Mapping[str, str], image: str | None, container: C
         images = [one for one in arrays if image in (one.column, one.member.removesuffix(".npy"))]
     splits = [array.split for array in images]
     if not images:
-        raise _refused(f"it has no array of images, [N, H, W] or [N, H, W, C]; {_describe(arrays)}")
+        texts = (
+            "; give files of images as `input`, and class names as `class_names`"
+            if any(map(_has_texts, arrays))
+            else ""
+        )
+        raise _refused(f"it has no array of images, [N, H, W] or [N, H, W, C]; {_describe(arrays)}{texts}")
     if len(set(splits)) < len(splits) or (None in splits and len(splits) > 1):
         raise _refused(f"several arrays may be the images; name one with `image_column`; {_describe(images)}")
     return [_make_stack(container, array, arrays, label_files.get(container.uri)) for array in images]

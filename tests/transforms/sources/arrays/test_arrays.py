@@ -177,6 +177,25 @@ def test_files_of_a_folder_that_are_named_like_splits_are_splits(read, tmp_path)
     assert [sample.split for sample in read(tmp_path, source="numpy")] == ["test"] * 2 + ["train"] * 4
 
 
+@pytest.mark.parametrize("name", ["categories", "names"])
+def test_texts_among_files_of_images_are_refused(read, tmp_path, name):
+    np.save(tmp_path / f"{name}.npy", np.array(["cat", "dog", "emu"]))
+    says = [f"{name}.npy [3]", "files of images as `input`", "class names as `class_names`"]
+    with refuses("invalid_file", "input", "class_names", says=says):
+        read(tmp_path / f"{name}.npy")
+    np.save(tmp_path / "images.npy", PIXELS)
+    np.save(tmp_path / "labels.npy", LABELS)
+    assert [sample.label for sample in read(tmp_path / "images.npy")] == LABELS.tolist()
+
+
+def test_as_many_texts_as_images_of_another_split_are_no_column(opened, read_containers, tmp_path):
+    arrays = {"x_train": PIXELS[:3], "y_train": LABELS[:3], "x_test": PIXELS[3:5], "y_test": LABELS[3:5]}
+    np.savez(tmp_path / "a.npz", **arrays, species=np.array(["cat", "dog", "emu"]))
+    source = opened(tmp_path / "a.npz")
+    assert [sample.label for sample in read_containers(source)[0]] == [0, 1, 2, 0, 1]
+    assert any("the array 'species' has 3 texts and is not used" in note for note in source.notes)
+
+
 class Mark:
     """Says whether it is unpickled."""
 
