@@ -6,7 +6,7 @@ import shutil
 
 import pytest
 
-from beam_tfrecords.transforms.blocks import joining as block_files
+from beam_tfrecords.transforms.blocks import results as block_files
 
 pytestmark = pytest.mark.any_workers
 

@@ -27,9 +27,9 @@ from beam_tfrecords.beam_pipelines.settings.inherited_settings import read_reque
 from beam_tfrecords.errors import SampleError
 from beam_tfrecords.examples import example_pb2
 from beam_tfrecords.examples.layouts import Layout, with_class_names
-from beam_tfrecords.transforms.blocks.block_refs import join_rows, read_block
 from beam_tfrecords.transforms.blocks.convert_sample import ConvertSample
 from beam_tfrecords.transforms.blocks.fetching import read_images
+from beam_tfrecords.transforms.blocks.rows import join_rows, read_block
 from beam_tfrecords.transforms.listing.listing import read_refs
 from beam_tfrecords.transforms.refs.ref_columns import RefColumns, pack_refs
 from beam_tfrecords.transforms.refs.sample_refs import SampleRef

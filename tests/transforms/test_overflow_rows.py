@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from beam_tfrecords.errors import BuildError
-from beam_tfrecords.transforms.blocks.block_refs import read_block
+from beam_tfrecords.transforms.blocks.rows import read_block
 from beam_tfrecords.transforms.listing import listing as listing_module
 from beam_tfrecords.transforms.listing.limiting import limit_listing
 from beam_tfrecords.transforms.listing.listing import Listing, ListPlan, read_chunk, read_refs, write_listing

@@ -9,16 +9,20 @@ from collections.abc import Iterable, Iterator
 
 from beam_tfrecords import storage
 from beam_tfrecords.transforms.blocks.block_plan import BlockPlan
-from beam_tfrecords.transforms.blocks.block_refs import join_rows, read_block
-from beam_tfrecords.transforms.blocks.files_seen import look_again
+from beam_tfrecords.transforms.blocks.files_seen import FilesSeen, look_again
+from beam_tfrecords.transforms.blocks.prepare_samples import prepare_samples
 from beam_tfrecords.transforms.blocks.results import BlockResult, read_checkpoint
-from beam_tfrecords.transforms.blocks.write_block import write_block
+from beam_tfrecords.transforms.blocks.reuse import BlockReuse
+from beam_tfrecords.transforms.blocks.rows import join_rows, read_block
+from beam_tfrecords.transforms.blocks.stopwatch import Stopwatch
+from beam_tfrecords.transforms.blocks.write_samples import Left, SampleWriter
 from beam_tfrecords.transforms.libraries import check_libraries
+from beam_tfrecords.transforms.parts import PartWriter
 from beam_tfrecords.transforms.processes.memory_left import check_memory_left
 from beam_tfrecords.transforms.processes.worker import is_second_attempt
 from beam_tfrecords.transforms.refs.ref_columns import RefColumns
 from beam_tfrecords.transforms.refs.sample_refs import BlockKey
-from beam_tfrecords.transforms.stats import Key
+from beam_tfrecords.transforms.stats import Key, Stats
 from beam_tfrecords.transforms.workspace.build_folder import BuildFolder
 from beam_tfrecords.transforms.workspace.counts import add_block
 
@@ -59,7 +63,7 @@ def convert_block(
     check_memory_left(plan.max_image_memory)
     counts: Counter[Key] = Counter()
     refs = _read_rows(joined, counts, plan, split=split)
-    result = write_block(refs, counts, split=split, number=number, stem=stem, plan=plan, is_first=not is_isolated)
+    result = _write_block(refs, counts, split=split, number=number, stem=stem, plan=plan, is_first=not is_isolated)
     # The counts may include a block that has no checkpoint yet; the checkpoints are authoritative.
     storage.run_concurrently(
         checkpoint,
@@ -103,3 +107,83 @@ def _begin(started: str) -> bool:
     if is_first:
         storage.write_bytes(started, b"")
     return is_first
+
+
+def _write_block(
+    batches: Iterable[RefColumns],
+    counts: Counter[Key],
+    *,
+    split: str,
+    number: int,
+    stem: str,
+    plan: BlockPlan,
+    is_first: bool,
+) -> BlockResult:
+    """Converts the samples of a block, and writes its parts, failures and changes.
+
+    Args:
+      batches: the references of the block, in order.
+      counts: counts of its references so far; receives all others.
+      number: number of the block in its split.
+      stem: start of the names of its files.
+      is_first: whether this is the first attempt at the block.
+    """
+    folder = BuildFolder(plan.folder)
+    seen, clock = FilesSeen(hashes_files=plan.hashes_files), Stopwatch()
+    reuse = BlockReuse(plan.reuse, plan.convert, (split, number)) if plan.reuse else None
+    with PartWriter(
+        folder=folder.parts,
+        stem=stem,
+        split=split,
+        block=number,
+        policy=plan.policies[split],
+        compression=plan.compression,
+        most_index_bytes=plan.most_index_bytes,
+    ) as writer:
+        samples = SampleWriter(
+            plan.convert,
+            writer,
+            counts,
+            memory=plan.max_image_memory,
+            split=split,
+            run_id=plan.run_id,
+            where=plan.where,
+        )
+        prepared = prepare_samples(batches, plan, reuse=reuse, seen=seen, clock=clock, is_first=is_first, counts=counts)
+        for batch in prepared:
+            clock.lap("convert")
+            made = samples.write(batch.refs, batch.outcomes, batch.source_bytes)
+            if reuse:
+                for key, written, change in zip(batch.refs.keys, made, batch.changes, strict=True):
+                    if not isinstance(written, Left):
+                        reuse.count(key, written, change)
+            # Frees the images before the next ones are read.
+            del batch
+            clock.lap("write")
+        parts = tuple(writer.close())
+        clock.lap("write")
+    failures, failures_bytes = _write_lines(folder.block_list("failures", stem), "".join(samples.failures) or None)
+    changes, changes_bytes = _write_lines(folder.block_list("changes", stem), reuse.lines() if reuse else None)
+    counts.update(reuse.counts if reuse else {})
+    return BlockResult(
+        split,
+        number,
+        parts,
+        failures,
+        Stats(dict(counts)),
+        failures_bytes=failures_bytes,
+        changes=changes,
+        changes_bytes=changes_bytes,
+        run_id=samples.run_id,
+        files_seen=seen.digest,
+        msec=clock.msec,
+    )
+
+
+def _write_lines(path: str, lines: str | None) -> tuple[str | None, int]:
+    """Writes a file unless `lines` is None; returns its path and size in bytes."""
+    if lines is None:
+        return None, 0
+    data = lines.encode()
+    storage.write_bytes(path, data)
+    return path, len(data)

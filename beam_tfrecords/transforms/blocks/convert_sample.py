@@ -17,8 +17,7 @@ from beam_tfrecords.examples.serialize import read_fields, serialize_examples
 from beam_tfrecords.output.index import HASH_DIGITS, pack_hash_and_crc
 from beam_tfrecords.output.published_paths import UNCHANGED, PublishedPaths
 from beam_tfrecords.tfrecord import masked_crc32c
-from beam_tfrecords.transforms.blocks.move_points import move_vectors
-from beam_tfrecords.transforms.blocks.place_objects import PlacedObjects, place_objects
+from beam_tfrecords.transforms.blocks.place_objects import PlacedObjects, move_vectors, place_objects
 from beam_tfrecords.transforms.blocks.stored_record import StoredRecord
 from beam_tfrecords.transforms.hashing import content_hash
 from beam_tfrecords.transforms.images.convert_array import convert_array, join_bands

@@ -1,16 +1,20 @@
-"""The result of a block, and the checkpoint from which a resumed build reads this result."""
+"""The result of a block: its checkpoint, from which a resumed build reads it, and its small files beside the parts.
+
+If one process could not read the small files of all blocks, those of each range of blocks are joined.
+"""
 
 from __future__ import annotations
 
 import base64
 import dataclasses
 import json
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any, Literal, TypeAlias, get_args
 
 from beam_tfrecords import storage
-from beam_tfrecords.transforms.parts import Part
+from beam_tfrecords.transforms.parts import RANGE_BLOCKS, Part
 from beam_tfrecords.transforms.stats import Stats
+from beam_tfrecords.transforms.workspace.build_folder import BuildFolder
 from beam_tfrecords.transforms.workspace.state_files import read_if_there
 
 
@@ -104,3 +108,32 @@ def _are_whole(result: BlockResult) -> bool:
         )
     except OSError:
         return False
+
+
+Kind: TypeAlias = Literal["failures", "changes"]
+# The files of a range of blocks: (kind, split, number of the range).
+ListKey: TypeAlias = tuple[str, str, int]
+
+
+def find_files(result: BlockResult) -> Iterator[tuple[ListKey, str]]:
+    """Yields the files of a block, keyed by the range of the block."""
+    for kind in get_args(Kind):
+        file = getattr(result, kind)
+        if file is not None:
+            yield (kind, result.split, result.block // RANGE_BLOCKS), file
+
+
+def take_file(found: tuple[ListKey, str]) -> tuple[str, str]:
+    """Returns kind and path of a file."""
+    (kind, _, _), file = found
+    return kind, file
+
+
+def join_files(found: tuple[ListKey, Iterable[str]], *, folder: str) -> tuple[str, str]:
+    """Concatenates the files of one range; returns kind and path. Every attempt writes the same bytes."""
+    (kind, split, number), files = found
+    joined = BuildFolder(folder).joined_list(kind, f"{split}-{number:06d}")
+    with storage.open_write(joined) as target:
+        for file in sorted(files):
+            target.write(storage.read_bytes(file))
+    return kind, joined

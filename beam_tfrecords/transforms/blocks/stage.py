@@ -12,8 +12,7 @@ from apache_beam.pvalue import AsSingleton
 from beam_tfrecords import storage
 from beam_tfrecords.transforms.blocks.block_plan import BlockPlan
 from beam_tfrecords.transforms.blocks.convert_block import convert_block
-from beam_tfrecords.transforms.blocks.joining import ListKey, find_files, join_files, take_file
-from beam_tfrecords.transforms.blocks.results import BlockResult
+from beam_tfrecords.transforms.blocks.results import BlockResult, ListKey, find_files, join_files, take_file
 from beam_tfrecords.transforms.parts import RANGE_BLOCKS
 from beam_tfrecords.transforms.processes.stage import MapInProcesses
 from beam_tfrecords.transforms.refs.sample_refs import BlockKey

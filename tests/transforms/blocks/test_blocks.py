@@ -22,12 +22,12 @@ from beam_tfrecords.examples.layouts import parse_layout
 from beam_tfrecords.tfrecord import read_records
 from beam_tfrecords.transforms.blocks import fetching, prepare_samples
 from beam_tfrecords.transforms.blocks.block_plan import BlockPlan
-from beam_tfrecords.transforms.blocks.block_refs import read_block
 from beam_tfrecords.transforms.blocks.convert_block import convert_block
 from beam_tfrecords.transforms.blocks.convert_sample import ConvertSample, PreparedSample
 from beam_tfrecords.transforms.blocks.fetching import fetch
 from beam_tfrecords.transforms.blocks.guard import convert_sample, guarded
 from beam_tfrecords.transforms.blocks.results import BlockResult, read_checkpoint
+from beam_tfrecords.transforms.blocks.rows import read_block
 from beam_tfrecords.transforms.blocks.write_samples import SampleWriter
 from beam_tfrecords.transforms.hashing import order_hashes
 from beam_tfrecords.transforms.images import PROBED_STEPS, decode

@@ -17,8 +17,7 @@ from beam_tfrecords.errors import FailureReason, SampleError
 from beam_tfrecords.examples.layouts import Layout, parse_layout
 from beam_tfrecords.examples.parse import parse_example
 from beam_tfrecords.transforms.blocks.convert_sample import ConvertSample
-from beam_tfrecords.transforms.blocks.move_points import move_vectors
-from beam_tfrecords.transforms.blocks.place_objects import PlacedObjects, place_objects
+from beam_tfrecords.transforms.blocks.place_objects import PlacedObjects, move_vectors, place_objects
 from beam_tfrecords.transforms.images.convert_image import convert_image
 from beam_tfrecords.transforms.images.geometry import Geometry, plan_geometry
 from beam_tfrecords.transforms.images.image_spec import Codec, ImageEncoding, ImageSpec, Metadata, ResizeMode

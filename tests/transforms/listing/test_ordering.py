@@ -10,7 +10,7 @@ from apache_beam.testing.util import assert_that
 from hypothesis import given
 from hypothesis import strategies as st
 
-from beam_tfrecords.transforms.blocks.block_refs import read_block
+from beam_tfrecords.transforms.blocks.rows import read_block
 from beam_tfrecords.transforms.group_size import GROUP_BYTES
 from beam_tfrecords.transforms.hashing import SPACE, order_hashes
 from beam_tfrecords.transforms.listing import stage as ordering
