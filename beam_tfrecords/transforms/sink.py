@@ -18,10 +18,9 @@ from beam_tfrecords.byte_sizes import number_of_bytes
 from beam_tfrecords.errors import BuildError
 from beam_tfrecords.output.files import ShardNames
 from beam_tfrecords.output.manifest import Shard
-from beam_tfrecords.tfrecord import Compression, masked_crc32c
+from beam_tfrecords.tfrecord import Compression, masked_crc32c, open_stream, read_records
 from beam_tfrecords.transforms.parts import MEMBERS_PER_SHARD, PART_BYTES, Part, PartPolicy, PartWriter
 from beam_tfrecords.transforms.shards.plan import ShardPolicy, Size, add_sizes
-from beam_tfrecords.transforms.shards.split import split_members
 from beam_tfrecords.transforms.shards.stage import ComposeShards, PlanShards
 
 # Parts are ordered by a random number below this; `PlanShards` keeps totals per `RANGE_BLOCKS` of these numbers.
@@ -116,7 +115,7 @@ class WriteTFRecordShards(beam.PTransform):
                 parts | "Size" >> beam.Map(_size_of) | "Total" >> beam.CombineGlobally(add_sizes)
             )
             parts |= "SplitMembers" >> beam.Map(
-                storage.with_storage_options(split_members), total, shards=self._policy.num_shards
+                storage.with_storage_options(_split_members), total, shards=self._policy.num_shards
             )
         shards = (
             parts
@@ -261,3 +260,33 @@ def _remove_old_files(_: bytes, shards: Iterable[Shard], folder: str, *, names: 
     storage.delete_files([path for path in _find_shards(names) if storage.basename(path) not in new])
     for temporary in (folder, names.staging):
         storage.delete_tree(temporary)
+
+
+def _split_members(part: Part, total: Size, *, shards: int) -> Part:
+    """Rewrites a GZIP part with members of at most an eighth of a shard; returns a part that is no larger unchanged.
+
+    Larger members could not be spread evenly over a fixed number of shards.
+
+    Args:
+      part: a part whose index has no columns of the records.
+      total: total size of all parts.
+      shards: number of shards.
+    """
+    total_bytes, records = total
+    wanted = shards * MEMBERS_PER_SHARD
+    policy = PartPolicy(member_bytes=max(1, total_bytes // wanted), member_records=max(1, records // wanted))
+    if shards == 1 or part.records == 1 or part.bytes <= policy.member_bytes:
+        return part
+    writer = PartWriter(
+        folder=storage.dirname(part.uri),
+        stem=f"{storage.basename(part.uri)}-split",
+        split=part.split,
+        block=part.block,
+        policy=policy,
+        compression="gzip",
+    )
+    with storage.open_read(part.uri) as file, writer:
+        for record in read_records(open_stream(file, "gzip")):
+            writer.add([record.data], [masked_crc32c(record.data)])
+        (written,) = writer.close()
+    return written

@@ -15,17 +15,15 @@ from beam_tfrecords.transforms.duplicates import near, near_groups
 from beam_tfrecords.transforms.duplicates.groups import MOST_IMAGES, DuplicatesFound
 from beam_tfrecords.transforms.duplicates.near import NearHashes, count_bits, find_near, read_phashes
 from beam_tfrecords.transforms.duplicates.near_groups import (
+    MOST_CROWDED,
     assign_groups,
+    describe_near,
     find_crowded,
+    gather_images,
     join_crowds,
     merge_pairs,
-    unpack_rows,
-)
-from beam_tfrecords.transforms.duplicates.near_images import (
-    MOST_CROWDED,
-    describe_near,
-    gather_images,
     read_near_images,
+    unpack_rows,
 )
 from beam_tfrecords.transforms.duplicates.search import DuplicateSearch, part_id
 from beam_tfrecords.transforms.group_size import GROUP_BYTES

@@ -3,7 +3,7 @@
 Two hashes that differ in at most D bits agree in at least one of D + 1 bands of bits. So hashes are shuffled once per
 band, and compared with the hashes that agree in this band. If too many agree, bands of the other bits divide them
 further. The results, a few pairs for each hash, are shuffled; `near_groups` makes groups of the pairs, and
-`near_images` reads the images of the groups.
+reads the images of the groups.
 """
 
 from __future__ import annotations

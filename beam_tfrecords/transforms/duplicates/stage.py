@@ -13,17 +13,18 @@ import apache_beam as beam
 from apache_beam.pvalue import AsSingleton
 
 from beam_tfrecords import storage
-from beam_tfrecords.transforms.duplicates.drop import drop_rows
-from beam_tfrecords.transforms.duplicates.groups import DuplicatesFound, describe_groups
+from beam_tfrecords.transforms.duplicates.groups import DuplicatesFound, describe_groups, drop_rows
 from beam_tfrecords.transforms.duplicates.near import NearHashes, Range, count_near, find_near, read_phashes
 from beam_tfrecords.transforms.duplicates.near_groups import (
     Crowds,
     assign_groups,
+    describe_near,
     find_crowded,
+    gather_images,
     join_crowds,
     merge_pairs,
+    read_near_images,
 )
-from beam_tfrecords.transforms.duplicates.near_images import describe_near, gather_images, read_near_images
 from beam_tfrecords.transforms.duplicates.search import (
     DuplicateSearch,
     PartId,

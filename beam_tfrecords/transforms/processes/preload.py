@@ -4,5 +4,5 @@ from __future__ import annotations
 
 import importlib
 
-for _module in ("blocks.convert_block", "listing.indexing", "shards.compose", "verifying.checks", "duplicates.drop"):
+for _module in ("blocks.convert_block", "listing.indexing", "shards.compose", "verifying.checks", "duplicates.groups"):
     importlib.import_module(f"beam_tfrecords.transforms.{_module}")

@@ -4,19 +4,29 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-from collections.abc import Mapping, Sequence
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from beam_tfrecords import storage
-from beam_tfrecords.output.files import CARD, CROISSANT
+from beam_tfrecords.escaping import escape
+from beam_tfrecords.output.files import CARD, CROISSANT, DALI_FOLDER, MANIFEST, dali_index
+from beam_tfrecords.output.index import read_batches
 from beam_tfrecords.output.manifest import Shard
 from beam_tfrecords.reading.dataset import Dataset
+from beam_tfrecords.reading.reading_code import reading_code
+from beam_tfrecords.storage.threads import map_in_threads
 from beam_tfrecords.transforms.images.image_spec import ResizeMode
-from beam_tfrecords.transforms.publishing.card import write_card
 from beam_tfrecords.transforms.publishing.croissant import write_croissant
-from beam_tfrecords.transforms.publishing.dali_index import write_dali_indices
 from beam_tfrecords.transforms.publishing.publication import Publication, WrittenFile
 from beam_tfrecords.transforms.publishing.tfds_metadata import write_metadata
+
+# Maximum number of classes that the card lists.
+_MOST_CLASSES = 100
+# Markdown's markup, anywhere and at the start of a line.
+_MARKUP = re.compile(r"([\\`*_{}\[\]<>()#|~&!$]|^[-+=]|(?<=^[0-9])[.)])")
+# Threads that write DALI indices.
+_DALI_THREADS = 8
 
 
 def write_files(
@@ -41,12 +51,97 @@ def write_files(
         shards=shards,
         settings=described["spec"],
     )
-    metadata |= {CARD: write_card(dataset), CROISSANT: write_croissant(dataset, metadata)}
+    metadata |= {CARD: _write_card(dataset), CROISSANT: write_croissant(dataset, metadata)}
     contents = sorted(metadata.items())
     written = storage.run_concurrently(
         publication.output, *(functools.partial(publication.write, *one, check=check) for one in contents)
     )
     files = dict(zip((name for name, _ in contents), written, strict=True))
     if described["spec"]["dali_index"]:
-        files |= write_dali_indices(dataset.path, shards, write=publication.write)
+        files |= _write_dali_indices(publication, shards)
     return files
+
+
+def _write_card(dataset: Dataset) -> bytes:
+    """Returns the dataset card `README.md`, which describes a dataset and how to read it, from the manifest alone."""
+    return "\n".join(_card_lines(dataset)).encode() + b"\n"
+
+
+def _card_lines(dataset: Dataset) -> Iterator[str]:
+    manifest, spec = dataset.manifest, dataset.manifest["spec"]
+    yield f"# {_text(manifest['name'])}\n"
+    if spec["description"]:
+        yield f"{_text(spec['description'])}\n"
+    known = {
+        "Licence": spec["license"] and _text(spec["license"]),
+        "Source": spec["homepage"] and f"<{escape(spec['homepage'])}>",
+    }
+    if lines := [f"- {title}: {value}" for title, value in known.items() if value]:
+        yield "\n".join(lines) + "\n"
+    yield from _table(
+        ("split", "records", "shards", "bytes"),
+        (
+            (split, f"{entry['records']:,}", f"{entry['shards']:,}", f"{entry['bytes']:,}")
+            for split, entry in manifest["splits"].items()
+        ),
+    )
+    yield from _table(
+        ("feature", "type", "holds"),
+        ((feature.name, feature.shown_type, feature.field) for feature in dataset.layout.features),
+    )
+    if dataset.layout.needs_image:
+        images = dataset.images
+        size = f" of {images.size[0]} x {images.size[1]} pixels (height x width)" if images.size else ""
+        kept = images.encoding == "keep"
+        yield f"Images are {'kept as their files are' if kept else f'stored as {images.encoding}'}{size}.\n"
+    lists = {"Classes": dataset.class_names}
+    lists |= {f"Classes of {_text(name)}": head.class_names for name, head in dataset.layout.heads.items()}
+    for title, names in lists.items():
+        more = f", and {len(names) - _MOST_CLASSES:,} more" if len(names) > _MOST_CLASSES else ""
+        listed = ", ".join(f"{index} {_text(name)}" for index, name in enumerate(names[:_MOST_CLASSES]))
+        if names:
+            yield f"{title}: {listed}{more}.\n"
+    yield "## Reading\n"
+    for title, code in reading_code(dataset).items():
+        yield f"{title}:\n\n```python\n{code}```\n"
+    if spec["citation"]:
+        # Only an unindented line ends an indented block.
+        quoted = "\n".join(f"    {escape(line)}" for line in spec["citation"].split("\n"))
+        yield f"## Citation\n\n{quoted}\n"
+    yield f"Made by beam-tfrecords; `{MANIFEST}` says how."
+
+
+def _table(head: Iterable[str], rows: Iterable[Iterable[str]]) -> Iterator[str]:
+    head = list(head)
+    yield f"| {' | '.join(head)} |"
+    yield "|" + "---|" * len(head)
+    for row in rows:
+        yield f"| {' | '.join(map(_text, row))} |"
+    yield ""
+
+
+def _text(text: str) -> str:
+    """Escapes a text of the input, so that Markdown shows it literally."""
+    return _MARKUP.sub(r"\\\1", escape(text))
+
+
+def _write_dali_indices(publication: Publication, shards: Iterable[Shard]) -> dict[str, WrittenFile]:
+    """Writes the indices of shards for NVIDIA DALI and the `tfrecord` package; returns name -> written file.
+
+    The format is that of `tfrecord2idx`, which both include: for each record, a line with its offset and its length
+    with framing, in bytes. The shards and their own indices are already written.
+    """
+    write_index = functools.partial(_write_dali_index, publication=publication)
+    written = dict(map_in_threads(write_index, shards, threads=_DALI_THREADS))
+    storage.sync_folder(storage.join(publication.output, DALI_FOLDER))
+    return written
+
+
+def _write_dali_index(shard: Shard, *, publication: Publication) -> tuple[str, WrittenFile]:
+    own = shard.index or ""
+    lines = [
+        "".join(f"{offset} {length}\n" for offset, length in zip(*rows.to_pydict().values(), strict=True)).encode()
+        for rows in read_batches(storage.read_bytes(storage.join(publication.output, own)), ["offset", "length"])
+    ]
+    name = dali_index(own)
+    return name, publication.write(name, b"".join(lines))

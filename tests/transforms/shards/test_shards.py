@@ -23,8 +23,7 @@ from beam_tfrecords.storage.fence import Fence
 from beam_tfrecords.storage.lease import Lease
 from beam_tfrecords.tfrecord import masked_crc32c, read_records
 from beam_tfrecords.transforms.parts import Part, PartPolicy, PartWriter, read_cuts
-from beam_tfrecords.transforms.shards.compose import compose_shards
-from beam_tfrecords.transforms.shards.pieces import Piece, cut_part
+from beam_tfrecords.transforms.shards.compose import Piece, compose_shards, cut_part
 from beam_tfrecords.transforms.shards.plan import ShardPolicy, every_group, find_shard, group_shards, place_parts
 from beam_tfrecords.transforms.shards.stage import ComposeShards, PlanShards
 from tests.transforms.part_writing import write_parts
