@@ -89,6 +89,7 @@ def _try(name: str, folder: Path, run, *, seed: int, count: int) -> None:
         time.sleep(0.05)
 
 
+@pytest.mark.nightly
 @pytest.mark.usefixtures("limited")
 @each("name", FORMS)
 def test_a_build_of_a_damaged_input_is_published_or_ends_in_lines(name, tmp_path, run):

@@ -70,6 +70,7 @@ def grey(sample):
 """
 
 
+@pytest.mark.nightly
 @pytest.mark.parametrize(
     "flags", [["--input=job_rows:rows", "--parts=cat,dog", "--map=job_rows:grey"], ["--input=job_rows:read"]]
 )

@@ -70,6 +70,7 @@ def test_every_kind_of_source_gives_the_same_files(build_twice, tmp_path, form):
     assert plain == local
 
 
+@pytest.mark.nightly
 @pytest.mark.parametrize("feature", FEATURES)
 def test_every_feature_gives_the_same_files(build_twice, photos_with_copies, feature):
     local, plain = build_twice(f"--input={photos_with_copies}", *FEATURES[feature], "--max_failures=0.2")

@@ -276,6 +276,7 @@ _TIMES = {"began", "ended", "seconds", "object_store"}
 _OF_THE_RUN = {"output", "dataset", "removed_versions", "folder", "message", *_TIMES}
 
 
+@pytest.mark.nightly
 def test_who_follows_a_detached_build_leaves_the_files_of_who_waits_for_one(source, nights, tmp_path):
     for night in range(3):
         if night == 1:

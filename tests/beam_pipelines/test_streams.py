@@ -72,6 +72,7 @@ def test_a_build_with_all_streams_closed_writes_nothing_but_its_dataset(flags, b
     assert manifest_of(tmp_path / "out")["records"] == 6
 
 
+@pytest.mark.nightly
 @pytest.mark.parametrize("streams", STREAMS)
 def test_a_refused_build_ends_as_refused(flags, built, streams):
     ran = run(streams, "convert", *flags, f"--output={built}")

@@ -80,6 +80,7 @@ def test_a_broken_file_is_not_kept(name: str) -> None:
     assert rejected.value.reason is case.reason
 
 
+@pytest.mark.nightly
 def test_no_image_is_left_in_memory_when_its_file_is_rejected() -> None:
     """Before the garbage collector comes: an image may be as large as all memory that a worker may take."""
 

@@ -92,6 +92,7 @@ FINE = {
 }
 
 
+@pytest.mark.nightly
 @each("resample", [Resample.BICUBIC, Resample.LANCZOS])
 @each("side", [100, 224, 600])
 @each("kind", FINE)
@@ -112,6 +113,7 @@ def test_nearest_and_box_are_pillows_own(resample: Resample) -> None:
     np.testing.assert_array_equal(exact, fast)
 
 
+@pytest.mark.nightly
 @each("size", [(1543, 2049), (1537, 2055), (2000, 1001)])
 @each("side", [60, 131, 256])
 def test_a_large_photo_decoded_at_a_fraction_is_not_shifted(size: tuple[int, int], side: int) -> None:

@@ -219,6 +219,7 @@ def test_run_lengths_of_a_billion_pixels_take_no_memory_for_them():
     assert refused.value.reason is FailureReason.INVALID_MASK
 
 
+@pytest.mark.nightly
 def test_the_masks_of_very_many_objects_are_refused_before_they_fill_the_memory():
     noise = np.random.default_rng(0).integers(0, 2, (1000, 1000), dtype=np.uint8)
     objects = Objects((np.nan,) * 40_000, ("a",) * 10_000, polygons=(pack_pixels("mask"),) * 10_000)

@@ -6,6 +6,7 @@ import dataclasses
 import random
 
 import jmespath
+import pytest
 from jmespath.exceptions import JMESPathError
 from jmespath.visitor import TreeInterpreter
 
@@ -69,6 +70,7 @@ def outcome(find, document):
         return type(error).__name__
 
 
+@pytest.mark.nightly
 @each("text", TEXTS)
 def test_a_compiled_expression_finds_what_the_interpreter_finds(text):
     tree = jmespath.compile(text).parsed
