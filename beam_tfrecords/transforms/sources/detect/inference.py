@@ -27,7 +27,6 @@ from beam_tfrecords.transforms.sources.detect.judge import describe_unread_files
 from beam_tfrecords.transforms.sources.detect.layouts import interpret
 from beam_tfrecords.transforms.sources.detect.list_sidecars import find_lists, name_split_lists
 from beam_tfrecords.transforms.sources.detect.names import is_known
-from beam_tfrecords.transforms.sources.detect.sidecar_rows import list_sidecars
 from beam_tfrecords.transforms.sources.detect.suggestions import list_rows, refuse
 from beam_tfrecords.transforms.sources.detect.tree import FolderSummary, FolderTree, find_prefix
 from beam_tfrecords.transforms.sources.inputs import Inputs
@@ -121,7 +120,7 @@ def infer_folders(tree: FolderTree, request: Request) -> tuple[Interpretation, l
         _refuse_annotated(found, tree, request)
     notes = [f"{request.where}: {one}" for one in notes]
     read = {one.path for one in found.lists.values()}
-    named = list_sidecars(tree, is_class_file)
+    named = tree.find_others(is_class_file)
     # Those of a folder itself are looked for when it is opened.
     class_files = [path for path in named if request.folder is None or "/" in path]
     files = describe_unread_files(

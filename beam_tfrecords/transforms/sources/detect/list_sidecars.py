@@ -13,9 +13,8 @@ from beam_tfrecords.transforms.sources.detect.column_names import NOT_LABEL_NAME
 from beam_tfrecords.transforms.sources.detect.column_suggestions import one_hot_columns
 from beam_tfrecords.transforms.sources.detect.interpretation import Request
 from beam_tfrecords.transforms.sources.detect.names import is_annotation, split_in_name
-from beam_tfrecords.transforms.sources.detect.sidecar_rows import list_sidecars, read_first_rows, spread
 from beam_tfrecords.transforms.sources.detect.tree import FolderTree
-from beam_tfrecords.transforms.sources.detect.trial import is_usable
+from beam_tfrecords.transforms.sources.detect.trial import is_usable, read_first_rows, spread
 from beam_tfrecords.transforms.sources.detect.unnamed_columns import IMAGE, LABEL, SPLIT
 
 _MOST_LISTS = 24
@@ -31,7 +30,7 @@ _DIGITS = re.compile(r"(\d+)")
 
 def list_lists(tree: FolderTree) -> list[str]:
     """Returns the paths of text files in the folders, those nearest to the root first."""
-    return list_sidecars(tree, lambda name: name.lower().endswith(".txt"))
+    return tree.find_others(lambda name: name.lower().endswith(".txt"))
 
 
 def name_label_lists(tree: FolderTree) -> list[str]:

@@ -1,30 +1,38 @@
-"""Finds tables of images and labels next to the images, and the settings that read them."""
+"""Finds tables of images and labels next to the images, the settings that read them, and the labels in them."""
 
 from __future__ import annotations
 
+import itertools
 import posixpath
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from beam_tfrecords import storage
 from beam_tfrecords.errors import Suggestion
 from beam_tfrecords.transforms.sources.detect.image_columns import is_file_name
-from beam_tfrecords.transforms.sources.detect.interpretation import Request
+from beam_tfrecords.transforms.sources.detect.interpretation import ListedLabels, Request
+from beam_tfrecords.transforms.sources.detect.judge import describe_unused
 from beam_tfrecords.transforms.sources.detect.label_columns import find_one_hot, find_only_label
-from beam_tfrecords.transforms.sources.detect.list_sidecars import group_by_split, split_of_list
+from beam_tfrecords.transforms.sources.detect.list_sidecars import group_by_split, list_lists, read_list, split_of_list
 from beam_tfrecords.transforms.sources.detect.names import split_in_name
-from beam_tfrecords.transforms.sources.detect.sidecar_rows import list_sidecars, read_first_rows, spread
 from beam_tfrecords.transforms.sources.detect.tree import FolderTree
-from beam_tfrecords.transforms.sources.detect.trial import is_usable
+from beam_tfrecords.transforms.sources.detect.trial import is_usable, read_first_rows, spread, suppress_refusals
+from beam_tfrecords.transforms.sources.detect.unnamed_columns import IMAGE
 from beam_tfrecords.transforms.sources.names import IMAGE_EXTENSIONS
 from beam_tfrecords.transforms.sources.registry import source_of_file
 from beam_tfrecords.transforms.sources.tables.any_table import open_table
+from beam_tfrecords.transforms.sources.tables.image_paths import fill_pattern, pattern_columns
 from beam_tfrecords.transforms.sources.tables.object_cells import COLUMN as OBJECTS
 from beam_tfrecords.transforms.sources.tables.object_cells import hold_objects
+from beam_tfrecords.transforms.sources.tables.table import InvalidRow
 
 _MOST_TABLES = 8
 _MOST_FOLDERS = 8
+# Lists, and as many tables, in which the labels of a folder are looked for.
+_MOST_FILES = 24
+# Limit of labels, which are kept in memory.
+_MOST_LABELS = 1_000_000
 # Submission templates list test images with placeholder labels.
 _NO_LABELS = re.compile(r"submission|submit", re.IGNORECASE)
 
@@ -36,7 +44,7 @@ def is_table(name: str) -> bool:
 
 def list_tables(tree: FolderTree) -> list[str]:
     """Returns the paths of the tables in the folders, those nearest to the root first."""
-    return list_sidecars(tree, is_table)
+    return tree.find_others(is_table)
 
 
 def find_tables(tree: FolderTree, request: Request) -> Iterator[Suggestion]:
@@ -157,3 +165,51 @@ def _ending(words: Sequence[str], folder: str, tree: FolderTree, root: str) -> s
 
 def _has_extension(words: Iterable[str]) -> bool:
     return all(posixpath.splitext(word)[1].lower() in IMAGE_EXTENSIONS for word in words)
+
+
+def find_labels(
+    tree: FolderTree, root: str, base: str, split: str | None, classes: Collection[str]
+) -> ListedLabels | None:
+    """Finds a list that covers at least half of the images in a folder, with only the given classes; None without one.
+
+    Args:
+      tree: the folders.
+      root: path of their root folder.
+      base: path of the folder, relative to the root.
+      split: split of the images in the folder.
+      classes: names of the class folders of other splits.
+    """
+    paths = [*list_lists(tree)[:_MOST_FILES], *list_tables(tree)[:_MOST_FILES]]
+    for path in (one for one in paths if split_of_list(one) in (None, split)):
+        found = _read_labels(path, tree, root, base)
+        if set(found.labels.values()) <= {*classes} and 0 < tree.total(base) <= 2 * len(found.labels):
+            return found
+    return None
+
+
+def _read_labels(path: str, tree: FolderTree, root: str, base: str) -> ListedLabels:
+    """Reads a list or table; without labels if it has none, or two labels for an image."""
+    nothing = ListedLabels(path, {})
+    is_list = path.lower().endswith(".txt")
+    listed = read_list(path, tree, root) if is_list else None
+    folder, settings = listed or ("", {}) if is_list else (posixpath.dirname(path), settings_of_table(path, tree, root))
+    label = (settings or {}).get("label_column")
+    if not settings or not label:
+        return nothing
+    images = settings.get("image_root") or storage.join(root, folder).rstrip("/")
+    pattern = settings.get("image_path") or f"{{{settings.get('image_column', IMAGE)}}}"
+    columns = pattern_columns(pattern)
+    labels: dict[str, str] = {}
+    notes: list[str] = []
+    with suppress_refusals():
+        table = open_table(storage.join(root, path))
+        for row in itertools.islice(table.rows([*columns, label]), _MOST_LABELS):
+            if isinstance(row, InvalidRow):
+                continue
+            name = fill_pattern(pattern, {column: str(row[column]) for column in columns})
+            image = storage.join(images, name.removeprefix("./"))
+            below = image.removeprefix(f"{storage.join(root, base)}/")
+            if below != image and labels.setdefault(below, str(row[label])) != str(row[label]):
+                return nothing
+        notes = describe_unused(table, {*columns, label})
+    return ListedLabels(path, labels, notes)

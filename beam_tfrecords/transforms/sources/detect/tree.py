@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import functools
 import heapq
+import posixpath
 import re
 import zlib
 from bisect import bisect_left
@@ -210,6 +211,11 @@ class FolderTree:
         """Returns the names of some other files directly in a folder."""
         folder = self.folders.get(path)
         return sorted(name for _, name in folder.other_names) if folder else []
+
+    def find_others(self, is_wanted: Callable[[str], bool]) -> list[str]:
+        """Returns the paths of other files with a wanted name, those nearest to the root first."""
+        found = [posixpath.join(path, name) for path, _ in self.walk() for name in self.others(path) if is_wanted(name)]
+        return sorted(found, key=lambda path: (path.count("/"), path))
 
     def inside(self, path: str) -> FolderTree:
         """Returns the tree below a folder."""

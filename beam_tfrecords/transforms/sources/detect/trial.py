@@ -1,12 +1,12 @@
-"""Tries a suggested request by listing its samples."""
+"""Tries what a suggestion would read: the samples of a request, and the first rows of a table."""
 
 from __future__ import annotations
 
 import contextlib
 import dataclasses
 import itertools
-from collections.abc import Iterator, Mapping
-from typing import Any
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any, TypeVar
 
 from beam_tfrecords import storage
 from beam_tfrecords.errors import BuildError, RequestError
@@ -16,15 +16,21 @@ from beam_tfrecords.transforms.settings import change_settings, settings_of
 from beam_tfrecords.transforms.sources.detect.interpretation import Request
 from beam_tfrecords.transforms.sources.opening import open_input
 from beam_tfrecords.transforms.sources.source_spec import SourceSpec
+from beam_tfrecords.transforms.sources.tables.table import TableFile
 
 # Number of samples to list for a suggestion.
 _MOST = 1000
+# Number of rows to read of a table, and of values to look at.
+_ROWS = 200
+_SPREAD = 5
 _NEEDS: Mapping[str, Mapping[str, Any]] = {
     "image": {"label": False, "objects": False},
     "detection": {"label": False, "objects": True},
     "detection_masks": {"label": False, "objects": True, "polygons": True},
     "segmentation": {"label": False, "objects": False, "mask": True},
 }
+_TableFile = TypeVar("_TableFile", bound=TableFile)
+_Value = TypeVar("_Value")
 
 
 @contextlib.contextmanager
@@ -61,3 +67,22 @@ def is_usable(request: Request, settings: Mapping[str, Any], *, images: int = 0,
         return False
     good = [ref for ref in refs if ref.failure is None and (ref.label is not None or not needs.label)]
     return bool(good) and len(good) >= share * min(max(images, len(refs)), _MOST)
+
+
+def read_first_rows(
+    path: str, open_file: Callable[[str], _TableFile]
+) -> tuple[_TableFile, list[Mapping[str, Any]]] | None:
+    """Opens a table and reads its valid first rows; returns None if there are none."""
+    found = None
+    with suppress_refusals():
+        table = open_file(path)
+        found = table, table.head(table.columns, _ROWS)
+    return found if found and found[1] else None
+
+
+def spread(values: Sequence[_Value]) -> list[_Value]:
+    """Returns some values from all parts of the rows, because images of different parts may be in different folders.
+
+    Used to test whether the images that the values name exist.
+    """
+    return [*values[:: max(len(values) // _SPREAD, 1)], values[-1]]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import array
+import contextlib
 import functools
 import math
 from collections import Counter
@@ -14,7 +15,6 @@ from beam_tfrecords.examples.contents import Content
 from beam_tfrecords.transforms.labels import whole_number
 from beam_tfrecords.transforms.objects.objects import Objects, check_count
 from beam_tfrecords.transforms.objects.polygons import pack_polygons, turn_box
-from beam_tfrecords.transforms.sources.documents.coordinates import depth, flatten, read_polygons, to_number
 from beam_tfrecords.transforms.sources.documents.mapping import DocumentMapping, Expression, ObjectMapping, Unit
 from beam_tfrecords.transforms.sources.needs import Needs
 from beam_tfrecords.transforms.sources.path_rule import shorten
@@ -25,6 +25,10 @@ from beam_tfrecords.transforms.sources.tables.cells import read_label
 _SCALES: Mapping[Unit, float] = {Unit.SHARE: 1.0, Unit.PERCENT: 0.01}
 # Larger sides are damage.
 _MOST_SIDE = 1 << 24
+# Numbers of a point.
+_POINT = 2
+# Types of most numbers, which need no look at each.
+_PLAIN = {int, float}
 
 
 class _Shape(NamedTuple):
@@ -140,7 +144,7 @@ class ObjectReader:
 
 def _read_size(expressions: Sequence[Expression], node: Any) -> tuple[int, int] | None:
     """Returns width and height; None if the document does not say them, or some other value such as 0."""
-    numbers = flatten(_find(expressions, node)) if expressions else []
+    numbers = _flatten(_find(expressions, node)) if expressions else []
     if len(numbers) != 2 or not all(1 <= number <= _MOST_SIDE for number in numbers):
         return None
     return int(numbers[0]), int(numbers[1])
@@ -155,7 +159,7 @@ def _read_shape(kind: ObjectMapping, one: Any, label: Any, size: tuple[int, int]
     ]
     if kind.box:
         box = _move(to_corners(_scale(_read_box(kind.box, one), scale), kind.form), kind.origin)
-        turn = to_number(kind.angle.value.find(one)) * kind.angle.factor if kind.angle else 0.0
+        turn = _to_number(kind.angle.value.find(one)) * kind.angle.factor if kind.angle else 0.0
         if kind.angle and turn and not math.isnan(turn):
             # A turn keeps the shape of a box in pixels, not in shares.
             if kind.unit in _SCALES and size is None:
@@ -180,7 +184,7 @@ def _join(one: _Shape, other: _Shape) -> _Shape:
 
 
 def _read_flag(value: Any) -> int:
-    return int(value is True or to_number(value) >= 1)
+    return int(value is True or _to_number(value) >= 1)
 
 
 def _find(expressions: Sequence[Expression], one: Any) -> Any:
@@ -198,7 +202,7 @@ def _move(numbers: Sequence[float], origin: float) -> Sequence[float]:
 
 def _read_box(expressions: Sequence[Expression], one: Any) -> list[float]:
     value = _find(expressions, one)
-    numbers = flatten(value)
+    numbers = _flatten(value)
     if len(numbers) != 4 or any(map(math.isnan, numbers)):
         raise _error(f"`box` finds {shorten(str(value))} in {shorten(str(one))}; expected four numbers")
     return numbers
@@ -221,7 +225,7 @@ def _read_polygons(kind: ObjectMapping, one: Any) -> list[list[float]]:
 
 
 def _as_polygons(value: Any, key: str) -> list[list[float]]:
-    polygons = read_polygons(value)
+    polygons = _parse_polygons(value)
     for corners in polygons:
         if len(corners) % 2 or len(corners) < 6 or any(map(math.isnan, corners)):
             raise _error(f"`{key}` finds {shorten(str(value))}; expected three or more points of two numbers")
@@ -233,9 +237,9 @@ def _read_points(expressions: Sequence[Expression], one: Any) -> list[float]:
     value = _find(expressions, one) if expressions else None
     if value in (None, []):
         return []
-    numbers = flatten(value)
-    if depth(value) > 1:
-        size = len(flatten(value[0]))
+    numbers = _flatten(value)
+    if _depth(value) > 1:
+        size = len(_flatten(value[0]))
     else:
         size = 3 if len(numbers) % 3 == 0 and all(number in (0, 1, 2) for number in numbers[2::3]) else 2
     if size not in (2, 3) or len(numbers) % size or any(map(math.isnan, numbers)):
@@ -319,3 +323,50 @@ def _without_conditions(objects: Expression) -> Expression:
 
 def _error(detail: str) -> SampleError:
     return SampleError(Stage.LIST, FailureReason.INVALID_ROW, detail)
+
+
+def _to_number(value: Any) -> float:
+    """Returns a number or the number in a text; NaN for anything else."""
+    if isinstance(value, bool) or not isinstance(value, int | float | str):
+        return math.nan
+    try:
+        return float(value)
+    except (ValueError, OverflowError):
+        return math.nan
+
+
+def _flatten(value: Any) -> list[float]:
+    """Returns all numbers of nested lists, points with x and y, and texts such as `1,2;3,4`; NaN for other values."""
+    if isinstance(value, str):
+        return [_to_number(word) for word in value.replace(";", " ").replace(",", " ").split()]
+    if isinstance(value, dict):
+        return [_to_number(value.get(name, value.get(name.upper()))) for name in ("x", "y")]
+    if isinstance(value, list | tuple):
+        if {*map(type, value)} <= _PLAIN:
+            with contextlib.suppress(OverflowError):
+                return [*map(float, value)]
+        return [number for one in value for number in _flatten(one)]
+    return [_to_number(value)]
+
+
+def _depth(value: Any) -> int:
+    """Returns how deep lists are nested: 1 for numbers, 2 for points, 3 for polygons."""
+    found = 0
+    while isinstance(value, list | tuple) and value:
+        value, found = value[0], found + 1
+    return found + (1 if isinstance(value, dict) and found else 0)
+
+
+def _parse_polygons(value: Any) -> list[list[float]]:
+    """Returns polygons as x and y in turn, of a list of polygons, or of one: numbers, points, or a text."""
+    if isinstance(value, list | tuple):
+        value = [one for one in value if one not in (None, [], "")]
+    if value is None or value == []:
+        return []
+    levels = _depth(value)
+    if levels == 1:
+        # A text is a polygon if it has more numbers than a point.
+        is_one = not isinstance(value[0], str) or len(_flatten(value[0])) <= _POINT
+    else:
+        is_one = levels == 0 or (levels == 2 and all(isinstance(one, dict) or len(one) == _POINT for one in value))
+    return [_flatten(value)] if is_one else [_flatten(one) for one in value]
