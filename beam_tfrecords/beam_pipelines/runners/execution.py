@@ -5,16 +5,18 @@ Imports Beam only before a pipeline runs, so that invalid requests fail without 
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import functools
 import logging
+import random
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
 from beam_tfrecords import storage
 from beam_tfrecords.beam_pipelines.interrupts import Terminated, keep_interrupts
-from beam_tfrecords.beam_pipelines.runners.beam_calls import with_own_random_numbers, without_notebooks
+from beam_tfrecords.beam_pipelines.runners import beam_random
 from beam_tfrecords.beam_pipelines.runners.failures import JobFailedError, describe_error, find_build_error
 from beam_tfrecords.beam_pipelines.runners.find_runner import find_running
 from beam_tfrecords.beam_pipelines.runners.jobs import Job, JobRecord
@@ -175,3 +177,31 @@ def _isolate_blocks(folder: str) -> bool:
         return False
     storage.write_bytes(build.unfinished, b"")
     return True
+
+
+@contextlib.contextmanager
+def without_notebooks() -> Iterator[None]:
+    """Keeps Beam from naming stages after notebook cells, which fails without pandas if IPython is installed."""
+    from apache_beam import pipeline
+    from apache_beam.utils import interactive_utils
+
+    with contextlib.ExitStack() as stack:
+        for module in (pipeline, interactive_utils):
+            stack.callback(setattr, module, "is_in_ipython", module.is_in_ipython)
+            module.is_in_ipython = lambda: False
+        yield
+
+
+@contextlib.contextmanager
+def with_own_random_numbers() -> Iterator[None]:
+    """Makes Beam's modules use `beam_random` instead of `random`."""
+    # Imports this module first, because modules imported later would still use `random`.
+    import apache_beam.runners.portability.fn_api_runner  # noqa: F401
+
+    modules = [module for name, module in list(sys.modules.items()) if name.startswith("apache_beam.")]
+    with contextlib.ExitStack() as stack:
+        for module in modules:
+            if vars(module).get("random") is random:
+                stack.callback(setattr, module, "random", random)
+                setattr(module, "random", beam_random)  # noqa: B010
+        yield

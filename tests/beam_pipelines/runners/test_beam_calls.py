@@ -5,7 +5,7 @@ from __future__ import annotations
 from apache_beam import pipeline
 from apache_beam.utils import interactive_utils
 
-from beam_tfrecords.beam_pipelines.runners.beam_calls import without_notebooks
+from beam_tfrecords.beam_pipelines.runners.execution import without_notebooks
 
 
 def test_beam_is_as_it_was_afterwards():
