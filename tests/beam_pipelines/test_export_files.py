@@ -16,7 +16,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from beam_tfrecords import RequestError, open_dataset
-from beam_tfrecords.beam_pipelines.export.file_names import (
+from beam_tfrecords.beam_pipelines.export.file_paths import (
     distinct,
     find_shared,
     name_folders,

@@ -8,20 +8,23 @@ import os
 from collections.abc import Iterator, Sequence
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
 from beam_tfrecords import storage
-from beam_tfrecords.beam_pipelines.export.chosen_records import ChosenRecords, choose_records
 from beam_tfrecords.beam_pipelines.export.coco import write_coco
 from beam_tfrecords.beam_pipelines.export.file_paths import FilePaths
 from beam_tfrecords.beam_pipelines.export.rows import KEY, LABEL, SPLIT, NotTextError, RowPlan
 from beam_tfrecords.beam_pipelines.messages.progress import ReadProgress
 from beam_tfrecords.errors import BuildError, RequestError, SampleError
+from beam_tfrecords.output.manifest import Shard
 from beam_tfrecords.output.missing import explain_missing
+from beam_tfrecords.reading.conditions import find_rows, make_condition
 from beam_tfrecords.reading.dataset import Dataset
+from beam_tfrecords.reading.index_files import read_index
 from beam_tfrecords.storage.threads import map_in_threads
-from beam_tfrecords.tfrecord import RecordError
+from beam_tfrecords.tfrecord import RecordError, open_stream, read_records
 
 # Names in the folder: the table, and the folder of the COCO files.
 TABLE, ANNOTATIONS = "samples.parquet", "annotations"
@@ -76,7 +79,7 @@ def export_dataset(
     if f"{storage.real_path(path)}/".startswith(f"{storage.real_path(storage.absolute(dataset.path))}/"):
         raise RequestError(f"{path} is inside the dataset; choose a folder outside", code="overlapping_folders")
     _refuse_what_is_there(path)
-    chosen = choose_records(dataset, split, where)
+    chosen = _choose_records(dataset, split, where)
     try:
         is_first = storage.write_new(storage.join(path, UNFINISHED), b"an export that has not ended\n")
     except OSError as error:
@@ -123,6 +126,62 @@ def _refuse_what_is_there(path: str) -> None:
 
 
 @dataclasses.dataclass(frozen=True)
+class _ChosenRecords:
+    """Records of one shard.
+
+    Attributes:
+      dataset: the dataset.
+      shard: the shard; it has an index.
+      numbers: numbers of the records in the shard, in order.
+    """
+
+    dataset: Dataset
+    shard: Shard
+    numbers: np.ndarray
+
+    def index_rows(self, columns: Sequence[str]) -> Iterator[dict[str, Any]]:
+        """Yields the index rows of the records."""
+        start = 0
+        for batch in read_index(self.dataset.path, self.shard, columns):
+            chosen = self.numbers[(self.numbers >= start) & (self.numbers < start + batch.num_rows)] - start
+            yield from batch.take(pa.array(chosen)).to_pylist()
+            start += batch.num_rows
+
+    def examples(self) -> Iterator[bytes]:
+        """Yields the serialized examples; checks their CRCs."""
+        wanted = set(self.numbers.tolist())
+        if not wanted:
+            return
+        with storage.open_read(storage.join(self.dataset.path, self.shard.file)) as file:
+            records = read_records(open_stream(file, self.dataset.compression))
+            for number, record in enumerate(itertools.islice(records, max(wanted) + 1)):
+                if number in wanted:
+                    yield record.data
+
+
+def _choose_records(dataset: Dataset, split: str | None, where: str | None) -> list[_ChosenRecords]:
+    """Finds the records of a split that satisfy a condition; None stands for all.
+
+    Raises:
+      RequestError: the split does not exist, or no record satisfies the condition.
+    """
+    shards = dataset.shards if split is None else dataset.split_shards(split)
+    columns = dataset.unindexed_columns
+    condition = None if where is None else make_condition(where, columns.schema)
+
+    def choose(shard: Shard) -> _ChosenRecords:
+        numbers = np.arange(shard.records) if condition is None else find_rows(dataset.path, shard, condition, columns)
+        return _ChosenRecords(dataset, shard, numbers)
+
+    chosen = [one for one in map_in_threads(choose, shards, threads=_THREADS) if len(one.numbers)]
+    if not chosen:
+        raise RequestError(
+            f"{dataset.path}: no record{f' where {where}' if where else ''}; nothing to export", code="no_records"
+        )
+    return chosen
+
+
+@dataclasses.dataclass(frozen=True)
 class _ExportedRow:
     """A row of the table.
 
@@ -138,7 +197,7 @@ class _ExportedRow:
 
 
 def _write_records(
-    path: str, chosen: Sequence[ChosenRecords], plan: RowPlan, paths: FilePaths, progress: ReadProgress | None
+    path: str, chosen: Sequence[_ChosenRecords], plan: RowPlan, paths: FilePaths, progress: ReadProgress | None
 ) -> int:
     """Writes the files and the table; returns the number of files."""
     count = done = 0
@@ -186,7 +245,7 @@ def _write_files(path: str, files: Sequence[tuple[str, bytes]]) -> None:
         pass
 
 
-def _convert_shard(chosen: ChosenRecords, plan: RowPlan, paths: FilePaths) -> Iterator[_ExportedRow]:
+def _convert_shard(chosen: _ChosenRecords, plan: RowPlan, paths: FilePaths) -> Iterator[_ExportedRow]:
     """Yields the row of each chosen record of a shard.
 
     Raises:
