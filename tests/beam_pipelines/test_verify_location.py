@@ -7,7 +7,7 @@ import json
 from apache_beam.options.pipeline_options import PipelineOptions
 from apache_beam.runners.portability.fn_api_runner import FnApiRunner
 
-from beam_tfrecords.beam_pipelines.commands.find_problems import find_problems
+from beam_tfrecords.beam_pipelines.commands.verify import find_problems
 from beam_tfrecords.beam_pipelines.runners.execution import Execution
 from beam_tfrecords.beam_pipelines.runners.find_runner import find_runner
 from beam_tfrecords.reading.opening import open_dataset

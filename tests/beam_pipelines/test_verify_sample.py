@@ -11,7 +11,7 @@ import pytest
 
 from beam_tfrecords import open_dataset
 from beam_tfrecords import verify as verify_dataset
-from beam_tfrecords.beam_pipelines.commands.find_problems import _add_stages
+from beam_tfrecords.beam_pipelines.commands.verify import _add_stages
 from beam_tfrecords.transforms.verifying.checks import ShardCheck
 from beam_tfrecords.transforms.verifying.choosing import ChosenShards, choose_shards
 from tests.beam_pipelines.dataset_checks import manifest_of
