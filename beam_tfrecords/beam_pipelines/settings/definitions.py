@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import re
 import shlex
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from beam_tfrecords.errors import RequestError
@@ -112,17 +112,20 @@ _FLAGS = {
 }
 
 
+def settings_by_group() -> Iterator[tuple[str, list[Setting]]]:
+    """Yields the settings of each group in the help."""
+    for group in dict.fromkeys(setting.group for setting in SETTINGS.values()):
+        yield group, [setting for setting in SETTINGS.values() if setting.group == group]
+
+
 def flags_table() -> str:
     """Returns the settings as Markdown tables, one per group."""
     lines: list[str] = []
-    for group in dict.fromkeys(setting.group for setting in SETTINGS.values()):
+    for group, members in settings_by_group():
         lines += [f"## {group}", "", "| flag | meaning | default |", "|---|---|---|"]
-        for setting in SETTINGS.values():
-            if setting.group == group:
-                meaning, default = (
-                    show_flags(text).replace("|", "\\|") for text in (setting.help, setting.shown_default)
-                )
-                lines.append(f"| `--{setting.name}` | {meaning} | {default} |")
+        for setting in members:
+            meaning, default = (show_flags(text).replace("|", "\\|") for text in (setting.help, setting.shown_default))
+            lines.append(f"| `--{setting.name}` | {meaning} | {default} |")
         lines.append("")
     return "\n".join(lines)
 

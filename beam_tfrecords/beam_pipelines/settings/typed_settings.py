@@ -8,9 +8,9 @@ from __future__ import annotations
 import enum
 import types
 import typing
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 
-from beam_tfrecords.beam_pipelines.settings.definitions import KINDS, SETTINGS
+from beam_tfrecords.beam_pipelines.settings.definitions import KINDS, settings_by_group
 from beam_tfrecords.transforms.settings import Setting, setting_types
 
 _HEAD = '''"""Settings of `build` for editors and type checkers; made by `typed_settings`."""
@@ -56,12 +56,6 @@ def settings_module() -> str:
         lines.append(f"    # {group}\n")
         lines += [f"    {setting.name}: {_type(setting, hints[setting.name])}\n" for setting in members]
     return "".join(lines)
-
-
-def settings_by_group() -> Iterator[tuple[str, list[Setting]]]:
-    """Yields the settings of each group in the help."""
-    for group in dict.fromkeys(setting.group for setting in SETTINGS.values()):
-        yield group, [setting for setting in SETTINGS.values() if setting.group == group]
 
 
 def _type(setting: Setting, hint: object) -> str:
