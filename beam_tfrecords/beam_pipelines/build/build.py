@@ -2,21 +2,21 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import logging
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from beam_tfrecords import storage
 from beam_tfrecords.beam_pipelines.build.call_arguments import read_arguments
-from beam_tfrecords.beam_pipelines.build.finish import finish, note_left
+from beam_tfrecords.beam_pipelines.build.finish import find_published, finish, note_left
 from beam_tfrecords.beam_pipelines.build.listing.source_opening import open_spec_source
 from beam_tfrecords.beam_pipelines.build.listing.trial import trying_suggestions
 from beam_tfrecords.beam_pipelines.build.output.lock import lock_output
 from beam_tfrecords.beam_pipelines.build.output.previous import open_previous
 from beam_tfrecords.beam_pipelines.build.prepare import prepare_build
-from beam_tfrecords.beam_pipelines.build.run import run_build
 from beam_tfrecords.beam_pipelines.build.user_functions import find_functions
 from beam_tfrecords.beam_pipelines.limits import prepare_process
 from beam_tfrecords.beam_pipelines.messages.outcomes import Published, Unpublished
@@ -24,12 +24,15 @@ from beam_tfrecords.beam_pipelines.runners.execution import Execution
 from beam_tfrecords.beam_pipelines.runners.find_runner import find_runner
 from beam_tfrecords.beam_pipelines.runners.jobs import JobRecord
 from beam_tfrecords.beam_pipelines.runners.runner import Runner
-from beam_tfrecords.beam_pipelines.settings.typed_settings import settings_by_group
+from beam_tfrecords.beam_pipelines.settings.definitions import settings_by_group
 from beam_tfrecords.beam_pipelines.terminal import show
 from beam_tfrecords.errors import BuildError, RequestError, naming_end
 from beam_tfrecords.quiet_beam import beam_logs_from
 from beam_tfrecords.reading.dataset import Dataset
+from beam_tfrecords.transforms.publishing.lists import read_outcome
 from beam_tfrecords.transforms.request.build_spec import BuildSpec
+from beam_tfrecords.transforms.workspace.build_folder import BuildFolder
+from beam_tfrecords.transforms.workspace.counts import clear_stage_counts, read_block_counts
 
 _log = logging.getLogger(__name__)
 
@@ -179,7 +182,7 @@ def _build(
             outcome = Published(previous.newest, is_unchanged=True)
         else:
             resolved, publication = prepared
-            outcome = run_build(resolved, publication, execution, wait=wait, fails_unpublished=fails_job, report=report)
+            outcome = _run(resolved, publication, execution, wait=wait, fails_unpublished=fails_job, report=report)
         _log.info("the build ended: %s", _describe(outcome))
         outcome, problem = finish(spec, outcome, previous, output, report=report)
     note_left(spec.output, problem)
@@ -192,3 +195,109 @@ def _describe(outcome: Published | Unpublished | JobRecord) -> str:
     if isinstance(outcome, Unpublished):
         return f"nothing is published: {outcome.failed} of {outcome.listed} samples failed, guards: {outcome.guards}"
     return f"job {outcome.job_id} goes on"
+
+
+def _run(
+    build: ResolvedBuild,
+    publication: Publication,
+    execution: Execution,
+    *,
+    wait: bool,
+    fails_unpublished: bool,
+    report: bool,
+) -> Published | Unpublished | JobRecord:
+    """Runs the pipeline of a build.
+
+    Args:
+      build: the build.
+      publication: the right to publish it.
+      execution: where pipelines run.
+      wait: waits for the end; otherwise returns when the cluster has accepted the job.
+      fails_unpublished: fails a job that nobody waits for if the job publishes nothing.
+      report: lets such a job write `report.html`.
+
+    Returns:
+      The outcome; without `wait`, the submitted job.
+
+    Raises:
+      BuildError: the build failed.
+    """
+    from beam_tfrecords.beam_pipelines.build.heartbeat import Heartbeat
+    from beam_tfrecords.beam_pipelines.build.pipeline import Slices, build_pipeline
+    from beam_tfrecords.beam_pipelines.messages.progress import Progress
+
+    path = BuildFolder(build.folder).outcome
+    # The outcome of an earlier attempt at this build does not count.
+    listed, blocks = sum(build.listed.values()), sum(build.blocks.values())
+    done_before, is_new = 0, build.block_plan.is_new
+    if not is_new:
+        done_before, *_ = storage.run_concurrently(
+            path,
+            lambda: read_block_counts(build.folder).done,
+            functools.partial(_delete_if_there, path),
+            functools.partial(clear_stage_counts, build.folder),
+        )
+    _log.info("converting %d samples in %d blocks; %d samples are done", listed, blocks, done_before)
+    heartbeat = Heartbeat(build.folder, listed=listed, blocks=blocks, done_before=done_before)
+    try:
+        progress = Progress(build.folder, total=listed, blocks=blocks, done_before=done_before)
+        with heartbeat, contextlib.nullcontext() if execution.quiet else progress:
+            memory = execution.runner.least_memory(build.spec.image.max_image_memory)
+            stages = functools.partial(
+                build_pipeline,
+                spec=build.spec,
+                slices=Slices.of(build, publication),
+                processes=execution.runner.processes,
+                least_memory=memory,
+            )
+            left = functools.partial(stages, cleans=True, fails_unpublished=fails_unpublished, report=report)
+            job = execution.run(stages if wait else left, build.folder, wait, is_new=is_new)
+        if job is not None:
+            heartbeat.end()
+            return job
+    except BuildError:
+        # The runner may have failed after the last step wrote `_SUCCESS`, or another run may have written it.
+        dataset = find_published(publication)
+        if dataset is None or not publication.fence.is_held():
+            raise
+        return Published(dataset, request_metrics=_read_request_metrics(build.folder))
+    outcome, dataset, request_metrics = storage.run_concurrently(
+        publication.output,
+        # Only this build can have published to a new output.
+        lambda: None if is_new else read_outcome(build.folder),
+        functools.partial(find_published, publication),
+        # Worker processes on this machine report their requests directly.
+        lambda: {} if execution.runner.processes else _read_request_metrics(build.folder),
+    )
+    if dataset is None and outcome is None:
+        outcome = read_outcome(build.folder)
+    if outcome is None:
+        if dataset is not None:
+            return Published(dataset, request_metrics=request_metrics)
+        raise BuildError(
+            f"the pipeline ended without an error, but {publication.output} holds no dataset of this build; "
+            "the log of the runner may say why"
+        )
+    heartbeat.end()
+    return _explain(build, outcome)
+
+
+def _delete_if_there(path: str) -> None:
+    """Deletes a file if it exists, so that the delete permission is needed only then."""
+    if storage.exists(path):
+        storage.delete_files([path])
+
+
+def _explain(build: ResolvedBuild, values: Mapping[str, Any]) -> Published | Unpublished:
+    """Reads the outcome that a pipeline leaves when it publishes nothing."""
+    if values["is_unchanged"] and build.previous.newest:
+        return Published(build.previous.newest, is_unchanged=True)
+    return Unpublished.of(values)
+
+
+def _read_request_metrics(folder: str) -> Mapping[str, int]:
+    """Returns the requests that workers sent to object stores; empty if unreadable, since the dataset is published."""
+    try:
+        return read_block_counts(folder).request_metrics
+    except (OSError, BuildError):
+        return {}

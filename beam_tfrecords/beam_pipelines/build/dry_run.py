@@ -6,8 +6,9 @@ import dataclasses
 import html
 import logging
 import tempfile
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from beam_tfrecords import storage
 from beam_tfrecords.beam_pipelines.build.call_arguments import read_arguments
@@ -15,15 +16,10 @@ from beam_tfrecords.beam_pipelines.build.checks.arrays import resolve_arrays
 from beam_tfrecords.beam_pipelines.build.checks.heads import resolve_heads
 from beam_tfrecords.beam_pipelines.build.checks.listing import check_listing
 from beam_tfrecords.beam_pipelines.build.checks.output import check_output
+from beam_tfrecords.beam_pipelines.build.estimates import estimate_output
 from beam_tfrecords.beam_pipelines.build.listing.executors import LocalExecutor
 from beam_tfrecords.beam_pipelines.build.listing.expected_failures import ExpectedFailures
 from beam_tfrecords.beam_pipelines.build.listing.list_input import list_input
-from beam_tfrecords.beam_pipelines.build.listing.listing_tables import (
-    SplitEstimate,
-    describe_refs,
-    describe_splits,
-    estimate_splits,
-)
 from beam_tfrecords.beam_pipelines.build.listing.source_opening import open_spec_source
 from beam_tfrecords.beam_pipelines.build.listing.trial import trying_suggestions
 from beam_tfrecords.beam_pipelines.build.output.location import check_location
@@ -39,6 +35,7 @@ from beam_tfrecords.beam_pipelines.messages.summary import (
     describe_reasons,
     describe_skipped,
     format_bytes,
+    format_table,
 )
 from beam_tfrecords.beam_pipelines.settings.definitions import show_flags
 from beam_tfrecords.errors import RequestError, naming_end
@@ -47,9 +44,11 @@ from beam_tfrecords.examples.layouts import Layout
 from beam_tfrecords.quiet_beam import beam_logs_from
 from beam_tfrecords.transforms.blocks.convert_sample import ConvertSample
 from beam_tfrecords.transforms.listing.limiting import choose_refs
-from beam_tfrecords.transforms.listing.listing import read_batches
+from beam_tfrecords.transforms.listing.listing import Listing, read_batches
 from beam_tfrecords.transforms.refs.ref_columns import join_packed, one_by_one, unpack_refs
+from beam_tfrecords.transforms.refs.sample_refs import SampleRef
 from beam_tfrecords.transforms.request.build_spec import BuildSpec
+from beam_tfrecords.transforms.shards.plan import ShardPolicy
 
 _EXAMPLES = 5
 
@@ -189,17 +188,17 @@ def _make_plan(spec: BuildSpec) -> Plan:
     # Some conditions need the converted image.
     most = "at most " if spec.where else ""
     publishes = failed < listing.total and failed <= spec.max_failures * listing.total
-    estimates = estimate_splits(spec, listing)
+    estimates = _estimate_splits(spec, listing)
     notes = (*source.notes, *describe_request(spec), *describe_moved_classes(spec, class_names.names, heads))
     lines = [
-        *describe_splits(estimates),
+        *_describe_splits(estimates),
         *describe_classes(classes),
         *(line for name in heads for line in describe_classes({"": of_heads[name]}, head=name)),
         *describe_reasons(failures.counts, failures.examples),
         *([] if publishes else [f"nothing would be published: --max_failures={spec.max_failures:g} allows fewer"]),
         *describe_skipped({kind: (count, skipped.examples[kind]) for kind, count in sorted(skipped.counts.items())}),
         *(f"note: {show_flags(note)}" for note in notes),
-        *describe_refs(refs),
+        *_describe_refs(refs),
         *_describe_shared(spec, failures.shared),
         f"dry run: nothing was built or written; {most}{listing.total - failures.shared:,} samples would go to "
         f"{spec.output}",
@@ -226,3 +225,51 @@ def _describe_shared(spec: BuildSpec, shared: int) -> list[str]:
     are_rows = spec.source.table.group_rows
     how = "rows belong to the image of another row" if are_rows else "members are replaced by a later one"
     return [f"note: {shared:,} {how}, and are counted above"]
+
+
+class SplitEstimate(NamedTuple):
+    """What a split of a dataset would have.
+
+    Attributes:
+      samples: number of listed samples.
+      bytes: estimated size of its shards.
+      shards: number of its shards.
+    """
+
+    samples: int
+    bytes: int
+    shards: int
+
+
+def _estimate_splits(spec: BuildSpec, listing: Listing) -> dict[str, SplitEstimate]:
+    """Returns the splits of a listing, sorted by name; "" has the samples without a valid one."""
+    policy = ShardPolicy(spec.shard_size, spec.num_shards)
+    estimates = {}
+    for split, samples in sorted(listing.samples.items()):
+        size = estimate_output(
+            spec.image, spec.layout or Layout(()), samples=samples, source_bytes=listing.source_bytes[split]
+        )
+        estimates[split] = SplitEstimate(samples, size, policy.count(size, records=samples) if split else 0)
+    return estimates
+
+
+def _describe_splits(estimates: Mapping[str, SplitEstimate]) -> list[str]:
+    """Returns a table with a row per split: samples, total size and number of shards."""
+    rows = [["split", "samples", "about", "shards"]]
+    for split, (samples, size, shards) in estimates.items():
+        rows.append([split or "(no valid split)", f"{samples:,}", format_bytes(size), f"{shards:,}"])
+    return format_table(rows)
+
+
+def _describe_refs(refs: Sequence[SampleRef]) -> list[str]:
+    """Returns a table with a row per sample: key, split, label and file."""
+    rows = [["sample", "split", "label", "source"]]
+    for ref in refs:
+        labels = ref.label if isinstance(ref.label, list) else [ref.label]
+        label = ", ".join("(none)" if name is None else str(name) for name in labels)
+        if ref.objects:
+            label = ", ".join(f"{count} {name}" for name, count in Counter(ref.objects.labels).items()) or "(no object)"
+        cells = (ref.key, ref.split or "(none)", label, ref.uri or "(no image)")
+        rows.append([escape(cell) for cell in cells])
+    widths = [max(len(row[column]) for row in rows) for column in range(3)]
+    return ["  ".join(f"{cell:{width}}" for cell, width in zip(row, [*widths, 0], strict=True)) for row in rows]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import itertools
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
@@ -10,16 +11,18 @@ from beam_tfrecords import storage
 from beam_tfrecords.beam_pipelines.build.checks.annotations import check_annotations
 from beam_tfrecords.beam_pipelines.build.checks.arrays import OF_IMAGES
 from beam_tfrecords.beam_pipelines.build.checks.classes import resolve_classes
-from beam_tfrecords.beam_pipelines.build.checks.masks import check_masks
 from beam_tfrecords.beam_pipelines.build.listing.class_lists import choose_classes
-from beam_tfrecords.errors import RequestError, Suggestion
+from beam_tfrecords.errors import RequestError, SampleError, Suggestion
 from beam_tfrecords.transforms.labels import ClassNames
+from beam_tfrecords.transforms.mask_colors import NAMED
+from beam_tfrecords.transforms.refs.sample_refs import MASK
 from beam_tfrecords.transforms.request.build_spec import BuildSpec
 from beam_tfrecords.transforms.sources.detect.interpretation import Request
 from beam_tfrecords.transforms.sources.detect.judge import describe_unread
 from beam_tfrecords.transforms.sources.detect.table_sidecars import is_table
 from beam_tfrecords.transforms.sources.detect.trial import is_usable
 from beam_tfrecords.transforms.sources.inputs import folder_of_input
+from beam_tfrecords.transforms.sources.names import printable
 from beam_tfrecords.transforms.sources.registry import RECORDS, ending_of_file, source_of_file
 from beam_tfrecords.transforms.sources.selection import OTHER_CLASS
 from beam_tfrecords.transforms.sources.skipped import Skipped
@@ -38,6 +41,10 @@ _READ_BY_FILES = {
     "numpy": "the images of the NumPy files",
     "scans": "the images of the DICOM and NIfTI files",
 }
+# Images with more colors are photos.
+_MOST_COLORS = 256
+# Number of masks to open.
+_FIRST = 3
 
 
 def check_listing(
@@ -84,7 +91,7 @@ def check_listing(
     if left_out := listing.objects.left_out:
         source.notes.append(f"`classes` leaves out {left_out:,} object{'s'[: left_out != 1]} of other classes")
     check_annotations(spec, source, listing)
-    check_masks(spec, source, listing)
+    _check_masks(spec, source, listing)
     source.notes += _describe_empty_splits(spec, listing)
     source.notes += describe_unread(source.unread, source.description.provides)
     if spec.num_shards is not None:
@@ -179,3 +186,48 @@ def _describe_skipped(skipped: Skipped) -> str:
         for kind, count in skipped.counts.most_common()
     ]
     return f"; {skipped.counts.total()} other files: {', '.join(kinds)}"
+
+
+def _check_masks(spec: BuildSpec, source: Source, listing: Listing) -> None:
+    """Checks that the first masks have numbers. Only masks that may have colors by their headers are decoded.
+
+    Raises:
+      RequestError: they are photos, or have colors; offers the named table that has all colors.
+    """
+    is_known = spec.mask_class_names or spec.map or source.description.records or source.pipeline
+    if spec.layout is None or not spec.layout.needs_mask or is_known:
+        return
+    # Most requests have no masks, and need none of these modules here.
+    from beam_tfrecords.transforms.blocks.fetching import read_image
+    from beam_tfrecords.transforms.images.masks import find_tables, may_have_colors
+    from beam_tfrecords.transforms.listing.listing import read_refs
+    from beam_tfrecords.transforms.processes.isolation import isolated
+
+    first = sorted(itertools.islice(read_refs(listing), _FIRST), key=lambda ref: ref.key)
+    refs = [ref for ref in first if MASK in ref.images]
+    tables, counts = set(NAMED), list[int]()
+    for ref in refs:
+        data = read_image(ref.images[MASK], size=0, max_file_size=spec.max_file_size)
+        if isinstance(data, SampleError) or not may_have_colors(data, spec.image):
+            return
+        with isolated(find_tables, spec.image_timeout) as find:
+            found = find(data, spec.image)
+        if found is None or isinstance(found, SampleError):
+            return
+        count, named = found
+        counts.append(count)
+        tables &= set(named)
+    where = f"`input={', '.join(spec.source.input)}`"
+    if min(counts, default=0) > _MOST_COLORS:
+        raise RequestError(
+            f"{where}: the mask of {printable(refs[0].key)} has {counts[0]:,} colors, as "
+            "photos have; expected a number or a color of its own for each class",
+            code="photos_as_masks",
+        )
+    if refs:
+        raise RequestError(
+            f"{where}: the masks have colors, such as that of {printable(refs[0].key)}, "
+            "and which class each stands for is not known; name a file with the classes of the colors in `mask_colors`",
+            [Suggestion(f"the colors of {name}", {"mask_colors": name}) for name in sorted(tables)],
+            code="masks_of_colors",
+        )
