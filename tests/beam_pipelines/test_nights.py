@@ -1,8 +1,6 @@
-"""Nights on which users do what they like; those with disturbed builds are exhaustive and integration tests."""
+"""Nights on which users do what they like; those with disturbed builds run in `make test-nightly`."""
 
 from __future__ import annotations
-
-import os
 
 import pytest
 
@@ -16,9 +14,8 @@ def test_the_newest_version_is_a_build_from_scratch(tmp_path, run, source):
         history.night()
 
 
-# 300 nights; `make test-integration` runs a third of them, and less with SHARE.
 @pytest.mark.nightly
-@pytest.mark.parametrize("seed", range(1, 1 + int(os.environ.get("NIGHT_SEEDS", "6"))))
+@pytest.mark.parametrize("seed", range(1, 7))
 @pytest.mark.parametrize("source", SOURCES)
 def test_ten_nights_leave_whole_versions_and_nothing_foreign_is_gone(tmp_path, run, source, seed):
     """300 nights in all, with builds that are killed, suspended, out of disk, or two at once."""

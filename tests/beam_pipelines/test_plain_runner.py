@@ -13,7 +13,7 @@ from tests.source_forms import FORMS, flags_of, write_form
 
 pytestmark = pytest.mark.local_runner
 
-# Forms that pipelines list and read in ways of their own; `--exhaustive` has the others.
+# Forms that pipelines list and read in ways of their own.
 WAYS = ("tar_zstd", "masks")
 # Feature -> flags of a build of real photos.
 FEATURES = {

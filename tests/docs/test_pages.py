@@ -44,7 +44,7 @@ _OTHER_FLAGS = {
 }
 _OTHER_FLAGS |= {"no_report", "json", "json_summary", "metrics_file", "examples", "findings", "sample"}
 # Of pytest, in CONTRIBUTING.md.
-_OTHER_FLAGS |= {"exhaustive", "few", "update"}
+_OTHER_FLAGS |= {"update"}
 # Of Beam YAML, in beam.md.
 _OTHER_FLAGS |= {"yaml_pipeline_file"}
 # Of gcloud, in scale.md: --clear-soft-delete.

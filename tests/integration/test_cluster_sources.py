@@ -17,23 +17,7 @@ from tests.web_server import web_server
 
 pytestmark = pytest.mark.nightly
 
-# They are listed by the same functions as others.
-LISTED_ALIKE = {
-    *("folder", "csv", "tar", "parquet", "tfrecord", "tfrecord_pixels", "npy", "cifar"),
-    *("parquet_objects", "webdataset_objects", "hf_folder_objects", "parquet_masks", "tfrecord_masks"),
-}
 CLUSTERS = ["flink_2", "flink_4", "spark"]
-# On Spark a job starts its own JVM; those of Flink are there.
-USUAL = {*(("flink_2", form) for form in FORMS.keys() - LISTED_ALIKE), ("spark", "zip")}
-
-
-def cases() -> list[object]:
-    """Every source on every cluster; most of them with `--exhaustive`."""
-    return [
-        pytest.param(cluster, form, marks=() if (cluster, form) in USUAL else pytest.mark.nightly)
-        for cluster in CLUSTERS
-        for form in sorted(FORMS)
-    ]
 
 
 @pytest.fixture(scope="module")
@@ -69,14 +53,15 @@ def spark() -> list[str]:
     return ["--runner=SparkRunner", "--spark_master_url=local[2]"]
 
 
-@pytest.mark.parametrize(("cluster", "form"), cases())
+@pytest.mark.parametrize("form", sorted(FORMS))
+@pytest.mark.parametrize("cluster", CLUSTERS)
 def test_every_source_gives_the_bytes_of_a_local_build(request, tmp_path, convert_on_both, cluster, form):
     write_form(form, tmp_path / "in")
     convert_on_both(request.getfixturevalue(cluster), tmp_path, *flags_of(form, tmp_path / "in"))
     assert hashes(tmp_path / "cluster") == hashes(tmp_path / "local")
 
 
-@pytest.mark.parametrize("cluster", [pytest.param("flink_4", marks=pytest.mark.nightly), "spark"])
+@pytest.mark.parametrize("cluster", ["flink_4", "spark"])
 def test_all_stages_give_the_bytes_of_a_local_build(request, photos, tmp_path, convert_on_both, cluster):
     shutil.copytree(photos, tmp_path / "in")
     for path in sorted((tmp_path / "in").rglob("*_0?.jpg"))[:5]:

@@ -1,6 +1,6 @@
 """Something dies at a random time of a build on Flink, and the next command is given: the bytes are the local ones.
 
-A few cases run with `--exhaustive`. CASES names others: task_manager:0-19,job_manager:0-1,launcher:0-4 takes half an
+CASES names other cases: task_manager:0-19,job_manager:0-1,launcher:0-4 takes half an
 hour. What happened is printed, a line of JSON for each case: `-s` shows it.
 """
 
