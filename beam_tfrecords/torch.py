@@ -1,4 +1,4 @@
-"""Records for PyTorch: a map-style dataset, and a stream that is shuffled and can be resumed."""
+"""Records for PyTorch: a map-style dataset, a stream that is shuffled and can be resumed, and their batches."""
 
 from __future__ import annotations
 
@@ -17,12 +17,14 @@ try:
 except ImportError as error:
     raise ImportError(f"beam_tfrecords.torch needs PyTorch: {install_hint('torch')}") from error
 
+from torch.utils.data import default_collate
+from torch.utils.data._utils.collate import default_collate_fn_map
+
 from beam_tfrecords.examples.layouts import MASK_FIELD, no_pair
-from beam_tfrecords.reading.collating import Pair
+from beam_tfrecords.reading.collating import Example, Pair, make_batch
 from beam_tfrecords.reading.records import Records, check_records
 from beam_tfrecords.reading.resizing import ImageSize, ResizeMode
 from beam_tfrecords.reading.shuffling import LISTED, RunShuffle, Shuffle
-from beam_tfrecords.reading.torch_collating import collate
 
 __all__ = ["RecordDataset", "RecordStream", "collate"]
 
@@ -216,6 +218,30 @@ class RecordStream(torch.utils.data.IterableDataset[Any]):
             for example in self._records.batchable(list(map(self._give, examples))):
                 self._given += 1
                 yield example
+
+
+def collate(examples: Sequence[Any], **_: Any) -> Any:
+    """Collates examples into a batch; a `DataLoader` uses it automatically for examples of this package.
+
+        >>> batch = collate([{"label": 1, "key": "a.png"}, {"label": 0, "key": "b.png"}])
+        >>> batch["key"], batch["label"].tolist()
+        (['a.png', 'b.png'], [1, 0])
+
+    Stacks values of one shape to a tensor. Features with any number of values, such as boxes, become a list with one
+    tensor per example; text becomes a list of `str`.
+
+    Args:
+      examples: dicts or tuples of arrays, tensors, numbers and text.
+
+    Raises:
+      ValueError: images have different sizes.
+    """
+    ragged: frozenset[str] = getattr(examples[0], "ragged", frozenset())
+    return make_batch(examples, ragged, stack=default_collate, convert=torch.as_tensor)
+
+
+# PyTorch's own way to extend `default_collate`.
+default_collate_fn_map.update({Example: collate, Pair: collate})
 
 
 @dataclasses.dataclass(frozen=True)

@@ -23,13 +23,13 @@ ALLOWED = {
     "beam_pipelines/settings/beam_flags.py": {"_actions", "_add_argparse_args"},
     "beam_pipelines/settings/command_line.py": {"_actions", "_option_string_actions"},
     "quiet_beam.py": {"_getframe"},
-    "reading/torch_collating.py": {"_utils"},
     "storage/beam_files.py": {"_pipeline_options"},
     "storage/botocore_private.py": {
         *("_create_process_provider", "_endpoint", "_manager", "_popen", "_profile_provider_builder", "_proxy_config"),
     },
     "storage/gcs_private.py": {"_http", "_predicate", "_properties"},
     "storage/io_watchdog.py": {"_exit"},
+    "torch.py": {"_utils"},
     "transforms/images/tiff.py": {"_Tile"},
     "transforms/processes/fork_server.py": {"_children", "_config", "_forkserver_alive_fd", "_forkserver_pid"},
 }

@@ -19,9 +19,9 @@ from pyarrow import acero
 from beam_tfrecords.errors import RequestError
 from beam_tfrecords.examples.layouts import COLUMN
 from beam_tfrecords.output.manifest import Shard
-from beam_tfrecords.reading.condition_columns import LABELS, SCHEMA, join_labels
 from beam_tfrecords.reading.condition_text import BETWEEN, SyntaxProblem, to_python, to_sql
 from beam_tfrecords.reading.index_files import read_index
+from beam_tfrecords.reading.record_columns import LABELS, SCHEMA, join_labels
 from beam_tfrecords.reading.shard_cache import ShardCache
 
 _EXAMPLE = "label = 'cat' and sharpness < 20"

@@ -30,10 +30,10 @@ from beam_tfrecords.reading.attribute_hints import OF_RECORDS, explain_attribute
 from beam_tfrecords.reading.collating import as_examples
 from beam_tfrecords.reading.decoding import ReadExample
 from beam_tfrecords.reading.index_files import read_places, replaced
-from beam_tfrecords.reading.mix_order import balanced_order
 from beam_tfrecords.reading.record_columns import RecordColumns
 from beam_tfrecords.reading.resizing import ImageSize, Resize, ResizeMode
 from beam_tfrecords.reading.shard_cache import ShardCache
+from beam_tfrecords.reading.shuffling import balanced_order
 from beam_tfrecords.storage.open_file import OpenFile
 from beam_tfrecords.storage.threads import map_in_threads
 from beam_tfrecords.tfrecord import FOOTER_BYTES, HEADER_BYTES, RecordError, masked_crc32c, read_records
@@ -251,7 +251,7 @@ class Records(Sequence[Any]):
         """Prepares examples of these records for `beam_tfrecords.torch.collate`, if PyTorch is imported."""
         if "torch" not in sys.modules or not isinstance(self._read, ReadExample):
             return examples
-        importlib.import_module("beam_tfrecords.reading.torch_collating")
+        importlib.import_module("beam_tfrecords.torch")
         return as_examples(examples, self._read.features)
 
     @property

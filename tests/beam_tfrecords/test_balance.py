@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from beam_tfrecords import mix, open_dataset
-from beam_tfrecords.reading.mix_order import balanced_order
+from beam_tfrecords.reading.shuffling import balanced_order
 from tests.annotated_inputs import save_pictures, write_coco
 from tests.refusals import refuses
 from tests.tensorflow import load

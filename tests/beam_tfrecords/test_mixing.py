@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from beam_tfrecords import mix, open_dataset
-from beam_tfrecords.reading.mix_order import MixOrder
+from beam_tfrecords.reading.shuffling import MixOrder
 from tests import tensorflow as tf
 from tests.annotated_inputs import CATEGORIES, PICTURES, save_pictures, write_coco
 from tests.refusals import refuses

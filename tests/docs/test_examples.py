@@ -24,7 +24,6 @@ MODULES = {
     "beam_tfrecords.reading.opening": None,
     "beam_tfrecords.reading.records": None,
     "beam_tfrecords.reading.tf_data": "tensorflow",
-    "beam_tfrecords.reading.torch_collating": "torch",
     "beam_tfrecords.torch": "torch",
     "beam_tfrecords.transforms.mapping.sample": None,
     "beam_tfrecords.transforms.sink": None,

@@ -99,7 +99,7 @@ def test_torch_makes_batches_of_our_examples_by_itself():
     pytest.importorskip("torch")
     from torch.utils.data import default_collate
 
-    import beam_tfrecords.reading.torch_collating  # noqa: F401
+    import beam_tfrecords.torch  # noqa: F401
     from beam_tfrecords.reading.collating import Example
 
     one, two = Example(boxes=np.zeros((1, 4))), Example(boxes=np.zeros((2, 4)))

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from beam_tfrecords.errors import SampleError
-from beam_tfrecords.examples.wire_fields import read_fields
+from beam_tfrecords.examples.wire import read_fields
 from beam_tfrecords.transforms.images.npy_headers import NPY_HEADERS, NPY_START
 from beam_tfrecords.transforms.sources.reading import parsing
 
