@@ -87,8 +87,8 @@ SOURCES = (
     Entry("yolo", "annotations.yolo", (".yaml", ".yml", ".data"), reads_folders=True, takes=(*_PATHS, "classes")),
     Entry("voc", "annotations.voc", takes=("classes",)),
     Entry("documents", "documents.document_source", takes=("mapping", "image_root", "classes")),
-    Entry("tar", "archives.tar", _TAR, takes=_FOLDERS),
-    Entry("zip", "archives.zip", (".zip",), takes=_FOLDERS),
+    Entry("tar", "archives.archive", _TAR, takes=_FOLDERS),
+    Entry("zip", "archives.archive", (".zip",), takes=_FOLDERS),
     Entry(
         "tfrecord",
         "records.tfrecord",

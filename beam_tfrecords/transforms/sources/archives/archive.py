@@ -9,7 +9,9 @@ from collections.abc import Callable, Sequence
 from beam_tfrecords import storage
 from beam_tfrecords.errors import RequestError, SampleError
 from beam_tfrecords.transforms.refs.sample_refs import SampleRef
-from beam_tfrecords.transforms.sources.archives.members import OpenArchive, ReadArchive
+from beam_tfrecords.transforms.sources.archives.members import ReadArchive
+from beam_tfrecords.transforms.sources.archives.tar_reader import open_tar
+from beam_tfrecords.transforms.sources.archives.zip_reader import open_zip
 from beam_tfrecords.transforms.sources.description import Description
 from beam_tfrecords.transforms.sources.detect.inference import ApplyInterpretations, assume_folders
 from beam_tfrecords.transforms.sources.detect.interpretation import Interpretation, Request
@@ -92,7 +94,7 @@ class ArchiveSource(InferredSource, ContainerSource):
         return len(words) == len(names) and not any(map(is_known, words))
 
 
-def open_archives(inputs: Inputs, spec: SourceSpec, needs: Needs, open_archive: OpenArchive) -> MakeSource:
+def open_input(inputs: Inputs, spec: SourceSpec, needs: Needs) -> MakeSource:
     """Finds the archives of a request.
 
     Raises:
@@ -100,6 +102,7 @@ def open_archives(inputs: Inputs, spec: SourceSpec, needs: Needs, open_archive: 
     """
     pattern = compile_pattern(spec.label_pattern, needs)
     files = find_files(inputs, by_name=needs.splits.are_auto)
+    open_archive = open_zip if spec.source == "zip" else open_tar
 
     def make(needs: Needs) -> ArchiveSource:
         _, columns = find_path_columns(pattern, needs)

@@ -12,16 +12,17 @@ from typing import Any
 
 from beam_tfrecords.errors import RequestError, SampleError, Suggestion
 from beam_tfrecords.transforms.sources.archives.tar_reader import open_tar
-from beam_tfrecords.transforms.sources.archives.webdataset_members import (
+from beam_tfrecords.transforms.sources.archives.webdataset_samples import (
     PICKLES,
+    ReadWebDataset,
     decode,
     is_image,
     is_index,
     is_object,
     is_pickle,
     is_value,
+    list_members,
 )
-from beam_tfrecords.transforms.sources.archives.webdataset_samples import ReadWebDataset, list_members
 from beam_tfrecords.transforms.sources.containers import Container
 from beam_tfrecords.transforms.sources.description import Description
 from beam_tfrecords.transforms.sources.detect.column_names import is_mask_name

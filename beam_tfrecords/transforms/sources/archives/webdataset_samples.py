@@ -1,9 +1,12 @@
-"""Groups the members of WebDatasets into samples."""
+"""Groups the members of WebDatasets into samples.
+
+Follows the rules of webdataset 1.0 (`base_plus_ext`, `tar_file_iterator` and `decoders`) for names and contents.
+"""
 
 from __future__ import annotations
 
-import contextlib
 import dataclasses
+import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
@@ -11,20 +14,21 @@ from beam_tfrecords.errors import FailureReason, SampleError, Stage
 from beam_tfrecords.transforms.refs.sample_refs import Locator, SampleRef, one_image
 from beam_tfrecords.transforms.sources.archives.members import Member
 from beam_tfrecords.transforms.sources.archives.tar_reader import TarReader, open_tar
-from beam_tfrecords.transforms.sources.archives.webdataset_members import (
-    decode,
-    is_image,
-    is_object,
-    is_value,
-    meta_kind,
-    split_name,
-)
 from beam_tfrecords.transforms.sources.containers import Container, StagingFiles, member_path
+from beam_tfrecords.transforms.sources.json_text import read_json
+from beam_tfrecords.transforms.sources.names import IMAGE_EXTENSIONS, skipped_kind
+from beam_tfrecords.transforms.sources.path_rule import shorten
 from beam_tfrecords.transforms.sources.skipped import Skipped
 from beam_tfrecords.transforms.sources.tables.cells import invalid_row
 from beam_tfrecords.transforms.sources.tables.row_values import Located, RowReader
 from beam_tfrecords.transforms.sources.tables.table import MOST_ROW_SIZE
 
+_INTEGERS = frozenset({"cls", "cls2", "index", "inx", "id"})
+_TEXTS = frozenset({"txt", "text", "transcript"})
+_OBJECTS = frozenset({"json", "jsn"})
+# Unpickling can run arbitrary code.
+PICKLES = frozenset({"pyd", "pickle", "pkl", "pth"})
+_META = re.compile(r"__[^/]*__($|/)")
 _CROSSES = "; samples that cross archives are not read"
 
 
@@ -84,10 +88,8 @@ class ReadWebDataset:
                     if sample.suffixes:
                         yield self._read(sample, container)
                     sample = _Sample(key, edge="" if sample.suffixes else "first")
-                try:
-                    self._add(sample, suffix, member, container, staging, skipped)
-                except _MemberError as error:
-                    sample.failure = sample.failure or error.reason
+                failure = self._add(sample, suffix, member, container, staging, skipped)
+                sample.failure = sample.failure or failure
         if sample.suffixes:
             sample.edge = sample.edge or "last"
             yield self._read(sample, container)
@@ -100,34 +102,36 @@ class ReadWebDataset:
         container: Container,
         staging: StagingFiles,
         skipped: Skipped,
-    ) -> None:
-        """Adds a member to its sample.
+    ) -> SampleError | None:
+        """Adds a member to its sample; returns an error that rejects the sample if the member is invalid.
 
         Raises:
-          _MemberError: the member is invalid, so that its sample is rejected.
           SampleError: the archive cannot be read.
         """
         if suffix in sample.suffixes:
-            raise _MemberError(invalid_row(f"it has two members with the suffix .{suffix}"))
+            return invalid_row(f"it has two members with the suffix .{suffix}")
         sample.suffixes.add(suffix)
         if suffix == self.mask:
             sample.mask = member.locate(staging, f"{container.uri}#{member_path(member.name)}")
         elif is_image(suffix):
             if suffix != self.image and (self.image or "." in suffix):
-                return
+                return None
             if sample.image is not None:
-                raise _MemberError(invalid_row("it has two images; name the suffix of one with `image_column`"))
+                return invalid_row("it has two images; name the suffix of one with `image_column`")
             sample.image = member.locate(staging, f"{container.uri}#{member_path(member.name)}")
             sample.size, sample.fingerprint = member.size, f"{container.fingerprint}@{member.offset}"
         elif suffix in self.cells.needed or (is_object(suffix) and self._needs_objects):
             if member.size > MOST_ROW_SIZE:
                 detail = f"its member .{suffix} has {member.size:,} bytes; expected {MOST_ROW_SIZE:,} at most"
-                raise _MemberError(invalid_row(detail))
+                return invalid_row(detail)
             data = b"".join(member.chunks())
-            with _rejecting():
+            try:
                 sample.row = {**decode(suffix, data), **sample.row}
+            except SampleError as error:
+                return error
         elif not (is_value(suffix) or is_object(suffix)):
             skipped.add(f".{suffix.rpartition('.')[2]}", container.key_prefix + member_path(member.name))
+        return None
 
     @property
     def _needs_objects(self) -> bool:
@@ -156,22 +160,6 @@ class ReadWebDataset:
         return None
 
 
-class _MemberError(Exception):
-    """An invalid member, which rejects only its sample; a `SampleError` ends the whole archive."""
-
-    def __init__(self, reason: SampleError) -> None:
-        super().__init__(str(reason))
-        self.reason = reason
-
-
-@contextlib.contextmanager
-def _rejecting() -> Iterator[None]:
-    try:
-        yield
-    except SampleError as error:
-        raise _MemberError(error) from error
-
-
 def list_members(
     archive: TarReader, container: Container, skipped: Skipped | None = None
 ) -> Iterator[tuple[str, str, Member]]:
@@ -184,3 +172,77 @@ def list_members(
             yield *name, member
         elif skipped is not None:
             skipped.add(kind or "no suffix", container.key_prefix + path)
+
+
+def split_name(path: str) -> tuple[str, str] | None:
+    """Splits a path at the first dot of its base name into key and suffix, in lower case; None without both."""
+    folder, slash, name = path.rpartition("/")
+    stem, _, suffix = name.partition(".")
+    return (f"{folder}{slash}{stem}", suffix.lower()) if stem and suffix else None
+
+
+def meta_kind(path: str) -> str | None:
+    """Returns why a member does not belong to a sample, as `Skipped` counts it; None if it does."""
+    if _META.match(path):
+        return "metadata"
+    kind = skipped_kind(path)
+    if kind in ("hidden", "system folder", "folder marker"):
+        return kind
+    return "no suffix" if split_name(path) is None else None
+
+
+def is_image(suffix: str) -> bool:
+    """Whether members with this suffix are images."""
+    return f".{_kind(suffix)}" in IMAGE_EXTENSIONS
+
+
+def is_object(suffix: str) -> bool:
+    """Whether members with this suffix are JSON objects, whose fields are columns."""
+    return _kind(suffix) in _OBJECTS
+
+
+def is_value(suffix: str) -> bool:
+    """Whether members with this suffix are columns."""
+    return _kind(suffix) in _INTEGERS or _kind(suffix) in _TEXTS
+
+
+def is_index(suffix: str) -> bool:
+    """Whether members with this suffix are whole numbers."""
+    return _kind(suffix) in _INTEGERS
+
+
+def is_pickle(suffix: str) -> bool:
+    """Whether members with this suffix are pickles."""
+    return _kind(suffix) in PICKLES
+
+
+def decode(suffix: str, data: bytes) -> Mapping[str, Any]:
+    """Decodes a member: returns column -> value.
+
+    Raises:
+      SampleError: the bytes do not have the format of the suffix.
+    """
+    if _kind(suffix) in _INTEGERS:
+        try:
+            return {suffix: int(data)}
+        except ValueError:
+            found = shorten(data[:100].decode(errors="replace"))
+            raise invalid_row(f"the member .{suffix} has {found}; expected a whole number") from None
+    if _kind(suffix) in _TEXTS:
+        try:
+            return {suffix: data.decode()}
+        except UnicodeDecodeError as error:
+            raise invalid_row(f"the member .{suffix} is not valid UTF-8") from error
+    try:
+        values = read_json(data)
+    except RecursionError as error:
+        raise invalid_row(f"the member .{suffix} is nested too deeply") from error
+    except ValueError as error:
+        raise invalid_row(f"the member .{suffix} is not JSON: {error}") from error
+    if not isinstance(values, dict):
+        raise invalid_row(f"the member .{suffix} is not a JSON object")
+    return values
+
+
+def _kind(suffix: str) -> str:
+    return suffix.rpartition(".")[2]
