@@ -7,6 +7,7 @@ import contextlib
 import dataclasses
 import functools
 import itertools
+import math
 from collections import Counter
 from collections.abc import Callable, Iterator
 from typing import Any, cast
@@ -142,7 +143,7 @@ class CocoAnnotations:
             self._unplaced += 1
             return
         if not isinstance(box, list) or len(box) != 4:
-            box = [_NAN] * 4
+            box = [math.nan] * 4
         x, y, width, height = map(as_number, box)
         self._boxes.extend((x, y, x + width, y + height))
         self._areas.append(as_number(value.get("area")))
@@ -299,9 +300,6 @@ class CocoAnnotations:
                 yield f"{shown}: categories {', '.join(several[:_MOST_NAMES])} have the name {name!r}: one class"
 
 
-_NAN = float("nan")
-
-
 def read_coco(file: storage.FileEntry, needs: Needs, *, needs_captions: bool, needs_boxes: bool) -> CocoAnnotations:
     """Reads a COCO file in one pass.
 
@@ -322,7 +320,7 @@ def read_coco(file: storage.FileEntry, needs: Needs, *, needs_captions: bool, ne
     return annotations
 
 
-def may_have_boxes(path: str, version: str = "") -> bool:
+def may_have_boxes(path: str, version: str) -> bool:
     """Whether the first annotations have boxes or polygons; also True without annotations or for a damaged file."""
     with storage.open_read(path, version=version) as opened, contextlib.suppress(JsonError):
         found = (value for _, value in read_arrays(opened, ["annotations"]) if isinstance(value, dict))

@@ -1,40 +1,193 @@
 """The source for Pascal VOC: an XML file or a mask per image, and lists of the images of each split.
 
-The module `voc_files` reads XML files in other folder layouts.
+Also reads XML files in other folder layouts, as written by Roboflow, LabelImg and Kaggle.
 """
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 import posixpath
+from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping
 
 from beam_tfrecords import storage
 from beam_tfrecords.errors import FailureReason, RequestError, SampleError, Stage
-from beam_tfrecords.examples.contents import Content
+from beam_tfrecords.examples.contents import DRAWN, Content
 from beam_tfrecords.storage.threads import map_in_threads
 from beam_tfrecords.transforms.objects.objects import Objects
 from beam_tfrecords.transforms.refs.sample_refs import MASK, SampleRef
 from beam_tfrecords.transforms.sources.annotations.annotated import (
+    describe_bare,
     reference,
     refuse_folders_as_splits,
     rejected,
 )
-from beam_tfrecords.transforms.sources.annotations.voc_files import XML, AnnotatedFolders, VocFilesSource
 from beam_tfrecords.transforms.sources.annotations.voc_xml import read_annotation
+from beam_tfrecords.transforms.sources.description import Description
+from beam_tfrecords.transforms.sources.detect.names import plain_path
 from beam_tfrecords.transforms.sources.image_files import with_masks
 from beam_tfrecords.transforms.sources.inputs import Inputs, key_prefixes, quote_input
-from beam_tfrecords.transforms.sources.names import is_utf8, printable, skipped_kind
+from beam_tfrecords.transforms.sources.names import is_utf8, printable, skipped_kind, unpaired_kind
 from beam_tfrecords.transforms.sources.needs import Needs
-from beam_tfrecords.transforms.sources.source import MakeSource, Unmatched
+from beam_tfrecords.transforms.sources.source import MakeSource, Source, Unmatched
 from beam_tfrecords.transforms.splits import split_of_folder
 
+_XML = ".xml"
+_ENTRIES = dict[str, list[storage.FileEntry]]
 _IMAGES, _ANNOTATIONS, _LISTS = "JPEGImages", "Annotations", "ImageSets/Main"
 _MASKS, _MASK_LISTS = "SegmentationClass", "ImageSets/Segmentation"
 # The lists of all images; the other lists contain the images of one class each.
 _SPLITS = ("train", "val", "test")
 _BOTH = "trainval"
 _THREADS = 16
+
+
+class AnnotatedFolders(Source):
+    """Folders with images and Pascal VOC annotations.
+
+    Args:
+      roots: key prefix -> folder.
+      inputs: the inputs of the request.
+      needs: requested contents.
+    """
+
+    description = Description(provides=frozenset({Content.IMAGE, Content.LABEL, Content.OBJECTS, *DRAWN}))
+
+    def __init__(self, roots: Mapping[str, str], inputs: Inputs, needs: Needs) -> None:
+        super().__init__()
+        self._roots = roots
+        self._inputs = inputs
+        self._needs = needs
+
+    def samples(self) -> Iterator[SampleRef]:
+        """Yields the images of all folders in turn.
+
+        Raises:
+          RequestError: polygons are needed, and no object has one.
+        """
+        self.notes, self.unmatched, self.unread = [], [], Counter()
+        total = bare = 0
+        for prefix, root in self._roots.items():
+            for ref in self._samples_of(root.rstrip("/"), prefix, self._inputs.splits.get(root)):
+                found = ref.objects or Objects()
+                total, bare = total + len(found.labels), bare + (found.polygons or [b""] * len(found.labels)).count(b"")
+                yield ref
+        if self._needs.polygons and total and bare == total:
+            raise RequestError(
+                f"{quote_input(next(iter(self._roots.values())))}: none of its {total:,} objects has a polygon or a "
+                "turned box; use `layout=detection`",
+                code="no_polygons",
+            )
+        if self._needs.polygons and bare:
+            self.notes.append(describe_bare(bare, total, self._needs))
+
+    def _keep_needed(self, objects: Objects | SampleError) -> Objects | SampleError:
+        """Returns objects without the polygons that the layout does not store, and counts these."""
+        if isinstance(objects, SampleError) or self._needs.polygons or not objects.polygons:
+            return objects
+        self.unread[Content.POLYGONS] += sum(map(bool, objects.polygons))
+        return dataclasses.replace(objects, polygons=())
+
+    def _samples_of(self, root: str, prefix: str, split_of_root: str | None) -> Iterator[SampleRef]:
+        """Yields the images of one folder.
+
+        Args:
+          root: path of the folder.
+          prefix: key prefix.
+          split_of_root: split of all images, if the input states it.
+        """
+        raise NotImplementedError
+
+
+class VocFilesSource(AnnotatedFolders):
+    """Lists the images with an XML file of the same name, in name order."""
+
+    def _samples_of(self, root: str, prefix: str, split_of_root: str | None) -> Iterator[SampleRef]:
+        images, annotations, count = self._list(root, prefix)
+        finder = _XmlImageFinder(images)
+        pairs = [(name, entry, finder.find(name)) for name, entry in sorted(annotations.items())]
+        paths = [found[0].path for _, _, found in pairs if len(found) == 1]
+        has_splits = self._needs.splits.are_auto and any(_split_of(path[len(root) :]) for path in paths)
+
+        def read(
+            pair: tuple[str, storage.FileEntry, list[storage.FileEntry]],
+        ) -> tuple[str, list[storage.FileEntry], Objects | SampleError]:
+            name, entry, found = pair
+            if len(found) == 1:
+                return name, found, read_annotation(entry.path)
+            several = f"several images may be meant: {', '.join(sorted(printable(one.path) for one in found[:3]))}"
+            reason = FailureReason.INVALID_ROW if found else FailureReason.UNREADABLE
+            detail = several if found else "no image of this name"
+            return name, found, SampleError(Stage.LIST, reason, f"{printable(name)}{_XML}: {detail}")
+
+        read_all = map_in_threads(read, pairs, threads=_THREADS) if storage.has_scheme(root) else map(read, pairs)
+        for name, found, objects in read_all:
+            path = found[0].path if len(found) == 1 else None
+            split = split_of_root or (_split_of(path[len(root) :]) if path and has_splits else None)
+            if has_splits and split is None and not isinstance(objects, SampleError):
+                detail = "beside the split folders, not in one of them"
+                objects = SampleError(Stage.LIST, FailureReason.UNKNOWN_SPLIT, detail)
+            key = prefix + (path[len(root) + 1 :] if path else name + _XML)
+            objects = self._keep_needed(objects)
+            if isinstance(objects, SampleError):
+                yield rejected(key, objects, split=split, uri=path)
+            elif path:
+                yield reference(key, path, objects, self._needs, split=split, found=found[0])
+        shown = printable(storage.basename(root))
+        without = sum(not found for _, _, found in pairs)
+        if without:
+            note = f"{without:,} of {len(pairs):,} XML files of {shown} belong to no image"
+            self.unmatched.append(Unmatched(note, without, len(pairs)))
+        if len(paths) < count:
+            beside = count - len(set(paths))
+            self.notes.append(f"{beside:,} of {count:,} images of {shown} have no annotation, and are left out")
+
+    def _list(self, root: str, prefix: str) -> tuple[_ENTRIES, dict[str, storage.FileEntry], int]:
+        """Returns path without extension -> images; path without extension -> XML file; and the number of images."""
+        images: _ENTRIES = defaultdict(list)
+        annotations = {}
+        for entry in storage.list_files(root, literal=True):
+            relative = entry.path[len(root) + 1 :]
+            stem = posixpath.splitext(relative)[0]
+            kind = unpaired_kind(relative)
+            if kind == _XML and is_utf8(relative):
+                annotations[stem] = entry
+            elif kind:
+                self.skipped.add(kind, printable(prefix + relative))
+            else:
+                images[stem].append(entry)
+        return images, annotations, sum(map(len, images.values()))
+
+
+class _XmlImageFinder:
+    """Finds the image of an XML file.
+
+    Looks in the same folder, then in the folder whose path differs only in words such as images and annotations, then
+    for the only image of that name.
+    """
+
+    def __init__(self, images: _ENTRIES) -> None:
+        self._images = images
+        self._by_plain_path: _ENTRIES = defaultdict(list)
+        self._by_name: _ENTRIES = defaultdict(list)
+        for stem, entries in images.items():
+            self._by_plain_path[_plain(stem)] += entries
+            self._by_name[posixpath.basename(stem)] += entries
+
+    def find(self, stem: str) -> list[storage.FileEntry]:
+        """Returns the candidate images from the most likely place; more than one if ambiguous."""
+        places = ((self._images, stem), (self._by_plain_path, _plain(stem)), (self._by_name, posixpath.basename(stem)))
+        return next((found for entries, key in places if (found := entries.get(key))), [])
+
+
+def _plain(stem: str) -> str:
+    folders, slash, name = stem.rpartition("/")
+    return f"{plain_path(folders)}/{name}" if slash else f"/{name}"
+
+
+def _split_of(path: str) -> str | None:
+    return next(filter(None, map(split_of_folder, path.split("/")[:-1])), None)
 
 
 def open_input(inputs: Inputs, needs: Needs) -> MakeSource:
@@ -66,7 +219,7 @@ def _is_voc(root: str) -> bool:
 def _has_xml(root: str) -> bool:
     """Whether there are XML files and no split lists; split lists require the layout of VOC2012."""
     paths = [entry.path for entry in storage.list_files(root, literal=True)]
-    return not any("/ImageSets/" in path for path in paths) and any(path.lower().endswith(XML) for path in paths)
+    return not any("/ImageSets/" in path for path in paths) and any(path.lower().endswith(_XML) for path in paths)
 
 
 class VocSource(AnnotatedFolders):

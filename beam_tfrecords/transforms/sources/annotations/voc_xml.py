@@ -20,7 +20,6 @@ from beam_tfrecords.transforms.sources.names import printable
 
 _MOST_BYTES = 16 << 20
 _MOST_SIDE = 1 << 31
-_NAN = float("nan")
 # Elements of an object that may have more than the sides of an upright box.
 _SHAPES = ("robndbox", "polygon", "bndbox")
 # Three points.
@@ -124,7 +123,7 @@ def _number(text: str | None) -> float:
     try:
         return float(text or "")
     except ValueError:
-        return _NAN
+        return math.nan
 
 
 def _read(path: str) -> bytes:

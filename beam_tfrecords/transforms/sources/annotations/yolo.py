@@ -50,9 +50,9 @@ from beam_tfrecords.transforms.sources.source import MakeSource, Source
 # Some datasets have labels and caches next to the images.
 _NO_IMAGES = (".txt", ".cache", ".npy", ".yaml", ".yml")
 _THREADS = 16
-# Number of lines of a list for finding the image folder.
 # Number of images whose labels tell poses from polygons.
 _FIRST_IMAGES = 64
+# Number of lines of a list for finding the image folder.
 _MOST_LINES = 5
 
 
