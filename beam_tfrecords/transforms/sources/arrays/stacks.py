@@ -87,7 +87,6 @@ class StackSource(RowSource):
       find: finds the stacks of a file.
       stacks: stacks of the first file.
       table: values of its first images.
-      class_names: class names, if labels are names; empty if unknown.
       found_classes: class names in the files, for labels that are numbers.
       read_name: replaces unusual split names in a path with usual ones.
       notes: notes on the files.
@@ -105,7 +104,6 @@ class StackSource(RowSource):
         find: FindStacks,
         stacks: Sequence[Stack],
         table: FirstRows,
-        class_names: Sequence[str],
         found_classes: Sequence[FoundClasses],
         read_name: Callable[[str], str],
         notes: Sequence[str],
@@ -119,8 +117,7 @@ class StackSource(RowSource):
         label = choose_label(table, settings, needs, then=then, lacks=lacks)
         self.notes += notes
         cells = self._take_columns(table, settings, needs, label)
-        class_names = class_names if needs.label else ()
-        self._describe(class_names=class_names, found_classes=found_classes, labels_may_be_indices=not class_names)
+        self._describe(found_classes=found_classes, labels_may_be_indices=True)
         paths = [file.entry.path for file in files]
         split_column = settings.split_column
         by_name = needs.splits.are_auto and not split_column and not inputs.splits
@@ -198,7 +195,6 @@ def open_stacks(
     files: Sequence[InputFile],
     find: FindStacks,
     *,
-    class_names: Sequence[str] = (),
     found_classes: Sequence[FoundClasses] = (),
     read_name: Callable[[str], str] = str,
     notes: Sequence[str] = (),
@@ -219,9 +215,7 @@ def open_stacks(
     except SampleError as error:
         raise RequestError(f"{quote_input(first.uri)} cannot be read: {error.detail}", code="invalid_file") from error
     table = FirstRows(first.uri, tuple(types), rows, column_types=types)
-    return functools.partial(
-        StackSource, files, find, stacks, table, class_names, found_classes, read_name, notes, inputs, settings
-    )
+    return functools.partial(StackSource, files, find, stacks, table, found_classes, read_name, notes, inputs, settings)
 
 
 def find_axes(shape: Sequence[int]) -> str | None:

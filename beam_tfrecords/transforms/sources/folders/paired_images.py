@@ -90,7 +90,7 @@ class PairedImages(Source):
         found = _match_names({name: self._list(name) for name in self._folders})
         first = next(iter(found.values()))
         for stem in sorted({one for files in found.values() for one in files}, key=lambda one: (one not in first, one)):
-            yield self._reference(stem, {name: files.get(stem, []) for name, files in found.items()})
+            yield self._reference({name: files.get(stem, []) for name, files in found.items()})
 
     def _list(self, name: str) -> _Files:
         """Returns path below a folder without extension -> images."""
@@ -104,7 +104,7 @@ class PairedImages(Source):
                 files.setdefault(posixpath.splitext(below)[0], []).append(entry)
         return files
 
-    def _reference(self, stem: str, files: Mapping[str, Sequence[storage.FileEntry]]) -> SampleRef:
+    def _reference(self, files: Mapping[str, Sequence[storage.FileEntry]]) -> SampleRef:
         name, first = next((name, found[0]) for name, found in files.items() if found)
         key = first.path[self._folders[name].start :]
         missing = next((name for name, found in files.items() if not found), None)
