@@ -28,11 +28,11 @@ from beam_tfrecords.transforms.images.formats import sniff
 from beam_tfrecords.transforms.images.raw_pixels import as_file
 from beam_tfrecords.transforms.sources.containers import Container
 from beam_tfrecords.transforms.sources.needs import Needs
+from beam_tfrecords.transforms.sources.records.folder_metadata import Features
 from beam_tfrecords.transforms.sources.records.image_features import choose_features
 from beam_tfrecords.transforms.sources.records.record_datasets import find_ours
 from beam_tfrecords.transforms.sources.records.record_files import RecordFiles, count_files, find_record_files
 from beam_tfrecords.transforms.sources.records.record_rows import scan_file
-from beam_tfrecords.transforms.sources.records.tfds_features import Features
 from beam_tfrecords.transforms.sources.registry import RECORDS
 from beam_tfrecords.transforms.sources.tables.cells import read_cell
 from beam_tfrecords.transforms.sources.tables.table import FirstRows

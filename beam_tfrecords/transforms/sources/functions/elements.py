@@ -18,8 +18,8 @@ from beam_tfrecords.transforms.refs.sample_refs import SampleRef
 from beam_tfrecords.transforms.sources.containers import StagingFiles
 from beam_tfrecords.transforms.sources.functions.sample_reader import SampleReader
 from beam_tfrecords.transforms.sources.names import printable
+from beam_tfrecords.transforms.sources.records.folder_metadata import Features
 from beam_tfrecords.transforms.sources.records.object_features import find_object_features, read_objects
-from beam_tfrecords.transforms.sources.records.tfds_features import Features
 from beam_tfrecords.transforms.sources.tables.cells import read_cell
 
 # Usual names of the fields, the first of which are those of `Sample`; the others are TensorFlow's.

@@ -291,9 +291,5 @@ def _refuse_settings(path: str, settings: TableSettings) -> None:
 
 
 def _describe_layout(layout: Layout) -> str:
-    name = _name_layout(layout)
+    name = next((name for name in NAMED if parse_layout(name) == layout), None)
     return f"layout {name}" if name else f"the features {', '.join(feature.name for feature in layout.features)}"
-
-
-def _name_layout(layout: Layout) -> str | None:
-    return next((name for name in NAMED if parse_layout(name) == layout), None)

@@ -15,13 +15,13 @@ from beam_tfrecords.transforms.sources.detect.image_columns import name_images
 from beam_tfrecords.transforms.sources.detect.roles import Role, describe_fields
 from beam_tfrecords.transforms.sources.inputs import quote_input
 from beam_tfrecords.transforms.sources.needs import Needs
-from beam_tfrecords.transforms.sources.pixels.pixel_reader import PixelReader
+from beam_tfrecords.transforms.sources.records.folder_metadata import Features
 from beam_tfrecords.transforms.sources.records.image_features import (
+    ImageChoice,
     choose_features,
     is_base64_image,
     is_encoded_image,
 )
-from beam_tfrecords.transforms.sources.records.tfds_features import Features
 from beam_tfrecords.transforms.sources.tables.table import FirstRows, first_cells
 from beam_tfrecords.transforms.sources.tables.table_settings import TableSettings
 
@@ -40,43 +40,6 @@ class _Kind(enum.Enum):
     IMAGES = "several images"
     PATH = "names of images"
     OTHER = "neither images nor names of images"
-
-
-@dataclasses.dataclass(frozen=True)
-class ImageChoice:
-    """The features or files that hold the images of a record.
-
-    Attributes:
-      image: feature with the image; "" if `named` has all images, or files have them.
-      mask: feature with the mask, or None.
-      pixels: readers of those of these features that store numbers.
-      named: name of a further image -> its feature.
-      lists: names in `named` whose feature has any number of images.
-      files: settings of the features that name image files; None if records hold their images.
-    """
-
-    image: str = ""
-    mask: str | None = None
-    pixels: Mapping[str, PixelReader] = dataclasses.field(default_factory=dict)
-    named: Mapping[str, str] = dataclasses.field(default_factory=dict)
-    lists: frozenset[str] = frozenset()
-    files: TableSettings | None = None
-
-    @property
-    def images(self) -> dict[str, bool]:
-        """Name of each image that records hold -> whether it is a list."""
-        own = {IMAGE: False} if self.image else {}
-        return {**own, **{name: name in self.lists for name in self.named}}
-
-    @property
-    def features(self) -> set[str]:
-        """The features that hold images and masks."""
-        return {*filter(None, (self.image, self.mask)), *self.named.values()}
-
-    @property
-    def used(self) -> set[str]:
-        """The features that hold images and masks, or say their sizes."""
-        return {*self.features, *(side for reader in self.pixels.values() for side in reader.sides)}
 
 
 def choose_images(
@@ -103,7 +66,7 @@ def choose_images(
         _refuse_other_kinds(start, kinds, _Kind.PATH)
         return ImageChoice(files=settings)
     if [*named] == [IMAGE] and _Kind.IMAGES not in kinds.values():
-        return ImageChoice(*choose_features(start, features, settings, needs))
+        return choose_features(start, features, settings, needs)
     if named:
         _refuse_other_kinds(start, kinds, _Kind.IMAGE, _Kind.IMAGES)
     alone = change_settings(settings, image_column=None)
@@ -123,7 +86,7 @@ def _choose_unnamed(
         if _kind_of(chosen.image, start, texts) is _Kind.IMAGES:
             named = {chosen.image: chosen.image}
             return ImageChoice("", chosen.mask, chosen.pixels, named=named, lists=frozenset(named))
-        return ImageChoice(*chosen)
+        return chosen
     except RequestError as error:
         if error.code == "several_image_columns":
             found = [name for name in start.columns if _kind_of(name, start, texts) is _Kind.IMAGE]

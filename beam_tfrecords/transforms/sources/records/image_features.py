@@ -6,12 +6,13 @@ import dataclasses
 import itertools
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
 from beam_tfrecords.errors import RequestError, SampleError
 from beam_tfrecords.transforms.images.formats import sniff
+from beam_tfrecords.transforms.refs.sample_refs import IMAGE
 from beam_tfrecords.transforms.sources.detect.column_names import is_mask_name
 from beam_tfrecords.transforms.sources.detect.image_columns import choose_image, choose_mask
 from beam_tfrecords.transforms.sources.inputs import quote_input
@@ -21,11 +22,12 @@ from beam_tfrecords.transforms.sources.pixels.pixel_reader import (
     PixelReader,
     PixelUse,
     describe_cell,
+    described_numbers,
     find_axes,
+    listed_numbers,
     read_lengths,
 )
-from beam_tfrecords.transforms.sources.pixels.stored_numbers import described_numbers, listed_numbers
-from beam_tfrecords.transforms.sources.records.tfds_features import Features
+from beam_tfrecords.transforms.sources.records.folder_metadata import Features
 from beam_tfrecords.transforms.sources.tables.table import FirstRows, available
 from beam_tfrecords.transforms.sources.tables.table_settings import TableSettings
 
@@ -53,21 +55,44 @@ _HUMP = re.compile("(?<=[a-z0-9])(?=[A-Z])")
 _Rows = Sequence[Mapping[str, Any]]
 
 
-class ImageFeatures(NamedTuple):
-    """The features with the image and its mask.
+@dataclasses.dataclass(frozen=True)
+class ImageChoice:
+    """The features or files that hold the images of a record.
 
     Attributes:
-      image: feature with the image.
-      mask: feature with the mask; None if it is not needed.
-      pixels: readers of those that are stored as numbers.
+      image: feature with the image; "" if `named` has all images, or files have them.
+      mask: feature with the mask, or None.
+      pixels: readers of those of these features that store numbers.
+      named: name of a further image -> its feature.
+      lists: names in `named` whose feature has any number of images.
+      files: settings of the features that name image files; None if records hold their images.
     """
 
-    image: str
-    mask: str | None
-    pixels: Mapping[str, PixelReader]
+    image: str = ""
+    mask: str | None = None
+    pixels: Mapping[str, PixelReader] = dataclasses.field(default_factory=dict)
+    named: Mapping[str, str] = dataclasses.field(default_factory=dict)
+    lists: frozenset[str] = frozenset()
+    files: TableSettings | None = None
+
+    @property
+    def images(self) -> dict[str, bool]:
+        """Name of each image that records hold -> whether it is a list."""
+        own = {IMAGE: False} if self.image else {}
+        return {**own, **{name: name in self.lists for name in self.named}}
+
+    @property
+    def features(self) -> set[str]:
+        """The features that hold images and masks."""
+        return {*filter(None, (self.image, self.mask)), *self.named.values()}
+
+    @property
+    def used(self) -> set[str]:
+        """The features that hold images and masks, or say their sizes."""
+        return {*self.features, *(side for reader in self.pixels.values() for side in reader.sides)}
 
 
-def choose_features(start: FirstRows, features: Features, settings: TableSettings, needs: Needs) -> ImageFeatures:
+def choose_features(start: FirstRows, features: Features, settings: TableSettings, needs: Needs) -> ImageChoice:
     """Returns the features of the image and of its mask.
 
     Raises:
@@ -88,7 +113,7 @@ def choose_features(start: FirstRows, features: Features, settings: TableSetting
         # A mask has the size of its image, one channel, and numbers in place of black and white.
         size = PixelForm(form.shape[:2]) if form else None
         found[mask] = _find_reader(mask, start, size, features, PixelUse.MASK)
-    return ImageFeatures(image, mask, {name: reader for name, reader in found.items() if reader})
+    return ImageChoice(image, mask, {name: reader for name, reader in found.items() if reader})
 
 
 def is_encoded_image(value: Any) -> bool:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import itertools
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any
 
 from beam_tfrecords.errors import RequestError, SampleError
@@ -53,18 +53,25 @@ class _Seen:
 
 
 def find_kept_layout(
-    files: Sequence[InputFile], given: Layout, class_names: Mapping[str, Sequence[Sequence[str]]]
+    files: Sequence[InputFile],
+    columns: Collection[str],
+    given: Layout,
+    class_names: Mapping[str, Sequence[Sequence[str]]],
 ) -> tuple[Layout, list[str]]:
     """Returns the layout of records that are stored as they are, and notes.
 
     Args:
       files: the files.
-      given: features that the request states.
+      columns: features of the first records.
+      given: features that the request states; if these are all, no file is read.
       class_names: feature -> the class names that the folders of the files give to its numbers.
 
     Raises:
-      RequestError: a feature has several types, or its numbers mean other classes in other files.
+      RequestError: the first records have no features, a feature has several types, or its numbers mean other classes
+        in other files.
     """
+    if given.features and given.columns.issuperset(columns):
+        return given, []
     seen: dict[str, _Seen] = {}
     records = 0
     for example in _first_examples(files):
@@ -85,6 +92,12 @@ def find_kept_layout(
         feature = _make_feature(name, one, is_in_all=one.records == records)
         features[name], note = _with_classes(feature, one, class_names.get(name, ()), files)
         notes += [note] if note else []
+    if not features:
+        raise RequestError(
+            f"{quote_input(files[0].entry.path)}: the first records have no features, so that `layout={SAME}` has "
+            "nothing to describe",
+            code="missing_content",
+        )
     return Layout(tuple(features[name] for name in sorted(features)), keeps_records=True), notes
 
 

@@ -11,7 +11,7 @@ from beam_tfrecords.errors import RequestError, Suggestion
 from beam_tfrecords.transforms.objects.objects import Objects, check_count
 from beam_tfrecords.transforms.sources.inputs import quote_input
 from beam_tfrecords.transforms.sources.needs import Needs
-from beam_tfrecords.transforms.sources.records.tfds_features import Features
+from beam_tfrecords.transforms.sources.records.folder_metadata import CLASSES_OF_OBJECTS, Features
 from beam_tfrecords.transforms.sources.tables.cells import decode_label, invalid_row
 from beam_tfrecords.transforms.sources.tables.object_cells import MOST_SHARE, wants_objects
 from beam_tfrecords.transforms.sources.tables.table import FirstRows
@@ -19,8 +19,6 @@ from beam_tfrecords.transforms.sources.tables.table_settings import TableSetting
 
 _SIDES = ("xmin", "ymin", "xmax", "ymax")
 _API = "image/object"
-# Class names, and class numbers, which start at 1.
-CLASSES_OF_OBJECTS = (f"{_API}/class/text", f"{_API}/class/label")
 # Attribute -> feature names.
 _ATTRIBUTES = {
     "area": ("area",),

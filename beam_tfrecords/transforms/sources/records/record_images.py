@@ -1,15 +1,15 @@
-"""Finds the images of a record: inside the record, or in files that it names."""
+"""Finds the image files that a record names."""
 
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from beam_tfrecords.errors import SampleError
 from beam_tfrecords.transforms.refs.sample_refs import File, Range
 from beam_tfrecords.transforms.sources.image_files import find_image, look, of_path
-from beam_tfrecords.transforms.sources.tables.cells import invalid_row, read_text
+from beam_tfrecords.transforms.sources.tables.cells import read_text
 from beam_tfrecords.transforms.sources.tables.image_paths import fill_pattern, pattern_columns
 
 
@@ -23,40 +23,6 @@ class FoundImage(NamedTuple):
     place: File | Range
     size: int
     fingerprint: str | None
-
-
-@dataclasses.dataclass(frozen=True)
-class HeldImages:
-    """Images inside a record, besides the one that has no name.
-
-    Attributes:
-      features: name of an image -> its feature.
-      lists: names whose feature has any number of images.
-    """
-
-    features: Mapping[str, str]
-    lists: frozenset[str]
-
-    def find(
-        self, record: Mapping[str, tuple[str, list[Any]]], locate: Callable[[bytes], Range]
-    ) -> Iterator[tuple[str, FoundImage]]:
-        """Yields the name of each image, and the image.
-
-        Args:
-          record: feature -> kind and values.
-          locate: returns the place of an image.
-
-        Raises:
-          SampleError: a feature has no image, or several.
-        """
-        for name, feature in self.features.items():
-            kind, values = record.get(feature, ("", []))
-            is_list = name in self.lists
-            if kind not in ("", "bytes") or not (is_list or len(values) == 1):
-                raise invalid_row(f"the feature {feature!r} has {len(values)} images; expected 1")
-            for number, value in enumerate(values):
-                found = FoundImage(locate(value), len(value), None)
-                yield f"{name}[{number}]" if is_list else name, found
 
 
 @dataclasses.dataclass(frozen=True)

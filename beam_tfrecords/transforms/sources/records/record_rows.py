@@ -25,7 +25,7 @@ from beam_tfrecords.transforms.sources.pixels.pixel_reader import PixelReader
 from beam_tfrecords.transforms.sources.reading import reading
 from beam_tfrecords.transforms.sources.records.compressed import open_records
 from beam_tfrecords.transforms.sources.records.object_features import ObjectFeatures, read_objects
-from beam_tfrecords.transforms.sources.records.record_images import FoundImage, HeldImages, NamedFiles
+from beam_tfrecords.transforms.sources.records.record_images import FoundImage, NamedFiles
 from beam_tfrecords.transforms.sources.skipped import Skipped
 from beam_tfrecords.transforms.sources.tables.cells import invalid_row, read_cell
 from beam_tfrecords.transforms.sources.tables.row_values import Located, RowReader, number_key
@@ -46,7 +46,7 @@ class ReadTfrecord:
 
     Attributes:
       cells: reads the values of a record.
-      image: feature with the image; None if `held` or `files` have the images, and for records without.
+      image: feature with the image; None if `named` or `files` have the images, and for records without.
       class_names: folder -> class names for labels that are indices; empty if the dataset has none.
       splits: file -> split of its records, if known.
       pixels: feature -> reader of its images that are stored as numbers; encoded ones have none.
@@ -54,7 +54,8 @@ class ReadTfrecord:
       mask: feature with the mask; None if masks are not needed.
       lengths: file -> number of its records, if known.
       kept: layout of records that are stored as they are; None for records of which parts are read.
-      held: further images in the record; None for none.
+      named: name of a further image in the record -> its feature.
+      lists: names in `named` whose feature has any number of images.
       files: image files that records name; None for images in records.
     """
 
@@ -67,7 +68,8 @@ class ReadTfrecord:
     mask: str | None = None
     lengths: Mapping[str, int] = dataclasses.field(default_factory=dict)
     kept: Layout | None = None
-    held: HeldImages | None = None
+    named: Mapping[str, str] = dataclasses.field(default_factory=dict)
+    lists: frozenset[str] = frozenset()
     files: NamedFiles | None = None
 
     def __call__(self, container: Container, staging: StagingFiles, skipped: Skipped) -> Iterator[SampleRef]:
@@ -199,7 +201,7 @@ class _RecordImages(Located):
         """Yields the name of each image, and the image.
 
         Raises:
-          SampleError: an image is missing.
+          SampleError: an image is missing, or a feature has several.
         """
         reader = self.reader
         if reader.image is not None:
@@ -208,8 +210,14 @@ class _RecordImages(Located):
                 count = len(self.features.get(reader.image, ("", []))[1])
                 raise invalid_row(f"the feature {reader.image!r} has {count} images; expected 1")
             yield IMAGE, FoundImage(image, image.length, None)
-        if reader.held is not None:
-            yield from reader.held.find(self.features, self._locate)
+        for name, feature in reader.named.items():
+            kind, values = self.features.get(feature, ("", []))
+            is_list = name in reader.lists
+            if kind not in ("", "bytes") or not (is_list or len(values) == 1):
+                raise invalid_row(f"the feature {feature!r} has {len(values)} images; expected 1")
+            for number, value in enumerate(values):
+                found = FoundImage(self._locate(value), len(value), None)
+                yield f"{name}[{number}]" if is_list else name, found
         if reader.files is not None:
             yield from reader.files.find(self.paths, self.container.uri)
 

@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
 from beam_tfrecords import storage
 from beam_tfrecords.errors import FailureReason, RequestError, SampleError, Suggestion
 from beam_tfrecords.examples.contents import Content
-from beam_tfrecords.examples.layouts import SAME, Layout
-from beam_tfrecords.output.files import DATASET_INFO, FEATURES, LABEL_MAP
 from beam_tfrecords.transforms.settings import change_settings
 from beam_tfrecords.transforms.sources.containers import Container
 from beam_tfrecords.transforms.sources.description import Description
@@ -27,19 +25,21 @@ from beam_tfrecords.transforms.sources.inputs import (
 )
 from beam_tfrecords.transforms.sources.needs import Needs
 from beam_tfrecords.transforms.sources.records.dataset_source import find_datasets, open_datasets
-from beam_tfrecords.transforms.sources.records.description import RecordMetadata, describe_folder
-from beam_tfrecords.transforms.sources.records.image_choice import ImageChoice, choose_images, with_texts
+from beam_tfrecords.transforms.sources.records.folder_metadata import (
+    Features,
+    RecordMetadata,
+    describe_folder,
+    find_described,
+)
+from beam_tfrecords.transforms.sources.records.image_choice import choose_images, with_texts
+from beam_tfrecords.transforms.sources.records.image_features import ImageChoice
 from beam_tfrecords.transforms.sources.records.kept_features import find_kept_layout
 from beam_tfrecords.transforms.sources.records.object_features import find_objects
 from beam_tfrecords.transforms.sources.records.record_datasets import check_one_dataset
 from beam_tfrecords.transforms.sources.records.record_files import choose_evenly, count_files, find_record_files
-from beam_tfrecords.transforms.sources.records.record_images import HeldImages, NamedFiles
-from beam_tfrecords.transforms.sources.records.record_rows import (
-    ReadTfrecord,
-    read_first_records,
-)
+from beam_tfrecords.transforms.sources.records.record_images import NamedFiles
+from beam_tfrecords.transforms.sources.records.record_rows import ReadTfrecord, read_first_records
 from beam_tfrecords.transforms.sources.records.record_splits import place_files, record_splits
-from beam_tfrecords.transforms.sources.records.tfds_features import Features
 from beam_tfrecords.transforms.sources.selection import Selection
 from beam_tfrecords.transforms.sources.source import MakeSource
 from beam_tfrecords.transforms.sources.tables.cells import is_label
@@ -137,7 +137,7 @@ class TfrecordSource(RowSource):
         by_feature = _names_by_feature(described)
         seen, kept = self.description, None
         if needs.records is not None:
-            kept, notes = _keep_records(files, start.columns, needs.records, by_feature)
+            kept, notes = find_kept_layout(files, start.columns, needs.records, by_feature)
             self.notes += notes
             seen = dataclasses.replace(seen, columns=tuple(sorted(kept.columns)))
         self._describe(
@@ -179,7 +179,8 @@ class TfrecordSource(RowSource):
             mask=images.mask,
             lengths=lengths,
             kept=kept,
-            held=HeldImages(images.named, images.lists) if images.named else None,
+            named=images.named,
+            lists=images.lists,
             files=NamedFiles(of.images, of.lists, of.patterns, roots, paths.allow_outside_root)
             if images.files
             else None,
@@ -263,14 +264,8 @@ def _find_files(inputs: Inputs, selection: Selection) -> tuple[list[InputFile], 
         check_one_dataset(path, found, [name for name, key in named if not selection.skips_path(key.removesuffix("/"))])
         files += [InputFile(key, entry, inputs.splits.get(path)) for key, entry in zip(keys, entries, strict=True)]
         folders = {storage.dirname(entry.path) for entry in entries}
-        described |= folders & _find_metadata(found.root, found.others) if is_folder else folders
+        described |= folders & find_described(found.root, found.others) if is_folder else folders
     return files, described, notes
-
-
-def _find_metadata(root: str, files: Iterable[str]) -> set[str]:
-    """Returns the folders with files that `describe_folder` reads."""
-    names = (DATASET_INFO, FEATURES, LABEL_MAP)
-    return {storage.dirname(storage.join(root, file)) for file in files if file.endswith(names)}
 
 
 def _read_first(files: Sequence[InputFile]) -> FirstRows:
@@ -315,35 +310,6 @@ def _refuse_byte_labels(start: FirstRows, label: str) -> None:
                 [Suggestion("images without labels", {"label_column": None, "layout": "image"})],
                 code="column_without_labels",
             )
-
-
-def _keep_records(
-    files: Sequence[InputFile],
-    columns: Collection[str],
-    given: Layout,
-    class_names: Mapping[str, Sequence[Sequence[str]]],
-) -> tuple[Layout, Sequence[str]]:
-    """Returns the layout of records that are stored as they are, and notes.
-
-    Args:
-      files: the files.
-      columns: features of the first records.
-      given: features that the request states; if these are all, no file is read.
-      class_names: as in `find_kept_layout`.
-
-    Raises:
-      RequestError: the records do not have one layout.
-    """
-    if given.features and given.columns.issuperset(columns):
-        return given, []
-    layout, notes = find_kept_layout(files, given, class_names)
-    if not layout.features:
-        raise RequestError(
-            f"{quote_input(files[0].entry.path)}: the first records have no features, so that `layout={SAME}` has "
-            "nothing to describe",
-            code="missing_content",
-        )
-    return layout, notes
 
 
 def _names_by_feature(described: Mapping[str, RecordMetadata]) -> dict[str, list[Sequence[str]]]:

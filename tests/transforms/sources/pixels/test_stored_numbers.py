@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from beam_tfrecords.examples.wire import varint
 from beam_tfrecords.transforms.sources.pixels.pixel_form import TYPES, PixelForm, read_pixels
-from beam_tfrecords.transforms.sources.pixels.stored_numbers import (
+from beam_tfrecords.transforms.sources.pixels.pixel_reader import (
     described_numbers,
 )
 from tests import tensorflow as tf

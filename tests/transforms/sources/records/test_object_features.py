@@ -7,8 +7,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from beam_tfrecords.beam_pipelines.settings.suggested_commands import explain
+from beam_tfrecords.transforms.sources.records.folder_metadata import Features, parse_features
 from beam_tfrecords.transforms.sources.records.object_features import find_object_features
-from beam_tfrecords.transforms.sources.records.tfds_features import Features, parse_features
 from tests.beam_pipelines.listed_records import PICTURE, commands_of, read
 from tests.each import each
 from tests.framing import write_examples

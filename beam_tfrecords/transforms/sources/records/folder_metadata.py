@@ -1,14 +1,92 @@
-"""Parses `features.json` and `dataset_info.json` of TFDS and beam-tfrecords datasets. Pure functions."""
+"""Reads metadata files next to record files: features, class names, numbers of records.
+
+TFDS and beam-tfrecords write `features.json` and `dataset_info.json`.
+"""
 
 from __future__ import annotations
 
 import dataclasses
+import glob
 import json
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, NamedTuple
 
+from beam_tfrecords import storage
+from beam_tfrecords.output.files import DATASET_INFO, FEATURES, LABEL_MAP, label_file
+from beam_tfrecords.output.label_files import read_label_file, read_label_map
+
+# Class names of objects, and class numbers, which start at 1, in TensorFlow's Object Detection API.
+CLASSES_OF_OBJECTS = ("image/object/class/text", "image/object/class/label")
 _SHARD = re.compile(r"(?:.*-)?(?P<split>\w+)\.\w+-(?P<number>\d{5,})-of-(?P<shards>\d{5,})")
+
+
+class RecordMetadata(NamedTuple):
+    """The metadata of the record files in a folder.
+
+    Attributes:
+      features: features of an example.
+      class_names: feature -> its class names.
+      lengths: as from `_parse_shard_lengths`.
+    """
+
+    features: Features
+    class_names: Mapping[str, tuple[str, ...]]
+    lengths: Mapping[tuple[str, int, int], int]
+
+    def length_of(self, path: str) -> int | None:
+        """Returns the number of records in a file; None if unknown.
+
+        TFDS uses names such as photos-train.tfrecord-00000-of-00007.
+        """
+        found = _SHARD.fullmatch(storage.basename(path))
+        return self.lengths.get((found["split"], int(found["number"]), int(found["shards"]))) if found else None
+
+
+def find_described(root: str, files: Iterable[str]) -> set[str]:
+    """Returns the folders with files that `describe_folder` reads.
+
+    Args:
+      root: folder that the paths are relative to.
+      files: paths of files.
+    """
+    names = (DATASET_INFO, FEATURES, LABEL_MAP)
+    return {storage.dirname(storage.join(root, file)) for file in files if file.endswith(names)}
+
+
+def describe_folder(folder: str) -> RecordMetadata:
+    """Reads the metadata files in a folder; ignores damaged files."""
+    names: dict[str, tuple[str, ...]] = {}
+    try:
+        lengths = _parse_shard_lengths(_read_beside(folder, DATASET_INFO) or b"")
+    except ValueError:
+        lengths = {}
+    if label_map := _read_beside(folder, LABEL_MAP) or _read_only(folder, f"*{LABEL_MAP}"):
+        names = dict.fromkeys(CLASSES_OF_OBJECTS, tuple(read_label_map(label_map)))
+    try:
+        features = parse_features(_read_beside(folder, FEATURES) or b"")
+    except ValueError:
+        return RecordMetadata(Features(), names, lengths)
+    for label in features.labels:
+        if lines := _read_beside(folder, label_file(label)):
+            names[label] = tuple(read_label_file(lines))
+    return RecordMetadata(features, names, lengths)
+
+
+def _read_beside(folder: str, name: str) -> bytes | None:
+    """Reads a file next to the records; returns None if it does not exist."""
+    try:
+        return storage.read_bytes(storage.join(folder, name))
+    except OSError as error:
+        if storage.is_service_fault(error):
+            raise
+        return None
+
+
+def _read_only(folder: str, pattern: str) -> bytes | None:
+    """Reads the only matching file next to the records; returns None for no or several matches."""
+    found = [entry for entry in storage.list_files(storage.join(glob.escape(folder), pattern)) if entry.size > 0]
+    return _read_beside(folder, storage.basename(found[0].path)) if len(found) == 1 else None
 
 
 @dataclasses.dataclass(frozen=True)
@@ -51,7 +129,7 @@ def parse_features(data: bytes) -> Features:
     )
 
 
-def parse_shard_lengths(data: bytes) -> dict[tuple[str, int, int], int]:
+def _parse_shard_lengths(data: bytes) -> dict[tuple[str, int, int], int]:
     """Parses the shard lengths in `dataset_info.json` (dataset_info.proto of tensorflow_datasets as JSON).
 
     Returns:
@@ -65,15 +143,6 @@ def parse_shard_lengths(data: bytes) -> dict[tuple[str, int, int], int]:
     except (AttributeError, KeyError, TypeError, RecursionError) as error:
         raise ValueError("not the description of a dataset") from error
     return {(name, number, len(lengths)): records for name, lengths in splits for number, records in enumerate(lengths)}
-
-
-def shard_of(name: str) -> tuple[str, int, int] | None:
-    """Parses a shard's file name; returns (split, shard number, number of shards), or None for another name.
-
-    TFDS uses names such as photos-train.tfrecord-00000-of-00007.
-    """
-    found = _SHARD.fullmatch(name)
-    return (found["split"], int(found["number"]), int(found["shards"])) if found else None
 
 
 class _Described(NamedTuple):
