@@ -26,7 +26,7 @@ from beam_tfrecords.transforms.parts import Part, read_index
 from beam_tfrecords.transforms.publishing.changes import _collect_keys
 from beam_tfrecords.transforms.refs.ref_columns import RefColumns
 from beam_tfrecords.transforms.refs.sample_refs import SampleRef
-from beam_tfrecords.transforms.sources.archives.members import ReadArchive
+from beam_tfrecords.transforms.sources.archives.archive import ReadArchive
 from beam_tfrecords.transforms.sources.archives.tar_reader import open_tar
 from beam_tfrecords.transforms.sources.containers import Container, StagingFiles
 from beam_tfrecords.transforms.sources.detect.interpretation import Assumption

@@ -3,30 +3,99 @@
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 from beam_tfrecords import storage
 from beam_tfrecords.errors import RequestError, SampleError
-from beam_tfrecords.transforms.refs.sample_refs import SampleRef
-from beam_tfrecords.transforms.sources.archives.members import ReadArchive
+from beam_tfrecords.transforms.refs.sample_refs import SampleRef, one_image
+from beam_tfrecords.transforms.sources.archives.members import OpenArchive
 from beam_tfrecords.transforms.sources.archives.tar_reader import open_tar
 from beam_tfrecords.transforms.sources.archives.zip_reader import open_zip
+from beam_tfrecords.transforms.sources.containers import Container, StagingFiles, member_path
 from beam_tfrecords.transforms.sources.description import Description
+from beam_tfrecords.transforms.sources.detect.document_formats import FormatFinder
 from beam_tfrecords.transforms.sources.detect.inference import ApplyInterpretations, assume_folders
-from beam_tfrecords.transforms.sources.detect.interpretation import Interpretation, Request
+from beam_tfrecords.transforms.sources.detect.interpretation import Assumption, Interpretation, Request
 from beam_tfrecords.transforms.sources.detect.names import is_known
 from beam_tfrecords.transforms.sources.detect.tree import FolderSummary
 from beam_tfrecords.transforms.sources.inferred import InferredSource
 from beam_tfrecords.transforms.sources.inputs import InputFile, Inputs, describe_splits, find_files, quote_input
+from beam_tfrecords.transforms.sources.names import NOT_AN_IMAGE, has_extension, skipped_kind
 from beam_tfrecords.transforms.sources.needs import Needs
-from beam_tfrecords.transforms.sources.path_labels import compile_pattern, find_path_columns
+from beam_tfrecords.transforms.sources.path_labels import (
+    OUTSIDE_SPLITS,
+    compile_pattern,
+    find_path_columns,
+    path_columns,
+    path_group,
+    path_label,
+)
 from beam_tfrecords.transforms.sources.registry import find_source
+from beam_tfrecords.transforms.sources.skipped import Skipped
 from beam_tfrecords.transforms.sources.source import ContainerSource, MakeSource
 from beam_tfrecords.transforms.sources.source_spec import SourceSpec
 
 # Class ids of ImageNet.
 _WORDNET_ID = re.compile(r"n\d{8}")
+
+
+@dataclasses.dataclass(frozen=True)
+class ReadArchive:
+    """Lists the images of an archive. Picklable.
+
+    Attributes:
+      open: opens an archive.
+      guess: preliminary interpretation of the folders.
+      only_splits: whether to skip members outside the split folders.
+      label_pattern: pattern that gives the labels; None for folders.
+      columns: groups of the pattern that are columns.
+      arrays: whether members of arrays may be samples.
+    """
+
+    open: OpenArchive
+    guess: Assumption | Interpretation
+    only_splits: bool
+    label_pattern: re.Pattern[str] | None
+    columns: Sequence[str] = ()
+    arrays: bool = False
+
+    def __call__(self, container: Container, staging: StagingFiles, skipped: Skipped) -> Iterator[SampleRef]:
+        """Yields one reference per image.
+
+        Args:
+          container: the archive.
+          staging: receives the images of a compressed archive.
+          skipped: counts the members that are not images.
+
+        Raises:
+          ChangedError: the archive is no longer the listed version.
+          SampleError: the archive cannot be read to its end.
+        """
+        finder = FormatFinder()
+        with self.open(container) as archive:
+            for member in archive.members():
+                path = member_path(member.name)
+                key = container.key_prefix + path
+                label, split = self.guess.place(path)
+                kind = member.kind or skipped_kind(path, arrays=self.arrays)
+                if kind is None and not has_extension(path) and not member.may_be_an_image():
+                    kind = NOT_AN_IMAGE
+                if kind is None and split is None and self.only_splits:
+                    kind = OUTSIDE_SPLITS
+                if kind is not None:
+                    skipped.add(kind, key)
+                    if member.kind is None and finder.looks_into(path):
+                        skipped.folders.add_formats(key, finder.find(path, member.chunks()))
+                    continue
+                images = one_image(member.locate(staging, f"{container.uri}#{path}"))
+                fingerprint = f"{container.fingerprint}@{member.offset}"
+                if self.label_pattern is not None:
+                    label = path_label(key, self.label_pattern)
+                group = path_group(key, self.label_pattern)
+                columns = path_columns(key, self.label_pattern, self.columns)
+                yield SampleRef(key, images, member.size, fingerprint, label, split, columns, member.failure, group)
 
 
 class ArchiveSource(InferredSource, ContainerSource):

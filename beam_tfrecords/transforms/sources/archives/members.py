@@ -1,22 +1,16 @@
-"""Lists the images among the members of an archive of any format."""
+"""Members of archives of any format, and the limit of their expansion."""
 
 from __future__ import annotations
 
 import dataclasses
-import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
 from typing import Protocol, TypeAlias
 
 from beam_tfrecords.errors import FailureReason, SampleError, Stage
 from beam_tfrecords.transforms.images.formats import SNIFFED_BYTES, may_be_an_image
-from beam_tfrecords.transforms.refs.sample_refs import Locator, SampleRef, one_image
-from beam_tfrecords.transforms.sources.containers import Container, StagingFiles, member_path
-from beam_tfrecords.transforms.sources.detect.document_formats import FormatFinder
-from beam_tfrecords.transforms.sources.detect.interpretation import Assumption, Interpretation
-from beam_tfrecords.transforms.sources.names import NOT_AN_IMAGE, has_extension, skipped_kind
-from beam_tfrecords.transforms.sources.path_labels import OUTSIDE_SPLITS, path_columns, path_group, path_label
-from beam_tfrecords.transforms.sources.skipped import Skipped
+from beam_tfrecords.transforms.refs.sample_refs import Locator
+from beam_tfrecords.transforms.sources.containers import Container, StagingFiles
 
 # An archive that expands beyond both this size and this ratio counts as a zip bomb. Apache POI uses the same ratio;
 # photos hardly compress at all.
@@ -67,63 +61,6 @@ class Archive(Protocol):
 # Opens an archive and reads its first header. Raises SampleError if the file is not an archive, `storage.ChangedError`
 # if it is no longer the listed version, and OSError after a service fault. Picklable.
 OpenArchive: TypeAlias = Callable[[Container], AbstractContextManager[Archive]]
-
-
-@dataclasses.dataclass(frozen=True)
-class ReadArchive:
-    """Lists the images of an archive. Picklable.
-
-    Attributes:
-      open: opens an archive.
-      guess: preliminary interpretation of the folders.
-      only_splits: whether to skip members outside the split folders.
-      label_pattern: pattern that gives the labels; None for folders.
-      columns: groups of the pattern that are columns.
-      arrays: whether members of arrays may be samples.
-    """
-
-    open: OpenArchive
-    guess: Assumption | Interpretation
-    only_splits: bool
-    label_pattern: re.Pattern[str] | None
-    columns: Sequence[str] = ()
-    arrays: bool = False
-
-    def __call__(self, container: Container, staging: StagingFiles, skipped: Skipped) -> Iterator[SampleRef]:
-        """Yields one reference per image.
-
-        Args:
-          container: the archive.
-          staging: receives the images of a compressed archive.
-          skipped: counts the members that are not images.
-
-        Raises:
-          ChangedError: the archive is no longer the listed version.
-          SampleError: the archive cannot be read to its end.
-        """
-        finder = FormatFinder()
-        with self.open(container) as archive:
-            for member in archive.members():
-                path = member_path(member.name)
-                key = container.key_prefix + path
-                label, split = self.guess.place(path)
-                kind = member.kind or skipped_kind(path, arrays=self.arrays)
-                if kind is None and not has_extension(path) and not member.may_be_an_image():
-                    kind = NOT_AN_IMAGE
-                if kind is None and split is None and self.only_splits:
-                    kind = OUTSIDE_SPLITS
-                if kind is not None:
-                    skipped.add(kind, key)
-                    if member.kind is None and finder.looks_into(path):
-                        skipped.folders.add_formats(key, finder.find(path, member.chunks()))
-                    continue
-                images = one_image(member.locate(staging, f"{container.uri}#{path}"))
-                fingerprint = f"{container.fingerprint}@{member.offset}"
-                if self.label_pattern is not None:
-                    label = path_label(key, self.label_pattern)
-                group = path_group(key, self.label_pattern)
-                columns = path_columns(key, self.label_pattern, self.columns)
-                yield SampleRef(key, images, member.size, fingerprint, label, split, columns, member.failure, group)
 
 
 def check_expansion(size: int, container: Container) -> None:

@@ -20,7 +20,7 @@ from beam_tfrecords import storage
 from beam_tfrecords.transforms.refs.ref_columns import one_by_one
 from beam_tfrecords.transforms.refs.sample_refs import SampleRef
 from beam_tfrecords.transforms.sources.archives import members
-from beam_tfrecords.transforms.sources.archives.members import ReadArchive
+from beam_tfrecords.transforms.sources.archives.archive import ReadArchive
 from beam_tfrecords.transforms.sources.archives.tar_reader import open_tar
 from beam_tfrecords.transforms.sources.containers import Container, StagingFiles, until_damage
 from beam_tfrecords.transforms.sources.detect.interpretation import Assumption
