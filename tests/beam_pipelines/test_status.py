@@ -17,7 +17,8 @@ import pytest
 
 from beam_tfrecords import storage
 from beam_tfrecords.beam_pipelines.build.heartbeat import Run
-from beam_tfrecords.beam_pipelines.build.output import follow, state
+from beam_tfrecords.beam_pipelines.build.output import state
+from beam_tfrecords.beam_pipelines.commands import status as status_command
 from beam_tfrecords.beam_pipelines.runners.jobs import JobRecord
 from beam_tfrecords.storage.lease import Lease
 from beam_tfrecords.transforms.stats import Stats
@@ -320,7 +321,7 @@ def test_a_runner_that_does_not_answer_is_named(source, status, run, is_advancin
 
 
 def test_who_follows_a_job_does_not_wait_for_ever_for_its_runner(source, run, monkeypatch, tmp_path):
-    monkeypatch.setattr(follow, "AWAY", 0.0)
+    monkeypatch.setattr(status_command, "AWAY", 0.0)
     folder = source.output / ".build/0123456789abcdef"
     folder.mkdir(parents=True)
     url = f"http://127.0.0.1:{free_port()}"

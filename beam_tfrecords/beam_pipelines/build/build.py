@@ -100,11 +100,11 @@ def build_dataset(
     spec: BuildSpec,
     beam_arguments: Sequence[str],
     *,
-    quiet: bool = False,
+    quiet: bool,
     wait: bool = True,
     keeps_job: bool = False,
     fails_job: bool = False,
-    report: bool = True,
+    report: bool,
 ) -> Published | Unpublished | JobRecord:
     """Runs a build to its end.
 

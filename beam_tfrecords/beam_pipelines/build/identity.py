@@ -26,8 +26,8 @@ def describe_metadata(
     *,
     input_fingerprint: str,
     skipped: Skipped,
-    notes: Sequence[str] = (),
-    read_with: Mapping[str, str] | None = None,
+    notes: Sequence[str],
+    read_with: Mapping[str, str] | None,
 ) -> dict[str, Any]:
     """Returns the manifest entries that describe the request.
 

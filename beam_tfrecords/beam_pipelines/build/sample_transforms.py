@@ -197,24 +197,19 @@ def _own_folder() -> str:
 def _list(spec: BuildSpec, folder: str) -> OpenSample:
     """Lists the samples of a request in a folder; returns the function that opens them."""
     with trying_suggestions(spec):
-        return _open(find_functions(spec), folder)
-
-
-def _open(spec: BuildSpec, folder: str) -> OpenSample:
-    spec, source = open_spec_source(spec)
-    if source.pipeline is not None:
-        raise RequestError(
-            f"`input={spec.source.input[0]}`: is a pipeline itself; expected that it is called", code="pipeline_input"
-        )
-    listed = list_input(spec, source, LocalExecutor(folder, copies=True))
-    assert listed is not None
-    listing = listed.listing
-    if not listing.total:
-        raise RequestError(f"`input={', '.join(spec.source.input)}`: no sample found", code="no_samples")
-    write_chunk_names(listing, folder)
-    return OpenSample(
-        spec.image, spec.max_file_size, source.description.records.layout if source.description.records else None
-    )
+        spec, source = open_spec_source(find_functions(spec))
+        if source.pipeline is not None:
+            raise RequestError(
+                f"`input={spec.source.input[0]}`: is a pipeline itself; expected that it is called",
+                code="pipeline_input",
+            )
+        listed = list_input(spec, source, LocalExecutor(folder, copies=True))
+        assert listed is not None
+        if not listed.listing.total:
+            raise RequestError(f"`input={', '.join(spec.source.input)}`: no sample found", code="no_samples")
+        write_chunk_names(listed.listing, folder)
+    records = source.description.records
+    return OpenSample(spec.image, spec.max_file_size, records.layout if records else None)
 
 
 class _OpenSamples(beam.DoFn):

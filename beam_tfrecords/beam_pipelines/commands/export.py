@@ -25,8 +25,11 @@ def export(argv: Sequence[str]) -> int:
 
     total = dataset.splits.get(arguments.split, dataset.num_records)
     with ReadProgress(total, then="writing the table") as progress:
-        done = export_dataset(dataset, arguments.to, split=arguments.split, where=arguments.where, progress=progress)
-    show(f"{done.path}: {counted(done.records, 'record')}, {counted(done.files, 'file')} and a table")
+        records, files = export_dataset(
+            dataset, arguments.to, split=arguments.split, where=arguments.where, progress=progress
+        )
+    to = arguments.to.rstrip("/") or "/"
+    show(f"{to}: {counted(records, 'record')}, {counted(files, 'file')} and a table")
     return DONE
 
 

@@ -15,24 +15,25 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 import pyarrow as pa
-from PIL import Image
+from PIL import Image, UnidentifiedImageError
 
 from beam_tfrecords import storage
 from beam_tfrecords.beam_pipelines.commands.opening import open_dataset_or_files
-from beam_tfrecords.beam_pipelines.messages.dataset_lines import describe_example, describe_schema
 from beam_tfrecords.beam_pipelines.messages.exit_codes import DONE
-from beam_tfrecords.beam_pipelines.messages.values import plain_values
+from beam_tfrecords.beam_pipelines.messages.summary import format_bytes, format_table
+from beam_tfrecords.beam_pipelines.messages.values import describe_value, plain_values
 from beam_tfrecords.beam_pipelines.settings.command_line import Parser, argument
 from beam_tfrecords.beam_pipelines.terminal import show
 from beam_tfrecords.errors import BuildError, RequestError
-from beam_tfrecords.escaping import write_json
-from beam_tfrecords.examples.layouts import IMAGE_FIELDS
+from beam_tfrecords.escaping import escape, write_json
+from beam_tfrecords.examples.class_values import ClassValue
+from beam_tfrecords.examples.layouts import IMAGE_FIELDS, MASK_FIELD, Feature
 from beam_tfrecords.examples.parse import parse_example
 from beam_tfrecords.output.index import read_columns
 from beam_tfrecords.output.manifest import Shard
 from beam_tfrecords.reading.conditions import find_rows, make_condition
 from beam_tfrecords.reading.dataset import Dataset
-from beam_tfrecords.reading.decoding import ReadExample
+from beam_tfrecords.reading.decoding import ReadExample, decode_mask
 from beam_tfrecords.storage.threads import map_in_threads
 from beam_tfrecords.tfrecord import RecordError, open_stream, read_records
 from beam_tfrecords.transforms.settings import whole_number
@@ -78,7 +79,7 @@ def inspect(argv: Sequence[str]) -> int:
         found: dict[str, Numbers] = {split: range(dataset.splits[split])}
     else:
         found = _find_records(dataset, arguments.split, arguments.where)
-    show(*describe_schema(dataset))
+    show(*_describe_schema(dataset))
     if arguments.where is not None:
         counts = ", ".join(
             f"{len(numbers):,} of {dataset.splits[split]:,} in {split}" for split, numbers in found.items()
@@ -195,7 +196,64 @@ def _find_records(dataset: Dataset, split: str | None, where: str) -> dict[str, 
 def _show_example(dataset: Dataset, split: str, number: int, uri: str | None, data: bytes) -> None:
     source = f", from {uri}" if uri else ""
     show(f"{split} example {number} ({len(data):,} bytes{source})")
-    show(*(f"  {line}" for line in describe_example(data, dataset)))
+    show(*(f"  {line}" for line in _describe_example(data, dataset)))
+
+
+def _describe_schema(dataset: Dataset) -> list[str]:
+    """Describes name, splits, classes and features of a dataset."""
+    manifest = dataset.manifest
+    rows = [["split", "records", "shards", "size"]]
+    for split, entry in manifest["splits"].items():
+        rows.append([split, f"{entry['records']:,}", f"{entry['shards']:,}", format_bytes(entry["bytes"])])
+    lines = [f"{manifest['name']} in {dataset.path}", "", *format_table(rows), ""]
+    features = [[escape(feature.name), feature.type, _describe_field(feature)] for feature in dataset.layout.features]
+    widths = [max(len(row[column]) for row in features) for column in (0, 1)]
+    lines += [f"{name:{widths[0]}}  {kind:{widths[1]}}  {field}" for name, kind, field in features]
+    lists = {"classes": dataset.class_names}
+    lists |= {f"classes of {escape(name)}": head.class_names for name, head in dataset.layout.heads.items()}
+    for title, names in lists.items():
+        shown = ", ".join(f"{index} {name}" for index, name in enumerate(names[:20]))
+        more = f", and {len(names) - 20} more" if len(names) > 20 else ""
+        lines += ["", f"{title}: {shown}{more}"] if names else []
+    return lines
+
+
+def _describe_example(data: bytes, dataset: Dataset) -> list[str]:
+    """Describes an example, one line per feature."""
+    parsed = parse_example(data)
+    features = {feature.name: feature for feature in dataset.layout.features}
+    width = max((len(escape(name)) for name in parsed), default=0)
+    lines = []
+    for name, (_, values) in parsed.items():
+        shown = [describe_value(value) for value in values[:10]]
+        feature = features.get(name)
+        kind = ClassValue.INDEX if feature and feature.is_class else feature and feature.class_value
+        if feature and kind in (ClassValue.INDEX, ClassValue.ID):
+            of = feature.class_names if feature.is_class else dataset.class_names
+            found = [kind.find(value, of) for value in values[:10]]
+            shown = [
+                f"{value:g} ({class_name})" if class_name is not None else str(value)
+                for value, class_name in zip(values, found, strict=False)
+            ]
+        if feature and feature.field == MASK_FIELD:
+            shown = [f"{one}{_describe_numbers(value)}" for one, value in zip(shown, values, strict=False)]
+        more = f", and {len(values) - 10} more" if len(values) > 10 else ""
+        lines.append(f"{escape(name):{width}}  {', '.join(shown)}{more}")
+    return lines
+
+
+def _describe_field(feature: Feature) -> str:
+    if feature.length:
+        return f"{feature.field} ({feature.length} values)"
+    return f"{feature.field} (several values)" if feature.several else feature.field
+
+
+def _describe_numbers(mask: bytes) -> str:
+    try:
+        numbers = sorted(set(decode_mask(mask).ravel().tolist()))
+    except UnidentifiedImageError:
+        return ""
+    return f", numbers {', '.join(map(str, numbers[:10]))}" + (f", … {numbers[-1]}" if len(numbers) > 10 else "")
 
 
 def _inspect_record(dataset: Dataset, split: str, number: int, *, save: str | None) -> None:

@@ -37,29 +37,14 @@ _MOST_RECORDS, _MOST_BYTES = 256, 16 << 20
 _MOST_ROWS = 1 << 14
 
 
-@dataclasses.dataclass(frozen=True)
-class Exported:
-    """A finished export.
-
-    Attributes:
-      path: the folder, as the request names it.
-      records: number of records.
-      files: number of files of images, masks and arrays.
-    """
-
-    path: str
-    records: int
-    files: int
-
-
 def export_dataset(
     dataset: Dataset,
     to: str | os.PathLike[str],
     *,
-    split: str | None = None,
-    where: str | None = None,
+    split: str | None,
+    where: str | None,
     progress: ReadProgress | None = None,
-) -> Exported:
+) -> tuple[int, int]:
     """Exports records of a dataset to a new or empty folder.
 
     Args:
@@ -69,12 +54,14 @@ def export_dataset(
       where: a condition as in `records.filter`; None for all records.
       progress: its `done` counts the records.
 
+    Returns:
+      The number of records, and the number of files of images, masks and arrays.
+
     Raises:
       RequestError: the folder is not empty, or no record satisfies the condition.
       BuildError: the dataset is damaged.
     """
-    given = os.fspath(to).rstrip("/") or "/"
-    path = storage.absolute(given)
+    path = storage.absolute(os.fspath(to).rstrip("/") or "/")
     plan = RowPlan(dataset.layout, dataset.class_names, dataset.images)
     if f"{storage.real_path(path)}/".startswith(f"{storage.real_path(storage.absolute(dataset.path))}/"):
         raise RequestError(f"{path} is inside the dataset; choose a folder outside", code="overlapping_folders")
@@ -106,7 +93,7 @@ def export_dataset(
         file = storage.join(path, ANNOTATIONS, f"instances_{paths.folders[name]}.json")
         write_coco(storage.join(path, TABLE), file, name, dataset.class_names, plan.index_columns)
     storage.delete_files([storage.join(path, UNFINISHED)])
-    return Exported(given, sum(len(one.numbers) for one in chosen), files)
+    return sum(len(one.numbers) for one in chosen), files
 
 
 def _refuse_what_is_there(path: str) -> None:

@@ -115,13 +115,12 @@ class ListingLine(ProgressLine):
 
     Args:
       inputs: the inputs, as the request names them.
-      stream: the terminal; standard error if None.
     """
 
     is_logged = True
 
-    def __init__(self, inputs: Sequence[str], *, stream: TextIO | None = None) -> None:
-        super().__init__(stream)
+    def __init__(self, inputs: Sequence[str]) -> None:
+        super().__init__()
         more = f" and {len(inputs) - 1:,} more" if len(inputs) > 1 else ""
         self._text = escape(f"listing {inputs[0]}{more}")
 
@@ -136,13 +135,12 @@ class ListProgress(ProgressLine):
       folder: folder of the listing, below the output.
       total: number of containers, or of pieces of a large input.
       what: the name of these units.
-      stream: the terminal; standard error if None.
     """
 
     is_logged = True
 
-    def __init__(self, folder: str, *, total: int, what: str, stream: TextIO | None = None) -> None:
-        super().__init__(stream)
+    def __init__(self, folder: str, *, total: int, what: str) -> None:
+        super().__init__()
         self._folder, self._total, self._what = folder, total, what
 
     def _describe(self, seconds: float) -> str | None:

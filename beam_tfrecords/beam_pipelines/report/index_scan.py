@@ -112,9 +112,7 @@ def choose_groups(dataset: Dataset) -> dict[Group, int]:
     return dict(list(groups.items())[: MOST_SHOWN // 2])
 
 
-def scan_index(
-    dataset: Dataset, names: Collection[tuple[str, str]] = (), *, progress: ReadProgress | None = None
-) -> IndexScan:
+def scan_index(dataset: Dataset, names: Collection[tuple[str, str]], *, progress: ReadProgress | None) -> IndexScan:
     """Reads the index by columns, in batches of rows.
 
     Chooses the first records of each group, since the order is already a shuffle by a hash of the seed and the key.

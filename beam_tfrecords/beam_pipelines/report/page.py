@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import functools
 import itertools
 from collections import Counter, defaultdict
@@ -42,29 +41,6 @@ _MOST_PLOTS = 6
 # The C version, if available, takes 1 ms instead of 8.
 _DUMPER = getattr(yaml, "CSafeDumper", yaml.SafeDumper)
 _MOST_TEXT = 300
-
-
-@dataclasses.dataclass(frozen=True)
-class Plot:
-    """A histogram with the same range as its neighbours.
-
-    Attributes:
-      title: the heading.
-      numbers: smallest, median and largest value.
-      only: the value, if all values are equal.
-      columns: (range of values, count).
-      first: start of the first column.
-      last: end of the last column.
-      tallest: the largest count.
-    """
-
-    title: str
-    numbers: tuple[str, str, str]
-    only: str | None
-    columns: Sequence[tuple[str, int]]
-    first: str
-    last: str
-    tallest: int
 
 
 def write_report(
@@ -238,7 +214,7 @@ def _describe_split(split: str, entry: Mapping[str, Any], scan: IndexScan) -> di
     }
 
 
-def _side_plots(scan: IndexScan) -> list[tuple[str, list[Plot]]]:
+def _side_plots(scan: IndexScan) -> list[tuple[str, list[dict[str, Any]]]]:
     titles = {"shorter": "Shorter side", "longer": "Longer side", "aspect": "Aspect ratio (width / height)"}
     plots = []
     for side, title in titles.items():
@@ -248,7 +224,8 @@ def _side_plots(scan: IndexScan) -> list[tuple[str, list[Plot]]]:
     return plots
 
 
-def _plots(distributions: Mapping[str, Distribution], form: Callable[[float], str]) -> list[Plot]:
+def _plots(distributions: Mapping[str, Distribution], form: Callable[[float], str]) -> list[dict[str, Any]]:
+    """Returns a histogram per distribution, all with the same range; skips distributions without values."""
     known = {title: one for title, one in distributions.items() if one.count}
     plots = []
     for title, one in known.items():
@@ -256,8 +233,17 @@ def _plots(distributions: Mapping[str, Distribution], form: Callable[[float], st
         numbers = (form(one.minimum), form(one.median), form(one.maximum))
         only = numbers[0] if one.minimum == one.maximum else None
         shown = [(f"{form(column.low)} to {form(column.high)}", column.count) for column in columns]
-        first, last = form(columns[0].low), form(columns[-1].high)
-        plots.append(Plot(title, numbers, only, shown, first, last, max(column.count for column in columns)))
+        plots.append(
+            {
+                "title": title,
+                "numbers": numbers,
+                "only": only,
+                "columns": shown,
+                "first": form(columns[0].low),
+                "last": form(columns[-1].high),
+                "tallest": max(column.count for column in columns),
+            }
+        )
     return plots
 
 

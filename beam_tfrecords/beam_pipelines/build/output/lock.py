@@ -165,13 +165,13 @@ def open_listing(folder: str, output: LockedOutput) -> None:
         raise _not_writable(output.path, error) from error
 
 
-def open_folder(folder: str, output: HeldOutput, *, keeps: str | None = None) -> tuple[Fence, Journal]:
+def open_folder(folder: str, output: HeldOutput, *, keeps: str | None) -> tuple[Fence, Journal]:
     """Makes the folder of this build, and deletes the temporary files of other builds and dead attempts.
 
     Args:
       folder: temporary folder of this build, whose finished blocks are kept.
       output: the output.
-      keeps: another folder that this run made.
+      keeps: another folder that this run made; None if there is none.
 
     Returns:
       The fence of this run, or of the job that it follows; and the journal of the output.
