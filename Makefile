@@ -73,7 +73,7 @@ endef
 
 # The gate against real servers, a cluster and a browser, all from package registries; needs Java, Maven and Go, or root
 # on Debian to install them.
-GATE = flink_faults store_faults storage_conformance prism package report servers
+GATE = flink_faults store_faults storage_conformance prism package report
 test-integration: $(VENV)-integration/.installed $(VENV)-dist/.installed
 	tests/integration/install.sh integration $(VENV)-integration/bin/python
 	$(VENV)-integration/bin/python -m pytest -n 2 --dist loadfile -m "not nightly" $(GATE:%=tests/integration/test_%.py)

@@ -126,6 +126,7 @@ def test_axe_finds_no_fault(dataset, name, browser, width, scheme, request):
     context.close()
 
 
+@pytest.mark.nightly
 @pytest.mark.parametrize("title", ["TensorFlow: tf.data", "TensorFlow Datasets", "PyTorch", "JAX: Grain"])
 @pytest.mark.parametrize("name", ["hostile", "objects"])
 def test_the_code_that_it_shows_runs(name, request, title):

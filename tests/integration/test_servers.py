@@ -19,6 +19,8 @@ from google.cloud.storage.exceptions import InvalidResponse
 
 from tests.integration.servers import flink, gcs, prism, processes
 
+pytestmark = pytest.mark.nightly
+
 _WORKER = Path(sys.executable).with_name("beam-tfrecords-worker")
 
 
